@@ -171,7 +171,7 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 		if inactive := l.repo.namespace.inactive(); inactive != nil {
 			return nil, false, inactive
 		}
-		if policy, unlimited := l.remembered(&r); !policy.admits() && !unlimited {
+		if policy, unlimited := l.remembered(&r); !policy.admits() && !unlimited && l.lanes.Horizon == nil {
 			return nil, false, l.unanswered(l.cause()) // nothing is made that would only be thrown away
 		}
 	}
@@ -181,7 +181,7 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 	c := cascade{rungs: rungs[:0], asked: asked[:0]}
 	c, policy, err := l.chain(ctx, &r, c, &p)
 	if err != nil && unavailable(err) {
-		c, err = l.unconfigured(&r, c, policy, err)
+		c, err = l.unconfigured(&r, c, policy, &p, err)
 	}
 	if err != nil {
 		return nil, p.began.IsZero() && errors.Is(err, ErrBlocked), err
@@ -205,6 +205,9 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 	}
 	lease := newLease(l, r, c, policy)
 	if lease.levels == nil {
+		if !lease.unlimited {
+			l.lanes.CountUnlocated(r.entity, r.resource, lease.consumed)
+		}
 		return lease, lease.unlimited && p.began.IsZero(), nil
 	}
 	l.begin(ctx, p)
@@ -219,7 +222,7 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 		return err
 	}
 	var err error
-	if l.mode(&lease.request) == CascadeTransaction && lease.spread() > 1 {
+	if l.mode(&lease.request) == CascadeTransaction && lease.spread() > 1 && !lease.mayBeSilent() {
 		err = l.takeTogether(ctx, lease, policy, at, p)
 	} else {
 		err = l.takeAtOnce(ctx, lease, policy, at, p)
@@ -229,7 +232,7 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 		lease.putBackServed(ctx)
 		return err
 	}
-	l.oweUnasked(lease)
+	lease.countUnasked()
 	lease.bookServed()
 	return nil
 }

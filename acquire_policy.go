@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -18,11 +19,15 @@ import (
 
 // What an acquire does when a bucket does not answer. The policy decides, once a
 // level: Block fails, Allow admits, Local asks the process's share of the limits.
-// What a policy admits is owed to the bucket, which is charged when it answers.
+// What a policy admits is counted: told to the bucket's counter when it answers, and
+// never to its tokens.
 
-// leftToPolicy reports whether the policy decides about an error: the store did not
-// answer or had no capacity, or too many other clients changed the bucket.
-func leftToPolicy(err error) bool { return unavailable(err) || errors.Is(err, ErrContended) }
+// leftToPolicy reports whether the policy decides about an error: nothing was answered.
+// Throttling and contention are answers.
+func leftToPolicy(err error) bool {
+	var u *UnavailableError
+	return errors.As(err, &u) && (u.Unconfirmed || silent(u))
+}
 
 // admits reports whether the policy may admit calls without the store.
 func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
@@ -38,28 +43,32 @@ func (l *RateLimiter) admitSilentLevels(lease *Lease, policy UnavailablePolicy) 
 		if !policy.admits() {
 			return l.unanswered(l.cause())
 		}
-		if lv.unasked = l.admitByPolicy(lv, policy, true); !lv.unasked {
-			err := lease.denial()
+		if err := l.admitByPolicy(lease, lv, policy); err != nil {
 			l.undoLocal(lease)
 			return err
 		}
+		lv.unasked = true
 	}
 	return nil
 }
 
-// admitByPolicy admits at a level without its bucket. It returns false if the process's
-// share denies. Under Allow the share decides only if the store has answered, so is not
-// silent.
-func (l *RateLimiter) admitByPolicy(lv *level, policy UnavailablePolicy, silent bool) bool {
+// admitByPolicy admits at a level without its bucket. The error is the denial of the
+// process's share, or says that there is no room for one.
+func (l *RateLimiter) admitByPolicy(lease *Lease, lv *level, policy UnavailablePolicy) error {
 	lv.degraded = true
-	if policy == Allow && silent {
+	if policy == Allow {
 		lv.noteAnswer(lv.lane.Memory(lv.cfg))
-		return true
+		return nil
 	}
-	r, ok := lv.lane.AdmitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+	r, admitted, room := lv.lane.AdmitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+	if !room {
+		return l.unanswered(l.cause())
+	}
 	lv.noteAnswer(r)
-	lv.local = ok
-	return ok
+	if lv.local = admitted; !admitted {
+		return lease.denial()
+	}
+	return nil
 }
 
 // undoLocal gives back what the process's share admitted to an acquire that failed as a
@@ -68,55 +77,30 @@ func (l *RateLimiter) undoLocal(lease *Lease) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.local {
 			lv.local = false
-			lv.lane.GiveBackLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+			lv.lane.ChangeLocally(plan.Negated(lv.asked), lv.cfg, l.opts.LocalShare, l.nowMS())
 		}
 	}
 }
 
-// oweUnasked owes to the buckets what was admitted without asking them.
-func (l *RateLimiter) oweUnasked(lease *Lease) {
+// countUnasked counts what was admitted without asking the buckets.
+func (lease *Lease) countUnasked() {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.unasked {
-			l.owe(lv, lv.asked)
+			lv.count(lv.asked)
 		}
 	}
 }
 
-// owe has a bucket charged later. It returns false if no more can be kept.
-func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
-	c := lv.lane.Owe(amounts, lv.cfg)
-	if c == nil {
-		return false
-	}
-	for _, a := range amounts {
-		lv.holding(a.Name).Owe(c, a.Amount)
-	}
-	return true
-}
-
-// bookAdmitted books at a level the result of a take that failed and that the policy
-// admitted.
+// bookAdmitted books at a level a take that its bucket did not answer and that the policy
+// admitted. It is counted. What its write may have taken all the same is given back, if it
+// is ever known; the write is not sent again.
 func (l *RateLimiter) bookAdmitted(lv *level, o *lane.Op) {
+	lv.count(lv.asked)
 	switch r := o.Result; {
 	case r.Pending:
-		l.follow(lv, o, lv.asked)
+		lv.lane.Disown(o)
 	case r.Unconfirmed:
 		l.lanes.Doubt(lv.asked)
-		for _, a := range lv.asked {
-			lv.holding(a.Name).Doubted(a.Amount)
-		}
-	default:
-		l.owe(lv, lv.asked)
-	}
-}
-
-// follow makes the charges of a write under way part of the lease. They are held if it
-// lands, in doubt if that is not known, and owed otherwise.
-func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
-	lv.degraded = true
-	c := lv.lane.Follow(o, amounts, lv.cfg, l.nowMS())
-	for _, a := range amounts {
-		lv.holding(a.Name).Owe(c, a.Amount)
 	}
 }
 
@@ -227,9 +211,11 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 
 // unconfigured decides a call whose configuration could not be read. Allow admits it
 // without any limit known; Local admits by the limiter's own limits, if it has any.
-func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
+func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, p *patience, err error) (cascade, error) {
 	c.rungs, c.asked, c.unlimited = c.rungs[:0], c.asked[:0], false
 	switch {
+	case !leftToPolicy(err) && (!errors.Is(err, errOutOfTime) || l.repo.breaker.HeardSince(p.began)):
+		err = askedAgain(err, 0)
 	case policy == Allow:
 		return c, nil
 	case policy == Local && l.fallback != nil:
@@ -257,7 +243,19 @@ func (l *RateLimiter) userError(at *lane.Lane, err error) error {
 	if err == nil {
 		return nil
 	}
-	return l.userErrorOf(at.Entity, at.Resource, err)
+	return askedAgain(l.userErrorOf(at.Entity, at.Resource, err), at.Turn())
+}
+
+// askedAgain says of a failure that was an answer, for lack of capacity, when to call again:
+// when the bucket is written next, or soon.
+func askedAgain(err error, turn time.Duration) error {
+	u, ok := err.(*UnavailableError) //nolint:errorlint // as it is made, before anything wraps it
+	if !ok || u.RetryAfter > 0 || u.Unconfirmed || silent(u) {
+		return err
+	}
+	again := *u
+	again.RetryAfter = max(turn, contentionPause+rand.N(contentionSpread))
+	return &again
 }
 
 // userErrorOf is userError for the bucket of an entity on a resource.

@@ -301,8 +301,8 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 	})
 }
 
-// A change that fails because the table does not answer leaves in force what was known.
-func TestChangeThatFailsInAnOutageForgetsNothing(t *testing.T) {
+// A change that gets no answer, made or not, leaves in force what was known.
+func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, r *Repository) error{
 		"one level": func(ctx context.Context, r *Repository) error { return r.SetSystemLimits(ctx, oneLimit, nil) },
 		"a plan":    func(ctx context.Context, r *Repository) error { return r.SetPlanLimits(ctx, "pro", "", oneLimit) },
@@ -311,26 +311,32 @@ func TestChangeThatFailsInAnOutageForgetsNothing(t *testing.T) {
 			return errors.Join(append(errs, err)...)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
-				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
-				s.says(ofPlanDefault, blocked)
-				_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-				isBlocked(t, err, "user-1", LevelPlanDefault)
-				_, err = s.repo.GetConfig(t.Context(), Scope{})
-				require.NoError(t, err)
-				s.down(ddbmem.Fault{Drop: true})
-				require.Error(t, change(t.Context(), s.repo))
-				_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-				isBlocked(t, err, "user-1", LevelPlanDefault)
-				s.recovers()
-				require.NoError(t, change(t.Context(), s.repo))
+		for outcome, unanswered := range map[string]func(*ddbmem.Request) bool{
+			"not made": func(*ddbmem.Request) bool { return true },
+			"unknown":  func(q *ddbmem.Request) bool { return q.Operation == "TransactWriteItems" },
+		} {
+			t.Run(name+", "+outcome, func(t *testing.T) {
+				virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+					s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+					s.says(ofPlanDefault, blocked)
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", LevelPlanDefault)
+					_, err = s.repo.GetConfig(t.Context(), Scope{})
+					require.NoError(t, err)
+					s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: unanswered(q)} })
+					require.Error(t, change(t.Context(), s.repo))
+					s.down(ddbmem.Fault{Drop: true})
+					_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", LevelPlanDefault)
+					s.recovers()
+					require.NoError(t, change(t.Context(), s.repo))
+				})
 			})
-		})
+		}
 	}
 }
 
-// What was admitted while nothing was known is charged, although the entity turns out to
+// What was admitted while nothing was known is counted, although the entity turns out to
 // be blocked.
 func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
@@ -341,8 +347,10 @@ func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
 		s.recovers()
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		isBlocked(t, err, "user-1", LevelEntity)
-		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 3}))
-		assert.Equal(t, int64(7), s.level("user-1", "rpm"))
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 4}))
+		s.recovers()
+		assert.Equal(t, int64(4), s.stored("user-1", "rpm").Consumed/milli)
+		assert.Equal(t, int64(9), s.level("user-1", "rpm"), "the bucket answered when 1 more was used")
 	})
 }
 

@@ -57,6 +57,56 @@ func TestCancelledCallersReturnAtOnce(t *testing.T) {
 	}
 }
 
+// A take whose first try got no answer may have been charged besides, where another client's
+// write hides whether it was: Health tells it, whatever has become of its caller.
+func TestTakeThatMayBeChargedTwiceIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		resent         time.Duration // how long its second try takes
+		charged, doubt int64
+	}{
+		"its caller is answered":                  {0, 10, 5},
+		"its caller left during the second try":   {10 * time.Millisecond, 5, 5},
+		"its caller left before, so it is looked": {-1, 5, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live(t, nil, func(t *testing.T, s *process) {
+				require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+				s.inSlot(0).acquire(userOf(0), Amounts{"rpm": 1})
+				peer := s.peer(nil).inSlot(0)
+				peer.acquire(userOf(0), Amounts{"rpm": 1})
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				if test.resent < 0 {
+					time.AfterFunc(15*time.Millisecond, cancel)
+				}
+				var updates atomic.Int64
+				s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
+					if q.Operation != "UpdateItem" {
+						return f
+					}
+					switch updates.Add(1) {
+					case 1:
+						f.After = 40 * time.Millisecond
+					case 2: // the peer's
+					default:
+						f.Before = max(0, test.resent)
+					}
+					return f
+				})
+				go func() {
+					elapse(10 * time.Millisecond)
+					peer.acquire(userOf(0), Amounts{"rpm": 1})
+				}()
+				lease, err := s.limiter.Acquire(ctx, userOf(0), model, Amounts{"rpm": 5})
+				assert.Equal(t, test.resent != 0, lease == nil, "%v", err)
+				elapse(time.Second)
+				assert.Equal(t, 3+test.charged, s.consumed(1, "rpm"))
+				assert.Equal(t, Amounts{"rpm": test.doubt}, s.limiter.Health().Doubt)
+			})
+		})
+	}
+}
+
 func TestRollbackSurvivesACancelledContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := waitLimiter(t, PerMinute("rpm", 60))

@@ -89,6 +89,8 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
 		switch r, done := lv.lane.Leave(o); {
 		case done && r.Pending: // its write is under way
 			lv.lane.Disown(o)
+		case done && r.Unconfirmed:
+			l.lanes.Doubt(lv.asked)
 		case done && r.Err == nil && !r.Denied:
 			lv.lane.Submit(lv.lane.Returning(o, r))
 		}
@@ -159,8 +161,10 @@ func (l *RateLimiter) bookResults(lease *Lease, ops []*lane.Op) outcome {
 func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		if !lv.skipped() && o.Result.Err != nil && !l.admitByPolicy(lv, policy, silent(o.Result.Err)) {
-			err := lease.denial()
+		if lv.skipped() || o.Result.Err == nil {
+			continue
+		}
+		if err := l.admitByPolicy(lease, lv, policy); err != nil {
 			l.undoLocal(lease)
 			return err
 		}

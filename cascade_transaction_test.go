@@ -65,13 +65,12 @@ func TestLostTransactionCountsOnce(t *testing.T) {
 		s.family("key", "project")
 		for round := range 2 {
 			s.db.ResetLog()
-			s.db.SetFaults(firstOf("TransactWriteItems", 2, ddbmem.Fault{Lose: true}))
+			s.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
 			s.acquire("key", Amounts{"tpm": 500})
 			sent := s.requests("TransactWriteItems")
-			require.Len(t, sent, 3)
+			require.Len(t, sent, 2)
 			assert.NotEmpty(t, sent[0]["ClientRequestToken"])
 			assert.Equal(t, sent[0], sent[1])
-			assert.Equal(t, sent[0], sent[2])
 			assert.Equal(t, int64(10_000-500*(round+1)), s.level("key", "tpm"), "once")
 			assert.Equal(t, int64(10_000-500*(round+1)), s.level("project", "tpm"))
 		}
@@ -133,24 +132,44 @@ func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
 			}
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
 		})
-		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
-		require.ErrorIs(t, err, ErrUnavailable)
-		assert.LessOrEqual(t, tries.Load(), int32(lane.MaxTries))
+		s.acquire("key", Amounts{"tpm": 500}) // its levels are asked one by one
+		elapse(time.Minute)
+		assert.LessOrEqual(t, tries.Load(), int32(lane.MaxTries+1))
 		s.db.SetFaults(nil)
+		assert.Equal(t, Amounts{"tpm": 1000}, s.limiter.Health().Doubt, "at two levels")
 	})
 }
 
-func TestTransactionThatWasNeverAnsweredSaysSo(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *process) {
-		s.family("key", "project")
-		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Lose: true}))
-		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
-		require.ErrorIs(t, err, ErrUnavailable)
-		assert.ErrorContains(t, err, "it may have been charged")
-		assert.ErrorIs(t, err, ErrUnconfirmed)
-		s.db.SetFaults(nil)
-		assert.Equal(t, int64(9500), s.level("key", "tpm"), "what cannot be known stays consumed")
-	})
+// A transaction that is never answered is asked for once, by its token, when its buckets
+// answer: what it took is given back, and what nobody knows is in doubt.
+func TestTransactionThatWasNeverAnsweredIsFollowed(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault                    ddbmem.Fault
+		unanswered, doubt, taken int64
+	}{
+		"asked for, it is answered": {ddbmem.Fault{After: time.Hour}, 1, 0, 500},
+		"asked for, nobody answers": {ddbmem.Fault{After: time.Hour}, -1, 1000, 1000},
+		"answered when sent again":  {ddbmem.Fault{Lose: true}, 1, 0, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, together(), func(t *testing.T, s *process) {
+				s.family("key", "project")
+				defer s.readsOthers()()
+				s.db.SetFaults(firstOf("TransactWriteItems", test.unanswered, test.fault))
+				lease := s.acquire("key", Amounts{"tpm": 500})
+				assert.False(t, lease.Degraded())
+				elapse(10 * time.Second)
+				s.db.SetFaults(nil)
+				for _, id := range []string{"key", "project"} {
+					assert.Equal(t, test.taken, s.stored(id, "tpm").Consumed/milli)
+				}
+				assert.Equal(t, test.doubt, s.limiter.Health().Doubt["tpm"])
+				assert.Empty(t, s.limiter.Health().Waiting)
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, test.taken-500, s.stored("key", "tpm").Consumed/milli, "what cannot be known stays consumed")
+			})
+		})
+	}
 }
 
 // A newer configuration reaches a bucket also through a transaction, and when
@@ -239,12 +258,62 @@ func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
 		assert.False(t, s.limiter.Health().Open, "throttling opens nothing")
 		assert.EqualValues(t, 9_499, s.level("project", "tpm"))
 
-		lease = s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow)) // within the process's share
-		assert.True(t, lease.Degraded())
+		_, err = s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500}, WithOnUnavailable(Allow))
+		require.ErrorIs(t, err, ErrUnavailable, "no policy admits where DynamoDB answers")
+		_, ok := RetryAfter(err)
+		assert.True(t, ok)
 		s.recovers()
-		assert.False(t, lease.Degraded())
-		for _, entity := range []string{"key", "project"} {
-			assert.EqualValues(t, 1_001, s.stored(entity, "tpm").Consumed/milli, "what was owed is charged, at every level")
+	})
+}
+
+// A transaction that was sent when its caller had to be answered, and is refused in the
+// end, took nothing: nothing of it is given back.
+func TestRefusedTransactionThatWasUnderWayGivesNothingBack(t *testing.T) {
+	live(t, &Options{Cascade: CascadeTransaction, OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}, nil))
+		s.acquire("key", Amounts{"rpm": 1})
+		peer := s.peer(nil)
+		var hung atomic.Bool
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			switch {
+			case q.Operation != "TransactWriteItems":
+				return ddbmem.Fault{Before: time.Millisecond}
+			case hung.Swap(true):
+				return ddbmem.Fault{Before: 900 * time.Millisecond} // past its caller's time, after the peer's write
+			}
+			return ddbmem.Fault{Drop: true} // it never arrives
+		})
+		go func() {
+			elapse(500 * time.Millisecond)
+			peer.acquire("org", Amounts{"rpm": 99})
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
+		defer cancel()
+		lease, err := s.limiter.Acquire(ctx, "key", model, Amounts{"rpm": 5})
+		elapse(5 * time.Second)
+		s.recovers()
+		if err == nil {
+			require.NoError(t, lease.Rollback(t.Context()))
+		}
+		elapse(5 * time.Second)
+		assert.LessOrEqual(t, s.level("key", "rpm"), int64(99))
+		assert.LessOrEqual(t, s.level("org", "rpm"), int64(0))
+	})
+}
+
+// After a transaction that claimed the buckets for a newer configuration nobody knows how
+// they look: they are read, and no write is spent on a guess.
+func TestTransactionAfterAClaim(t *testing.T) {
+	live(t, &Options{Cascade: CascadeTransaction}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		for n := range int64(3) {
+			require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100+n)}, nil))
+			elapse(2 * time.Second)
+			before := s.db.Meter()
+			s.acquire("key", Amounts{"rpm": 1})
+			s.acquire("key", Amounts{"rpm": 1})
+			assert.Equal(t, int64(2), s.db.Meter().Sub(before).Operations["TransactWriteItems"].Requests, "of %d", n)
 		}
 	})
 }

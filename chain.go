@@ -53,6 +53,21 @@ func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade 
 	return c
 }
 
+// passOn notes what is asked of a rung and of one above it too: the second of the counters
+// that measure usage counts it, so that totals count it once, at the highest. A lease that
+// takes further decides as it did before.
+func (c *cascade) passOn(lease *Lease) {
+	for i := range len(c.rungs) - 1 {
+		asked := c.askedOf(i)
+		for k := range asked {
+			a := &asked[k]
+			if lease == nil && hasLimit(c.rungs[i+1:], a.Name) || lease != nil && lease.passes(i, a.Name) {
+				a.Passed = a.Amount
+			}
+		}
+	}
+}
+
 // askedOf is what is asked of a rung.
 func (c *cascade) askedOf(i int) []plan.Signed {
 	return c.asked[c.rungs[i].from:c.rungs[i].to:c.rungs[i].to]
@@ -67,7 +82,7 @@ func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 	asked = append(asked, c.asked...) // a copy that keeps the cascade on the stack
 	for i := range c.rungs {
 		r := &c.rungs[i]
-		room = append(room, level{lane: r.lane, cfg: r.cfg, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
+		room = append(room, level{lane: r.lane, cfg: r.cfg, counts: r.cfg, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
 		if r.served {
 			room[i].noteAnswer(lane.Result{Image: r.shown, Now: r.now, Config: r.cfg})
 		}
@@ -116,6 +131,7 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 		}
 		id = resolved.charged()
 	}
+	c.passOn(nil)
 	return c, cmp.Or(policy, l.opts.OnUnavailable), l.checkKnown(r, &c)
 }
 
@@ -215,7 +231,7 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *p
 		l.keepSystemPolicy(resolved)
 		return l.lanes.Of(entity, resource), resolved, nil
 	}
-	asked := l.nowMS()
+	asked := l.lanes.Ask()
 	resolved, item, read, err := l.store.config(ctx, entity, resource, l.bound(ctx, p))
 	if p != nil {
 		err = l.repo.refusedBy(ctx, err)
@@ -240,6 +256,19 @@ func (l *RateLimiter) keepSystemPolicy(resolved *resolvedConfig) {
 	if l.systemPolicy.Load() != &resolved.systemPolicy {
 		l.systemPolicy.Store(&resolved.systemPolicy)
 	}
+}
+
+// locate finds the buckets that calls of an entity on a resource charge.
+func (l *RateLimiter) locate(ctx context.Context, entity, resource string) ([]lane.Located, error) {
+	c, _, err := l.chain(ctx, &request{entity: entity, resource: resource}, cascade{}, nil)
+	if err != nil && !isValidation(err) {
+		return nil, err
+	}
+	found := make([]lane.Located, len(c.rungs))
+	for i := range c.rungs {
+		found[i] = lane.Located{Lane: c.rungs[i].lane, Config: c.rungs[i].cfg}
+	}
+	return found, nil
 }
 
 // warnTooDeep tells the operator, once, that a chain has more levels than are charged.
@@ -279,7 +308,8 @@ func (l *RateLimiter) override(cfg *plan.Config, r *resolvedConfig, limits []Lim
 }
 
 // checkKnown refuses amounts of limits that no level has: otherwise a misspelt name
-// would be admitted for ever. With WithIgnoreUnknown, some level has to have one of them.
+// would be admitted for ever. With WithIgnoreUnknown it refuses those that a level has
+// which is not in force, and some level has to have one of them.
 func (l *RateLimiter) checkKnown(r *request, c *cascade) error {
 	if c.unlimited {
 		return nil
@@ -290,25 +320,30 @@ func (l *RateLimiter) checkKnown(r *request, c *cascade) error {
 	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
 		return nil
 	}
-	known := 0
+	known, levels := 0, c.configs()
 	for name := range r.amounts {
 		switch {
 		case c.has(name):
 			known++
-		case !r.opts.ignoreUnknown:
-			return l.unknownLimit(r, name, c.configs())
+		case !r.opts.ignoreUnknown || l.hides(name, levels):
+			return l.unknownLimit(r, name, levels)
 		}
 	}
 	if known == 0 && len(r.amounts) > 0 { // nothing would limit the call
-		return l.unknownLimit(r, r.amounts.names()[0], c.configs())
+		return l.unknownLimit(r, r.amounts.names()[0], levels)
 	}
 	return nil
 }
 
 // has reports whether any rung has a limit.
 func (c *cascade) has(name string) bool {
-	for i := range c.rungs {
-		if c.rungs[i].cfg.Index(name) >= 0 {
+	return hasLimit(c.rungs, name)
+}
+
+// hasLimit reports whether any of some rungs has a limit.
+func hasLimit(rungs []rung, name string) bool {
+	for i := range rungs {
+		if rungs[i].cfg.Index(name) >= 0 {
 			return true
 		}
 	}
@@ -357,6 +392,12 @@ func (l *RateLimiter) hiding(name string, levels []*plan.Config) (won, hidden co
 		return won, config.Options
 	}
 	return "", ""
+}
+
+// hides reports whether a limit that no level has in force is one of a less specific level.
+func (l *RateLimiter) hides(name string, levels []*plan.Config) bool {
+	_, hidden := l.hiding(name, levels)
+	return hidden != ""
 }
 
 // limitNames are the limits that any of the levels has.

@@ -120,3 +120,77 @@ func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A process whose clock steps back goes on learning from the answers to its transactions:
+// one refusal is enough.
+func TestTransactionsAfterTheClockSteppedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		operator := liveProcess(t, memEngine(t), nil)
+		operator.family("key", "org")
+		require.NoError(t, operator.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 100)}, nil))
+		back := time.Duration(0)
+		repo := operator.open(t, operator.repo.table, &RepositoryOptions{Now: func() time.Time { return time.Now().Add(-back) }})
+		s := operator.on(repo, &Options{Cascade: CascadeTransaction})
+		_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": 1}) // it sees that there are no buckets
+		require.NoError(t, err)
+		back = 30 * time.Second
+		operator.peer(nil).inSlot(1).acquire("key", Amounts{"rpm": 1}) // they are made
+		before := s.db.Meter()
+		for range 40 {
+			elapse(time.Second)
+			s.acquire("key", Amounts{"rpm": 1})
+		}
+		assert.LessOrEqual(t, s.db.Meter().Sub(before).Requests(), int64(40+5))
+	})
+}
+
+// So does one whose clock was ahead until an answer corrected it: what that request read is
+// of the future.
+func TestTransactionsAfterTheClockWasCorrected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := time.Duration(0)
+		theirs := func() time.Time { return time.Now().Add(-ahead) }
+		e := memEngine(t, ddbmem.WithClock(theirs))
+		other := liveProcess(t, e, nil)
+		other.family("key", "org")
+		require.NoError(t, other.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 100)}, nil))
+		s := other.on(e.open(t, other.repo.table, nil), &Options{Cascade: CascadeTransaction})
+		peer := other.on(e.open(t, other.repo.table, &RepositoryOptions{Now: theirs}), nil).inSlot(1)
+		for range 3 {
+			s.acquire("key", Amounts{"rpm": 1})
+			elapse(10 * time.Second)
+		}
+		ahead = 30 * time.Second
+		_, err := s.limiter.Check(t.Context(), "key", "claude-3", nil)
+		require.NoError(t, err)
+		_, err = peer.limiter.Acquire(t.Context(), "key", "claude-3", Amounts{"rpm": 1})
+		require.NoError(t, err)
+		before := s.db.Meter()
+		for range 40 {
+			_, err := s.limiter.Acquire(t.Context(), "key", "claude-3", Amounts{"rpm": 1})
+			require.NoError(t, err)
+			elapse(time.Second)
+		}
+		assert.LessOrEqual(t, s.db.Meter().Sub(before).Requests(), int64(40+5))
+	})
+}
+
+// A process that makes a bucket with a slow clock adds the refill of the time by which it is
+// slow, once, and no more.
+func TestSlowClockAddsItsOwnRefillOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		opts := &Options{Limits: []Limit{PerMinute("rpm", 100)}}
+		for slow, most := range map[time.Duration]int{30 * time.Second: 150, 5 * time.Minute: 200} {
+			s := newProcess(t, e, opts)
+			late := newHandClock()
+			late.advance(-slow)
+			p := s.peer(opts, late)
+			admitted := p.allowed(200, "user-1", "rpm")
+			require.Equal(t, 100, admitted)
+			for range 3 {
+				admitted += s.allowed(200, "user-1", "rpm") + p.allowed(200, "user-1", "rpm")
+			}
+			assert.Equal(t, most, admitted, "slow by %v", slow)
+		}
+	})
+}

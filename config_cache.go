@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
@@ -45,8 +46,10 @@ type ConfigCacheStats struct {
 type configLoad = cache.Load[*resolvedConfig]
 
 // configCache keeps resolved configurations. A configuration past its TTL is used for at
-// most another TTL, while one caller reads it again or because that read failed. While
-// the table does not answer, it is used as long as RepositoryOptions.MaxStale says.
+// most another TTL, while one caller reads it again or because that read failed. If its
+// read brings no answer, it is used as long as RepositoryOptions.MaxStale says, whether
+// the table is open or not: otherwise Allow would admit without any limit although the
+// buckets answer.
 type configCache struct {
 	loading *cache.Loading[configKey, *resolvedConfig]
 	// evicted is closed at the next eviction; nil if nobody waits for it.
@@ -57,7 +60,7 @@ type configCache struct {
 func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCache {
 	loading, err := cache.NewLoading[configKey](size, cache.Options[*resolvedConfig]{
 		Now: now, TTL: ttl, Grace: ttl,
-		Definite: isDefinite,
+		Definite: isDefinite, Unanswered: unavailable,
 		Negative: func(cfg *resolvedConfig) bool { return cfg.level == "" },
 	})
 	if err != nil { // a size below 1, which NewRepository refuses
@@ -67,7 +70,8 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 }
 
 // useStaleDuring lets configurations be used for maxStale past their TTL while away
-// returns why the table does not answer. It must be called before the cache is used.
+// returns why the table does not answer, and while their reads bring no answer. It must
+// be called before the cache is used.
 func (c *configCache) useStaleDuring(away func() error, maxStale time.Duration) {
 	c.loading.Away, c.loading.MaxStale = away, maxStale
 }
@@ -149,11 +153,7 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 	if cfg := r.configs.fresh(key); cfg != nil {
 		return cfg, nil, false, nil
 	}
-	// Written by the read below, which another goroutine runs: to be looked at
-	// only when get has succeeded, for then it has ended or never begun.
-	var bucket schema.Item
-	var executed bool
-	var readErr error
+	var read atomic.Pointer[configRead] // by this caller, once it has ended: the caller may leave it
 	caller := ctx
 	if !until.IsZero() {
 		var cancel context.CancelFunc
@@ -161,10 +161,13 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 		defer cancel()
 	}
 	cfg, err := r.configs.get(ctx, key, func(ctx context.Context) (*resolvedConfig, error) {
-		executed = true
-		var cfg *resolvedConfig
-		cfg, bucket, readErr = r.readConfig(ctx, key, true)
-		return cfg, readErr
+		cfg, bucket, err := r.readConfig(ctx, key, true)
+		read.Store(&configRead{cfg, bucket})
+		if err != nil && r.configs.last(key) != nil {
+			r.log.WarnContext(ctx, "configuration not refreshed; the cached one is used while it may be",
+				slog.String("entity", entity), slog.String("resource", resource), slog.Any("error", err))
+		}
+		return cfg, err
 	})
 	if ctx.Err() != nil && caller.Err() == nil && err != nil {
 		return nil, nil, false, &UnavailableError{Op: "read the configuration", Err: errOutOfTime}
@@ -172,11 +175,16 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if readErr != nil {
-		r.log.WarnContext(ctx, "configuration not refreshed; the cached one is used",
-			slog.String("entity", entity), slog.String("resource", resource), slog.Any("error", readErr))
+	if own := read.Load(); own != nil && own.cfg == cfg {
+		return cfg, own.bucket, true, nil
 	}
-	return cfg, bucket, executed && readErr == nil, nil
+	return cfg, nil, false, nil
+}
+
+// configRead is what one read brought: a configuration, and the bucket that goes by it.
+type configRead struct {
+	cfg    *resolvedConfig
+	bucket schema.Item
 }
 
 // known returns the stored configuration if the cache has one that needs no read,
@@ -203,7 +211,7 @@ func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket b
 	}
 	cfg, err := resolveConfig(items)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, r.configKindError(err)
 	}
 	cfg.configKind = r.kinds.share(cfg.configKind)
 	return cfg, bucket, nil

@@ -117,6 +117,9 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 func (i *configItems) verdict() (config.Verdict, []Limit, error) {
 	v, err := config.Resolve(i.Items)
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
+		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
+			return v, nil, err
+		}
 		return v, nil, invalid(storedField(ConfigLevel(wrong.Level)), "cannot be read: %v; set them again", wrong.Err)
 	}
 	limits, err := limitsOf(ConfigLevel(v.Level), v.Limits)
@@ -129,6 +132,14 @@ func (c *resolvedConfig) charged() string {
 		return ""
 	}
 	return c.parentID
+}
+
+// configKindError is kindError for what levels of configuration say.
+func (r *Repository) configKindError(err error) error {
+	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
+		return r.kindError(storedField(ConfigLevel(wrong.Level)), err)
+	}
+	return err
 }
 
 func storedField(level ConfigLevel) string { return "stored limits of level " + string(level) }
@@ -245,7 +256,7 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	}
 	v, limits, err := items.verdict()
 	if err != nil {
-		return ResolvedLimits{}, err
+		return ResolvedLimits{}, r.configKindError(err)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved := ResolvedLimits{
@@ -262,8 +273,8 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 
 // InvalidateConfig makes the next use of what is cached about an entity on a resource read
 // the table again; "" means every entity, or every resource. Changes made through this
-// Repository need no such call. It asks nobody. What is forgotten cannot be used while
-// DynamoDB does not answer.
+// Repository need no such call. It asks nobody. What was cached is used on only if the
+// reading brings no answer (RepositoryOptions.MaxStale).
 func (r *Repository) InvalidateConfig(entity, resource string) {
 	if !r.made() {
 		return

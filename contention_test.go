@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"bytes"
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // contend makes another process claim the bucket of u before each write of l,
@@ -33,42 +35,28 @@ func contend(t *testing.T, l *RateLimiter, db *ddbmem.DB) (stop func()) {
 	return func() { db.SetFaults(nil) }
 }
 
-// A bucket that others always change first was answered for each time: that is
-// no outage. Allow does not fail open; it admits what the process's share of the
-// limit holds, as Local does.
+// A bucket that others always change first was answered for each time: that is no outage,
+// and no policy admits.
 func TestContentionDoesNotFailOpen(t *testing.T) {
-	for _, policy := range []UnavailablePolicy{Allow, Local} {
+	for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
 		synctest.Test(t, func(t *testing.T) {
-			l, db := waitLimiter(t, PerDay("rpm", 10))
-			drain(t, l, Amounts{"rpm": 6})
+			l, db := waitLimiter(t, PerMinute("rpm", 60))
+			drain(t, l, Amounts{"rpm": 1})
 			stop := contend(t, l, db)
-			defer stop()
-			for range 4 {
-				lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(policy))
-				require.NoError(t, err)
-				require.True(t, lease.Degraded())
-			}
-			_, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(policy))
-			require.ErrorIs(t, err, ErrLimitExceeded)
+			lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(policy))
+			stop()
+			require.Nil(t, lease)
+			require.ErrorIs(t, err, ErrContended)
+			require.NotErrorIs(t, err, ErrUnavailable)
+			require.NotErrorIs(t, err, ErrUnconfirmed)
+			require.ErrorContains(t, err, "the bucket of u on m changed each time")
+			wait, ok := RetryAfter(err)
+			require.True(t, ok)
+			require.GreaterOrEqual(t, wait, contentionPause)
+			require.Less(t, wait, contentionPause+contentionSpread)
 			require.False(t, l.Health().Open)
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		l, db := waitLimiter(t, PerMinute("rpm", 60))
-		drain(t, l, Amounts{"rpm": 1})
-		stop := contend(t, l, db)
-		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
-		stop()
-		require.Nil(t, lease)
-		require.ErrorIs(t, err, ErrContended)
-		require.NotErrorIs(t, err, ErrUnavailable)
-		require.NotErrorIs(t, err, ErrUnconfirmed)
-		require.ErrorContains(t, err, "the bucket of u on m changed each time")
-		wait, ok := RetryAfter(err)
-		require.True(t, ok)
-		require.GreaterOrEqual(t, wait, contentionPause)
-		require.Less(t, wait, contentionPause+contentionSpread)
-	})
 }
 
 // A transaction under way everywhere is contention too.
@@ -120,12 +108,16 @@ func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
 					if r.Operation != "UpdateItem" {
 						return ddbmem.Fault{}
 					}
-					code := "ThrottlingException"
 					if bytes.Contains(r.Body, []byte(wrong)) {
-						code = "AccessDeniedException"
+						return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
 					}
-					return ddbmem.Fault{Error: &ddbmem.Error{Code: code}}
+					return ddbmem.Fault{Drop: true}
 				})
+				for _, id := range []string{"u", "project"} {
+					if !strings.Contains(wrong, id+`"`) {
+						l.lanes.Of(id, "m").Trip(lane.ErrTripped)
+					}
+				}
 				lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}, WithOnUnavailable(Allow))
 				require.Nil(t, lease)
 				require.ErrorContains(t, err, "AccessDenied")

@@ -5,103 +5,112 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-func TestDegradedLeaseIsChargedOnceTheStoreIsBack(t *testing.T) {
+// What a policy admitted is told to the counter, with every correction, and the tokens have
+// nothing to do with it: nothing is charged, and nothing given back.
+func TestDegradedLeaseIsCountedOnceTheStoreIsBack(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		virtual(t, perMinute(), func(t *testing.T, s *process) {
-			base := int64(10_000)
+			base, told := int64(10_000), int64(0)
 			if warm {
 				s.acquire("user-1", Amounts{"tpm": 100})
-				base -= 100
+				base, told = base-100, 100
 			}
 			degraded := func() *Lease {
-				s.recovers()
-				s.down(throttled1)
-				defer s.db.SetFaults(nil)
+				s.down(ddbmem.Fault{Drop: true})
+				_, err := s.limiter.Acquire(t.Context(), "other", model, Amounts{"rpm": 1})
+				require.ErrorIs(t, err, ErrUnavailable) // and now it is known
 				return s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}, WithOnUnavailable(Allow))
 			}
 			lease := degraded()
 			assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "on consumed")
 			for _, status := range lease.Statuses() {
-				assert.True(t, status.Degraded, "of the process's share")
+				assert.True(t, status.Degraded, "of an old image")
 			}
 			require.NoError(t, lease.Rollback(t.Context()))
 			s.recovers()
 			if warm {
-				assert.Equal(t, base, s.level("user-1", "tpm"), "nothing is given back that was never taken")
+				assert.Equal(t, told, s.stored("user-1", "tpm").Consumed/milli)
 			} else {
-				assert.Nil(t, s.item("user-1"))
+				assert.Nil(t, s.item("user-1"), "nothing was used")
 			}
 
 			lease = degraded()
 			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -200}))
-			assert.Equal(t, warm, lease.Degraded(), "a bucket that was not known is charged at once")
+			assert.True(t, lease.Degraded())
 			s.recovers()
-			assert.False(t, lease.Degraded(), "charged in the background")
-			assert.Equal(t, base-300, s.level("user-1", "tpm"), "asked + delta")
-			assert.Equal(t, int64(99), s.level("user-1", "rpm"))
+			assert.Equal(t, told+300, s.stored("user-1", "tpm").Consumed/milli, "asked + delta")
+			assert.Equal(t, base, s.level("user-1", "tpm"))
 			require.NoError(t, lease.Rollback(t.Context()))
-			assert.Equal(t, base, s.level("user-1", "tpm"), "now it is held")
+			s.recovers()
+			assert.Equal(t, told, s.stored("user-1", "tpm").Consumed/milli, "told before, and taken off again")
+			assert.Equal(t, base, s.level("user-1", "tpm"), "nothing is given back that was never taken")
 
 			lease = degraded()
 			require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 700}))
 			s.recovers()
-			assert.Equal(t, base-700, s.level("user-1", "tpm"))
+			assert.Equal(t, told+700, s.stored("user-1", "tpm").Consumed/milli)
+			assert.Equal(t, base, s.level("user-1", "tpm"))
 
 			lease = degraded()
 			requireInvalid(t, lease.Adjust(t.Context(), Amounts{"tpm": -501}), "amounts[tpm]")
 			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -500, "rpm": -1}))
 			s.recovers()
-			assert.Equal(t, base-700, s.level("user-1", "tpm"))
+			assert.Equal(t, told+700, s.stored("user-1", "tpm").Consumed/milli)
 		})
 	}
 }
 
-// What a degraded lease consumes later is held; all of it is given back.
+// What a degraded lease consumes once the bucket answers is held and given back; the rest
+// comes off the counter.
 func TestDegradedLeaseGivesBackWhatItConsumedLater(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		for _, warm := range []bool{false, true} {
-			if warm {
-				s.acquire("user-1", Amounts{"tpm": 100})
-			}
-			s.down(throttled1)
-			lease := s.acquire("user-1", Amounts{"tpm": 500}, WithOnUnavailable(Allow))
-			require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 50}), "admitted like the first")
-			s.db.SetFaults(nil)
-			require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 50}))
-			s.recovers()
+	for _, warm := range []bool{false, true} {
+		virtual(t, perMinute(), func(t *testing.T, s *process) {
 			want := int64(10_000)
 			if warm {
+				s.acquire("user-1", Amounts{"tpm": 100})
 				want -= 100
 			}
-			assert.Equal(t, want-600, s.level("user-1", "tpm"))
+			s.down(ddbmem.Fault{Drop: true})
+			lease := s.acquire("user-1", Amounts{"tpm": 500}, WithOnUnavailable(Allow))
+			require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 50}), "admitted like the first")
+			s.recovers()
+			require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 50}))
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 7}), "charged: the bucket answers")
+			doubt := s.limiter.Health().Doubt["tpm"]
+			assert.Equal(t, want-57, s.level("user-1", "tpm"))
+			assert.InDelta(t, 10_000-want+607, s.stored("user-1", "tpm").Consumed/milli, float64(doubt))
 			require.NoError(t, lease.Rollback(t.Context()))
+			s.recovers()
 			assert.Equal(t, want, s.level("user-1", "tpm"))
+			assert.InDelta(t, 10_000-want, s.stored("user-1", "tpm").Consumed/milli, float64(doubt))
 			assert.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"tpm": 1}), ErrLeaseEnded)
-		}
-	})
+		})
+	}
 }
 
+// One level may be admitted without its bucket while the others are charged.
 func TestDegradedAtOneLevelOnly(t *testing.T) {
-	for _, mode := range []CascadeMode{CascadeParallel} {
-		testEngines(t, func(t *testing.T, e *engine) {
-			f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
-			s := newProcess(t, e, perMinute())
+	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
+		virtual(t, perMinute(), func(t *testing.T, s *process) {
 			s.family("key", "project")
-			s = s.faulty(perMinute(), f)
-			f.times(-1)
+			s.acquire("key", Amounts{"tpm": 100})
+			defer s.readsOthers()()
+			s.silence("project")
 			lease := s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow), WithCascade(mode))
 			assert.True(t, lease.Degraded())
 			assert.Equal(t, []string{"key tpm", "project tpm"}, holders(lease.Statuses()))
-			assert.Equal(t, int64(9500), s.level("key", "tpm"))
-			assert.Nil(t, s.item("project"), "it is owed, and written once the fault is over")
-			f.times(0)
-			require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 600}))
-			require.NoError(t, s.limiter.Close(t.Context()), "charges what is owed")
-			assert.False(t, lease.Degraded())
 			assert.Equal(t, int64(9400), s.level("key", "tpm"))
-			assert.Equal(t, int64(9400), s.level("project", "tpm"))
+			s.recovers()
+			assert.Equal(t, int64(9900), s.level("project", "tpm"))
+			require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 600}))
+			s.recovers()
+			assert.Equal(t, int64(9300), s.level("key", "tpm"))
+			assert.Equal(t, int64(9800), s.level("project", "tpm"), "the bucket answers: more is charged")
+			assert.InDelta(t, 700, s.stored("project", "tpm").Consumed/milli, float64(s.limiter.Health().Doubt["tpm"]))
 		})
 	}
 }

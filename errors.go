@@ -197,8 +197,7 @@ type UnavailableError = problem.UnavailableError
 
 // ContentionError says that other clients changed a bucket each time that this one was
 // about to change it, until it gave up. DynamoDB answered every request, so this is no
-// outage; it is no denial either. Nothing was taken. Under Allow and Local the process's
-// share of the limits decides instead, see Options.LocalShare.
+// outage, and no policy admits; it is no denial either. Nothing was taken.
 type ContentionError struct {
 	// EntityID is the entity of the bucket, or the first of those that were to
 	// be charged together.
@@ -248,11 +247,15 @@ type TableError = problem.TableError
 // ErrVersion matches a *VersionError.
 var ErrVersion = errors.New("dynalimit: the table's layout needs another version of dynalimit")
 
-// VersionError says that the table has a layout which this version of dynalimit does not
-// know. Nothing was written. It is no outage: no policy admits a call because of it.
+// VersionError says that the table has a layout, or a kind of limit, which this version of
+// dynalimit does not know. Nothing was written. It is no outage: no policy admits a call
+// because of it.
 type VersionError struct {
 	// Table is the name that was given to NewRepository.
 	Table string
+	// Kind is the limit whose kind is not known, or the attribute that shows it; "" if it is
+	// about the layout. Then Schema and ClientMin are not set.
+	Kind string
 	// Schema is the version of the table's layout, as its version record has it.
 	Schema string
 	// ClientMin is the oldest client that the record allows, "" for any.
@@ -266,6 +269,9 @@ type VersionError struct {
 
 // Error names the table, both versions and what to do.
 func (e *VersionError) Error() string {
+	if e.Kind != "" {
+		return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
+	}
 	return fmt.Sprintf("dynalimit: table %q has layout %q (its clients: %q or later), this client knows layout %q (as client %q): %s",
 		e.Table, e.Schema, e.ClientMin, e.KnownSchema, e.Client, e.Reason)
 }
@@ -277,7 +283,8 @@ func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 // extra charge that may be missing, or a give-back that may have been lost and
 // so counts as consumed.
 type UnconfirmedError struct {
-	// EntityID is the entity whose bucket it is: the call's, or a parent.
+	// EntityID is the entity whose bucket it is: the call's, or a parent. It is empty for
+	// what Close lost, of many buckets.
 	EntityID string
 	// Resource is the resource whose bucket it is.
 	Resource string
@@ -297,6 +304,9 @@ func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
 	for _, name := range e.Amounts.names() {
 		parts = append(parts, fmt.Sprintf("%s %+d", name, e.Amounts[name]))
+	}
+	if e.EntityID == "" {
+		return fmt.Sprintf("dynalimit: %s could not be told to buckets, and are lost: %v", strings.Join(parts, ", "), e.Err)
 	}
 	outcome := "may have been written and counts as consumed"
 	if e.NotWritten {

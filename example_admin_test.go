@@ -62,5 +62,5 @@ func ExampleRepository_AuditEvents() {
 	}
 	// Output:
 	// ann@example.com limits_set limits [{"burst":100,"capacity":100,"name":"rpm","refill_amount":100,"refill_period_seconds":60}]
-	// ben@example.com limits_set blocked true
+	// ben@example.com block_set blocked true
 }

@@ -2,9 +2,7 @@ package dynalimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -16,7 +14,7 @@ const (
 )
 
 // newKeeper keeps the budget of an organisation that prefers its premium model.
-func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
+func newKeeper() *budget.Keeper {
 	ctx := context.Background()
 	keeper := must(budget.New(ddbmem.New().Client(), budget.Tables{}, &budget.Options{
 		Now: standingStill.Now, Principal: "deploy@example.com",
@@ -27,7 +25,7 @@ func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
 	}))
 	check(keeper.CreateTables(ctx))
 	must(keeper.PutOrg(ctx, budget.Org{
-		ID: org, Name: "sample", Timezone: "Europe/Berlin", Enforcement: enforcement,
+		ID: org, Name: "sample", Timezone: "Europe/Berlin",
 		Ordering: []string{"premium", "standard"},
 		Quotas:   map[string]int64{"premium": 30_000, "standard": 100_000}, // µ$ a day: 3 and 10 cents
 	}))
@@ -41,7 +39,7 @@ func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
 // when the day's quota is spent. A record that is sent twice counts once.
 func Example_budget() {
 	ctx := context.Background()
-	keeper, now := newKeeper(budget.Soft), standingStill.Now()
+	keeper, now := newKeeper(), standingStill.Now()
 	spend := func(call int) {
 		use := must(keeper.Recommend(ctx, org, app)) // the label and model for now; warm, no request
 		receipt := must(keeper.Submit(ctx, org, app, budget.Usage{
@@ -59,24 +57,4 @@ func Example_budget() {
 	// premium: 16500 µ$, duplicate true, next: premium
 	// premium: 16500 µ$, duplicate false, next: standard
 	// standard: 4400 µ$, duplicate false, next: standard
-}
-
-// Hard enforcement holds the money before the call, so that never more than the
-// quota is held and spent.
-func Example_budgetReserve() {
-	ctx := context.Background()
-	keeper, now := newKeeper(budget.Hard), standingStill.Now()
-
-	hold := must(keeper.Reserve(ctx, org, app, "premium", 20_000, time.Minute))
-	_, err := keeper.Reserve(ctx, org, app, "premium", 20_000, time.Minute)
-	fmt.Println(errors.Is(err, budget.ErrQuotaExceeded))
-
-	receipt := must(hold.Settle(ctx, budget.Usage{
-		RequestID: uuid(1), Label: hold.Label, Model: hold.Model, Status: "OK", Time: now,
-		Tokens: budget.Tokens{Input: 1_500, Output: 800},
-	}))
-	fmt.Println(receipt.CostMicros, receipt.SpendMicros)
-	// Output:
-	// true
-	// 16500 16500
 }

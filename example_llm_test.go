@@ -10,12 +10,12 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
-// A model call under both: the budget chooses the label and holds the money, the
-// limiter takes requests and tokens, and one record settles both.
+// A model call under both: the budget chooses the label, the limiter takes requests and
+// tokens, and one record settles both.
 func Example_llm() {
 	ctx := context.Background()
 	limiter, _ := newLimiter(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000))
-	keeper, now := newKeeper(budget.Hard), standingStill.Now
+	keeper, now := newKeeper(), standingStill.Now
 	callModel := func(_ context.Context, model string) (budget.Tokens, error) {
 		return budget.Tokens{Input: 1_480, Output: 310}, nil
 	}
@@ -29,6 +29,7 @@ func Example_llm() {
 		tokens, err := callModel(ctx, call.Model)
 		return llm.Usage{Tokens: tokens}, err // nothing used: all is given back
 	})
+	check(guard.Close(ctx)) // the keeper has what was settled
 	spent := func() int64 { return must(keeper.Recommend(ctx, org, app)).Labels[0].SpendMicros }
 	fmt.Println(err, must(limiter.Available(ctx, "user-123", "gpt-4")), spent())
 

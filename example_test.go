@@ -235,19 +235,24 @@ func ExampleRepository_SetEntityLimits() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
 
-	check(repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("tpm", 10_000)}, nil))
-	check(repo.SetResourceLimits(ctx, "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("tpm", 20_000)}))
-	check(repo.SetEntityLimits(ctx, "premium", "", []dynalimit.Limit{dynalimit.PerMinute("tpm", 30_000)})) // every resource
-	check(repo.SetEntityLimits(ctx, "premium", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000)}))
+	tpm := func(n int64) []dynalimit.Limit { return []dynalimit.Limit{dynalimit.PerMinute("tpm", n)} }
+	err := errors.Join(
+		repo.SetSystemLimits(ctx, tpm(10_000), nil),
+		repo.SetResourceLimits(ctx, "gpt-4", tpm(20_000)),
+		repo.SetPlanLimits(ctx, "pro", "", tpm(30_000)), // on every resource
+		repo.CreateEntity(ctx, dynalimit.Entity{ID: "user-123", Plan: "pro"}),
+		repo.SetEntityLimits(ctx, "user-456", "gpt-4", tpm(40_000)), // of this user alone
+	)
+	check(err)
 
-	for _, c := range [][2]string{{"anyone", "small"}, {"anyone", "gpt-4"}, {"premium", "small"}, {"premium", "gpt-4"}} {
+	for _, c := range [][2]string{{"anyone", "small"}, {"anyone", "gpt-4"}, {"user-123", "gpt-4"}, {"user-456", "gpt-4"}} {
 		fmt.Println(c, must(limiter.Available(ctx, c[0], c[1]))["tpm"])
 	}
 	// Output:
 	// [anyone small] 10000
 	// [anyone gpt-4] 20000
-	// [premium small] 30000
-	// [premium gpt-4] 80000
+	// [user-123 gpt-4] 30000
+	// [user-456 gpt-4] 40000
 }
 
 // When DynamoDB does not answer, a call fails with *UnavailableError unless it,
@@ -261,8 +266,9 @@ func ExampleWithOnUnavailable() {
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 60)}}))
 	ask := dynalimit.Amounts{"rpm": 1}
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError"}}
 	})
+	defer func() { db.SetFaults(nil); check(limiter.Close(ctx)) }()
 
 	_, err := limiter.Acquire(ctx, "user-123", "gpt-4", ask)
 	fmt.Println(errors.Is(err, dynalimit.ErrUnavailable), errors.Is(err, dynalimit.ErrLimitExceeded))

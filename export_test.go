@@ -65,11 +65,8 @@ func (lease *Lease) Levels() []leaseLevel {
 		lv := &lease.levels[i]
 		levels = append(levels, leaseLevel{
 			Entity: lv.lane.Entity, Degraded: lv.degraded,
-			Charges: func(amounts Amounts) []plan.Signed { return amountsAt(lv.cfg, amounts) },
-			Holdings: func() []backlog.Holding {
-				lv.resolve()
-				return lv.holdings
-			},
+			Charges:  func(amounts Amounts) []plan.Signed { return amountsAt(lv.cfg, amounts) },
+			Holdings: func() []backlog.Holding { return lv.holdings },
 		})
 	}
 	return levels

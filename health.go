@@ -32,17 +32,17 @@ type Health struct {
 	// SilentBuckets is the number of buckets that do not answer although the table may:
 	// a partition of it fails.
 	SilentBuckets int
-	// OwedBuckets is the number of buckets for which this process keeps amounts to be
-	// written later: amounts that were admitted without the bucket, or that could not be
-	// given back. They are written when the bucket answers, and lost if the process ends
-	// before.
-	OwedBuckets int
-	// Owed is the sum of the charges that are kept, in whole tokens by limit.
-	Owed Amounts
-	// Doubt is what may have been charged or given back although no answer came, since
-	// the limiter was made, in whole tokens by limit. It counts as consumed. Dropped is
-	// what was owed to buckets or limits that do not exist any more, and was never
-	// charged.
+	// WaitingBuckets is the number of buckets that have still to be told something: what
+	// was admitted, or used, without them, and what could not be given back to them. That
+	// is written when the bucket answers, and lost if the process ends before.
+	WaitingBuckets int
+	// Waiting is how much that is, in whole tokens by limit, with what is under way: by so
+	// much the buckets' counters may differ from what was used.
+	Waiting Amounts
+	// Doubt is what may have been charged, counted or given back although no answer came,
+	// since the limiter was made, in whole tokens by limit: what was used is what the
+	// counters tell, give or take this. Dropped is what no bucket was told: it or its limit
+	// does not exist any more, or too many buckets waited.
 	Doubt, Dropped Amounts
 	// Hottest are the buckets whose partitions throttle, or did in the last minutes, so
 	// that this process leaves an interval between its writes to them: the longest
@@ -50,7 +50,8 @@ type Health struct {
 	Hottest []HotBucket
 }
 
-// Health reports whether the store answers, what buckets are owed and what is in doubt.
+// Health reports whether the store answers, what buckets have to be told and what is in
+// doubt.
 // It does no I/O. A limiter that New did not make is not Ready, nor is one that was
 // closed.
 func (l *RateLimiter) Health() Health {
@@ -65,8 +66,8 @@ func (l *RateLimiter) Health() Health {
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	buckets, owed := l.lanes.Backlog()
-	h.OwedBuckets, h.Owed = buckets, tokensOf(owed)
+	buckets, waiting := l.lanes.Waiting()
+	h.WaitingBuckets, h.Waiting = buckets, tokensOf(waiting)
 	doubted, dropped := l.lanes.Uncertain()
 	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
 	for _, p := range l.lanes.Hottest(mostHottest) {

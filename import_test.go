@@ -58,9 +58,9 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/backlog",
-		std:     []string{"slices", "sync"},
+		std:     []string{"container/heap", "math", "sync"},
 		project: []string{"internal/bucket"},
-		reason:  "what is held, owed and in doubt is arithmetic, so that every order of events can be visited",
+		reason:  "what is held, counted and in doubt is arithmetic, so that every order of events can be visited",
 	},
 	{
 		folder:  "internal/config",
@@ -128,16 +128,9 @@ var importTable = []importRow{
 	{
 		folder:  "aggregator/archive",
 		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath", "runtime/debug"}, pureStd...),
-		project: []string{"aggregator", "internal/audit", "internal/problem", "internal/schema"},
+		project: []string{"aggregator", "internal/audit", "internal/problem", "internal/schema", "internal/usage"},
 		others:  []string{sdk + "/service/dynamodb/types", "golang.org/x/sync"},
 		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",
-	},
-	{
-		folder:  "aggregator/denials",
-		std:     append([]string{"context", "log/slog", "math/rand/v2"}, pureStd...),
-		project: []string{".", "internal/ddb", "internal/problem", "internal/schema"},
-		others:  []string{sdk, "golang.org/x/sync"},
-		reason:  "it hears what the limiter denies, and knows nothing of how usage is read from streams",
 	},
 	{
 		folder:  "internal/audit",
@@ -289,8 +282,8 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget", "internal/problem", "internal/schema"},
-		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it holds money",
+		project: []string{".", "budget", "internal/ddb", "internal/problem", "internal/schema"},
+		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, and backs off as all do",
 	},
 	{
 		folder:  "examples",

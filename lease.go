@@ -68,13 +68,16 @@ func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) 
 	return lease
 }
 
-// known are the amounts of limits that some level of the lease has, where others are to
-// be passed over; elsewhere it is all of them.
+// known are the amounts of limits that some level of the lease has, in force or hidden,
+// where others are to be passed over; elsewhere it is all of them.
 func (lease *Lease) known(amounts []plan.Signed) []plan.Signed {
 	if !lease.passesOver() {
 		return amounts
 	}
-	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return !lease.has(a.Name) })
+	levels := configs(lease.levels)
+	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
+		return !lease.has(a.Name) && (lease.unlimited || !lease.limiter.hides(a.Name, levels))
+	})
 }
 
 // passesOver reports whether amounts of limits that no level has are passed over: they
@@ -92,6 +95,20 @@ func (lease *Lease) has(name string) bool {
 		}
 	}
 	return false
+}
+
+// passes reports whether a level above one counts what the lease uses of a limit, too: it
+// had the limit when the lease was made, or has one that no level had then.
+func (lease *Lease) passes(level int, limit string) bool {
+	above, known := false, false
+	for i := range lease.levels {
+		has := lease.levels[i].counts.Index(limit) >= 0
+		above, known = above || has && i > level, known || has
+	}
+	if known {
+		return above
+	}
+	return slices.ContainsFunc(configs(lease.levels[level+1:]), func(cfg *plan.Config) bool { return cfg.Index(limit) >= 0 })
 }
 
 // begin waits until no other correction is under way. It returns true with lease.mu
@@ -172,8 +189,8 @@ func (lease *Lease) Consumed() Amounts {
 	return tokensOf(lease.consumed)
 }
 
-// Degraded reports whether the policy, not a bucket, admitted some level, and that
-// bucket has not been charged since.
+// Degraded reports whether something of the lease was admitted by the policy, or corrected,
+// without its bucket. That part is counted there, and not charged.
 func (lease *Lease) Degraded() bool {
 	if lease == nil || lease.limiter == nil {
 		return false
@@ -184,7 +201,7 @@ func (lease *Lease) Degraded() bool {
 		return !lease.unlimited
 	}
 	for i := range lease.levels {
-		if lease.levels[i].uncharged() {
+		if lease.levels[i].degraded {
 			return true
 		}
 	}
@@ -205,7 +222,6 @@ func (lease *Lease) Statuses() []LimitStatus {
 		if !lv.answered {
 			continue
 		}
-		lv.resolve()
 		for _, name := range lv.names() {
 			s := lv.last.status(name, 0, 0)
 			s.Requested = lv.used(name) / milli

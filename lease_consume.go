@@ -33,14 +33,13 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 
 // consume takes further amounts. The lease must be begun.
 func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
-	unlocated := lease.levels == nil
-	if err := lease.locate(ctx); unavailable(err) && lease.policy.admits() {
+	if err := lease.locate(ctx); leftToPolicy(err) && lease.policy.admits() {
 		return lease.consumeUnlocated(amounts)
 	} else if err != nil {
 		return err
 	}
-	if unlocated {
-		lease.oweConsumed()
+	for i := range lease.levels {
+		lease.levels[i].resolve() // before another bucket may be taken from
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
@@ -52,6 +51,7 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	for i := range lease.levels {
 		c = c.with(lease.levels[i].lane, lease.levels[i].cfg, amounts)
 	}
+	c.passOn(lease)
 	r := lease.request
 	r.amounts = amounts
 	var part *Lease
@@ -68,27 +68,13 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	return nil
 }
 
-// oweConsumed owes to the levels what was admitted before they were known, because the
-// configuration could not be read.
-func (lease *Lease) oweConsumed() {
-	for i := range lease.levels {
-		lv := &lease.levels[i]
-		var has []plan.Signed
-		for _, a := range lease.consumed {
-			if a.Amount > 0 && lv.has(a.Name) {
-				has = append(has, a)
-			}
-		}
-		lease.limiter.owe(lv, has)
-	}
-}
-
 // consumeUnlocated admits further amounts while the configuration cannot be read.
 func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 	target := plan.Plus(lease.consumed, signedOf(amounts))
 	if err := lease.checkTarget(target); err != nil {
 		return err
 	}
+	lease.countUnlocated(target)
 	lease.consumed = target
 	return nil
 }
@@ -101,7 +87,7 @@ func (lv *level) join(more *level) {
 	for i := range more.holdings {
 		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
 	}
-	lv.degraded, lv.local = lv.degraded || more.degraded, lv.local || more.local
+	lv.degraded = lv.degraded || more.degraded
 	if more.answered {
 		lv.last, lv.answered = more.last, true
 	}

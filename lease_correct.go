@@ -73,37 +73,41 @@ func (lease *Lease) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	levels := c.levels(nil, nil)
-	for i := range levels {
-		levels[i].degraded = true
+	lease.levels, lease.unlimited = c.levels(nil, nil), c.unlimited
+	for i := range lease.levels { // the buckets are told already, or will be
+		lv := &lease.levels[i]
+		lv.degraded = true
+		for _, a := range lease.consumed {
+			if lv.has(a.Name) {
+				lv.holding(a.Name).Counted += a.Amount
+			}
+		}
 	}
-	lease.levels, lease.unlimited = levels, c.unlimited
 	return nil
 }
 
-// reconcile brings every level to the target. It writes what is missing, or owes it to a
-// bucket that does not answer. done is false if something was neither written nor kept,
-// so that the same call again has to write it.
+// reconcile brings every level to the target. It writes what is missing; what a bucket that
+// does not answer cannot be charged is counted, and what it cannot be given back waits. done
+// is false if something was neither written nor kept, so that the same call again has to
+// write it.
 func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done bool, err error) {
-	if lease.levels == nil && !owes(target) {
-		return true, nil
-	}
 	if err := lease.locate(ctx); err != nil {
+		if leftToPolicy(err) && lease.countUnlocated(target) {
+			return true, nil
+		}
 		return false, &UnconfirmedError{
 			EntityID: lease.request.entity, Resource: lease.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
 		}
 	}
-	stoodBefore := lease.localStanding()
 	ops, results := lease.corrections(ctx, target)
 	lease.unlocked(func() { lease.sendCorrections(ctx, ops, results) })
-	defer lease.correctLocal(stoodBefore)
 	done = true
 	var errs []error
 	for i, o := range ops {
 		if o == nil {
 			continue
 		}
-		if err := lease.limiter.book(&lease.levels[i], o, results[i]); err != nil {
+		if err := lease.book(&lease.levels[i], o, results[i]); err != nil {
 			done = done && !err.NotWritten
 			errs = append(errs, err)
 		}
@@ -111,48 +115,27 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 	return done, errors.Join(errs...)
 }
 
-// localStanding is what each level that the process's share admitted holds; nil if there
-// is no such level.
-func (lease *Lease) localStanding() [][]plan.Signed {
-	var stood [][]plan.Signed
-	for i := range lease.levels {
-		if lv := &lease.levels[i]; lv.local {
-			if stood == nil {
-				stood = make([][]plan.Signed, len(lease.levels))
-			}
-			stood[i] = lv.standing()
-		}
-	}
-	return stood
+// countUnlocated counts the way to a target for buckets that are not known yet.
+func (lease *Lease) countUnlocated(target []plan.Signed) bool {
+	change := plan.Plus(target, plan.Negated(lease.consumed))
+	return lease.limiter.lanes.CountUnlocated(lease.request.entity, lease.request.resource, change)
 }
 
-// correctLocal changes the process's shares by what a correction has changed. A
-// correction that was neither written nor kept changes nothing, and may be made again.
-func (lease *Lease) correctLocal(stoodBefore [][]plan.Signed) {
-	l := lease.limiter
-	for i := range stoodBefore {
-		if lv := &lease.levels[i]; lv.local {
-			changes := plan.Plus(lv.standing(), plan.Negated(stoodBefore[i]))
-			lv.lane.CorrectLocally(changes, lv.cfg, l.opts.LocalShare, l.nowMS())
-		}
-	}
-}
-
-// corrections makes the op that each level has to write for the target; nil where
-// nothing is missing. A level that does not answer gets its result here, without a
-// request.
+// corrections makes the op that each level has to write for the target; nil where nothing
+// is missing. What is counted is corrected here. A level that does not answer gets its
+// result here, without a request.
 func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*lane.Op, []lane.Result) {
-	now := lease.limiter.nowMS()
 	ops, results := make([]*lane.Op, len(lease.levels)), make([]lane.Result, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		lv.resolve()
-		target := lv.withAllLimits(target)
-		delta := lv.corrections(target, now)
-		if len(delta) == 0 {
+		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return lease.passes(i, limit) })
+		lease.count(lv, uncounts)
+		lease.limiter.lanes.Doubt(givenUp)
+		if len(writes) == 0 {
 			continue
 		}
-		ops[i] = lane.NewAdjust(ctx, delta, lv.incarnation, lv.cfg)
+		ops[i] = lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)
 		if lv.lane.Away() { // no request: the caller would wait for nothing
 			results[i] = lane.Result{Err: lease.limiter.unanswered(lease.limiter.cause())}
 			lv.lane.GiveUp(ops[i], results[i].Err)
@@ -161,67 +144,55 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 	return ops, results
 }
 
-// book enters the result of a level's correction. A charge that was not written because
-// no answer came is owed, and one that is under way is followed. A give-back that was
-// surely not written is owed as well; one that may have been written stays consumed.
-func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
+// count corrects what is counted at a level and, under Local, the process's share. It
+// returns false if the limiter is closed: then no bucket is told.
+func (lease *Lease) count(lv *level, changes []plan.Signed) bool {
+	if len(changes) > 0 && lease.policy == Local {
+		lv.lane.ChangeLocally(changes, lv.cfg, lease.limiter.opts.LocalShare, lease.limiter.nowMS())
+	}
+	return lv.count(changes)
+}
+
+// book enters the result of a level's correction. If no answer came and it was surely not
+// written, a charge is counted and a give-back waits. If it may have been written, a charge
+// stays consumed, and neither is sent again.
+func (lease *Lease) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.noteAnswer(r)
-	if r.Err != nil && !silent(r.Err) || r.Err == nil || r.Unconfirmed && !r.Pending {
-		lv.bookWrite(o.Amounts, r)
-		if r.Unconfirmed {
-			l.lanes.Doubt(o.Amounts)
-		}
-		return lv.unconfirmed(o.Amounts, r)
-	}
-	charges, backs := plan.Split(o.Amounts)
 	switch {
-	case r.Pending:
-		l.follow(lv, o, charges)
-		lv.bookWrite(backs, r)
-		l.lanes.Doubt(backs)
-		return lv.unconfirmed(o.Amounts, r)
-	case !l.keep(lv, charges, backs):
-		return lv.unconfirmed(o.Amounts, r)
-	}
-	return nil
-}
-
-// keep owes a bucket what could not be written. It returns false if no more can be kept.
-func (l *RateLimiter) keep(lv *level, charges, backs []plan.Signed) bool {
-	if len(charges) > 0 && !l.owe(lv, charges) {
-		return false
-	}
-	lv.degraded = true
-	if len(backs) == 0 {
-		return true
-	}
-	if !lv.lane.OweBack(plan.Negated(backs), lv.incarnation, lv.cfg) {
-		return false
-	}
-	for _, a := range backs { // in the bucket that it was taken from, which nothing says is gone
-		lv.holding(a.Name).GivenBack(-a.Amount)
-	}
-	return true
-}
-
-// unconfirmed is the error for amounts that are not known to be written; nil if all are.
-func (lv *level) unconfirmed(amounts []plan.Signed, r lane.Result) *UnconfirmedError {
-	if r.Err == nil || len(amounts) == 0 {
+	case r.Err == nil:
+		lv.bookLanded(o.Amounts, r)
 		return nil
+	case r.Pending:
+		lv.bookUnconfirmed(o.Amounts)
+		lv.underWay = append(lv.underWay, o)
+		lv.lane.Follow(o)
+	case r.Unconfirmed:
+		lv.bookUnconfirmed(o.Amounts)
+		lease.limiter.lanes.Doubt(o.Amounts)
+	case silent(r.Err) && lease.keep(lv, o.Amounts):
+		return nil
+	default:
+		for _, a := range o.Amounts {
+			lv.holding(a.Name) // known to the lease, though nothing of it is held
+		}
 	}
 	return &UnconfirmedError{
-		EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: r.Err, NotWritten: !r.Unconfirmed,
+		EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(o.Amounts), Err: r.Err, NotWritten: !r.Unconfirmed,
 	}
 }
 
-// owes reports whether a target holds anything.
-func owes(target []plan.Signed) bool {
-	for _, t := range target {
-		if t.Amount > 0 {
-			return true
-		}
+// keep counts charges that could not be written, and has give-backs wait for the bucket. It
+// returns false if the limiter is closed, so that nothing is kept.
+func (lease *Lease) keep(lv *level, amounts []plan.Signed) bool {
+	charges, backs := plan.Split(amounts)
+	if !lv.lane.GiveBackLater(plan.Negated(backs), lv.incarnation, lv.cfg) || !lease.count(lv, charges) {
+		return false
 	}
-	return false
+	for _, a := range backs {
+		lv.holding(a.Name).GiveBack(-a.Amount)
+	}
+	lv.degraded = true
+	return true
 }
 
 // sendCorrections sends the ops of all levels at once and waits for their results. The

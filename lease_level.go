@@ -16,14 +16,19 @@ type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
+	// counts is the configuration with which the lease was made: by it a limit is counted
+	// here as one that a level above counts too, or not, for as long as the lease lasts.
+	counts *plan.Config
 	// holdings are what the lease holds of each limit at this level, in name order.
 	holdings []backlog.Holding
-	// incarnation is the bucket in which the held amounts were debited.
+	// incarnation is the bucket from which the held amounts were taken.
 	incarnation []byte
-	// degraded means that the policy admitted at this level, not the bucket. unasked
-	// means that it did so before any bucket was asked, and local that it took the
-	// process's share.
+	// degraded means that something at this level was admitted or corrected without the
+	// bucket. unasked means that the policy admitted before any bucket was asked, and local
+	// that it took the process's share.
 	degraded, unasked, local bool
+	// underWay are corrections whose outcome was not known when the lease went on.
+	underWay []*lane.Op
 	// served means that the amounts were taken from what the lane debited ahead.
 	// servedAt says when they were debited, by the lane's clock.
 	served   bool
@@ -77,22 +82,28 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 	}
 }
 
-// grant books the asked amounts as debited in the bucket shown.
+// grant books the asked amounts as taken by the bucket shown.
 func (lv *level) grant(image *schema.Image) {
 	lv.noteIncarnation(image.Of())
 	if cap(lv.holdings) < len(lv.asked) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
 	for _, a := range lv.asked {
-		lv.holding(a.Name).Charged(a.Amount)
+		lv.holding(a.Name).Held += a.Amount
 	}
 }
 
-// resolve learns the outcomes of charges that were under way or owed.
-func (lv *level) resolve() {
-	for i := range lv.holdings {
-		lv.holdings[i].Resolve(lv.noteIncarnation)
+// count books signed amounts as admitted, or used, without the bucket, and has the bucket
+// told of them. It returns false if the limiter is closed, and nothing is kept.
+func (lv *level) count(amounts []plan.Signed) bool {
+	if !lv.lane.Count(amounts, lv.cfg) {
+		return false
 	}
+	for _, a := range amounts {
+		lv.holding(a.Name).Counted += a.Amount
+	}
+	lv.degraded = lv.degraded || len(amounts) > 0
+	return true
 }
 
 // held is the amount of a limit that is surely debited; 0 for a nil level.
@@ -127,82 +138,95 @@ func (lv *level) has(name string) bool {
 	return lv.cfg.Index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections is what a level has to write to reach a target: positive amounts are
-// charged, negative ones given back.
-func (lv *level) corrections(target []plan.Signed, now int64) []plan.Signed {
-	var out []plan.Signed
+// corrections is what has to change at a level to reach a target: writes are what its
+// bucket has to be written, above 0 charged and below 0 given back; uncounts, below 0, come
+// off what is counted, and doubt of a write under way that is given up is counted as such.
+// passes says what a level above counts too.
+func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
+	signed := func(name string, amount int64) plan.Signed {
+		s := plan.Signed{Name: name, Amount: amount}
+		if passes(name) {
+			s.Passed = amount
+		}
+		return s
+	}
 	for _, t := range target {
 		if !lv.has(t.Name) {
 			continue
 		}
-		h := lv.holding(t.Name)
-		missing := h.Missing(t.Amount)
-		if missing <= 0 {
-			missing = -h.Lower(t.Amount, now)
-			for h.Missing(t.Amount) < missing { // a charge ended since it was resolved
-				h.Resolve(lv.noteIncarnation)
-				missing = -h.Lower(t.Amount, now)
-			}
+		c := lv.holding(t.Name).To(t.Amount)
+		if change := c.Charge - c.Back; change != 0 {
+			writes = append(writes, signed(t.Name, change))
 		}
-		if missing != 0 {
-			out = append(out, plan.Signed{Name: t.Name, Amount: missing})
+		if c.Uncount > 0 {
+			uncounts = append(uncounts, signed(t.Name, -c.Uncount))
+		}
+		if c.GiveUp > 0 {
+			lv.holding(t.Name).GiveUp(c.GiveUp)
+			givenUp = append(givenUp, plan.Signed{Name: t.Name, Amount: c.GiveUp})
 		}
 	}
-	return out
+	if len(lv.underWay) == 0 {
+		givenUp = nil // it is in doubt already
+	}
+	return writes, uncounts, givenUp
 }
 
-// bookWrite books the result of a correction. A charge that may have landed counts as
-// consumed and is never given back. A give-back that may have landed is never repeated.
-func (lv *level) bookWrite(amounts []plan.Signed, r lane.Result) {
-	switch {
-	case r.Err == nil:
-		lv.bookLanded(amounts, r)
-	case r.Unconfirmed:
-		lv.bookUnconfirmed(amounts)
-	default:
-		for _, a := range amounts {
-			lv.holding(a.Name) // known to the lease, though nothing of it is held
+// resolve learns what became of corrections that were under way when the lease went on.
+func (lv *level) resolve() {
+	lv.underWay = slices.DeleteFunc(lv.underWay, func(o *lane.Op) bool {
+		r, known := lv.lane.Outcome(o)
+		if !known || r.Unconfirmed {
+			return known
 		}
-	}
+		if r.Err == nil && lv.holds() && !bytes.Equal(lv.incarnation, r.Image.Of()) {
+			return true // another bucket has been taken from since: it stays in doubt
+		}
+		if r.Err == nil {
+			lv.noteIncarnation(r.Image.Of())
+		}
+		for _, a := range o.Amounts {
+			switch h := lv.holding(a.Name); {
+			case a.Amount < 0 || slices.Contains(r.Dropped, a.Name):
+			case r.Err == nil:
+				h.Landed(a.Amount)
+			default:
+				h.Unwritten(a.Amount)
+			}
+		}
+		return true
+	})
 }
 
 // bookLanded books a correction that was written.
 func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
-			lv.holding(a.Name).GivenBack(-a.Amount)
+			lv.holding(a.Name).GiveBack(-a.Amount)
 		}
 	}
 	lv.noteIncarnation(r.Image.Of())
 	for _, a := range amounts {
 		switch h := lv.holding(a.Name); {
 		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
-			h.Doubted(a.Amount) // used and not charged: it is not charged again, and never given back
+			h.Gone += a.Amount // used and not charged: it is not charged again, and never given back
 		case a.Amount > 0:
-			h.Charged(a.Amount)
+			h.Held += a.Amount
 		}
 	}
 }
 
-// bookUnconfirmed books a correction for which it is not known whether it was written.
+// bookUnconfirmed books a correction for which it is not known whether it was written. A
+// charge counts as consumed and is never given back; a give-back is never repeated.
 func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	for _, a := range amounts {
 		h := lv.holding(a.Name)
 		if a.Amount > 0 {
-			h.Doubted(a.Amount)
+			h.Doubt += a.Amount
 		} else {
-			h.GaveInVain(-a.Amount)
+			h.GiveInVain(-a.Amount)
 		}
 	}
-}
-
-// standing is what the level holds, by limit.
-func (lv *level) standing() []plan.Signed {
-	var out []plan.Signed
-	for i := range lv.holdings {
-		out = append(out, plan.Signed{Name: lv.holdings[i].Name, Amount: lv.holdings[i].Used()})
-	}
-	return out
 }
 
 // withAllLimits adds to a target every limit of the level that it does not name, with
@@ -238,22 +262,4 @@ func (lv *level) used(name string) int64 {
 		}
 	}
 	return 0
-}
-
-// uncharged reports whether the policy admitted at this level and the bucket has not
-// surely been charged since.
-func (lv *level) uncharged() bool {
-	if !lv.degraded {
-		return false
-	}
-	lv.resolve()
-	charged := false
-	for i := range lv.holdings {
-		h := &lv.holdings[i]
-		if h.Owed() > 0 || h.Doubt > 0 {
-			return true
-		}
-		charged = charged || h.Held > 0
-	}
-	return !charged
 }

@@ -19,10 +19,11 @@
 // A denial is a [*LimitExceededError] with the exact wait; a store that does not
 // answer is an [*UnavailableError], never taken for a denial.
 //
-// No burst, retry, lost answer, crash or slow clock lets more through than the
-// limit. A warm acquire is one conditional update and no read; callers of one
-// process that arrive while it is in flight share the next. The design is in
-// docs/design, the costs are in docs/cost.md.
+// No burst, retry, lost answer or crash lets more through than the limit. A wrong clock
+// lets through at most what is refilled in the time by which it is wrong; what a policy
+// admits while DynamoDB does not answer is counted, not limited. A warm acquire is one
+// conditional update and no read; callers of one process that arrive while it is in flight
+// share the next. The design is in docs/design, the costs are in docs/cost.md.
 package dynalimit
 
 import (
@@ -104,7 +105,8 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	var err error
 	lanes := lane.Options{
 		Store: buckets{repo, l.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: l.nowMS, Tick: repo.tick,
-		Patience: o.Timeout, Table: tableState{repo.breaker}, Log: o.Logger, Horizon: o.horizon(),
+		Patience: o.Timeout, Table: tableState{repo.breaker, repo}, Log: o.Logger, Horizon: o.horizon(),
+		Queues: repo.queues, Turns: &repo.turns, Locate: l.locate,
 	}
 	if o.Observer != nil {
 		lanes.Trace = writeTrace{l, o.Observer}
@@ -117,10 +119,16 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 }
 
 // tableState is the health of a table as its breaker knows it.
-type tableState struct{ *ddb.Breaker }
+type tableState struct {
+	*ddb.Breaker
+	repo *Repository
+}
 
 func (t tableState) Open() bool   { return t.State().Open }
 func (t tableState) Cause() error { return t.State().Cause }
+
+// Probe asks the table whether it answers, and the breaker hears of it.
+func (t tableState) Probe(ctx context.Context) error { return t.repo.probe(ctx, t.repo.absentKey()) }
 
 // availabilityChanged tells the observer that the table stopped answering, or answers
 // again.
@@ -132,11 +140,13 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 
 func (l *RateLimiter) nowMS() int64 { return l.clock().UnixMilli() }
 
-// Close refuses new acquires and ends waits with ErrClosed. If the table answers, it
-// charges what buckets are owed. It returns when everything in flight has ended, or with
-// ctx's error when ctx has ended. What is owed and cannot be charged is lost, and
-// logged. Leases can still be adjusted, settled and rolled back, but what cannot be
-// written then is not kept for later.
+// Close refuses new acquires and ends waits with ErrClosed. If the table answers, or does
+// when it is asked once more, Close tells buckets what was admitted without them, for
+// Options.CleanupTimeout at most. It returns when everything in flight has ended, or with
+// ctx's error when ctx has ended. What no bucket was told is lost: it is logged, Health
+// still shows it, and Close returns it as an *UnconfirmedError of no entity. Leases can
+// still be adjusted, settled and rolled back, but what cannot be written then is not kept
+// for later.
 func (l *RateLimiter) Close(ctx context.Context) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -149,11 +159,14 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	l.lanes.Flush(flush)
 	cancel()
 	l.lanes.End()
-	if n, amounts := l.lanes.Backlog(); n > 0 {
-		l.opts.Logger.WarnContext(ctx, "dynalimit: closed while buckets were owed what was admitted without them; it is not charged",
+	err := l.lanes.Drain(ctx)
+	if n, amounts := l.lanes.Waiting(); n > 0 {
+		l.opts.Logger.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
 			slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
+		lost := &UnconfirmedError{Amounts: tokensOf(amounts), NotWritten: true, Err: ErrClosed}
+		return joined(err, lost)
 	}
-	return l.lanes.Drain(ctx)
+	return err
 }
 
 // fallbackLimits are Options.Limits. The bucket configuration made from them is kept
@@ -377,11 +390,12 @@ func WithCascade(m CascadeMode) AcquireOption {
 	return func(o *acquireOptions) { o.cascade = m }
 }
 
-// WithIgnoreUnknown skips the amounts of limits that no level in force has, also in what
-// the lease is later corrected by. It is for callers that measure more than every entity
-// is limited by. A misspelt name is skipped too, so give it only where the names are
-// known to be right. One name at least has to be a limit, because nothing would limit the
-// call otherwise: then it is a *ValidationError all the same.
+// WithIgnoreUnknown skips the amounts of limits that no level has, also in what the lease
+// is later corrected by. It is for callers that measure more than every entity is limited
+// by. A misspelt name is skipped too, so give it only where the names are known to be
+// right. Two things are a *ValidationError all the same: a limit that a level has, but not
+// the one that won, because the entity would have it lifted unseen; and a call of which no
+// name is a limit, because nothing would limit it.
 func WithIgnoreUnknown() AcquireOption {
 	return func(o *acquireOptions) { o.ignoreUnknown = true }
 }

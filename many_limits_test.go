@@ -83,9 +83,11 @@ func TestRenamedLimitsStayUntilTheyAreFull(t *testing.T) {
 	})
 }
 
-// A claim of as many limits as are stored fits DynamoDB's bounds on expressions.
+// A claim of as many limits as are stored fits DynamoDB's bounds on expressions, also where a
+// level above counts all that it takes.
 func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 	s := memProcess(t, nil)
+	s.family("u", "org")
 	old, all := nLimits(strings.Repeat("a", 60), schema.MaxLimits)
 	require.NoError(t, s.repo.SetSystemLimits(t.Context(), old, nil))
 	s.acquire("u", all)
@@ -115,9 +117,9 @@ func TestCreateOfAsManyLimitsAsAreAllowed(t *testing.T) {
 			require.NoError(t, s.repo.SetSystemLimits(t.Context(), limits, nil))
 			s.family("key", "project")
 			s.acquire("key", all, WithCascade(mode))
-			for _, entity := range []string{"key", "project"} {
+			for entity, each := range map[string]int{"key": 7, "project": 6} {
 				item := s.item(entity)
-				require.Len(t, item, 2+13+6*schema.MaxLimits, "key, what is shared, and six of each limit")
+				require.Equal(t, 2+13+each*schema.MaxLimits, len(item), "key, what is shared, and six of each limit, seven below a parent")
 				assert.Equal(t, schema.Number(99_000), item["b_"+limits[19].Name+"_tk"])
 			}
 		}

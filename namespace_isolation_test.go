@@ -74,6 +74,14 @@ var changing = map[string]func(ctx context.Context, r *Repository) (any, error){
 		return nil, r.DeleteConfig(ctx, Scope{Resource: resourceOf}, AnyVersion)
 	},
 	"DeleteEntity": func(ctx context.Context, r *Repository) (any, error) { return nil, r.DeleteEntity(ctx, "other") },
+	"DeleteEntityAsRead": func(ctx context.Context, r *Repository) (any, error) {
+		es, err := r.GetEntities(ctx, []string{"other"})
+		if err != nil {
+			return nil, err
+		}
+		levels, err := r.GetConfigs(ctx, []Scope{{Entity: "other"}})
+		return nil, errors.Join(err, r.DeleteEntityAsRead(ctx, es[0], levels))
+	},
 	"DeleteEntityLimits": func(ctx context.Context, r *Repository) (any, error) {
 		return nil, r.DeleteEntityLimits(ctx, "key", "")
 	},

@@ -72,6 +72,9 @@ const (
 	WriteClaim WriteKind = "claim"
 	// WriteGiveBack only gives back.
 	WriteGiveBack WriteKind = "give_back"
+	// WriteTell tells a bucket what was admitted without it, and gives back what could not
+	// be given back before.
+	WriteTell WriteKind = "tell"
 	// WriteTransaction charges an entity and its parents together; the events
 	// name the entity.
 	WriteTransaction WriteKind = "transaction"
@@ -181,5 +184,5 @@ func (t writeTrace) Paced(p lane.Paced) {
 
 // writeKinds names the shapes of lanes' writes.
 var writeKinds = map[plan.Kind]WriteKind{
-	plan.Create: WriteCreate, plan.Spend: WriteSpend, plan.Claim: WriteClaim, plan.GiveBack: WriteGiveBack,
+	plan.Create: WriteCreate, plan.Spend: WriteSpend, plan.Claim: WriteClaim, plan.GiveBack: WriteGiveBack, plan.Tell: WriteTell,
 }

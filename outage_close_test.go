@@ -1,8 +1,11 @@
 package dynalimit
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -11,15 +14,68 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// Close charges what is owed, although nobody uses the bucket any more.
-func TestCloseChargesWhatIsOwed(t *testing.T) {
+// Close in or after an outage: what was used is told to its bucket, or told to be lost or in
+// doubt. A table that answers again is asked, although its next probe is not due yet.
+func TestCloseTellsWhatWaits(t *testing.T) {
+	const keys = 20
+	for name, fault := range map[string]ddbmem.Fault{"drop": {Drop: true}, "hang": {Before: time.Hour}, "lost answers": {After: time.Hour}} {
+		for _, patience := range []time.Duration{0, 100 * time.Millisecond, 5 * time.Second, time.Minute} {
+			for _, back := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %v back %v", name, patience, back), func(t *testing.T) {
+					virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
+						for i := range keys {
+							s.acquire(userOf(i), Amounts{"rpm": 1})
+						}
+						s.down(fault)
+						for i := range keys {
+							s.acquire(userOf(i), Amounts{"rpm": 10})
+						}
+						elapse(7 * time.Second)
+						if back {
+							s.db.SetFaults(nil)
+							elapse(3500 * time.Millisecond)
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), patience)
+						defer cancel()
+						err := s.limiter.Close(ctx)
+						h := s.limiter.Health()
+						s.db.SetFaults(nil)
+						elapse(time.Minute)
+						told, unsure := s.consumed(keys, "rpm"), h.Waiting["rpm"]+h.Doubt["rpm"]+h.Dropped["rpm"]
+						assert.InDelta(t, 220, told, float64(unsure))
+						if back && patience > 0 {
+							assert.Empty(t, h.Waiting)
+						}
+						if len(h.Waiting) == 0 {
+							require.NoError(t, err)
+							return
+						}
+						var lost *UnconfirmedError
+						require.ErrorAs(t, err, &lost)
+						assert.GreaterOrEqual(t, lost.Amounts["rpm"], h.Waiting["rpm"])
+					})
+				})
+			}
+		}
+	}
+}
+
+// Close tells what it can although a partition of the table does not answer.
+func TestCloseTellsOthersThanASilentBucket(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		s.down(throttled1)
-		s.acquire(userOf(0), Amounts{"rpm": 10})
+		for i := range 3 {
+			s.acquire(userOf(i), Amounts{"rpm": 1})
+		}
+		s.down(ddbmem.Fault{Drop: true})
+		for _, i := range []int{1, 0, 2} { // the lane of the first trips
+			s.acquire(userOf(i), Amounts{"rpm": 10})
+		}
+		s.silence(userOf(1))
+		require.ErrorIs(t, s.limiter.Close(t.Context()), ErrUnconfirmed)
+		assert.Equal(t, 1, s.limiter.Health().WaitingBuckets)
 		s.db.SetFaults(nil)
-		require.NoError(t, s.limiter.Close(t.Context()))
-		assert.Equal(t, int64(11), s.consumed(1, "rpm"))
+		assert.Equal(t, int64(11), s.stored(userOf(0), "rpm").Consumed/milli)
+		assert.Equal(t, int64(11), s.stored(userOf(2), "rpm").Consumed/milli)
 	})
 }
 
@@ -28,9 +84,9 @@ func TestNothingIsKeptAfterClose(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 10})
 		s.down(ddbmem.Fault{Drop: true})
-		owed := s.acquire(userOf(0), Amounts{"rpm": 10})
-		require.NoError(t, owed.Settle(t.Context(), nil))
-		require.NoError(t, s.limiter.Close(t.Context()))
+		counted := s.acquire(userOf(0), Amounts{"rpm": 10})
+		require.NoError(t, counted.Settle(t.Context(), nil))
+		require.ErrorIs(t, s.limiter.Close(t.Context()), ErrUnconfirmed)
 		err := lease.Settle(t.Context(), Amounts{"rpm": 20})
 		require.ErrorIs(t, err, ErrUnconfirmed)
 		s.db.SetFaults(nil)

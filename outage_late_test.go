@@ -29,32 +29,36 @@ func (s *process) cutOff(first ddbmem.Fault) {
 	})
 }
 
-// What the policy admitted while its write was under way is held if it landed, in
-// doubt if nobody knows, else owed: each token is charged once at most, and only
-// what was charged is given back.
-func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
+// What the policy admitted while its write was under way is counted, once. What the write
+// took all the same is given back, and it is not sent again; if nobody knows, it is in doubt.
+func TestTakeUnderWayInAnOutageIsCountedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
-		first          ddbmem.Fault
-		charged, doubt int64
+		first ddbmem.Fault
+		doubt int64
 	}{
-		"it landed":         {ddbmem.Fault{Lose: true}, 10, 0},
-		"nobody knows":      {ddbmem.Fault{Drop: true}, 0, 10},
-		"it landed in time": {ddbmem.Fault{}, 10, 0},
+		"it landed":    {ddbmem.Fault{Lose: true}, 0},
+		"it came late": {ddbmem.Fault{After: 1500 * time.Millisecond}, 0},
+		"nobody knows": {ddbmem.Fault{Drop: true}, 10},
+		"never sent":   {ddbmem.Fault{Before: time.Hour}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 1})
 				s.cutOff(test.first)
 				lease := s.acquire(userOf(0), Amounts{"rpm": 10})
+				h := s.limiter.Health()
+				assert.Equal(t, int64(20), h.Waiting["rpm"], "what is counted, and what is under way")
 				s.recovers()
 				elapse(5 * time.Second)
-				assert.Equal(t, 1+test.charged, s.consumed(1, "rpm"))
+				assert.Equal(t, int64(11), s.consumed(1, "rpm"))
+				assert.Equal(t, int64(99), s.level(userOf(0), "rpm"), "it was never sent again")
 				assert.Equal(t, test.doubt, s.limiter.Health().Doubt["rpm"])
-				assert.Equal(t, test.doubt > 0, lease.Degraded(), "charged, for all that is known")
+				assert.True(t, lease.Degraded())
 				assert.Equal(t, Amounts{"rpm": 10}, lease.Consumed())
 				require.NoError(t, lease.Rollback(t.Context()))
-				elapse(5 * time.Second)
+				s.recovers()
 				assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+				assert.Equal(t, int64(99), s.level(userOf(0), "rpm"))
 			})
 		})
 	}
@@ -74,18 +78,19 @@ func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
 				cut.recovers()
 				elapse(5 * time.Second)
 				assert.Equal(t, int64(11), s.consumed(1, "rpm"))
+				assert.Equal(t, int64(99), s.level(userOf(0), "rpm"))
 				assert.Empty(t, cut.limiter.Health().Doubt)
-				assert.False(t, lease.Degraded())
 				require.NoError(t, lease.Rollback(t.Context()))
+				cut.recovers()
 				assert.Equal(t, int64(1), s.consumed(1, "rpm"))
 			})
 		})
 	}
 }
 
-// A take that the policy admitted while its write was under way, and that the
-// bucket denied afterwards, is owed: it is charged once, and given back once.
-func TestTakeDeniedAfterThePolicyAdmittedItIsOwed(t *testing.T) {
+// A take that the policy admitted while its write was under way, and that the bucket denied
+// afterwards, is counted: nothing of it is given back to the tokens.
+func TestTakeDeniedAfterThePolicyAdmittedItIsCounted(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		other := s.peer(&Options{Limits: []Limit{PerDay("rpm", 100)}})
@@ -109,9 +114,12 @@ func TestTakeDeniedAfterThePolicyAdmittedItIsOwed(t *testing.T) {
 		elapse(5 * time.Second)
 		s.recovers()
 		assert.Equal(t, int64(102), s.consumed(1, "rpm"))
+		assert.Equal(t, int64(8), s.level(userOf(0), "rpm"))
 		assert.Empty(t, s.limiter.Health().Doubt)
 		require.NoError(t, lease.Rollback(t.Context()))
+		s.recovers()
 		assert.Equal(t, int64(92), s.consumed(1, "rpm"))
+		assert.Equal(t, int64(8), s.level(userOf(0), "rpm"))
 	})
 }
 
@@ -152,16 +160,18 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 	})
 }
 
-// A correction whose write was under way when the bucket fell silent is booked
-// once, when it is known what came of it.
+// A correction whose write was under way when the bucket fell silent is not sent again. It
+// is booked once, when it is known what came of it; what nobody knows is in doubt: a charge
+// then stays consumed, and a give-back is not repeated.
 func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
-		first         ddbmem.Fault
-		change, after int64
+		first                       ddbmem.Fault
+		change, doubt, after, atEnd int64
 	}{
-		"charge":                       {ddbmem.Fault{Lose: true}, 10, 50},
-		"charge of which nobody knows": {ddbmem.Fault{Drop: true}, 10, 40},
-		"give-back":                    {ddbmem.Fault{Lose: true}, -10, 30},
+		"charge":                          {ddbmem.Fault{Lose: true}, 10, 0, 50, 0},
+		"charge of which nobody knows":    {ddbmem.Fault{Drop: true}, 10, 10, 40, 0},
+		"give-back":                       {ddbmem.Fault{Lose: true}, -10, 0, 30, 0},
+		"give-back of which nobody knows": {ddbmem.Fault{Drop: true}, -10, 10, 40, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
@@ -169,14 +179,29 @@ func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
 				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 				s.cutOff(test.first)
 				require.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": test.change}), ErrUnconfirmed)
+				assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Waiting, "it is under way")
 				s.recovers()
 				elapse(5 * time.Second)
-				assert.Equal(t, test.first.Drop, lease.Degraded(), "a part of it may not be charged")
+				assert.Equal(t, test.doubt, s.limiter.Health().Doubt["rpm"])
 				assert.Equal(t, 5+test.after, s.consumed(1, "rpm"))
 				require.NoError(t, lease.Rollback(t.Context()))
 				elapse(5 * time.Second)
-				assert.Equal(t, int64(5), s.consumed(1, "rpm"))
+				assert.Equal(t, 5+test.atEnd, s.consumed(1, "rpm"))
 			})
 		})
 	}
+}
+
+// A lease that ends before it is known what became of a charge leaves that in doubt.
+func TestLeaseThatEndsBeforeItsChargeIsKnownLeavesDoubt(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
+		s.cutOff(ddbmem.Fault{Lose: true})
+		require.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": 10}), ErrUnconfirmed)
+		require.NoError(t, lease.Rollback(t.Context()))
+		s.recovers()
+		elapse(5 * time.Second)
+		assert.Equal(t, int64(10), s.consumed(1, "rpm"))
+		assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Doubt)
+	})
 }

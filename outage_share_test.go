@@ -1,36 +1,34 @@
 package dynalimit
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/backlog"
 )
 
 // What the process's share admitted at one level is given back, once, when it
 // denies at another.
 func TestShareOfALevelIsGivenBackWhenAnotherDenies(t *testing.T) {
-	for name, fault := range map[string]ddbmem.Fault{"known to be away": {Drop: true}, "out of capacity": throttled1} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 20)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *process) {
-				s.family("key", "project")
-				require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", model, []Limit{PerDay("rpm", 10)}))
-				s.acquire("key", Amounts{"rpm": 1})
-				s.down(fault)
-				s.acquire("key", Amounts{"rpm": 9})
-				for range 20 {
-					denied := s.deny("key", Amounts{"rpm": 1})
-					assert.Equal(t, []string{"key rpm", "project rpm"}, holders(denied.Statuses))
-					assert.Equal(t, int64(9), denied.Statuses[0].Remaining, "of 20, with what was asked for")
-				}
-				s.db.SetFaults(nil)
-				s.recovers()
-			})
-		})
-	}
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 20)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *process) {
+		s.family("key", "project")
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", model, []Limit{PerDay("rpm", 10)}))
+		s.acquire("key", Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Drop: true})
+		s.acquire("key", Amounts{"rpm": 9})
+		for range 20 {
+			denied := s.deny("key", Amounts{"rpm": 1})
+			assert.Equal(t, []string{"key rpm", "project rpm"}, holders(denied.Statuses))
+			assert.Equal(t, int64(9), denied.Statuses[0].Remaining, "of 20, with what was asked for")
+		}
+		s.recovers()
+	})
 }
 
 // The process's share admits a call if each of its limits has room, and takes
@@ -131,4 +129,141 @@ func TestLocalWithNothingKnown(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnavailable)
 		s.recovers()
 	})
+}
+
+// An amount above the whole burst never fits, as with the store; one above the share does
+// when the share's queue is empty.
+func TestLocalAdmitsNothingAboveTheBurst(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerHour("tpm", 100)}, OnUnavailable: Local, LocalShare: .1}, func(t *testing.T, s *process) {
+		s.acquire(userOf(0), Amounts{"tpm": 1})
+		s.clock.advance(time.Hour)
+		s.isCutOff(t)
+		for range 3 {
+			denied := s.deny(userOf(0), Amounts{"tpm": 1_000_000})
+			require.ErrorIs(t, denied, ErrExceedsBurst)
+			assert.Equal(t, Never, denied.RetryAfter)
+		}
+		s.acquire(userOf(0), Amounts{"tpm": 100})
+		denied := s.deny(userOf(0), Amounts{"tpm": 1})
+		assert.Less(t, denied.RetryAfter, 10*time.Hour)
+		s.recovers()
+	})
+}
+
+// The share of a bucket is remembered although its lane is forgotten.
+func TestLocalShareOutlastsItsLane(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local, MaxBuckets: 10}, func(t *testing.T, s *process) {
+		const keys = 12
+		for i := range keys {
+			s.acquire(userOf(i), Amounts{"rpm": 1})
+		}
+		s.isCutOff(t)
+		admitted := 0
+		for range 50 {
+			for i := range keys {
+				if _, err := s.limiter.Acquire(t.Context(), userOf(i), model, Amounts{"rpm": 50}); err == nil && i == 0 {
+					admitted += 50
+				}
+			}
+		}
+		assert.LessOrEqual(t, admitted, 100)
+		assert.Positive(t, admitted)
+		s.recovers()
+	})
+}
+
+// The limiters of a repository share one share.
+func TestLimitersOfARepositoryShareOneLocalShare(t *testing.T) {
+	opts := &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local}
+	virtual(t, opts, func(t *testing.T, s *process) {
+		all := []*process{s}
+		for range 4 {
+			all = append(all, s.on(s.repo, opts))
+		}
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		s.isCutOff(t)
+		admitted := 0
+		for range 20 {
+			for _, p := range all {
+				if _, err := p.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 10}); err == nil {
+					admitted += 10
+				}
+			}
+		}
+		assert.LessOrEqual(t, admitted, 100)
+		assert.GreaterOrEqual(t, admitted, 90)
+		for _, p := range all {
+			p.recovers()
+		}
+	})
+}
+
+// While there is no room for the queues of another bucket, its calls fail as under Block.
+func TestLocalWithoutRoomBlocks(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
+		s.repo.queues = backlog.NewQueues(1)
+		p := s.on(s.repo, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local})
+		p.isCutOff(t)
+		p.acquire(userOf(0), Amounts{"rpm": 10})
+		_, err := p.limiter.Acquire(t.Context(), userOf(1), model, Amounts{"rpm": 10})
+		require.ErrorIs(t, err, ErrUnavailable)
+		p.recovers()
+	})
+}
+
+// What leases of before an outage give back in it does not fill the share.
+func TestGiveBacksDoNotFillTheLocalShare(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .1}, func(t *testing.T, s *process) {
+		var before []*Lease
+		for range 10 {
+			before = append(before, s.acquire(userOf(0), Amounts{"rpm": 100}))
+		}
+		s.clock.advance(24 * time.Hour)
+		s.isCutOff(t)
+		admitted := s.allowed(300, userOf(0), "rpm")
+		for _, lease := range before {
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 1}))
+			require.NoError(t, lease.Rollback(t.Context()))
+			admitted += s.allowed(300, userOf(0), "rpm")
+		}
+		assert.Equal(t, 100, admitted)
+		s.recovers()
+	})
+}
+
+// A Wait that the process's share denies sleeps until its queue has room, or until the bucket
+// answers again.
+func TestWaitUnderLocalSleepsForItsQueue(t *testing.T) {
+	for name, back := range map[string]bool{"the queue": false, "the bucket": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerMinute("rpm", 100)}, OnUnavailable: Local})
+				var looks atomic.Int64
+				clock := s.limiter.clock
+				s.limiter.clock = func() time.Time {
+					if looks.Add(1) > 5000 {
+						panic("a Wait spins")
+					}
+					return clock()
+				}
+				s.acquire(userOf(0), Amounts{"rpm": 1})
+				s.isCutOff(t)
+				s.acquire(userOf(0), Amounts{"rpm": 99})
+				began := time.Now()
+				if back {
+					time.AfterFunc(2*time.Second, func() { s.db.SetFaults(nil) })
+				}
+				lease, err := s.limiter.Wait(t.Context(), userOf(0), model, Amounts{"rpm": 50})
+				require.NoError(t, err)
+				assert.Equal(t, !back, lease.Degraded())
+				if back {
+					assert.Less(t, time.Since(began), 15*time.Second, "the probe's schedule")
+				} else {
+					assert.InDelta(t, 30, time.Since(began).Seconds(), 1)
+				}
+				assert.Less(t, looks.Load(), int64(200))
+				s.recovers()
+			})
+		})
+	}
 }

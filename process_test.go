@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -141,7 +142,7 @@ func (s *process) recovers() {
 	s.t.Helper()
 	s.db.SetFaults(nil)
 	for range 60 {
-		if h := s.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.OwedBuckets == 0 {
+		if h := s.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.WaitingBuckets == 0 {
 			return
 		}
 		elapse(time.Second)
@@ -339,6 +340,22 @@ func (s *process) down(f ddbmem.Fault) {
 	s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return f })
 }
 
+// silenceOf gives a fault to every request of a bucket, and to no read of configuration.
+func (s *process) silenceOf(entity string, fault ddbmem.Fault) ddbmem.FaultFunc {
+	key := []byte(`"ENTITY#` + entity + `"`)
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation != "BatchGetItem" && bytes.Contains(r.Body, key) && bytes.Contains(r.Body, []byte("#BUCKET#")) {
+			return fault
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// silence makes the bucket of an entity silent, and nothing else.
+func (s *process) silence(entity string) {
+	s.db.SetFaults(s.silenceOf(entity, ddbmem.Fault{Before: time.Hour}))
+}
+
 // slowly makes every request of this process take so long to be executed and as
 // long to be answered.
 func (s *process) slowly(before, after time.Duration) {
@@ -348,6 +365,27 @@ func (s *process) slowly(before, after time.Duration) {
 		}
 		return ddbmem.Fault{Before: before, After: after}
 	})
+}
+
+// readsOthers reads the table all the time, until the function that it returns is called:
+// it answers others.
+func (s *process) readsOthers() (stop func()) {
+	ended, end := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(50 * time.Millisecond):
+				_, _ = s.repo.GetEntity(s.t.Context(), "another")
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
 }
 
 // elapse lets d of the bubble's time go by.

@@ -155,21 +155,29 @@ func TestDocumentedTestsExist(t *testing.T) {
 }
 
 // TestReadmeProgramRuns: the first program of the README, pasted into main.go of a
-// module of its own, runs and prints what a reader expects.
+// module of its own, runs and prints what a reader expects, once what stands under Install was
+// done beside a clone.
 func TestReadmeProgramRuns(t *testing.T) {
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)
 	program := fences(readText(t, "README.md"), "go")[0]
 	require.True(t, strings.HasPrefix(program, "package main\n"))
 	requires := strings.Replace(readText(t, "go.mod"), "module "+module, "module example.com/newcomer", 1)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "newcomer")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Symlink(root, filepath.Join(dir, "..", "dynalimit")))
+	install := strings.Split(strings.TrimSpace(fences(readText(t, "README.md"), "sh")[0]), "\n")
+	require.Equal(t, []string{"git clone https://" + module + " ../dynalimit", "go mod edit -replace " + module + "=../dynalimit"}, install)
 	for name, text := range map[string]string{
 		"main.go": program,
-		"go.mod":  requires + "\nrequire " + module + " v0.0.0\nreplace " + module + " => " + root + "\n",
+		"go.mod":  requires + "\nrequire " + module + " v0.0.0-00010101000000-000000000000\n", // as go mod tidy writes it, from what the tests have
 		"go.sum":  readText(t, "go.sum"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
+	edit := exec.CommandContext(t.Context(), "go", strings.Fields(install[1])[1:]...)
+	edit.Dir = dir
+	require.NoError(t, edit.Run())
 	run := exec.CommandContext(t.Context(), "go", "run", "-mod=mod", ".")
 	run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := run.CombinedOutput()

@@ -12,7 +12,9 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -56,7 +58,8 @@ type RepositoryOptions struct {
 	// 60 s; in a namespace it is at most 5 minutes, because a purge waits for it.
 	ConfigTTL time.Duration
 	// MaxStale is how long resolved configuration is used past its TTL while the
-	// table does not answer. Defaults to an hour.
+	// table does not answer, or the reads of the configuration bring no answer or are
+	// throttled. Defaults to an hour.
 	MaxStale time.Duration
 	// ConfigCacheSize bounds how many (entity, resource) configurations are
 	// remembered: one takes 0.35 kB where no level has limits, so that
@@ -131,12 +134,19 @@ type connection struct {
 	looks   *legacyLooks
 	// namespace is what the record of the namespace said, if there is one.
 	namespace namespaceState
+	// queues are those by which this process admits calls while buckets do not answer, and
+	// turns spaces what its limiters write afterwards.
+	queues *backlog.Queues
+	turns  lane.Turns
 	// anonymous lets changes be made by nobody known.
 	anonymous bool
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
 	ticks atomic.Int64
 }
+
+// mostQueues is for how many buckets a process admits calls on its own.
+const mostQueues = 100_000
 
 // NewRepository returns a repository for a table. It does no I/O: CreateTable
 // makes the table. It fails with a *ValidationError.
@@ -173,6 +183,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 		sets:      schema.NewLimitSets(),
 		readable:  o.Compatible,
 		anonymous: o.AllowAnonymous,
+		queues:    backlog.NewQueues(mostQueues),
 	}}
 	r.breaker = r.newBreaker()
 	watched := ddb.Watch(client, r.breaker, clock, o.RequestTimeout)

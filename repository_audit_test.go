@@ -169,10 +169,10 @@ func TestEventsShowTheFieldsThatDiffer(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []string{
-			"limits_set blocked:->true",
+			"block_set blocked:->true",
 			"limits_set unlimited:->true",
 			"limits_set limits:->" + rpm + " unlimited:true->",
-			"limits_set blocked:true->",
+			"block_lifted blocked:true->",
 			`limits_set on_unavailable:->"allow"`,
 			"limits_deleted limits:" + rpm + `-> on_unavailable:"allow"->`,
 		}, got, at)

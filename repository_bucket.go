@@ -321,5 +321,8 @@ func (r *Repository) bucketOf(entity, resource string, item schema.Item) (Bucket
 }
 
 func (r *Repository) malformed(err error) error {
+	if unknown := r.kindError("a bucket", err); errors.Is(unknown, ErrVersion) {
+		return unknown
+	}
 	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item and it is made anew", r.table, err)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
 // ResetOptions says how ResetBucket fills a bucket. Every field is optional: nil and the
@@ -127,6 +126,7 @@ func (r *Repository) refillBucket(ctx context.Context, refill admin.Refill) (*Bu
 	}
 	defer r.listeners.refilled(refill.Entity, refill.Resource) // also where no answer came
 	done, err := r.admin.RefillBucket(ctx, refill)
+	err = r.kindError("the bucket", err)
 	if err != nil {
 		return nil, err
 	}
@@ -239,17 +239,20 @@ func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
 			holds[held{e.EntityID, l.Name}] = true
 		}
 	}
-	record := func(id string) (schema.EntityRecord, bool) { e, known := records[id]; return e, known }
-	sums, above := map[string]LimitCapacity{}, map[string][]string{}
+	sums := map[string]LimitCapacity{}
 	for i := range c.Entities {
 		e := &c.Entities[i]
-		place, _ := usage.Place(e.EntityID, record)
-		if len(place.Above) > 0 {
-			e.ParentID = place.Above[0]
+		above := cascadesInto(e.EntityID, records)
+		if len(above) > 0 {
+			e.ParentID = above[0]
 		}
-		above[e.EntityID] = usage.WithoutLoops(e.EntityID, place.Above, func(entity string) []string { return above[entity] })
 		for _, l := range e.Limits {
-			if usage.Counts(above[e.EntityID], func(parent string) bool { return holds[held{parent, l.Name}] }) {
+			counts := func(parent string) bool {
+				// Who was moved between two reads may seem to be above its own parent: the first by name counts.
+				circle := e.EntityID < parent && slices.Contains(cascadesInto(parent, records), e.EntityID)
+				return holds[held{parent, l.Name}] && !circle
+			}
+			if !slices.ContainsFunc(above, counts) {
 				sumCapacity(sums, l)
 			}
 		}
@@ -257,6 +260,16 @@ func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		c.Limits = append(c.Limits, sums[name])
 	}
+}
+
+// cascadesInto are the entities that a call of one charges too, as far as they have limits, the
+// nearest first.
+func cascadesInto(entity string, records map[string]schema.EntityRecord) (above []string) {
+	for e := records[entity]; e.Cascade && e.ParentID != "" && e.ParentID != entity && !slices.Contains(above, e.ParentID) && len(above) < maxDepth-1; {
+		above = append(above, e.ParentID)
+		e = records[e.ParentID]
+	}
+	return above
 }
 
 func capacitiesOf(b Bucket) []LimitCapacity {

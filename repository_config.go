@@ -248,9 +248,10 @@ func (r *Repository) editConfig(ctx context.Context, op string, at Scope, edit a
 	if err := r.takeOverBeforeChange(ctx, owner); err != nil {
 		return nil, err
 	}
-	evict := r.eviction(owner)
-	defer evict.after()
-	return r.admin.ChangeConfig(ctx, by, op, owner, evict.before(edit))
+	r.evictConfig(owner)
+	defer r.evictConfig(owner)
+	stored, err := r.admin.ChangeConfig(ctx, by, op, owner, edit)
+	return stored, r.kindError(storedField(at.level()), err)
 }
 
 // takeOverBeforeChange turns limits of the layout before composite items into today's,
@@ -278,40 +279,9 @@ func (r *Repository) takeOverAllBeforeChange(ctx context.Context, edits []admin.
 	return owners.Wait()
 }
 
-// eviction evicts what is cached of owners' records before a change of them is written,
-// and after, because a read that began before the write ended may have seen the old items.
-// A change that fails before it has read what is stored, as one does while the table does
-// not answer, evicts nothing: what is cached is needed until the table answers.
-type eviction struct {
-	repo   *Repository
-	owners []schema.ConfigOwner
-	read   bool
-}
-
-func (r *Repository) eviction(owners ...schema.ConfigOwner) *eviction {
-	return &eviction{repo: r, owners: owners}
-}
-
-// before is an edit that evicts first: an edit is asked when what is stored has been read.
-func (e *eviction) before(edit admin.Edit) admin.Edit {
-	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
-		if !e.read {
-			e.read = true
-			e.repo.evictConfig(e.owners...)
-		}
-		return edit(stored)
-	}
-}
-
-// after evicts again.
-func (e *eviction) after() {
-	if e.read {
-		e.repo.evictConfig(e.owners...)
-	}
-}
-
 // evictConfig forgets the configurations that the owners' records are part of. It looks at
-// each once, however many the owners.
+// each once, however many the owners. It is called before a change is written, and after,
+// because a read that began before the write ended may have seen the old items.
 func (r *Repository) evictConfig(owners ...schema.ConfigOwner) {
 	levels, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range owners {

@@ -98,7 +98,6 @@ func (r *Repository) UpdateEntities(ctx context.Context, entities []Entity) ([]e
 	}
 	errs := r.admin.UpdateEntities(ctx, by, records)
 	for i, err := range errs {
-		changed[entities[i].ID] = mayBeWritten(err)
 		errs[i] = orConflict(entities[i], err)
 	}
 	r.configs.evict(func(k configKey) bool { return changed[k.entity] })
@@ -114,24 +113,14 @@ func orConflict(yours Entity, err error) error {
 }
 
 // changeEntity changes an entity's record, in somebody's name. It evicts what is cached of
-// the entity afterwards, unless nothing was written because the table does not answer:
-// then what is cached is needed until it does.
+// the entity afterwards.
 func (r *Repository) changeEntity(ctx context.Context, id string, change func(by string) error) error {
 	by, err := r.mayChange(ctx)
 	if err != nil {
 		return err
 	}
-	if err = change(by); mayBeWritten(err) {
-		r.configs.evict(func(k configKey) bool { return k.entity == id })
-	}
-	return err
-}
-
-// mayBeWritten reports whether a change that returned an error, or none, may have been
-// made.
-func mayBeWritten(err error) bool {
-	u, ok := errors.AsType[*UnavailableError](err)
-	return !ok || u.Unconfirmed
+	defer r.configs.evict(func(k configKey) bool { return k.entity == id })
+	return change(by)
 }
 
 // recordOf is an entity as its record says it.
@@ -210,8 +199,36 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 		if err := r.takeOverEntity(ctx, id); err != nil {
 			return err
 		}
-		return r.admin.DeleteEntity(ctx, by, id)
+		return r.admin.DeleteEntity(ctx, by, id, nil)
 	})
+}
+
+// DeleteEntityAsRead is DeleteEntity of an entity that was read, with all levels of its own,
+// of which Scope and Version count: if the record or a level was changed, added or removed
+// since, it fails with an *EntityConflictError or a *ConfigConflictError, and nothing is
+// removed. A deletion that has
+// begun is finished all the same, and one that somebody finished is no error.
+func (r *Repository) DeleteEntityAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	if err := checkEntityID("entity.ID", e.ID); err != nil {
+		return err
+	}
+	asRead, configs := &admin.EntityAsRead{Record: recordOf(e), Levels: map[string]int64{}}, map[Scope]LimitConfig{}
+	for i, l := range levels {
+		if l.Scope.Entity != e.ID {
+			return invalid(fmt.Sprintf("levels[%d].Scope", i), "is %s; give levels of entity %s alone", l.Scope, e.ID)
+		}
+		asRead.Levels[l.Scope.owner().Resource], configs[l.Scope.normal()] = l.Config.Version, l.Config
+	}
+	err := r.changeEntity(ctx, e.ID, func(by string) error { return r.admin.DeleteEntity(ctx, by, e.ID, asRead) })
+	if level, ok := errors.AsType[*admin.LevelConflict](err); ok {
+		at := scopeOf(level.Owner)
+		stored, _ := configOf(at.level(), level.Stored) // what cannot be shown has its version
+		return &ConfigConflictError{Scope: at, Yours: configs[at], Stored: stored}
+	}
+	return orConflict(e, err)
 }
 
 // Children lists the entities whose parent is id, in the order of their ids. An
@@ -353,7 +370,7 @@ func (r *Repository) CreateEntities(ctx context.Context, setups []EntitySetup) (
 	}
 	errs := r.admin.CreateEntities(ctx, by, checked)
 	for i, err := range errs {
-		made[checked[i].Record.ID] = mayBeWritten(err)
+		errs[i] = r.kindError(fmt.Sprintf("setups[%d]", i), err)
 	}
 	r.configs.evict(func(k configKey) bool { return made[k.entity] })
 	return errs, nil

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -209,4 +210,37 @@ func TestLeasesOfADeletedEntityGiveNothingBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An entity that is to go as it was read stays when a level of it is changed at the last
+// moment, between the look at its levels and the mark.
+func TestAnEntityIsDeletedAsItWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "x"}))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "x", "", oneLimit))
+		read, err := r.GetEntity(t.Context(), "x")
+		require.NoError(t, err)
+		levels, err := r.GetConfigs(t.Context(), []Scope{{Entity: "x"}})
+		require.NoError(t, err)
+
+		e.db.SetFaults(between(func() { assert.NoError(t, r.SetBlocked(t.Context(), Scope{Entity: "x"}, true)) }))
+		conflict, ok := errors.AsType[*ConfigConflictError](r.DeleteEntityAsRead(t.Context(), read, levels))
+		require.True(t, ok)
+		assert.Equal(t, levels[0].Config, conflict.Yours)
+		assert.True(t, conflict.Stored.Blocked)
+		e.db.SetFaults(nil)
+		_, err = r.GetEntity(t.Context(), "x")
+		require.NoError(t, err)
+
+		assert.True(t, isValidation(r.DeleteEntityAsRead(t.Context(), read, []ScopedConfig{{Scope: Scope{Entity: "other"}}})))
+		levels, err = r.GetConfigs(t.Context(), []Scope{{Entity: "x"}})
+		require.NoError(t, err)
+		require.NoError(t, r.DeleteEntityAsRead(t.Context(), read, levels))
+		require.NoError(t, r.DeleteEntityAsRead(t.Context(), read, levels), "it is gone")
+		<-time.After(time.Second) // what is made now was made at another time
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "x"}))
+		require.ErrorIs(t, r.DeleteEntityAsRead(t.Context(), read, levels), ErrConflict)
+	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -16,12 +18,54 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// A migration lists the records of entities that zae-limiter made, in every namespace, once.
+func TestMigrateListsRecords(t *testing.T) {
+	e := memEngine(t)
+	whole := e.repository(t, nil)
+	require.NoError(t, whole.RegisterNamespace(t.Context(), "eu"))
+	versioned(t, whole, map[string]string{"schema_version": "0.8.0", "updated_by": "client:0.8.1"})
+	for _, r := range []*Repository{whole, e.open(t, whole.table, &RepositoryOptions{Namespace: "eu"})} {
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "org", Name: "Org"}))
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "key", ParentID: "org"}))
+		for _, id := range []string{"org", "key"} {
+			_, err := e.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+				TableName: &r.table, Key: r.keys.Meta(id).Attributes(), UpdateExpression: aws.String("REMOVE GSI3PK, GSI3SK, version"),
+			})
+			require.NoError(t, err)
+		}
+	}
+	before := scan(t, whole)
+	report, err := e.open(t, whole.table, nil).Migrate(t.Context(), &MigrateOptions{DryRun: true})
+	require.NoError(t, err)
+	assert.Equal(t, 4, report.Listed)
+	assert.ElementsMatch(t, before, scan(t, whole), "a dry run writes nothing")
+
+	report, err = e.open(t, whole.table, nil).Migrate(t.Context(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, 4, report.Listed)
+	assert.True(t, report.Complete)
+	for _, namespace := range []string{"", "eu"} {
+		r := e.open(t, whole.table, &RepositoryOptions{Namespace: namespace})
+		listed, err := collect(r.Entities(t.Context()))
+		require.NoError(t, err)
+		require.Len(t, listed, 2)
+		for _, id := range []string{"org", "key"} {
+			read, err := r.GetEntity(t.Context(), id)
+			require.NoError(t, err)
+			assert.Contains(t, listed, read)
+			assert.EqualValues(t, 1, read.Version)
+			_, err = r.UpdateEntity(t.Context(), read)
+			require.NoError(t, err)
+		}
+	}
+}
+
 // A migration turns what each version wrote, says so in the version record, and finds
 // nothing the next time.
 func TestMigrate(t *testing.T) {
 	for version, want := range map[string]MigrateReport{
-		"0.5": {Buckets: 1, Configs: 2, Found: 5, Turned: 5},
-		"0.6": {Buckets: 2, Configs: 4, Found: 8, Turned: 8},
+		"0.5": {Buckets: 1, Configs: 2, Found: 5, Turned: 5, Listed: 1},
+		"0.6": {Buckets: 2, Configs: 4, Found: 8, Turned: 8, Listed: 2},
 		"0.7": {Configs: 1, Found: 1, Turned: 1},
 	} {
 		t.Run(version, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestInvalidateConfig(t *testing.T) {
 		s.repo.InvalidateConfig(test.entity, test.resource)
 		var left []configKey
 		for _, k := range []configKey{{"a", "q"}, {"a", "r"}, {"b", "q"}, {"b", "r"}} {
-			if s.repo.configs.last(k) != nil {
+			if s.repo.known(k.entity, k.resource) != nil {
 				left = append(left, k)
 			}
 		}

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -26,7 +27,7 @@ func (r *Repository) GetConfig(ctx context.Context, at Scope) (LimitConfig, erro
 	}
 	stored, err := r.admin.Config(ctx, "read limits", at.owner())
 	if err != nil {
-		return LimitConfig{}, malformedConfig(at, err)
+		return LimitConfig{}, r.malformedConfig(at, err)
 	}
 	return configOf(at.level(), stored)
 }
@@ -55,7 +56,7 @@ func (r *Repository) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedCo
 	}
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
-		err := malformedConfig(at, read[i].Err)
+		err := r.malformedConfig(at, read[i].Err)
 		if err == nil {
 			configs[i].Scope = at.normal()
 			configs[i].Config, err = configOf(at.level(), read[i].Config)
@@ -166,19 +167,23 @@ func (r *Repository) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]
 	if err := r.takeOverAllBeforeChange(ctx, edits); err != nil {
 		return nil, err
 	}
-	evict := r.eviction()
+	owners := make([]schema.ConfigOwner, len(edits))
 	for i := range edits {
-		evict.owners = append(evict.owners, edits[i].Owner)
-		edits[i].Edit = evict.before(edits[i].Edit)
+		owners[i] = edits[i].Owner
 	}
-	defer evict.after()
-	return r.admin.ChangeConfigs(ctx, by, "set limits", edits), nil
+	r.evictConfig(owners...)
+	defer r.evictConfig(owners...)
+	errs := r.admin.ChangeConfigs(ctx, by, "set limits", edits)
+	for i, err := range errs {
+		errs[i] = r.kindError(fmt.Sprintf("changes[%d]", i), err)
+	}
+	return errs, nil
 }
 
 // editOf is a checked change. Fields are named with a prefix.
 func (r *Repository) editOf(c ScopedConfig, prefix string) (admin.ConfigEdit, error) {
 	next, err := r.checkConfig(c, prefix)
-	return admin.ConfigEdit{Owner: c.Scope.owner(), Edit: c.Config.replacing(c.Scope, next)}, err
+	return admin.ConfigEdit{Owner: c.Scope.owner(), Edit: c.Config.replacing(c.Scope, next), Removes: next == nil}, err
 }
 
 // checkConfig refuses a change that cannot be made, and returns what it leaves stored.
@@ -218,8 +223,11 @@ func (r *Repository) putConfig(ctx context.Context, at Scope, c LimitConfig, nex
 }
 
 // malformedConfig is an error that says which level cannot be read.
-func malformedConfig(at Scope, err error) error {
+func (r *Repository) malformedConfig(at Scope, err error) error {
 	if reason, ok := admin.Malformed(err); ok {
+		if unknown := r.kindError(storedField(at.level()), reason); errors.Is(unknown, ErrVersion) {
+			return unknown
+		}
 		return invalid(storedField(at.level()), "cannot be read: %v; set them again", reason)
 	}
 	return err

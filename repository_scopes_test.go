@@ -361,6 +361,81 @@ func TestResourcesAreListedAndUnlistedTogether(t *testing.T) {
 	assert.Equal(t, []string{"new", "older"}, names)
 }
 
+// A process that dies between two requests leaves the list as it is to be, or is repeated.
+func TestResourcesAreUnlistedWithTheirLimits(t *testing.T) {
+	changes := []ScopedConfig{
+		{Scope: Scope{Resource: "old"}, Delete: true, Config: LimitConfig{Version: AnyVersion}},
+		{Scope: Scope{Resource: "new"}, Config: LimitConfig{Blocked: true, Version: AnyVersion}},
+	}
+	for dies := 1; ; dies++ {
+		synctest.Test(t, func(t *testing.T) {
+			e := memEngine(t)
+			r := e.repository(t, nil)
+			require.NoError(t, r.SetResourceLimits(t.Context(), "old", oneLimit))
+			var requests atomic.Int64
+			e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+				return ddbmem.Fault{Drop: requests.Add(1) >= int64(dies)}
+			})
+			errs, err := r.SetConfigs(t.Context(), changes)
+			require.NoError(t, err)
+			if requests.Load() < int64(dies) {
+				assert.Equal(t, []error{nil, nil}, errs)
+				dies = -1
+			}
+			e.db.SetFaults(nil)
+			_, err = r.SetConfigs(t.Context(), changes)
+			require.NoError(t, err)
+			names, err := collect(r.Resources(t.Context()))
+			require.NoError(t, err)
+			assert.Equal(t, []string{"new"}, names)
+		})
+		if dies < 0 {
+			break
+		}
+	}
+}
+
+// What is tidied up after a change says nothing of the change: it was made.
+func TestAChangeIsMadeAlsoIfCountsAreNotTidied(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	require.NoError(t, r.SetEntityLimits(t.Context(), "u", "gpt-4", oneLimit))
+	e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		if q.Operation == "UpdateItem" {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	require.NoError(t, r.DeleteEntityLimits(t.Context(), "u", "gpt-4"))
+	e.db.SetFaults(nil)
+	for at, err := range r.Scopes(t.Context()) {
+		require.NoError(t, err)
+		assert.Fail(t, "is listed", at)
+	}
+}
+
+// The lists of resources with limits end at 400 KB: the error says what is full, and what to do.
+func TestAFullListOfResourcesIsSaid(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	for name, at := range map[string]Scope{"resources": {}, "entities": {Entity: "u"}} {
+		t.Run(name, func(t *testing.T) {
+			var failed error
+			for i := 0; i < 1800 && failed == nil; i += 90 {
+				changes := make([]ScopedConfig, 90)
+				for j := range changes {
+					at.Resource = fmt.Sprintf("r%05d", i+j) + strings.Repeat("x", 250)
+					changes[j] = ScopedConfig{Scope: at, Config: LimitConfig{Limits: oneLimit}}
+				}
+				errs, err := r.SetConfigs(t.Context(), changes)
+				require.NoError(t, err)
+				failed = errors.Join(errs...)
+			}
+			require.ErrorIs(t, failed, ErrTable)
+			assert.ErrorContains(t, failed, "more than the 400 KB that DynamoDB takes in one item, which lists the resources with limits; delete limits of resources that nobody uses any more")
+		})
+	}
+}
+
 // Every level that says anything is listed.
 func TestScopesAreListed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {

@@ -196,6 +196,9 @@ func (r *Repository) noteVersion(ctx context.Context, item schema.Item) error {
 			r.tellVersion(ctx, slog.LevelInfo, record, "items of an older layout are looked for, which costs queries; Repository.Migrate, once, ends that")
 		}
 	case schema.Missing:
+		if seen.err = r.laterLayout(ctx); seen.err != nil {
+			break
+		}
 		r.tellVersion(ctx, slog.LevelWarn, record, "the table has no version record: which layout it has is not known; Repository.CreateTable or Repository.Migrate writes one")
 	case schema.Older:
 		r.tellVersion(ctx, slog.LevelWarn, record, "the table has an older layout: items of it are turned into today's as they are met; stop the writers of the older version, and run Repository.Migrate")
@@ -204,7 +207,11 @@ func (r *Repository) noteVersion(ctx context.Context, item schema.Item) error {
 	case schema.Incompatible:
 		seen.err = r.versionError(record, "use a version of dynalimit that knows the table's layout, or another table")
 	case schema.ClientTooOld:
-		seen.err = r.versionError(record, "use a newer version of dynalimit: the table's version record refuses older clients")
+		reason := "use a newer version of dynalimit: the table's version record refuses older clients"
+		if record.KindsMin > schema.KnownKinds {
+			reason = fmt.Sprintf("use a newer version of dynalimit: the table has limits of kinds of generation %d (kinds_min), and this one knows %d", record.KindsMin, schema.KnownKinds)
+		}
+		seen.err = r.versionError(record, reason)
 	}
 	r.version.seen.Store(seen)
 	if seen.err != nil {
@@ -213,8 +220,32 @@ func (r *Repository) noteVersion(ctx context.Context, item schema.Item) error {
 	return nil
 }
 
+// laterLayout is the error of a table of zae-limiter 0.9 or later: nil for another one, and
+// where it cannot be told, which a role may not be allowed to.
+func (r *Repository) laterLayout(ctx context.Context) *VersionError {
+	item, _ := r.store.Get(ctx, "read the version record", r.keys.LaterVersion())
+	record, is := schema.DecodeVersion(item)
+	if !is {
+		return nil
+	}
+	return r.versionError(record, "name another table: it is of zae-limiter 0.9 or later, whose buckets lie under other keys and cannot be taken over (docs/from-zae-limiter.md)")
+}
+
 func (r *Repository) versionError(v schema.VersionRecord, reason string) *VersionError {
 	return &VersionError{Table: r.table, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: schemaVersion, Client: clientVersion, Reason: reason}
+}
+
+// kindError is the *VersionError of an error that is about a limit of an unknown kind, at
+// where; any other error is as it was.
+func (r *Repository) kindError(where string, err error) error {
+	unknown, ok := errors.AsType[*schema.UnknownKind](err)
+	if !ok {
+		return err
+	}
+	return &VersionError{
+		Table: r.table, Kind: unknown.Name, KnownSchema: schemaVersion, Client: clientVersion,
+		Reason: fmt.Sprintf("%s: %v; use a newer version of dynalimit", where, unknown),
+	}
 }
 
 // tellVersion tells the operator once in the life of the repository.
@@ -241,6 +272,11 @@ func (r *Repository) checkVersion(ctx context.Context) error {
 // implementation may have written it. On a table that was made by this call, or that
 // holds nothing, nothing of an older layout can be, and the record says so.
 func (r *Repository) writeVersion(ctx context.Context, made bool) error {
+	if !made {
+		if later := r.laterLayout(ctx); later != nil {
+			return later
+		}
+	}
 	record := schema.VersionRecord{
 		Schema: schemaVersion, ClientMin: clientMinVersion, CompositeOnly: made, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
 	}

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -164,6 +165,43 @@ func TestOlderLayoutIsToldOnce(t *testing.T) {
 			assert.Contains(t, logged.String(), test.want)
 		})
 	}
+}
+
+// A table of zae-limiter 0.9 or later has its record elsewhere. It is refused by whatever
+// would work on it, and nothing is written.
+func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
+	e := memEngine(t)
+	r := e.open(t, "limits", nil)
+	tableOnly(t, e, r)
+	put := func(key schema.Key, attributes map[string]string) {
+		item := key.Attributes()
+		for name, text := range attributes {
+			item[name] = schema.String(text)
+		}
+		_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: item})
+		require.NoError(t, err)
+	}
+	put(schema.Key{PK: "_/SYSTEM#", SK: "#VERSION"}, map[string]string{"schema_version": "0.10.0", "client_min_version": "0.0.0"})
+	before := scan(t, r)
+	for name, do := range map[string]func(*Repository) error{
+		"CreateTable":     func(r *Repository) error { return r.CreateTable(t.Context()) },
+		"Migrate":         func(r *Repository) error { _, err := r.Migrate(t.Context(), nil); return err },
+		"SetSystemLimits": func(r *Repository) error { return r.SetSystemLimits(t.Context(), oneLimit, nil) },
+		"Acquire": func(r *Repository) error {
+			limiter, err := New(r, &Options{Limits: oneLimit, OnUnavailable: Allow})
+			require.NoError(t, err)
+			_, err = limiter.Acquire(t.Context(), "u", model, Amounts{oneLimit[0].Name: 1})
+			return err
+		},
+	} {
+		for range 2 {
+			refused, ok := errors.AsType[*VersionError](do(e.open(t, "limits", nil)))
+			require.True(t, ok, name)
+			assert.Equal(t, "0.10.0", refused.Schema)
+			assert.Contains(t, refused.Reason, "zae-limiter 0.9 or later")
+		}
+	}
+	assert.Equal(t, before, scan(t, r))
 }
 
 // There is one record for the table, whatever the namespace.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -15,6 +15,16 @@ import (
 
 // The buckets of an entity and its parents, charged by one transaction:
 // CascadeTransaction.
+//
+// A transaction that is not answered does not say which of its buckets is silent. So each
+// of them is asked by itself next, side by side, and one that does not answer then opens.
+// While one is silent, the others are charged side by side too.
+
+// mayBeSilent reports whether some level is admitted without its bucket, or its bucket may
+// be the one that does not answer.
+func (lease *Lease) mayBeSilent() bool {
+	return slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.unasked || lv.lane.Suspected() && !lv.skipped() })
+}
 
 // takeTogether charges all levels in one transaction. A denial by a recent image writes
 // nothing. A denial that has to bring a newer configuration goes the parallel way.
@@ -25,7 +35,7 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 	for tries.refused < lane.MaxRefusals {
 		proposals, err := l.proposeAll(ctx, lease, at, tries.refused)
 		if err != nil {
-			return l.concludeFailed(ctx, caller, lease, policy, &p, err)
+			return l.concludeTogether(ctx, caller, lease, policy, at, p, err)
 		}
 		switch denied, adopts := denies(proposals); {
 		case adopts:
@@ -33,21 +43,23 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		case denied:
 			return lease.denyProposed(proposals)
 		}
-		a, underWay, err := l.commit(ctx, lease, proposals, tries.refused)
+		a, err := l.commit(ctx, lease, proposals, tries.refused)
 		switch {
-		case underWay != nil:
-			return l.concludePending(caller, lease, policy, &p, underWay)
 		case err != nil:
-			return l.concludeFailed(ctx, caller, lease, policy, &p, err)
+			return l.concludeTogether(ctx, caller, lease, policy, at, p, err)
 		case a.verdict == landed:
 			return nil
 		}
 		if !tries.pause(ctx, a.verdict) {
-			return l.concludeUnpaused(ctx, caller, lease, policy, &p, a)
+			err := ctx.Err()
+			if a.verdict == throttled { // what throttled it is told
+				err = a.err
+			}
+			return l.concludeTogether(ctx, caller, lease, policy, at, p, err)
 		}
 	}
 	r := lease.request
-	return l.concludeFailed(ctx, caller, lease, policy, &p, contended(r.entity, r.resource))
+	return l.concludeTogether(ctx, caller, lease, policy, at, p, contended(r.entity, r.resource))
 }
 
 // rounds counts how often a transaction was decided again. Throttling counts apart: it
@@ -100,54 +112,32 @@ func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
 	return lease.denial()
 }
 
-// concludeFailed ends a call whose transaction failed. If ctx has ended, the time for
-// the store is over, but an error about what may have been charged, or about bad input,
-// is returned all the same.
-func (l *RateLimiter) concludeFailed(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, errUnconfirmed) && !isValidation(err) {
-		err = l.outOfTime(lease, p)
+// concludeTogether ends a call whose transaction failed. If nothing was answered, its levels
+// are asked one by one in the time that is left; the transaction may have charged them, and
+// what it did is given back.
+func (l *RateLimiter) concludeTogether(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience, err error) error {
+	if caller.Err() != nil {
+		return caller.Err()
 	}
-	return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
+	if ctx.Err() != nil && !isValidation(err) && !silent(err) && !ddb.Classify(err, context.Background()).Answered {
+		err = l.outOfTime(lease, &p, err)
+	}
+	if !leftToPolicy(err) || !time.Now().Before(p.until) {
+		return l.conclude(caller, lease, l.failAll(lease, err), Block)
+	}
+	if err := l.admitSilentLevels(lease, policy); err != nil {
+		return err
+	}
+	p.began = time.Now() // of what each of them is given
+	return l.takeAtOnce(caller, lease, policy, at, p)
 }
 
-// concludeUnpaused ends a call whose time ended before its transaction could be decided
-// again. What throttled it is told.
-func (l *RateLimiter) concludeUnpaused(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, a transactionAnswer) error {
-	if a.verdict == throttled {
-		return l.concludeTogether(caller, lease, l.failAll(lease, a.err), policy)
-	}
-	return l.concludeFailed(ctx, caller, lease, policy, p, ctx.Err())
-}
-
-// concludePending ends a call whose transaction is still under way.
-func (l *RateLimiter) concludePending(caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, underWay []*lane.Op) error {
-	for _, o := range underWay {
-		if o.Result.Pending {
-			o.Result.Err = l.outOfTime(lease, p)
-		}
-	}
-	return l.concludeTogether(caller, lease, underWay, policy)
-}
-
-// concludeTogether turns the failure of a transaction into an error, or into a lease if
-// the policy says so. If the caller's context has ended, it returns that error.
-func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
-	if ctx.Err() == nil {
-		return l.conclude(ctx, lease, ops, policy)
-	}
-	for i, o := range ops {
-		if o.Result.Pending {
-			lease.levels[i].lane.Disown(o)
-		}
-	}
-	return ctx.Err()
-}
-
-// outOfTime is the error of a call whose time for the store is over.
-func (l *RateLimiter) outOfTime(lease *Lease, p *patience) error {
+// outOfTime is the error of a call whose time for the store is over; err is what it met
+// last.
+func (l *RateLimiter) outOfTime(lease *Lease, p *patience, err error) error {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Quiet(p.began) < leastSilence {
-			return &UnavailableError{Op: "acquire", Err: errOutOfTime}
+			return &UnavailableError{Op: "acquire", Err: outOfTimeFor(err)}
 		}
 	}
 	return l.unanswered(errOutOfTime)
@@ -157,7 +147,7 @@ func (l *RateLimiter) outOfTime(lease *Lease, p *patience) error {
 func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
 	ops := make([]*lane.Op, len(lease.levels))
 	for i := range ops {
-		ops[i] = &lane.Op{Result: lane.Result{Err: err, Unconfirmed: errors.Is(err, errUnconfirmed)}}
+		ops[i] = &lane.Op{Result: lane.Result{Err: err}}
 	}
 	return ops
 }
@@ -205,13 +195,10 @@ type transaction struct {
 	tries, unanswered int
 }
 
-// errUnconfirmed marks a transaction that went unanswered to the end.
-var errUnconfirmed = errors.New("it may have been charged")
-
-// commit sends the transaction, which landed or has to be decided again. If ctx ends
-// first, a goroutine follows the transaction to its end; underWay then are the takes of
-// the levels, whose outcomes can be followed.
-func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (a transactionAnswer, underWay []*lane.Op, err error) {
+// commit sends the transaction, which landed or has to be decided again. The error is of one
+// that is not to be decided again: if it is silent, the transaction may still land, which is
+// followed.
+func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (transactionAnswer, error) {
 	t := transaction{bucketTransaction: bucketTransaction{token: rand.Text()}}
 	operation := l.lanes.IDs.Operation()
 	for i := range proposals {
@@ -225,33 +212,92 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 		l.store.join(&t.bucketTransaction, lv.lane, &proposals[i].Write, schema.Op{Slot: l.lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
 		t.charged = append(t.charged, i)
 	}
-	asked := l.nowMS()
+	asked, began := l.lanes.Ask(), time.Now()
 	l.lanes.Started()
-	end := l.beginTogether(&ctx, lease.request)
-	a, ctxEnded := l.deliverTogether(ctx, &t)
-	if ctxEnded {
-		ops := l.pendingTogether(ctx, lease)
-		go func() {
-			defer l.lanes.Stopped()
-			a, _ := l.deliverTogether(context.WithoutCancel(ctx), &t)
-			end(a)
-			l.passOutcomes(lease, ops, proposals, &t, a)
-		}()
-		return a, ops, nil
-	}
 	defer l.lanes.Stopped()
+	end := l.beginTogether(&ctx, lease.request)
+	a := l.deliverTogether(ctx, &t)
 	end(a)
+	if a.verdict == unconfirmed {
+		l.followLost(ctx, lease, proposals, &t, began)
+		return a, l.unanswered(a.err)
+	}
 	if ddb.Classify(a.err, context.Background()).Answered {
 		for _, i := range t.charged {
 			lease.levels[i].lane.Hear()
 		}
 	}
-	return a, nil, l.bookTransaction(lease, proposals, &t, a, asked, round)
+	return a, l.bookTransaction(lease, proposals, &t, a, asked, round)
+}
+
+const (
+	// lostAskedAfter is how long, at first, a transaction that got no answer is left alone
+	// before it is asked for, and lostForgotten when it is not asked for any more:
+	// DynamoDB knows its token for ten minutes.
+	lostAskedAfter = 500 * time.Millisecond
+	lostForgotten  = 9 * time.Minute
+)
+
+// followLost has everything given back that a transaction without an answer took, which was
+// sent at began. Unless its caller left soon, its buckets are suspects: each is asked by
+// itself next. Once they answer, it is asked once, by its token, whether it landed.
+func (l *RateLimiter) followLost(ctx context.Context, lease *Lease, proposals []lane.Proposal, t *transaction, began time.Time) {
+	ops := make(map[int]*lane.Op, len(t.charged))
+	asked := ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(began) >= leastSilence
+	ctx = context.WithoutCancel(ctx)
+	for _, i := range t.charged {
+		lv := &lease.levels[i]
+		if asked {
+			lv.lane.Suspect()
+		}
+		ops[i] = lane.NewUnderWay(ctx, lv.asked, proposals[i].View.Config)
+		lv.lane.Disown(ops[i])
+		for _, a := range lv.asked {
+			lv.holding(a.Name).Vain += a.Amount
+		}
+	}
+	l.lanes.Started()
+	go func() {
+		defer l.lanes.Stopped()
+		a := transactionAnswer{verdict: unconfirmed}
+		if l.awaitAnswers(lease, t) {
+			a.verdict, _, a.err = l.store.transactBuckets(ctx, &t.bucketTransaction, l.lanes.IDs.Slot)
+		}
+		for _, i := range t.charged {
+			lv := &lease.levels[i] // only what never changes of it is read: it is its caller's by now
+			r := lane.Result{Denied: true, Unconfirmed: a.verdict == unconfirmed || a.verdict == throttled || a.verdict == unsent}
+			if a.verdict == landed {
+				r = lv.committed(&proposals[i], l.store.decodeBucket)
+			}
+			lv.lane.Hand(ops[i], r)
+		}
+	}()
+}
+
+// awaitAnswers waits until every bucket of a transaction answers. It returns false if that
+// takes too long, or the limiter is closed first.
+func (l *RateLimiter) awaitAnswers(lease *Lease, t *transaction) bool {
+	wait, until := lostAskedAfter, time.Now().Add(lostForgotten)
+	probe := false // callers ask the suspects first
+	silent := func(i int) bool {
+		at := lease.levels[i].lane
+		return at.Away() || at.Suspected() && !(probe && at.Answers())
+	}
+	for ; time.Now().Before(until); wait = min(2*wait, 10*time.Second) {
+		if !slices.ContainsFunc(t.charged, silent) {
+			return true
+		}
+		if !l.lanes.Sleep(wait) {
+			return false
+		}
+		probe = true
+	}
+	return false
 }
 
 // bookTransaction books the answer to a transaction at every level. The error is of one
 // that is not to be decided again.
-func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t *transaction, a transactionAnswer, asked int64, round int) error {
+func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t *transaction, a transactionAnswer, asked lane.Asked, round int) error {
 	switch a.verdict {
 	case landed:
 		for _, i := range t.charged {
@@ -275,43 +321,12 @@ func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t
 		if round+1 < lane.MaxTries {
 			return nil
 		}
-	case unconfirmed:
-		return fmt.Errorf("%w (%w)", a.err, errUnconfirmed)
 	case failed:
 	}
 	if a.verdict == conflicted { // answered each time
 		return contended(lease.request.entity, lease.request.resource)
 	}
 	return a.err
-}
-
-// pendingTogether makes the takes of the levels of a transaction that is under way.
-func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*lane.Op {
-	ops := make([]*lane.Op, len(lease.levels))
-	for i := range ops {
-		if lv := &lease.levels[i]; lv.skipped() {
-			ops[i] = &lane.Op{}
-		} else {
-			ops[i] = lane.NewUnderWay(context.WithoutCancel(ctx), lv.asked, lv.cfg, &UnavailableError{Op: "acquire", Err: errOutOfTime})
-		}
-	}
-	return ops
-}
-
-// passOutcomes gives the takes of a transaction their outcomes. The lease may belong to
-// its caller by now, so only fields that never change are read.
-func (l *RateLimiter) passOutcomes(lease *Lease, ops []*lane.Op, proposals []lane.Proposal, t *transaction, a transactionAnswer) {
-	for _, i := range t.charged {
-		r := lane.Result{Err: a.err, Unconfirmed: a.verdict == unconfirmed}
-		lv := &lease.levels[i]
-		switch {
-		case a.verdict == landed:
-			r = lv.committed(&proposals[i], l.store.decodeBucket)
-		case r.Err == nil: // refused
-			r.Err = contended(lv.lane.Entity, lv.lane.Resource)
-		}
-		lv.lane.Hand(ops[i], r)
-	}
 }
 
 // transactionAnswer is what a transaction came to.
@@ -344,27 +359,27 @@ func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(t
 	}
 }
 
-// deliverTogether sends a transaction until it is known whether it landed. A transaction
-// that got no answer is sent again byte for byte, with the same token. It returns early,
-// with ctxEnded, if ctx ends before that is known: the delivery can continue under
-// another context.
-func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a transactionAnswer, ctxEnded bool) {
+// maxLost is after how many lost answers the levels of a transaction are asked one by one.
+const maxLost = 2
+
+// deliverTogether sends a transaction until it is known whether it landed. One whose answer
+// was lost is sent again byte for byte, with the same token, unless the silence lasts: then,
+// or if ctx ends, it is unconfirmed.
+func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) transactionAnswer {
 	for {
 		t.tries++
-		a := transactionAnswer{tries: t.tries}
+		a, began := transactionAnswer{tries: t.tries}, time.Now()
 		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, &t.bucketTransaction, l.lanes.IDs.Slot)
 		if a.verdict == unconfirmed {
 			t.unanswered++
 		}
 		switch {
 		case a.verdict == landed || a.verdict == refused || t.unanswered == 0:
-			return a, false
-		case a.verdict == failed || t.unanswered > lane.MaxUnconfirmed || t.tries >= lane.MaxTries || l.lanes.Table.Open():
+			return a
+		case a.verdict == failed || t.unanswered >= maxLost || t.tries >= lane.MaxTries || l.lanes.Table.Open(),
+			time.Since(began) >= lane.SlowFailure, !lane.Backoff.Pause(ctx, t.unanswered):
 			a.verdict = unconfirmed // an earlier try may have landed
-			return a, false
-		}
-		if !lane.Backoff.Pause(ctx, t.unanswered) {
-			return a, true
+			return a
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, conte
 	}
 	l.ensureWaiter(at)
 	for until := time.Now().Add(contention.RetryAfter); time.Until(until) > 0; {
-		if _, err := l.sleep(ctx, at.waiter, nil, time.Until(until)); err != nil {
+		if _, err := l.sleep(ctx, at.waiter, nil, nil, time.Until(until)); err != nil {
 			return err
 		}
 	}
@@ -165,12 +165,12 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 			continue
 		}
 		l.ensureWaiter(at)
-		if at.lane != lv.lane {
+		if remembered := l.lanes.Of(longest, lease.request.resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
-			at.lane = lv.lane
-			lv.lane.Join(at.waiter)
+			at.lane = remembered
+			remembered.Join(at.waiter)
 		}
-		lv.lane.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
+		at.lane.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
 		return true
 	}
 	return false
@@ -195,7 +195,7 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 		if t.mayTry(left) {
 			return false, nil
 		}
-		ended, err := l.sleep(ctx, at.waiter, changed, min(left, t.recheck))
+		ended, err := l.sleep(ctx, at.waiter, changed, at.lane.Back(), min(left, t.recheck))
 		if err != nil {
 			return false, err
 		}
@@ -287,6 +287,9 @@ func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 // waitLeft is how long a waiter has to wait by the last image of its bucket. known is
 // false if the image is too old to say.
 func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
+	if at.lane.Away() { // what denied it is the process's share, not the bucket
+		return 0, false
+	}
 	now := l.clock()
 	wait, known := at.lane.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
@@ -329,14 +332,17 @@ const (
 	byChange
 )
 
-// sleep waits for d, until something changes for the waiter, or until changed is closed.
-func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, changed <-chan struct{}, d time.Duration) (ending, error) {
+// sleep waits for d, until something changes for the waiter, or until changed is closed, or
+// back, because the bucket answers again.
+func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, changed, back <-chan struct{}, d time.Duration) (ending, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return byTime, nil
 	case <-w.Wake:
+		return byWake, nil
+	case <-back:
 		return byWake, nil
 	case <-changed:
 		return byChange, nil

@@ -174,3 +174,29 @@ func TestCalledAlongInOrder(t *testing.T) {
 		assert.WithinDuration(t, began.Add(36*time.Second), <-third, 20*time.Millisecond)
 	})
 }
+
+// Who waits keeps the place in line however many other buckets are used meanwhile.
+func TestLineOfARarelyUsedBucketStays(t *testing.T) {
+	live(t, &Options{MaxBuckets: 10, Limits: []Limit{PerMinute("rpm", 60)}}, func(t *testing.T, s *process) {
+		s.acquire("user-1", Amounts{"rpm": 60})
+		began, served := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			_, err := s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpm": 30})
+			assert.NoError(t, err)
+			served <- time.Since(began)
+		}()
+		elapse(time.Second)
+		for {
+			for i := range 20 {
+				s.acquire(fmt.Sprint("other-", i), Amounts{"rpm": 1})
+			}
+			select {
+			case after := <-served:
+				assert.LessOrEqual(t, after, 31*time.Second)
+				return
+			case <-time.After(1100 * time.Millisecond):
+				s.deny("user-1", Amounts{"rpm": 1})
+			}
+		}
+	})
+}

@@ -31,10 +31,6 @@ func comparePairs(a, b pair) int {
 // it has, so one is looked at after the other.
 func (k *closing) sumDay(ctx context.Context, day time.Time) error {
 	groups := usage.NewSums(schema.UsageDaily, day)
-	denied, err := k.deniedOn(ctx, day)
-	if err != nil {
-		return err
-	}
 	for shard := range schema.UsageShards {
 		var lists []table.Query
 		for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
@@ -44,52 +40,29 @@ func (k *closing) sumDay(ctx context.Context, day time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := k.sumShard(ctx, day, pairsOf(snapshots, denied[shard]), groups); err != nil {
+		if err := k.sumShard(ctx, day, pairsOf(snapshots), groups); err != nil {
 			return err
 		}
 	}
-	return k.writeTotals(ctx, groups)
+	return k.writeSums(ctx, groups.Take())
 }
 
-// deniedOn are the keys of a day's denials, by the shard of their pair.
-func (k *closing) deniedOn(ctx context.Context, day time.Time) (map[int][]schema.Key, error) {
-	var lists []table.Query
-	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
-		lists = append(lists, k.deniedIn(hour))
-	}
-	keys, err := k.listed(ctx, lists...)
-	shards := map[int][]schema.Key{}
-	for _, key := range keys {
-		if d, ok := schema.DeniedOf(key); ok {
-			shard := schema.UsageShard(d.Entity, d.Resource)
-			shards[shard] = append(shards[shard], key)
-		}
-	}
-	return shards, err
-}
-
-// pairsOf are those of snapshots and denials, with the keys of their denials.
-func pairsOf(snapshots, denied []schema.Key) map[pair][]schema.Key {
-	pairs := map[pair][]schema.Key{}
+// pairsOf are those of snapshots, each once, in the order of a shard.
+func pairsOf(snapshots []schema.Key) []pair {
+	found := map[pair]bool{}
 	for _, key := range snapshots {
 		if _, entity, resource, _, ok := schema.UsageOf(key); ok {
-			pairs[pair{entity, resource}] = nil
+			found[pair{entity, resource}] = true
 		}
 	}
-	for _, key := range denied {
-		if d, ok := schema.DeniedOf(key); ok {
-			p := pair{d.Entity, d.Resource}
-			pairs[p] = append(pairs[p], key)
-		}
-	}
-	return pairs
+	return slices.SortedFunc(maps.Keys(found), comparePairs)
 }
 
 // sumShard writes the daily sums of pairs, and adds what they used to those of groups.
-func (k *closing) sumShard(ctx context.Context, day time.Time, pairs map[pair][]schema.Key, groups *usage.Sums) error {
-	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(pairs), comparePairs), table.PageSize) {
+func (k *closing) sumShard(ctx context.Context, day time.Time, pairs []pair, groups *usage.Sums) error {
+	for chunk := range slices.Chunk(pairs, table.PageSize) {
 		items, err := gather(ctx, k.options.Writers, chunk, func(ctx context.Context, p pair) ([]schema.Item, error) {
-			return k.ofDay(ctx, p, day, pairs[p])
+			return k.ofDay(ctx, p, day)
 		})
 		if err != nil {
 			return err
@@ -125,16 +98,10 @@ func gather[A, B any](ctx context.Context, atOnce int, of []A, read func(context
 	return slices.Concat(found...), err
 }
 
-// ofDay are the snapshots of a pair on a day, and its denials.
-func (k *closing) ofDay(ctx context.Context, p pair, day time.Time, denied []schema.Key) (items []schema.Item, err error) {
+// ofDay are the snapshots of a pair on a day.
+func (k *closing) ofDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource, Window: schema.UsageHourly}
-	first, last := series.Key(k.keys, day), series.Key(k.keys, schema.UsageDaily.Next(day).Add(-time.Hour))
-	items, err = k.whole(ctx, first, last)
-	if err != nil {
-		return nil, err
-	}
-	more, err := k.get(ctx, denied)
-	return append(items, more...), err
+	return k.whole(ctx, series.Key(k.keys, day), series.Key(k.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))
 }
 
 // whole are the items of a range of keys.

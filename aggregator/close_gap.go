@@ -22,17 +22,14 @@ type past struct {
 	ends usage.Ends
 	// place is where its entity stood; nil where that is not known.
 	place *schema.UsagePlace
-	// latest is the last snapshot that was looked at; nil if there is none.
-	latest *schema.UsageSnapshot
 }
 
 // look learns of the past where the counters of a snapshot ended before it, and where its
 // entity stood, if it has no record any more.
 func (k *closing) look(ctx context.Context, h hourly, p *past) error {
-	_, known := k.record(h.entity)
-	known = known || h.closed
+	known := k.records[h.entity] != nil || h.closed
 	enough := func(all bool) bool {
-		return (known || p.place != nil) && (h.snapshot == nil || p.ends.Have(*h.snapshot, all))
+		return (known || p.place != nil) && p.ends.Have(h.snapshot, all)
 	}
 	if enough(true) {
 		return nil
@@ -58,9 +55,6 @@ func (p *past) note(item schema.Item) {
 		return // what cannot be read is told where it is closed
 	}
 	p.ends.Note(u)
-	if p.latest == nil || p.latest.Hour.Before(u.Hour) {
-		p.latest = &u
-	}
 	if stood, closed := schema.ClosedPlace(item); closed && p.place == nil {
 		p.place = &stood
 	}
@@ -81,6 +75,9 @@ func (k *closing) gaps(h hourly, breaks []usage.Break) (all []Gap) {
 	gap := Gap{Namespace: k.keys.Name(), Entity: h.entity, Resource: h.resource, Hour: h.hour}
 	between := map[string]int64{}
 	for _, b := range breaks {
+		if _, passed := schema.CounterOf(b.Limit); passed {
+			continue
+		}
 		g := gap
 		g.Limit, g.Kind, g.Missing, g.Unseen, g.Since = b.Limit, GapKind(b.Kind), b.Missing, b.Unseen, b.Since
 		within := h.snapshot.Spans[b.Limit].Missing
@@ -91,7 +88,7 @@ func (k *closing) gaps(h hourly, breaks []usage.Break) (all []Gap) {
 		all = append(all, g)
 	}
 	for name, s := range h.snapshot.Spans {
-		if s.Missing+between[name] != 0 || s.Unseen != 0 {
+		if _, passed := schema.CounterOf(name); !passed && (s.Missing+between[name] != 0 || s.Unseen != 0) {
 			g := gap
 			g.Limit, g.Missing, g.Unseen = name, s.Missing, s.Unseen
 			all = append(all, g)

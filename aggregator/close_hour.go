@@ -19,6 +19,9 @@ type closing struct {
 	*Closer
 	keys  schema.Keys
 	final bool
+	// first is the first hour that was ever closed: what began before it is never final. It is
+	// zero where that is not known.
+	first time.Time
 	// made is when reading began, in milliseconds since 1970.
 	made int64
 	// later is when sums seem to have been read that were not replaced, at most.
@@ -43,16 +46,16 @@ func (k *closing) skip(err error) {
 // closing is work on a namespace that begins to read now.
 func (c *Closer) closing(keys schema.Keys) *closing {
 	return &closing{
-		Closer: c, keys: keys, made: c.options.Now().UnixMilli(), records: map[string]*schema.EntityRecord{},
+		Closer: c, keys: keys, made: c.clock.Now().UnixMilli(), records: map[string]*schema.EntityRecord{},
 		days: map[int]map[schema.UsageSeries]bool{}, done: ClosedHour{Namespace: keys.Name()},
 	}
 }
 
 // closeHour closes an hour, and the day and month that end with it. What it had to leave out
-// is skipped.
-func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool) (done ClosedHour, skipped, err error) {
+// is skipped. first is the first hour that was ever closed.
+func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, skipped, err error) {
 	k := c.closing(keys)
-	k.final, k.done.Hour, k.done.Final = final, hour, final
+	k.final, k.first, k.done.Hour, k.done.Final = final, first, hour, final
 	end := hour.Add(time.Hour)
 	for _, w := range []schema.UsageWindow{schema.UsageHourly, schema.UsageDaily, schema.UsageMonthly} {
 		if err == nil && end.Equal(w.Floor(end)) {
@@ -60,6 +63,14 @@ func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time
 		}
 	}
 	return k.done, errors.Join(k.skipped...), err
+}
+
+// sumAgain makes the sums of a day or a month anew.
+func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w schema.UsageWindow, start time.Time, final bool, first time.Time) (sums int, skipped, err error) {
+	k := c.closing(keys)
+	k.final, k.first = final, first
+	err = k.sum(ctx, w, start)
+	return k.done.Sums, errors.Join(k.skipped...), err
 }
 
 // sum writes the sums of a window. Where sums are there that seem to have been read later, it
@@ -72,7 +83,7 @@ func (k *closing) sum(ctx context.Context, w schema.UsageWindow, start time.Time
 		if err != nil || later == 0 {
 			return err
 		}
-		k.made = max(k.options.Now().UnixMilli(), later)
+		k.made = max(k.clock.Now().UnixMilli(), later)
 	}
 }
 
@@ -95,11 +106,7 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time) error {
 		return err
 	}
 	k.done.Snapshots = len(snapshots)
-	denied, err := k.list(ctx, k.deniedIn(hour))
-	if err != nil {
-		return err
-	}
-	for chunk := range slices.Chunk(append(snapshots, denied...), table.PageSize) {
+	for chunk := range slices.Chunk(snapshots, table.PageSize) {
 		items, err := k.get(ctx, chunk)
 		if err != nil {
 			return err
@@ -112,14 +119,6 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time) error {
 			sums.AddGroups(e.Entry)
 			k.done.Gaps = append(k.done.Gaps, e.gaps...)
 		}
-	}
-	return k.writeTotals(ctx, sums)
-}
-
-// writeTotals puts sums of hours, once it is known what counts in them.
-func (k *closing) writeTotals(ctx context.Context, sums *usage.Sums) error {
-	if err := k.lookBeyond(ctx, sums); err != nil {
-		return err
 	}
 	return k.writeSums(ctx, sums.Take())
 }
@@ -138,22 +137,15 @@ func indexed(op, partition string) table.Query {
 	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
 }
 
-// deniedIn is the list of an hour's denials.
-func (k *closing) deniedIn(hour time.Time) table.Query {
-	return table.Query{Op: opClose, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: k.keys.DeniedHour(hour)}
-}
-
 // listed are the keys of several lists, one list after the other.
 func (k *closing) listed(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
-	return gather(ctx, k.options.Writers, lists, k.list)
-}
-
-func (k *closing) list(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
-	err = table.Patiently(ctx, func() (err error) {
-		keys, err = k.table.Keys(ctx, q)
-		return err
+	return gather(ctx, k.options.Writers, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
+		err = table.Patiently(ctx, func() (err error) {
+			keys, err = k.table.Keys(ctx, q)
+			return err
+		})
+		return keys, err
 	})
-	return keys, err
 }
 
 // writeSums puts sums.
@@ -161,7 +153,7 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(k.options.Writers)
 	for _, sum := range sums {
-		sum.Final, sum.Made = k.final, k.made
+		sum.Final, sum.Made = k.final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.made
 		sum.Expires = k.options.Retention.expires(sum.Window, sum.Start)
 		if err := usage.CheckSum(&sum); err != nil {
 			k.skip(err)

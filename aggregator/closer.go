@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -44,6 +43,19 @@ type Storage interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
+// whole is a client with what a Closer never asks for.
+type whole struct {
+	Storage
+	neverAsked
+}
+
+type neverAsked interface {
+	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+}
+
 // Retention is how long sums are kept after their window, by the window: at most 100 years
 // each. A negative one is for ever.
 type Retention struct {
@@ -74,7 +86,8 @@ type CloserOptions struct {
 	Closed func(ClosedHour)
 	// Failed is told why Run could not close what was due; it goes on. Defaults to nobody.
 	Failed func(error)
-	// Now says what time it is. Defaults to time.Now.
+	// Now says what time it is; where DynamoDB's answers say another, theirs counts. Defaults to
+	// time.Now.
 	Now func() time.Time
 }
 
@@ -123,8 +136,8 @@ func (c *Closed) add(h ClosedHour) {
 type Closer struct {
 	store   Storage
 	table   *table.Table
+	clock   *ddb.Clock
 	options CloserOptions
-	ids     audit.IDs
 }
 
 // NewCloser returns a Closer of a table's usage. It fails with a *ValidationError for bad
@@ -150,7 +163,9 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 		return nil, err
 	}
 	o.setDefaults()
-	return &Closer{store: client, table: &table.Table{Client: client, Name: tableName}, options: o}, nil
+	clock := ddb.NewClock(o.Now, true)
+	store := ddb.Watch(whole{Storage: client}, nil, clock, requestTimeout)
+	return &Closer{store: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o}, nil
 }
 
 // called refuses a call without a context, or of a Closer that NewCloser did not make.
@@ -230,7 +245,7 @@ func (c *Closer) Run(ctx context.Context) error {
 		return err
 	}
 	for {
-		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.options.Now}
+		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.clock.Now}
 		err := l.Do(ctx, 0, nil, func(ctx context.Context, _ int64) error { return c.every(ctx) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
 			c.options.Failed(err)
@@ -284,13 +299,13 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 	for {
 		from := cursor
 		if cursor.Closed.IsZero() {
-			from = usage.Begin(c.options.Now())
+			from = usage.Begin(c.clock.Now())
 		}
-		hour, next, due := usage.Due(from, c.options.Now(), c.options.Grace)
+		hour, next, due := usage.Due(from, c.clock.Now(), c.options.Grace)
 		if !due {
 			return unread
 		}
-		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final))
+		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First)
 		unread = errors.Join(unread, skipped)
 		if err == nil {
 			cursor, err = c.move(ctx, keys, cursor, next)
@@ -310,9 +325,10 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 }
 
 // Close closes every hour from one to another, not included, of all namespaces, as if it
-// were due, and every day and month that ends within: after repairs, and for days before
-// the first that CloseDue closed. An hour that is not over yet is not closed. It fails with a
-// *ValidationError where from is not before to.
+// were due, and makes every day and month anew that it touches and that is over: once an item
+// that cannot be read was corrected, and for days before the first that CloseDue closed. A
+// month of which the first days were never closed is not final before they are. An hour that
+// is not over yet is not closed. It fails with a *ValidationError where from is not before to.
 func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) {
 	var done Closed
 	if err := c.called(ctx); err != nil {
@@ -324,19 +340,53 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 	var unread error
 	namespaces, err := c.namespaces(ctx)
 	for i := 0; err == nil && i < len(namespaces); i++ {
-		keys := schema.NewKeys(namespaces[i])
-		for hour := schema.UsageHourly.Floor(from); err == nil && hour.Before(to) && !hour.Add(time.Hour).After(c.options.Now()); hour = hour.Add(time.Hour) {
-			closed, skipped, failed := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.options.Now()))
-			unread = errors.Join(unread, skipped)
-			if err = failed; err == nil {
-				done.Hours++
-				if closed.Final {
-					done.Final++
-				}
-				done.add(closed)
-				c.options.Closed(closed)
+		var skipped error
+		skipped, err = c.closeBetween(ctx, schema.NewKeys(namespaces[i]), from, to, &done)
+		unread = errors.Join(unread, skipped)
+	}
+	return done, errors.Join(unread, err)
+}
+
+// closeBetween is Close of one namespace.
+func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to time.Time, done *Closed) (unread, err error) {
+	cursor, err := c.extend(ctx, keys, schema.UsageHourly.Floor(from), to)
+	if err != nil {
+		return nil, err
+	}
+	hour := schema.UsageHourly.Floor(from)
+	for ; hour.Before(to) && !hour.Add(time.Hour).After(c.clock.Now()); hour = hour.Add(time.Hour) {
+		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.clock.Now()), cursor.First)
+		unread = errors.Join(unread, skipped)
+		if err != nil {
+			return unread, err
+		}
+		if done.Hours++; closed.Final {
+			done.Final++
+		}
+		done.add(closed)
+		c.options.Closed(closed)
+	}
+	for _, w := range []schema.UsageWindow{schema.UsageDaily, schema.UsageMonthly} { // that the last hour is in, and did not end
+		start := w.Floor(hour.Add(-time.Hour))
+		if now := c.clock.Now(); hour.Before(w.Next(start)) && !w.Next(start).After(now) && hour.After(from) {
+			sums, skipped, err := c.sumAgain(ctx, keys, w, start, usage.Final(w, start, now), cursor.First)
+			done.Sums += sums
+			if unread = errors.Join(unread, skipped); err != nil {
+				return unread, err
 			}
 		}
 	}
-	return done, errors.Join(unread, err)
+	return unread, nil
+}
+
+// extend notes that the hours from one on are closed, where those are up to the first that was.
+// It returns the cursor then.
+func (c *Closer) extend(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
+	cursor, err := c.cursor(ctx, keys)
+	if err != nil || cursor.First.IsZero() || !from.Before(cursor.First) || to.Before(cursor.First) {
+		return cursor, err
+	}
+	next := cursor
+	next.First = from
+	return c.move(ctx, keys, cursor, next)
 }

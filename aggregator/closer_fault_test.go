@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -28,12 +28,10 @@ func busyDay(t *testing.T) *office {
 	o.entity("team", "", false, "pro")
 	o.entity("key-1", "team", true, "pro")
 	o.update(schema.NewKeys("").UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))
-	for _, e := range []string{"team", "key-1"} {
-		o.used(e, "gpt-4", last, -1, 5)
-		o.used(e, "gpt-4", last.Add(time.Hour), 5, 9)
-	}
-	denied := schema.Denied{Entity: "key-1", Resource: "gpt-4", Hour: last, Limits: map[string]int64{"rpm": 3}}
-	o.update(denied.Key(), denied.Statement())
+	o.used("team", "gpt-4", last, -1, 5)
+	o.used("team", "gpt-4", last.Add(time.Hour), 5, 9)
+	o.passed("key-1", "gpt-4", last, -1, 5)
+	o.passed("key-1", "gpt-4", last.Add(time.Hour), 5, 9)
 	o.now = last.Add(3 * time.Hour)
 	return o
 }
@@ -103,16 +101,6 @@ func TestClosersAtOnce(t *testing.T) {
 	assert.Equal(t, whole.everything(), o.everything())
 }
 
-// TestDenialsAreSummed with the usage of the same place, and count no entity.
-func TestDenialsAreSummed(t *testing.T) {
-	o := busyDay(t)
-	o.close(o.now)
-	got := sums(t, o.db)
-	assert.Equal(t, "rpm.n=5 rpm.x=3 of 1", got["ENTITY#team #CHILDREN_HOUR#gpt-4#2026-03-31T22:00:00Z"])
-	assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["PLAN#pro #USAGE_DAY#gpt-4#2026-03-31"], "key-1 cascades into the plan: its denials are not its team's")
-	assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["ENTITY#key-1 #USAGE_MONTH#gpt-4#2026-03"])
-}
-
 // TestAnOlderSumReplacesNoNewer: neither one that was read before, nor one that is not
 // final after one that is.
 func TestAnOlderSumReplacesNoNewer(t *testing.T) {
@@ -136,6 +124,7 @@ func TestOneOfManyCloses(t *testing.T) {
 		o := busyDay(t)
 		began, now := time.Now(), o.now
 		clock := func() time.Time { return now.Add(time.Since(began)) }
+		o.runs = clock
 		run := func() (stop func()) {
 			c, err := aggregator.NewCloser(o.db.Client(), "limits", &aggregator.CloserOptions{Now: clock, Failed: func(err error) { assert.NoError(t, err) }})
 			require.NoError(t, err)
@@ -150,11 +139,11 @@ func TestOneOfManyCloses(t *testing.T) {
 		first, second := run(), run()
 		<-time.After(time.Minute)
 		got := sums(t, o.db)
-		assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
+		assert.Equal(t, "rpm.n=9 of 1", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
 		first()
 		<-time.After(26 * time.Hour)
 		got = sums(t, o.db)
-		assert.Equal(t, "rpm.n=9 rpm.x=3 of 1 final", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
+		assert.Equal(t, "rpm.n=9 of 1 final", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
 		second()
 	})
 }
@@ -175,29 +164,28 @@ func TestNamespacesAreClosedApart(t *testing.T) {
 	}, sums(t, o.db))
 }
 
-// TestRestOfBuckets: what the stream does not tell any more is booked once nothing was
-// written for so long that no record can come.
-func TestRestOfBuckets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{firm: newFirm(t, 1), lost: map[string]bool{}}
-		acquire := func(n int64) {
-			_, err := o.limiter.Acquire(t.Context(), "org", "gpt-4", dynalimit.Amounts{"rpm": n})
-			require.NoError(t, err)
+// cutAt does something whose every request from the n-th write or so on is refused as a
+// process that dies makes none; true if it came to its end before. Other requests are
+// throttled now and then, or their answers lost.
+func (o *office) cutAt(n int64, do func() error) bool {
+	writes, requests := int64(0), n // what goes wrong differs with n
+	o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if requests++; q.Operation == "UpdateItem" || q.Operation == "PutItem" {
+			writes++
 		}
-		acquire(5)
-		o.take(false)
-		o.now.Add(int64(2 * time.Hour))
-		acquire(3)
-		o.take(true)
-		began := o.clock()
-		options := aggregator.RepairOptions{Principal: "ops", From: began.Add(-3 * time.Hour), To: began.Add(time.Hour)}
-		o.now.Add(int64(25 * time.Hour))
-		done, err := o.closer.Repair(t.Context(), options)
-		require.NoError(t, err)
-		assert.Empty(t, done.Bookings, "a record may still come")
-		o.now.Add(int64(2 * time.Hour))
-		done, err = o.closer.Repair(t.Context(), options)
-		require.NoError(t, err)
-		assert.Equal(t, []aggregator.Booking{{Entity: "org", Resource: "gpt-4", Limit: "rpm", Hour: began.Truncate(time.Hour), Millitokens: 3000}}, done.Bookings)
+		switch {
+		case writes >= n:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "dead"}}
+		case requests%5 == 3:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException", Message: "busy"}}
+		case requests%3 == 1 && (q.Operation == "UpdateItem" || q.Operation == "PutItem"):
+			return ddbmem.Fault{Lose: true}
+		}
+		return ddbmem.Fault{}
 	})
+	err := do()
+	o.db.SetFaults(nil)
+	return err == nil
 }

@@ -63,6 +63,16 @@ func TestEveryAcquireIsCounted(t *testing.T) {
 	assert.Equal(t, c.counters(), sums)
 	assert.Empty(t, missing)
 	assert.Equal(t, granted, sums[spent{entity: "org", resource: "gpt-4", limit: "tpd"}])
+	once := int64(0)
+	for at, n := range sums {
+		switch at.limit {
+		case "tpd":
+			once += n
+		case "tpd^":
+			once -= n
+		}
+	}
+	assert.Equal(t, granted, once, "each at the highest level alone")
 	assert.Greater(t, len(hours), 2)
 	t.Logf("%d acquires, %d records counted, %d repeated", c.most, c.counted, c.repeated)
 }
@@ -223,7 +233,7 @@ func (c *crowd) counters() map[spent]int64 {
 				continue
 			}
 			for attr, v := range item {
-				if name, isCounter := strings.CutSuffix(strings.TrimPrefix(attr, "b_"), "_tc"); isCounter {
+				if name, isCounter := counterOf(attr); isCounter {
 					all[spent{entity: strings.TrimPrefix(text(item, "PK"), "ENTITY#"), resource: resource, limit: name}] = number(c.t, v)
 				}
 			}

@@ -29,9 +29,6 @@ func ExampleCloser_CloseDue() {
 	now = now.Add(2 * time.Hour)
 	done, err := closer.CloseDue(ctx)
 	fmt.Println("closed", done.Hours, "hours with", done.Snapshots, "snapshot,", len(done.Gaps), "gaps", err)
-	repaired, err := closer.Repair(ctx, aggregator.RepairOptions{Principal: "ops", From: now.Add(-30 * time.Hour)})
-	fmt.Println("booked", len(repaired.Bookings), err)
 	// Output:
 	// closed 2 hours with 1 snapshot, 0 gaps <nil>
-	// booked 0 <nil>
 }

@@ -45,11 +45,8 @@ type world struct {
 	repo    *dynalimit.Repository
 	limiter *dynalimit.RateLimiter
 	ledger  map[spent]int64
-	// early and late are what of the ledger was consumed in the first minute of an hour, and
-	// in its last.
-	early, late map[spent]int64
-	leases      []*dynalimit.Lease
-	stream      *shards
+	leases  []*dynalimit.Lease
+	stream  *shards
 	// drain has what is in the stream read, before it is trimmed.
 	drain func()
 }
@@ -58,7 +55,7 @@ func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()).UTC() }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), ledger: map[spent]int64{}, early: map[spent]int64{}, late: map[spent]int64{}}
+	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), ledger: map[spent]int64{}}
 	w.now.Store(time.Date(2026, 3, 29, 11, 58, 0, 0, time.UTC).UnixNano())
 	w.db = ddbmem.New(ddbmem.WithClock(w.clock))
 	t.Cleanup(w.db.Close)
@@ -83,7 +80,8 @@ func limits(n int64) []dynalimit.Limit {
 	return all[:1+n%3]
 }
 
-// count keeps the ledger: what every write of a bucket added to its counters.
+// count keeps the ledger: what every write of a bucket added to its counters, and, under the
+// limit's name with ^, to those of what a level above counts too.
 func (w *world) count(write ddbmem.Write) {
 	item := write.New
 	if item == nil {
@@ -94,8 +92,8 @@ func (w *world) count(write ddbmem.Write) {
 		return
 	}
 	for attr, v := range item {
-		name, isCounter := strings.CutSuffix(strings.TrimPrefix(attr, "b_"), "_tc")
-		if !isCounter || !strings.HasPrefix(attr, "b_") {
+		name, isCounter := counterOf(attr)
+		if !isCounter {
 			continue
 		}
 		diff := number(w.t, v)
@@ -104,16 +102,19 @@ func (w *world) count(write ddbmem.Write) {
 		}
 		if diff != 0 {
 			entity := strings.TrimPrefix(item["PK"].(*types.AttributeValueMemberS).Value, "ENTITY#")
-			at := spent{entity, resource, name, write.Time.UTC().Truncate(time.Hour).Format(time.RFC3339)}
-			w.ledger[at] += diff
-			switch write.Time.Minute() {
-			case 0:
-				w.early[at] += diff
-			case 59:
-				w.late[at] += diff
-			}
+			w.ledger[spent{entity, resource, name, write.Time.UTC().Truncate(time.Hour).Format(time.RFC3339)}] += diff
 		}
 	}
+}
+
+// counterOf is the name by which snapshots have the counter of an attribute of a bucket.
+func counterOf(attr string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(attr, "b_")
+	if limit, passed := strings.CutSuffix(rest, "_up"); ok && passed {
+		return limit + "^", true
+	}
+	name, counts := strings.CutSuffix(rest, "_tc")
+	return name, ok && counts
 }
 
 func number(t *testing.T, v types.AttributeValue) int64 {
@@ -121,6 +122,34 @@ func number(t *testing.T, v types.AttributeValue) int64 {
 	assert.NoError(t, err)
 	return n
 }
+
+// acrossHour does something just before a full hour, so that what it writes to some entities'
+// buckets is written before the hour is full, and the rest just after it.
+func (w *world) acrossHour(before []string, do func()) {
+	full := w.clock().Truncate(time.Hour).Add(time.Hour)
+	w.now.Store(full.Add(-time.Duration(1 + w.rnd.Int64N(int64(20*time.Second)))).UnixNano())
+	after := full.Add(time.Duration(w.rnd.Int64N(int64(20 * time.Second)))).UnixNano()
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		to := func(entity string) bool { return strings.Contains(string(r.Body), `"ENTITY#`+entity+`"`) }
+		if r.Operation != "UpdateItem" || slices.ContainsFunc(before, to) {
+			return ddbmem.Fault{}
+		}
+		return ddbmem.Fault{Before: 20 * time.Millisecond}
+	})
+	strikes := time.AfterFunc(10*time.Millisecond, func() { w.now.Store(after) })
+	do()
+	strikes.Stop()
+	w.db.SetFaults(nil)
+	w.now.Store(after)
+}
+
+// some are some of several, at random.
+func (w *world) some(of ...string) []string {
+	return slices.DeleteFunc(slices.Clone(of), func(string) bool { return w.rnd.IntN(2) == 0 })
+}
+
+// agency is a world of three levels, each with fewer limits than the one below it, of a parent
+// that nothing limits, and of somebody alone. No limit is ever changed.
 
 // step does something that services, administrators or DynamoDB do.
 func (w *world) step() {

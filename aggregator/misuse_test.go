@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,8 +53,7 @@ func misused(p *aggregator.Processor, c *aggregator.Closer, r *aggregator.Reader
 		"closer": func(ctx context.Context) []error {
 			_, due := c.CloseDue(ctx)
 			_, closed := c.Close(ctx, noon, hour)
-			_, repaired := c.Repair(ctx, aggregator.RepairOptions{Principal: "ops"})
-			return []error{due, closed, repaired, c.Run(ctx)}
+			return []error{due, closed, c.Run(ctx)}
 		},
 		"reader": func(ctx context.Context) []error {
 			_, used := r.Used(ctx, aggregator.Query{})
@@ -193,8 +193,12 @@ func TestLongestOptionsWork(t *testing.T) {
 	require.NoError(t, err)
 	closed, err := c.Close(t.Context(), noon, noon.Add(time.Hour))
 	require.NoError(t, err)
-	assert.Equal(t, 1, closed.Sums)
-	assert.Equal(t, noon.Add(time.Hour+century).Unix(), expiry(summed(t, db)[0]))
+	assert.Equal(t, 5, closed.Sums, "of the hour, its day and its month")
+	for _, item := range summed(t, db) {
+		if strings.HasPrefix(text(item, "SK"), "#USAGE_HOUR#") {
+			assert.Equal(t, noon.Add(time.Hour+century).Unix(), expiry(item))
+		}
+	}
 }
 
 // expiry is when an item expires, in seconds since 1970.
@@ -211,17 +215,10 @@ func TestTimesAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	before := db.Meter()
 	closing := func(from, to time.Time) error { _, err := c.Close(t.Context(), from, to); return err }
-	repair := func(from, to time.Time) error {
-		_, err := c.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: from, To: to})
-		return err
-	}
 	requireInvalid(t, closing(time.Time{}, noon), "from")
 	requireInvalid(t, closing(noon, time.Time{}), "from")
 	requireInvalid(t, closing(noon, noon), "from")
 	requireInvalid(t, closing(noon, noon.AddDate(9000, 0, 0)), "to")
-	requireInvalid(t, repair(noon.AddDate(-1000, 0, 0), noon), "options.From")
-	requireInvalid(t, repair(noon, noon.Add(-1)), "options.From")
-	requireInvalid(t, repair(noon, noon.AddDate(9000, 0, 0)), "options.To")
 	assert.Zero(t, db.Meter().Sub(before).Requests())
 }
 
@@ -263,8 +260,6 @@ func TestCallbacksCallBack(t *testing.T) {
 			return
 		}
 		_, err := o.closer.CloseDue(o.t.Context())
-		require.NoError(o.t, err)
-		_, err = o.closer.Repair(o.t.Context(), aggregator.RepairOptions{Principal: "ops"})
 		require.NoError(o.t, err)
 	}})
 	o.used("a", "gpt-4", noon.Add(30*time.Hour), -1, 1000)

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,10 @@ const (
 // pauses are the waits before a write that was not served is made again.
 var pauses = ddb.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
-// DynamoDB is what a Processor writes snapshots with. *dynamodb.Client implements it.
+// DynamoDB is what a Processor writes snapshots with, and looks with whether a namespace is
+// purged. *dynamodb.Client implements it.
 type DynamoDB interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
@@ -131,7 +134,7 @@ const (
 type Result struct {
 	// Counted is how many records were added to snapshots now, Repeated how many were
 	// there already, Ignored how many say nothing about usage, or nothing that another of
-	// the same call does not.
+	// the same call does not, or are of a namespace that is purged, or being so.
 	Counted, Repeated, Ignored int
 	// Failures are the records that were not counted. Give the readable ones again.
 	Failures []Failure
@@ -142,7 +145,9 @@ type Result struct {
 // Process adds records to the hourly snapshots of their entities and resources, each
 // exactly once however often it is given. Records of one item are given in the order of
 // their sequence numbers: in one call, or in later ones. What cannot be written because
-// DynamoDB is busy is tried until ctx ends.
+// DynamoDB is busy, or does not answer, is tried until ctx ends. Buckets are written in the
+// order of their first records, so that a batch that is given again from its first failure on
+// comes further each time.
 //
 // The error is that of ctx, or a *ValidationError without one; what else goes wrong is in the
 // Result, which is valid in any case.
@@ -153,13 +158,22 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	}
 	var mu sync.Mutex
 	changes, sources := decode(records, &result)
+	place := func(f usage.Fold) int { return sources[source{f.Changes[0].Key, f.Changes[0].Seq}].place }
 	var group errgroup.Group
 	group.SetLimit(p.writers)
-	for _, folds := range perBucket(usage.Folds(changes, p.retention)) {
+	all := usage.Folds(changes, p.retention)
+	purges := p.purges(ctx, all)
+	buckets := perBucket(all)
+	slices.SortStableFunc(buckets, func(a, b []usage.Fold) int { return cmp.Compare(place(a[0]), place(b[0])) })
+	for _, folds := range buckets {
+		of := purges[folds[0].Keys.Name()]
+		if of.begun {
+			continue
+		}
 		group.Go(func() error {
-			var done outcome
+			done := outcome{err: of.err}
 			for i, f := range folds {
-				if done.err == nil || !f.Hour.Equal(folds[i-1].Hour) { // nothing is written before what it follows
+				if of.err == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // nothing is written before what it follows
 					done = p.write(ctx, f)
 				}
 				mu.Lock()
@@ -180,19 +194,34 @@ type source struct {
 	seq string
 }
 
-// decode reads records.
-func decode(records []Record, result *Result) ([]usage.Change, map[source]Record) {
+// placed is a record, and its place among those that were given.
+type placed struct {
+	Record
+	place int
+}
+
+// errFollows is why a record was not counted that could be read: it comes again.
+var errFollows = errors.New("aggregator: it follows a record of its item that cannot be read")
+
+// decode reads records. Those that follow one of their item that cannot be read are to come
+// again: what they tell is not counted before it.
+func decode(records []Record, result *Result) ([]usage.Change, map[source]placed) {
 	var changes []usage.Change
-	sources := make(map[source]Record, len(records))
-	for _, r := range records {
-		c, ok, err := usage.Decode(schema.KeyOf(r.Keys), r.Sequence, r.Time, r.Old, r.New)
+	sources := make(map[source]placed, len(records))
+	bad := map[schema.Key]bool{}
+	for i, r := range records {
+		key := schema.KeyOf(r.Keys)
+		c, ok, err := usage.Decode(key, r.Sequence, r.Time, r.Old, r.New)
 		switch {
 		case err != nil:
+			bad[key] = true
 			result.Failures = append(result.Failures, Failure{r, err, true})
+		case bad[key]:
+			result.Failures = append(result.Failures, Failure{Record: r, Err: errFollows})
 		case ok:
 			changes = append(changes, c)
 			if s := (source{c.Key, c.Seq}); sources[s].Sequence == "" {
-				sources[s] = r
+				sources[s] = placed{r, i}
 			}
 		}
 	}
@@ -227,7 +256,7 @@ func failed(err error) outcome {
 	return outcome{err: err, unreadable: bad}
 }
 
-func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
+func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 	r.Counted += done.counted
 	r.Gaps = append(r.Gaps, done.gaps...)
 	if done.err == nil {
@@ -235,7 +264,7 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
 		return
 	}
 	for _, c := range f.Changes {
-		r.Failures = append(r.Failures, Failure{Record: sources[source{c.Key, c.Seq}], Err: done.err, Unreadable: done.unreadable})
+		r.Failures = append(r.Failures, Failure{Record: sources[source{c.Key, c.Seq}].Record, Err: done.err, Unreadable: done.unreadable})
 	}
 }
 
@@ -270,7 +299,7 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 // snapshot if that is nothing by now.
 func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
 	st := f.Statement()
-	_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err := bounded(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{
 		TableName: &p.table, Key: f.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -309,7 +338,7 @@ func ofAnotherType(err error) bool {
 func gapsOf(f usage.Fold) []Gap {
 	var gaps []Gap
 	for _, s := range f.Spans {
-		if !s.Whole() {
+		if _, passed := schema.CounterOf(s.Limit); !passed && !s.Whole() {
 			gaps = append(gaps, Gap{
 				Namespace: f.Keys.Name(), Entity: f.Entity, Resource: f.Resource, Limit: s.Limit, Hour: f.Hour, Missing: s.Missing, Unseen: s.Unseen,
 			})

@@ -112,7 +112,7 @@ func TestRecordsOfOtherItems(t *testing.T) {
 	poison := record(4, noon, 7, 8)
 	poison.New["b_rpm_tc"] = &types.AttributeValueMemberS{Value: "much"}
 	timeless := record(5, time.Time{}, 7, 8)
-	r := process(t, p, poison, record(6, noon, 7, 9), timeless)
+	r := process(t, p, poison, recordOfWhom(6, noon, "key-2", "gpt-4"), timeless)
 	assert.Equal(t, 1, r.Counted)
 	require.Len(t, r.Failures, 2)
 	for i, want := range []aggregator.Record{poison, timeless} {

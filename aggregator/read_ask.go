@@ -100,8 +100,8 @@ func (r *Reader) checkKept(a *ask) error {
 		return nil
 	}
 	if oldest := a.now.Add(-r.retention); a.from.Before(oldest) {
-		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept for %s; ask for later ones, read in UTC, where days and months are kept, or say with options.Retention how long hours are",
-			a.window, a.from.Format(time.DateOnly), r.calendar.Zone, r.retention)
+		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept for %d days; ask for later ones, read in UTC, where days and months are kept, or say with options.Retention how long hours are",
+			a.window, a.from.Format(time.DateOnly), r.calendar.Zone, r.retention/(24*time.Hour))
 	}
 	return nil
 }

@@ -52,7 +52,6 @@ func (r *Reader) indexedIn(ctx context.Context, a ask, start, end time.Time) lis
 		for shard := range schema.UsageShards {
 			add(indexed(opUsage, r.keys.UsageHour(hour, shard)))
 		}
-		add(table.Query{Op: opDenials, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: r.keys.DeniedHour(hour)})
 		hour = hour.Add(time.Hour)
 	}
 	return merged(func(a, b found) int {
@@ -77,9 +76,6 @@ func (r *Reader) foundBy(ctx context.Context, a ask, q table.Query) list[found] 
 
 // foundAs is what a key is of; false for what is no entity's usage.
 func (r *Reader) foundAs(key schema.Key) (found, bool) {
-	if d, ok := schema.DeniedOf(key); ok {
-		return found{pair{d.Entity, d.Resource}, key}, true
-	}
 	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
 		return found{pair{entity, resource}, key}, true
 	}
@@ -174,11 +170,7 @@ func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
 
 // decode is an item as a piece.
 func (l *listing) decode(h *hours, item schema.Item) (piece, error) {
-	key := schema.KeyOf(item)
-	if _, denied := schema.DeniedOf(key); denied {
-		return deniedOf(item)
-	}
-	if _, _, _, _, hourly := schema.UsageOf(key); !hourly {
+	if _, _, _, _, hourly := schema.UsageOf(schema.KeyOf(item)); !hourly {
 		return sumOf(item)
 	}
 	p, u, err := hourOf(l.ask, item)

@@ -9,25 +9,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-const (
-	opUsage   = "read usage"
-	opDenials = "read denials"
-)
-
-// hoursOf is what an entity used of a resource in the hours that begin between two moments,
-// with what was denied, and, of the hour that is now, what is pending.
-func (r *Reader) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
-	return inOrder(r.snapshots(ctx, a, from, to), r.denials(ctx, a, from, to))
-}
+const opUsage = "read usage"
 
 // keyRange is the query of the items of a partition from a key on, up to another.
 func keyRange(op, partition string, from, to schema.Key) table.Query {
 	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
 }
 
-// snapshots are the hours of an entity that have one, and the hour that is now if anything
-// of it is pending.
-func (r *Reader) snapshots(ctx context.Context, a ask, from, to time.Time) list[piece] {
+// hoursOf is what an entity used of a resource in the hours that begin between two moments,
+// and, of the hour that is now, what is pending.
+func (r *Reader) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
 	first, after := r.calendar.Hours(from, to)
 	h := hours{reader: r, ask: a, first: first, after: after, ends: usage.Ends{}}
 	h.pending = !a.openHour().Before(first) && a.openHour().Before(after)
@@ -125,25 +116,6 @@ func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	p.sum.Final = usage.Final(schema.UsageHourly, u.Hour, a.now)
 	p.sum.Entities = 1
 	return p, u, nil
-}
-
-// denials are what was denied in the hours.
-func (r *Reader) denials(ctx context.Context, a ask, from, to time.Time) list[piece] {
-	first, after := r.calendar.Hours(from, to)
-	if !first.Before(after) {
-		return values[piece]()
-	}
-	q := keyRange(opDenials, a.Partition(r.keys), r.keys.Denied(a.ID, a.Resource, first), r.keys.Denied(a.ID, a.Resource, after.Add(-time.Hour)))
-	return convert(r.table.Items(ctx, q), deniedOf)
-}
-
-// deniedOf is what was denied in an hour as a piece.
-func deniedOf(item schema.Item) (piece, error) {
-	d, err := schema.DecodeDenied(item)
-	p := piece{start: d.Hour, sum: usage.NewTally()}
-	usage.AddCounts(p.sum.Denied, d.Limits)
-	p.sum.Final, p.sum.Entities = true, 1
-	return p, err
 }
 
 // addPending adds to the hour that is now what the bucket counted and no snapshot has.

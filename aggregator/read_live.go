@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
@@ -69,7 +70,7 @@ type liveHour struct {
 
 // summing sums as a Closer does, and stores nothing.
 func (r *Reader) summing() *closing {
-	c := &Closer{table: r.table, options: CloserOptions{Writers: readers, Now: r.now}}
+	c := &Closer{table: r.table, clock: ddb.NewClock(r.now, false), options: CloserOptions{Writers: readers}}
 	return c.closing(r.keys)
 }
 
@@ -79,8 +80,7 @@ func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 		closing: r.summing(), reader: r, ask: a, hour: hour,
 		sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
 	}
-	l.sums.Asked = func(s schema.UsageSeries) bool { return s.Kind == a.Kind && s.ID == a.ID }
-	keys, err := l.listed(ctx, append(l.partitions(hour), l.deniedIn(hour))...)
+	keys, err := l.listed(ctx, l.partitions(hour)...)
 	if err != nil {
 		return err
 	}
@@ -95,11 +95,8 @@ func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 			return err
 		}
 	}
-	if err := l.lookBeyond(ctx, l.sums); err != nil {
-		return err
-	}
 	for _, sum := range l.sums.Take() {
-		if l.sums.Asked(sum.UsageSeries) {
+		if sum.Kind == a.Kind && sum.ID == a.ID {
 			a.live[sum.Resource] = append(a.live[sum.Resource], piece{start: hour, sum: sum, pending: sum.Pending, open: true})
 		}
 	}
@@ -111,9 +108,6 @@ func (l *liveHour) open() bool { return l.hour.Equal(l.ask.openHour()) }
 // wanted reports whether an item of the hour is of the resource that is asked for.
 func (l *liveHour) wanted(key schema.Key) bool {
 	_, _, resource, _, ok := schema.UsageOf(key)
-	if d, denied := schema.DeniedOf(key); denied {
-		resource, ok = d.Resource, true
-	}
 	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
 }
 
@@ -143,17 +137,13 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 		}
 	}
 	for i, h := range all {
-		if h.snapshot == nil {
-			l.sums.AddGroups(usage.Entry{Entity: h.entity, Resource: h.resource, Hour: h.hour, Place: h.place, Denied: h.denied})
-			continue
-		}
 		l.seen[l.keys.Bucket(h.entity, h.resource)] = true
 		of := l.reader.openHourOf(l.ask, h.pair)
-		of.ends.Note(*h.snapshot)
+		of.ends.Note(h.snapshot)
 		if err := of.addCounters(ctx, buckets[i]); err != nil {
 			return err
 		}
-		e := usage.EntryOf(h.entity, h.resource, *h.snapshot, h.place, nil)
+		e := usage.EntryOf(h.entity, h.resource, h.snapshot, h.place, nil)
 		e = e.With(of.now.pending)
 		usage.AddCounts(e.Unseen, of.now.sum.Unseen)
 		l.sums.AddGroups(e)
@@ -176,13 +166,12 @@ func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	return all, nil
 }
 
-// counting are those of some items whose entities the sum asks for, with where these stand:
-// also those that cascade into others, of whom it is known last what counts.
+// counting are those of some items whose entities the sum asks for, with where these stand.
 func (l *liveHour) counting(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
 		if !h.closed {
-			h.place, _ = usage.Place(h.entity, l.record)
+			h.place = usage.Place(l.records[h.entity])
 		}
 		if l.counts(h.place) {
 			counting = append(counting, h)

@@ -83,14 +83,16 @@ func (w *window) usage(a ask) Usage {
 		u.Entity, u.Parent, u.Plan, u.Entities = a.ID, w.place.Parent, w.place.Plan, 1
 	}
 	names := map[string]int64{}
-	for _, counts := range []map[string]int64{w.sum.Net, w.sum.Repaired, w.sum.Denied, w.sum.Missing, w.sum.Unseen, w.pending} {
+	for _, counts := range []map[string]int64{w.sum.Net, w.sum.Unrecorded, w.sum.Unseen, w.pending} {
 		maps.Copy(names, counts)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		u.Limits = append(u.Limits, LimitUsage{
-			Limit: name, Consumed: w.sum.Net[name], Pending: w.pending[name], Repaired: w.sum.Repaired[name],
-			Missing: w.sum.Missing[name], Unseen: w.sum.Unseen[name], Denied: w.sum.Denied[name],
-		})
+		if _, passed := schema.CounterOf(name); !passed {
+			u.Limits = append(u.Limits, LimitUsage{
+				Limit: name, Consumed: w.sum.Net[name], Passed: w.sum.Net[schema.PassedOn(name)], Pending: w.pending[name],
+				Unrecorded: w.sum.Unrecorded[name], Unseen: w.sum.Unseen[name],
+			})
+		}
 	}
 	return u
 }

@@ -23,7 +23,6 @@ func (r *Reader) resources(ctx context.Context, a ask) list[string] {
 		all = append(all, r.skim(ctx, partition, s.Prefix()))
 	}
 	if a.Kind == schema.UsageOfEntity {
-		all = append(all, r.skim(ctx, partition, schema.DeniedPrefix("")))
 		if a.asksOpen() {
 			all = append(all, r.bucketsOf(ctx, a.ID))
 		}

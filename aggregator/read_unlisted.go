@@ -113,7 +113,7 @@ func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePla
 		return err
 	}
 	l.sums.AddGroups(usage.Entry{
-		Entity: of.entity, Resource: of.resource, Hour: l.hour, Place: place, Net: h.now.sum.Net, Pending: h.now.pending, Unseen: h.now.sum.Unseen,
+		Entity: of.entity, Resource: of.resource, Place: place, Net: h.now.sum.Net, Pending: h.now.pending, Unseen: h.now.sum.Unseen,
 	})
 	return nil
 }

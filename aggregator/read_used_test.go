@@ -55,19 +55,14 @@ func TestUsed(t *testing.T) {
 // TestUsedOfFinalDays: their sums say so, also when their hours are gone; days before the
 // first that was closed are looked for by the hour.
 func TestUsedOfFinalDays(t *testing.T) {
-	db, p := newTable(t, nil)
-	day := noon.Truncate(24 * time.Hour)
+	o := newOffice(t, noon, nil)
+	db, p, day := o.db, o.p, noon.Truncate(24*time.Hour)
 	at := func(days, hours int) time.Time { return day.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour) }
 	process(t, p,
 		recordOfWhom(1, at(0, 3), "early", "gpt-4"), recordOfWhom(2, at(3, 3), "a", "gpt-4"), recordOfWhom(3, at(3, 23), "b", "claude"), recordOfWhom(4, at(5, 1), "late", "gpt-4"),
 	)
-	var now atomic.Int64
-	closer, err := aggregator.NewCloser(db.Client(), "limits", &aggregator.CloserOptions{Now: func() time.Time { return time.Unix(now.Load(), 0).UTC() }})
-	require.NoError(t, err)
 	for _, until := range []time.Time{at(4, 2), at(5, 2)} {
-		now.Store(until.Unix())
-		_, err = closer.CloseDue(t.Context())
-		require.NoError(t, err)
+		o.close(until)
 	}
 	r := reading(t, db, at(5, 2), aggregator.ReaderOptions{Retention: 6 * time.Hour})
 	read := func(from, to time.Time, q aggregator.Query) ([]aggregator.Used, int64) {

@@ -7,15 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // reading is a Reader of a table at a time.
@@ -130,7 +127,7 @@ func TestReaderRefusesBadInput(t *testing.T) {
 		"is not before":                          r.Entity(ctx, "a", aggregator.Query{From: noon, To: noon}),
 		"more than 10000 windows of a hour":      r.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(-2, 0, 0)}),
 		"in no year":                             r.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(-200, 0, 0), Window: aggregator.Month}),
-		"hours, which are kept for 2160h0m0s":    local.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(0, -4, 0), Window: aggregator.Day}),
+		"hours, which are kept for 90 days":      local.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(0, -4, 0), Window: aggregator.Day}),
 		"in the zone Europe/Berlin it is summed": local.Plan(ctx, "a", aggregator.Query{From: noon.AddDate(0, -4, 0), Window: aggregator.Month}),
 	} {
 		for u, err := range list {
@@ -143,48 +140,35 @@ func TestReaderRefusesBadInput(t *testing.T) {
 	assert.Zero(t, db.Meter().Sub(before).Requests())
 }
 
-// TestReadingCosts: a day of an entity and a resource is a query of its hours and one of its
-// denials, with the bucket where the hour that is now is in it; times outside are not read.
-// What is used at full hours is noted besides.
+// TestReadingCosts: a day of an entity and a resource is a query of its hours, with the bucket
+// where the hour that is now is in it; times outside are not read.
 func TestReadingCosts(t *testing.T) {
-	for name, test := range map[string]struct {
-		at            []time.Duration // in each hour
-		day, now, all float64
-	}{
-		"within hours":                    {at: []time.Duration{time.Minute}, day: 3, now: 4, all: 35},
-		"when each hour begins, and ends": {at: []time.Duration{0, time.Hour - 1}, day: 3, now: 4, all: 39},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, p := newTable(t, nil)
-			var records []aggregator.Record
-			for hour := range 24 * 20 {
-				for _, at := range test.at {
-					n := int64(len(records))
-					records = append(records, in("nine byte", record(int(n)+1, noon.Add(time.Duration(hour)*time.Hour+at), n, n+1)))
-				}
-			}
-			process(t, p, records...)
-			now := noon.Add(20 * 24 * time.Hour)
-			cost := func(q aggregator.Query) (requests int64, units float64, windows int) {
-				r, before := reading(t, db, now, aggregator.ReaderOptions{}), db.Meter()
-				windows = len(all(t, r.Entity(t.Context(), "key-1", q)))
-				used := db.Meter().Sub(before)
-				return used.Requests(), used.ReadUnits(), windows
-			}
-			from := noon.Add(5 * 24 * time.Hour)
-			requests, units, windows := cost(aggregator.Query{Resource: "gpt-4", From: from, To: from.Add(24 * time.Hour)})
-			assert.EqualValues(t, 2, requests)
-			assert.Equal(t, 24, windows)
-			assert.InDelta(t, test.day, units, 0.01)
-			requests, units, _ = cost(aggregator.Query{Resource: "gpt-4", To: now.Add(time.Second)})
-			assert.EqualValues(t, 3, requests)
-			assert.InDelta(t, test.now, units, 0.01)
-			requests, units, windows = cost(aggregator.Query{Resource: "gpt-4", From: noon, To: now})
-			assert.Equal(t, 480, windows)
-			assert.InDelta(t, test.all, units, 0.01)
-			assert.EqualValues(t, 5+1, requests, "five pages, and denials")
-		})
+	db, p := newTable(t, nil)
+	var records []aggregator.Record
+	for hour := range 24 * 20 {
+		n := int64(hour)
+		records = append(records, in("nine byte", record(hour+1, noon.Add(time.Duration(hour)*time.Hour+time.Minute), n, n+1)))
 	}
+	process(t, p, records...)
+	now := noon.Add(20 * 24 * time.Hour)
+	cost := func(q aggregator.Query) (requests int64, units float64, windows int) {
+		r, before := reading(t, db, now, aggregator.ReaderOptions{}), db.Meter()
+		windows = len(all(t, r.Entity(t.Context(), "key-1", q)))
+		used := db.Meter().Sub(before)
+		return used.Requests(), used.ReadUnits(), windows
+	}
+	from := noon.Add(5 * 24 * time.Hour)
+	requests, units, windows := cost(aggregator.Query{Resource: "gpt-4", From: from, To: from.Add(24 * time.Hour)})
+	assert.EqualValues(t, 1, requests)
+	assert.Equal(t, 24, windows)
+	assert.InDelta(t, 2, units, 0.01)
+	requests, units, _ = cost(aggregator.Query{Resource: "gpt-4", To: now.Add(time.Second)})
+	assert.EqualValues(t, 2, requests)
+	assert.InDelta(t, 3, units, 0.01)
+	requests, units, windows = cost(aggregator.Query{Resource: "gpt-4", From: noon, To: now})
+	assert.Equal(t, 480, windows)
+	assert.InDelta(t, 34, units, 0.01)
+	assert.EqualValues(t, 5, requests, "five pages")
 }
 
 // TestReadingStops: after the first page where no more is wanted, with ctx, and with the
@@ -203,10 +187,10 @@ func TestReadingStops(t *testing.T) {
 		require.NoError(t, err)
 		break
 	}
-	assert.EqualValues(t, 2, db.Meter().Sub(before).Requests())
+	assert.EqualValues(t, 1, db.Meter().Sub(before).Requests())
 	queries := 0
 	db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-		if queries++; queries == 4 {
+		if queries++; queries == 3 {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
 		}
 		return ddbmem.Fault{}
@@ -227,31 +211,4 @@ func TestReadingStops(t *testing.T) {
 	for _, err := range r.Entity(ctx, "key-1", q) {
 		require.ErrorIs(t, err, context.Canceled)
 	}
-}
-
-// TestDenialsAreRead: with the usage of their hour, and where nothing was used.
-func TestDenialsAreRead(t *testing.T) {
-	db, p := newTable(t, nil)
-	process(t, p, record(1, noon, -1, 5))
-	for hour := range 2 {
-		d := schema.Denied{Entity: "key-1", Resource: "gpt-4", Hour: noon.Add(time.Duration(hour) * time.Hour), Limits: map[string]int64{"rpm": 7}}
-		st := d.Statement()
-		_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-			TableName: aws.String("limits"), Key: d.Key().Attributes(), UpdateExpression: &st.Update, ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
-		})
-		require.NoError(t, err)
-	}
-	r := reading(t, db, noon.Add(48*time.Hour), aggregator.ReaderOptions{})
-	for name, list := range map[string]iter.Seq2[aggregator.Usage, error]{
-		"entity":   r.Entity(t.Context(), "key-1", aggregator.Query{From: noon, To: noon.Add(5 * time.Hour)}),
-		"entities": r.Entities(t.Context(), aggregator.Query{From: noon, To: noon.Add(5 * time.Hour)}),
-	} {
-		hours := all(t, list)
-		require.Len(t, hours, 2, name)
-		assert.Equal(t, []aggregator.LimitUsage{{Limit: "rpm", Consumed: 5, Denied: 7}}, hours[0].Limits, name)
-		assert.Equal(t, []aggregator.LimitUsage{{Limit: "rpm", Denied: 7}}, hours[1].Limits, name)
-	}
-	days := all(t, r.Entity(t.Context(), "key-1", aggregator.Query{From: noon, To: noon.Add(5 * time.Hour), Window: aggregator.Day}))
-	require.Len(t, days, 1)
-	assert.Equal(t, []aggregator.LimitUsage{{Limit: "rpm", Consumed: 5, Denied: 14}}, days[0].Limits)
 }

@@ -87,9 +87,6 @@ func TestAnUnreadableSnapshotHoldsNothingUp(t *testing.T) {
 	}
 	assert.EqualValues(t, 2000+4000, total())
 	require.ErrorContains(t, firstOf(r.Entity(t.Context(), "bad", aggregator.Query{From: hour, To: hour.Add(time.Hour)})), named)
-	o.now = o.now.Add(16 * time.Hour) // the hours are final
-	_, err = o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: hour, To: o.now})
-	require.ErrorContains(t, err, named)
 
 	o.edit(key, "u_rpm_n", schema.Number(1000))
 	_, err = o.closer.Close(t.Context(), hour, hour.Add(2*time.Hour))
@@ -125,8 +122,6 @@ func TestSnapshotsOfOtherTools(t *testing.T) {
 	assert.Len(t, all(t, r.Entity(t.Context(), "a", q)), 1)
 	assert.Equal(t, want, consumed(t, all(t, r.Resource(t.Context(), "gpt-4", q))))
 	assert.Equal(t, want, consumed(t, all(t, r.Entities(t.Context(), q))))
-	_, err = o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: day, To: o.now})
-	require.NoError(t, err)
 	for _, item := range before {
 		if text(item, "window") == "daily" {
 			assert.Contains(t, scan(t, o.db), item, "it is as it was")

@@ -65,14 +65,13 @@ type LimitUsage struct {
 	// Pending is what of Consumed the stream has not brought yet: it is read from the
 	// bucket's own counter, and an hour too late where it was written before this one.
 	Pending int64
-	// Repaired is what of Consumed was booked later, because its records never came.
-	Repaired int64
-	// Missing is what is known to have been consumed without a record, in millitokens. It
-	// is not in Consumed before it is repaired.
-	Missing int64
+	// Passed is what of Consumed a level above the entity counted too, so that totals count it
+	// there and not here; 0 for sums of several.
+	Passed int64
+	// Unrecorded is what of Consumed no record told: the stream was off, or records were
+	// trimmed. The counter shows it at the next record, in whose hour it counts.
+	Unrecorded int64
 	// Unseen is how many ends of a counter nobody saw: what was consumed before each is
 	// not known.
 	Unseen int64
-	// Denied is how many acquires the limit denied, as far as processes told: best effort.
-	Denied int64
 }

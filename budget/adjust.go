@@ -122,7 +122,7 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 	if err != nil {
 		return nil, err
 	}
-	return t.account(t.calendar.Of(a.Day), a.Label, a.Day).Adjustment(ledger.Adjustment{
+	return t.account(a.Label, a.Day).Adjustment(ledger.Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At,
 		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: tr.layout.Item(event),
 	}, t.calendar.Reopens(a.Day, a.At)), nil

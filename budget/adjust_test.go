@@ -38,7 +38,7 @@ func TestAdjustmentSentAgainIsAppliedOnce(t *testing.T) {
 // and of one app.
 func TestAdjustmentID(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		w.org(hardOrg())
+		w.org(fixtureOrg())
 		ctx := t.Context()
 		a := Adjustment{ID: adjustmentID, Label: "premium", DeltaMicros: 700, Reason: "import"}
 		first, err := w.a.Adjust(ctx, orgO, appA, a)

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/audit"
@@ -22,9 +22,8 @@ import (
 const configTries = 10
 
 // PutOrg creates or replaces an organisation's configuration; credentials are
-// left alone. A change of Timezone, Scope or Enforcement begins with a new day,
-// at Org.ChangesAt: until then the running day goes on, and nothing spent is
-// refunded. Every app must stay valid under it. It raises the version and writes
+// left alone. Timezone and Scope are fixed when it is made: what was counted is by them.
+// Every app must stay valid under it. It raises the version and writes
 // an AuditEvent, also when nothing differs. Bad input is a *ValidationError.
 func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
 	by, err := k.author(ctx)
@@ -49,7 +48,7 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 	if err != nil {
 		return Org{}, adminError("PutOrg", err)
 	}
-	return stored.org(org.ID, adm.now()), nil
+	return stored.org(org.ID), nil
 }
 
 // decideOrg is what an organisation's item becomes, and the change that makes it so; nil
@@ -64,37 +63,44 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	if err != nil {
 		return orgItem{}, nil, err
 	}
-	next := calendar.Regime{Zone: org.Timezone, Scope: org.Scope, Enforcement: org.Enforcement}
-	cal := calendar.Calendar{next}
-	kept := len(seen.Calendar) > 0 // also of one that was deleted: no day is entered twice
-	if kept {
-		cal = seen.calendar()
+	created := now
+	if seen.Zone != "" && !seen.Purged { // also of one that was deleted: what was counted is by its days
+		created = time.Unix(seen.Created, 0)
+		if org, err = org.inPlaceOf(seen); err != nil {
+			return orgItem{}, nil, err
+		}
 	}
+	org.Timezone, org.Scope = cmp.Or(org.Timezone, defaultZone), cmp.Or(org.Scope, ScopeApp)
 	labels := union(seen.Labels, org.Ordering...)
-	limits := [][]PeriodQuota{org.Limits}
 	for _, id := range slices.Sorted(maps.Keys(apps)) {
 		if apps[id].deleted() {
 			continue
 		}
 		a := apps[id].app(id)
-		if err := validateApp(org, a, cal.At(now).Scope, next.Scope); err != nil {
+		if err := validateApp(org, a); err != nil {
 			return orgItem{}, nil, err
 		}
-		labels, limits = union(labels, a.Ordering...), append(limits, a.Limits)
+		labels = union(labels, a.Ordering...)
 	}
-	if next.Enforcement == Hard {
-		next.Counters = calendar.JoinKinds(kindsOf(limits...))
-	}
-	created := time.Unix(seen.Created, 0)
-	if kept {
-		cal = cal.Change(now, next)
-	} else {
-		cal, created = calendar.Calendar{next}, now
-	}
-	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
+	item := newOrgItem(org, created, now, seen.Version+1, writer)
+	item.Past = pastModels(seen.configItem, item.Models, now)
 	item.Labels, item.AppsVersion, item.Purges = labels, seen.AppsVersion, seen.Purges
 	c, err := adm.orgChange(now, by, org.ID, item, seen)
 	return item, c, err
+}
+
+// inPlaceOf is the configuration with what cannot be changed as it is stored, and an error
+// if it asks for another.
+func (o Org) inPlaceOf(seen orgItem) (Org, error) {
+	const advice = "%s is %s and cannot be changed, for what was counted is by it; leave it as it is, or put a new organisation"
+	switch {
+	case o.Timezone != "" && o.Timezone != seen.Zone:
+		return o, invalidConfig("timezone", advice, "the time zone", seen.Zone)
+	case o.Scope != "" && o.Scope != seen.Scope:
+		return o, invalidConfig("quota_scope", advice, "the scope", seen.Scope)
+	}
+	o.Timezone, o.Scope = seen.Zone, seen.Scope
+	return o, nil
 }
 
 // orgBefore is an organisation's item before a PUT: also what stayed of one that was
@@ -116,9 +122,9 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	e := AuditEvent{Principal: by, Action: actionOrgCreated, Target: id}
 	var before audit.Fields
 	if seen.Version != 0 && !seen.deleted() {
-		e.Action, before = actionOrgUpdated, seen.org(id, now).fields()
+		e.Action, before = actionOrgUpdated, seen.org(id).fields()
 	}
-	event, err := adm.trail.event(now, e, before, item.org(id, now).fields())
+	event, err := adm.trail.event(now, e, before, item.org(id).fields())
 	if err != nil {
 		return nil, err
 	}
@@ -126,19 +132,14 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// validateApp checks the configuration in effect for an app, under every scope that is
-// or will be in force.
-func validateApp(org Org, app App, scopes ...Scope) error {
-	for _, scope := range scopes {
-		if err := policyOf(org, app, scope).validate(); err != nil {
-			var v *ValidationError
-			if errors.As(err, &v) {
-				return &ValidationError{Package: pkg, Field: v.Field, Code: v.Code, Reason: fmt.Sprintf("app %q: %s", app.ID, v.Reason)}
-			}
-			return err
-		}
+// validateApp checks the configuration in effect for an app.
+func validateApp(org Org, app App) error {
+	err := policyOf(org, app, org.Scope).validate()
+	var v *ValidationError
+	if errors.As(err, &v) {
+		return &ValidationError{Package: pkg, Field: v.Field, Code: v.Code, Reason: fmt.Sprintf("app %q: %s", app.ID, v.Reason)}
 	}
-	return nil
+	return err
 }
 
 // PutApp creates or replaces an app's configuration. Nil and empty fields are
@@ -159,7 +160,6 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	if err := app.validate(); err != nil {
 		return App{}, err
 	}
-	app.Limits = withPeriods(app.Limits)
 	writer := store.NewID()
 	var stored appItem
 	err := adm.commit(ctx, func() (c *change, err error) {
@@ -193,19 +193,8 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 			return appItem{}, nil, err
 		}
 	}
-	whole, cal := o.org(org, now), o.calendar()
-	last := cal[len(cal)-1]
-	if err := validateApp(whole, app, cal.At(now).Scope, last.Scope); err != nil {
+	if err := validateApp(o.org(org), app); err != nil {
 		return appItem{}, nil, err
-	}
-	if last.Enforcement == Hard {
-		apps[app.ID] = appItem{configItem: newConfigItem(app, now, now, 0, "")}
-		limits := [][]PeriodQuota{whole.Limits}
-		for id, a := range apps { // one that was deleted has none
-			limits = append(limits, a.app(id).Limits)
-		}
-		last.Counters = calendar.JoinKinds(kindsOf(limits...))
-		o.setCalendar(cal.Change(now, last))
 	}
 	created := now
 	if seen.Created != 0 && !seen.Purged { // as of an organisation
@@ -213,7 +202,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
-	item.Purges = seen.Purges
+	item.Past, item.Purges = pastModels(seen.configItem, item.Models, now), seen.Purges
 	c, err := adm.appChange(now, AuditEvent{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
 	return item, c, err
 }
@@ -258,7 +247,7 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 	if err != nil {
 		return Org{}, adminError("GetOrg", err)
 	}
-	return item.org(org, adm.now()), nil
+	return item.org(org), nil
 }
 
 // GetApp reads an app's own configuration from the store, without what it inherits.
@@ -283,8 +272,8 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	return a.app(app), nil
 }
 
-// Apps lists the apps of an organisation, by id: those that were put and those that only
-// made calls.
+// Apps lists the apps of an organisation, by id: those that were put, and with
+// Options.AllowUnknownApps those that only made calls.
 func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	if err := k.usable(ctx); err != nil {
 		return problem.List[App](err)
@@ -310,7 +299,8 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 	}
 }
 
-// Orgs lists every organisation. It scans the control table.
+// Orgs lists every organisation. It scans the control table. One that cannot be served comes
+// with its id and an error, after all others.
 func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 	if err := k.usable(ctx); err != nil {
 		return problem.List[Org](err)
@@ -320,17 +310,23 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 
 func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
+		refused := map[string]error{}
 		for item, err := range adm.scan(ctx, orgPrefix, roots, false) {
 			if err != nil {
 				yield(Org{}, failure("Orgs", err))
 				return
 			}
 			id := store.KeyOf(item).PK[len(orgPrefix):]
-			o, err := decodeOrg(id, item)
-			if deletedOrg(o, err) {
-				continue
+			switch o, err := decodeOrg(id, item); {
+			case errors.Is(err, ErrNotFound):
+			case err != nil:
+				refused[id] = err
+			case !yield(o.org(id), nil):
+				return
 			}
-			if !yield(o.org(id, adm.now()), err) || err != nil {
+		}
+		for _, id := range slices.Sorted(maps.Keys(refused)) {
+			if !yield(Org{ID: id}, refused[id]) {
 				return
 			}
 		}

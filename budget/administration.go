@@ -14,6 +14,7 @@ type administration struct {
 	now     func() time.Time
 	own     priceLayers       // options and catalog
 	models  map[string]string // Options.Models
+	anyApp  bool              // Options.AllowUnknownApps
 	tenants *tenants          // evicted where they are written
 	trail   *trail            // makes the events of changes
 	// purgeAfter is how long after a deletion no process counts for the tenant any more.
@@ -21,7 +22,7 @@ type administration struct {
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, own: own, models: opts.Models, trail: newTrail(opts.AuditRetention), purgeAfter: max(purgeAfter, opts.usableFor()+time.Minute)}
+	a := &administration{store: s, now: now, own: own, models: opts.Models, anyApp: opts.AllowUnknownApps, trail: newTrail(opts.AuditRetention), purgeAfter: max(purgeAfter, opts.usableFor()+time.Minute)}
 	a.tenants = newTenants(a.loadTenant, now, opts, life, tables)
 	return a
 }

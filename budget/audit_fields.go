@@ -12,11 +12,11 @@ import (
 // fields are those of an organisation's configuration.
 func (o Org) fields() audit.Fields {
 	f := configFields(App{
-		Ordering: o.Ordering, Quotas: o.Quotas, Limits: o.Limits, Models: o.Models, TightPercent: o.TightPercent,
+		Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models, TightPercent: o.TightPercent,
 		RefreshNormal: o.RefreshNormal, RefreshTight: o.RefreshTight,
 	})
 	f["org_name"] = present(o.Name)
-	f["timezone"], f["quota_scope"], f["enforcement"] = o.Timezone, o.Scope, o.Enforcement
+	f["timezone"], f["quota_scope"] = o.Timezone, o.Scope
 	f["agg_shard_count"], f["sticky_fallback_enabled"] = o.Shards, o.Sticky
 	return f
 }
@@ -40,9 +40,6 @@ func configFields(a App) audit.Fields {
 	}
 	if len(a.Quotas) > 0 {
 		f["quotas"] = a.Quotas
-	}
-	if len(a.Limits) > 0 {
-		f["limits"] = a.Limits
 	}
 	if len(a.Models) > 0 {
 		f["models"] = a.Models

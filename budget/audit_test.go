@@ -59,9 +59,8 @@ func TestEventsSayWhatChanged(t *testing.T) {
 		put(ann, func(*Org) {})
 		put(bob, func(*Org) {})
 		put(bob, func(o *Org) {
-			o.Name, o.Enforcement, o.NoSticky = "", Hard, true
+			o.Name, o.NoSticky = "", true
 			o.Quotas["economy"] = 3_000_000
-			o.Limits = []PeriodQuota{{Period: Week, Micros: 9}}
 		})
 		putApp(ann, App{ID: appA})
 		putApp(ann, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80, RefreshTight: 30 * time.Second})
@@ -89,12 +88,12 @@ func TestEventsSayWhatChanged(t *testing.T) {
 			assert.Equal(t, orgO, e.Target)
 		}
 		assert.Equal(t, []string{
-			`ann org_created ; agg_shard_count  -> 8; enforcement  -> "SOFT"; model_ordering  -> ["premium","standard","economy"]; ` +
+			`ann org_created ; agg_shard_count  -> 8; model_ordering  -> ["premium","standard","economy"]; ` +
 				`org_name  -> "sample"; quota_scope  -> "APP"; quotas  -> {"economy":2000000,"premium":10000000,"standard":5000000}; ` +
 				`refresh_interval_normal_secs  -> 300; refresh_interval_tight_secs  -> 60; sticky_fallback_enabled  -> true; ` +
 				`tight_mode_threshold_pct  -> 95; timezone  -> "America/New_York"`,
 			`bob org_updated `,
-			`bob org_updated ; enforcement "SOFT" -> "HARD"; limits  -> [{"micros":9,"period":"week"}]; org_name "sample" -> ; ` +
+			`bob org_updated ; org_name "sample" -> ; ` +
 				`quotas {"economy":2000000,"premium":10000000,"standard":5000000} -> {"economy":3000000,"premium":10000000,"standard":5000000}; ` +
 				`sticky_fallback_enabled true -> false`,
 			`ann app_created ` + appA,
@@ -143,11 +142,9 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 	largest := func(mark string) Org {
 		o := fixtureOrg()
 		o.Models = map[string]string{}
-		o.Limits = nil
 		for i := range maxParts {
-			label := fmt.Sprintf("%s-%060d", mark, i)
+			label := fmt.Sprintf("%s-%0126d", mark, i)
 			o.Models[label] = strings.Repeat(mark, maxName)
-			o.Limits = append(o.Limits, PeriodQuota{Week, label, maxQuota})
 			if len(o.Quotas) < maxParts {
 				o.Quotas[label] = maxQuota
 			}
@@ -170,7 +167,6 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 	for field, spoil := range map[string]func(*Org){
 		"quotas": func(o *Org) { o.Quotas["one-more"] = 1 },
 		"models": func(o *Org) { o.Models["one-more"] = "m" },
-		"limits": func(o *Org) { o.Limits = append(o.Limits, PeriodQuota{Month, "", 1}) },
 	} {
 		o := largest("a")
 		spoil(&o)
@@ -244,7 +240,7 @@ func TestEventsAreListedByTime(t *testing.T) {
 // everyChange is each change that an administrator makes, as it is called.
 func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) error {
 	return map[string]func(*Keeper) error{
-		"PutOrg":        func(k *Keeper) error { _, err := k.PutOrg(ctx, hardOrg()); return err },
+		"PutOrg":        func(k *Keeper) error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
 		"PutApp":        func(k *Keeper) error { _, err := k.PutApp(ctx, orgO, App{ID: appA, Name: "x"}); return err },
 		"Override":      func(k *Keeper) error { return k.Override(ctx, orgO, appA, "economy", now.Add(time.Hour)) },
 		"ClearOverride": func(k *Keeper) error { return k.ClearOverride(ctx, orgO, appA) },
@@ -262,7 +258,7 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
 	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Minute)))
-	nobody, err := New(w.client, w.tables, &Options{Now: w.clock.Now})
+	nobody, err := New(w.client, w.tables, &Options{AllowUnknownApps: true, Now: w.clock.Now})
 	require.NoError(t, err)
 	keepers := map[string]*Keeper{"nobody": nobody}
 	for _, name := range []string{"", "a\nb", "\xff", "\u202eann", strings.Repeat("x", 257)} {
@@ -276,10 +272,13 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	}
 	assert.Len(t, eventsOf(t, w.a, orgO), 2)
 	require.NoError(t, nobody.Close(t.Context()))
-	requireMisuse(t, "options.principal", "New", func() error { _, err := New(w.client, w.tables, &Options{Principal: "a\tb"}); return err })
+	requireMisuse(t, "options.principal", "New", func() error {
+		_, err := New(w.client, w.tables, &Options{AllowUnknownApps: true, Principal: "a\tb"})
+		return err
+	})
 	assert.ErrorContains(t, everyChange(t.Context(), w.clock.Now())["PutOrg"](w.a.As("")), "keeper.As(name)", "it says what to do")
 
-	anonymous, err := New(w.client, w.tables, &Options{Now: w.clock.Now, Models: fixtureModels, AllowAnonymous: true})
+	anonymous, err := New(w.client, w.tables, &Options{AllowUnknownApps: true, Now: w.clock.Now, Models: fixtureModels, AllowAnonymous: true})
 	require.NoError(t, err)
 	for what, change := range everyChange(t.Context(), w.clock.Now()) {
 		require.NoError(t, change(anonymous), what)
@@ -305,7 +304,7 @@ func slicesOf[T any](list iter.Seq[T]) (all []T) {
 // Close is enough.
 func TestAsIsTheSameKeeper(t *testing.T) {
 	w := newWorld(t)
-	k, err := New(w.client, w.tables, &Options{Now: w.clock.Now, Principal: "deploy", Models: fixtureModels})
+	k, err := New(w.client, w.tables, &Options{AllowUnknownApps: true, Now: w.clock.Now, Principal: "deploy", Models: fixtureModels})
 	require.NoError(t, err)
 	ann := k.As("ann")
 	o := fixtureOrg()

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
@@ -35,7 +34,10 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usa
 	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
 	received := c.now()
-	results := make([]BatchResult, len(usages))
+	results, entries := make([]BatchResult, len(usages)), make([]SpooledUsage, len(usages))
+	for i, u := range usages {
+		entries[i] = SpooledUsage{Org: org, App: app, Usage: u, Received: received}
+	}
 	t, err := c.tenants.get(ctx, org, app)
 	if err == nil {
 		err = c.admin.register(ctx, t)
@@ -45,24 +47,24 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usa
 			return nil, err
 		}
 		for i, u := range usages {
-			if results[i].Err = u.Validate(); results[i].Err == nil {
-				results[i].Err = err
+			if results[i].Err = u.Validate(); results[i].Err != nil {
+				continue
+			}
+			if results[i].Err = err; t != nil { // as it was known last
+				_, _ = c.prepare(t, &entries[i])
 			}
 		}
 	} else {
-		c.submitAll(ctx, t, usages, results)
+		c.submitAll(ctx, t, entries, results)
 	}
-	c.spoolAllIfUnavailable(results, func(i int) SpooledUsage {
-		return SpooledUsage{Org: org, App: app, Usage: usages[i], Received: received}
-	})
+	c.spoolAllIfUnavailable(results, entries)
 	return results, nil
 }
 
-func (c *charges) submitAll(ctx context.Context, t *tenant, usages []Usage, results []BatchResult) {
-	received := c.now()
-	ops := make([]*ledger.Operation, len(usages))
-	for i, u := range usages {
-		ops[i], results[i] = c.beginSubmission(ctx, t, u, received)
+func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsage, results []BatchResult) {
+	ops := make([]*ledger.Operation, len(entries))
+	for i := range entries {
+		ops[i], results[i] = c.beginSubmission(ctx, t, &entries[i])
 	}
 	for i, err := range c.writeAll(ctx, ops) {
 		switch o := ops[i]; {
@@ -70,24 +72,25 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, usages []Usage, resu
 		case err != nil:
 			results[i].Err = asUnavailable("SubmitBatch", err)
 		default:
-			results[i].Receipt, results[i].Err = c.receipt(ctx, t, usages[i].Label, o.Verdict)
+			results[i].Receipt, results[i].Err = c.receipt(ctx, t, entries[i].Usage.Label, o.Verdict)
 		}
 	}
 }
 
 // beginSubmission is the operation that counts a record of a batch; nil when the
 // result is known already.
-func (c *charges) beginSubmission(ctx context.Context, t *tenant, u Usage, received time.Time) (*ledger.Operation, BatchResult) {
+func (c *charges) beginSubmission(ctx context.Context, t *tenant, entry *SpooledUsage) (*ledger.Operation, BatchResult) {
 	var r BatchResult
+	u := entry.Usage
 	if r.Err = u.Validate(); r.Err != nil {
 		return nil, r
 	}
-	o, refusal := c.prepare(t, u, received)
+	o, refusal := c.prepare(t, entry)
 	if refusal != nil {
 		r.Receipt, r.Err = c.countedBefore(ctx, t, u, refusal)
 		return nil, r
 	}
-	if !c.counterOnly(o) {
+	if !c.counterOnly() {
 		return o, r
 	}
 	if err := c.writeUnkept(ctx, o); err != nil {

@@ -26,49 +26,38 @@ func TestStickyMovesForwardWithinAConfiguration(t *testing.T) {
 }
 
 // Sixty-four labels are as many as an ordering has: the choice passes over all but the
-// last, each is counted, in soft and in hard mode, and a batch of all fits.
+// last, each is counted, and a batch of all fits.
 func TestSixtyFourLabels(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	o := manyLabels(64)
-	o.Limits = []PeriodQuota{{Day, "", maxQuota}, {Week, "", maxQuota}, {Month, "", maxQuota}}
-	for _, l := range o.Ordering {
-		o.Limits = append(o.Limits, PeriodQuota{Week, l, maxQuota})
+	w.org(o)
+	usages := make([]Usage, 100)
+	for i := range usages {
+		usages[i] = call(i)
+		usages[i].Label, usages[i].Model = o.Ordering[i%64], ""
 	}
-	for _, enforcement := range []Enforcement{Soft, Hard} {
-		o.Enforcement, o.ID = enforcement, map[Enforcement]string{Soft: orgO, Hard: otherOrg}[enforcement]
-		w.org(o)
-		usages := make([]Usage, 100)
-		for i := range usages {
-			usages[i] = call(i)
-			usages[i].Label, usages[i].Model = o.Ordering[i%64], ""
-		}
-		results, err := w.a.SubmitBatch(ctx, o.ID, appA, usages)
-		require.NoError(t, err)
-		for _, r := range results {
-			require.NoError(t, r.Err)
-		}
-		h, err := w.a.Reserve(ctx, o.ID, appA, o.Ordering[63], 1000, time.Minute)
-		require.NoError(t, err)
-		_, err = h.Settle(ctx, Usage{RequestID: uuid(500), Label: o.Ordering[63], Tokens: Tokens{Input: 1}})
-		require.NoError(t, err)
-		for _, l := range o.Ordering[:63] {
-			require.NoError(t, adjust(ctx, w.a, o.ID, appA, Adjustment{Label: l, DeltaMicros: 10_000_000, Reason: "test"}))
-		}
-		w.clock.Advance(6 * time.Second)
-		rec, err := w.b.Recommend(ctx, o.ID, appA)
-		require.NoError(t, err)
-		assert.Equal(t, o.Ordering[63], rec.Label)
-		assert.Len(t, rec.Labels, 64)
-		totals, err := w.b.Totals(ctx, o.ID, appA, "")
-		require.NoError(t, err)
-		var requests int64
-		for _, l := range totals.Labels {
-			requests += l.Requests
-		}
-		assert.Equal(t, int64(101), requests)
+	results, err := w.a.SubmitBatch(ctx, o.ID, appA, usages)
+	require.NoError(t, err)
+	for _, r := range results {
+		require.NoError(t, r.Err)
 	}
-	_, err := w.a.PutOrg(ctx, manyLabels(65))
+	for _, l := range o.Ordering[:63] {
+		require.NoError(t, adjust(ctx, w.a, o.ID, appA, Adjustment{Label: l, DeltaMicros: 10_000_000, Reason: "test"}))
+	}
+	w.clock.Advance(6 * time.Second)
+	rec, err := w.b.Recommend(ctx, o.ID, appA)
+	require.NoError(t, err)
+	assert.Equal(t, o.Ordering[63], rec.Label)
+	assert.Len(t, rec.Labels, 64)
+	totals, err := w.b.Totals(ctx, o.ID, appA, "")
+	require.NoError(t, err)
+	var requests int64
+	for _, l := range totals.Labels {
+		requests += l.Requests
+	}
+	assert.Equal(t, int64(100), requests)
+	_, err = w.a.PutOrg(ctx, manyLabels(65))
 	requireCode(t, err, CodeInvalidConfig)
 }
 

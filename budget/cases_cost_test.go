@@ -144,8 +144,6 @@ func TestEstimate(t *testing.T) {
 	for _, label := range []string{"nowhere", "micro", ""} { // micro has a model and is not in the ordering
 		_, err = w.a.Estimate(t.Context(), orgO, appA, label, 1, 1)
 		assert.Equal(t, "model_label", requireCode(t, err, CodeInvalidModelLabel).Field)
-		_, err = w.a.Reserve(t.Context(), orgO, appA, label, 1, time.Minute)
-		assert.Equal(t, "model_label", requireCode(t, err, CodeInvalidModelLabel).Field)
 	}
 	_, err = w.a.Estimate(t.Context(), orgO, appA, "premium", -1, 1)
 	requireCode(t, err, CodeInvalidRequest)

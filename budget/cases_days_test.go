@@ -31,60 +31,52 @@ func TestCaseD32Rollover(t *testing.T) {
 	})
 }
 
-func TestCaseD34ZoneChangeDoesNotRefund(t *testing.T) {
+// TestCaseD34ZoneAndScopeAreFixed: what was counted is by them, also after a deletion that
+// keeps it. What is left out is as it is stored.
+func TestCaseD34ZoneAndScopeAreFixed(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		w.spend(appA, "premium", 10_000_000)
+		ctx := t.Context()
 		o := fixtureOrg()
-		o.Timezone = "Asia/Tokyo"
-		put, err := w.a.PutOrg(t.Context(), o)
-		require.NoError(t, err)
-		end := at(t, "2026-01-24T05:00:00Z")
-		assert.Equal(t, end.Unix(), put.ChangesAt.Unix())
-		for _, k := range []*Keeper{w.a, w.b} {
-			assert.Equal(t, "standard", w.recommend(k, appA).Label)
-		}
-		w.clock.Set(end.Add(-time.Second))
-		for _, k := range []*Keeper{w.a, w.b} {
-			rec := w.recommend(k, appA)
-			assert.Equal(t, "standard", rec.Label)
-			assert.Equal(t, "20260123", rec.Day)
-		}
-		w.clock.Set(end)
-		for _, k := range []*Keeper{w.a, w.b} {
-			rec := w.recommend(k, appA)
-			assert.Equal(t, "premium", rec.Label)
-			assert.Equal(t, "20260124", rec.Day)
-			assert.Equal(t, at(t, "2026-01-24T15:00:00Z").Unix(), rec.ResetAt.Unix(), "Tokyo's midnight")
-		}
-		o.Timezone = "Mars/Olympus"
-		_, err = w.a.PutOrg(t.Context(), o)
-		assert.Equal(t, "timezone", requireCode(t, err, CodeInvalidConfig).Field)
-	})
-}
-
-// TestScopeAndEnforcementChangeWithTheDay: until then the day goes on as it
-// began, and its totals are found afterwards.
-func TestScopeAndEnforcementChangeWithTheDay(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		w.submit(w.a, call(1))
-		o := hardOrg()
 		o.Scope = ScopeOrg
 		w.org(o)
-		h, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
+		w.submit(w.a, call(1))
+		refused := func(field string, change func(*Org)) {
+			t.Helper()
+			other := o
+			change(&other)
+			_, err := w.a.PutOrg(ctx, other)
+			assert.Equal(t, field, requireCode(t, err, CodeInvalidConfig).Field)
+			assert.ErrorContains(t, err, "put a new organisation")
+		}
+		both := func() {
+			t.Helper()
+			refused("timezone", func(o *Org) { o.Timezone = "Asia/Tokyo" })
+			refused("quota_scope", func(o *Org) { o.Scope = ScopeApp })
+		}
+		both()
+		_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
 		require.NoError(t, err)
-		assert.True(t, h.Soft, "still soft today")
-		w.clock.Set(at(t, "2026-01-24T05:00:00Z"))
-		h, err = w.b.Reserve(t.Context(), orgO, appB, "premium", 10_000_000, time.Minute)
+		both()
+		same := o
+		same.Timezone, same.Scope = "", ""
+		put, err := w.a.PutOrg(ctx, same)
 		require.NoError(t, err)
-		assert.False(t, h.Soft)
-		_, err = w.a.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
-		require.ErrorIs(t, err, ErrQuotaExceeded, "one total for the organisation")
-		assert.Equal(t, int64(16_500), w.total(appA, "premium", "20260123").CostMicros)
-		late := call(2)
-		late.Time = fixtureNow
-		w.submit(w.a, late)
-		assert.Equal(t, int64(33_000), w.total(appA, "premium", "20260123").CostMicros, "counted as its day was")
+		assert.Equal(t, ScopeOrg, put.Scope)
+		assert.Equal(t, "America/New_York", put.Timezone)
+
+		how := Deletion{Purge: true, Revoke: revokeNothing}
+		_, err = w.a.DeleteOrg(ctx, orgO, how)
+		require.NoError(t, err)
+		w.clock.Advance(purgeAfter)
+		_, err = w.a.DeleteOrg(ctx, orgO, how)
+		require.NoError(t, err)
+		o.Timezone, o.Scope = "Asia/Tokyo", ScopeApp
+		put, err = w.a.PutOrg(ctx, o)
+		require.NoError(t, err, "nothing is counted any more")
+		assert.Equal(t, "Asia/Tokyo", put.Timezone)
+
+		o.Timezone = "Mars/Olympus"
+		_, err = w.a.PutOrg(ctx, o)
+		assert.Equal(t, "timezone", requireCode(t, err, CodeInvalidConfig).Field)
 	})
 }

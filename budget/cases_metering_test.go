@@ -63,15 +63,13 @@ func TestCountedRecordStaysADuplicate(t *testing.T) {
 		o.Ordering = []string{"standard", "economy"}
 		w.org(o)
 		assert.True(t, w.submit(w.a, call(1)).Duplicate, "the label is gone")
-		_, err := w.a.Submit(t.Context(), orgO, appA, call(2))
-		requireCode(t, err, CodeInvalidModelLabel)
 		w.clock.Advance(25 * time.Hour)
 		r := w.submit(w.b, call(1))
 		assert.True(t, r.Duplicate, "the window is over")
 		assert.Equal(t, "20260123", r.Day)
 		conflicting := call(1)
 		conflicting.Tokens.Input = 1
-		_, err = w.b.Submit(t.Context(), orgO, appA, conflicting)
+		_, err := w.b.Submit(t.Context(), orgO, appA, conflicting)
 		require.ErrorIs(t, err, ErrConflict)
 	})
 }
@@ -261,7 +259,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		}
 		w.clock.Advance(48 * time.Hour)
 		client := &pagedClient{Client: w.client, limit: 3}
-		k, err := New(client, w.tables, &Options{Now: w.clock.Now, Models: fixtureModels})
+		k, err := New(client, w.tables, &Options{AllowUnknownApps: true, Now: w.clock.Now, Models: fixtureModels})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, k.Close(context.Background())) })
 		client.pages.Store(2)
@@ -332,35 +330,22 @@ func TestCaseB19NoFixedListOfScopes(t *testing.T) {
 	})
 }
 
-// TestHoldsMakeTheirAppKnown: of an app that was never PUT, when it reserves
-// and when it settles what nothing was held for.
-func TestHoldsMakeTheirAppKnown(t *testing.T) {
-	known := func(t *testing.T, k *Keeper) (ids []string) {
-		for app, err := range k.Apps(t.Context(), orgO) {
+// TestSubmitMakesItsAppKnown: of an app that was never PUT.
+func TestSubmitMakesItsAppKnown(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		_, err := w.a.Submit(t.Context(), orgO, "app-never-put", call(1))
+		require.NoError(t, err)
+		var ids []string
+		for app, err := range w.b.Apps(t.Context(), orgO) {
 			require.NoError(t, err)
 			ids = append(ids, app.ID)
 		}
-		return ids
-	}
-	for _, org := range []Org{fixtureOrg(), hardOrg()} {
-		t.Run(string(org.Enforcement), func(t *testing.T) {
-			engines(t, func(t *testing.T, w *world) {
-				w.org(org)
-				h, err := w.a.Reserve(t.Context(), orgO, "app-never-put", "premium", 66_000, time.Minute)
-				require.NoError(t, err)
-				assert.Equal(t, []string{"app-never-put"}, known(t, w.b))
-				_, err = h.Settle(t.Context(), call(1))
-				require.NoError(t, err)
-				degraded := &Hold{Org: orgO, App: "app-unseen", Label: "premium", Degraded: true, charges: w.b.charges}
-				_, err = degraded.Settle(t.Context(), call(2))
-				require.NoError(t, err)
-				assert.Equal(t, []string{"app-never-put", "app-unseen"}, known(t, w.a))
-				got, err := w.a.Totals(t.Context(), orgO, "", "")
-				require.NoError(t, err)
-				assert.Equal(t, int64(33_000), got.CostMicros)
-			})
-		})
-	}
+		assert.Equal(t, []string{"app-never-put"}, ids)
+		got, err := w.b.Totals(t.Context(), orgO, "", "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(16_500), got.CostMicros)
+	})
 }
 
 func TestUsageIsValidated(t *testing.T) {
@@ -383,4 +368,38 @@ func TestUsageIsValidated(t *testing.T) {
 	_, err = w.a.Submit(t.Context(), orgO, "a/b", call(1))
 	requireCode(t, err, CodeInvalidRequest)
 	assert.Empty(t, w.items(""))
+}
+
+// TestWindowAcrossAChange: a record that is sent again after the number of shards or its price
+// changed is a duplicate, from every process; another under its id is a conflict.
+func TestWindowAcrossAChange(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *world){
+		"shards": func(t *testing.T, w *world) {
+			o := fixtureOrg()
+			o.Shards = 3
+			w.org(o)
+		},
+		"price": func(t *testing.T, w *world) {
+			require.NoError(t, w.a.PutPrices(t.Context(), premiumModel, Price{Model: premiumModel, Rates: Rates{Input: 1, Output: 20_000_000}}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Metering = MeteringWindow })
+			w.org(fixtureOrg())
+			for n := range 10 {
+				w.submit(w.a, call(n))
+			}
+			change(t, w)
+			for n := range 10 {
+				for _, k := range []*Keeper{w.a, w.b} {
+					w.submit(k, call(n)) // is no conflict
+				}
+				other := call(n)
+				other.Tokens.Output++
+				_, err := w.a.Submit(t.Context(), orgO, appA, other)
+				require.ErrorIs(t, err, ErrConflict)
+			}
+			assert.Equal(t, int64(10), w.total(appA, "premium", "").Requests)
+		})
+	}
 }

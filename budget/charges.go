@@ -9,13 +9,12 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// charges writes what calls cost and hold: records, holds and adjustments, at once or
-// from the spool.
+// charges writes what calls cost: records and adjustments, at once or from the spool.
 type charges struct {
 	store    *store.Store
 	ledger   *ledger.Ledger
 	admin    *administration
-	standing *standing // what a quota has room for, and the receipts
+	standing *standing // the receipts
 	tenants  *tenants
 	spool    *spool // nil: none
 	opts     Options

@@ -12,53 +12,33 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
-// PeriodQuota is a quota beside the daily quotas per label: for a longer
-// period, or for all labels together.
-type PeriodQuota struct {
-	Period Period `json:"period"`          // Day, Week (ISO) or Month
-	Label  string `json:"label,omitempty"` // empty: all labels in total
-	Micros int64  `json:"micros"`          // 0 to 10^12 µ$
-}
+// Scope says whose spend a quota counts.
+type Scope = ledger.Scope
 
-// limit is what the quota counts.
-func (l PeriodQuota) limit() ledger.Limit { return ledger.Limit{Period: l.Period, Label: l.Label} }
-
-func limitsOf(quotas []PeriodQuota) []ledger.Limit {
-	limits := make([]ledger.Limit, len(quotas))
-	for i, q := range quotas {
-		limits[i] = q.limit()
-	}
-	return limits
-}
-
-// kindsOf lists the counters that limits need.
-func kindsOf(limits ...[]PeriodQuota) []calendar.CounterKind {
-	var kinds []calendar.CounterKind
-	for _, l := range slices.Concat(limits...) {
-		kinds = append(kinds, l.limit().Kind())
-	}
-	return kinds
-}
+// The scopes.
+const (
+	ScopeOrg Scope = ledger.ScopeOrg // one total for the organisation; apps' quotas are ignored
+	ScopeApp Scope = ledger.ScopeApp // each app has its own
+)
 
 // Org is an organisation's configuration.
 type Org struct {
 	ID       string // canonical lower-case UUID; needed
 	Name     string // free text for people, at most 256 bytes. Defaults to none
-	Timezone string // IANA name; its local date is the organisation's day; needed
-	Scope    Scope  // Defaults to ScopeApp
-	// Ordering is the labels from the preferred to the last resort, 1 to 64.
+	Timezone string // IANA name; its local date is the organisation's day. Defaults to what is stored, else UTC. It cannot be changed
+	Scope    Scope  // Defaults to what is stored, else ScopeApp. It cannot be changed
+	// Ordering is the labels from the preferred to the last resort, 1 to 64; each is 1 to
+	// 128 of A-Z a-z 0-9 . _ : / -, such as a model's id.
 	Ordering []string
 	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering; at most 128.
 	Quotas map[string]int64
-	// Limits are further quotas, at most 128; all must pass. Defaults to none.
-	Limits []PeriodQuota
 	// Models gives labels their model id, at most 128. Missing ones default to those
 	// of Options.Models.
 	Models map[string]string
 	// TightPercent of a quota is where mode TIGHT begins, 50 to 100. Defaults to
 	// 95.
 	TightPercent int
-	// Shards is how many counters a soft day is spread over, 1 to 256. Defaults
+	// Shards is how many counters a day is spread over, 1 to 256. Defaults
 	// to 8.
 	Shards int
 	// NoSticky keeps no record of the label in use, and no event of each change of it.
@@ -67,8 +47,6 @@ type Org struct {
 	// Sticky says that there is such a record. It is the opposite of NoSticky, and is set by
 	// the keeper: PutOrg ignores it.
 	Sticky bool
-	// Enforcement defaults to Soft.
-	Enforcement Enforcement
 	// RefreshNormal and RefreshTight are how long a client may keep a
 	// recommendation. Default to 300 s and 60 s.
 	RefreshNormal, RefreshTight time.Duration
@@ -78,20 +56,16 @@ type Org struct {
 	Version   int64     // rises with every change
 	CreatedAt time.Time // first PUT
 	UpdatedAt time.Time // last PUT
-	// ChangesAt is when a pending change of zone, scope or enforcement begins;
-	// zero when there is none.
-	ChangesAt time.Time
 }
 
 // App is an application's configuration. A nil or empty field is inherited
-// from the organisation; Quotas, Limits and Models as a whole. The fields mean what
+// from the organisation; Quotas and Models as a whole. The fields mean what
 // they mean in Org.
 type App struct {
 	ID           string            // 1 to 64 of A-Z a-z 0-9 . _ -
 	Name         string            // free text for people, at most 256 bytes; not inherited
 	Ordering     []string          // labels from the preferred to the last resort
 	Quotas       map[string]int64  // µ$ per day by label; ignored under ScopeOrg
-	Limits       []PeriodQuota     // further quotas; ignored under ScopeOrg
 	Models       map[string]string // model ids by label
 	TightPercent int               // where mode TIGHT begins, 50 to 100
 	// RefreshNormal and RefreshTight are how long a client may keep a
@@ -106,9 +80,11 @@ type App struct {
 }
 
 const (
+	defaultZone = "UTC"
+
 	maxQuota  = 1_000_000_000_000
 	maxLabels = 64
-	maxParts  = 128 // quotas, limits or models: an event has those before and after
+	maxParts  = 128 // quotas or models: an event has those before and after
 	maxShards = 256
 	maxName   = 256
 	maxStatus = 32
@@ -116,7 +92,9 @@ const (
 
 var (
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	// labelPattern has room for the ids of models, of which a label may be one.
+	labelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 )
 
 func validUUID(field, id string) error {
@@ -144,6 +122,13 @@ func validName(field, name string) error {
 	return nil
 }
 
+func validLabel(label string) error {
+	if !labelPattern.MatchString(label) {
+		return invalid("model_label", "%q is not 1 to 128 of A-Z a-z 0-9 . _ : / - starting with a letter or digit", label)
+	}
+	return nil
+}
+
 // validDay is a day's noon in UTC.
 func validDay(field, day string) (time.Time, error) {
 	noon, err := calendar.ParseDay(day)
@@ -155,38 +140,24 @@ func validDay(field, day string) (time.Time, error) {
 
 // withDefaults fills what Org leaves open.
 func (o Org) withDefaults() Org {
-	o.Scope = cmp.Or(o.Scope, ScopeApp)
 	o.Sticky = !o.NoSticky
-	o.Enforcement = cmp.Or(o.Enforcement, Soft)
 	o.TightPercent = cmp.Or(o.TightPercent, 95)
 	o.Shards = cmp.Or(o.Shards, 8)
 	o.RefreshNormal = cmp.Or(o.RefreshNormal, 300*time.Second)
 	o.RefreshTight = cmp.Or(o.RefreshTight, 60*time.Second)
-	o.Limits = withPeriods(o.Limits)
 	return o
-}
-
-// withPeriods is a copy in which the zero period is Day.
-func withPeriods(limits []PeriodQuota) []PeriodQuota {
-	limits = slices.Clone(limits)
-	for i := range limits {
-		limits[i].Period = cmp.Or(limits[i].Period, Day)
-	}
-	return limits
 }
 
 func (o Org) validate() error {
 	if err := validUUID("org_id", o.ID); err != nil {
 		return err
 	}
-	if _, err := calendar.LoadZone(o.Timezone); err != nil {
+	if _, err := calendar.LoadZone(cmp.Or(o.Timezone, defaultZone)); err != nil {
 		return invalidConfig("timezone", "%v", err)
 	}
 	switch {
-	case o.Scope != ScopeOrg && o.Scope != ScopeApp:
+	case o.Scope != "" && o.Scope != ScopeOrg && o.Scope != ScopeApp:
 		return invalidConfig("quota_scope", "%q is not ORG or APP", o.Scope)
-	case o.Enforcement != Soft && o.Enforcement != Hard:
-		return invalidConfig("enforcement", "%q is not SOFT or HARD", o.Enforcement)
 	case o.Shards < 1 || o.Shards > maxShards:
 		return invalidConfig("agg_shard_count", "%d is not within 1 to %d", o.Shards, maxShards)
 	case len(o.Name) > maxName || !utf8.ValidString(o.Name):
@@ -209,7 +180,6 @@ func (a App) validate() error {
 type policy struct {
 	ordering []string
 	quotas   map[string]int64
-	limits   []PeriodQuota
 	models   map[string]string
 	tight    int64
 	normal   time.Duration
@@ -219,7 +189,7 @@ type policy struct {
 // policyOf applies inheritance. Under ScopeOrg the app's quotas are ignored.
 func policyOf(o Org, a App, scope Scope) policy {
 	p := policy{
-		ordering: o.Ordering, quotas: o.Quotas, limits: o.Limits, models: o.Models,
+		ordering: o.Ordering, quotas: o.Quotas, models: o.Models,
 		tight:    int64(cmp.Or(a.TightPercent, o.TightPercent)),
 		normal:   cmp.Or(a.RefreshNormal, o.RefreshNormal),
 		tightFor: cmp.Or(a.RefreshTight, o.RefreshTight),
@@ -230,19 +200,14 @@ func policyOf(o Org, a App, scope Scope) policy {
 	if len(a.Models) > 0 {
 		p.models = a.Models
 	}
-	if scope == ScopeApp {
-		if len(a.Quotas) > 0 {
-			p.quotas = a.Quotas
-		}
-		if len(a.Limits) > 0 {
-			p.limits = a.Limits
-		}
+	if scope == ScopeApp && len(a.Quotas) > 0 {
+		p.quotas = a.Quotas
 	}
 	return p
 }
 
 func (p policy) validate() error {
-	for _, check := range []func() error{p.validateOrdering, p.validateQuotas, p.validateModels, p.validateLimits, p.validateRest} {
+	for _, check := range []func() error{p.validateOrdering, p.validateQuotas, p.validateModels, p.validateRest} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -256,7 +221,7 @@ func (p policy) validateOrdering() error {
 	}
 	seen := map[string]bool{}
 	for _, label := range p.ordering {
-		if err := validName("model_ordering", label); err != nil {
+		if !labelPattern.MatchString(label) {
 			return invalidConfig("model_ordering", "%q is not a label", label)
 		}
 		if seen[label] {
@@ -278,7 +243,7 @@ func (p policy) validateQuotas() error {
 		if q := p.quotas[label]; q < 0 || q > maxQuota {
 			return invalidConfig("quotas."+label, "%d µ$ is not within 0 to %d", q, int64(maxQuota))
 		}
-		if !namePattern.MatchString(label) {
+		if !labelPattern.MatchString(label) {
 			return invalidConfig("quotas", "%q is not a label", label)
 		}
 	}
@@ -290,40 +255,9 @@ func (p policy) validateModels() error {
 		return invalidConfig("models", "%d models are more than %d", len(p.models), maxParts)
 	}
 	for label, model := range p.models {
-		if !namePattern.MatchString(label) || model == "" || len(model) > maxName || !utf8.ValidString(model) {
+		if !labelPattern.MatchString(label) || model == "" || len(model) > maxName || !utf8.ValidString(model) {
 			return invalidConfig("models."+label, "%q is not a model id for a label", model)
 		}
-	}
-	return nil
-}
-
-func (p policy) validateLimits() error {
-	if len(p.limits) > maxParts {
-		return invalidConfig("limits", "%d limits are more than %d", len(p.limits), maxParts)
-	}
-	seen := map[ledger.Limit]bool{}
-	for _, l := range p.limits {
-		if err := l.validate(); err != nil {
-			return err
-		}
-		if seen[l.limit()] {
-			return invalidConfig("limits", "two quotas for %s %q", l.Period, l.Label)
-		}
-		seen[l.limit()] = true
-	}
-	return nil
-}
-
-func (l PeriodQuota) validate() error {
-	switch {
-	case l.Period != Day && l.Period != Week && l.Period != Month:
-		return invalidConfig("limits.period", "%q is not day, week or month", l.Period)
-	case l.Period == Day && l.Label != "":
-		return invalidConfig("limits.label", "a day's quota for label %q belongs in quotas", l.Label)
-	case l.Label != "" && !namePattern.MatchString(l.Label):
-		return invalidConfig("limits.label", "%q is not a label", l.Label)
-	case l.Micros < 0 || l.Micros > maxQuota:
-		return invalidConfig("limits.micros", "%d µ$ is not within 0 to %d", l.Micros, int64(maxQuota))
 	}
 	return nil
 }

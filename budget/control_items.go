@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -21,8 +20,8 @@ import (
 type configItem struct {
 	Ordering []string          `dynamodbav:"model_ordering,omitempty"`
 	Quotas   map[string]int64  `dynamodbav:"quotas,omitempty"`
-	Limits   []limitItem       `dynamodbav:"limits,omitempty"`
 	Models   map[string]string `dynamodbav:"models,omitempty"`
+	Past     []pastModel       `dynamodbav:"past_models,omitempty"`
 	Tight    int               `dynamodbav:"tight_mode_threshold_pct,omitempty"`
 	Normal   int64             `dynamodbav:"refresh_interval_normal_secs,omitempty"`
 	TightFor int64             `dynamodbav:"refresh_interval_tight_secs,omitempty"`
@@ -35,107 +34,60 @@ type configItem struct {
 	Purged   bool              `dynamodbav:"purged,omitempty"`           // it was, by the deletion
 }
 
-type limitItem struct {
-	Period Period `dynamodbav:"period"`
-	Label  string `dynamodbav:"label,omitempty"`
-	Micros int64  `dynamodbav:"micros"`
-}
-
 type orgItem struct {
 	configItem
-	Name        string       `dynamodbav:"org_name,omitempty"`
-	Zone        string       `dynamodbav:"timezone"`
-	Scope       Scope        `dynamodbav:"quota_scope"`
-	Sticky      bool         `dynamodbav:"sticky_fallback_enabled"`
-	Shards      int          `dynamodbav:"agg_shard_count"`
-	Enforcement Enforcement  `dynamodbav:"enforcement"`
-	Calendar    []regimeItem `dynamodbav:"calendar"`
-	Labels      []string     `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
-	AppsVersion int64        `dynamodbav:"apps_version"`               // rises with every app PUT
-	Retired     string       `dynamodbav:"retired_before,omitempty"`   // the first day that is kept; empty: all are
-	RetiredAt   int64        `dynamodbav:"retired_at_epoch_ms,omitempty"`
-}
-
-type regimeItem struct {
-	From        int64       `dynamodbav:"from_ms"`
-	Zone        string      `dynamodbav:"timezone"`
-	Scope       Scope       `dynamodbav:"quota_scope"`
-	Enforcement Enforcement `dynamodbav:"enforcement"`
-	Counters    string      `dynamodbav:"counters,omitempty"`
-	Cap         string      `dynamodbav:"running_day,omitempty"`
+	Name        string   `dynamodbav:"org_name,omitempty"`
+	Zone        string   `dynamodbav:"timezone"`
+	Scope       Scope    `dynamodbav:"quota_scope"`
+	Sticky      bool     `dynamodbav:"sticky_fallback_enabled"`
+	Shards      int      `dynamodbav:"agg_shard_count"`
+	Labels      []string `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
+	AppsVersion int64    `dynamodbav:"apps_version"`               // rises with every app PUT
+	Retired     string   `dynamodbav:"retired_before,omitempty"`   // the first day that is kept; empty: all are
+	RetiredAt   int64    `dynamodbav:"retired_at_epoch_ms,omitempty"`
 }
 
 type appItem struct {
 	configItem
-	Name string `dynamodbav:"app_name,omitempty"`
+	Name     string `dynamodbav:"app_name,omitempty"`
+	enforced string // why it is refused, see enforced
 }
 
 func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
-	c := configItem{
+	return configItem{
 		Ordering: p.Ordering, Quotas: p.Quotas, Models: p.Models, Tight: p.TightPercent,
 		Normal: int64(p.RefreshNormal / time.Second), TightFor: int64(p.RefreshTight / time.Second),
 		Version: version, Created: created.Unix(), Updated: now.Unix(), Writer: writer,
 	}
-	for _, l := range p.Limits {
-		c.Limits = append(c.Limits, limitItem(l))
-	}
-	return c
 }
 
 // fields is the shared part as an App.
 func (c configItem) fields() App {
-	a := App{
+	return App{
 		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
 		RefreshNormal: time.Duration(c.Normal) * time.Second, RefreshTight: time.Duration(c.TightFor) * time.Second,
 		Version: c.Version, CreatedAt: time.Unix(c.Created, 0), UpdatedAt: time.Unix(c.Updated, 0),
 	}
-	for _, l := range c.Limits {
-		a.Limits = append(a.Limits, PeriodQuota(l))
-	}
-	return a
 }
 
-func newOrgItem(o Org, cal calendar.Calendar, created, now time.Time, version int64, writer string) orgItem {
-	item := orgItem{
+func newOrgItem(o Org, created, now time.Time, version int64, writer string) orgItem {
+	return orgItem{
 		configItem: newConfigItem(App{
-			Ordering: o.Ordering, Quotas: o.Quotas, Limits: o.Limits, Models: o.Models,
+			Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models,
 			TightPercent: o.TightPercent, RefreshNormal: o.RefreshNormal, RefreshTight: o.RefreshTight,
 		}, created, now, version, writer),
-		Name: o.Name, Zone: o.Timezone, Scope: o.Scope, Sticky: o.Sticky, Shards: o.Shards, Enforcement: o.Enforcement,
-	}
-	item.setCalendar(cal)
-	return item
-}
-
-func (i *orgItem) setCalendar(cal calendar.Calendar) {
-	i.Calendar = make([]regimeItem, len(cal))
-	for n, r := range cal {
-		i.Calendar[n] = regimeItem(r)
+		Name: o.Name, Zone: o.Timezone, Scope: o.Scope, Sticky: o.Sticky, Shards: o.Shards,
 	}
 }
 
-func (i orgItem) calendar() calendar.Calendar {
-	cal := make(calendar.Calendar, len(i.Calendar))
-	for n, r := range i.Calendar {
-		cal[n] = calendar.Regime(r)
-	}
-	return cal
-}
-
-func (i orgItem) org(id string, now time.Time) Org {
+func (i orgItem) org(id string) Org {
 	f := i.fields()
-	o := Org{
+	return Org{
 		ID: id, Name: i.Name, Timezone: i.Zone, Scope: i.Scope, Ordering: f.Ordering, Quotas: f.Quotas,
-		Limits: f.Limits, Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky, NoSticky: !i.Sticky,
-		Enforcement: i.Enforcement, RefreshNormal: f.RefreshNormal, RefreshTight: f.RefreshTight,
+		Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky, NoSticky: !i.Sticky,
+		RefreshNormal: f.RefreshNormal, RefreshTight: f.RefreshTight,
 		Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
 	}
-	if cal := i.calendar(); len(cal) > 0 {
-		if last := cal[len(cal)-1]; last.From > now.UnixMilli() {
-			o.ChangesAt = time.UnixMilli(last.From)
-		}
-	}
-	return o
 }
 
 func (i appItem) app(id string) App {
@@ -175,8 +127,9 @@ func setAll(item any, optional ...string) (expression string, names map[string]s
 }
 
 var optionalConfig = []string{
-	"model_ordering", "quotas", "limits", "models", "tight_mode_threshold_pct",
+	"model_ordering", "quotas", "models", "past_models", "tight_mode_threshold_pct",
 	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch", "purged",
+	attrCalendar, attrEnforcement, attrLimits,
 }
 
 // loadOrg reads an organisation and its item; ErrNotFound when there is none, with what
@@ -192,14 +145,17 @@ func (adm *administration) loadOrg(ctx context.Context, org string) (orgItem, er
 func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
 	deleted := item["deleted_at_epoch"] != nil
-	if item == nil || item["calendar"] == nil && !deleted {
+	if item == nil || item["timezone"] == nil && !deleted {
 		return o, notFound("organisation %s; create it with PutOrg", org)
 	}
-	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 && !deleted {
+	if err := attributevalue.UnmarshalMap(item, &o); err != nil {
 		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
 	}
-	if deleted {
+	switch reason := enforced(item); {
+	case deleted && (reason == "" || o.Purged):
 		return o, notFound("organisation %s was deleted; create it again with PutOrg", org)
+	case reason != "":
+		return o, &enforcedError{"organisation " + org, reason, deleted}
 	}
 	return o, nil
 }
@@ -211,6 +167,7 @@ func decodeApp(item store.Item) (appItem, error) {
 	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
 		return a, fmt.Errorf("%w: app: %w", store.ErrMalformed, err)
 	}
+	a.enforced = enforced(item)
 	return a, nil
 }
 
@@ -260,13 +217,9 @@ func (adm *administration) writeApp(org, app string, item, seen appItem, o orgIt
 	names["#v"] = "cfg_version"
 	cond := "attribute_not_exists(#v) OR #v = :seen"
 	values[":seen"] = store.Int(seen.Version)
-	calendar, err := attributevalue.Marshal(o.Calendar)
-	if err != nil {
-		return nil, err
-	}
-	orgUpdate := "SET #cal = :cal ADD #apps :one, #labels :labels"
+	orgUpdate := "ADD #apps :one, #labels :labels"
 	orgValues := store.Item{
-		":cal": calendar, ":one": store.Int(1), ":seen": store.Int(o.Version), ":apps": store.Int(o.AppsVersion),
+		":one": store.Int(1), ":seen": store.Int(o.Version), ":apps": store.Int(o.AppsVersion),
 		":labels": &types.AttributeValueMemberSS{Value: o.Labels},
 	}
 	return []types.TransactWriteItem{
@@ -274,7 +227,7 @@ func (adm *administration) writeApp(org, app string, item, seen appItem, o orgIt
 			TableName: &adm.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
 			ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
 			ExpressionAttributeNames: map[string]string{
-				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
+				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels",
 			},
 			ExpressionAttributeValues: orgValues,
 		}},

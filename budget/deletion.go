@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -23,7 +22,7 @@ const purgeAfter = usableFor + time.Minute
 // counted and leaves credentials alone.
 type Deletion struct {
 	// Purge removes what was counted, too: counters, totals, tags, records, adjustments,
-	// holds, events and the sticky record. Defaults to keeping it.
+	// events and the sticky record. Defaults to keeping it.
 	Purge bool
 	// Revoke ends the credentials of the organisation (its app is "") and of each app;
 	// (*credentials.Store).Delete does. It is called before the deletion is complete, again
@@ -39,10 +38,9 @@ type Deletion struct {
 
 // DeletionReport is what a deletion did.
 type DeletionReport struct {
-	Apps     int // that were deleted with their organisation
-	Released int // holds ended
-	Scanned  int // items of the usage table looked at by a purge
-	Purged   int // items removed by it
+	Apps    int // that were deleted with their organisation
+	Scanned int // items of the usage table looked at by a purge
+	Purged  int // items removed by it
 	// Complete says that nothing is left to do: the tenant may be put again.
 	Complete bool
 	// Again is when to call again, if it is not Complete: other processes may have counted
@@ -53,7 +51,7 @@ type DeletionReport struct {
 // DeleteOrg deletes an organisation with its apps. From the moment its item says so nothing
 // is admitted or counted for it any more: by this process at once, by others within
 // Options.ConfigTTL, or five minutes while they cannot read the control table. Calls fail
-// with ErrNotFound then. Open holds are ended; what was counted is kept, or removed with
+// with ErrNotFound then. What was counted is kept, or removed with
 // Deletion.Purge, which reads the whole usage table and is not Complete before other
 // processes are certain to have noticed: call it again at DeletionReport.Again, or have
 // FinishDeletions do so.
@@ -112,7 +110,7 @@ type deletion struct {
 func (d *deletion) run(ctx context.Context, operation string, mark func(context.Context) error, steps ...func(context.Context) error) error {
 	err := mark(ctx)
 	d.tenants.evict(d.org)
-	for _, step := range append(steps, d.revoke, d.endHolds, d.prepared, d.purge, d.finish) {
+	for _, step := range append(steps, d.revoke, d.prepared, d.purge, d.finish) {
 		if err == nil {
 			err = step(ctx)
 		}
@@ -221,41 +219,6 @@ func (d *deletion) revoke(ctx context.Context) error {
 			return err
 		}
 		if err := d.how.Revoke(ctx, d.org, app); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// endHolds gives the tenant's holds back.
-func (d *deletion) endHolds(ctx context.Context) error {
-	if d.work.none() || d.work.Prepared {
-		return nil
-	}
-	return d.releaseHolds(ctx)
-}
-
-// releaseHolds gives the tenant's holds back, whenever their leases end.
-func (d *deletion) releaseHolds(ctx context.Context) error {
-	whole := ledger.ScopeKey(ScopeOrg, d.org, "")
-	scopes := map[string]func(*ledger.Hold) bool{
-		whole: func(h *ledger.Hold) bool { return d.app == "" || h.App == d.app },
-	}
-	apps := []string{d.app}
-	if d.app == "" {
-		all, err := d.admin.appIDs(ctx, d.org)
-		if err != nil {
-			return err
-		}
-		apps = all
-	}
-	for _, app := range apps {
-		scopes[ledger.ScopeKey(ScopeApp, d.org, app)] = func(*ledger.Hold) bool { return true }
-	}
-	for scope, of := range scopes {
-		n, err := d.ledger.ReleaseAll(ctx, scope, of, func() error { return d.still(ctx) })
-		d.report.Released += n
-		if err != nil {
 			return err
 		}
 	}

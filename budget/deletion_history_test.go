@@ -18,7 +18,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -46,7 +45,6 @@ type deletions struct {
 	first   string                // day
 	counts  map[string][]accepted // by scope: what is to be found there
 	purges  map[string]int64      // by scope: how often it was purged
-	holds   []*Hold
 	failed  []string
 }
 
@@ -105,51 +103,6 @@ func (h *deletions) submit() {
 		h.took(app, n)
 	case !known && !h.purging(app):
 		h.failf("%s %d was not counted", app, n)
-	}
-}
-
-func (h *deletions) reserve() {
-	app := h.app()
-	var hold *Hold
-	var err error
-	lease := []time.Duration{time.Minute, time.Hour}[h.n(2)]
-	if h.n(2) == 0 {
-		hold, err = h.keeper().Reserve(h.t.Context(), orgO, app, "premium", 3*callCost, lease)
-	} else {
-		h.made++
-		hold, err = h.keeper().ReserveAs(h.t.Context(), orgO, app, uuid(h.made-1), "premium", 3*callCost, lease)
-	}
-	h.expect(err)
-	if err != nil {
-		return
-	}
-	h.holds = append(h.holds, hold)
-	if used := h.used(h.scope(app), hold.Day); used.Cmp(money.FromMicros(roomAtAll)) > 0 && !h.purging(app) {
-		h.failf("%v of %d are used with a reservation", used, roomAtAll)
-	}
-}
-
-func (h *deletions) end() {
-	if len(h.holds) == 0 {
-		return
-	}
-	hold := h.holds[h.n(len(h.holds))]
-	ctx := h.t.Context()
-	switch h.n(4) {
-	case 0:
-		h.expect(hold.Release(ctx))
-	case 1:
-		h.expect(hold.Extend(ctx, time.Hour))
-	default:
-		n := h.made
-		h.made++
-		u := call(n)
-		u.Time = h.clock.Now()
-		_, err := hold.Settle(ctx, u)
-		h.expect(err)
-		if err == nil {
-			h.took(hold.App, n)
-		}
 	}
 }
 
@@ -234,13 +187,12 @@ func (h *deletions) renew() {
 	for range 2 {
 		h.put()
 		h.submit()
-		h.reserve()
 	}
 }
 
 // act is what happens, at once and all of it.
 func (h *deletions) act() {
-	actions := []func(){h.submit, h.submit, h.reserve, h.reserve, h.end, h.put, h.put, h.remove, h.finish, h.sweep, h.wait, h.wait, h.look, h.renew}
+	actions := []func(){h.submit, h.submit, h.submit, h.submit, h.put, h.put, h.remove, h.finish, h.sweep, h.wait, h.wait, h.look, h.renew}
 	actions[h.n(len(actions))]()
 	h.clock.Advance(time.Millisecond)
 	h.observe()
@@ -339,7 +291,7 @@ func TestHistoriesOfDeletions(t *testing.T) {
 		e := fixture.InProcess(t)
 		w := &world{t: t, engine: e, db: e.DB, client: e.Client, clock: e.Clock, tables: Tables{fixture.Table("control"), fixture.Table("usage")}}
 		defer w.db.Close()
-		h := &deletions{world: w, rt: rt, counts: map[string][]accepted{}, purges: map[string]int64{}, org: hardOrg()}
+		h := &deletions{world: w, rt: rt, counts: map[string][]accepted{}, purges: map[string]int64{}, org: fixtureOrg()}
 		h.org.Timezone, h.org.Quotas["premium"] = "UTC", roomAtAll
 		h.org.Scope = rapid.SampledFrom([]Scope{ScopeApp, ScopeOrg}).Draw(rt, "scope")
 		h.first = h.today()

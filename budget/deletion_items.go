@@ -161,7 +161,7 @@ func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string
 	now := adm.now()
 	seen, err := adm.loadOrg(ctx, org)
 	gone := seen.Deleted != 0
-	if err != nil && !gone {
+	if err != nil && !gone && !isEnforced(err) {
 		return nil, err
 	}
 	if *work, err = adm.readWork(ctx, org, ""); err != nil {
@@ -171,17 +171,17 @@ func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string
 		return nil, nil
 	}
 	last := orgItem{configItem: configItem{Version: seen.Version + 1, Created: seen.Created, Updated: now.Unix(), Deleted: now.Unix()}}
-	last.AppsVersion, last.Calendar, last.Labels, last.Purges = seen.AppsVersion, seen.Calendar, seen.Labels, seen.Purges
-	last.Zone, last.Scope, last.Enforcement, last.Shards = seen.Zone, seen.Scope, seen.Enforcement, seen.Shards
+	last.AppsVersion, last.Labels, last.Purges = seen.AppsVersion, seen.Labels, seen.Purges
+	last.Zone, last.Scope, last.Shards = seen.Zone, seen.Scope, seen.Shards
 	*work = deletionWork{Since: now.UnixMilli(), Purge: purge}
-	e, before := AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org, now).fields()
+	e, before := AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields()
 	if gone {
 		last.Deleted, before = seen.Deleted, nil
 	}
 	last.Retired, last.RetiredAt = seen.Retired, seen.RetiredAt
 	if purge {
 		last.Retired, last.RetiredAt = "", 0
-		last.Calendar, last.Labels, last.Purges, last.Purged = nil, nil, seen.Purges+1, true
+		last.Labels, last.Purges, last.Purged = nil, seen.Purges+1, true
 	}
 	return adm.deletionChange(e, before, purge, func() ([]types.TransactWriteItem, error) {
 		item, err := adm.tombstone(orgKey(org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})

@@ -120,17 +120,7 @@ func (h *deletions) rows(items []store.Item, scope string) (rows map[store.Key]l
 	return rows
 }
 
-func (h *deletions) used(scope, day string) (sum money.Picos) {
-	for key, row := range h.rows(h.items(""), scope) {
-		if strings.HasPrefix(key.SK, "DAY#"+day) && strings.Contains(key.PK, "#premium") {
-			sum = sum.Add(row.Used)
-		}
-	}
-	return sum
-}
-
-// check: what is counted is what was accepted, once each; what is held is what there are holds
-// for; nothing is below zero.
+// check: what is counted is what was accepted, once each.
 func (h *deletions) check(rt *rapid.T) {
 	require.Empty(rt, h.failed)
 	apps := deletionApps
@@ -144,26 +134,17 @@ func (h *deletions) check(rt *rapid.T) {
 		}
 		scope := h.scope(app)
 		var requests int64
-		var spend, held, holds money.Picos
-		for key, row := range h.rows(items, scope) {
+		var spend money.Picos
+		for _, row := range h.rows(items, scope) {
 			requests += row.Requests
-			spend, held = spend.Add(row.Spend()), held.Add(row.Used.Sub(row.Spend()))
-			require.GreaterOrEqual(rt, row.Used.Cmp(row.Spend()), 0, "%v", key)
+			spend = spend.Add(row.Spend())
 		}
-		var d store.Decoder
-		for _, item := range items {
-			if store.KeyOf(item).PK == "HOLD#"+scope {
-				holds = holds.Add(d.Picos(item, "estimate_picos"))
-			}
-		}
-		require.NoError(rt, d.Err)
 		require.Equal(rt, int64(len(h.counts[scope])), requests, scope)
 		require.Equal(rt, money.FromMicros(int64(len(h.counts[scope])*callCost)).String(), spend.String())
-		require.Equal(rt, holds.String(), held.String(), "held and used are no longer the same")
 	}
 }
 
-// rest completes every deletion, lets every lease end, and looks once more.
+// rest completes every deletion, and looks once more.
 func (h *deletions) rest(rt *rapid.T) {
 	h.clock.Advance(2 * time.Hour)
 	for range 100 {
@@ -180,7 +161,4 @@ func (h *deletions) rest(rt *rapid.T) {
 	_, err := h.a.Sweep(h.t.Context())
 	require.NoError(rt, err)
 	h.check(rt)
-	if !h.deleted("") {
-		require.Empty(rt, h.items("HOLD#"))
-	}
 }

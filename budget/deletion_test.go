@@ -38,10 +38,6 @@ func tenanted(t testing.TB, w *world, o Org) {
 			u.Tags = map[string]string{"user": "u1"}
 			_, err := w.a.Submit(ctx, org.ID, app, u)
 			require.NoError(t, err)
-			_, err = w.a.Reserve(ctx, org.ID, app, "premium", 100_000, time.Hour)
-			require.NoError(t, err)
-			_, err = w.b.ReserveAs(ctx, org.ID, app, uuid(i), "premium", 100_000, time.Hour)
-			require.NoError(t, err)
 			require.NoError(t, adjust(ctx, w.a, org.ID, app, Adjustment{Label: "standard", DeltaMicros: 5, Reason: "test"}))
 		}
 		require.NoError(t, w.a.Override(ctx, org.ID, appA, "economy", w.clock.Now().Add(time.Hour)))
@@ -55,11 +51,6 @@ func requireGone(t testing.TB, k *Keeper, org, app string) {
 	for name, try := range map[string]func() error{
 		"Recommend": func() error { _, err := k.Recommend(ctx, org, app); return err },
 		"Submit":    func() error { _, err := k.Submit(ctx, org, app, call(99)); return err },
-		"Reserve":   func() error { _, err := k.Reserve(ctx, org, app, "premium", 1, time.Minute); return err },
-		"ReserveAs": func() error {
-			_, err := k.ReserveAs(ctx, org, app, uuid(99), "premium", 1, time.Minute)
-			return err
-		},
 		"Adjust": func() error {
 			return adjust(ctx, k, org, app, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
 		},
@@ -71,22 +62,17 @@ func requireGone(t testing.TB, k *Keeper, org, app string) {
 	}
 }
 
-// held are the holds of an organisation.
-func held(w *world, org string) int { return len(w.items("HOLD#ORG#" + org)) }
-
 // TestADeletedOrganisationAdmitsAndCountsNothing, here at once and elsewhere when its
 // configuration is read again; what was counted stays, and what is put again goes on.
 func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 	for _, scope := range []Scope{ScopeApp, ScopeOrg} {
 		t.Run(string(scope), func(t *testing.T) {
 			engines(t, func(t *testing.T, w *world) {
-				o := hardOrg()
+				o := fixtureOrg()
 				o.Scope = scope
 				tenanted(t, w, o)
 				ctx := t.Context()
 				before, err := w.a.GetOrg(ctx, orgO)
-				require.NoError(t, err)
-				open, err := w.b.GetHold(ctx, orgO, appA, uuid(0))
 				require.NoError(t, err)
 				for _, app := range []string{appA, appB} {
 					w.recommend(w.a, app)
@@ -94,21 +80,16 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 
 				report, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
 				require.NoError(t, err)
-				assert.Equal(t, DeletionReport{Apps: 3, Released: 6, Complete: true}, report)
+				assert.Equal(t, DeletionReport{Apps: 3, Complete: true}, report)
 				for _, app := range []string{appA, appB} {
 					requireGone(t, w.a, orgO, app)
 				}
 				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
-				require.NoError(t, open.Release(ctx))
-				_, err = open.Settle(ctx, call(98))
-				require.ErrorIs(t, err, ErrNotFound)
 				for org, err := range w.b.Orgs(ctx) {
 					require.NoError(t, err)
 					assert.Equal(t, otherOrg, org.ID)
 				}
-				assert.Zero(t, held(w, orgO))
-				assert.Equal(t, 6, held(w, otherOrg))
 				_, err = w.b.Sweep(ctx)
 				require.NoError(t, err)
 
@@ -136,7 +117,6 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 				totals, err := w.b.Totals(ctx, orgO, "", "")
 				require.NoError(t, err)
 				assert.Equal(t, int64(4), totals.Labels[0].Requests)
-				assert.Zero(t, totals.Labels[0].HeldMicros)
 			})
 		})
 	}
@@ -147,13 +127,13 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 	for _, scope := range []Scope{ScopeApp, ScopeOrg} {
 		t.Run(string(scope), func(t *testing.T) {
 			engines(t, func(t *testing.T, w *world) {
-				o := hardOrg()
+				o := fixtureOrg()
 				o.Scope = scope
 				tenanted(t, w, o)
 				ctx := t.Context()
 				report, err := w.a.DeleteApp(ctx, orgO, appA, Deletion{})
 				require.NoError(t, err)
-				assert.Equal(t, DeletionReport{Released: 2, Complete: true}, report)
+				assert.Equal(t, DeletionReport{Complete: true}, report)
 				requireGone(t, w.a, orgO, appA)
 				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
@@ -161,7 +141,6 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 					_, err = k.Recommend(ctx, orgO, appB)
 					require.NoError(t, err)
 				}
-				assert.Equal(t, 4, held(w, orgO))
 				totals, err := w.b.Totals(ctx, orgO, "", "")
 				require.NoError(t, err)
 				assert.Equal(t, int64(3), totals.Labels[0].Requests, "what it spent stays in the organisation's sum")
@@ -219,19 +198,15 @@ func TestADeletionNeedsAPrincipal(t *testing.T) {
 	assert.Zero(t, m.Requests())
 }
 
-// TestNothingOfADeletedOrganisationIsAdmittedAgain: neither an id that was admitted under
-// soft enforcement, nor an override of an app that never made a call.
-func TestNothingOfADeletedOrganisationIsAdmittedAgain(t *testing.T) {
+// TestNoOverrideOfADeletedOrganisationIsFollowedAgain, not even of an app that never made a
+// call.
+func TestNoOverrideOfADeletedOrganisationIsFollowedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
 	ctx := t.Context()
-	_, err := reserveAs(t, w.a, uuid(1), 1)
-	require.NoError(t, err)
 	require.NoError(t, w.a.Override(ctx, orgO, "new", "economy", w.clock.Now().Add(time.Hour)))
-	_, err = w.a.DeleteOrg(ctx, orgO, Deletion{})
+	_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
 	require.NoError(t, err)
-	_, err = reserveAs(t, w.a, uuid(1), 1)
-	require.ErrorIs(t, err, ErrNotFound)
 	w.org(fixtureOrg())
 	assert.Equal(t, "premium", w.recommend(w.b, "new").Label)
 }
@@ -252,7 +227,7 @@ func TestAPurgeLeavesNothing(t *testing.T) {
 	for _, app := range []string{"", appA} {
 		t.Run("app "+app, func(t *testing.T) {
 			engines(t, func(t *testing.T, w *world) {
-				tenanted(t, w, hardOrg())
+				tenanted(t, w, fixtureOrg())
 				ctx := t.Context()
 				w.recommend(w.a, appA) // has the sums in hand
 				w.recommend(w.b, appA)
@@ -266,7 +241,7 @@ func TestAPurgeLeavesNothing(t *testing.T) {
 					return k.DeleteApp(ctx, orgO, app, how)
 				}
 				putAgain := func() error {
-					if _, err := w.a.PutOrg(ctx, hardOrg()); err != nil {
+					if _, err := w.a.PutOrg(ctx, fixtureOrg()); err != nil {
 						return err
 					}
 					_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
@@ -384,10 +359,10 @@ func TestADeletionThatIsKilledAnywhereIsCompleted(t *testing.T) {
 // reached.
 func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (reached bool) {
 	w := newWorld(t)
-	w.org(hardOrg())
+	w.org(fixtureOrg())
 	ctx := t.Context()
 	for i, app := range []string{appA, appB} {
-		_, err := w.a.ReserveAs(ctx, orgO, app, uuid(i), "premium", 100_000, time.Hour)
+		_, err := w.a.Submit(ctx, orgO, app, call(i))
 		require.NoError(t, err)
 	}
 	revoked := map[string]bool{}
@@ -419,7 +394,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 	if err != nil {
 		if org, readErr := again.GetOrg(ctx, orgO); readErr != nil {
 			require.ErrorIs(t, readErr, ErrNotFound)
-			_, err = again.PutOrg(ctx, hardOrg())
+			_, err = again.PutOrg(ctx, fixtureOrg())
 			require.ErrorIs(t, err, ErrConflict, "%s at %d", kind, at)
 		} else {
 			require.Equal(t, int64(1), org.Version)
@@ -435,7 +410,6 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 	}
 	require.True(t, report.Complete)
 	require.Equal(t, map[string]bool{"": true, appA: true, appB: true}, revoked)
-	require.Zero(t, held(w, orgO))
 	deletions := 0
 	for _, e := range eventsOf(t, again, orgO) {
 		if e.Action == actionOrgDeleted || e.Action == actionAppDeleted {
@@ -443,7 +417,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 		}
 	}
 	require.Equal(t, 3, deletions, "%s at %d", kind, at)
-	_, err = again.PutOrg(ctx, hardOrg())
+	_, err = again.PutOrg(ctx, fixtureOrg())
 	require.NoError(t, err)
 	return reached
 }
@@ -490,7 +464,7 @@ func TestADeletionAmongChanges(t *testing.T) {
 // TestDataKeptIsPurgedLater by another call.
 func TestDataKeptIsPurgedLater(t *testing.T) {
 	w := newWorld(t)
-	tenanted(t, w, hardOrg())
+	tenanted(t, w, fixtureOrg())
 	ctx := t.Context()
 	for _, how := range []Deletion{{}, {Purge: true}, {}} {
 		_, err := w.a.DeleteOrg(ctx, orgO, how)

@@ -28,7 +28,7 @@ func firstError[T any](list iter.Seq2[T, error]) error {
 // TestReadsLeaveNoDoubt: a read that is not answered changed nothing, and its
 // error does not say otherwise.
 func TestReadsLeaveNoDoubt(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
 		r, err := k.Submit(ctx, orgO, appA, call(1))
 		require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 			"configuration": func() error {
 				return adjust(ctx, k, orgO, appB, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "test"})
 			},
-			"PutOrg": func() error { _, err := k.PutOrg(ctx, hardOrg()); return err },
+			"PutOrg": func() error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
 		} {
 			back(db, k)
 			k.tenants.evictAll()
@@ -85,7 +85,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 
 // TestUnansweredWritesLeaveDoubt: also when what failed last was a read.
 func TestUnansweredWritesLeaveDoubt(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
 		_, err := k.Submit(ctx, orgO, appA, call(1))
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestUnansweredWritesLeaveDoubt(t *testing.T) {
 				return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "test"})
 			},
 			"Override": func() error { return k.Override(ctx, orgO, appA, "premium", time.Now().Add(time.Hour)) },
-			"PutOrg":   func() error { _, err := k.PutOrg(ctx, hardOrg()); return err },
+			"PutOrg":   func() error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
 		} {
 			back(db, k)
 			_, err := k.tenants.get(ctx, orgO, appA)

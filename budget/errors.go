@@ -3,12 +3,10 @@ package budget
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -22,7 +20,7 @@ var (
 	// ErrConflict says that a request id was used before with another payload,
 	// or that a configuration was changed by somebody else at the same time.
 	ErrConflict = errors.New("budget: conflict")
-	// ErrNotFound says that an organisation, app or hold does not exist.
+	// ErrNotFound says that an organisation or app does not exist.
 	ErrNotFound = errors.New("budget: not found")
 	// ErrSpoolInUse says that another keeper, of this process or another, has the
 	// file of Options.Spool.
@@ -67,9 +65,8 @@ func invalidConfig(field, format string, args ...any) error {
 // QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
 // client.
 type QuotaExceededError struct {
-	// RetryAt is when there may be room again: when the holds that are in the way
-	// end, or with the period of the quota. The zero time: no wait helps, because
-	// what was asked for is more than the quota itself, or no label has a price.
+	// RetryAt is when there may be room again: when the next day begins. The zero time:
+	// no wait helps, because no label has a price.
 	RetryAt       time.Time
 	Labels        []LabelStatus // every label asked about
 	OverageMicros int64         // what was spent beyond the quotas, in all, in µ$
@@ -101,16 +98,10 @@ func (e *QuotaExceededError) Error() string {
 			continue
 		}
 		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
-		if l.HeldMicros > 0 {
-			names[i] += fmt.Sprintf(" and %.1f%% held", money.FromMicros(l.HeldMicros).PercentOf(l.QuotaMicros))
-		}
 	}
-	when := "it is more than the quota, and never fits"
-	switch {
-	case !e.RetryAt.IsZero():
+	when := "store prices with PutPrices, or correct the labels' models"
+	if !e.RetryAt.IsZero() {
 		when = "retry at " + e.RetryAt.UTC().Format(time.RFC3339)
-	case !slices.ContainsFunc(e.Labels, func(l LabelStatus) bool { return l.Status != StatusUnpriced }):
-		when = "store prices with PutPrices, or correct the labels' models"
 	}
 	return fmt.Sprintf("%v: %s; %s", ErrQuotaExceeded, strings.Join(names, ", "), when)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -43,9 +42,8 @@ type Event struct {
 	Org         string    // the organisation's id
 	App         string    // of a flip
 	Scope       string    // whose spend, as a key
-	Period      Period    // of the quota
-	PeriodKey   string    // DAY#20260123, WEEK#2026-W04, MONTH#202601
-	Label       string    // empty: all labels in total; of a flip: the new label
+	Day         string    // like 20260123
+	Label       string    // of a flip: the new label
 	From        string    // of a flip: the label before
 	Percent     int64     // 50, 80 or 100
 	QuotaMicros int64     // the quota, in µ$
@@ -125,27 +123,17 @@ func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, vers
 // thresholdsReached lists the thresholds that stored spend has reached.
 func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	var events []Event
-	seen := map[string]bool{}
-	add := func(p Period, label string, quota int64, a ledger.Amount) {
+	for _, l := range out.labels {
 		for _, percent := range thresholds {
-			if quota <= 0 || a.Spend.Mul(100).Cmp(money.FromMicros(quota).Mul(percent)) < 0 {
-				return
+			if l.quota <= 0 || l.spend.Mul(100).Cmp(money.FromMicros(l.quota).Mul(percent)) < 0 {
+				break
 			}
 			e := Event{
-				Kind: EventThreshold, Org: t.org, Scope: out.scope, Period: p, PeriodKey: calendar.PeriodKey(p, out.day), Label: label,
-				Percent: percent, QuotaMicros: quota, SpendMicros: a.Spend.Micros(), At: now,
+				Kind: EventThreshold, Org: t.org, Scope: out.scope, Day: out.day, Label: l.label,
+				Percent: percent, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(), At: now,
 			}
-			e.ID = fmt.Sprintf("%s#%s#%s#%03d#%d", out.scope, e.PeriodKey, label, percent, quota)
-			if !seen[e.ID] {
-				seen[e.ID] = true
-				events = append(events, e)
-			}
-		}
-	}
-	for _, l := range out.labels {
-		add(Day, l.label, l.quota, l.Amount)
-		for _, lim := range l.limits {
-			add(lim.quota.Period, lim.quota.Label, lim.quota.Micros, lim.Amount)
+			e.ID = fmt.Sprintf("%s#DAY#%s#%s#%03d#%d", out.scope, e.Day, l.label, percent, l.quota)
+			events = append(events, e)
 		}
 	}
 	return events
@@ -157,8 +145,8 @@ func (e Event) key() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID
 func (e Event) item(writer string, claimed time.Time) store.Item {
 	item := e.key().Attributes()
 	for name, v := range map[string]string{
-		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, store.AttrScope: e.Scope, "period": string(e.Period),
-		"period_key": e.PeriodKey, store.AttrLabel: e.Label, "previous_model_label": e.From, store.AttrWriter: writer,
+		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, store.AttrScope: e.Scope, store.AttrDay: e.Day,
+		store.AttrLabel: e.Label, "previous_model_label": e.From, store.AttrWriter: writer,
 	} {
 		item[name] = store.String(v)
 	}
@@ -172,7 +160,7 @@ func decodeEvent(item store.Item) (Event, error) {
 	var d store.Decoder
 	return Event{
 		ID: d.String(item, "event_id"), Kind: EventKind(d.String(item, "kind")), Org: d.String(item, "org_id"), App: d.String(item, "app_id"),
-		Scope: d.String(item, store.AttrScope), Period: Period(d.String(item, "period")), PeriodKey: d.String(item, "period_key"),
+		Scope: d.String(item, store.AttrScope), Day: d.String(item, store.AttrDay),
 		Label: d.String(item, store.AttrLabel), From: d.String(item, "previous_model_label"), Percent: d.Int(item, "percent"),
 		QuotaMicros: d.Int(item, "quota_micros"), SpendMicros: d.Int(item, "spend_micros"), At: time.UnixMilli(d.Int(item, "at_epoch_ms")),
 	}, d.Err
@@ -227,8 +215,7 @@ func (s *standing) markDelivered(ctx context.Context, e Event, writer string) er
 	return err
 }
 
-// Events lists the stored events of the scope an app is in now, in the order
-// of their periods.
+// Events lists the stored events of an app's scope, in the order of their days.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	if err := k.usable(ctx); err != nil {
 		return problem.List[Event](err)

@@ -35,7 +35,7 @@ func (r *recorder) take() []string {
 		case EventFlip:
 			out = append(out, "flip "+e.From+" to "+e.Label)
 		default:
-			out = append(out, string(e.Period)+" "+e.Label+" "+map[int64]string{50: "50", 80: "80", 100: "100"}[e.Percent])
+			out = append(out, e.Label+" "+map[int64]string{50: "50", 80: "80", 100: "100"}[e.Percent])
 		}
 	}
 	r.events = nil
@@ -45,7 +45,6 @@ func (r *recorder) take() []string {
 func TestThresholdEvents(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		o := fixtureOrg()
-		o.Limits = []PeriodQuota{{Week, "", 40_000_000}}
 		w.org(o)
 		var ra, rb recorder
 		a, b := w.keeper(&Options{OnEvent: ra.hook}), w.keeper(&Options{OnEvent: rb.hook})
@@ -55,29 +54,26 @@ func TestThresholdEvents(t *testing.T) {
 		w.spend(appA, "premium", 5_000_000)
 		look(a)
 		look(b)
-		assert.Equal(t, []string{"day premium 50"}, ra.take())
+		assert.Equal(t, []string{"premium 50"}, ra.take())
 		assert.Empty(t, rb.take(), "claimed once")
 		w.spend(appA, "premium", 5_000_000)
 		look(b)
 		look(a)
-		assert.Equal(t, []string{"flip premium to standard", "day premium 80", "day premium 100"}, rb.take())
+		assert.Equal(t, []string{"flip premium to standard", "premium 80", "premium 100"}, rb.take())
 		assert.Empty(t, ra.take())
-		w.spend(appA, "premium", 10_000_000)
-		look(a)
-		assert.Equal(t, []string{"week  50"}, ra.take(), "of all labels in total")
 
-		o.Quotas["premium"] = 25_000_000
+		o.Quotas["premium"] = 12_500_000
 		w.org(o)
 		w.clock.Advance(35 * time.Second)
 		look(a)
-		assert.Equal(t, []string{"flip standard to premium", "day premium 50", "day premium 80"}, ra.take(), "another quota")
+		assert.Equal(t, []string{"flip standard to premium", "premium 50", "premium 80"}, ra.take(), "another quota")
 
 		ids := map[string]bool{}
 		for e, err := range w.b.Events(t.Context(), orgO, appA) {
 			require.NoError(t, err)
 			ids[e.ID] = true
 		}
-		assert.Len(t, ids, 8)
+		assert.Len(t, ids, 7)
 	})
 }
 
@@ -90,7 +86,7 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 		w.spend(appA, "premium", 5_000_000)
 		e := Event{
 			ID: ledger.ScopeKey(ScopeApp, orgO, appA) + "#DAY#20260123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
-			Scope: ledger.ScopeKey(ScopeApp, orgO, appA), Period: Day, PeriodKey: "DAY#20260123", Label: "premium", Percent: 50,
+			Scope: ledger.ScopeKey(ScopeApp, orgO, appA), Day: "20260123", Label: "premium", Percent: 50,
 			QuotaMicros: 10_000_000, At: w.clock.Now(),
 		}
 		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.Now()), "", nil, nil))
@@ -102,7 +98,7 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 		assert.Empty(t, alive.take())
 		w.clock.Advance(6 * time.Second)
 		w.recommend(k, appA)
-		assert.Equal(t, []string{"day premium 50"}, alive.take())
+		assert.Equal(t, []string{"premium 50"}, alive.take())
 		report, err := k.Sweep(t.Context(), orgO)
 		require.NoError(t, err)
 		assert.Zero(t, report.Events)
@@ -123,7 +119,7 @@ func TestLastCommitIsFollowedByALook(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, r.take(), "own writes drive no event")
 		pass(6 * time.Second)
-		assert.Equal(t, []string{"day premium 50"}, r.take())
+		assert.Equal(t, []string{"premium 50"}, r.take())
 	})
 	simulated(t, Options{OnEvent: r.hook}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		_, err := k.Recommend(t.Context(), orgO, appA)
@@ -133,7 +129,7 @@ func TestLastCommitIsFollowedByALook(t *testing.T) {
 		_, err = k.Submit(t.Context(), orgO, appA, u)
 		require.NoError(t, err)
 		require.NoError(t, k.Close(t.Context()), "closing looks once more")
-		assert.Equal(t, []string{"day premium 50"}, r.take())
+		assert.Equal(t, []string{"premium 50"}, r.take())
 	})
 }
 
@@ -159,6 +155,6 @@ func TestLateCommitIsFollowedByALook(t *testing.T) {
 		pass(11 * time.Second)
 		assert.Empty(t, r.take(), "nothing is written yet")
 		pass(6 * time.Second)
-		assert.Equal(t, []string{"day premium 50"}, r.take())
+		assert.Equal(t, []string{"premium 50"}, r.take())
 	})
 }

@@ -17,7 +17,7 @@ const (
 
 // newKeeper is a keeper on new tables with one organisation, whose clock
 // stands still.
-func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
+func newKeeper() *budget.Keeper {
 	now := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
 	client := ddbmem.New().Client()
 	keeper, err := budget.New(client, budget.Tables{Control: "control", Usage: "usage"}, &budget.Options{
@@ -32,8 +32,10 @@ func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
 	check(keeper.CreateTables(ctx))
 	_, err = keeper.PutOrg(ctx, budget.Org{
 		ID: exampleOrg, Timezone: "America/New_York", Ordering: []string{"premium", "standard"},
-		Quotas: map[string]int64{"premium": 100_000, "standard": 50_000}, Enforcement: enforcement,
+		Quotas: map[string]int64{"premium": 100_000, "standard": 50_000},
 	})
+	check(err)
+	_, err = keeper.PutApp(ctx, exampleOrg, budget.App{ID: "chat"})
 	check(err)
 	return keeper
 }
@@ -46,7 +48,7 @@ func check(err error) {
 
 func ExampleKeeper_Submit() {
 	ctx := context.Background()
-	keeper := newKeeper(budget.Soft)
+	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
 	usage := budget.Usage{
 		RequestID: requestID, Label: "premium",
@@ -65,7 +67,7 @@ func ExampleKeeper_Submit() {
 
 func ExampleKeeper_Recommend() {
 	ctx := context.Background()
-	keeper := newKeeper(budget.Soft)
+	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
 	_, err := keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 100_000, Reason: "a call that was not metered"})
 	check(err)
@@ -84,30 +86,9 @@ func ExampleKeeper_Recommend() {
 	// nothing left until 2026-01-24T05:00:00Z
 }
 
-func ExampleKeeper_Reserve() {
-	ctx := context.Background()
-	keeper := newKeeper(budget.Hard)
-	defer func() { check(keeper.Close(ctx)) }()
-	estimate, err := keeper.Estimate(ctx, exampleOrg, "chat", "premium", 2000, 4000)
-	check(err)
-	hold, err := keeper.Reserve(ctx, exampleOrg, "chat", "premium", estimate, time.Minute)
-	check(err)
-	_, err = keeper.Reserve(ctx, exampleOrg, "chat", "premium", estimate, time.Minute)
-	fmt.Println("a second one:", errors.Is(err, budget.ErrQuotaExceeded))
-
-	receipt, err := hold.Settle(ctx, budget.Usage{RequestID: requestID, Tokens: budget.Tokens{Input: 1500, Output: 800}})
-	check(err)
-	totals, err := keeper.Totals(ctx, exampleOrg, "chat", "")
-	check(err)
-	fmt.Printf("held %d, cost %d, held now %d\n", estimate, receipt.CostMicros, totals.Labels[0].HeldMicros)
-	// Output:
-	// a second one: true
-	// held 66000, cost 16500, held now 0
-}
-
 func ExampleKeeper_History() {
 	ctx := context.Background()
-	keeper := newKeeper(budget.Soft)
+	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
 	_, err := keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", Day: "20260122", DeltaMicros: 12_345, Reason: "imported"})
 	check(err)
@@ -124,15 +105,15 @@ func ExampleKeeper_History() {
 // Every change by an administrator has an event, written with it.
 func ExampleKeeper_Audit() {
 	ctx := context.Background()
-	keeper := newKeeper(budget.Soft)
+	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
-	_, err := keeper.As("ann@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "chat", Quotas: map[string]int64{"premium": 20_000, "standard": 10_000}})
+	_, err := keeper.As("ann@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "batch", Quotas: map[string]int64{"premium": 20_000, "standard": 10_000}})
 	check(err)
-	_, err = keeper.As("bob@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "chat", Quotas: map[string]int64{"premium": 20_000, "standard": 90_000}})
+	_, err = keeper.As("bob@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "batch", Quotas: map[string]int64{"premium": 20_000, "standard": 90_000}})
 	check(err)
 	for event, err := range keeper.Audit(ctx, exampleOrg, time.Time{}, time.Time{}) {
 		check(err)
-		if event.Resource != "chat" {
+		if event.Resource != "batch" {
 			continue
 		}
 		fmt.Println(event.Time.Format(time.DateTime), event.Principal, event.Action)

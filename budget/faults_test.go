@@ -68,8 +68,8 @@ func (f forgetful) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 // TestOwnItemsAreRecognised: without the token's help a landed first try is
 // known by the writer's mark, and is no duplicate.
 func TestOwnItemsAreRecognised(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, _ *Keeper) {
-		k, err := New(forgetful{db.Client()}, Tables{}, &Options{Principal: tester, Models: fixtureModels})
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, _ *Keeper) {
+		k, err := New(forgetful{db.Client()}, Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		ctx := t.Context()
 		lose := func() { db.SetFaults(onWrite(1, ddbmem.Fault{Lose: true})) }
@@ -78,23 +78,11 @@ func TestOwnItemsAreRecognised(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, r.Duplicate)
 		lose()
-		h, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
-		require.NoError(t, err)
-		lose()
-		r, err = h.Settle(ctx, call(2))
-		require.NoError(t, err)
-		assert.False(t, r.Duplicate)
-		h, err = k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
-		require.NoError(t, err)
-		lose()
-		require.NoError(t, h.Release(ctx))
-		lose()
 		require.NoError(t, adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 7, Reason: "test"}))
 		back(db, k)
 		got, err := k.Totals(ctx, orgO, appA, "")
 		require.NoError(t, err)
-		assert.Equal(t, int64(33_007), got.CostMicros)
-		assert.Zero(t, got.Labels[0].HeldMicros)
+		assert.Equal(t, int64(16_507), got.CostMicros)
 		require.NoError(t, k.Close(ctx))
 	})
 }
@@ -103,7 +91,7 @@ func TestOwnItemsAreRecognised(t *testing.T) {
 // "unavailable".
 func TestStoreDown(t *testing.T) {
 	down := func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
 		_, err := k.Submit(ctx, orgO, appA, call(1))
 		require.NoError(t, err)
@@ -116,8 +104,6 @@ func TestStoreDown(t *testing.T) {
 		var u *UnavailableError
 		_, err = k.Recommend(ctx, orgO, appB)
 		require.ErrorAs(t, err, &u, "nothing is known of this app")
-		_, err = k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
-		require.ErrorAs(t, err, &u)
 		_, err = k.Submit(ctx, orgO, appA, call(2))
 		require.ErrorAs(t, err, &u)
 
@@ -129,8 +115,7 @@ func TestStoreDown(t *testing.T) {
 		require.Error(t, err)
 		assert.False(t, unavailable(err), "a missing table is not an outage")
 	})
-	policies := OnUnavailable{Recommend: Refuse, Reserve: Allow}
-	simulated(t, Options{OnUnavailable: policies}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{OnUnavailable: OnUnavailable{Recommend: Refuse}}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
 		_, err := k.Recommend(ctx, orgO, appA)
 		require.NoError(t, err)
@@ -139,12 +124,9 @@ func TestStoreDown(t *testing.T) {
 		var u *UnavailableError
 		_, err = k.Recommend(ctx, orgO, appA)
 		require.ErrorAs(t, err, &u)
-		h, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
-		require.NoError(t, err)
-		assert.True(t, h.Degraded)
-		require.NoError(t, h.Release(ctx))
+		assert.False(t, k.Health().Ready)
 		back(db, k)
-		_, err = h.Settle(ctx, call(3))
+		_, err = k.Recommend(ctx, orgO, appA)
 		require.NoError(t, err)
 	})
 }
@@ -152,7 +134,7 @@ func TestStoreDown(t *testing.T) {
 // TestControlTableDown: records are counted with the last configuration known,
 // for five minutes.
 func TestControlTableDown(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
 		_, err := k.Submit(ctx, orgO, appA, call(1))
 		require.NoError(t, err)
@@ -173,24 +155,14 @@ func TestControlTableDown(t *testing.T) {
 }
 
 // TestCancelledCallers: a record that was sent is written all the same, one that
-// was not is not, and its caller knows; a reservation nobody waits for is given
-// back.
+// was not is not, and its caller knows.
 func TestCancelledCallers(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		_, err := k.Submit(t.Context(), orgO, appA, call(1))
 		require.NoError(t, err)
 		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Before: 100 * time.Millisecond, After: 100 * time.Millisecond}
 		})
-		for _, after := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), after)
-			_, err = k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
-			cancel()
-			var u *UnavailableError
-			require.ErrorAs(t, err, &u)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		pass(5 * time.Second)
 		go func() {
 			_, err := k.Submit(t.Context(), orgO, appA, call(3))
 			assert.NoError(t, err)
@@ -214,46 +186,6 @@ func TestCancelledCallers(t *testing.T) {
 		got, err := k.Totals(t.Context(), orgO, appA, "")
 		require.NoError(t, err)
 		assert.Equal(t, int64(49_500), got.CostMicros)
-		assert.Zero(t, got.Labels[0].HeldMicros)
-
-		h, err := k.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Hour)
-		require.NoError(t, err)
-		cancelled, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.NoError(t, h.Release(cancelled), "cleaning up survives")
-	})
-}
-
-// TestExpiresAtDoesNotWait: the old end holds while an Extend is sent again.
-func TestExpiresAtDoesNotWait(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		h, err := k.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Minute)
-		require.NoError(t, err)
-		old := h.ExpiresAt()
-		pass(time.Second)
-		answer := make(chan struct{})
-		var tries atomic.Int64
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation != "TransactWriteItems" {
-				return ddbmem.Fault{}
-			}
-			tries.Add(1)
-			select {
-			case <-answer:
-				return ddbmem.Fault{}
-			default:
-				return ddbmem.Fault{Drop: true, Before: 200 * time.Millisecond}
-			}
-		})
-		extended, moved := make(chan error, 1), time.Now().Add(2*time.Minute).UnixMilli()
-		go func() { extended <- h.Extend(t.Context(), 2*time.Minute) }()
-		pass(time.Second)
-		require.Greater(t, tries.Load(), int64(1), "it is being sent again")
-		assert.Equal(t, old, h.ExpiresAt())
-		require.Empty(t, extended, "still under way")
-		close(answer)
-		require.NoError(t, <-extended)
-		assert.Equal(t, moved, h.ExpiresAt().UnixMilli())
 	})
 }
 
@@ -277,7 +209,7 @@ func TestCloseDrains(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		_, err = k.Recommend(t.Context(), orgO, appA)
 		require.ErrorIs(t, err, ErrClosed)
-		other, err := New(db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
+		other, err := New(db.Client(), Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		got, err := other.Totals(t.Context(), orgO, appA, "")
 		require.NoError(t, err)

@@ -106,20 +106,3 @@ func TestNotFoundSaysWhat(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, "sticky record")
 }
-
-// TestPutLeavesItsArguments: defaults go into the stored configuration alone.
-func TestPutLeavesItsArguments(t *testing.T) {
-	w := newWorld(t)
-	o := fixtureOrg()
-	o.Limits = []PeriodQuota{{Micros: 5_000_000}}
-	w.org(o)
-	assert.Empty(t, o.Limits[0].Period)
-	limits := []PeriodQuota{{Micros: 4_000_000}}
-	a, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Limits: limits})
-	require.NoError(t, err)
-	assert.Empty(t, limits[0].Period)
-	assert.Equal(t, []PeriodQuota{{Period: Day, Micros: 4_000_000}}, a.Limits)
-	got, err := w.b.GetOrg(t.Context(), orgO)
-	require.NoError(t, err)
-	assert.Equal(t, []PeriodQuota{{Period: Day, Micros: 5_000_000}}, got.Limits)
-}

@@ -89,8 +89,6 @@ type history struct {
 	org   Org
 	nodes [2]*Keeper
 	lives [2]*mortal
-	holds []*Hold
-	owner []int
 	calls []historyCall
 	late  []chan struct{}
 }
@@ -136,7 +134,7 @@ func (h *history) start(i int) {
 	if h.n(2) == 0 {
 		m.left.Store(int64(1 + h.n(12)))
 	}
-	k, err := New(m, Tables{}, &Options{Principal: tester, Models: fixtureModels, OnEvent: func(context.Context, Event) {}})
+	k, err := New(m, Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels, OnEvent: func(context.Context, Event) {}})
 	require.NoError(h.t, err)
 	h.nodes[i], h.lives[i] = k, m
 }
@@ -184,7 +182,7 @@ func (h *history) step() {
 			require.NoError(h.t, err)
 		}
 	}
-	i, k := h.node()
+	_, k := h.node()
 	switch h.n(13) {
 	case 0, 1:
 		h.record(h.newCall())
@@ -192,14 +190,10 @@ func (h *history) step() {
 		if len(h.calls) > 0 {
 			h.record(h.calls[h.n(len(h.calls))])
 		}
-	case 3, 4, 5:
-		hold, err := k.Reserve(ctx, orgO, []string{appA, appB}[h.n(2)], "premium", int64(10_000*(1+h.n(4))), time.Minute)
-		tolerate(err)
-		if err == nil {
-			h.holds, h.owner = append(h.holds, hold), append(h.owner, i)
-		}
-	case 6, 7, 8:
-		h.endHold(tolerate)
+	case 3, 4, 5, 6:
+		h.both()
+	case 7, 8:
+		h.batch()
 	case 9:
 		pass(time.Duration(1+h.n(100)) * time.Second)
 	case 10:
@@ -223,29 +217,31 @@ func (h *history) step() {
 	}
 }
 
-func (h *history) endHold(tolerate func(error)) {
-	if len(h.holds) == 0 {
-		return
+// both has two processes send one record at once.
+func (h *history) both() {
+	c := h.newCall()
+	var group sync.WaitGroup
+	for _, k := range h.nodes {
+		group.Go(func() { _, _ = k.Submit(h.t.Context(), orgO, c.app, c.usage) })
 	}
-	n := h.n(len(h.holds))
-	hold := h.holds[n]
-	switch h.n(5) {
-	case 0:
-		tolerate(hold.Release(h.t.Context()))
-	case 1:
-		tolerate(hold.Extend(h.t.Context(), time.Minute))
-		return
-	case 2: // the client dies before its call
-	default:
-		c := h.newCall()
-		c.app, c.usage.Label, c.cost = hold.App, "premium", money.Cost(c.usage.Tokens.Input, 3_000_000).Add(money.Cost(c.usage.Tokens.Output, 15_000_000))
-		h.calls[len(h.calls)-1] = c
-		if _, err := hold.Settle(h.t.Context(), c.usage); err != nil {
-			tolerate(err)
-			h.record(c) // another process finds the record to send
-		}
+	group.Wait()
+	h.record(c)
+}
+
+// batch sends records together, one of them twice.
+func (h *history) batch() {
+	calls := []historyCall{h.newCall(), h.newCall()}
+	usages := []Usage{calls[0].usage, calls[1].usage, calls[0].usage}
+	_, k := h.node()
+	_, _ = k.SubmitBatch(h.t.Context(), orgO, calls[0].app, usages[:1])
+	_, _ = k.SubmitBatch(h.t.Context(), orgO, calls[1].app, usages[1:2])
+	for _, c := range calls {
+		h.record(c)
 	}
-	h.holds = append(h.holds[:n], h.holds[n+1:]...)
+	_, err := k.SubmitBatch(h.t.Context(), orgO, calls[0].app, []Usage{usages[0], usages[2]})
+	if err != nil && !unavailable(err) && !errors.Is(err, ErrClosed) {
+		require.NoError(h.t, err)
+	}
 }
 
 func (h *history) change(k *Keeper, tolerate func(error)) {
@@ -255,17 +251,16 @@ func (h *history) change(k *Keeper, tolerate func(error)) {
 	case 1:
 		h.org.Quotas["premium"] = int64(50_000 + h.n(200_000))
 	case 2:
-		h.org.Enforcement = []Enforcement{Soft, Hard}[h.n(2)]
-		h.org.Scope = []Scope{ScopeApp, ScopeOrg}[h.n(2)]
+		h.org.Shards = 1 + h.n(8)
 	case 3:
-		h.org.Timezone = []string{"UTC", "America/New_York", "Asia/Tokyo"}[h.n(3)]
+		h.org.Ordering = [][]string{{"premium", "standard", "economy"}, {"standard", "economy"}}[h.n(2)]
 	}
 	_, err := k.PutOrg(h.t.Context(), h.org)
 	tolerate(err)
 }
 
-// rest lets every lease end and every late request happen, and has a node that
-// hears everything look around once.
+// rest lets every late request happen, and has a node that hears everything look around
+// once.
 func (h *history) rest() {
 	for _, k := range h.nodes {
 		require.NoError(h.t, k.Close(context.Background()))
@@ -276,7 +271,7 @@ func (h *history) rest() {
 	}
 	synctest.Wait()
 	pass(3 * time.Minute)
-	k, err := New(h.db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
+	k, err := New(h.db.Client(), Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
 	require.NoError(h.t, err)
 	_, err = k.Sweep(h.t.Context())
 	require.NoError(h.t, err)
@@ -285,8 +280,7 @@ func (h *history) rest() {
 	h.db.Close()
 }
 
-// check: what is recorded is what the calls cost, each once; used is what is
-// recorded; no hold is open.
+// check: what is recorded is what the calls cost, each once.
 func (h *history) check(k *Keeper) {
 	w := &world{t: h.t, a: k, tables: Tables{Usage: k.store.Usage}}
 	var want, got, adjusted money.Picos
@@ -302,9 +296,6 @@ func (h *history) check(k *Keeper) {
 		row, err := ledger.DecodeCounter(item)
 		require.NoError(h.t, err)
 		key := store.KeyOf(item)
-		if row.Hard {
-			require.Equal(h.t, row.Spend().String(), row.Used.String(), "used of %v", key)
-		}
 		if isLabelDay(key) {
 			got = got.Add(row.Spend())
 			requests += row.Requests
@@ -313,7 +304,6 @@ func (h *history) check(k *Keeper) {
 	require.Equal(h.t, want.Add(adjusted).String(), got.String())
 	require.Equal(h.t, int64(len(h.calls)), requests)
 	require.Len(h.t, w.items("DEDUP#"), len(h.calls))
-	require.Empty(h.t, w.items("HOLD#"))
 	require.NoError(h.t, d.Err)
 }
 
@@ -321,13 +311,10 @@ func runHistory(t *testing.T, seed uint64) {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), db: ddbmem.New(), org: fixtureOrg()}
 	changes := watchChanges(h.db)
 	h.org.Quotas["premium"] = 100_000
-	if h.n(3) > 0 {
-		h.org.Enforcement = Hard
-	}
 	if h.n(3) == 0 {
-		h.org.Limits = []PeriodQuota{{Day, "", 150_000}, {Week, "premium", 400_000}, {Month, "", 600_000}}
+		h.org.Scope = ScopeOrg
 	}
-	setup, err := New(h.db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
+	setup, err := New(h.db.Client(), Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
 	require.NoError(t, err)
 	require.NoError(t, setup.CreateTables(t.Context()))
 	_, err = setup.PutOrg(t.Context(), h.org)
@@ -359,9 +346,8 @@ func histories(t *testing.T) int {
 // much, and takes ten times as long.
 func few(t *testing.T) bool { return histories(t) <= 10 }
 
-// TestHistories: at rest, used is what the calls cost, each counted once, no hold is
-// open, and every change has its event; whatever was lost, late, refused or killed on the
-// way.
+// TestHistories: at rest, what is counted is what the calls cost, each once, and every change
+// has its event; whatever was lost, late, refused or killed on the way.
 func TestHistories(t *testing.T) {
 	for seed := range histories(t) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -373,7 +359,7 @@ func TestHistories(t *testing.T) {
 }
 
 // isLabelDay tells a label's day, which every record is in once, from the
-// counters of tags, totals and longer periods.
+// counters of tags.
 func isLabelDay(key store.Key) bool {
 	return strings.Contains(key.PK, "#LABEL#") && strings.HasPrefix(key.SK, "DAY#")
 }

@@ -15,16 +15,15 @@ import (
 )
 
 // Keeper keeps the budgets of organisations and their apps: it says which model label an
-// app may use, sets money aside for calls, and counts what they cost. Make one with New
+// app may use, and counts what calls cost. Make one with New
 // for each process, and Close it at the end. It is safe for concurrent use. The zero
 // value is not usable: methods that return an error return a *ValidationError for it,
 // and for a nil context.
 //
 // Which method to use:
 //
-// Recommend before a call says which label still has room. Reserve sets money aside for
-// the call, and the Hold's Settle counts what it cost; Submit counts a call that needed
-// no reservation. Totals and TagTotals read what was spent; Adjust corrects it by hand.
+// Recommend before a call says which label still has room, and Submit after it counts what
+// it cost. Totals and TagTotals read what was spent; Adjust corrects it by hand.
 // PutOrg, PutApp and PutPrices configure, and CreateTables makes the two tables. As gives
 // a keeper that changes things in somebody's name, and Audit lists who changed what.
 type Keeper struct {
@@ -44,10 +43,10 @@ type core struct {
 	spool   *spool // nil: none
 	tenants *tenants
 
-	ledger   *ledger.Ledger  // what is counted and held
+	ledger   *ledger.Ledger  // what is counted
 	admin    *administration // organisations, apps, prices, overrides
 	standing *standing       // what is spent and what it leads to
-	charges  *charges        // records, holds, adjustments
+	charges  *charges        // records, adjustments
 }
 
 // breakers know whether the tables answer.
@@ -101,16 +100,14 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 }
 
 // compose makes the parts of the keeper, each from the parts below it. The ledger and
-// the administration know no other part; the standing reads both; charges write what the
-// standing allows.
+// the administration know no other part; the standing reads both; charges write.
 func (k *core) compose(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants
 	k.standing = newStanding(k.store, k.admin, k.opts, k.now, k.life)
 	k.ledger = ledger.New(ledger.Options{
 		Store: k.store, Breaker: k.tables.usage, Life: k.life, Now: k.now, Logger: k.opts.Logger,
-		Linger: k.opts.Linger, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness, Settled: k.opts.ConfigTTL,
-		Apps: k.admin.appIDs,
+		Linger: k.opts.Linger, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
 	})
 	k.standing.ledger = k.ledger
 	k.charges = &charges{

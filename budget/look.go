@@ -14,7 +14,6 @@ type outlook struct {
 	day   string
 	scope string
 	stale bool
-	board *ledger.Board
 	at    time.Time
 }
 
@@ -41,11 +40,9 @@ func (o *outlook) label(name string) (labelState, bool) {
 // to before it returns.
 func (s *standing) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := s.now()
-	rule := t.calendar.At(now)
-	scope := ledger.ScopeKey(rule.Scope, t.org, t.app)
-	b := s.ledger.Board(t.org, scope)
-	version, known, err := b.Look(ctx, t.need(scope, now), force)
-	s.watch(t.org, scope).asked(t.app)
+	b := s.ledger.Board(t.scope())
+	version, known, err := b.Look(ctx, t.need(now), force)
+	s.watch(t.org, t.scope()).asked(t.app)
 	if err != nil && !known {
 		return nil, err
 	}
@@ -59,42 +56,29 @@ func (s *standing) look(ctx context.Context, t *tenant, force bool) (*outlook, e
 
 // outlook plans from the board; stored leaves this process's own writes out.
 func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
-	p := t.policy(now)
-	day, reset := t.calendar.Day(now), t.calendar.Reset(now)
-	byLabel, byLimit := b.Amounts(t.calendar, day, stored, p.ordering, limitsOf(p.limits))
+	p, day := t.policy(), t.calendar.Day(now)
 	labels := make([]labelState, len(p.ordering))
-	for i, label := range p.ordering {
-		_, _, model, ok := t.price(p, label, now)
-		labels[i] = labelState{label: label, model: model, priced: ok, quota: p.quotas[label], Amount: byLabel[i]}
-		for j, l := range p.limits {
-			if l.Label == "" || l.Label == label {
-				labels[i].limits = append(labels[i].limits, limitState{
-					quota: l, Amount: byLimit[j], resetAt: t.calendar.PeriodEnd(l.Period, day, reset),
-				})
-			}
-		}
-	}
-	override := t.activeOverride(now)
-	if t.calendar.At(now).Enforcement == Hard {
-		override = withRoom(labels, p.tight, override)
+	for i, spend := range b.Spent(day, stored, p.ordering) {
+		label := p.ordering[i]
+		_, model, ok := t.price(p, label, now)
+		labels[i] = labelState{label: label, model: model, priced: ok, quota: p.quotas[label], spend: spend}
 	}
 	return &outlook{
-		plan: choose(labels, p.tight, reset, override),
-		day:  day, scope: b.Scope, board: b, at: now,
+		plan: choose(labels, p.tight, t.calendar.Reset(now), t.activeOverride(now)),
+		day:  day, scope: b.Scope, at: now,
 	}
 }
 
 // need lists what judging the tenant's labels takes.
-func (t *tenant) need(scope string, now time.Time) ledger.Need {
-	p := t.policy(now)
-	n := ledger.NeedOf(t.calendar, scope, now, p.ordering, t.labels, limitsOf(p.limits))
-	if n.Purges = t.purges.org; t.calendar.At(now).Scope == ScopeApp {
-		n.Purges += t.purges.app
+func (t *tenant) need(now time.Time) ledger.Need {
+	purges := t.purges.org
+	if t.config.Scope == ScopeApp {
+		purges += t.purges.app
 	}
-	return n
+	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering, purges)
 }
 
-// scopeNow is the key of the scope an app's spend is counted in now.
+// scopeNow is the key of the scope an app's spend is counted in.
 func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error) {
 	if err := validTarget(org, app); err != nil {
 		return "", err
@@ -103,5 +87,5 @@ func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return ledger.ScopeKey(t.calendar.At(s.now()).Scope, org, app), nil
+	return t.scope(), nil
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
-// counterOnly says that a record is counted without an item of its own. Hard
-// mode always keeps one.
-func (c *charges) counterOnly(o *ledger.Operation) bool {
-	return (c.opts.Metering == MeteringWindow || c.opts.Metering == MeteringNone) && !o.Hard()
+// counterOnly says that a record is counted without an item of its own.
+func (c *charges) counterOnly() bool {
+	return c.opts.Metering == MeteringWindow || c.opts.Metering == MeteringNone
 }
 
 // conflictError says what a request id stands for already.

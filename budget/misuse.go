@@ -13,11 +13,3 @@ func (k *Keeper) usable(ctx context.Context) error {
 	}
 	return problem.NoContext(ctx, pkg)
 }
-
-// usable refuses calls of a hold that Reserve did not return, and without a context.
-func (h *Hold) usable(ctx context.Context) error {
-	if h == nil || h.charges == nil && h.remote == nil {
-		return invalid("hold", "is none; look at the error of the Reserve that returned it before using it")
-	}
-	return problem.NoContext(ctx, pkg)
-}

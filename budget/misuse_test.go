@@ -21,8 +21,6 @@ func TestMisuseIsSaid(t *testing.T) {
 	w.org(fixtureOrg())
 	ctx := t.Context()
 	var nilCtx context.Context
-	hold, err := reserveFor(t, w.a, "premium", 1, time.Minute)
-	require.NoError(t, err)
 	for _, test := range []struct {
 		field string
 		k     *Keeper
@@ -56,10 +54,6 @@ func TestMisuseIsSaid(t *testing.T) {
 			"RecommendFresh": func() error { _, err := k.RecommendFresh(ctx, orgO, appA); return err },
 			"Retire":         func() error { _, err := k.Retire(ctx, orgO, Retirement{}); return err },
 			"Replay":         func() error { return k.Replay(ctx) },
-			"Reserve":        func() error { _, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute); return err },
-			"ReserveAs":      func() error { _, err := k.ReserveAs(ctx, orgO, appA, uuid(1), "premium", 1, time.Minute); return err },
-			"ResumeHold":     func() error { _, err := k.ResumeHold(ctx, ""); return err },
-			"GetHold":        func() error { _, err := k.GetHold(ctx, orgO, appA, uuid(1)); return err },
 			"ReviewPrices":   func() error { _, err := k.ReviewPrices(ctx, PriceList{}, PriceImport{}); return err },
 			"Sticky":         func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
 			"StoredModels":   func() error { return first(k.StoredModels(ctx)) },
@@ -72,24 +66,9 @@ func TestMisuseIsSaid(t *testing.T) {
 			requireMisuse(t, test.field, name, call)
 		}
 	}
-	for _, test := range []struct {
-		field string
-		h     *Hold
-		ctx   context.Context
-	}{{"ctx", hold, nilCtx}, {"hold", nil, ctx}, {"hold", new(Hold), ctx}} {
-		for name, call := range map[string]func() error{
-			"Settle":  func() error { _, err := test.h.Settle(test.ctx, call(1)); return err },
-			"Release": func() error { return test.h.Release(test.ctx) },
-			"Extend":  func() error { return test.h.Extend(test.ctx, time.Minute) },
-		} {
-			requireMisuse(t, test.field, name, call)
-		}
-	}
-	assert.Zero(t, (*Hold)(nil).ExpiresAt())
 	assert.Zero(t, new(Keeper).Health())
 	assert.Zero(t, new(Keeper).Stats())
 	assert.Zero(t, new(Keeper).Spooled())
-	require.NoError(t, hold.Release(ctx), "the hold is as it was")
 }
 
 func first[T any](list iter.Seq2[T, error]) (err error) {
@@ -136,7 +115,7 @@ func TestEnumsAreWrittenByName(t *testing.T) {
 	}
 	assert.Equal(t, "Metering(9)", Metering(9).String())
 	for want, got := range map[string]interface{ String() string }{
-		"ORG": ScopeOrg, "HARD": Hard, "week": Week, "TIGHT": ModeTight, "EXCEEDED": StatusExceeded,
+		"ORG": ScopeOrg, "TIGHT": ModeTight, "EXCEEDED": StatusExceeded,
 		"flip": EventFlip, "global": Global, "INVALID_CONFIG": CodeInvalidConfig,
 	} {
 		assert.Equal(t, want, got.String())
@@ -156,7 +135,7 @@ func TestKeeperIsRefusedWhatCannotWork(t *testing.T) {
 		"control's name":    {field: "tables.control", client: client, tables: Tables{Control: "con#trol"}},
 		"usage's name":      {field: "tables.usage", client: client, tables: Tables{Usage: "\xff\xfe\xfd"}},
 		"one table":         {field: "tables", client: client, tables: Tables{Control: "both", Usage: "both"}},
-		"unknown policy":    {field: "options.on_unavailable.reserve", client: client, opts: Options{OnUnavailable: OnUnavailable{Reserve: 99}}},
+		"unknown policy":    {field: "options.on_unavailable.recommend", client: client, opts: Options{OnUnavailable: OnUnavailable{Recommend: 99}}},
 		"clock before 1970": {field: "options.now", client: client, opts: Options{Now: func() time.Time { return time.Time{} }}},
 	} {
 		requireMisuse(t, test.field, name, func() error { _, err := New(test.client, test.tables, &test.opts); return err })

@@ -18,11 +18,10 @@ import (
 // Tables names the two tables.
 type Tables struct {
 	Control string // configuration, overrides, prices. Defaults to "control"
-	Usage   string // counters, records, holds, events. Defaults to "usage"
+	Usage   string // counters, records, events. Defaults to "usage"
 }
 
-// Metering says how reliably a record is counted only once. Hard mode and Hold.Settle
-// always count strictly. MeteringWindow and MeteringNone keep no records, so they cannot
+// Metering says how reliably a record is counted only once. MeteringWindow and MeteringNone keep no records, so they cannot
 // be combined with a spool: a record whose answer was lost would be counted again.
 type Metering int
 
@@ -35,7 +34,9 @@ const (
 	// fewer write units, later answers.
 	MeteringBatch
 	// MeteringWindow counts a record once within ten minutes of its first
-	// sending, by the request token alone. Usage.Time must be set.
+	// sending, by the request token alone. Usage.Time must be set. Another record under
+	// the same id is ErrConflict where the first was sent by this process, and elsewhere a
+	// duplicate of it: nothing tells it from the same record at a price that changed.
 	MeteringWindow
 	// MeteringNone counts a record each time it is sent; one whose answer was
 	// lost is not sent again.
@@ -58,14 +59,13 @@ type Policy int
 
 // The policies.
 const (
-	// PolicyDefault is Allow for Recommend, Refuse for Reserve, and for Submit
-	// Allow when there is a spool, else Refuse.
+	// PolicyDefault is Allow for Recommend, and for Submit Allow when there is a spool,
+	// else Refuse.
 	PolicyDefault Policy = iota
 	// Refuse returns an *UnavailableError.
 	Refuse
 	// Allow answers from what is known: Recommend with the last plan, marked
-	// Stale; Reserve with a Hold that holds nothing, marked Degraded; Submit by
-	// keeping the record in the spool, marked Spooled.
+	// Stale; Submit by keeping the record in the spool, marked Spooled.
 	Allow
 )
 
@@ -99,9 +99,9 @@ func named[T ~int](to *T, text []byte, field string, names []string) error {
 
 // OnUnavailable is the policy per operation.
 type OnUnavailable struct {
-	// Recommend defaults to Allow, Reserve to Refuse, and Submit to Allow when
-	// there is a spool, else to Refuse.
-	Recommend, Reserve, Submit Policy
+	// Recommend defaults to Allow, and Submit to Allow when there is a spool, else to
+	// Refuse.
+	Recommend, Submit Policy
 }
 
 // Options configures a Keeper. Every field is optional: the zero value, and nil passed
@@ -111,7 +111,7 @@ type Options struct {
 	Now func() time.Time
 	// CorrectClock estimates the offset to DynamoDB's clock from the Date of its
 	// answers and corrects for it when it exceeds a second, so that processes
-	// agree on when a lease or a day ends. Defaults to on with the default Now, off
+	// agree on when a day ends. Defaults to on with the default Now, off
 	// with a Now of your own.
 	CorrectClock *bool
 	// Models gives a label its model id where the organisation's configuration
@@ -161,6 +161,10 @@ type Options struct {
 	// time; it also stays in the file Spool + ".refused". A line that cannot be
 	// read comes as a record with nothing but a Refusal. Nil: the file alone has it.
 	OnRefused func(SpooledUsage, error)
+	// AllowUnknownApps lets calls name an app that nobody put: it has the organisation's
+	// configuration, and quotas of its own under ScopeApp. Defaults to false: ErrNotFound,
+	// so that no misspelt or made-up id has a quota, or is one more that sums have to read.
+	AllowUnknownApps bool
 	// Principal is who makes the changes that an administrator makes, as their events
 	// tell: 1 to 256 characters that can be seen, such as an ARN, an address or a
 	// service's name. Keeper.As gives a keeper with another. Defaults to nobody: then
@@ -198,7 +202,6 @@ func (o Options) withDefaults() Options {
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, defaultRetention)
 	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
-	o.OnUnavailable.Reserve = cmp.Or(o.OnUnavailable.Reserve, Refuse)
 	if o.OnUnavailable.Submit == PolicyDefault {
 		o.OnUnavailable.Submit = Refuse
 		if o.Spool != "" {
@@ -228,7 +231,7 @@ func (o Options) validate() error {
 
 func (o Options) validModels() error {
 	for label, model := range o.Models {
-		if !namePattern.MatchString(label) || model == "" {
+		if !labelPattern.MatchString(label) || model == "" {
 			return invalid("options.models."+label, "%q is not a model id for a label", model)
 		}
 	}
@@ -249,7 +252,7 @@ func (o OnUnavailable) validate() error {
 	for _, p := range []struct {
 		field string
 		value Policy
-	}{{"recommend", o.Recommend}, {"reserve", o.Reserve}, {"submit", o.Submit}} {
+	}{{"recommend", o.Recommend}, {"submit", o.Submit}} {
 		if p.value < PolicyDefault || p.value > Allow {
 			return invalid("options.on_unavailable."+p.field, "is %d; give Refuse or Allow, or PolicyDefault", p.value)
 		}

@@ -14,7 +14,7 @@ import (
 // Health is whether the store answers, and what waits for it.
 type Health struct {
 	// Ready says that calls can be served: the store answers, or OnUnavailable
-	// lets Recommend and Reserve go on without it.
+	// lets Recommend go on without it.
 	Ready bool
 	// Open says that the store does not answer, since Since, because of Cause. It
 	// is probed in the background; the next probe is at NextProbe.
@@ -41,7 +41,7 @@ func (k *Keeper) Health() Health {
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	h.Ready = !k.life.Closed() && (!s.Open || k.opts.OnUnavailable.Recommend == Allow && k.opts.OnUnavailable.Reserve == Allow)
+	h.Ready = !k.life.Closed() && (!s.Open || k.opts.OnUnavailable.Recommend == Allow)
 	return h
 }
 

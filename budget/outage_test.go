@@ -57,7 +57,7 @@ func TestRecommendInAnOutageIsQuick(t *testing.T) {
 				assert.True(t, h.Open)
 				require.Error(t, h.Cause)
 				assert.True(t, h.NextProbe.After(time.Now().Add(-time.Second)), "one that hangs may be under way")
-				assert.False(t, h.Ready, "Reserve refuses")
+				assert.True(t, h.Ready, "Recommend goes on")
 				db.SetFaults(nil)
 				pass(21 * time.Second) // a probe that hangs ends after 10 s, and the next begins 10 s later at most
 				assert.Equal(t, Health{Ready: true}, k.Health(), "nothing is said of an outage that is over")
@@ -71,7 +71,7 @@ func TestRecommendInAnOutageIsQuick(t *testing.T) {
 
 // A caller's deadline is kept, and Options.Timeout, by the first call already.
 func TestDeadlinesAreKeptInAnOutage(t *testing.T) {
-	simulated(t, Options{RequestTimeout: time.Minute}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{RequestTimeout: time.Minute}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		_, err := k.Recommend(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		pass(10 * time.Second)
@@ -85,17 +85,12 @@ func TestDeadlinesAreKeptInAnOutage(t *testing.T) {
 				assert.True(t, r.Stale)
 			}))
 			cancel()
-			for _, call := range []func(context.Context) error{
-				func(ctx context.Context) error { _, err := k.Submit(ctx, orgO, appA, call(1)); return err },
-				func(ctx context.Context) error {
-					_, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
-					return err
-				},
-			} {
-				ctx, cancel := context.WithTimeout(t.Context(), deadline)
-				assert.Equal(t, want, took(func() { require.ErrorIs(t, call(ctx), ErrUnavailable) }))
-				cancel()
-			}
+			ctx, cancel = context.WithTimeout(t.Context(), deadline)
+			assert.Equal(t, want, took(func() {
+				_, err := k.Submit(ctx, orgO, appA, call(1))
+				require.ErrorIs(t, err, ErrUnavailable)
+			}))
+			cancel()
 		}
 		db.SetFaults(nil)
 		pass(time.Minute)
@@ -136,7 +131,7 @@ func TestRecommendAcrossMidnightInAnOutage(t *testing.T) {
 // Whoever queues up behind a write that hangs is told soon, and so is everybody
 // later at once; nothing stays in memory.
 func TestSubmitsInAnOutageFailSoon(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		_, err := k.Submit(t.Context(), orgO, appA, call(0))
 		require.NoError(t, err)
 		db.SetFaults(allOf(ddbmem.Fault{Before: time.Hour}))
@@ -166,35 +161,9 @@ func TestSubmitsInAnOutageFailSoon(t *testing.T) {
 	})
 }
 
-func TestReserveInAnOutageFollowsItsPolicyAtOnce(t *testing.T) {
-	for _, policy := range []Policy{Refuse, Allow} {
-		simulated(t, Options{OnUnavailable: OnUnavailable{Reserve: policy}}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-			_, err := k.Recommend(t.Context(), orgO, appA)
-			require.NoError(t, err)
-			db.SetFaults(allOf(ddbmem.Fault{Before: time.Hour}))
-			reserve := func() {
-				h, err := k.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
-				if policy == Allow {
-					require.NoError(t, err)
-					assert.True(t, h.Degraded)
-				} else {
-					require.ErrorIs(t, err, ErrUnavailable)
-				}
-			}
-			assert.LessOrEqual(t, took(reserve), 2*time.Second)
-			pass(time.Second)
-			for range 5 {
-				assert.LessOrEqual(t, took(reserve), time.Millisecond)
-				pass(3 * time.Second)
-			}
-			assert.Equal(t, policy == Allow, k.Health().Ready)
-		})
-	}
-}
-
 // A probe is refused by a table that answers, and so writes nothing.
 func TestProbeLeavesNothingBehind(t *testing.T) {
-	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		client := ddb.Watch(db.Client(), nil, k.clock, time.Second)
 		count := func() int32 {
 			out, err := db.Client().Scan(t.Context(), &dynamodb.ScanInput{TableName: &k.store.Usage})
@@ -211,7 +180,7 @@ func TestProbeLeavesNothingBehind(t *testing.T) {
 
 // Callers that give up leave nothing behind, whatever the store does.
 func TestAbandonedSubmitsLeaveTheQueue(t *testing.T) {
-	simulated(t, Options{RequestTimeout: time.Minute}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, Options{RequestTimeout: time.Minute}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		_, err := k.Submit(t.Context(), orgO, appA, call(0))
 		require.NoError(t, err)
 		db.SetFaults(onWrites("TransactWriteItems", ddbmem.Fault{Before: 10 * time.Second}))

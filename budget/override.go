@@ -34,9 +34,7 @@ func decodeOverride(item store.Item) (override, error) {
 }
 
 // Override forces an app's recommendation to one label of its ordering until an
-// instant. Under soft enforcement that holds whatever was spent, for Reserve
-// too. A hard quota is not lifted by it: once the label has no room, the choice
-// is the usual one; raise the quota to go on. It survives a PUT; other
+// instant, whatever was spent. It survives a PUT; other
 // processes follow within Options.ConfigTTL. A label whose model has no price is
 // a *ValidationError. It writes an AuditEvent, unless just that is in force already.
 func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
@@ -59,10 +57,10 @@ func (adm *administration) override(ctx context.Context, by, org, app, label str
 		return err
 	}
 	now := adm.now()
-	if !slices.Contains(t.policy(now).ordering, label) {
+	if !slices.Contains(t.policy().ordering, label) {
 		return invalidLabel(label)
 	}
-	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
+	if _, err := t.cost(label, Tokens{}, now); err != nil {
 		return err
 	}
 	return adm.setOverride(ctx, "Override", AuditEvent{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})

@@ -8,33 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReserveFollowsAnOverride: what Recommend says can be reserved, under
-// either enforcement.
-func TestReserveFollowsAnOverride(t *testing.T) {
-	for _, tc := range []struct {
-		enforcement Enforcement
-		label       string
-	}{{Soft, "premium"}, {Hard, "standard"}} {
-		t.Run(string(tc.enforcement), func(t *testing.T) {
-			engines(t, func(t *testing.T, w *world) {
-				o := fixtureOrg()
-				o.Enforcement = tc.enforcement
-				w.org(o)
-				w.spend(appA, "premium", 10_000_000)
-				require.NoError(t, w.a.Override(t.Context(), orgO, appA, "premium", w.clock.Now().Add(time.Hour)))
-				rec := w.recommend(w.a, appA)
-				assert.Equal(t, tc.label, rec.Label)
-				_, err := w.a.Reserve(t.Context(), orgO, appA, rec.Label, 1000, time.Minute)
-				require.NoError(t, err)
-				if tc.enforcement == Hard {
-					_, err = w.a.Reserve(t.Context(), orgO, appA, "premium", 1000, time.Minute)
-					require.ErrorIs(t, err, ErrQuotaExceeded, "an override lifts no hard quota")
-				}
-			})
-		})
-	}
-}
-
 // TestStickySaysOverride: while it is followed; then what spend led to.
 func TestStickySaysOverride(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
@@ -78,16 +51,6 @@ func TestTheStickyRecordIsKept(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "standard", got.Label)
 	}
-}
-
-// TestHardOverrideWithRoom: while its label has room, an override is followed.
-func TestHardOverrideWithRoom(t *testing.T) {
-	w := newWorld(t)
-	w.org(hardOrg())
-	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Hour)))
-	rec := w.recommend(w.b, appA)
-	assert.Equal(t, "economy", rec.Label)
-	assert.Equal(t, ReasonManualOverride, rec.Reason)
 }
 
 // TestOverrideNeedsAPrice: a label that could not be chosen cannot be forced.

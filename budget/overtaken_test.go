@@ -71,7 +71,7 @@ func TestADeletionThatIsOvertakenAnywhere(t *testing.T) {
 // came to that.
 func overtaken(t *testing.T, purge, again bool, app string, at int, run func(context.Context, *Keeper, Deletion) error) bool {
 	w := newWorld(t)
-	w.org(hardOrg())
+	w.org(fixtureOrg())
 	ctx := t.Context()
 	other := w.keeper(&Options{})
 	use := func(n int) {
@@ -83,8 +83,6 @@ func overtaken(t *testing.T, purge, again bool, app string, at int, run func(con
 			u := call(10*n + i)
 			u.Time = w.clock.Now()
 			_, err = other.Submit(ctx, orgO, a, u)
-			require.NoError(t, err)
-			_, err = other.ReserveAs(ctx, orgO, a, uuid(10*n+i), "premium", 1000, time.Hour)
 			require.NoError(t, err)
 			require.NoError(t, other.Override(ctx, orgO, a, "economy", until))
 		}
@@ -148,7 +146,7 @@ func overtaken(t *testing.T, purge, again bool, app string, at int, run func(con
 			w.clock.Advance(purgeAfter)
 			require.True(t, remove().Complete)
 		}
-		_, err = other.PutOrg(ctx, hardOrg())
+		_, err = other.PutOrg(ctx, fixtureOrg())
 		require.NoError(t, err)
 		use(1)
 		kept, stopped = snapshot(), true

@@ -41,7 +41,7 @@ func (c *unending) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func
 func TestSumsHaveADeadline(t *testing.T) {
 	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, _ *Keeper) {
 		client := &unending{Client: db.Client(), table: "usage"}
-		k, err := New(client, Tables{Control: "control", Usage: "usage"}, &Options{Models: fixtureModels, Timeout: time.Second})
+		k, err := New(client, Tables{Control: "control", Usage: "usage"}, &Options{AllowUnknownApps: true, Models: fixtureModels, Timeout: time.Second})
 		require.NoError(t, err)
 		for name, read := range map[string]func() error{
 			"Totals": func() error {

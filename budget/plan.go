@@ -3,7 +3,6 @@ package budget
 import (
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -44,43 +43,24 @@ const (
 
 // LabelStatus is where one label stands today.
 type LabelStatus struct {
-	Label       string        // its name in the ordering
-	Model       string        // its model id; empty when none is configured
-	SpendMicros int64         // spent today, in µ$
-	HeldMicros  int64         // reserved and not settled, in µ$; hard mode only
-	QuotaMicros int64         // today's quota, in µ$
-	Percent     float64       // of the quota spent, one decimal; 0 when the quota is 0
-	Status      Status        // the worst of the label's quotas
-	Limits      []LimitStatus // the further quotas that bind the label
+	Label       string  // its name in the ordering
+	Model       string  // its model id; empty when none is configured
+	SpendMicros int64   // spent today, in µ$
+	QuotaMicros int64   // today's quota, in µ$
+	Percent     float64 // of the quota spent, one decimal; 0 when the quota is 0
+	Status      Status  // of the label
 }
 
-// LimitStatus is where one further quota stands.
-type LimitStatus struct {
-	PeriodQuota
-	SpendMicros int64     // spent in the period, in µ$
-	HeldMicros  int64     // reserved and not settled, in µ$; hard mode only
-	Percent     float64   // of the quota spent, one decimal; 0 when the quota is 0
-	Status      Status    // by this quota alone
-	ResetAt     time.Time // when its next period begins
-}
-
-// statusOf compares exactly: exceeded from 100 % on, tight from the threshold on.
-func statusOf(a ledger.Amount, quotaMicros, tightPercent int64) Status {
-	sum := a.Sum()
+// statusOf compares exactly: exceeded from 100 % on, tight from the threshold on. A quota
+// of 0 has no room, whatever was credited.
+func statusOf(spend money.Picos, quotaMicros, tightPercent int64) Status {
 	switch {
-	case sum.Cmp(money.FromMicros(quotaMicros)) >= 0:
+	case quotaMicros == 0 || spend.Cmp(money.FromMicros(quotaMicros)) >= 0:
 		return StatusExceeded
-	case sum.Mul(100).Cmp(money.FromMicros(quotaMicros).Mul(tightPercent)) >= 0:
+	case spend.Mul(100).Cmp(money.FromMicros(quotaMicros).Mul(tightPercent)) >= 0:
 		return StatusTight
 	}
 	return StatusNormal
-}
-
-// limitState is a further quota with what counts against it.
-type limitState struct {
-	quota PeriodQuota
-	ledger.Amount
-	resetAt time.Time
 }
 
 // labelState is one label of the ordering with everything that decides about it.
@@ -88,28 +68,14 @@ type labelState struct {
 	label, model string
 	priced       bool
 	quota        int64
-	ledger.Amount
-	limits []limitState
+	spend        money.Picos // today
 }
 
-// status is the worst of the label's quotas.
 func (l labelState) status(tight int64) Status {
 	if !l.priced {
 		return StatusUnpriced
 	}
-	worst := statusOf(l.Amount, l.quota, tight)
-	for _, lim := range l.limits {
-		worst = worse(worst, statusOf(lim.Amount, lim.quota.Micros, tight))
-	}
-	return worst
-}
-
-// worse is the more severe of two statuses.
-func worse(a, b Status) Status {
-	if a == StatusNormal || b == StatusExceeded && a != StatusUnpriced {
-		return b
-	}
-	return a
+	return statusOf(l.spend, l.quota, tight)
 }
 
 func (l labelState) selectable(tight int64) bool {
@@ -117,36 +83,11 @@ func (l labelState) selectable(tight int64) bool {
 	return s == StatusNormal || s == StatusTight
 }
 
-// freeAt is when an exceeded label has room again: when the last quota that
-// blocks it is reset.
-func (l labelState) freeAt(tight int64, reset time.Time) time.Time {
-	var at time.Time
-	if statusOf(l.Amount, l.quota, tight) == StatusExceeded {
-		at = reset
-	}
-	for _, lim := range l.limits {
-		if statusOf(lim.Amount, lim.quota.Micros, tight) == StatusExceeded && lim.resetAt.After(at) {
-			at = lim.resetAt
-		}
-	}
-	return at
-}
-
 func (l labelState) export(tight int64) LabelStatus {
-	s := LabelStatus{
-		Label: l.label, Model: l.model, QuotaMicros: l.quota,
-		SpendMicros: l.Spend.Micros(), HeldMicros: l.Held.Micros(),
-		Percent: l.Spend.PercentOf(l.quota), Status: l.status(tight),
+	return LabelStatus{
+		Label: l.label, Model: l.model, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(),
+		Percent: l.spend.PercentOf(l.quota), Status: l.status(tight),
 	}
-	for _, lim := range l.limits {
-		s.Limits = append(s.Limits, LimitStatus{
-			PeriodQuota: lim.quota,
-			SpendMicros: lim.Spend.Micros(), HeldMicros: lim.Held.Micros(),
-			Percent: lim.Spend.PercentOf(lim.quota.Micros),
-			Status:  statusOf(lim.Amount, lim.quota.Micros, tight), ResetAt: lim.resetAt,
-		})
-	}
-	return s
 }
 
 // plan is the choice among an ordering's labels.
@@ -174,26 +115,10 @@ func choose(labels []labelState, tight int64, resetAt time.Time, override string
 	return p
 }
 
-// withRoom is the override under hard enforcement, which no override lifts: "" if its
-// label has no room.
-func withRoom(labels []labelState, tight int64, override string) string {
-	for _, l := range labels {
-		if l.label == override && l.selectable(tight) {
-			return override
-		}
-	}
-	return ""
-}
-
-// bySpend is the index of the label that spend alone leads to, without holds and
-// overrides; len(labels) if no label has room.
+// bySpend is the index of the label that spend alone leads to, without overrides;
+// len(labels) if no label has room.
 func (p plan) bySpend() int {
 	for i, l := range p.labels {
-		l.Held = money.Picos{}
-		l.limits = append([]limitState(nil), l.limits...)
-		for j := range l.limits {
-			l.limits[j].Held = money.Picos{}
-		}
 		if l.selectable(p.tight) {
 			return i
 		}
@@ -236,11 +161,11 @@ func (p plan) exceeded() *QuotaExceededError {
 	err := &QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos
 	for _, l := range p.labels {
-		if d := l.Spend.Sub(money.FromMicros(l.quota)); d.Sign() > 0 {
+		if d := l.spend.Sub(money.FromMicros(l.quota)); d.Sign() > 0 {
 			over = over.Add(d)
 		}
-		if at := l.freeAt(p.tight, p.resetAt); l.priced && !at.IsZero() && (err.RetryAt.IsZero() || at.Before(err.RetryAt)) {
-			err.RetryAt = at
+		if l.priced {
+			err.RetryAt = p.resetAt
 		}
 	}
 	err.OverageMicros = over.Micros()

@@ -7,30 +7,25 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
-func three(premium, standard, economy ledger.Amount) []labelState {
+func three(premium, standard, economy money.Picos) []labelState {
 	return []labelState{
-		{label: "premium", priced: true, quota: 10_000_000, Amount: premium},
-		{label: "standard", priced: true, quota: 5_000_000, Amount: standard},
-		{label: "economy", priced: true, quota: 2_000_000, Amount: economy},
+		{label: "premium", priced: true, quota: 10_000_000, spend: premium},
+		{label: "standard", priced: true, quota: 5_000_000, spend: standard},
+		{label: "economy", priced: true, quota: 2_000_000, spend: economy},
 	}
 }
 
 func TestChoose(t *testing.T) {
-	unpriced := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
+	unpriced := three(money.Picos{}, money.Picos{}, money.Picos{})
 	unpriced[0].priced = false
-	zero := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
+	zero := three(money.Picos{}, money.Picos{}, money.Picos{})
 	zero[0].quota = 0
-	weekly := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
-	weekly[0].limits = []limitState{{quota: PeriodQuota{Week, "premium", 100}, Amount: spent(100)}}
-	tightAndSpent := three(spent(9_500_000), ledger.Amount{}, ledger.Amount{})
-	tightAndSpent[0].limits = weekly[0].limits
-	tightTotal := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
-	tightTotal[0].limits = []limitState{{quota: PeriodQuota{Day, "", 100}, Amount: spent(95)}}
-	onePico := three(ledger.Amount{Spend: money.FromMicros(10_000_000).Sub(money.Of(1))}, ledger.Amount{}, ledger.Amount{})
+	credited := three(spent(-1), spent(0), spent(0))
+	credited[0].quota = 0
+	onePico := three(money.FromMicros(10_000_000).Sub(money.Of(1)), money.Picos{}, money.Picos{})
 	for _, tc := range []struct {
 		name     string
 		labels   []labelState
@@ -46,13 +41,10 @@ func TestChoose(t *testing.T) {
 		{"one pico left", onePico, "", 0, ModeTight, "WITHIN_QUOTA"},
 		{"exceeded", three(spent(10_000_000), spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"two exceeded", three(spent(10_000_000), spent(5_000_000), spent(0)), "", 2, ModeNormal, "QUOTA_EXCEEDED_standard"},
-		{"held counts", three(ledger.Amount{Held: money.FromMicros(10_000_000)}, spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"unpriced", unpriced, "", 1, ModeNormal, "UNPRICED_premium"},
 		{"unpriced override", unpriced, "premium", 1, ModeNormal, "UNPRICED_premium"},
 		{"quota 0", zero, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
-		{"a week's quota", weekly, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
-		{"tight, and a week's quota", tightAndSpent, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
-		{"a total is tight", tightTotal, "", 0, ModeTight, "WITHIN_QUOTA"},
+		{"quota 0 with a credit", credited, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"override", three(spent(0), spent(0), spent(0)), "economy", 2, ModeNormal, "MANUAL_OVERRIDE"},
 		{"override beyond its quota", three(spent(0), spent(0), spent(3_000_000)), "economy", 2, ModeTight, "MANUAL_OVERRIDE"},
 		{"override of an unknown label", three(spent(0), spent(0), spent(0)), "gone", 0, ModeNormal, "WITHIN_QUOTA"},
@@ -69,7 +61,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestAllExceeded(t *testing.T) {
-	reset, later := time.Unix(100, 0), time.Unix(900, 0)
+	reset := time.Unix(100, 0)
 	labels := three(spent(10_000_001), spent(5_000_010), spent(2_000_100))
 	p := choose(labels, 95, reset, "")
 	require.Equal(t, -1, p.index)
@@ -78,20 +70,15 @@ func TestAllExceeded(t *testing.T) {
 	assert.Equal(t, int64(111), err.OverageMicros)
 	assert.Equal(t, reset, err.RetryAt)
 	assert.Len(t, err.Labels, 3)
-
-	for i := range labels {
-		labels[i].limits = []limitState{{quota: PeriodQuota{Month, "", 1}, Amount: spent(1), resetAt: later}}
-	}
-	assert.Equal(t, later, choose(labels, 95, reset, "").exceeded().RetryAt, "the month blocks for longer")
-	got, ok := RetryAt(choose(labels, 95, reset, "").exceeded())
+	got, ok := RetryAt(err)
 	assert.True(t, ok)
-	assert.Equal(t, later, got)
+	assert.Equal(t, reset, got)
 }
 
 // TestNoPriceIsNoWait: the next day brings no price, so the error says what does.
 func TestNoPriceIsNoWait(t *testing.T) {
 	reset := time.Unix(100, 0)
-	labels := three(spent(10_000_000), ledger.Amount{}, ledger.Amount{})
+	labels := three(spent(10_000_000), money.Picos{}, money.Picos{})
 	labels[1].priced, labels[2].priced = false, false
 	err := choose(labels, 95, reset, "").exceeded()
 	assert.Equal(t, reset, err.RetryAt, "the priced label has room then")
@@ -102,12 +89,4 @@ func TestNoPriceIsNoWait(t *testing.T) {
 	_, ok := RetryAt(err)
 	assert.False(t, ok)
 	assert.ErrorContains(t, err, "PutPrices")
-}
-
-func TestHoldsDoNotMoveTheStickyIndex(t *testing.T) {
-	labels := three(ledger.Amount{Held: money.FromMicros(10_000_000)}, spent(0), spent(0))
-	p := choose(labels, 95, time.Time{}, "")
-	assert.Equal(t, 1, p.index)
-	assert.Zero(t, p.bySpend())
-	assert.Equal(t, 3, choose(three(spent(10_000_000), spent(5_000_000), spent(2_000_000)), 95, time.Time{}, "").bySpend())
 }

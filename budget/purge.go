@@ -25,7 +25,7 @@ const (
 // purgedTogether is how many items go in one transaction.
 const purgedTogether = 50
 
-// prepared notes that apps, credentials and holds have ended, for a purge that takes longer.
+// prepared notes that apps and credentials have ended, for a purge that takes longer.
 func (d *deletion) prepared(ctx context.Context) error {
 	if d.work.none() || !d.work.Purge || d.work.Prepared || d.how.Revoke == nil {
 		return nil
@@ -68,18 +68,10 @@ func (d *deletion) purge(ctx context.Context) error {
 	}
 }
 
-// beginSecond begins the second pass if it is time: with no hold left of a process that had not
-// noticed, for one that ends later gives back to a counter that is gone, and makes it anew. One
-// that is extended meanwhile is found when they are looked for again.
+// beginSecond begins the second pass if it is time.
 func (d *deletion) beginSecond(ctx context.Context, over time.Time) error {
 	if d.work.Pass == secondPass || d.now().Before(over) {
 		return nil
-	}
-	for before := -1; before != d.report.Released; {
-		before = d.report.Released
-		if err := d.releaseHolds(ctx); err != nil {
-			return err
-		}
 	}
 	return d.move(ctx, d.work.at(secondPass, store.Key{}))
 }

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,98 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
-
-// TestAHoldThatEndsDuringAPurge leaves no counter behind that it gave back to, of which the purge
-// thinks that it is gone: of a process that had not noticed the deletion when it reserved.
-func TestAHoldThatEndsDuringAPurge(t *testing.T) {
-	w := newWorld(t)
-	w.org(hardOrg())
-	ctx := t.Context()
-	const apps = 12 // a scan finds the hold of one or another after its counter
-	app := func(n int) string { return fmt.Sprintf("app-%d", n) }
-	for n := range apps {
-		w.recommend(w.b, app(n))
-	}
-	how := Deletion{Purge: true, Revoke: revokeNothing}
-	_, err := w.a.DeleteOrg(ctx, orgO, how)
-	require.NoError(t, err)
-	holds := map[string]*Hold{}
-	for n := range apps {
-		for range purgedTogether / 4 {
-			_, err := w.b.Reserve(ctx, orgO, app(n), "premium", 1, time.Hour)
-			require.NoError(t, err, "it has not noticed")
-		}
-		scope := ledger.ScopeKey(ScopeApp, orgO, app(n))
-		holds[scope], err = w.b.Reserve(ctx, orgO, app(n), "premium", 1_000_000, time.Hour)
-		require.NoError(t, err)
-	}
-	w.clock.Advance(purgeAfter)
-	var busy atomic.Bool
-	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != "TransactWriteItems" || !busy.CompareAndSwap(false, true) {
-			return ddbmem.Fault{}
-		}
-		defer busy.Store(false)
-		for scope, h := range holds {
-			if len(w.items(scope+"#")) == 0 {
-				require.NoError(t, h.Release(ctx))
-			}
-		}
-		return ddbmem.Fault{}
-	})
-	report, err := w.a.DeleteOrg(ctx, orgO, how)
-	w.db.SetFaults(nil)
-	require.NoError(t, err)
-	require.True(t, report.Complete)
-	assert.Empty(t, belonging(w, orgO, ""))
-}
-
-// TestAPurgeEndsHoldsThatCameLate: what an app of an organisation that counts all apps together
-// held by a process that had not noticed is held no longer.
-func TestAPurgeEndsHoldsThatCameLate(t *testing.T) {
-	w := newWorld(t)
-	o := hardOrg()
-	o.Scope = ScopeOrg
-	w.org(o)
-	for _, app := range []string{appA, appB} {
-		_, err := w.a.PutApp(t.Context(), orgO, App{ID: app})
-		require.NoError(t, err)
-		w.recommend(w.b, app)
-	}
-	how := Deletion{Purge: true, Revoke: revokeNothing}
-	_, err := w.a.DeleteApp(t.Context(), orgO, appA, how)
-	require.NoError(t, err)
-	var holds []*Hold
-	for _, app := range []string{appA, appB} {
-		h, err := w.b.Reserve(t.Context(), orgO, app, "premium", 1_000_000, time.Hour)
-		require.NoError(t, err, "it has not noticed")
-		holds = append(holds, h)
-	}
-	w.clock.Advance(purgeAfter)
-	var extended atomic.Bool
-	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "TransactWriteItems" && extended.CompareAndSwap(false, true) {
-			require.NoError(t, holds[0].Extend(t.Context(), 2*time.Hour), "while it is given back")
-		}
-		return ddbmem.Fault{}
-	})
-	report, err := w.a.DeleteApp(t.Context(), orgO, appA, how)
-	w.db.SetFaults(nil)
-	require.NoError(t, err)
-	require.True(t, report.Complete)
-	require.ErrorIs(t, holds[0].Extend(t.Context(), time.Hour), ErrNotFound)
-	assert.Equal(t, 1, held(w, orgO), "the other app's")
-	assert.Equal(t, int64(1_000_000), w.total("", "premium", "").HeldMicros)
-}
 
 // TestAReaderStoresNoTotalsOfWhatWasPurged while it read, or they would be counted when the
 // organisation is put again.
 func TestAReaderStoresNoTotalsOfWhatWasPurged(t *testing.T) {
 	w := newWorld(t)
-	w.org(hardOrg())
+	w.org(fixtureOrg())
 	w.submit(w.a, call(1))
 	w.recommend(w.b, appA)
 	w.clock.Advance(3 * 24 * time.Hour)
@@ -128,7 +43,7 @@ func TestASweepStoresNothingOfWhatWasPurged(t *testing.T) {
 	how := Deletion{Purge: true, Revoke: revokeNothing}
 	for at := range 100 {
 		w := newWorld(t, func(o *Options) { o.OnEvent = func(context.Context, Event) {} })
-		o := hardOrg()
+		o := fixtureOrg()
 		o.Sticky, o.NoSticky = false, true
 		w.org(o)
 		for n, app := range []string{appA, appB} {
@@ -136,11 +51,6 @@ func TestASweepStoresNothingOfWhatWasPurged(t *testing.T) {
 			require.NoError(t, err)
 		}
 		w.clock.Advance(3 * 24 * time.Hour)
-		for _, app := range []string{appA, appB} {
-			_, err := w.a.Reserve(t.Context(), orgO, app, "premium", 100_000, time.Minute)
-			require.NoError(t, err)
-		}
-		w.clock.Advance(time.Hour)
 		var n atomic.Int64
 		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Table == w.tables.Usage && r.Operation == "Query" && n.Add(1) == int64(at+1) {
@@ -174,7 +84,7 @@ func TestASweepStoresNothingOfWhatWasPurged(t *testing.T) {
 func TestNoOverrideOutlivesItsApp(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		w.org(hardOrg())
+		w.org(fixtureOrg())
 		set := func(k *Keeper, app string) error {
 			return k.Override(ctx, orgO, app, "economy", w.clock.Now().Add(time.Hour))
 		}
@@ -191,7 +101,7 @@ func TestNoOverrideOutlivesItsApp(t *testing.T) {
 			if name == "organisation" {
 				require.ErrorIs(t, set(w.b, "new"), ErrNotFound)
 			}
-			w.org(hardOrg())
+			w.org(fixtureOrg())
 			require.Equal(t, "premium", w.recommend(w.a, "new").Label, name)
 			_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
 			require.NoError(t, err)
@@ -213,7 +123,7 @@ func TestAnOverrideAmongDeletions(t *testing.T) {
 	} {
 		for at, reached := int64(1), true; reached; at++ {
 			w := newWorld(t)
-			w.org(hardOrg())
+			w.org(fixtureOrg())
 			_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA})
 			require.NoError(t, err)
 			w.recommend(w.b, appA)

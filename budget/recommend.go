@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -24,7 +23,7 @@ type Recommendation struct {
 }
 
 // Recommend says which label of its ordering an app may use now: the first that has a
-// price and is within all its quotas. If everything is known, it makes no request. If no
+// price and is within its quota. If everything is known, it makes no request. If no
 // label is left, it fails with a *QuotaExceededError. Options.OnUnavailable says what
 // happens if the store does not answer.
 func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
@@ -56,7 +55,7 @@ func (s *standing) recommend(ctx context.Context, org, app string, fresh bool) (
 		return Recommendation{}, configErr
 	}
 	if fresh {
-		s.ledger.Board(org, ledger.ScopeKey(t.calendar.At(s.now()).Scope, org, app)).Outdate()
+		s.ledger.Board(t.scope()).Outdate()
 	}
 	out, err := s.look(ctx, t, false)
 	if err == nil {
@@ -69,16 +68,16 @@ func (s *standing) recommend(ctx context.Context, org, app string, fresh bool) (
 		out.stale = true
 	}
 	if out.index < 0 {
-		return Recommendation{}, s.exceeded(ctx, out)
+		return Recommendation{}, out.exceeded()
 	}
 	return out.recommendation(t, s.now()), nil
 }
 
 // recommendation is the label chosen, and how long the choice is good for.
 func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
-	p := t.policy(now)
+	p := t.policy()
 	chosen := o.labels[o.index]
-	price, _, _, _ := t.price(p, chosen.label, now)
+	price, _, _ := t.price(p, chosen.label, now)
 	rec := Recommendation{
 		Label: chosen.label, Model: chosen.model, Mode: o.mode(), Reason: o.reason(),
 		Labels: o.statuses(), CacheFor: p.normal, ResetAt: o.resetAt, Day: o.day,
@@ -95,11 +94,10 @@ func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
 	return rec
 }
 
-// Estimate is what a call would cost at a label's price now, in µ$, rounded
-// up, so that holding it covers the call: inputTokens in and maxTokens out. A
-// label outside the app's ordering is a *ValidationError with
-// CodeInvalidModelLabel. When the store does not answer and
-// OnUnavailable.Reserve is Allow, the last price known is used.
+// Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens
+// in and maxTokens out. A label outside the app's ordering is a *ValidationError with
+// CodeInvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
+// Allow, the last price known is used.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := k.usable(ctx); err != nil {
 		return 0, err
@@ -117,7 +115,7 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 	}
 	t, err := s.tenants.get(ctx, org, app)
 	if err != nil {
-		if !unavailable(err) || s.opts.OnUnavailable.Reserve != Allow {
+		if !unavailable(err) || s.opts.OnUnavailable.Recommend != Allow {
 			return 0, err
 		}
 		if t == nil {
@@ -125,10 +123,10 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 		}
 	}
 	now := s.now()
-	if !slices.Contains(t.policy(now).ordering, label) {
+	if !slices.Contains(t.policy().ordering, label) {
 		return 0, invalidLabel(label)
 	}
-	cost, _, err := t.cost(label, tokens, now)
+	cost, err := t.cost(label, tokens, now)
 	return cost.MicrosUp(), err
 }
 
@@ -145,11 +143,22 @@ func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (in
 }
 
 // cost prices tokens at a label's price in force at an instant.
-func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, string, error) {
-	price, layer, model, ok := t.price(t.policy(at), label, at)
+func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, error) {
+	model := t.model(t.policy(), label)
 	if model == "" {
-		return money.Picos{}, "", invalidConfig("models."+label, "label %q has no model id", label)
+		return money.Picos{}, noModel(label)
 	}
+	cost, _, err := t.costOf(label, model, tokens, at)
+	return cost, err
+}
+
+func noModel(label string) error {
+	return invalidConfig("models."+label, "label %q has no model id", label)
+}
+
+// costOf prices tokens at a model's price in force at an instant.
+func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money.Picos, string, error) {
+	price, layer, ok := t.prices.lookup(model, at)
 	if !ok {
 		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
 	}

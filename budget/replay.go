@@ -56,12 +56,12 @@ func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (
 }
 
 // spoolAllIfUnavailable does so for a batch, with one write: all are kept or none.
-func (c *charges) spoolAllIfUnavailable(results []BatchResult, entry func(i int) SpooledUsage) {
+func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsage) {
 	var entries []SpooledUsage
 	var places []int
 	for i, r := range results {
 		if c.keepsInSpool(r.Err) {
-			entries, places = append(entries, entry(i)), append(places, i)
+			entries, places = append(entries, all[i]), append(places, i)
 		}
 	}
 	if len(entries) == 0 {
@@ -188,14 +188,6 @@ func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if t.purgedSince(entry.Received) {
 		return notFound("what app %q of organisation %s counted at %s: it was purged since", entry.App, entry.Org, entry.Received.Format(time.RFC3339))
 	}
-	if entry.Hold == nil {
-		_, err := c.submitAt(ctx, entry.Org, entry.App, entry.Usage, entry.Received)
-		return err
-	}
-	ref, err := entry.Hold.ref()
-	if err != nil {
-		return invalid("hold", "%v", err)
-	}
-	_, err = c.settleHold(ctx, ref, entry)
+	_, err = c.submitEntry(ctx, &entry)
 	return err
 }

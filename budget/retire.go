@@ -20,8 +20,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// keptDays is how many days before today are never retired: more than two months, whose
-// quotas and late calls need them.
+// keptDays is how many days before today are never retired: more than two months, so that
+// those that bills are checked against are there.
 const keptDays = 70
 
 // Exporter keeps files; archive.Folder of package aggregator/archive is one, and
@@ -112,7 +112,7 @@ func (adm *administration) decideRetirement(ctx context.Context, by, org, before
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if latest := calendar.AddDays(seen.calendar().Day(now), -keptDays); before > latest {
+	if latest := calendar.AddDays(calendar.In(seen.Zone).Day(now), -keptDays); before > latest {
 		return nil, time.Time{}, invalid("before", "%s is less than %d days ago; give %s or an earlier day", before, keptDays, latest)
 	}
 	if before <= seen.Retired {

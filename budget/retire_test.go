@@ -104,72 +104,67 @@ func aged(t testing.TB, w *world, o Org) (before string) {
 // TestOldDaysAreExportedBeforeTheyGo, and are refused from the first call on; later days
 // stay as they are.
 func TestOldDaysAreExportedBeforeTheyGo(t *testing.T) {
-	limited := hardOrg()
-	limited.Limits = []PeriodQuota{{Day, "", 100_000_000}, {Week, "premium", 100_000_000}, {Month, "", 100_000_000}}
-	for name, org := range map[string]Org{"soft": fixtureOrg(), "hard": limited} {
-		t.Run(name, func(t *testing.T) {
-			engines(t, func(t *testing.T, w *world) {
-				before := aged(t, w, org)
-				ctx := t.Context()
-				files := &shelf{}
-				r := Retirement{Before: before, Export: files}
-				began := w.clock.Now()
-				report, err := w.a.Retire(ctx, orgO, r)
-				require.NoError(t, err)
-				assert.Equal(t, RetirementReport{Again: began.Truncate(time.Millisecond).Add(purgeAfter)}, report)
-				assert.Empty(t, files.files)
-				for _, k := range []*Keeper{w.a, w.b} {
-					for what, try := range map[string]func() error{
-						"Totals":    func() error { _, err := k.Totals(ctx, orgO, appA, "20260124"); return err },
-						"TagTotals": func() error { _, err := k.TagTotals(ctx, orgO, appA, "20260124", "user"); return err },
-						"History":   func() error { return firstError(k.History(ctx, orgO, appA, "20260124", "20260126")) },
-						"Adjust": func() error {
-							return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", Day: "20260124", DeltaMicros: 1, Reason: "x"})
-						},
-					} {
-						require.ErrorAs(t, try(), new(*ValidationError), what)
-					}
-					require.NoError(t, firstError(k.History(ctx, orgO, appA, before, before)))
-					w.clock.Advance(31 * time.Second) // for the other's configuration
-				}
-				w.clock.Advance(purgeAfter)
-				report, err = w.b.Retire(ctx, orgO, r)
-				require.NoError(t, err)
-				assert.True(t, report.Complete)
-				gone, all := expiring(w, before)
-				assert.Len(t, gone, report.Exported)
-				assert.Len(t, all, len(gone), "all of those days goes")
-				kept := files.items(t)
-				for key, item := range gone {
-					delete(item, store.AttrTTL)
-					line, err := ledger.Line(item)
-					require.NoError(t, err)
-					want := map[string]any{}
-					require.NoError(t, json.Unmarshal(line, &want))
-					assert.Equal(t, want, kept[key])
-				}
-				assert.Len(t, kept, len(gone))
-				for _, item := range w.items("ORG#") {
-					if !ledger.IsBefore(item, orgO, before) {
-						assert.Nil(t, item[store.AttrTTL], store.KeyOf(item))
-					}
-				}
-				adjusted := 0
-				for _, item := range w.items("AUDIT#") {
-					if item[store.AttrTTL] != nil {
-						adjusted++
-					}
-				}
-				assert.Equal(t, 2, adjusted)
+	org := fixtureOrg()
+	engines(t, func(t *testing.T, w *world) {
+		before := aged(t, w, org)
+		ctx := t.Context()
+		files := &shelf{}
+		r := Retirement{Before: before, Export: files}
+		began := w.clock.Now()
+		report, err := w.a.Retire(ctx, orgO, r)
+		require.NoError(t, err)
+		assert.Equal(t, RetirementReport{Again: began.Truncate(time.Millisecond).Add(purgeAfter)}, report)
+		assert.Empty(t, files.files)
+		for _, k := range []*Keeper{w.a, w.b} {
+			for what, try := range map[string]func() error{
+				"Totals":    func() error { _, err := k.Totals(ctx, orgO, appA, "20260124"); return err },
+				"TagTotals": func() error { _, err := k.TagTotals(ctx, orgO, appA, "20260124", "user"); return err },
+				"History":   func() error { return firstError(k.History(ctx, orgO, appA, "20260124", "20260126")) },
+				"Adjust": func() error {
+					return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", Day: "20260124", DeltaMicros: 1, Reason: "x"})
+				},
+			} {
+				require.ErrorAs(t, try(), new(*ValidationError), what)
+			}
+			require.NoError(t, firstError(k.History(ctx, orgO, appA, before, before)))
+			w.clock.Advance(31 * time.Second) // for the other's configuration
+		}
+		w.clock.Advance(purgeAfter)
+		report, err = w.b.Retire(ctx, orgO, r)
+		require.NoError(t, err)
+		assert.True(t, report.Complete)
+		gone, all := expiring(w, before)
+		assert.Len(t, gone, report.Exported)
+		assert.Len(t, all, len(gone), "all of those days goes")
+		kept := files.items(t)
+		for key, item := range gone {
+			delete(item, store.AttrTTL)
+			line, err := ledger.Line(item)
+			require.NoError(t, err)
+			want := map[string]any{}
+			require.NoError(t, json.Unmarshal(line, &want))
+			assert.Equal(t, want, kept[key])
+		}
+		assert.Len(t, kept, len(gone))
+		for _, item := range w.items("ORG#") {
+			if !ledger.IsBefore(item, orgO, before) {
+				assert.Nil(t, item[store.AttrTTL], store.KeyOf(item))
+			}
+		}
+		adjusted := 0
+		for _, item := range w.items("AUDIT#") {
+			if item[store.AttrTTL] != nil {
+				adjusted++
+			}
+		}
+		assert.Equal(t, 2, adjusted)
 
-				w.org(org)
-				again, err := w.a.Retire(ctx, orgO, r)
-				require.NoError(t, err)
-				assert.Equal(t, RetirementReport{Complete: true}, again, "a PUT leaves it")
-				assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
-			})
-		})
-	}
+		w.org(org)
+		again, err := w.a.Retire(ctx, orgO, r)
+		require.NoError(t, err)
+		assert.Equal(t, RetirementReport{Complete: true}, again, "a PUT leaves it")
+		assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
+	})
 }
 
 // TestWhatChangesWhileItIsExportedStays until it is exported anew.
@@ -182,10 +177,8 @@ func TestWhatChangesWhileItIsExportedStays(t *testing.T) {
 	_, err := w.a.Retire(ctx, orgO, r)
 	require.NoError(t, err)
 	w.clock.Advance(purgeAfter)
-	stale, err := w.b.tenants.get(ctx, orgO, appA)
-	require.NoError(t, err)
 	late := ledger.Account{
-		Org: orgO, Scope: ledger.ScopeKey(ScopeApp, orgO, appA), Label: "premium", Day: "20260124", Rule: stale.calendar.Of("20260124"), Shards: 8,
+		Org: orgO, Scope: ledger.ScopeKey(ScopeApp, orgO, appA), Label: "premium", Day: "20260124", Shards: 8,
 	}
 	files.before = func(n int) error {
 		if n > 1 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 
 	"github.com/stretchr/testify/assert"
@@ -52,14 +51,8 @@ func fixtureOrg() Org {
 		ID: orgO, Name: "sample", Timezone: "America/New_York", Scope: ScopeApp,
 		Ordering: []string{"premium", "standard", "economy"},
 		Quotas:   map[string]int64{"premium": 10_000_000, "standard": 5_000_000, "economy": 2_000_000},
-		Sticky:   true, Enforcement: Soft,
+		Sticky:   true,
 	}
-}
-
-func hardOrg() Org {
-	o := fixtureOrg()
-	o.Enforcement = Hard
-	return o
 }
 
 // call is U(n): 1,500 in and 800 out of premium, 16,500 µ$.
@@ -114,7 +107,7 @@ func worldOn(t testing.TB, e *fixture.Engine, adapt ...func(*Options)) *world {
 // keeper adds a node.
 func (w *world) keeper(opts *Options) *Keeper {
 	o := *opts
-	o.Now, o.Principal = w.clock.Now, cmp.Or(o.Principal, tester)
+	o.Now, o.Principal, o.AllowUnknownApps = w.clock.Now, cmp.Or(o.Principal, tester), true
 	// A world runs in real time, on a machine that may be busy: no test of one
 	// waits for the time of a call to be over.
 	o.RequestTimeout, o.Timeout = cmp.Or(o.RequestTimeout, 10*time.Second), cmp.Or(o.Timeout, 20*time.Second)
@@ -208,7 +201,7 @@ func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *
 		pass(time.Until(fixtureNow))
 		db := ddbmem.New()
 		changes := watchChanges(db)
-		opts.Models, opts.Principal = fixtureModels, cmp.Or(opts.Principal, tester)
+		opts.Models, opts.Principal, opts.AllowUnknownApps = fixtureModels, cmp.Or(opts.Principal, tester), true
 		k, err := New(db.Client(), Tables{}, &opts)
 		require.NoError(t, err)
 		require.NoError(t, k.CreateTables(t.Context()))
@@ -230,27 +223,13 @@ func back(db *ddbmem.DB, k *Keeper) {
 }
 
 // spent is what a counter shows after so much.
-func spent(micros int64) ledger.Amount { return ledger.Amount{Spend: money.FromMicros(micros)} }
+func spent(micros int64) money.Picos { return money.FromMicros(micros) }
 
 // spentOn is what f costs.
 func (w *world) spentOn(f func()) ddbmem.Meter {
 	before := w.db.Meter()
 	f()
 	return w.db.Meter().Sub(before)
-}
-
-// reserve holds so much for a minute; it must fit.
-func (w *world) reserve(k *Keeper, micros int64) *Hold {
-	w.t.Helper()
-	h, err := k.Reserve(w.t.Context(), orgO, appA, "premium", micros, time.Minute)
-	require.NoError(w.t, err)
-	return h
-}
-
-// reserveFor asks for a hold of a label for as long as lease.
-func reserveFor(t *testing.T, k *Keeper, label string, micros int64, lease time.Duration) (*Hold, error) {
-	t.Helper()
-	return k.Reserve(t.Context(), orgO, appA, label, micros, lease)
 }
 
 // onWrites answers every write of an operation with one fault.

@@ -49,14 +49,14 @@ func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
 	opts := Options{Spool: path, SpoolInterval: 200 * time.Hour, OnRefused: func(u SpooledUsage, _ error) {
 		refused = append(refused, u.Usage.RequestID)
 	}}
-	simulated(t, opts, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+	simulated(t, opts, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		ctx := t.Context()
-		hold, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
+		_, err := k.Recommend(ctx, orgO, appA)
 		require.NoError(t, err)
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems"} })
 		u := call(1)
 		u.Time = time.Time{}
-		r, err := hold.Settle(ctx, u)
+		r, err := k.Submit(ctx, orgO, appA, u)
 		require.NoError(t, err)
 		require.True(t, r.Spooled)
 		db.SetFaults(nil)

@@ -27,15 +27,11 @@ func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
 			simulated(t, Options{
 				Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour,
 				OnRefused: func(u SpooledUsage, _ error) { refused = append(refused, u) },
-			}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+			}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 				ctx := t.Context()
-				hold, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
-				require.NoError(t, err)
 				db.SetFaults(refuseAll(code))
 				spoolOne(t, k, call(1))
-				r, err := hold.Settle(ctx, call(2))
-				require.NoError(t, err)
-				require.True(t, r.Spooled)
+				spoolOne(t, k, call(2))
 				results, err := k.SubmitBatch(ctx, orgO, "app-never-seen", []Usage{call(3), call(4)})
 				require.NoError(t, err)
 				for _, r := range results {
@@ -53,7 +49,6 @@ func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
 					got, err := k.Totals(ctx, orgO, app, "")
 					require.NoError(t, err)
 					assert.Equal(t, want, got.Labels[0].Requests, app)
-					assert.Zero(t, got.Labels[0].HeldMicros)
 				}
 			})
 		})
@@ -65,15 +60,16 @@ func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
 func TestSpoolWaitsForThePrice(t *testing.T) {
 	refused := 0
 	w, k, path := spooling(t)
-	w.db.SetFaults(refuseAll("AccessDeniedException"))
-	spoolOne(t, k, call(1))
 	require.NoError(t, k.Close(t.Context()))
-	w.db.SetFaults(nil)
-
 	bare := w.keeper(&Options{
 		Spool: path, SpoolInterval: time.Hour, Models: map[string]string{"standard": standardModel},
 		OnRefused: func(SpooledUsage, error) { refused++ },
 	})
+	_, err := bare.Recommend(t.Context(), orgO, appA)
+	require.NoError(t, err)
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	spoolOne(t, bare, call(1))
+	w.db.SetFaults(nil)
 	requireCode(t, bare.Replay(t.Context()), CodeInvalidConfig)
 	assert.Equal(t, []int{1, 0}, []int{bare.Spooled(), refused})
 	require.NoError(t, bare.Close(t.Context()))
@@ -106,7 +102,7 @@ func TestBatchSpoolsNoInvalidRecord(t *testing.T) {
 func TestOneKeeperPerSpool(t *testing.T) {
 	w, k, path := spooling(t)
 	open := func() (*Keeper, error) {
-		return New(w.client, w.tables, &Options{Now: w.clock.Now, Models: fixtureModels, Spool: path, SpoolInterval: time.Hour})
+		return New(w.client, w.tables, &Options{AllowUnknownApps: true, Now: w.clock.Now, Models: fixtureModels, Spool: path, SpoolInterval: time.Hour})
 	}
 	_, err := open()
 	require.ErrorIs(t, err, ErrSpoolInUse)
@@ -269,37 +265,12 @@ func TestSpoolAppendsAfterACutLine(t *testing.T) {
 	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
 }
 
-// TestSpoolFindsAHoldThatWasExtended by another process before its settlement is replayed: its
-// money is free then, not only when the new lease is over.
-func TestSpoolFindsAHoldThatWasExtended(t *testing.T) {
-	w, k, _ := spooling(t)
-	ctx := t.Context()
-	w.org(hardOrg())
-	w.clock.Set(w.clock.Now().Add(24 * time.Hour))
-	h, err := reserveAs(t, k, uuid(1), 100_000)
-	require.NoError(t, err)
-	w.db.SetFaults(refuseAll("AccessDeniedException"))
-	u := call(1)
-	u.Time = w.clock.Now()
-	r, err := h.Settle(ctx, u)
-	require.NoError(t, err)
-	require.True(t, r.Spooled)
-	w.db.SetFaults(nil)
-	other, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
-	require.NoError(t, err)
-	require.NoError(t, other.Extend(ctx, 20*time.Hour))
-	require.NoError(t, k.Replay(ctx))
-	assert.Zero(t, k.Spooled())
-	got := w.total(appA, "premium", "")
-	assert.Equal(t, []int64{1, 0}, []int64{got.Requests, got.HeldMicros})
-}
-
 // TestSpoolMeteringsThatKeepRecords: without them a record whose answer was
 // lost would be counted again.
 func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
 	for _, metering := range []Metering{MeteringWindow, MeteringNone} {
 		path := filepath.Join(t.TempDir(), "spool")
-		_, err := New(ddbmem.New().Client(), Tables{}, &Options{Metering: metering, Spool: path})
+		_, err := New(ddbmem.New().Client(), Tables{}, &Options{AllowUnknownApps: true, Metering: metering, Spool: path})
 		assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Reason, "MeteringStrict")
 		_, err = os.Stat(path)
 		require.ErrorIs(t, err, os.ErrNotExist)

@@ -13,9 +13,8 @@ type Stats struct {
 	// TotalHits is how often what a scope had spent was known, TotalMisses how often a call
 	// waited for a query of it.
 	TotalHits, TotalMisses int64
-	// QuotaPercent says by label how much of a quota is spent and held, in percent with one
-	// decimal: the highest of the label's own quotas and of the further ones that bind it,
-	// over the apps for which this process queried the store in the last ten minutes. A
+	// QuotaPercent says by label how much of its quota is spent, in percent with one
+	// decimal: the highest over the apps for which this process queried the store in the last ten minutes. A
 	// label without quotas has none.
 	QuotaPercent map[string]float64
 }
@@ -33,18 +32,11 @@ type nearness struct {
 func (o *outlook) nearness() *nearness {
 	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
 	for _, l := range o.labels {
-		n.add(l.label, l.Sum().PercentOf(l.quota), l.quota)
-		for _, lim := range l.limits {
-			n.add(l.label, lim.Sum().PercentOf(lim.quota.Micros), lim.quota.Micros)
+		if l.quota > 0 {
+			n.percent[l.label] = l.spend.PercentOf(l.quota)
 		}
 	}
 	return n
-}
-
-func (n *nearness) add(label string, percent float64, quota int64) {
-	if quota > 0 {
-		n.percent[label] = max(n.percent[label], percent)
-	}
 }
 
 // holds reports whether the nearness is still worth telling.

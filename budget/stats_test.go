@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // What is known is counted as known, and what had to be read as that.
@@ -62,20 +61,4 @@ func TestStatsOfQuotas(t *testing.T) {
 			assert.Equal(t, map[string]float64{"premium": 0, "standard": 0, "economy": 0}, w.b.Stats().QuotaPercent)
 		})
 	}
-}
-
-// What is held is as far from the end as what is spent, and further quotas count.
-func TestStatsOfHoldsAndFurtherQuotas(t *testing.T) {
-	w := newWorld(t)
-	o := hardOrg()
-	o.Limits = []PeriodQuota{{Period: Month, Micros: 10_000_000}}
-	delete(o.Quotas, "economy")
-	o.Ordering = []string{"premium", "standard"}
-	w.org(o)
-	hold, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 5_000_000, time.Minute)
-	require.NoError(t, err)
-	w.clock.Advance(6 * time.Second)
-	w.recommend(w.b, appA)
-	assert.Equal(t, map[string]float64{"premium": 50, "standard": 50}, w.b.Stats().QuotaPercent, "the month's quota binds both")
-	require.NoError(t, hold.Release(t.Context()))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -70,7 +69,7 @@ func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) 
 	}
 	if forced, ok := s.overrideInUse(ctx, t); ok {
 		stored, err := decodeSticky(item, now)
-		forced.Previous, forced.Version = cmp.Or(stored.Label, t.policy(now).ordering[0]), t.version
+		forced.Previous, forced.Version = cmp.Or(stored.Label, t.policy().ordering[0]), t.version
 		return forced, err
 	}
 	if item == nil {
@@ -130,10 +129,10 @@ func (s stickyView) needsWrite(index int, label string, version int64) bool {
 
 func (s stickyView) event(t *tenant, out *outlook) Event {
 	e := Event{
-		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Period: Day, PeriodKey: calendar.PeriodKey(Day, out.day),
+		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Day: out.day,
 		Label: s.Label, From: s.Previous, At: s.At,
 	}
-	e.ID = fmt.Sprintf("%s#%s#FLIP#%s#%d#%02d", out.scope, e.PeriodKey, t.app, s.Version, s.Index)
+	e.ID = fmt.Sprintf("%s#DAY#%s#FLIP#%s#%d#%02d", out.scope, e.Day, t.app, s.Version, s.Index)
 	return e
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
@@ -24,8 +23,8 @@ const (
 // Usage is what one call used.
 type Usage struct {
 	RequestID string            `json:"request_id"`         // canonical lower-case UUID; a record is counted once under it
-	Label     string            `json:"model_label"`        // one of the app's ordering
-	Model     string            `json:"model_id,omitempty"` // must be the label's model; empty is not checked
+	Label     string            `json:"model_label"`        // one that the organisation uses or has used
+	Model     string            `json:"model_id,omitempty"` // that was called: one that the label has, or had in the last two days. Defaults to the label's
 	Tokens    Tokens            `json:"tokens"`             // what the provider reports
 	Status    string            `json:"status,omitempty"`   // at most 32 bytes. Defaults to OK
 	Time      time.Time         `json:"timestamp"`          // of the call, 24 h ago to 300 s ahead; the zero time is now
@@ -49,13 +48,13 @@ type Receipt struct {
 }
 
 // Validate checks all of a record that does not depend on a configuration. It
-// returns a *ValidationError; Submit and Hold.Settle check the same, and a
+// returns a *ValidationError; Submit checks the same, and a
 // caller may do so before the call that the record is of.
 func (u Usage) Validate() error {
 	if err := validUUID("request_id", u.RequestID); err != nil {
 		return err
 	}
-	if err := validName("model_label", u.Label); err != nil {
+	if err := validLabel(u.Label); err != nil {
 		return err
 	}
 	if err := u.Tokens.validate(); err != nil {
@@ -101,8 +100,9 @@ func (u Usage) hash() string {
 
 // Submit counts what a call cost, once, under its request id. If it is sent again with
 // the same payload, it returns what was counted, marked Duplicate; with another payload
-// it returns ErrConflict. A label outside the app's ordering, a model that is not the
-// label's, a time outside the window or a model without a price is a *ValidationError.
+// it returns ErrConflict. It is priced by the model that it names, whatever its label means
+// now. A label that the organisation never used, a model that its label never had, a time
+// outside the window or a model without a price is a *ValidationError.
 // Options.OnUnavailable says what happens if the store does not answer; it is always
 // safe to send the record again. If ctx ends before the record was sent, the error says
 // so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
@@ -123,25 +123,30 @@ func (c *charges) submit(ctx context.Context, org, app string, usage Usage) (Rec
 	}
 	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
-	received := c.now()
-	receipt, err := c.submitAt(ctx, org, app, usage, received)
-	return c.spoolIfUnavailable(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})
+	entry := SpooledUsage{Org: org, App: app, Usage: usage, Received: c.now()}
+	receipt, err := c.submitEntry(ctx, &entry)
+	return c.spoolIfUnavailable(receipt, err, entry)
 }
 
-// submitAt counts a record that may have been received at an earlier instant.
-func (c *charges) submitAt(ctx context.Context, org, app string, usage Usage, received time.Time) (Receipt, error) {
-	t, err := c.tenants.get(ctx, org, app)
+// submitEntry counts a record that may have been received at an earlier instant. It notes
+// in the entry what the record costs.
+func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt, error) {
+	usage := entry.Usage
+	t, err := c.tenants.get(ctx, entry.Org, entry.App)
 	if err != nil {
+		if t != nil { // as it was known last
+			_, _ = c.prepare(t, entry)
+		}
 		return Receipt{}, err
 	}
-	o, refusal := c.prepare(t, usage, received)
+	o, refusal := c.prepare(t, entry)
 	if refusal != nil {
 		return c.countedBefore(ctx, t, usage, refusal)
 	}
 	if err := c.admin.register(ctx, t); err != nil {
 		return Receipt{}, err
 	}
-	if c.counterOnly(o) {
+	if c.counterOnly() {
 		if err := c.writeUnkept(ctx, o); err != nil {
 			return Receipt{}, failure("Submit", err)
 		}
@@ -164,11 +169,12 @@ func asUnavailable(operation string, err error) error {
 	return err
 }
 
-// prepare checks a record against the configuration and prices it. Its time is judged by when
-// it was received: one that waited in the spool is as good as it was then.
-func (c *charges) prepare(t *tenant, u Usage, received time.Time) (*ledger.Operation, error) {
-	now := c.now()
-	if !slices.Contains(t.policy(now).ordering, u.Label) {
+// prepare makes the operation that counts a record: checked against the configuration and
+// priced, unless it was before. Its time is judged by when it was received: one that waited
+// in the spool is as good as it was then.
+func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, error) {
+	u, received := entry.Usage, entry.Received
+	if !entry.priced() && !slices.Contains(t.labels, u.Label) {
 		return nil, invalidLabel(u.Label)
 	}
 	at := received
@@ -183,30 +189,20 @@ func (c *charges) prepare(t *tenant, u Usage, received time.Time) (*ledger.Opera
 	if at.After(received) && c.opts.Metering != MeteringWindow {
 		at = received // a clock ahead of ours does not spend tomorrow's quota
 	}
-	return c.newSubmission(t, u, t.calendar.Day(at), at)
-}
-
-// newSubmission makes the operation that counts a record on a day.
-func (c *charges) newSubmission(t *tenant, u Usage, day string, at time.Time) (*ledger.Operation, error) {
-	if model := t.model(t.policy(at), u.Label); u.Model != "" && model != "" && u.Model != model {
-		return nil, invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
-	}
-	cost, version, err := t.cost(u.Label, u.Tokens, at)
+	cost, err := entry.cost(t, at, c.now())
 	if err != nil {
 		return nil, err
 	}
-	now := c.now()
-	return t.account(t.calendar.Of(day), u.Label, day).Submission(ledger.Record{
-		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: u.hash(), Cost: cost, Tokens: u.Tokens.counts(), PriceVersion: version,
+	day, now := t.calendar.Day(at), c.now()
+	return t.account(u.Label, day).Submission(ledger.Record{
+		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: u.hash(), Cost: cost, Tokens: u.Tokens.counts(), PriceVersion: entry.PriceVersion,
 		Expires: now.Add(dedupFor).Unix(), At: at.Unix(),
 	}, u.Tags, t.calendar.Reopens(day, now)), nil
 }
 
 // account is where the tenant's calls of a label are counted on a day.
-func (t *tenant) account(rule calendar.Regime, label, day string) ledger.Account {
-	return ledger.Account{
-		Org: t.org, Scope: ledger.ScopeKey(rule.Scope, t.org, t.app), Label: label, Day: day, Rule: rule, Shards: t.config.Shards,
-	}
+func (t *tenant) account(label, day string) ledger.Account {
+	return ledger.Account{Org: t.org, Scope: t.scope(), Label: label, Day: day, Shards: t.config.Shards}
 }
 
 // countedBefore answers a record that would be refused now. If it was counted before, it

@@ -14,19 +14,18 @@ import (
 
 // SweepReport says what a sweep did.
 type SweepReport struct {
-	Orgs     int // organisations seen to
-	Closed   int // days and labels summed into one item, or found so
-	Released int // expired holds given back
-	Events   int // events delivered that nobody had
+	Orgs   int // organisations seen to
+	Closed int // days and labels summed into one item, or found so
+	Events int // events delivered that nobody had
 	// Deletions is how many deletions were begun and are not complete, with which
 	// FinishDeletions goes on; 0 where the sweep was of some organisations alone.
 	Deletions int
 }
 
 // Sweep sees to what otherwise happens when somebody asks: it closes the days
-// of the last week that are over, gives back expired holds and delivers events
-// that were left undelivered. Nothing depends on it. Without ids it takes every
-// organisation, scanning the control table.
+// of the last week that are over, and delivers events that were left undelivered. Nothing depends on it. Without ids it takes every
+// organisation, scanning the control table. What cannot be swept is in the error, and keeps
+// none of the others.
 func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
 	if err := k.usable(ctx); err != nil {
 		return SweepReport{}, err
@@ -64,10 +63,8 @@ func (s *standing) survey(ctx context.Context, report *SweepReport) (orgs []stri
 		}
 		id := key.PK[len(orgPrefix):]
 		switch o, err := decodeOrg(id, item); {
-		case deletedOrg(o, err):
-		case err != nil:
-			return nil, err
-		default:
+		case deletedOrg(o, err) || errors.Is(err, ErrNotFound):
+		default: // one that cannot be served says so when it is swept
 			orgs = append(orgs, id)
 		}
 	}
@@ -95,9 +92,7 @@ func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport
 				return errors.Join(append(errs, err)...)
 			}
 		}
-		n, _, err := s.ledger.ReleaseExpired(ctx, scope)
-		report.Released += n
-		for _, err := range []error{err, s.sweepDays(ctx, t, scope, report), s.sweepEvents(ctx, scope, report)} {
+		for _, err := range []error{s.sweepDays(ctx, t, scope, report), s.sweepEvents(ctx, scope, report)} {
 			errs = append(errs, failure("Sweep", err))
 		}
 	}

@@ -2,12 +2,14 @@ package budget
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -26,7 +28,8 @@ type tenant struct {
 	version  int64             // organisation's and app's together
 	loaded   time.Time
 	purges   struct{ org, app int64 } // how often what was counted was removed
-	retired  string                   // the first day that is kept; empty: all are
+	past     struct{ org, app []pastModel }
+	retired  string // the first day that is kept; empty: all are
 }
 
 // purgedSince reports whether what was counted at an instant was removed since. A tenant that was
@@ -37,10 +40,11 @@ func (t *tenant) purgedSince(at time.Time) bool {
 	return t.purges.org > 0 && at.Before(t.config.CreatedAt) || t.purges.app > 0 && at.Before(t.own.CreatedAt)
 }
 
-// policy is what is in effect at an instant.
-func (t *tenant) policy(now time.Time) policy {
-	return policyOf(t.config, t.own, t.calendar.At(now).Scope)
-}
+// policy is what is in effect.
+func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
+
+// scope is the key of whose spend counts.
+func (t *tenant) scope() string { return ledger.ScopeKey(t.config.Scope, t.org, t.app) }
 
 // model is the label's model id, empty when none is configured.
 func (t *tenant) model(p policy, label string) string {
@@ -53,13 +57,13 @@ func (t *tenant) model(p policy, label string) string {
 	return t.options[label]
 }
 
-// price finds a label's price in force at an instant, and the layer it is in.
-func (t *tenant) price(p policy, label string, at time.Time) (price Price, layer, model string, ok bool) {
+// price finds a label's price in force at an instant, and the model that it is for.
+func (t *tenant) price(p policy, label string, at time.Time) (price Price, model string, ok bool) {
 	if model = t.model(p, label); model == "" {
-		return Price{}, "", "", false
+		return Price{}, "", false
 	}
-	price, layer, ok = t.prices.lookup(model, at)
-	return price, layer, model, ok
+	price, _, ok = t.prices.lookup(model, at)
+	return price, model, ok
 }
 
 // activeOverride is the label an administrator forced, if any.
@@ -84,8 +88,12 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 	if err != nil {
 		return nil, err
 	}
-	t = t.withOrg(o, t.loaded)
-	if item := items[appKey(org, app)]; app != "" && item != nil {
+	t = t.withOrg(o)
+	item := items[appKey(org, app)]
+	if app != "" && item == nil && !adm.anyApp {
+		return nil, notFound("app %q of organisation %s; create it with PutApp", app, org)
+	}
+	if app != "" && item != nil {
 		a, err := decodeApp(item)
 		if err != nil {
 			return nil, err
@@ -93,7 +101,10 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 		if a.deleted() {
 			return nil, appDeleted(org, app)
 		}
-		t.own, t.known, t.purges.app = a.app(app), true, a.Purges
+		if a.enforced != "" {
+			return nil, appEnforced(app, a.enforced)
+		}
+		t.own, t.known, t.purges.app, t.past.app = a.app(app), true, a.Purges, a.Past
 	}
 	if item := items[overrideKey(org, app)]; item != nil {
 		if t.override, err = decodeOverride(item); err != nil {
@@ -118,27 +129,33 @@ func (adm *administration) tablePrices(ctx context.Context, t *tenant) (priceLay
 // priced are the models whose prices the tenant's calls may need.
 func (t *tenant) priced() []string {
 	var models []string
-	for _, label := range union(t.labels, t.config.Ordering...) {
-		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
-			if name, _ := splitModel(t.model(policyOf(t.config, t.own, scope), label)); name != "" {
-				models = append(models, name)
-			}
+	add := func(model string) {
+		if name, _ := splitModel(model); name != "" && !slices.Contains(models, name) {
+			models = append(models, name)
 		}
+	}
+	for _, label := range union(t.labels, t.config.Ordering...) {
+		for _, by := range []map[string]string{t.own.Models, t.config.Models, t.options} {
+			add(by[label])
+		}
+	}
+	for _, past := range slices.Concat(t.past.org, t.past.app) {
+		add(past.Model)
 	}
 	return models
 }
 
 // withOrg is the tenant with a newer configuration of its organisation.
-func (t *tenant) withOrg(o orgItem, now time.Time) *tenant {
+func (t *tenant) withOrg(o orgItem) *tenant {
 	newer := *t
-	newer.config, newer.calendar, newer.labels = o.org(t.org, now), o.calendar(), o.Labels
-	newer.purges.org, newer.retired = o.Purges, o.Retired
+	newer.config, newer.calendar, newer.labels = o.org(t.org), calendar.In(o.Zone), o.Labels
+	newer.purges.org, newer.retired, newer.past.org = o.Purges, o.Retired, o.Past
 	newer.version = newer.config.Version + newer.own.Version
 	return &newer
 }
 
-// register writes an item for an app that was never put, so that a list of the
-// organisation's apps contains every app that spends.
+// register writes an item for an app that was never put, if Options.AllowUnknownApps let it
+// come so far: so a list of the organisation's apps contains every app that spends.
 func (adm *administration) register(ctx context.Context, t *tenant) error {
 	if t.known || t.app == "" {
 		return nil

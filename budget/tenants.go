@@ -5,14 +5,12 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/internal/cache"
 )
 
-// usableFor is how long a configuration may be used while no newer one can be loaded. It
-// is shorter than SwitchNotice, with which changes between days are announced.
-const usableFor = calendar.SwitchNotice / 2
+// usableFor is how long a configuration may be used while no newer one can be loaded.
+const usableFor = 5 * time.Minute
 
 // usableFor is how long a configuration is used at most.
 func (o *Options) usableFor() time.Duration { return max(usableFor, o.ConfigTTL) }
@@ -84,9 +82,6 @@ func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	}
 	return nil, err
 }
-
-// last is the cached configuration, however old; nil if there is none.
-func (ts *tenants) last(org, app string) *tenant { return ts.loading.Last(tenantKey{org, app}) }
 
 // replace keeps a changed copy of a configuration unless it was evicted meanwhile.
 func (ts *tenants) replace(old, with *tenant) {

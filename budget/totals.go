@@ -20,16 +20,10 @@ type LabelTotals struct {
 	Label      string // its name in the ordering
 	CostMicros int64  // charges less credits in µ$, rounded half up
 	Tokens
-	Requests   int64   // records that were counted
-	HeldMicros int64   // reserved and not settled, in µ$
-	Quota      int64   // µ$, as configured now
-	Percent    float64 // of the quota, one decimal; 0 when the quota is 0
-	// Status is the worst of the label's quotas: today with Limits, on other days
-	// by the day's quota alone.
-	Status Status
-	// Limits are the further quotas that bind the label, today. None for a sum over
-	// several apps, each of which has its own.
-	Limits []LimitStatus
+	Requests int64   // records that were counted
+	Quota    int64   // µ$, as configured now
+	Percent  float64 // of the quota, one decimal; 0 when the quota is 0
+	Status   Status  // by what was spent that day and the quota
 }
 
 // DayTotals is one day, label by label in the order of preference; labels that
@@ -145,7 +139,7 @@ func (s *standing) target(ctx context.Context, org, app string) (*tenant, error)
 	if err != nil {
 		return nil, adminError("configuration", err)
 	}
-	return t.withOrg(o, s.now()), nil
+	return t.withOrg(o), nil
 }
 
 // closings collects the totals that a read of days may store. Before the organisation
@@ -165,65 +159,13 @@ func (s *standing) closeBehind(t *tenant, c *ledger.Closings) {
 	}
 }
 
-// dayRange reads days. If the scope changed between them, it follows the change.
+// dayRange sums days; of all apps when none is named.
 func (s *standing) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
-	var out []DayTotals
-	for from <= to {
-		scope := t.calendar.Of(from).Scope
-		last := from
-		for last < to && t.calendar.Of(calendar.AddDays(last, 1)).Scope == scope {
-			last = calendar.AddDays(last, 1)
-		}
-		sums, err := s.scopeDays(ctx, t, scope, from, last, c)
-		if err != nil {
-			return nil, err
-		}
-		for day := from; day <= last; day = calendar.AddDays(day, 1) {
-			totals := t.totals(day, sums[day], s.now())
-			if err := s.addLimits(ctx, t, &totals); err != nil {
-				return nil, err
-			}
-			out = append(out, totals)
-		}
-		from = calendar.AddDays(last, 1)
-	}
-	return out, nil
-}
-
-// addLimits adds the state of further quotas to today's totals.
-func (s *standing) addLimits(ctx context.Context, t *tenant, totals *DayTotals) error {
-	now := s.now()
-	rule := t.calendar.At(now)
-	if totals.Day != t.calendar.Day(now) || len(t.policy(now).limits) == 0 || rule.Scope == ScopeApp && t.app == "" {
-		return nil
-	}
-	scope := ledger.ScopeKey(rule.Scope, t.org, t.app)
-	b := s.ledger.Board(t.org, scope)
-	if err := b.Ensure(ctx, t.need(scope, now), false); err != nil {
-		return err
-	}
-	out := s.outlook(t, b, now, false)
-	for i := range totals.Labels {
-		l := &totals.Labels[i]
-		state, ok := out.label(l.Label)
-		if !ok {
-			continue
-		}
-		l.Limits = state.export(out.tight).Limits
-		for _, limit := range l.Limits {
-			l.Status = worse(l.Status, limit.Status)
-		}
-	}
-	return nil
-}
-
-// scopeDays sums days of one scope; of all apps when none is named.
-func (s *standing) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string, c *ledger.Closings) (map[string]map[string]ledger.Counter, error) {
 	labels := map[string]bool{}
 	for _, l := range union(t.labels, t.config.Ordering...) {
 		labels[l] = true
 	}
-	keys, err := s.scopesOf(ctx, t, scope)
+	keys, err := s.scopesOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -243,74 +185,25 @@ func (s *standing) scopeDays(ctx context.Context, t *tenant, scope Scope, from, 
 			}
 		}
 	}
-	return sums, nil
+	var out []DayTotals
+	for day := from; day <= to; day = calendar.AddDays(day, 1) {
+		out = append(out, t.totals(day, sums[day], s.now()))
+	}
+	return out, nil
 }
 
-// sumDays sums days of one key, after what is held for nobody any longer was given back. Each
-// key may take as long as a call waits for the store.
+// sumDays sums days of one key. Each may take as long as a call waits for the store.
 func (s *standing) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
-	days, err := s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
-	if err != nil || !anyHeld(days) {
-		return days, err
-	}
-	released, err := s.releaseExpired(ctx, key)
-	if err == nil && released == 0 {
-		return days, nil
-	}
-	var since ledger.Days
-	if err == nil {
-		since, err = s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
-	}
-	if err != nil { // the sums are right as they are
-		s.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", key, "error", err)
-		return days, nil
-	}
-	return since, nil
+	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
 }
 
-// releaseExpired gives back a scope's holds whose leases have ended, whether or not the caller
-// waits for all of it. It returns how many.
-func (s *standing) releaseExpired(ctx context.Context, scope string) (int, error) {
-	if !s.life.Begin(false) {
-		return 0, ErrClosed
-	}
-	var released int
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer s.life.Done()
-		defer close(done)
-		ctx, cancel := context.WithTimeout(s.life.Context(), ledger.WriteTimeout)
-		defer cancel()
-		released, _, err = s.ledger.ReleaseExpired(ctx, scope)
-	}()
-	select {
-	case <-done:
-		return released, err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}
-
-// anyHeld reports whether money is held, perhaps by holds that have expired.
-func anyHeld(days ledger.Days) bool {
-	for _, labels := range days.Rows {
-		for _, row := range labels {
-			if row.Amount().Held.Sign() > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// scopesOf are the keys under which a scope's spend is counted: those of all
+// scopesOf are the keys under which a tenant's spend is counted: those of all
 // apps when none is named.
-func (s *standing) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string, error) {
-	if scope == ScopeOrg || t.app != "" {
-		return []string{ledger.ScopeKey(scope, t.org, t.app)}, nil
+func (s *standing) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
+	if t.config.Scope == ScopeOrg || t.app != "" {
+		return []string{t.scope()}, nil
 	}
 	apps, err := s.admin.loadApps(ctx, t.org)
 	if err != nil {
@@ -325,7 +218,7 @@ func (s *standing) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]stri
 
 // totals reports a day in the order of the labels.
 func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
-	p := policyOf(t.config, t.own, t.calendar.Of(day).Scope)
+	p := t.policy()
 	out := DayTotals{Day: day}
 	var sum money.Picos
 	order := func(label string) int {
@@ -343,14 +236,13 @@ func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Tim
 		if row.Writes == 0 && order(label) == len(p.ordering) {
 			continue
 		}
-		a := row.Amount()
-		_, _, _, priced := t.price(p, label, now)
-		state := labelState{label: label, priced: priced, quota: p.quotas[label], Amount: a}
+		_, _, priced := t.price(p, label, now)
+		state := labelState{label: label, priced: priced, quota: p.quotas[label], spend: row.Spend()}
 		out.Labels = append(out.Labels, LabelTotals{
-			Label: label, CostMicros: a.Spend.Micros(), Tokens: tokensOf(row.Tokens), Requests: row.Requests,
-			HeldMicros: a.Held.Micros(), Quota: state.quota, Percent: a.Spend.PercentOf(state.quota), Status: state.status(p.tight),
+			Label: label, CostMicros: state.spend.Micros(), Tokens: tokensOf(row.Tokens), Requests: row.Requests,
+			Quota: state.quota, Percent: state.spend.PercentOf(state.quota), Status: state.status(p.tight),
 		})
-		sum = sum.Add(a.Spend)
+		sum = sum.Add(state.spend)
 	}
 	out.CostMicros = sum.Micros()
 	return out
@@ -383,7 +275,7 @@ func (s *standing) tagTotals(ctx context.Context, org, app, day, tag string) ([]
 	if day, err = t.dayOrToday(day, s.now()); err != nil {
 		return nil, err
 	}
-	scopes, err := s.scopesOf(ctx, t, t.calendar.Of(day).Scope)
+	scopes, err := s.scopesOf(ctx, t)
 	if err != nil {
 		return nil, failure("TagTotals", err)
 	}

@@ -70,7 +70,7 @@ func (s *standing) observeScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)
 	w.mu.Unlock()
-	if !s.ledger.Board(w.org, w.scope).Unseen() {
+	if !s.ledger.Board(w.scope).Unseen() {
 		return
 	}
 	for app := range apps {

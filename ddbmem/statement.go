@@ -80,7 +80,6 @@ func readStatement(r *wire.Reader, kind string) *statement {
 	return st
 }
 
-//nolint:cyclop // a flat switch: one case per member
 func (st *statement) readMember(r *wire.Reader, member string) {
 	text := func() *string { s := r.String(); return &s }
 	switch member {

@@ -116,7 +116,7 @@ func (e engine) numbers(t *testing.T, table, sort, prefix, suffix string) map[st
 			resource, _, _ = strings.Cut(resource, "#")
 			for attr, v := range item {
 				name, isNumber := strings.CutSuffix(strings.TrimPrefix(attr, prefix), suffix)
-				if !isNumber || !strings.HasPrefix(attr, prefix) {
+				if !isNumber || !strings.HasPrefix(attr, prefix) || strings.HasSuffix(name, "^") { // of what a level above counts too
 					continue
 				}
 				n, err := strconv.ParseInt(v.(*types.AttributeValueMemberN).Value, 10, 64)

@@ -18,7 +18,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/aggregator/archive"
-	"github.com/dynalimit/dynalimit/aggregator/denials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/lambda"
 )
@@ -193,9 +192,7 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 		require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, nil))
 		require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "CHILDREN_"}))
 		require.NoError(t, repo.SetEntityLimits(ctx, "CHILDREN_", "", []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
-		recorder, err := denials.New(e.client, "limits", &denials.Options{Namespace: namespace})
-		require.NoError(t, err)
-		limiter, err := dynalimit.New(repo, &dynalimit.Options{Observer: recorder})
+		limiter, err := dynalimit.New(repo, nil)
 		require.NoError(t, err)
 		for _, id := range []string{"key-1", "USAGE"} {
 			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: "CHILDREN_", Cascade: true}))
@@ -204,7 +201,6 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 			}
 		}
 		require.NoError(t, limiter.Close(ctx))
-		require.NoError(t, recorder.Close(ctx))
 		require.NoError(t, repo.DeleteEntity(ctx, "key-1"))
 	}
 	processor, err := aggregator.New(e.client, "limits", nil)
@@ -249,12 +245,10 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{
-		"AUDIT", "DENIED", "USAGE", "USAGE_HOUR", "USAGE_DAY", "USAGE_MONTH", "CHILDREN_HOUR", "CHILDREN_DAY", "CHILDREN_MONTH",
+		"AUDIT", "USAGE", "USAGE_HOUR", "USAGE_DAY", "USAGE_MONTH", "CHILDREN_HOUR", "CHILDREN_DAY", "CHILDREN_MONTH",
 	} {
 		assert.Positive(t, kinds[true]["REMOVE "+kind], "%v", kinds)
 	}
-	for _, kind := range []string{"AUDIT", "DENIED"} {
-		assert.Positive(t, kinds[false]["INSERT "+kind], "%v", kinds)
-	}
+	assert.Positive(t, kinds[false]["INSERT AUDIT"], "%v", kinds)
 	assert.Positive(t, kinds[false]["REMOVE META"], "%v", kinds)
 }

@@ -25,8 +25,8 @@ type Usage struct {
 	Tokens budget.Tokens
 	// Status is at most 32 bytes. Defaults to StatusOK.
 	Status string
-	// Time is when the call was made; zero is now. A call that holds money is
-	// counted on the day it was reserved.
+	// Time is when the call was made. Defaults to when it was started: it counts on that
+	// day.
 	Time time.Time
 }
 
@@ -42,16 +42,16 @@ type Call struct {
 
 	guard   *Guard
 	request Request
+	since   time.Time
+	priced  string // the model that the keeper knows; empty if it did not answer
 
 	mu    sync.Mutex
 	lease *dynalimit.Lease // nil without a limiter
-	hold  *budget.Hold     // nil without a budget
 
 	record     *budget.Usage // of the first Settle
 	settled    bool          // the lease was settled
-	counted    bool          // the record was counted
+	handed     bool          // the record was handed over
 	rolledBack bool
-	receipt    budget.Receipt
 
 	meter struct {
 		once sync.Once
@@ -68,29 +68,21 @@ func (c *Call) Lease() *dynalimit.Lease {
 	return c.lease
 }
 
-// Hold is what the budget set aside; nil without a budget.
-func (c *Call) Hold() *budget.Hold {
-	if c == nil {
-		return nil
-	}
-	return c.hold
-}
-
-// Settle ends the call at what it used: the lease keeps that and gives the rest
-// back, and the reservation becomes the record's cost. Both are written at
-// once and also when ctx has ended. The Receipt is the budget's, zero without
-// one. A second Settle does nothing and returns the same.
+// Settle ends the call at what it used: the lease keeps that and gives the rest back, also
+// when ctx has ended, and the record is handed over to be counted by the Keeper, for which
+// Settle does not wait; see Guard.Close. While 1,000 records wait it waits for one of them.
+// A second Settle does nothing.
 //
 // Errors: *ValidationError for token counts that cannot be, and then nothing is
 // written; ErrEnded after Rollback; *UnsettledError for what could not be
-// written. Settle again writes only that, of the first record, unless the budget
-// found that one invalid.
-func (c *Call) Settle(ctx context.Context, usage Usage) (budget.Receipt, error) {
+// written. Settle again writes only that, of the first record, unless that was
+// invalid.
+func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	if err := c.usable(ctx); err != nil {
-		return budget.Receipt{}, err
+		return err
 	}
 	if err := validTokens(usage.Tokens); err != nil {
-		return budget.Receipt{}, err
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,9 +90,9 @@ func (c *Call) Settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 }
 
 // settle needs the lock.
-func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) {
+func (c *Call) settle(ctx context.Context, usage Usage) error {
 	if c.rolledBack {
-		return budget.Receipt{}, ErrEnded
+		return ErrEnded
 	}
 	if c.record == nil {
 		c.record = c.recordOf(usage)
@@ -109,7 +101,7 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 	defer cancel()
 	amounts, measureErr := c.amounts()
 	countErr, leaseErr := together(
-		func() error { return c.count(ctx) },
+		func() error { return c.handOver(ctx) },
 		func() error {
 			if measureErr != nil {
 				return measureErr
@@ -118,27 +110,26 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 		},
 	)
 	if countErr == nil && leaseErr == nil {
-		return c.receipt, nil
+		return nil
 	}
 	unsettled := &UnsettledError{Org: c.request.Org, App: c.request.App, Record: *c.record, Lease: leaseErr, Budget: countErr}
 	var bad *budget.ValidationError
-	if errors.As(countErr, &bad) { // not counted: a corrected record may be
+	if errors.As(countErr, &bad) { // not handed over: a corrected record may be
 		c.record = nil
 	}
-	return c.receipt, unsettled
+	return unsettled
 }
 
-// count settles the hold, even one that holds nothing: an admitted call is counted,
-// whatever became of its label meanwhile. If the record conflicts with one counted
-// before, nothing was settled from the hold, so it is released.
-func (c *Call) count(ctx context.Context) (err error) {
-	if c.hold == nil || c.counted {
+// handOver hands the record to the keeper, once.
+func (c *Call) handOver(ctx context.Context) error {
+	if c.guard.records == nil || c.handed {
 		return nil
 	}
-	c.receipt, err = c.hold.Settle(ctx, *c.record)
-	if c.counted = err == nil; errors.Is(err, budget.ErrConflict) {
-		err = errors.Join(err, c.hold.Release(ctx))
+	err := c.record.Validate()
+	if err == nil {
+		err = c.guard.records.take(ctx, c.request.Org, c.request.App, *c.record)
 	}
+	c.handed = err == nil
 	return err
 }
 
@@ -164,12 +155,15 @@ func (c *Call) recordOf(u Usage) *budget.Usage {
 	if u.Status == "" {
 		u.Status = StatusOK
 	}
+	if u.Time.IsZero() {
+		u.Time = c.since
+	}
 	return &budget.Usage{
-		RequestID: c.RequestID, Label: c.Label, Tokens: u.Tokens, Status: u.Status, Time: u.Time, Tags: c.request.Tags,
+		RequestID: c.RequestID, Label: c.Label, Model: c.priced, Tokens: u.Tokens, Status: u.Status, Time: u.Time, Tags: c.request.Tags,
 	}
 }
 
-// Rollback gives everything back: the call was not made. It goes on when ctx
+// Rollback gives the lease back: the call was not made. It goes on when ctx
 // has ended, and may be called again when it fails. After Settle it does
 // nothing, even after one that failed: what was used stays used.
 func (c *Call) Rollback(ctx context.Context) error {
@@ -182,42 +176,12 @@ func (c *Call) Rollback(ctx context.Context) error {
 		return nil
 	}
 	c.rolledBack = true
-	return c.release(ctx)
-}
-
-// release gives back both the hold and the lease. It does nothing where that was done
-// already.
-func (c *Call) release(ctx context.Context) error {
-	ctx, cancel := c.guard.lasting(ctx)
-	defer cancel()
-	return errors.Join(together(
-		func() error {
-			if c.hold == nil {
-				return nil
-			}
-			return c.hold.Release(ctx)
-		},
-		func() error {
-			if c.lease == nil {
-				return nil
-			}
-			return c.lease.Rollback(ctx)
-		},
-	))
-}
-
-// Extend makes the reservation last Options.HoldFor from now, for a call that
-// takes longer; a Meter does that by itself. budget.ErrNotFound: the
-// reservation had ended, and the money may be spent elsewhere; the call is
-// counted all the same.
-func (c *Call) Extend(ctx context.Context) error {
-	if err := c.usable(ctx); err != nil {
-		return err
-	}
-	if c.hold == nil {
+	if c.lease == nil {
 		return nil
 	}
-	return c.hold.Extend(ctx, c.guard.opts.HoldFor)
+	ctx, cancel := c.guard.lasting(ctx)
+	defer cancel()
+	return c.lease.Rollback(ctx)
 }
 
 // ended reports whether the call was settled or given back.
@@ -230,10 +194,8 @@ func (c *Call) ended() bool {
 // end settles what a call used, by its usage, or by its meter if the usage is empty. If
 // both are empty, it gives everything back, unless the call was cut.
 func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
-	m := c.Meter()
-	m.stop()
 	if usage.Tokens == (budget.Tokens{}) {
-		usage.Tokens = m.used()
+		usage.Tokens = c.Meter().used()
 	}
 	if usage == (Usage{}) {
 		if c.ended() || !cut(ctx, failure) {
@@ -245,8 +207,7 @@ func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
 		usage.Status = statusOf(ctx, failure)
 	}
 	usage, bad := c.possible(ctx, usage, failure)
-	_, err := c.Settle(ctx, usage)
-	return errors.Join(bad, err)
+	return errors.Join(bad, c.Settle(ctx, usage))
 }
 
 // possible replaces a usage that cannot be right by what the meter counted, or by the

@@ -16,7 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
-// TestLimiterDenies: no money stays held.
+// TestLimiterDenies: no money is counted.
 func TestLimiterDenies(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		g := w.guard(both)
@@ -35,48 +35,6 @@ func TestLimiterDenies(t *testing.T) {
 		assert.Equal(t, []int64{60, 5_000}, []int64{rpm, tpm})
 		w.requireNoMoney()
 		require.NoError(t, taken.Rollback(t.Context()))
-		w.requireNothing()
-	})
-}
-
-// TestBudgetDenies: no limit is charged.
-func TestBudgetDenies(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, estimateMicros-1, 17_000)
-		_, err := w.guard(both).Start(t.Context(), request())
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
-		require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
-		_, ok := llm.RetryAfter(err)
-		assert.False(t, ok, "it never fits")
-		var denied *llm.DeniedError
-		require.ErrorAs(t, err, &denied)
-		assert.Equal(t, dynalimit.Never, denied.RetryAfter)
-		var exceeded *budget.QuotaExceededError
-		require.ErrorAs(t, err, &exceeded)
-		assert.Len(t, exceeded.Labels, 2)
-		err = w.guard(both).Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) {
-			assert.Fail(t, "a denied call is not made")
-			return used, nil
-		})
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
-		w.requireNothing()
-	})
-}
-
-// TestDenialThatEndsIsTold: a label that will have room is worth the wait, although
-// the one after it is too small for the call for ever.
-func TestDenialThatEndsIsTold(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, estimateMicros+1_000, 1_000)
-		g := w.guard(both)
-		call, err := g.Start(t.Context(), request())
-		require.NoError(t, err)
-		_, err = g.Start(t.Context(), request())
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
-		wait, ok := llm.RetryAfter(err)
-		assert.True(t, ok, "premium has room when the first call ends")
-		assert.LessOrEqual(t, wait, 6*time.Minute, "by then its hold has ended")
-		require.NoError(t, call.Rollback(t.Context()))
 		w.requireNothing()
 	})
 }
@@ -126,51 +84,76 @@ func settleAll(t *testing.T, calls []*llm.Call) {
 	var group sync.WaitGroup
 	for _, c := range calls {
 		group.Go(func() {
-			_, err := c.Settle(t.Context(), used)
-			assert.NoError(t, err)
+			assert.NoError(t, c.Settle(t.Context(), used))
 		})
 	}
 	group.Wait()
 }
 
-// TestRacersOnTheBudget: 50 with money for 20 and limits for 30.
-func TestRacersOnTheBudget(t *testing.T) {
+// TestBudgetDenies: no limit is charged.
+func TestBudgetDenies(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, 20*estimateMicros, 0)
-		w.limits(dynalimit.PerMinute("rpm", 30), dynalimit.PerMinute("tpm", 1_000_000))
-		started, noQuota, noLimit := race(t, w, 50)
-		assert.Len(t, started, 20)
-		assert.Equal(t, []int64{30, 0}, []int64{noQuota, noLimit})
-		rpm, tpm := w.left()
-		assert.Equal(t, []int64{10, 1_000_000 - 20*6_000}, []int64{rpm, tpm})
-		assert.Equal(t, int64(20*estimateMicros), w.spent("premium").HeldMicros)
-
-		settleAll(t, started)
-		_, tpm = w.left()
-		assert.Equal(t, int64(1_000_000-20*2_300), tpm)
-		l := w.spent("premium")
-		assert.Equal(t, []int64{20 * callMicros, 0, 20}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+		w.org(0, 0)
+		for _, label := range []string{"", "premium"} {
+			r := request()
+			r.Label = label
+			_, err := w.guard(both).Start(t.Context(), r)
+			require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+			require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
+			var denied *llm.DeniedError
+			require.ErrorAs(t, err, &denied)
+			assert.Equal(t, 12*time.Hour, denied.RetryAfter, "until the day ends")
+			var exceeded *budget.QuotaExceededError
+			require.ErrorAs(t, err, &exceeded)
+			assert.Len(t, exceeded.Labels, 2)
+		}
+		err := w.guard(both).Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) {
+			assert.Fail(t, "a denied call is not made")
+			return used, nil
+		})
+		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+		w.requireNothing()
 	})
 }
 
-// TestRacersOnTheLimits: 50 with money for 50 and limits for 20.
+// TestDenialsCostNothing once the limiter remembers them, and keep no other from its money.
+func TestDenialsCostNothing(t *testing.T) {
+	w := memWorld(t)
+	g := w.guard(both)
+	_, err := w.limiter.Acquire(t.Context(), user, "chat", dynalimit.Amounts{"tpm": 100_000})
+	require.NoError(t, err)
+	_, err = g.Start(t.Context(), request())
+	require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+	before := w.db.Meter()
+	for range 500 {
+		_, err = g.Start(t.Context(), request())
+		require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+	}
+	assert.Zero(t, w.db.Meter().Sub(before).Requests())
+	r := request()
+	r.Entity = "user-2"
+	w.settle(w.start(g, r))
+	assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
+}
+
+// TestRacersOnTheLimits: 50 with limits for 20.
 func TestRacersOnTheLimits(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, 50*estimateMicros, 0)
 		w.limits(dynalimit.PerMinute("rpm", 30), dynalimit.PerMinute("tpm", 20*6_000))
 		started, noQuota, noLimit := race(t, w, 50)
 		assert.Len(t, started, 20)
 		assert.Equal(t, []int64{0, 30}, []int64{noQuota, noLimit})
 		rpm, tpm := w.left()
 		assert.Equal(t, []int64{10, 0}, []int64{rpm, tpm})
-		assert.Equal(t, int64(20*estimateMicros), w.spent("premium").HeldMicros)
 
-		for _, c := range started {
+		for _, c := range started[:10] {
 			require.NoError(t, c.Rollback(t.Context()))
 		}
+		settleAll(t, started[10:])
 		rpm, tpm = w.left()
-		assert.Equal(t, []int64{30, 20 * 6_000}, []int64{rpm, tpm})
-		w.requireNoMoney()
+		assert.Equal(t, []int64{20, 20*6_000 - 10*2_300}, []int64{rpm, tpm})
+		l := w.spent("premium")
+		assert.Equal(t, []int64{10 * callMicros, 10}, []int64{l.CostMicros, l.Requests})
 	})
 }
 
@@ -181,10 +164,7 @@ func TestOneCallSettledByMany(t *testing.T) {
 		var group sync.WaitGroup
 		for range 20 {
 			group.Go(func() {
-				receipt, err := c.Settle(t.Context(), used)
-				assert.NoError(t, err)
-				assert.Equal(t, int64(callMicros), receipt.CostMicros)
-				assert.False(t, receipt.Duplicate)
+				assert.NoError(t, c.Settle(t.Context(), used))
 			})
 		}
 		group.Wait()
@@ -192,7 +172,7 @@ func TestOneCallSettledByMany(t *testing.T) {
 	})
 }
 
-// TestBlockedEntity: no wait helps, and no money stays held.
+// TestBlockedEntity: no wait helps.
 func TestBlockedEntity(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		require.NoError(t, w.repository().SetBlocked(t.Context(), dynalimit.Scope{Entity: user}, true))
@@ -211,7 +191,7 @@ func TestBlockedEntity(t *testing.T) {
 // and after it.
 func TestLimitsThatAnEntityDoesNotHave(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		require.NoError(t, w.repository().SetEntityLimits(t.Context(), user, "", []dynalimit.Limit{dynalimit.PerMinute("rpm", 5)}))
+		w.limits(dynalimit.PerMinute("rpm", 5))
 		c := w.start(w.guard(both), request())
 		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
 		w.settle(c)

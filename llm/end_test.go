@@ -27,24 +27,21 @@ func TestRecordIsCheckedBeforeTheCall(t *testing.T) {
 		"a request id that is no UUID": func(r *llm.Request) { r.RequestID = "req-1" },
 		"a label that is no name":      func(r *llm.Request) { r.Label = "no name" },
 	} {
-		for _, e := range []budget.Enforcement{budget.Hard, budget.Soft} {
-			t.Run(name+" "+string(e), func(t *testing.T) {
-				w := memWorld(t)
-				w.otherOrg(e, "premium", "standard")
-				r := request()
-				r.Org = other
-				change(&r)
-				err := w.guard(both).Do(t.Context(), r, func(context.Context, *llm.Call) (llm.Usage, error) {
-					t.Error("the call is made")
-					return used, nil
-				})
-				var bad *budget.ValidationError
-				require.ErrorAs(t, err, &bad)
-				assert.Zero(t, w.otherTotals().Labels[0].HeldMicros)
-				rpm, tpm := w.left()
-				assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
+		t.Run(name, func(t *testing.T) {
+			w := memWorld(t)
+			w.otherOrg("premium", "standard")
+			r := request()
+			r.Org = other
+			change(&r)
+			err := w.guard(both).Do(t.Context(), r, func(context.Context, *llm.Call) (llm.Usage, error) {
+				t.Error("the call is made")
+				return used, nil
 			})
-		}
+			var bad *budget.ValidationError
+			require.ErrorAs(t, err, &bad)
+			rpm, tpm := w.left()
+			assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
+		})
 	}
 	w := memWorld(t)
 	c := w.start(w.guard(with{limiter: true}), llm.Request{Entity: user, Resource: "chat", Estimate: estimate, RequestID: "req-1"})
@@ -55,19 +52,16 @@ func TestRecordIsCheckedBeforeTheCall(t *testing.T) {
 // TestAdmittedCallIsCountedWithoutItsLabel: the label leaves the ordering while
 // the call is under way.
 func TestAdmittedCallIsCountedWithoutItsLabel(t *testing.T) {
-	for _, e := range []budget.Enforcement{budget.Hard, budget.Soft} {
-		t.Run(string(e), func(t *testing.T) {
-			w := memWorld(t)
-			w.otherOrg(e, "premium", "standard")
-			r := request()
-			r.Org = other
-			require.NoError(t, w.guard(both).Do(t.Context(), r, func(context.Context, *llm.Call) (llm.Usage, error) {
-				w.otherOrg(e, "standard")
-				return used, nil
-			}))
-			assert.Equal(t, int64(callMicros), w.otherTotals().CostMicros)
-		})
-	}
+	w := memWorld(t)
+	w.otherOrg("premium", "standard")
+	r := request()
+	r.Org = other
+	require.NoError(t, w.guard(both).Do(t.Context(), r, func(context.Context, *llm.Call) (llm.Usage, error) {
+		w.otherOrg("standard")
+		return used, nil
+	}))
+	assert.Equal(t, int64(callMicros), w.otherTotals().CostMicros)
+	assert.Empty(t, w.refused)
 }
 
 // TestCutBeforeTheFirstTokenKeepsThePrompt: it was on its way, and is billed.
@@ -101,26 +95,24 @@ func TestCutBeforeTheFirstTokenKeepsThePrompt(t *testing.T) {
 			return nil
 		}, 0},
 	} {
-		for _, e := range []budget.Enforcement{budget.Hard, budget.Soft} {
-			t.Run(name+" "+string(e), func(t *testing.T) {
-				w := memWorld(t)
-				w.otherOrg(e, "premium", "standard")
-				r := request()
-				r.Org = other
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				_ = w.guard(both).Do(ctx, r, func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-					return llm.Usage{}, test.err(ctx, cancel, c)
-				})
-				rpm, tpm := w.left()
-				l := w.otherTotals().Labels[0]
-				want := []int64{59, 98_000, promptMicros, 0, 1}
-				if test.micros == 0 {
-					want = []int64{60, 100_000, 0, 0, 0}
-				}
-				assert.Equal(t, want, []int64{rpm, tpm, l.CostMicros, l.HeldMicros, l.Requests})
+		t.Run(name, func(t *testing.T) {
+			w := memWorld(t)
+			w.otherOrg("premium", "standard")
+			r := request()
+			r.Org = other
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_ = w.guard(both).Do(ctx, r, func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
+				return llm.Usage{}, test.err(ctx, cancel, c)
 			})
-		}
+			rpm, tpm := w.left()
+			l := w.otherTotals().Labels[0]
+			want := []int64{59, 98_000, promptMicros, 1}
+			if test.micros == 0 {
+				want = []int64{60, 100_000, 0, 0}
+			}
+			assert.Equal(t, want, []int64{rpm, tpm, l.CostMicros, l.Requests})
+		})
 	}
 	t.Run("a stream without a token", func(t *testing.T) {
 		w := memWorld(t)
@@ -161,7 +153,7 @@ func TestStatusDoesNotHideTheMeter(t *testing.T) {
 	w := memWorld(t)
 	boom := errors.New("stream reset")
 	err := w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-		c.Meter().Add(ctx, used.Tokens)
+		c.Meter().Add(used.Tokens)
 		return llm.Usage{Status: "RESET"}, boom
 	})
 	require.ErrorIs(t, err, boom)
@@ -185,7 +177,7 @@ func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := memWorld(t)
 			err := w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-				c.Meter().Add(ctx, test.meter)
+				c.Meter().Add(test.meter)
 				return test.usage, nil
 			})
 			var bad *llm.ValidationError
@@ -193,7 +185,7 @@ func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 			assert.Equal(t, test.field, bad.Field)
 			require.ErrorContains(t, err, "the call is counted")
 			l := w.spent("premium")
-			assert.Equal(t, []int64{test.micros, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+			assert.Equal(t, []int64{test.micros, 1}, []int64{l.CostMicros, l.Requests})
 		})
 	}
 }
@@ -234,7 +226,7 @@ func TestMeasureThatFails(t *testing.T) {
 			require.NoError(t, unsettled.Budget)
 			require.ErrorContains(t, unsettled.Lease, "limits[tpm]")
 			l := w.spent("premium")
-			assert.Equal(t, []int64{callMicros, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+			assert.Equal(t, []int64{callMicros, 1}, []int64{l.CostMicros, l.Requests})
 		})
 	}
 }
@@ -245,7 +237,7 @@ func (panics) Acquire(context.Context, string, string, dynalimit.Amounts, ...dyn
 	panic("a bug")
 }
 
-// TestLimiterThatPanics: the reservation before it is given back.
+// TestLimiterThatPanics: the panic goes on.
 func TestLimiterThatPanics(t *testing.T) {
 	w := memWorld(t)
 	g := w.guard(both, func(o *llm.Options) { o.Limiter = panics{} })
@@ -253,8 +245,9 @@ func TestLimiterThatPanics(t *testing.T) {
 	w.requireNoMoney()
 }
 
-// TestGuardInAnOutage: under Allow a call has its model, whether its label was
-// recommended or named, and whatever its resource is.
+// TestGuardInAnOutage: the limiter's policy is the one that decides. Under Allow a call has
+// its model, whether its label was recommended or named, and whatever its resource is; it is
+// counted when the store is back.
 func TestGuardInAnOutage(t *testing.T) {
 	for _, label := range []string{"", "premium"} {
 		for _, resource := range []string{"", "chat"} {
@@ -263,20 +256,20 @@ func TestGuardInAnOutage(t *testing.T) {
 					virtual(t, func(t *testing.T, w *world) {
 						limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{OnUnavailable: dynalimit.Allow})
 						require.NoError(t, err)
-						keeper := w.newKeeper(func(o *budget.Options) { o.OnUnavailable.Reserve = budget.Allow })
-						g := w.guard(both, func(o *llm.Options) { o.Limiter, o.Keeper = limiter, keeper })
+						g := w.guard(both, func(o *llm.Options) { o.Limiter = limiter })
 						r := request()
 						r.Label, r.Resource = label, resource
 						w.settle(w.start(g, r))
+						w.flush()
 						w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
 						w.clock.advance(later)
 						c := w.start(g, r)
 						assert.Equal(t, []string{"premium", premiumModel}, []string{c.Label, c.Model})
-						assert.True(t, c.Hold().Degraded)
+						_ = c.Settle(t.Context(), used) // the limits are not corrected
 						w.db.SetFaults(nil)
 						<-time.After(time.Minute) // until it is noticed that the store is back
-						w.settle(c)
 						assert.Equal(t, int64(2), w.spent("premium").Requests)
+						assert.Empty(t, w.refused)
 					})
 				})
 			}
@@ -284,21 +277,26 @@ func TestGuardInAnOutage(t *testing.T) {
 	}
 }
 
-// TestGuardThatStartsInAnOutage knows what its options say.
+// TestGuardThatStartsInAnOutage: a label and a resource are enough.
 func TestGuardThatStartsInAnOutage(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		start := func(models map[string]string) (*llm.Call, error) {
-			keeper := w.newKeeper(func(o *budget.Options) { o.OnUnavailable.Reserve, o.Models = budget.Allow, models })
-			r := request()
-			r.Label, r.Resource = "premium", ""
-			return w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper }).Start(t.Context(), r)
-		}
 		w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
-		c, err := start(map[string]string{"premium": premiumModel})
-		require.NoError(t, err)
-		assert.Equal(t, premiumModel, c.Model)
-		_, err = start(nil)
-		var away *budget.UnavailableError
-		require.ErrorAs(t, err, &away)
+		keeper := w.newKeeper()
+		g := w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper })
+		r := request()
+		r.Label, r.Resource = "premium", premiumModel
+		c := w.start(g, r)
+		assert.Equal(t, []string{"premium", premiumModel}, []string{c.Label, c.Model})
+		w.settle(c)
+		for _, change := range []func(*llm.Request){func(r *llm.Request) { r.Label = "" }, func(r *llm.Request) { r.Resource = "" }} {
+			other := r
+			change(&other)
+			_, err := g.Start(t.Context(), other)
+			var away *budget.UnavailableError
+			require.ErrorAs(t, err, &away)
+		}
+		w.db.SetFaults(nil)
+		<-time.After(time.Minute)
+		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
 	})
 }

@@ -33,12 +33,11 @@ func invalid(field, format string, args ...any) error {
 // budget.ErrQuotaExceeded in it, errors.As their details.
 type DeniedError struct {
 	// RetryAfter is how long to wait before the same call can be admitted:
-	// exact for a limit; for a budget until the holds in its way end or the quota
-	// is reset; dynalimit.Never when the prompt alone exceeds a limit's burst, when
-	// the estimate exceeds the quota itself, when no label has a price, or when the
-	// entity is blocked.
+	// exact for a limit; for a budget until the quota is reset; dynalimit.Never when the
+	// prompt alone exceeds a limit's burst, when no label has a price, or when the entity
+	// is blocked.
 	RetryAfter time.Duration
-	// Err is the denial, joined by what could not be given back.
+	// Err is the denial.
 	Err error
 }
 
@@ -79,8 +78,7 @@ func denied(err error, now time.Time) error {
 
 // UnsettledError says what of a call's settlement could not be written. The
 // call itself happened: do not make it again, but Settle again, or Submit the
-// record to the budget later; it is counted once. Submit refuses a label that
-// has left the ordering since, Settle counts it.
+// record to the budget later; it is counted once.
 type UnsettledError struct {
 	// Org and App are whose budget the call was to be counted in.
 	Org, App string
@@ -88,7 +86,7 @@ type UnsettledError struct {
 	Record budget.Usage
 	// Lease is why the limits could not be corrected, nil when they were.
 	Lease error
-	// Budget is why the record could not be submitted, nil when it was.
+	// Budget is why the record could not be handed over to the budget, nil when it was.
 	Budget error
 }
 

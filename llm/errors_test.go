@@ -87,21 +87,24 @@ func TestLimiterAndKeeperJudgeErrorsAlike(t *testing.T) {
 				require.NoError(t, err)
 				limiter, err := dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 5)}, OnUnavailable: dynalimit.Allow})
 				require.NoError(t, err)
-				keeper, err := budget.New(broken, budget.Tables{}, &budget.Options{OnUnavailable: budget.OnUnavailable{Reserve: budget.Allow}})
+				keeper, err := budget.New(broken, budget.Tables{}, nil)
 				require.NoError(t, err)
 
 				_, limiterErr := limiter.Acquire(t.Context(), "user-1", "gpt-4", dynalimit.Amounts{"rpm": 1})
-				hold, keeperErr := keeper.Reserve(t.Context(), someOrg, "chat", "premium", 100, time.Minute)
-				assert.Equal(t, test.admits, limiterErr == nil, "the limiter: %v", limiterErr)
-				assert.Equal(t, test.admits, keeperErr == nil && hold.Degraded, "the keeper: %v", keeperErr)
-				for _, err := range []error{limiterErr, keeperErr} {
-					assert.NotErrorIs(t, err, dynalimit.ErrUnavailable)
-				}
+				_, keeperErr := keeper.Recommend(t.Context(), someOrg, "chat")
+				answered := name == "capacity" || name == "request limit" || name == "throttling" // no policy admits then
+				assert.Equal(t, test.admits && !answered, limiterErr == nil, "the limiter: %v", limiterErr)
+				assert.Equal(t, test.admits, errors.Is(keeperErr, dynalimit.ErrUnavailable), "the keeper: %v", keeperErr)
+				assert.Equal(t, answered, errors.Is(limiterErr, dynalimit.ErrUnavailable))
 				_, keeperErr = keeper.Submit(t.Context(), someOrg, "chat", budget.Usage{RequestID: someOrg, Label: "premium"})
 				assert.Equal(t, test.admits, errors.Is(keeperErr, dynalimit.ErrUnavailable), "%v", keeperErr)
 
 				require.NoError(t, keeper.Close(t.Context()))
-				require.NoError(t, limiter.Close(t.Context()))
+				if err := limiter.Close(t.Context()); limiterErr == nil {
+					require.ErrorIs(t, err, dynalimit.ErrUnconfirmed, "what it admitted is told to nobody")
+				} else {
+					require.NoError(t, err)
+				}
 			})
 		})
 	}

@@ -40,7 +40,7 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now, Principal: "deploy@example.com"}))
 	check(keeper.CreateTables(ctx))
 	must(keeper.PutOrg(ctx, budget.Org{
-		ID: acme, Timezone: "Europe/Berlin", Enforcement: budget.Hard,
+		ID: acme, Timezone: "Europe/Berlin",
 		Ordering: []string{"premium", "standard"},
 		Quotas:   map[string]int64{"premium": 150_000, "standard": 1_000_000},
 		Models: map[string]string{
@@ -48,6 +48,7 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
 		},
 	}))
+	must(keeper.PutApp(ctx, acme, budget.App{ID: "chat"}))
 	return must(llm.New(&llm.Options{Limiter: limiter, Keeper: keeper, Now: now})), limiter, keeper
 }
 
@@ -70,6 +71,7 @@ func ExampleGuard_Do() {
 		return llm.Usage{Tokens: tokens}, err
 	})
 	check(err)
+	check(guard.Close(ctx)) // the keeper has what was settled
 	left := must(limiter.Available(ctx, "user-123", "chat"))
 	totals := must(keeper.Totals(ctx, acme, "chat", ""))
 	fmt.Printf("%d requests and %d tokens left, %d µ$ spent\n", left["rpm"], left["tpm"], totals.CostMicros)
@@ -86,19 +88,23 @@ func ExampleRetryAfter() {
 		Entity: "user-123", Resource: "chat", Org: acme, App: "chat", Label: "premium",
 		Estimate: llm.Estimate{InputTokens: 3_000, MaxOutputTokens: 4_000},
 	}
-	for range 3 {
-		_, err := guard.Start(ctx, request)
+	for range 4 {
+		call, err := guard.Start(ctx, request)
 		if wait, ok := llm.RetryAfter(err); ok {
 			fmt.Println("limit:", errors.Is(err, dynalimit.ErrLimitExceeded), "quota:", errors.Is(err, budget.ErrQuotaExceeded), wait)
+			break
 		}
+		check(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 2_800, Output: 3_500}}))
+		check(guard.Close(ctx)) // the keeper has what was settled
 	}
-	request.Entity = "user-456" // with limits of its own, and the same budget
+	request.Label = "standard" // whose quota has room
 	request.Estimate.MaxOutputTokens = 200
+	request.Estimate.InputTokens = 500
 	call := must(guard.Start(ctx, request))
 	fmt.Println("a cheaper call:", call.Label)
 	// Output:
-	// limit: false quota: true 5m2s
-	// a cheaper call: premium
+	// limit: false quota: true 11h0m0s
+	// a cheaper call: standard
 }
 
 // A streamed reply is metered as it arrives. When the client hangs up, what was
@@ -113,16 +119,17 @@ func ExampleMeter() {
 	}))
 	meter := call.Meter()
 	for chunk := range 100 {
-		meter.Add(ctx, budget.Tokens{Output: 12})
+		meter.Add(budget.Tokens{Output: 12})
 		if chunk == 24 {
 			hangUp()
 			break
 		}
 	}
 	check(meter.Close(ctx)) // deferred, in a program
+	check(guard.Close(context.Background()))
 	l := must(keeper.Totals(context.Background(), acme, "chat", "")).Labels[0]
-	fmt.Println(l.Input, l.Output, l.CostMicros, l.HeldMicros)
-	// Output: 2000 300 10500 0
+	fmt.Println(l.Input, l.Output, l.CostMicros)
+	// Output: 2000 300 10500
 }
 
 // A guard of the limiter alone. Prompts that come from the provider's cache do
@@ -137,7 +144,7 @@ func ExampleNew() {
 	call := must(guard.Start(ctx, llm.Request{
 		Entity: "user-123", Resource: "gpt-4", Estimate: llm.Estimate{InputTokens: 6_000, MaxOutputTokens: 500},
 	}))
-	must(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 800, CacheRead: 5_200, Output: 410}}))
+	check(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 800, CacheRead: 5_200, Output: 410}}))
 	fmt.Println(call.Lease().Consumed())
 	// Output: map[rpm:1 tpm:1210]
 }

@@ -23,11 +23,9 @@ type Keeper interface {
 	// Recommend says which label an app may use now, as budget.Keeper.Recommend
 	// does.
 	Recommend(ctx context.Context, org, app string) (budget.Recommendation, error)
-	// Estimate is what a call would cost, in µ$, as budget.Keeper.Estimate says.
-	Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error)
-	// Reserve holds micros µ$ for one call, for at most lease, as
-	// budget.Keeper.Reserve does.
-	Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*budget.Hold, error)
+	// Submit counts what a call cost, once under its request id, as budget.Keeper.Submit
+	// does.
+	Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error)
 }
 
 // Options configure a Guard. It needs a Limiter, a Keeper or both.
@@ -39,33 +37,28 @@ type Options struct {
 	// Limits says how much of each limit a call takes. Defaults to
 	// DefaultLimits.
 	Limits map[string]Measure
-	// HoldFor is how long a reservation lasts unless the call is settled or a
-	// Meter extends it, 1 s to 24 h: longer than a reply that is not streamed
-	// takes, or a stream pauses. A process that dies blocks the money for so
-	// long. Defaults to 5 min.
-	HoldFor time.Duration
-	// SettleTimeout bounds what is written after a call, and the give-backs of
-	// a denied one, whatever the caller's context. Defaults to 20 s.
+	// SettleTimeout bounds what is written after a call, whatever the caller's context.
+	// Defaults to 20 s.
 	SettleTimeout time.Duration
+	// OnRefused is told of records that the Keeper refuses for good, and of those that
+	// Close gives up, on a goroutine of its own. Defaults to an error of slog.Default.
+	OnRefused func(Refused)
 	// Now is the Keeper's clock. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// The bounds of a reservation's lease, as in package budget.
-const (
-	minHold = time.Second
-	maxHold = 24 * time.Hour
-)
-
 // Guard admits model calls under rate limits, a budget or both, and settles them. Make
-// one with New for each process. It is safe for concurrent use. The zero value is not
+// one with New for each process, and Close it before its Keeper. It is safe for concurrent use. The zero value is not
 // usable; its methods return a *ValidationError.
 //
 // Do is for a call that is one function: it starts, runs the function and settles,
 // whatever happens to the function. Start is for a call that spans more than one
 // function: it returns a Call, which must be ended with Settle or Rollback, or with its
 // Meter for a streamed reply.
-type Guard struct{ opts Options }
+type Guard struct {
+	opts    Options
+	records *records // nil without a keeper
+}
 
 // checkParts refuses a guard with nothing to guard by.
 func (o *Options) checkParts() error {
@@ -94,12 +87,6 @@ func New(opts *Options) (*Guard, error) {
 	if err := checkLimits("options.Limits", o.Limits); err != nil {
 		return nil, err
 	}
-	if o.HoldFor == 0 {
-		o.HoldFor = 5 * time.Minute
-	}
-	if o.HoldFor < minHold || o.HoldFor > maxHold {
-		return nil, invalid("options.HoldFor", "is %v; give %v to %v, or 0 for the default", o.HoldFor, minHold, maxHold)
-	}
 	if o.SettleTimeout == 0 {
 		o.SettleTimeout = 20 * time.Second
 	}
@@ -109,11 +96,26 @@ func New(opts *Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Guard{o}, nil
+	g := &Guard{opts: o}
+	if o.Keeper != nil {
+		g.records = newRecords(o.Keeper, o.OnRefused)
+	}
+	return g, nil
 }
 
-// Start admits a call: it reserves its cost and acquires its limits, or
-// consumes nothing. The Call must be settled or rolled back; `defer
+// Close waits until the Keeper has the records of all calls that were settled. When ctx ends
+// before, it gives up those that still wait, tells Options.OnRefused of each, and returns
+// ctx's error. It ends no call: a guard may go on and be closed again, as at the end of each
+// invocation of a function.
+func (g *Guard) Close(ctx context.Context) error {
+	if err := g.usable(ctx); err != nil || g.records == nil {
+		return err
+	}
+	return g.records.drain(ctx)
+}
+
+// Start admits a call: it picks a label that has room in its quota and acquires the limits,
+// or consumes nothing. The Call must be settled or rolled back; `defer
 // call.Rollback(ctx)` is safe.
 //
 // Errors: *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked or
@@ -130,22 +132,14 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Call{RequestID: r.RequestID, Model: r.Resource, guard: g, request: r}
-	panicked := true
-	defer func() {
-		if panicked { // and goes on after this
-			_ = c.release(ctx)
-		}
-	}()
-	err = g.admit(ctx, c)
-	panicked = false
-	if err != nil {
+	c := &Call{RequestID: r.RequestID, Model: r.Resource, guard: g, request: r, since: g.opts.Now()}
+	if err = g.admit(ctx, c); err != nil {
 		return nil, denied(err, g.opts.Now())
 	}
 	return c, nil
 }
 
-// admit fills in what a call holds, or leaves nothing held.
+// admit fills in what a call uses and holds, or leaves nothing held.
 func (g *Guard) admit(ctx context.Context, c *Call) error {
 	var n need
 	var err error
@@ -155,17 +149,15 @@ func (g *Guard) admit(ctx context.Context, c *Call) error {
 		}
 	}
 	if g.opts.Keeper != nil {
-		if err := g.reserve(ctx, c); err != nil {
+		if err := g.choose(ctx, c); err != nil {
 			return err
 		}
 	}
 	if g.opts.Limiter == nil {
 		return nil
 	}
-	if c.lease, err = g.acquire(ctx, c.request, n); err != nil {
-		return errors.Join(err, c.release(ctx))
-	}
-	return nil
+	c.lease, err = g.acquire(ctx, c.request, n)
+	return err
 }
 
 // Do starts a call, runs fn and settles the usage it returns, also when fn

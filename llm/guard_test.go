@@ -24,16 +24,12 @@ func TestBothSettleFromOneRecord(t *testing.T) {
 		assert.Regexp(t, regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`), c.RequestID)
 		rpm, tpm := w.left()
 		assert.Equal(t, []int64{59, 94_000}, []int64{rpm, tpm})
-		assert.Equal(t, int64(estimateMicros), w.spent("premium").HeldMicros)
 		assert.Len(t, c.Lease().Statuses(), 2)
-		assert.Equal(t, noon.Add(time.Minute), c.Hold().ExpiresAt().UTC())
 
-		receipt := w.settle(c)
-		assert.Equal(t, int64(callMicros), receipt.CostMicros)
-		assert.Equal(t, "premium", receipt.RecommendedLabel)
+		w.settle(c)
 		w.requireSettled("premium", callMicros)
 
-		assert.Equal(t, receipt, w.settle(c), "a second Settle does nothing")
+		w.settle(c) // does nothing the second time
 		require.NoError(t, c.Rollback(t.Context()), "nor does a deferred Rollback")
 		w.requireSettled("premium", callMicros)
 	})
@@ -46,8 +42,7 @@ func TestRollbackGivesEverythingBack(t *testing.T) {
 			require.NoError(t, c.Rollback(t.Context()))
 			require.NoError(t, c.Rollback(t.Context()))
 			w.requireNothing()
-			_, err := c.Settle(t.Context(), used)
-			require.ErrorIs(t, err, llm.ErrEnded)
+			require.ErrorIs(t, c.Settle(t.Context(), used), llm.ErrEnded)
 			w.requireNothing()
 		}
 	})
@@ -58,9 +53,7 @@ func TestLimiterAlone(t *testing.T) {
 		g := w.guard(with{limiter: true})
 		c := w.start(g, llm.Request{Entity: user, Resource: "chat", Estimate: estimate})
 		assert.Equal(t, []string{"", "chat"}, []string{c.Label, c.Model})
-		assert.Nil(t, c.Hold())
-		require.NoError(t, c.Extend(t.Context()), "there is nothing to extend")
-		assert.Equal(t, budget.Receipt{}, w.settle(c))
+		w.settle(c)
 		rpm, tpm := w.left()
 		assert.Equal(t, []int64{59, 97_700}, []int64{rpm, tpm})
 		w.requireNoMoney()
@@ -73,7 +66,7 @@ func TestKeeperAlone(t *testing.T) {
 		c := w.start(g, llm.Request{Org: org, App: app, Estimate: estimate, RequestID: uuid(1), Label: "standard"})
 		assert.Equal(t, []string{"standard", standardModel, uuid(1)}, []string{c.Label, c.Model, c.RequestID})
 		assert.Nil(t, c.Lease())
-		assert.Equal(t, int64(4_400), w.settle(c).CostMicros)
+		w.settle(c)
 		assert.Equal(t, int64(4_400), w.spent("standard").CostMicros)
 		rpm, tpm := w.left()
 		assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
@@ -93,7 +86,8 @@ func TestResourceDefaultsToTheModel(t *testing.T) {
 	})
 }
 
-func TestSoftEnforcementHoldsNothing(t *testing.T) {
+// TestTheLabelStepsDown when its quota is spent.
+func TestTheLabelStepsDown(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		soft := "660e8400-e29b-41d4-a716-446655440000"
 		_, err := w.keeper.PutOrg(t.Context(), budget.Org{
@@ -107,14 +101,14 @@ func TestSoftEnforcementHoldsNothing(t *testing.T) {
 		for i, want := range []string{"premium", "premium", "standard"} { // the quota is soft: one call may pass it
 			c := w.start(g, r)
 			assert.Equal(t, want, c.Label, "call %d", i)
-			assert.True(t, c.Hold().Soft)
 			w.settle(c)
+			w.flush()
 		}
 		totals, err := w.newKeeper().Totals(t.Context(), soft, app, "")
 		require.NoError(t, err)
-		assert.Equal(t, []int64{33_000, 2, 4_400, 1, 0}, []int64{
+		assert.Equal(t, []int64{33_000, 2, 4_400, 1}, []int64{
 			totals.Labels[0].CostMicros, totals.Labels[0].Requests,
-			totals.Labels[1].CostMicros, totals.Labels[1].Requests, totals.Labels[0].HeldMicros,
+			totals.Labels[1].CostMicros, totals.Labels[1].Requests,
 		})
 		tags, err := w.keeper.TagTotals(t.Context(), soft, app, "", "user")
 		require.NoError(t, err)
@@ -132,24 +126,16 @@ func TestSoftEnforcementHoldsNothing(t *testing.T) {
 		r.Label = "premium"
 		_, err = g.Start(t.Context(), r)
 		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "a label that is named is not replaced")
-	})
-}
-
-// TestNextLabelWithRoom: the preferred label has money left, and too little for
-// this call.
-func TestNextLabelWithRoom(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, estimateMicros-1, 500_000)
-		g := w.guard(both)
-		c := w.start(g, request())
-		assert.Equal(t, []string{"standard", standardModel}, []string{c.Label, c.Model})
-		w.settle(c)
-		w.requireSettled("standard", 4_400)
-
-		require.NoError(t, w.keeper.Override(t.Context(), org, app, "premium", noon.Add(time.Hour)))
-		_, err := g.Start(t.Context(), request())
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "an override names the only label")
-		w.requireSettled("standard", 4_400)
+		wait, ok := llm.RetryAfter(err)
+		assert.True(t, ok)
+		assert.Equal(t, 12*time.Hour, wait, "until the day ends")
+		require.NoError(t, w.keeper.Override(t.Context(), soft, app, "premium", noon.Add(time.Hour)))
+		assert.Equal(t, premiumModel, w.start(g, r).Model, "unless it is forced")
+		r.Label = "gold"
+		_, err = g.Start(t.Context(), r)
+		var unknown *llm.ValidationError
+		require.ErrorAs(t, err, &unknown)
+		assert.Equal(t, budget.CodeInvalidModelLabel, unknown.Code)
 	})
 }
 
@@ -157,13 +143,10 @@ func TestUsageBeyondTheEstimate(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		c := w.start(w.guard(both), request())
 		long := llm.Usage{Tokens: budget.Tokens{Input: 20_000, Output: 90_000, CacheRead: 1_000}}
-		receipt, err := c.Settle(t.Context(), long)
-		require.NoError(t, err)
+		require.NoError(t, c.Settle(t.Context(), long))
 		_, tpm := w.left()
 		assert.Equal(t, int64(-11_000), tpm, "in debt")
-		assert.Equal(t, int64(20_000*3+90_000*15+300), receipt.CostMicros)
-		l := w.spent("premium")
-		assert.Equal(t, []int64{receipt.CostMicros, 0}, []int64{l.CostMicros, l.HeldMicros})
+		assert.Equal(t, int64(20_000*3+90_000*15+300), w.spent("premium").CostMicros)
 	})
 }
 
@@ -198,14 +181,12 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 		g := w.guard(both)
 		c := w.start(g, request())
 		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 5_000}, c.Lease().Consumed())
-		assert.Equal(t, int64(estimateMicros), w.spent("premium").HeldMicros, "money is not capped")
-		_, err := c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Input: 2_000, Output: 3_900}})
-		require.NoError(t, err)
+		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Input: 2_000, Output: 3_900}}))
 		_, tpm := w.left()
 		assert.Equal(t, int64(-900), tpm)
 
 		r := request()
-		_, err = g.Start(t.Context(), r)
+		_, err := g.Start(t.Context(), r)
 		wait, ok := llm.RetryAfter(err)
 		assert.True(t, ok)
 		assert.Equal(t, 70_800*time.Millisecond, wait, "until the capped estimate fits")
@@ -215,8 +196,6 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 		require.ErrorIs(t, err, dynalimit.ErrExceedsBurst)
 		_, ok = llm.RetryAfter(err)
 		assert.False(t, ok, "no wait can help")
-		l := w.spent("premium")
-		assert.Equal(t, int64(0), l.HeldMicros)
 
 		r = request()
 		r.Estimate.LikelyOutputTokens, r.AcquireOptions = 100, []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerMinute("tpm", 50_000))}
@@ -276,7 +255,7 @@ func TestDoGivesBackOnPanic(t *testing.T) {
 		w.requireNothing()
 		assert.PanicsWithValue(t, "boom", func() {
 			_ = g.Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-				c.Meter().Add(ctx, used.Tokens)
+				c.Meter().Add(used.Tokens)
 				panic("boom")
 			})
 		})
@@ -287,8 +266,7 @@ func TestDoGivesBackOnPanic(t *testing.T) {
 func TestDoLeavesASettledCallAlone(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		require.NoError(t, w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-			_, err := c.Settle(ctx, used)
-			return llm.Usage{}, err
+			return llm.Usage{}, c.Settle(ctx, used)
 		}))
 		w.requireSettled("premium", callMicros)
 	})
@@ -305,7 +283,6 @@ func TestBadInputIsRefusedBeforeAnyWrite(t *testing.T) {
 			"estimate.InputTokens":        changed(func(r *llm.Request) { r.Estimate.InputTokens = -1 }),
 			"estimate.MaxOutputTokens":    changed(func(r *llm.Request) { r.Estimate.MaxOutputTokens = math.MaxInt64 }),
 			"estimate.LikelyOutputTokens": changed(func(r *llm.Request) { r.Estimate.LikelyOutputTokens = 4_001 }),
-			"estimate.CostMicros":         changed(func(r *llm.Request) { r.Estimate.CostMicros = -1 }),
 			"request.Limits":              changed(func(r *llm.Request) { r.Limits = map[string]llm.Measure{} }),
 			"request.Limits[tpm]":         changed(func(r *llm.Request) { r.Limits = map[string]llm.Measure{"tpm": nil} }),
 			"org_id":                      changed(func(r *llm.Request) { r.Org = "acme" }),
@@ -328,7 +305,7 @@ func TestBadInputIsRefusedBeforeAnyWrite(t *testing.T) {
 		w.requireNothing()
 
 		c := w.start(w.guard(both), request())
-		_, err = c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{CacheRead: -1}})
+		err = c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{CacheRead: -1}})
 		require.ErrorContains(t, err, "usage.Tokens.CacheRead")
 		w.settle(c)
 		w.requireSettled("premium", callMicros)
@@ -341,7 +318,7 @@ func TestRecordTheBudgetRefuses(t *testing.T) {
 		c := w.start(w.guard(both), request())
 		bad := used
 		bad.Status = "a status that is longer than it may be"
-		_, err := c.Settle(t.Context(), bad)
+		err := c.Settle(t.Context(), bad)
 		var unsettled *llm.UnsettledError
 		require.ErrorAs(t, err, &unsettled)
 		require.NoError(t, unsettled.Lease)
@@ -361,7 +338,6 @@ func TestOptions(t *testing.T) {
 		"neither a Limiter":     {},
 		"options.Limits":        {Limiter: limiter, Limits: map[string]llm.Measure{}},
 		"options.Limits[rpm]":   {Limiter: limiter, Limits: map[string]llm.Measure{"rpm": nil}},
-		"options.HoldFor":       {Limiter: limiter, HoldFor: time.Millisecond},
 		"options.SettleTimeout": {Limiter: limiter, SettleTimeout: -1},
 	} {
 		_, err := llm.New(o)

@@ -3,13 +3,11 @@ package llm_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -18,12 +16,12 @@ func TestMeterSettlesWhatWasSeen(t *testing.T) {
 		c := w.start(w.guard(both), request())
 		m := c.Meter()
 		assert.Same(t, m, c.Meter())
-		m.Add(t.Context(), budget.Tokens{Input: 1_500})
+		m.Add(budget.Tokens{Input: 1_500})
 		for range 8 {
-			m.Add(t.Context(), budget.Tokens{Output: 90}) // a guess per chunk
+			m.Add(budget.Tokens{Output: 90}) // a guess per chunk
 		}
 		assert.Equal(t, budget.Tokens{Input: 1_500, Output: 720}, m.Seen())
-		m.Set(t.Context(), used.Tokens) // the provider's last word
+		m.Set(used.Tokens) // the provider's last word
 		require.NoError(t, m.Close(t.Context()))
 		w.requireSettled("premium", callMicros)
 		require.NoError(t, m.Close(t.Context()))
@@ -38,7 +36,7 @@ func TestCutStream(t *testing.T) {
 		defer hangUp()
 		err := w.guard(both).Do(ctx, request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
 			for i := range 100 {
-				c.Meter().Add(ctx, budget.Tokens{Output: 10})
+				c.Meter().Add(budget.Tokens{Output: 10})
 				if i == 29 {
 					hangUp()
 				}
@@ -52,55 +50,28 @@ func TestCutStream(t *testing.T) {
 		rpm, tpm := w.left()
 		assert.Equal(t, []int64{59, 100_000 - 2_300}, []int64{rpm, tpm}, "the prompt's estimate and 300 tokens")
 		l := w.spent("premium")
-		assert.Equal(t, []int64{2_000*3 + 300*15, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+		assert.Equal(t, []int64{2_000*3 + 300*15, 1}, []int64{l.CostMicros, l.Requests})
 	})
 }
 
-func TestStreamThatNeverBegan(t *testing.T) {
+// TestStreamWithoutUsageKeepsItsEstimate: it was sent, and billed. Rollback says that it was
+// not.
+func TestStreamWithoutUsageKeepsItsEstimate(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		c := w.start(w.guard(both), request())
-		require.NoError(t, c.Meter().Close(t.Context()))
+		g := w.guard(both)
+		none := w.start(g, request())
+		require.NoError(t, none.Rollback(t.Context()))
+		require.NoError(t, none.Meter().Close(t.Context()))
 		w.requireNothing()
-	})
-}
 
-// TestLongStreamKeepsItsHold: tokens that arrive extend it, and only those.
-func TestLongStreamKeepsItsHold(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, estimateMicros, 0)
-		g := w.guard(both)
-		c := w.start(g, request())
-		w.db.SetFaults(on("TransactWriteItems", 1, ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}))
-		for range 300 {
-			w.clock.advance(time.Second)
-			c.Meter().Add(t.Context(), budget.Tokens{Output: 1})
-			<-time.After(time.Second) // the stream does not wait for what it began
-		}
-		assert.True(t, c.Hold().ExpiresAt().After(w.clock.now()))
-		_, err := w.guard(both, func(o *llm.Options) { o.Keeper = w.newKeeper() }).Start(t.Context(), request())
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "the money is still held")
+		r := request()
+		r.Estimate.LikelyOutputTokens = 1_000
+		c := w.start(g, r)
 		require.NoError(t, c.Meter().Close(t.Context()))
-		l := w.spent("premium")
-		assert.Equal(t, []int64{2_000*3 + 300*15, 0}, []int64{l.CostMicros, l.HeldMicros})
-	})
-}
-
-// TestStalledStream loses its hold, and counts all the same.
-func TestStalledStream(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(budget.Hard, 2*estimateMicros-1, 0)
-		g := w.guard(both)
-		c := w.start(g, request())
-		c.Meter().Add(t.Context(), budget.Tokens{Output: 100})
-		w.clock.advance(2 * time.Minute)
-		other := w.start(w.guard(both, func(o *llm.Options) { o.Keeper = w.newKeeper() }), request())
-		require.ErrorIs(t, c.Extend(t.Context()), budget.ErrNotFound)
-		for range 3 {
-			c.Meter().Add(t.Context(), budget.Tokens{Output: 100})
-		}
 		require.NoError(t, c.Meter().Close(t.Context()))
-		w.settle(other)
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{59, 100_000 - 3_000}, []int64{rpm, tpm})
 		l := w.spent("premium")
-		assert.Equal(t, []int64{2_000*3 + 400*15 + callMicros, 0, 2}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+		assert.Equal(t, []int64{2_000*3 + 1_000*15, 1}, []int64{l.CostMicros, l.Requests})
 	})
 }

@@ -26,24 +26,23 @@ func TestMisuseIsSaid(t *testing.T) {
 		"ctx": {
 			func() error { _, err := guard.Start(nilCtx, request()); return err },
 			func() error { return guard.Do(nilCtx, request(), do) },
-			func() error { _, err := call.Settle(nilCtx, llm.Usage{}); return err },
+			func() error { return guard.Close(nilCtx) },
+			func() error { return call.Settle(nilCtx, llm.Usage{}) },
 			func() error { return call.Rollback(nilCtx) },
-			func() error { return call.Extend(nilCtx) },
 			func() error { return call.Meter().Close(nilCtx) },
 		},
 		"guard": {
 			func() error { _, err := (*llm.Guard)(nil).Start(ctx, request()); return err },
 			func() error { _, err := new(llm.Guard).Start(ctx, request()); return err },
 			func() error { return new(llm.Guard).Do(ctx, request(), do) },
+			func() error { return new(llm.Guard).Close(ctx) },
 		},
 		"call": {
-			func() error { _, err := none.Settle(ctx, llm.Usage{}); return err },
+			func() error { return none.Settle(ctx, llm.Usage{}) },
 			func() error { return none.Rollback(ctx) },
-			func() error { return none.Extend(ctx) },
 			func() error { return none.Meter().Close(ctx) },
-			func() error { _, err := zero.Settle(ctx, llm.Usage{}); return err },
+			func() error { return zero.Settle(ctx, llm.Usage{}) },
 			func() error { return zero.Rollback(ctx) },
-			func() error { return zero.Extend(ctx) },
 			func() error { return new(llm.Meter).Close(ctx) },
 		},
 		"fn": {func() error { return guard.Do(ctx, request(), nil) }},
@@ -58,10 +57,9 @@ func TestMisuseIsSaid(t *testing.T) {
 		}
 	}
 	assert.Nil(t, none.Lease())
-	assert.Nil(t, none.Hold())
-	none.Meter().Add(ctx, budget.Tokens{Input: 1})
+	none.Meter().Add(budget.Tokens{Input: 1})
 	assert.Zero(t, none.Meter().Seen())
-	call.Meter().Add(nilCtx, budget.Tokens{Input: 1})
+	call.Meter().Add(budget.Tokens{Input: 1})
 	assert.Equal(t, budget.Tokens{Input: 1}, call.Meter().Seen(), "nothing is lost")
 	require.NoError(t, call.Rollback(ctx), "the call is as it was")
 }
@@ -86,8 +84,8 @@ func TestGuardIsRefusedWhatCannotWork(t *testing.T) {
 	}
 }
 
-// What the limiter would refuse is refused before money is held for it.
-func TestNamesAreCheckedBeforeMoneyIsHeld(t *testing.T) {
+// What the limiter would refuse is refused before anything is asked.
+func TestNamesAreCheckedFirst(t *testing.T) {
 	w := memWorld(t)
 	guard := w.guard(both)
 	call, err := guard.Start(t.Context(), request()) // what is read once has been

@@ -24,8 +24,8 @@ type Request struct {
 
 	// Org and App are whose budget pays.
 	Org, App string
-	// Label is the model label to use. Empty: the recommended one, or the next
-	// in the ordering whose quota has room for the call.
+	// Label is the model label to use. Empty: the recommended one. With it and the
+	// Resource a call can start while the Keeper does not answer and never did.
 	Label string
 	// RequestID is the canonical UUID under which the call is counted once.
 	// Defaults to a new one.
@@ -46,22 +46,17 @@ type Request struct {
 type Estimate struct {
 	// InputTokens is the length of the prompt.
 	InputTokens int64
-	// MaxOutputTokens is the most that the reply may have: the budget reserves
-	// the cost of so many.
+	// MaxOutputTokens is the most that the reply may have.
 	MaxOutputTokens int64
 	// LikelyOutputTokens is what the limits are charged for the reply before
 	// the call. Defaults to MaxOutputTokens.
 	LikelyOutputTokens int64
-	// CostMicros is what the budget reserves, in µ$, for calls that the rates
-	// of input and output do not describe, such as writes to the prompt cache.
-	// Defaults to the cost of InputTokens and MaxOutputTokens.
-	CostMicros int64
 }
 
 // Measure is how much of a limit a call with these tokens takes, 0 or more. It
 // is asked for the estimate before the call and for the true tokens after it.
 // One that panics is a *ValidationError of Start, and the Lease of an
-// *UnsettledError of Settle: the money is counted all the same.
+// *UnsettledError of Settle: the call is counted all the same.
 type Measure func(budget.Tokens) int64
 
 // Requests counts the call itself.
@@ -101,7 +96,7 @@ func measured(limits map[string]Measure, t budget.Tokens) (dynalimit.Amounts, er
 }
 
 // of asks the Measure of a limit. It is the user's: what is wrong with it is an
-// error, because money may be held and a call may have to be counted.
+// error, because a call may have to be counted.
 func (m Measure) of(limit string, t budget.Tokens) (n int64, err error) {
 	field := "limits[" + limit + "]"
 	defer func() {
@@ -123,9 +118,6 @@ func (e Estimate) validate() error {
 		if n.value < 0 || n.value > maxTokens {
 			return invalid("estimate."+n.name, "is %d; give 0 to %d", n.value, maxTokens)
 		}
-	}
-	if e.CostMicros < 0 {
-		return invalid("estimate.CostMicros", "is %d µ$; give a positive number, or 0 for the price of the tokens", e.CostMicros)
 	}
 	if e.LikelyOutputTokens > e.MaxOutputTokens {
 		return invalid("estimate.LikelyOutputTokens", "is %d, more than MaxOutputTokens (%d)", e.LikelyOutputTokens, e.MaxOutputTokens)
@@ -182,7 +174,7 @@ func (g *Guard) prepared(r Request) (Request, error) {
 	return r, record.Validate()
 }
 
-// checkCharged checks what the limiter would refuse, before money is held for it.
+// checkCharged checks what the limiter would refuse.
 func (g *Guard) checkCharged(r Request) error {
 	if g.opts.Limiter == nil {
 		return nil

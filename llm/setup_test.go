@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,6 +62,10 @@ type world struct {
 
 	limiter *dynalimit.RateLimiter
 	keeper  *budget.Keeper
+
+	mu      sync.Mutex
+	guards  []*llm.Guard
+	refused []llm.Refused // records that no keeper has
 }
 
 // with says what a guard works with.
@@ -115,7 +120,7 @@ func newWorld(t testing.TB, db *ddbmem.DB, c *clock, client *dynamodb.Client) *w
 	require.NoError(t, err)
 	w.keeper = w.newKeeper()
 	require.NoError(t, w.keeper.CreateTables(ctx))
-	w.org(budget.Hard, 1_000_000, 500_000)
+	w.org(1_000_000, 500_000)
 	t.Cleanup(func() {
 		if w.db == nil {
 			for _, table := range []string{"limits-", "control-", "usage-"} {
@@ -139,7 +144,7 @@ func (w *world) limits(limits ...dynalimit.Limit) {
 }
 
 func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {
-	o := budget.Options{Now: w.clock.now, Principal: "tests", Models: map[string]string{"premium": premiumModel, "standard": standardModel}}
+	o := budget.Options{Now: w.clock.now, Principal: "tests", AllowUnknownApps: true, Models: map[string]string{"premium": premiumModel, "standard": standardModel}}
 	for _, f := range adapt {
 		f(&o)
 	}
@@ -150,9 +155,9 @@ func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {
 }
 
 // org gives the labels quotas in µ$.
-func (w *world) org(e budget.Enforcement, premium, standard int64) {
+func (w *world) org(premium, standard int64) {
 	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
-		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"}, Enforcement: e,
+		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"},
 		Quotas: map[string]int64{"premium": premium, "standard": standard},
 	})
 	require.NoError(w.t, err)
@@ -169,7 +174,11 @@ func (w *world) otherProcess() *llm.Guard {
 
 func (w *world) guard(parts with, adapt ...func(*llm.Options)) *llm.Guard {
 	w.t.Helper()
-	o := llm.Options{Now: w.clock.now, HoldFor: time.Minute}
+	o := llm.Options{Now: w.clock.now, OnRefused: func(r llm.Refused) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.refused = append(w.refused, r)
+	}}
 	if parts.limiter {
 		o.Limiter = w.limiter
 	}
@@ -181,7 +190,17 @@ func (w *world) guard(parts with, adapt ...func(*llm.Options)) *llm.Guard {
 	}
 	g, err := llm.New(&o)
 	require.NoError(w.t, err)
+	w.guards = append(w.guards, g)
+	w.t.Cleanup(func() { assert.NoError(w.t, g.Close(context.Background())) })
 	return g
+}
+
+// flush waits until the keepers have what was settled.
+func (w *world) flush() {
+	w.t.Helper()
+	for _, g := range w.guards {
+		require.NoError(w.t, g.Close(w.t.Context()))
+	}
 }
 
 func request() llm.Request {
@@ -198,7 +217,7 @@ func (w *world) recovers() {
 	w.db.SetFaults(nil)
 	<-time.After(12 * time.Second) // probes come at most 10 s apart
 	for range 60 {
-		if h := w.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.OwedBuckets == 0 {
+		if h := w.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.WaitingBuckets == 0 {
 			return
 		}
 		<-time.After(time.Second)
@@ -238,6 +257,7 @@ func (w *world) leftBy(limiter *dynalimit.RateLimiter) (rpm, tpm int64) {
 // spent is what the budget counts, read by another process.
 func (w *world) spent(label string) budget.LabelTotals {
 	w.t.Helper()
+	w.flush()
 	totals, err := w.newKeeper().Totals(w.t.Context(), org, app, "")
 	require.NoError(w.t, err)
 	for _, l := range totals.Labels {
@@ -260,18 +280,17 @@ func (w *world) requireNoMoney() {
 	w.t.Helper()
 	for _, label := range []string{"premium", "standard"} {
 		l := w.spent(label)
-		require.Equal(w.t, []int64{0, 0, 0}, []int64{l.CostMicros, l.HeldMicros, l.Requests}, label)
+		require.Equal(w.t, []int64{0, 0}, []int64{l.CostMicros, l.Requests}, label)
 	}
 }
 
-// requireSettled asserts that one call of used was counted in both, and nothing
-// is held.
+// requireSettled asserts that one call of used was counted in both.
 func (w *world) requireSettled(label string, micros int64) {
 	w.t.Helper()
 	rpm, tpm := w.left()
 	assert.Equal(w.t, []int64{59, 100_000 - 2_300}, []int64{rpm, tpm}, "the buckets")
 	l := w.spent(label)
-	assert.Equal(w.t, []int64{micros, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests}, label)
+	assert.Equal(w.t, []int64{micros, 1}, []int64{l.CostMicros, l.Requests}, label)
 }
 
 func (w *world) start(g *llm.Guard, r llm.Request) *llm.Call {
@@ -282,20 +301,18 @@ func (w *world) start(g *llm.Guard, r llm.Request) *llm.Call {
 }
 
 // settle settles at used.
-func (w *world) settle(c *llm.Call) budget.Receipt {
+func (w *world) settle(c *llm.Call) {
 	w.t.Helper()
-	r, err := c.Settle(w.t.Context(), used)
-	require.NoError(w.t, err)
-	return r
+	require.NoError(w.t, c.Settle(w.t.Context(), used))
 }
 
 const other = "550e8400-e29b-41d4-a716-446655440009"
 
-// otherOrg has labels of its own enforcement.
-func (w *world) otherOrg(e budget.Enforcement, ordering ...string) {
+// otherOrg has labels of its own.
+func (w *world) otherOrg(ordering ...string) {
 	w.t.Helper()
 	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
-		ID: other, Timezone: "UTC", Ordering: ordering, Enforcement: e,
+		ID: other, Timezone: "UTC", Ordering: ordering,
 		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000},
 	})
 	require.NoError(w.t, err)
@@ -303,6 +320,7 @@ func (w *world) otherOrg(e budget.Enforcement, ordering ...string) {
 
 func (w *world) otherTotals() budget.DayTotals {
 	w.t.Helper()
+	w.flush()
 	totals, err := w.newKeeper().Totals(w.t.Context(), other, app, "")
 	require.NoError(w.t, err)
 	return totals

@@ -4,95 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 )
 
-// reserve picks the call's label and sets its cost aside.
-func (g *Guard) reserve(ctx context.Context, c *Call) error {
+// choose picks the call's label, which has room in its quota as far as the keeper knows.
+func (g *Guard) choose(ctx context.Context, c *Call) error {
 	r := &c.request
-	if r.Label != "" {
-		return g.reserveLabel(ctx, c, r.Label)
-	}
 	rec, err := g.opts.Keeper.Recommend(ctx, r.Org, r.App)
+	switch {
+	case errors.Is(err, budget.ErrUnavailable) && r.Label != "" && r.Resource != "":
+		c.Label = r.Label // of a call for which nothing needs to be asked
+		return nil
+	case r.Label != "" && (err == nil || errors.Is(err, budget.ErrQuotaExceeded)):
+		err = c.named(rec, err, g.opts.Now())
+	case err == nil:
+		c.Label, c.Model = rec.Label, rec.Model
+	}
 	if err != nil {
 		return err
 	}
-	var soonest error
-	for _, label := range candidates(rec) {
-		c.Model = label.Model
-		err := g.reserveLabel(ctx, c, label.Label)
-		if !errors.Is(err, budget.ErrQuotaExceeded) {
-			return err
-		}
-		soonest = sooner(soonest, err)
-	}
-	return soonest
-}
-
-// candidates are the recommended label and those after it that have room left:
-// a label may have some, and not enough for this call. A manual override names
-// the only one.
-func candidates(rec budget.Recommendation) []budget.LabelStatus {
-	chosen := budget.LabelStatus{Label: rec.Label, Model: rec.Model}
-	out := []budget.LabelStatus{chosen}
-	if rec.Reason == budget.ReasonManualOverride {
-		return out
-	}
-	after := false
-	for _, l := range rec.Labels {
-		if after && l.Status != budget.StatusExceeded && l.Status != budget.StatusUnpriced {
-			out = append(out, l)
-		}
-		after = after || l.Label == rec.Label
-	}
-	return out
-}
-
-// sooner is the denial that ends first; one that never ends, only beside none that
-// does.
-func sooner(a, b error) error {
-	first, ends := budget.RetryAt(a)
-	second, too := budget.RetryAt(b)
-	if a == nil || too && (!ends || second.Before(first)) {
-		return b
-	}
-	return a
-}
-
-func (g *Guard) reserveLabel(ctx context.Context, c *Call, label string) error {
-	r := &c.request
-	micros := r.Estimate.CostMicros
-	if micros == 0 {
-		var err error
-		micros, err = g.opts.Keeper.Estimate(ctx, r.Org, r.App, label, r.Estimate.InputTokens, r.Estimate.MaxOutputTokens)
-		if err != nil {
-			return err
-		}
-	}
-	hold, err := g.opts.Keeper.Reserve(ctx, r.Org, r.App, label, micros, g.opts.HoldFor)
-	if err != nil {
-		return err
-	}
-	c.hold, c.Label = hold, label
-	if hold.Model != "" || r.Label != "" { // not one of the recommendation
-		c.Model = hold.Model
-	}
-	if c.Model == "" {
-		return errors.Join(unknownModel(label), c.release(ctx))
-	}
+	c.priced = c.Model
 	if r.Resource == "" {
 		r.Resource = c.Model
 	}
 	return nil
 }
 
-// unknownModel is why a call cannot be made whose reservation was degraded
-// before the configuration was ever read.
-func unknownModel(label string) error {
-	return &UnavailableError{Package: "budget", Op: "Reserve", Err: fmt.Errorf(
-		"the model of label %q is not known; give it in budget.Options.Models to call it while the store does not answer", label)}
+// named takes the label that the request names, if it has room.
+func (c *Call) named(rec budget.Recommendation, denial error, now time.Time) error {
+	label, labels := c.request.Label, rec.Labels
+	var exceeded *budget.QuotaExceededError
+	if errors.As(denial, &exceeded) {
+		labels = exceeded.Labels
+	}
+	i := slices.IndexFunc(labels, func(l budget.LabelStatus) bool { return l.Label == label })
+	if i < 0 {
+		return &ValidationError{
+			Package: "llm", Field: "request.Label", Code: budget.CodeInvalidModelLabel,
+			Reason: fmt.Sprintf("%q is not in the app's ordering", label),
+		}
+	}
+	c.Label, c.Model = label, labels[i].Model
+	switch {
+	case rec.Label == label: // forced, perhaps, whatever was spent
+		return nil
+	case denial == nil && labels[i].Status == budget.StatusExceeded:
+		return (&budget.QuotaExceededError{Labels: labels, RetryAt: rec.ResetAt}).DecidedAt(now)
+	case denial == nil && labels[i].Status == budget.StatusUnpriced:
+		return (&budget.QuotaExceededError{Labels: labels}).DecidedAt(now)
+	}
+	return denial
 }
 
 // need is what a call takes of the limits: its estimate, and of that the prompt.

@@ -34,7 +34,7 @@ func sample(t *testing.T, own map[string]string) string {
 
 func someHelp(args ...string) (string, error) {
 	if len(args) == 0 {
-		return "Usage: x\n\nCommands:\n  run    Run " + hostile + ".\n\nRun \"x\" for more.", nil
+		return "Usage: x\n\nThings:\n  run    Run " + hostile + ".\n\nFlags:\n  -h    Help.", nil
 	}
 	return "Usage: x run\n" + hostile, nil
 }
@@ -134,6 +134,15 @@ func TestCommentsAreNotShown(t *testing.T) {
 	assert.Contains(t, page, "&lt;!-- seen --&gt; beside")
 }
 
+// TestFlagsStayWhole: on a narrow screen no line ends behind the dashes of a flag.
+func TestFlagsStayWhole(t *testing.T) {
+	s, err := makeSite(sample(t, map[string]string{"docs/a.md": "# A\n\nWith `--json`, and `a - b`.\n\n```\n--plain\n```\n"}), someHelp)
+	require.NoError(t, err)
+	page := string(s.files["docs/a.html"])
+	assert.Contains(t, page, `<code class="flag">--json</code>, and <code>a - b</code>`)
+	assert.Contains(t, string(s.files["style.css"]), "code.flag { white-space: nowrap; }")
+}
+
 func TestHeadingsAreNamedAsOnGitHub(t *testing.T) {
 	names := anchors{}
 	for _, c := range [][2]string{
@@ -148,9 +157,12 @@ func TestHeadingsAreNamedAsOnGitHub(t *testing.T) {
 }
 
 func TestCommandsAreFoundInTheHelp(t *testing.T) {
+	overview := "Usage: dynalimit\n\nStart here:\n\n    dynalimit local    # a comment\n\nLimits:\n  system     Show.\n\nThis program:\n  local      Serve.\n\nFlags:\n  -h, --help    Show."
+	assert.Equal(t, []string{"system", "local"}, nounsIn(overview))
 	help := "Usage: dynalimit\n\nFlags:\n  -h, --help    Show.\n\nCommands:\n  budget orgs list       List\n                         all.\n  check <entity>         Check.\n" +
 		"  a-very-long-command of-many-words\n                         Something.\n  local [flags]          Serve.\n\nRun \"dynalimit <command> --help\" for more."
-	assert.Equal(t, []string{"budget orgs list", "check", "a-very-long-command of-many-words", "local"}, listedIn(help))
+	assert.Equal(t, []string{"budget orgs list", "check", "a-very-long-command of-many-words", "local"}, verbsIn(help))
+	assert.Empty(t, verbsIn(overview))
 }
 
 func TestDiagramsAreReadWhole(t *testing.T) {

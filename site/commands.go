@@ -24,13 +24,19 @@ func runHelp(ctx context.Context, command string) func(args ...string) (string, 
 // what it does.
 var listedCommand = regexp.MustCompile(`(?m)^  ([a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*)(?:  | <| \[| --|$)`)
 
-// listedIn are the commands that a help text lists.
-func listedIn(help string) (commands []string) {
-	_, list, found := strings.Cut(help, "\nCommands:\n")
-	if !found {
-		return nil
-	}
-	list, _, _ = strings.Cut(list, "\n\nRun ")
+// nounsIn are the commands that the help of the program lists, in groups before its flags.
+func nounsIn(overview string) []string {
+	list, _, _ := strings.Cut(overview, "\n\nFlags:\n")
+	return listedIn(list)
+}
+
+// verbsIn are the commands that the help of a command lists, none if it is one itself.
+func verbsIn(help string) []string {
+	_, list, _ := strings.Cut(help, "\nCommands:\n")
+	return listedIn(list)
+}
+
+func listedIn(list string) (commands []string) {
 	for _, m := range listedCommand.FindAllStringSubmatch(list, -1) {
 		commands = append(commands, m[1])
 	}
@@ -45,25 +51,31 @@ func (s *site) addCommands(help func(args ...string) (string, error)) error {
 	}
 	index := &page{path: "commands/index.html", source: "cmd/dynalimit", title: "Command line", label: "All commands", section: commandLine}
 	index.body = "<h1>Command line</h1>\n" + helpText(overview)
-	groups := map[string]*page{}
 	var list strings.Builder
-	for _, command := range listedIn(overview) {
-		words := strings.Fields(command)
-		group := groups[words[0]]
-		if group == nil {
-			group = &page{path: "commands/" + words[0] + ".html", source: "cmd/dynalimit", title: "dynalimit " + words[0], section: commandLine, rank: 1}
-			group.body = "<h1>dynalimit " + html.EscapeString(words[0]) + "</h1>\n"
-			groups[words[0]] = group
-			s.pages = append(s.pages, group)
-			fmt.Fprintf(&list, "<li><a href=\"%s\"><code>%s</code></a></li>\n", relative(index.path, group.path), words[0])
-		}
-		text, err := help(words...)
+	nouns := nounsIn(overview)
+	for _, noun := range nouns {
+		about, err := help(strings.Fields(noun)...)
 		if err != nil {
-			return fmt.Errorf("dynalimit %s --help: %w", command, err)
+			return fmt.Errorf("dynalimit %s --help: %w", noun, err)
 		}
-		group.command(words, text)
+		group := &page{path: "commands/" + noun + ".html", source: "cmd/dynalimit", title: "dynalimit " + noun, section: commandLine, rank: 1}
+		group.body = "<h1>dynalimit " + html.EscapeString(noun) + "</h1>\n"
+		s.pages = append(s.pages, group)
+		fmt.Fprintf(&list, "<li><a href=\"%s\"><code>%s</code></a></li>\n", relative(index.path, group.path), noun)
+		commands := verbsIn(about)
+		if len(commands) == 0 {
+			group.command([]string{noun}, about)
+		}
+		for _, command := range commands {
+			words := strings.Fields(command)
+			text, err := help(words...)
+			if err != nil {
+				return fmt.Errorf("dynalimit %s --help: %w", command, err)
+			}
+			group.command(words, text)
+		}
 	}
-	if len(groups) == 0 {
+	if len(nouns) == 0 {
 		return errors.New("the command line's help lists no commands: the site cannot find them")
 	}
 	index.body += "<ul>\n" + list.String() + "</ul>\n"

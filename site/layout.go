@@ -5,6 +5,8 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -96,15 +98,26 @@ func sourceOf(source string) string {
 }
 
 // searchIndex is a script, as a page that was opened from a disk may read no other file.
-// An entry is a title, the page that it is on, and a link; a page's own has no second.
+// An entry is a title, the page that it is on, a link, and the words of the section; a page's
+// own has no second.
 func (s *site) searchIndex() ([]byte, error) {
-	entries := [][3]string{}
+	entries := [][4]string{}
 	for _, p := range s.pages {
-		entries = append(entries, [3]string{p.title, "", p.path})
+		entries = append(entries, [4]string{p.title, "", p.path, distinct(p.words)})
 		for _, h := range p.heads {
-			entries = append(entries, [3]string{h.text, p.title, p.path + "#" + h.id})
+			entries = append(entries, [4]string{h.text, p.title, p.path + "#" + h.id, distinct(h.words)})
 		}
 	}
 	text, err := json.Marshal(entries)
 	return append(append([]byte("var searchIndex = "), text...), ";\n"...), err
+}
+
+// aWord is what can be searched for.
+var aWord = regexp.MustCompile(`[\pL\pN][\pL\pN_.-]*[\pL\pN]`)
+
+// distinct are the words of some texts, each once.
+func distinct(texts []string) string {
+	words := aWord.FindAllString(strings.ToLower(strings.Join(texts, " ")), -1)
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), " ")
 }

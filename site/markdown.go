@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,6 +38,12 @@ func (s *site) renderMarkdown(p *page, source []byte) error {
 		switch node := node.(type) {
 		case *ast.Heading:
 			p.addHeading(node, source)
+		case *ast.Text:
+			p.addWords(node.Segment.Value(source))
+		case *ast.CodeBlock:
+			p.addWords(node.Lines().Value(source))
+		case *ast.FencedCodeBlock:
+			p.addWords(node.Lines().Value(source))
 		case *ast.Link:
 			err = s.redirect(p, &node.Destination, plainText(node, source))
 		case *ast.Image:
@@ -54,7 +61,7 @@ func (s *site) renderMarkdown(p *page, source []byte) error {
 	if err := markdown.Renderer().Render(&b, source, document); err != nil {
 		return err
 	}
-	p.body = wrapTables(b.String())
+	p.body = flagWord.ReplaceAllString(wrapTables(b.String()), `<code class="flag">$1</code>`)
 	return nil
 }
 
@@ -75,6 +82,15 @@ func (p *page) addHeading(node *ast.Heading, source []byte) {
 	p.heads = append(p.heads, heading{level: node.Level, id: string(name), text: title})
 }
 
+// addWords adds to the section that a document has come to.
+func (p *page) addWords(text []byte) {
+	words := &p.words
+	if n := len(p.heads); n > 0 {
+		words = &p.heads[n-1].words
+	}
+	*words = append(*words, string(text))
+}
+
 // plainText is the text of a node without its marks.
 func plainText(node ast.Node, source []byte) string {
 	var b strings.Builder
@@ -93,6 +109,9 @@ func plainText(node ast.Node, source []byte) string {
 	}
 	return b.String()
 }
+
+// flagWord is a flag in a sentence: a browser would break the line behind its dashes.
+var flagWord = regexp.MustCompile(`<code>(-[^<\s]*)</code>`)
 
 // wrapTables lets a table that is wider than the screen scroll by itself.
 func wrapTables(body string) string {

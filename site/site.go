@@ -44,14 +44,16 @@ type page struct {
 	rank    int    // within its section; pages of one rank go by path
 	body    string // HTML, with exactly one h1
 	heads   []heading
+	words   []string // of what stands before the first heading, for the search
 }
 
 // heading is what the contents of a page, and the search, lead to.
 type heading struct {
 	level  int
 	id     string
-	text   string // plain
-	hidden bool   // from the contents, which would be too long; the search finds it
+	text   string   // plain
+	hidden bool     // from the contents, which would be too long; the search finds it
+	words  []string // of its section, for the search
 }
 
 // site is the whole of it, in memory until every link was checked.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"os"
 	"path"
@@ -32,10 +33,10 @@ var realHelp = sync.OnceValues(func() (func(...string) (string, error), error) {
 	ask := runHelp(context.Background(), command)
 	overview, err := ask()
 	texts[""] = overview
-	for _, listed := range listedIn(overview) {
-		if err == nil {
-			texts[listed], err = ask(strings.Fields(listed)...)
-		}
+	nouns := nounsIn(overview)
+	for i := 0; i < len(nouns) && err == nil; i++ {
+		texts[nouns[i]], err = ask(strings.Fields(nouns[i])...)
+		nouns = append(nouns, verbsIn(texts[nouns[i]])...)
 	}
 	return func(args ...string) (string, error) { return texts[strings.Join(args, " ")], nil }, err
 })
@@ -207,6 +208,26 @@ func TestEveryCommandHasItsHelp(t *testing.T) {
 		usage, _, _ := strings.Cut(string(text), "\n")
 		assert.Contains(t, shown.String(), usage, file)
 	}
+}
+
+// TestSearchFindsWhatGuidesSay: the words of a section lead to it, where no title has them.
+func TestSearchFindsWhatGuidesSay(t *testing.T) {
+	s := theSite(t)
+	text, found := strings.CutPrefix(string(s.files["search-index.js"]), "var searchIndex = ")
+	require.True(t, found)
+	var entries [][4]string
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(strings.TrimSpace(text), ";")), &entries))
+	for _, asked := range []string{"429", "retry-after", "prometheus", "iam policy"} {
+		assert.True(t, slices.ContainsFunc(entries, func(e [4]string) bool {
+			for _, word := range strings.Fields(asked) {
+				if !strings.Contains(strings.ToLower(e[0]+" "+e[1])+" "+e[3], word) {
+					return false
+				}
+			}
+			return true
+		}), asked)
+	}
+	assert.Less(t, len(text), 1<<20, "it is read with the first search")
 }
 
 // TestNamesAreAnchors: other documents can link to every exported name.

@@ -89,8 +89,7 @@ func expired(n int, key schema.Key, item schema.Item) aggregator.Record {
 func snapshot(n int, entity string) aggregator.Record {
 	return expired(n, eu.Usage(entity, "org/gpt-4", noon), schema.Item{
 		"window": schema.String("hourly"), "window_start": schema.String("2026-03-29T12:00:00Z"), "total_events": schema.Number(2),
-		"u_rpm_n": schema.Number(9007199254740993), "u_rpm_m": schema.Number(5), "u_rpm_r": schema.Number(7), "u_ttl_n": schema.Number(-1), "ttl": schema.Number(9),
-		"u_rpm_b": &types.AttributeValueMemberBOOL{Value: true},
+		"u_rpm_n": schema.Number(9007199254740993), "u_rpm_m": schema.Number(5), "u_rpm_g": schema.Number(7), "u_rpm^_n": schema.Number(4), "u_ttl_n": schema.Number(-1), "ttl": schema.Number(9),
 	})
 }
 
@@ -119,13 +118,12 @@ func TestLines(t *testing.T) {
 	item := layout.Item(event)
 	sum := eu.EncodeUsageSum(schema.UsageSum{
 		UsageSeries: schema.UsageSeries{Kind: schema.UsageOfPlan, ID: "pro", Resource: "gpt-4", Window: schema.UsageDaily}, Start: noon.Truncate(24 * time.Hour),
-		Net: map[string]int64{"rpm": 3}, Denied: map[string]int64{"rpd": 2}, Entities: 4, Expires: 9,
+		Net: map[string]int64{"rpm": 3}, Entities: 4, Expires: 9,
 	})
 	day := eu.EncodeUsageSum(schema.UsageSum{
 		UsageSeries: schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "key-1", Resource: "gpt-4", Window: schema.UsageMonthly}, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		Net: map[string]int64{"rpm": 1},
 	})
-	denied := schema.Denied{Keys: schema.Keys{}, Entity: "key-1", Resource: "gpt-4", Hour: noon}
 	for name, test := range map[string]struct {
 		record aggregator.Record
 		folder string
@@ -141,15 +139,15 @@ func TestLines(t *testing.T) {
 			snapshot(1, "key-1"), "usage/hour/date=2026-03-29",
 			Line{
 				Kind: Usage, Namespace: "eu", Of: "entity", ID: "key-1", Resource: "org/gpt-4", Window: aggregator.Hour, Time: noon,
-				Limits: map[string]Counts{"rpm": {Consumed: 9007199254740993, Missing: 5, Repaired: 7}, "ttl": {Consumed: -1}},
+				Limits: map[string]Counts{"rpm": {Consumed: 9007199254740993 + 12, Passed: 4, Unrecorded: 12}, "ttl": {Consumed: -1}},
 			},
-			`{"PK":"eu/ENTITY#key-1","SK":"#USAGE#org/gpt-4#2026-03-29T12:00:00Z","total_events":2,"ttl":9,"u_rpm_b":true,"u_rpm_m":5,"u_rpm_n":9007199254740993,"u_rpm_r":7,"u_ttl_n":-1,"window":"hourly","window_start":"2026-03-29T12:00:00Z"}`,
+			`{"PK":"eu/ENTITY#key-1","SK":"#USAGE#org/gpt-4#2026-03-29T12:00:00Z","total_events":2,"ttl":9,"u_rpm^_n":4,"u_rpm_g":7,"u_rpm_m":5,"u_rpm_n":9007199254740993,"u_ttl_n":-1,"window":"hourly","window_start":"2026-03-29T12:00:00Z"}`,
 		},
 		"a sum of a plan": {
 			expired(1, schema.KeyOf(sum), sum), "total/plan/day/date=2026-03-29",
 			Line{
 				Kind: Total, Namespace: "eu", Of: "plan", ID: "pro", Resource: "gpt-4", Window: aggregator.Day, Time: noon.Truncate(24 * time.Hour),
-				Limits: map[string]Counts{"rpm": {Consumed: 3}, "rpd": {Denied: 2}},
+				Limits: map[string]Counts{"rpm": {Consumed: 3}},
 			},
 			"",
 		},
@@ -161,18 +159,11 @@ func TestLines(t *testing.T) {
 			},
 			"",
 		},
-		"denials": {
-			expired(1, denied.Key(), schema.Item{"x_rpm": schema.Number(4)}), "denied/hour/date=2026-03-29",
-			Line{
-				Kind: Denied, Of: "entity", ID: "key-1", Resource: "gpt-4", Window: aggregator.Hour, Time: noon, Limits: map[string]Counts{"rpm": {Denied: 4}},
-			},
-			`{"PK":"ENTITY#key-1","SK":"#DENIED#gpt-4#2026-03-29T12:00:00Z","x_rpm":4}`,
-		},
 		"counters that cannot be read": {
-			expired(1, denied.Key(), schema.Item{"x_rpm": schema.String("many"), "n": &types.AttributeValueMemberNS{Value: []string{"1"}}, "b": &types.AttributeValueMemberBS{Value: [][]byte{{1}}}, "z": &types.AttributeValueMemberNULL{Value: true}}),
-			"denied/hour/date=2026-03-29",
-			Line{Kind: Denied, Of: "entity", ID: "key-1", Resource: "gpt-4", Window: aggregator.Hour, Time: noon},
-			`{"PK":"ENTITY#key-1","SK":"#DENIED#gpt-4#2026-03-29T12:00:00Z","b":["AQ=="],"n":[1],"x_rpm":"many","z":null}`,
+			expired(1, schema.Keys{}.Usage("key-1", "gpt-4", noon), schema.Item{"u_rpm_n": schema.String("many"), "n": &types.AttributeValueMemberNS{Value: []string{"1"}}, "b": &types.AttributeValueMemberBS{Value: [][]byte{{1}}}, "z": &types.AttributeValueMemberNULL{Value: true}}),
+			"usage/hour/date=2026-03-29",
+			Line{Kind: Usage, Of: "entity", ID: "key-1", Resource: "gpt-4", Window: aggregator.Hour, Time: noon},
+			`{"PK":"ENTITY#key-1","SK":"#USAGE#gpt-4#2026-03-29T12:00:00Z","b":["AQ=="],"n":[1],"u_rpm_n":"many","z":null}`,
 		},
 		"a change of which nothing is known": {
 			expired(1, schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#x"}, schema.Item{}), "audit/date=2026-06-28",
@@ -256,14 +247,14 @@ func TestFilesAreBounded(t *testing.T) {
 // TestFilesThatCannotBeWritten: their records are to come again, and no others.
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	a, files := newArchive(t, nil)
-	denied := schema.Denied{Entity: "key-1", Resource: "gpt-4", Hour: noon}
+	change := schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#x"}
 	files.fails = func(name string) error {
 		if strings.HasPrefix(name, "usage/") {
 			return errors.New("the disk is full")
 		}
 		return nil
 	}
-	r := process(t, a, snapshot(1, "key-1"), expired(2, denied.Key(), nil), snapshot(3, "key-2"))
+	r := process(t, a, snapshot(1, "key-1"), expired(2, change, schema.Item{}), snapshot(3, "key-2"))
 	assert.Equal(t, 1, r.Counted)
 	require.Len(t, r.Failures, 2)
 	for i, want := range []string{"event-00001", "event-00003"} {

@@ -20,7 +20,6 @@
 //	audit/date=2026-03-29/…jsonl.gz          administrative changes
 //	usage/hour/date=2026-03-29/…jsonl.gz     usage of entities by hour; also day and month
 //	total/plan/day/date=2026-03-29/…jsonl.gz sums over the entities of a resource, on a plan, or below a parent
-//	denied/hour/date=2026-03-29/…jsonl.gz    how many acquires limits denied
 //
 // The name ends on the shard, the first and the last sequence number and a digest of the
 // event ids, so that the same records make the same file again, with the same bytes, and

@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
 // Kind is what a line tells of.
@@ -25,8 +26,6 @@ const (
 	Usage Kind = "usage"
 	// Total is a sum over the entities of a resource, on a plan, or below a parent.
 	Total Kind = "total"
-	// Denied is how many acquires an entity's limits denied in an hour.
-	Denied Kind = "denied"
 )
 
 // Line is one item that expired. As JSON it has the names given here, and leaves out what is
@@ -66,14 +65,12 @@ type Line struct {
 type Counts struct {
 	// Consumed is what was taken, less what was given back, in millitokens.
 	Consumed int64 `json:"consumed"`
-	// Repaired is what of Consumed was booked later, in millitokens.
-	Repaired int64 `json:"repaired,omitempty"`
-	// Missing is what is known to be missing in Consumed, in millitokens.
-	Missing int64 `json:"missing,omitempty"`
+	// Passed is what of Consumed a level above the entity counted too, in millitokens.
+	Passed int64 `json:"passed,omitempty"`
+	// Unrecorded is what of Consumed no record told, in millitokens.
+	Unrecorded int64 `json:"unrecorded,omitempty"`
 	// Unseen is how many ends of the counter nobody saw.
 	Unseen int64 `json:"unseen,omitempty"`
-	// Denied is how many acquires the limit denied: best effort.
-	Denied int64 `json:"denied,omitempty"`
 }
 
 var windows = map[schema.UsageWindow]aggregator.Window{
@@ -86,7 +83,7 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 		return Line{}, false, nil
 	}
 	key := schema.KeyOf(r.Keys)
-	for _, read := range []func(schema.Key, schema.Item) (Line, bool){auditLine, usageLine, deniedLine} {
+	for _, read := range []func(schema.Key, schema.Item) (Line, bool){auditLine, usageLine} {
 		if line, ok = read(key, r.Old); ok {
 			break
 		}
@@ -146,11 +143,9 @@ func countsOfHour(item schema.Item) map[string]Counts {
 	if err != nil {
 		return nil
 	}
-	counts := map[string]Counts{}
-	for name, s := range u.Spans {
-		counts[name] = Counts{Consumed: s.Net, Repaired: u.Repaired[name], Missing: s.Missing, Unseen: s.Unseen}
-	}
-	return counts
+	sum := usage.NewTally()
+	usage.AddSnapshot(&sum, &u)
+	return counts(&sum)
 }
 
 func countsOfSum(item schema.Item) map[string]Counts {
@@ -158,30 +153,19 @@ func countsOfSum(item schema.Item) map[string]Counts {
 	if err != nil {
 		return nil
 	}
-	counts := map[string]Counts{}
-	for _, names := range []map[string]int64{s.Net, s.Denied, s.Repaired, s.Missing, s.Unseen} {
-		for name := range names {
-			counts[name] = Counts{s.Net[name], s.Repaired[name], s.Missing[name], s.Unseen[name], s.Denied[name]}
-		}
-	}
-	return counts
+	return counts(&s)
 }
 
-func deniedLine(key schema.Key, item schema.Item) (Line, bool) {
-	d, ok := schema.DeniedOf(key)
-	if !ok {
-		return Line{}, false
-	}
-	line := Line{
-		Kind: Denied, Namespace: d.Keys.Name(), Of: string(schema.UsageOfEntity), ID: d.Entity, Resource: d.Resource, Window: aggregator.Hour, Time: d.Hour,
-	}
-	if d, err := schema.DecodeDenied(item); err == nil {
-		line.Limits = map[string]Counts{}
-		for name, n := range d.Limits {
-			line.Limits[name] = Counts{Denied: n}
+func counts(s *schema.UsageSum) map[string]Counts {
+	of := map[string]Counts{}
+	for _, names := range []map[string]int64{s.Net, s.Unrecorded, s.Unseen} {
+		for name := range names {
+			if _, passed := schema.CounterOf(name); !passed {
+				of[name] = Counts{s.Net[name], s.Net[schema.PassedOn(name)], s.Unrecorded[name], s.Unseen[name]}
+			}
 		}
 	}
-	return line, true
+	return of
 }
 
 // folder is where the line's file is, without the date.

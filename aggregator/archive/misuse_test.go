@@ -50,14 +50,14 @@ func firstOf(lines func(func(Line, error) bool)) (first error) {
 // are written.
 func TestWriterPanics(t *testing.T) {
 	m := &memory{files: map[string][]byte{}, fails: func(name string) error {
-		if strings.HasPrefix(name, "denied") {
+		if strings.HasPrefix(name, "audit") {
 			panic("oh")
 		}
 		return nil
 	}}
 	a, err := New(m, nil)
 	require.NoError(t, err)
-	result, err := a.Process(t.Context(), []aggregator.Record{expired(2, eu.Denied("b", "gpt-4", noon), nil), snapshot(1, "a")})
+	result, err := a.Process(t.Context(), []aggregator.Record{expired(2, schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#x"}, schema.Item{}), snapshot(1, "a")})
 	require.NoError(t, err)
 	assert.Equal(t, 1, result.Counted)
 	require.Len(t, result.Failures, 1)

@@ -17,18 +17,16 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/aggregator/denials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// service is a limiter in use, whose changes, usage and denials are kept for an hour.
+// service is a limiter in use, whose changes and usage are kept for an hour.
 type service struct {
 	*testing.T
-	db       *ddbmem.DB
-	repo     *dynalimit.Repository
-	limiter  *dynalimit.RateLimiter
-	recorder *denials.Recorder
+	db      *ddbmem.DB
+	repo    *dynalimit.Repository
+	limiter *dynalimit.RateLimiter
 
 	mu   sync.Mutex
 	gone map[schema.Key]bool // by their time to live
@@ -43,9 +41,7 @@ func newService(t *testing.T) *service {
 	s.repo, err = dynalimit.NewRepository(s.db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ann", AuditRetention: keep})
 	require.NoError(t, err)
 	require.NoError(t, s.repo.CreateTable(t.Context()))
-	s.recorder, err = denials.New(s.db.Client(), "limits", &denials.Options{Retention: keep})
-	require.NoError(t, err)
-	s.limiter, err = dynalimit.New(s.repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerHour("rph", 3)}, Observer: s.recorder})
+	s.limiter, err = dynalimit.New(s.repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerHour("rph", 3)}})
 	require.NoError(t, err)
 	s.db.OnWrite(func(w ddbmem.Write) {
 		if key := schema.KeyOf(w.Old); w.Expired && isHistory(key) {
@@ -59,7 +55,7 @@ func newService(t *testing.T) *service {
 
 // isHistory is what archives keep, told in another way than the archive does.
 func isHistory(key schema.Key) bool {
-	for _, prefix := range []string{"#AUDIT#", "#USAGE#", "#DENIED#"} {
+	for _, prefix := range []string{"#AUDIT#", "#USAGE#"} {
 		if len(key.SK) > len(prefix) && key.SK[:len(prefix)] == prefix {
 			return true
 		}
@@ -67,7 +63,7 @@ func isHistory(key schema.Key) bool {
 	return false
 }
 
-// hour is an hour of the service: calls, denials, changes, and what expires.
+// hour is an hour of the service: calls, changes, and what expires.
 func (s *service) hour(n int) {
 	ctx := s.Context()
 	for i := range 5 {
@@ -138,7 +134,6 @@ func TestOutageOfTheWriter(t *testing.T) {
 		}
 		<-time.After(10 * time.Minute)
 		require.NoError(t, s.limiter.Close(t.Context()))
-		require.NoError(t, s.recorder.Close(t.Context()))
 		stopArchive()
 		stopFold()
 
@@ -160,7 +155,6 @@ func TestOutageOfTheWriter(t *testing.T) {
 		assert.Equal(t, s.gone, kept)
 		assert.Greater(t, kinds[Usage], 5)
 		assert.Greater(t, kinds[Audit], 5)
-		assert.Greater(t, kinds[Denied], 5)
 	})
 }
 

@@ -69,7 +69,6 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, s.check()
 }
 
-//nolint:cyclop // a flat switch: one case per rule
 func (s settings) check() error {
 	switch {
 	case s.Processes < 0 || s.Limiters < 1 || s.Goroutines < 1 || s.Buckets < 1:

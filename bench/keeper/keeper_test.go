@@ -143,6 +143,19 @@ func TestGoals(t *testing.T) {
 	}
 }
 
+// The time of the last answers is no falling behind, and what is longer is.
+func TestTheLastAnswersHaveTheirTime(t *testing.T) {
+	for elapsed, want := range map[time.Duration]float64{
+		time.Second: 100, 1060 * time.Millisecond: 100, 2060 * time.Millisecond: 50,
+	} {
+		came := newOutcome()
+		*came.byKind[submission] = tally{due: 100, done: 100, took: latency.New()}
+		came.elapsed = elapsed
+		r := newReport(settings{For: time.Second, Linger: 40 * time.Millisecond, Latency: 5 * time.Millisecond}, came, used{})
+		assert.InDelta(t, want, r.route(submission).PerSecond, 1e-9, elapsed)
+	}
+}
+
 func TestParse(t *testing.T) {
 	s, err := parse([]string{"-select=1", "-metering=batch"}, t.Output())
 	require.NoError(t, err)

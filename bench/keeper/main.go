@@ -91,7 +91,6 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 // longest is how long a run may be: the tokens of its login are good for an hour.
 const longest = 50 * time.Minute
 
-//nolint:cyclop // a flat switch: one case per rule
 func (s settings) check() error {
 	switch {
 	case s.Processes < 0 || s.Clients < 1 || s.Apps < 1:

@@ -61,12 +61,13 @@ type answer struct {
 func newReport(s settings, came *outcome, u used) *report {
 	r := &report{settings: s, Name: s.name, Late: came.late.Summary(), Requests: u.meter.Requests()}
 	seconds := max(s.For, came.elapsed).Seconds()
+	answering := max(s.For, came.elapsed-s.tail()).Seconds()
 	for k, t := range came.byKind {
 		if t.due == 0 {
 			continue
 		}
 		r.Routes = append(r.Routes, answer{
-			Route: routes[k], Due: float64(t.due) / s.For.Seconds(), PerSecond: float64(t.done) / seconds,
+			Route: routes[k], Due: float64(t.due) / s.For.Seconds(), PerSecond: float64(t.done) / answering,
 			Answered: t.done, Failed: t.failed, Unsent: t.unsent, Error: t.firstError, Took: t.took.Summary(),
 		})
 	}
@@ -91,6 +92,11 @@ func newReport(s settings, came *outcome, u used) *report {
 	}
 	return r
 }
+
+// tail is what the last requests take that keep nobody waiting: to linger, and to wait for a
+// transaction, meet another and be sent. In a run of a few seconds it would look like falling
+// behind.
+func (s settings) tail() time.Duration { return s.Linger + 4*s.Latency }
 
 func ratio(n, of float64) float64 {
 	if of == 0 {

@@ -51,7 +51,7 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 	pause(ctx, 200*time.Millisecond)
 	enough()
 	c.group.Wait()
-	for limiter.Health().OwedBuckets > 0 && ctx.Err() == nil {
+	for limiter.Health().WaitingBuckets > 0 && ctx.Err() == nil {
 		pause(ctx, 20*time.Millisecond)
 	}
 	r.doubt(limiter.Health())

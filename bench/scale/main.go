@@ -92,7 +92,6 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, s.check()
 }
 
-//nolint:cyclop // a flat switch: one case per rule
 func (s settings) check() error {
 	switch {
 	case s.Processes < 1 || s.Rate < 1 || s.Burst < 1:

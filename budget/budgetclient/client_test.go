@@ -192,12 +192,8 @@ func TestIDsThatAreNoPathAreNotSent(t *testing.T) {
 		require.ErrorAs(t, err, &bad)
 		_, err = c.Submit(ctx, ids[0], ids[1], usage())
 		require.ErrorAs(t, err, &bad)
-		_, err = c.Reserve(ctx, ids[0], ids[1], "premium", 1, time.Minute)
-		require.ErrorAs(t, err, &bad)
 	}
 	_, err := c.Totals(ctx, org, "", "../today")
-	require.Error(t, err)
-	_, err = c.ReserveAs(ctx, org, app, "x", "premium", 1, time.Minute)
 	require.Error(t, err)
 	assert.Empty(t, f.sent)
 }
@@ -583,7 +579,7 @@ func TestStaleAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := func(*http.Request, []byte) (*http.Response, error) { return html(503), nil }
 		f := &fake{answer: down}
-		c := newClient(t, f, func(o *Options) { o.OnUnavailable.Reserve = budget.Allow })
+		c := newClient(t, f, func(*Options) {})
 		_, err := c.Recommend(t.Context(), org, app)
 		require.ErrorIs(t, err, budget.ErrUnavailable, "nothing is known yet")
 		f.answer = func(r *http.Request, _ []byte) (*http.Response, error) {
@@ -605,31 +601,10 @@ func TestStaleAnswers(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, rec.Stale)
 		assert.Zero(t, rec.CacheFor)
-		held, err := c.Reserve(t.Context(), org, app, "standard", 1, time.Minute)
-		require.NoError(t, err)
-		assert.True(t, held.Degraded)
-		assert.Equal(t, "s", held.Model)
-		require.NoError(t, held.Release(t.Context()))
 		micros, err := c.Estimate(t.Context(), org, app, "premium", 1, 1)
 		require.NoError(t, err)
 		assert.Equal(t, int64(18), micros)
 		f.answer = nil
-		_, err = held.Settle(t.Context(), budget.Usage{RequestID: usage().RequestID})
-		require.NoError(t, err)
-		assert.Equal(t, 1, f.count("/usage"), "nothing is held: it is submitted")
-
-		f.first("/holds", func() (*http.Response, error) {
-			return reply(200, `{"hold_id":"00000000-0000-4000-8000-000000000009","model_label":"premium","holds":"nothing","degraded":true}`), nil
-		})
-		held, err = c.ReserveAs(t.Context(), org, app, "00000000-0000-4000-8000-000000000009", "premium", 1, time.Minute)
-		require.NoError(t, err)
-		assert.True(t, held.Degraded, "by the keeper")
-		_, err = held.Settle(t.Context(), budget.Usage{RequestID: usage().RequestID})
-		require.NoError(t, err)
-		assert.Equal(t, 2, f.count("/usage"))
-		assert.Zero(t, f.count("/settle"))
-		f.answer = nil
-
 		c = newClient(t, f, func(o *Options) { o.OnUnavailable.Recommend = budget.Refuse })
 		_, err = c.Recommend(t.Context(), org, app)
 		require.NoError(t, err)
@@ -637,62 +612,5 @@ func TestStaleAnswers(t *testing.T) {
 		f.answer = down
 		_, err = c.Recommend(t.Context(), org, app)
 		require.ErrorIs(t, err, budget.ErrUnavailable)
-		_, err = c.Reserve(t.Context(), org, app, "standard", 1, time.Minute)
-		require.ErrorIs(t, err, budget.ErrUnavailable)
-	})
-}
-
-// A clock that is behind the keeper's takes no hold for longer than it lasts: whoever extends
-// it in time goes by that clock.
-func TestHoldsEndByTheClockThatIsBehind(t *testing.T) {
-	keeper := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // its holds end a minute later
-	for name, test := range map[string]struct{ skew, want time.Duration }{
-		"the same": {0, time.Minute}, "behind": {-40 * time.Second, 20 * time.Second}, "ahead": {40 * time.Second, time.Minute},
-	} {
-		f := &fake{}
-		c := newClient(t, f, func(o *Options) { o.Now = func() time.Time { return keeper.Add(test.skew) } })
-		held, err := c.Reserve(t.Context(), org, app, "premium", 1, time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, keeper.Add(test.want), held.ExpiresAt().UTC(), name)
-		f.answer = func(r *http.Request, _ []byte) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/extend") {
-				return reply(200, fmt.Sprintf(`{"hold_id":%q,"holds":"money","expires_at":"2000-01-01T00:05:00Z"}`, held.ID)), nil
-			}
-			return nil, nil
-		}
-		require.NoError(t, held.Extend(t.Context(), 5*time.Minute))
-		assert.Equal(t, keeper.Add(4*time.Minute+test.want), held.ExpiresAt().UTC(), name)
-	}
-}
-
-// What ends a call goes on when its ctx is cancelled, for as long as it may take.
-func TestEndsOfCallsOutliveTheirContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
-		c := newClient(t, f)
-		ctx, cancel := context.WithCancel(t.Context())
-		held, err := c.Reserve(ctx, org, app, "premium", 1, 1500*time.Millisecond)
-		require.NoError(t, err)
-		assert.Contains(t, f.bodies[1], `"lease_secs":2`, "not too short")
-		cancel()
-		f.first("/settle", func() (*http.Response, error) { return html(503), nil })
-		receipt, err := held.Settle(ctx, budget.Usage{RequestID: usage().RequestID})
-		require.NoError(t, err)
-		assert.Equal(t, int64(7), receipt.CostMicros)
-		require.NoError(t, held.Release(ctx), "it has ended")
-		assert.Zero(t, f.count("/release"))
-
-		held, err = c.Reserve(t.Context(), org, app, "premium", 1, time.Minute)
-		require.NoError(t, err)
-		f.slow("/settle")
-		late, done := context.WithTimeout(ctx, time.Minute)
-		defer done()
-		began := time.Now()
-		_, err = held.Settle(late, budget.Usage{RequestID: usage().RequestID})
-		require.ErrorIs(t, err, budget.ErrUnavailable)
-		assert.Less(t, time.Since(began), time.Minute)
-		assert.Greater(t, time.Since(began), 15*time.Second)
-		require.NoError(t, held.Release(ctx))
-		assert.Equal(t, 1, f.count("/release"))
 	})
 }

@@ -9,6 +9,5 @@
 //	guard, err := llm.New(&llm.Options{Keeper: client})
 //
 // Its errors are those of package budget. What was sent is sent again after an answer that
-// was lost: records are counted once under their request id, and holds are made once under
-// theirs.
+// was lost: records are counted once under their request id.
 package budgetclient

@@ -39,9 +39,9 @@ type Options struct {
 	// Retries is how many times a request is sent again that got no answer, 0 to 10; below
 	// zero never. Defaults to 3.
 	Retries int
-	// OnUnavailable says what Recommend and Reserve do while the keeper does not answer,
-	// as for a budget.Keeper: Recommend defaults to Allow, with the last answer, marked
-	// Stale; Reserve to Refuse. There is no spool, so Submit cannot be Allow.
+	// OnUnavailable says what Recommend does while the keeper does not answer, as for a
+	// budget.Keeper: it defaults to Allow, with the last answer, marked Stale. There is no
+	// spool, so Submit cannot be Allow.
 	OnUnavailable budget.OnUnavailable
 }
 

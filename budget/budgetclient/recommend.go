@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,12 +76,9 @@ func (c *choice) stale() (budget.Recommendation, bool) {
 	return rec, c.known
 }
 
-// copied is an answer whose labels, and their limits, are the caller's own.
+// copied is an answer whose labels are the caller's own.
 func copied(rec budget.Recommendation) budget.Recommendation {
 	rec.Labels = slices.Clone(rec.Labels)
-	for i := range rec.Labels {
-		rec.Labels[i].Limits = slices.Clone(rec.Labels[i].Limits)
-	}
 	return rec
 }
 
@@ -98,8 +96,8 @@ func (c *choice) outdate() {
 }
 
 // Recommend says which label an app may use now, as budget.Keeper.Recommend does. An answer
-// is given again as long as the keeper allows, at most until the day ends; a record or
-// reservation that shows that the label has no room ends that. While the keeper does not
+// is given again as long as the keeper allows, at most until the day ends; a record
+// that shows that the label has no room ends that. While the keeper does not
 // answer, Options.OnUnavailable.Recommend decides.
 //
 // Errors: *budget.QuotaExceededError, *budget.ValidationError, budget.ErrNotFound,
@@ -209,7 +207,7 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 	if err != nil {
 		return 0, err
 	}
-	if err := validName("model_label", label); err != nil {
+	if err := (budget.Usage{RequestID: org, Label: label}).Validate(); err != nil { // org is a UUID, too
 		return 0, err
 	}
 	for field, n := range map[string]int64{"tokens.input": inputTokens, "tokens.output": maxTokens} {
@@ -222,7 +220,7 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 		return cost(rec.Price, inputTokens, maxTokens), nil
 	}
 	micros, err := c.estimate(ctx, path, label, inputTokens, maxTokens)
-	if errors.Is(err, budget.ErrUnavailable) && c.opts.OnUnavailable.Reserve == budget.Allow {
+	if errors.Is(err, budget.ErrUnavailable) && c.opts.OnUnavailable.Recommend != budget.Refuse {
 		if rec, ok := known.stale(); ok && rec.Label == label {
 			return cost(rec.Price, inputTokens, maxTokens), nil
 		}
@@ -243,7 +241,7 @@ func (c *core) estimate(ctx context.Context, path, label string, input, output i
 	}
 	_, err := c.do(ctx, &call{
 		op: "Estimate", method: http.MethodGet, into: &answer,
-		path: path + "/estimate?model_label=" + label + "&input_tokens=" + strconv.FormatInt(input, 10) + "&max_tokens=" + strconv.FormatInt(output, 10),
+		path: path + "/estimate?model_label=" + url.QueryEscape(label) + "&input_tokens=" + strconv.FormatInt(input, 10) + "&max_tokens=" + strconv.FormatInt(output, 10),
 		check: func() error {
 			if answer.Label != label || answer.Micros < 0 {
 				return errors.New("it is of no estimate, or another label's")

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
 )
 
 // Submit counts what a call cost, once, under its request id, as budget.Keeper.Submit does:
-// what got no answer may be sent again.
+// what got no answer may be sent again. A record without a Time gets that of this call: one
+// that is to be sent again needs its own, or it is another record then.
 //
 // Errors: *budget.ValidationError, budget.ErrConflict, budget.ErrNotFound,
 // *budget.UnavailableError, *StatusError.
@@ -27,6 +29,7 @@ func (c *Client) Submit(ctx context.Context, org, app string, usage budget.Usage
 
 // record sends one record.
 func (c *core) record(ctx context.Context, op, app, path string, usage budget.Usage) (budget.Receipt, error) {
+	usage = timed(usage, c.opts.Now())
 	var r receipt
 	_, err := c.do(ctx, &call{
 		op: op, method: http.MethodPost, path: path, body: usage, writes: true, into: &r,
@@ -42,6 +45,14 @@ func (c *core) record(ctx context.Context, op, app, path string, usage budget.Us
 	}
 	c.learn(app, r.RecommendedLabel, r.Status)
 	return r.budget(), nil
+}
+
+// timed is a record with the time that it is of.
+func timed(usage budget.Usage, now time.Time) budget.Usage {
+	if usage.Time.IsZero() {
+		usage.Time = now.UTC()
+	}
+	return usage
 }
 
 // learn asks anew for what to use, if a receipt says that it is another label than the
@@ -71,9 +82,10 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []budg
 	results := make([]budget.BatchResult, len(usages))
 	var good []budget.Usage
 	var places []int
+	now := c.opts.Now() // of all, so that the same record twice is the same
 	for i, u := range usages {
 		if results[i].Err = u.Validate(); results[i].Err == nil {
-			good, places = append(good, u), append(places, i)
+			good, places = append(good, timed(u, now)), append(places, i)
 		}
 	}
 	if len(good) == 0 {

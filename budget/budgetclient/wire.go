@@ -9,45 +9,21 @@ import (
 // The bodies of the API, as package budgethttp has them.
 
 type labelStatus struct {
-	Label  string        `json:"label"`
-	Model  string        `json:"model_id"`
-	Spend  int64         `json:"spend_usd_micros"`
-	Held   int64         `json:"held_usd_micros"`
-	Quota  int64         `json:"quota_usd_micros"`
-	Pct    float64       `json:"quota_pct"`
-	Status string        `json:"status"`
-	Limits []limitStatus `json:"limits"`
-}
-
-type limitStatus struct {
-	Period  string    `json:"period"`
-	Label   string    `json:"label"`
-	Quota   int64     `json:"quota_usd_micros"`
-	Spend   int64     `json:"spend_usd_micros"`
-	Held    int64     `json:"held_usd_micros"`
-	Pct     float64   `json:"quota_pct"`
-	Status  string    `json:"status"`
-	ResetAt time.Time `json:"reset_at"`
+	Label  string  `json:"label"`
+	Model  string  `json:"model_id"`
+	Spend  int64   `json:"spend_usd_micros"`
+	Quota  int64   `json:"quota_usd_micros"`
+	Pct    float64 `json:"quota_pct"`
+	Status string  `json:"status"`
 }
 
 func labelsOf(labels []labelStatus) []budget.LabelStatus {
 	out := make([]budget.LabelStatus, len(labels))
 	for i, l := range labels {
 		out[i] = budget.LabelStatus{
-			Label: l.Label, Model: l.Model, SpendMicros: l.Spend, HeldMicros: l.Held, QuotaMicros: l.Quota,
-			Percent: l.Pct, Status: budget.Status(l.Status), Limits: limitsOf(l.Limits),
+			Label: l.Label, Model: l.Model, SpendMicros: l.Spend, QuotaMicros: l.Quota,
+			Percent: l.Pct, Status: budget.Status(l.Status),
 		}
-	}
-	return out
-}
-
-func limitsOf(limits []limitStatus) []budget.LimitStatus {
-	var out []budget.LimitStatus
-	for _, l := range limits {
-		out = append(out, budget.LimitStatus{
-			PeriodQuota: budget.PeriodQuota{Period: budget.Period(l.Period), Label: l.Label, Micros: l.Quota},
-			SpendMicros: l.Spend, HeldMicros: l.Held, Percent: l.Pct, Status: budget.Status(l.Status), ResetAt: l.ResetAt,
-		})
 	}
 	return out
 }
@@ -124,13 +100,11 @@ type dayTotals struct {
 	Labels []struct {
 		Label    string        `json:"label"`
 		Cost     int64         `json:"cost_usd_micros"`
-		Held     int64         `json:"held_usd_micros"`
 		Quota    int64         `json:"quota_usd_micros"`
 		Pct      float64       `json:"quota_pct"`
 		Status   string        `json:"status"`
 		Tokens   budget.Tokens `json:"tokens"`
 		Requests int64         `json:"requests"`
-		Limits   []limitStatus `json:"limits"`
 	} `json:"labels"`
 }
 
@@ -138,8 +112,8 @@ func (d dayTotals) budget() budget.DayTotals {
 	out := budget.DayTotals{Day: d.Day, CostMicros: d.Cost, Labels: make([]budget.LabelTotals, len(d.Labels))}
 	for i, l := range d.Labels {
 		out.Labels[i] = budget.LabelTotals{
-			Label: l.Label, CostMicros: l.Cost, Tokens: l.Tokens, Requests: l.Requests, HeldMicros: l.Held,
-			Quota: l.Quota, Percent: l.Pct, Status: budget.Status(l.Status), Limits: limitsOf(l.Limits),
+			Label: l.Label, CostMicros: l.Cost, Tokens: l.Tokens, Requests: l.Requests,
+			Quota: l.Quota, Percent: l.Pct, Status: budget.Status(l.Status),
 		}
 	}
 	return out

@@ -33,7 +33,7 @@ func (s *Server) adjustmentRoutes() {
 	register(s, route{
 		id: "override", method: http.MethodPut, path: appRoute + "/override", tag: "administration", needs: provider,
 		summary: "Force an app's label until an instant", conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
-		description: "Under soft enforcement it holds whatever was spent; a hard quota is not lifted by it. Other servers follow within 30 seconds.",
+		description: "It holds whatever was spent. Other servers follow within 30 seconds.",
 		request:     exampleOverride,
 	}, func(ctx context.Context, x *exchange, in *overrideInput) (*overrideOutput, error) {
 		err := s.keeper.As(x.principal).Override(ctx, in.Org, in.App, in.Body.Label, in.Body.Until)

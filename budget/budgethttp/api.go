@@ -17,6 +17,17 @@ import (
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 )
 
+// tags are what routes are about, in the order in which a client meets them.
+var tags = []*huma.Tag{
+	{Name: "authentication", Description: "Tokens for a client's id and secret."},
+	{Name: "selection", Description: "Before a call: which model to use, and what it would cost."},
+	{Name: "usage", Description: "After a call: what it cost."},
+	{Name: "aggregates", Description: "What was spent."},
+	{Name: "administration", Description: "What organisations and apps may spend, by whoever has a provisioning key."},
+	{Name: "credentials", Description: "What clients log in with."},
+	{Name: "service", Description: "Whether there is one."},
+}
+
 var errorType = reflect.TypeFor[wire.Error]()
 
 // newAPI makes the API without any route. Nothing of huma's is changed for the rest of the
@@ -31,11 +42,12 @@ func (s *Server) newAPI() huma.API {
 				Description: "Keeps what LLM calls cost within daily budgets: which model an app may use now, what a call cost, what was spent. Amounts are in millionths of a dollar.",
 			},
 			Servers: []*huma.Server{{URL: server}},
+			Tags:    tags,
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"token": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "An access token"},
-					"key":   {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "A provisioning key"},
+					"key":   {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "A provisioning key, of all organisations or of one"},
 				},
 			},
 		},
@@ -66,11 +78,14 @@ func marshal(w io.Writer, v any) error {
 
 // unmarshal reads a body, first without a type, for its schema, then with one.
 func unmarshal(data []byte, v any) error {
-	if tree, ok := v.(*any); ok {
+	switch v := v.(type) {
+	case *any:
 		if err := strict.Check(data); err != nil {
 			return err
 		}
-		return json.Unmarshal(data, tree)
+		return json.Unmarshal(data, v)
+	case *wire.Batch: // what is wrong with one of its records is no matter of the others
+		return strict.UnmarshalApart(data, v, "records")
 	}
 	return strict.Unmarshal(data, v)
 }

@@ -28,7 +28,7 @@ func (s *Server) authRoutes() {
 	register(s, route{
 		id: "login", method: http.MethodPost, path: "/auth/token", root: true, tag: "authentication",
 		summary: "Log in", errors: []int{http.StatusUnauthorized, http.StatusTooManyRequests}, request: exampleLogin, response: exampleGranted,
-		description: "An access token and a refresh token for a client's id and secret. After ten failures in a minute, of an address or of a client, the next is 429 and not looked at.",
+		description: "An access token and a refresh token for a client's id and secret. After ten failures of a client at an address in a minute, or a hundred of the address, the next from there is 429 and not looked at.",
 	}, func(ctx context.Context, x *exchange, in *loginInput) (*grantOutput, error) {
 		return granted(s.login.Token(ctx, x.from, in.Body.ClientID, credentials.NewSecret(in.Body.Secret)))
 	})

@@ -46,12 +46,14 @@ func TestBadLoginsAreAllAlike(t *testing.T) {
 	}
 }
 
-// Ten logins of an address may fail in a minute; the next is not looked at.
+// Ten logins of a client may fail in a minute at an address; the next there is not looked at,
+// and the same client logs in elsewhere.
 func TestFailedLoginsAreLimited(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		good := w.login(pathA)
+		wrong := example{"client_id": good["client_id"], "client_secret": "x"}
 		for range 10 {
-			w.a.as("").do(http.MethodPost, "/auth/token", example{"client_id": "nobody", "client_secret": "x"}).fails(http.StatusUnauthorized, wire.Unauthorized)
+			w.a.as("").do(http.MethodPost, "/auth/token", wrong).fails(http.StatusUnauthorized, wire.Unauthorized)
 		}
 		for _, n := range []*node{w.a, w.b} {
 			r := n.as("").do(http.MethodPost, "/auth/token", good).fails(http.StatusTooManyRequests, wire.RateLimitExceeded)

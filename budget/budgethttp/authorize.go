@@ -21,9 +21,10 @@ var errForbidden = errors.New("budgethttp: forbidden")
 type need int
 
 const (
-	nobody   need = iota // anybody may ask
-	bearer               // an access token
-	provider             // a provisioning key
+	nobody    need = iota // anybody may ask
+	bearer                // an access token
+	provider              // a provisioning key
+	retriever             // a retrieval token, which the handler looks at; a key beside it has to be good
 )
 
 // tenantPath is whose a route is: an empty app is the organisation's own.
@@ -50,7 +51,10 @@ func (s *Server) admit(r *http.Request, x *exchange, n need) error {
 	switch n {
 	case nobody:
 		return nil
-	case provider:
+	case provider, retriever:
+		if n == retriever && s.login != nil && len(r.Header.Values("X-Api-Key")) == 0 {
+			return nil
+		}
 		principal, err := s.opts.Administrator(r)
 		if err != nil {
 			return fmt.Errorf("administrator: %w", err)
@@ -69,9 +73,11 @@ func (s *Server) admit(r *http.Request, x *exchange, n need) error {
 // refusal is what a request is told that is not admitted; the same for every reason.
 func (s *Server) refusal(err error, x *exchange, n need) *wire.Error {
 	switch {
+	case errors.Is(err, errForbidden) && n != bearer:
+		return wire.NewError(http.StatusForbidden, wire.Forbidden, "the key is of another organisation")
 	case errors.Is(err, errForbidden):
 		return wire.NewError(http.StatusForbidden, wire.Forbidden, "the token is of another organisation or app")
-	case errors.Is(err, ErrUnauthorized) && n == provider:
+	case errors.Is(err, ErrUnauthorized) && n != bearer:
 		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "this needs a provisioning key in the header X-API-Key").
 			With("WWW-Authenticate", `ApiKey realm="keeper"`)
 	case errors.Is(err, ErrUnauthorized):

@@ -3,8 +3,6 @@ package budgethttp
 import (
 	"fmt"
 	"net/http"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 // The thresholds of the modes are exact, and the answer says how long it may be kept.
@@ -186,83 +183,6 @@ func TestCaseC28ScopeDecidesWhoseSpendBinds(t *testing.T) {
 		}
 		other := w.b.as("other").get("/api/v1/orgs/" + orgOther + "/apps/" + appA + "/aggregates/today").is(http.StatusOK)
 		assert.Equal(t, int64(0), other.number("cost_usd_micros"), "a third has spent nothing")
-	})
-}
-
-// Never more than the quota is held and spent, whoever asks at once.
-func TestCaseC29HardCap(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.hard()
-		var granted, refused atomic.Int64
-		together(200, 210, func(i int) {
-			n := []*node{w.a, w.b}[i%2]
-			if i >= 200 { // somebody looks on
-				r := n.as("other").get(pathHard+"/aggregates/today").of("labels", "premium")
-				assert.LessOrEqual(t, r.number("held_usd_micros")+r.number("cost_usd_micros"), int64(10_000_000))
-				return
-			}
-			r := n.reserve(i, nil)
-			switch r.status {
-			case http.StatusCreated:
-				granted.Add(1)
-			case http.StatusTooManyRequests:
-				refused.Add(1)
-				assert.Equal(t, string(wire.QuotaExceeded), r.at("error"))
-				seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
-				assert.NoError(t, err)
-				assert.Positive(t, seconds)
-			default:
-				assert.Fail(t, "neither granted nor refused", "%d %s", r.status, r.raw)
-			}
-		})
-		assert.Equal(t, []int64{100, 100}, []int64{granted.Load(), refused.Load()})
-		held, spent := w.held()
-		assert.Equal(t, []int64{10_000_000, 0}, []int64{held, spent})
-	})
-}
-
-// What is held comes back: with what the call cost, or when its client died, and once.
-func TestCaseC30HoldsHeal(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.hard()
-		path := pathHard
-		quota := example{"premium": 5_000_000, "standard": 10_000_000, "economy": 2_000_000}
-		w.a.as("key").do(http.MethodPut, "/api/v1/orgs/"+orgOther, exampleOrg.but(example{"enforcement": "HARD", "quotas": quota})).is(http.StatusCreated)
-		w.clock.Advance(35 * time.Second)
-		standard := func(micros int64) example { return example{"model_label": "standard", "estimate_usd_micros": micros} }
-		settled := func(n int, input int64) example { // 0.8 µ$ a token
-			return priced(n, "standard", standardModel, example{"input": input}).but(example{"timestamp": w.clock.Now().Format(time.RFC3339)})
-		}
-		is := func(spent, held int64) {
-			t.Helper()
-			r := w.b.as("other").get(path+"/aggregates/today").is(http.StatusOK).of("labels", "standard")
-			assert.Equal(t, []int64{spent, held}, []int64{r.number("cost_usd_micros"), r.number("held_usd_micros")})
-		}
-		w.a.reserve(1, standard(100_000)).is(http.StatusCreated)
-		is(0, 100_000)
-		assert.Equal(t, int64(40_000), w.a.hold(1, "settle", settled(1, 50_000)).is(http.StatusAccepted).number("cost_usd_micros"))
-		is(40_000, 0)
-
-		w.a.reserve(2, standard(9_960_000)).is(http.StatusCreated) // its client dies
-		w.b.reserve(3, standard(1)).fails(http.StatusTooManyRequests, wire.QuotaExceeded)
-		w.clock.Advance(time.Minute + ledger.LeaseMargin)
-		is(40_000, 0)
-		w.b.reserve(4, standard(9_960_000)).is(http.StatusCreated)
-		is(40_000, 9_960_000)
-		w.a.hold(4, "release", nil).is(http.StatusNoContent)
-		is(40_000, 0)
-
-		for range 2 { // settled twice, and by another node
-			twice := w.b.hold(1, "settle", settled(1, 50_000).but(example{"timestamp": w.clock.Now().Add(-time.Minute - ledger.LeaseMargin).Format(time.RFC3339)})).is(http.StatusAccepted)
-			assert.Equal(t, []any{"duplicate", "true"}, []any{twice.at("status"), twice.header.Get("Idempotent-Replay")})
-		}
-		is(40_000, 0)
-		late := settled(2, 50_000)
-		assert.Equal(t, "accepted", w.a.hold(2, "settle", late).is(http.StatusAccepted).at("status"), "after its lease it counts all the same")
-		is(80_000, 0)
-		assert.Equal(t, "duplicate", w.b.hold(2, "settle", late).is(http.StatusAccepted).at("status"))
-		w.b.hold(2, "release", nil).is(http.StatusNoContent)
-		is(80_000, 0)
 	})
 }
 

@@ -40,33 +40,14 @@ func TestCaseD32Rollover(t *testing.T) {
 	})
 }
 
-// Another time zone begins when the running day has ended: nothing that is spent comes back.
-func TestCaseD34ZoneChangeDoesNotRefund(t *testing.T) {
+// A time zone and a scope are for good: what was counted is by them.
+func TestCaseD34ZoneAndScopeAreFixed(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.put(nil)
-		w.spend(appA, "premium", 10_000_000)
-		put := w.put(example{"timezone": "Asia/Tokyo"}) // where it is the 24th
-		assert.Equal(t, midnight.Format(time.RFC3339), put.at("changes_at"))
-		exceeded := func(why string) {
-			t.Helper()
-			for _, n := range []*node{w.a, w.b} {
-				assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, n.choice(pathA), why)
-				assert.Equal(t, "20260123", n.get(pathA+"/model-selection").is(http.StatusOK).at("day"), why)
-			}
+		w.a.submit(call(1)).is(http.StatusAccepted)
+		for _, change := range []example{{"timezone": "Asia/Tokyo"}, {"quota_scope": "ORG"}, {"timezone": "Mars/Olympus"}} {
+			w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(change)).fails(http.StatusBadRequest, wire.InvalidConfig)
 		}
-		exceeded("at once")
-		w.clock.Advance(35 * time.Second)
-		exceeded("when the other node knows")
-		assert.Equal(t, "20260123", w.b.submit(call(1)).is(http.StatusAccepted).at("day"))
-		w.clock.Set(midnight.Add(-time.Second))
-		exceeded("to the end of the day")
-		w.clock.Set(midnight)
-		for _, n := range []*node{w.a, w.b} {
-			assert.Equal(t, []any{"premium", "NORMAL", "WITHIN_QUOTA"}, n.choice(pathA))
-			r := n.get(pathA + "/model-selection").is(http.StatusOK)
-			assert.Equal(t, []any{"20260124", "2026-01-24T15:00:00Z"}, []any{r.at("day"), r.at("reset_at")}, "to Tokyo's midnight")
-		}
-		assert.Equal(t, int64(10_016_500), w.total("premium", "20260123").number("cost_usd_micros"))
-		w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(example{"timezone": "Mars/Olympus"})).fails(http.StatusBadRequest, wire.InvalidConfig)
+		assert.Equal(t, []any{"premium", "NORMAL", "WITHIN_QUOTA"}, w.b.choice(pathA))
 	})
 }

@@ -2,6 +2,7 @@ package budgethttp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -128,12 +129,18 @@ func (w *world) unitsOf(usage example) float64 {
 	if w.db == nil || w.engine.Flaky() {
 		w.a.submit(usage).is(http.StatusAccepted)
 		item := w.counter()
-		out, err := w.client.UpdateItem(w.t.Context(), &dynamodb.UpdateItemInput{
+		in := &dynamodb.UpdateItemInput{
 			TableName: &w.tables.Usage, Key: map[string]types.AttributeValue{"PK": item["PK"], "SK": item["SK"]},
 			UpdateExpression: aws.String("ADD #nothing :none"), ExpressionAttributeNames: map[string]string{"#nothing": "nothing"},
 			ExpressionAttributeValues: map[string]types.AttributeValue{":none": &types.AttributeValueMemberN{Value: "0"}},
 			ReturnConsumedCapacity:    types.ReturnConsumedCapacityTotal,
-		})
+		}
+		out, err := w.client.UpdateItem(w.t.Context(), in)
+		for range 10 { // a flaky engine answers so now and then, and the SDK does not ask again
+			if _, conflict := errors.AsType[*types.TransactionConflictException](err); conflict {
+				out, err = w.client.UpdateItem(w.t.Context(), in)
+			}
+		}
 		require.NoError(w.t, err)
 		return *out.ConsumedCapacity.CapacityUnits
 	}
@@ -162,7 +169,7 @@ func TestCaseB15LateAndEarlyTimestamps(t *testing.T) {
 			}
 			assert.Equal(t, test.day, r.is(http.StatusAccepted).at("day"), "%v ago", test.ago)
 		}
-		for _, bad := range []any{"2026-01-23T15:30:45", "2026-01-23", "yesterday", "", 1769182245, "2026-01-23T15:30:45+99:00", "2026-13-23T15:30:45Z", nil} {
+		for _, bad := range []any{"2026-01-23T15:30:45", "2026-01-23", "yesterday", "", 1769182245, "2026-01-23T15:30:45+99:00", "2026-13-23T15:30:45Z", nil, "0001-01-01T00:00:00Z", "0001-01-01T00:00:01Z", "0001-01-01T01:00:00+01:00"} {
 			w.a.submit(call(9).but(example{"timestamp": bad})).fails(http.StatusBadRequest, wire.InvalidRequest)
 		}
 		assert.Equal(t, int64(2), w.total("premium", "20260123").number("requests"))
@@ -212,33 +219,20 @@ func TestCaseB16Batch(t *testing.T) {
 // for again, and what it leaves out for ever is no zero.
 func TestCaseB18UnprocessedKeysAreNotZeros(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		const path = "/api/v1/orgs/" + orgNone
-		var limits []any // eight counters that are read as one batch
-		for _, of := range []string{"day ", "week ", "month ", "week premium", "month premium", "week standard", "month standard", "week economy"} {
-			period, label, _ := strings.Cut(of, " ")
-			limits = append(limits, example{"period": period, "label": label, "quota_usd_micros": 100_000_000})
-		}
-		w.a.as("key").do(http.MethodPut, path, exampleOrg.but(example{"limits": limits, "enforcement": "HARD"})).is(http.StatusCreated)
-		for i := range 8 {
-			w.a.as("gone").do(http.MethodPost, path+"/apps/"+appA+"/usage", call(i)).is(http.StatusAccepted)
-		}
-		left := func(times int) *node { // a node of no memory, whose store leaves 3 of 8 keys so many times
+		w.a.submit(call(1)).is(http.StatusAccepted)
+		left := func(times int) *node { // a node of no memory, whose store leaves a key of the configuration so many times
 			w.engine.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				if r.Operation == "BatchGetItem" && r.Table == w.tables.Usage && strings.Count(string(r.Body), `"SK"`) >= 3 && times != 0 {
+				if r.Operation == "BatchGetItem" && r.Table == w.tables.Control && times != 0 {
 					times--
-					return ddbmem.Fault{Unprocessed: 3}
+					return ddbmem.Fault{Unprocessed: 1}
 				}
 				return ddbmem.Fault{}
 			})
-			return w.node(w.keeper()).as("gone")
+			return w.node(w.keeper())
 		}
-		const today = path + "/apps/" + appA + "/aggregates/today"
-		r := left(2).get(today).is(http.StatusOK).of("labels", "premium")
-		require.Len(t, r.at("limits"), 5)
-		for i := range 5 {
-			assert.Equal(t, int64(8*16_500), r.number(fmt.Sprintf("limits.%d.spend_usd_micros", i)))
-		}
-		failed := left(-1).get(today).fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
+		r := left(2).get(pathA+"/aggregates/today").is(http.StatusOK).of("labels", "premium")
+		assert.Equal(t, int64(16_500), r.number("cost_usd_micros"))
+		failed := left(-1).get(pathA+"/aggregates/today").fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
 		assert.NotEmpty(t, failed.header.Get("Retry-After"))
 		w.engine.SetFaults(nil)
 	})

@@ -27,7 +27,7 @@ func (s *Server) deletionRoutes() {
 	of := route{
 		method: http.MethodDelete, tag: "administration", needs: provider, also: http.StatusAccepted,
 		conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
-		description: "Nothing is admitted or counted any more, credentials and tokens end, and so do holds. What was counted is kept, or removed with purge=true. 202: a purge waits until every process has noticed; a sweep completes it, or the same request at again_at. After 503 send the same again.",
+		description: "Nothing is admitted or counted any more, and credentials and tokens end. What was counted is kept, or removed with purge=true. 202: a purge waits until every process has noticed; a sweep completes it, or the same request at again_at. After 503 send the same again.",
 	}
 	org, app := of, of
 	org.id, org.path, org.summary = "deleteOrg", orgRoute, "Delete an organisation with its apps"

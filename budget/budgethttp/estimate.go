@@ -18,7 +18,7 @@ type (
 func (s *Server) estimateRoutes() {
 	register(s, route{
 		id: "estimate", method: http.MethodGet, path: appRoute + "/estimate", tag: "selection", needs: bearer,
-		summary: "Say what a call would cost", description: "At a label's price now, rounded up, so that a hold of it covers the call.",
+		summary: "Say what a call would cost", description: "At a label's price now, rounded up.",
 		response: exampleEstimate,
 	}, func(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {
 		micros, err := s.keeper.Estimate(ctx, in.Org, in.App, in.Label, in.Input, in.Most)

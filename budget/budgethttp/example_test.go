@@ -75,9 +75,7 @@ func Example_client() {
 		fmt.Println("calling", call.Model) // with the provider's own client
 		return llm.Usage{Tokens: budget.Tokens{Input: 1500, Output: 800}}, nil
 	})
-	if err != nil {
-		panic(err)
-	}
+	must(0, errors.Join(err, guard.Close(ctx)))
 	day := must(client.Totals(ctx, "550e8400-e29b-41d4-a716-446655440000", "app-batch", ""))
 	fmt.Println(day.CostMicros, "µ$")
 	// Output:

@@ -17,18 +17,9 @@ var (
 		"accepted": 1, "duplicate": 0, "failed": 0,
 		"results": []any{example{"index": 0, "status": "accepted", "receipt": exampleReceipt}},
 	}
-	exampleReserve = example{
-		"hold_id": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "model_label": "premium", "estimate_usd_micros": 100000, "lease_secs": 60,
-	}
-	exampleExtend = example{"lease_secs": 60}
-	exampleHold   = example{
-		"hold_id": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "model_label": "premium",
-		"model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0", "day": "20260123", "estimate_usd_micros": 100000,
-		"holds": "money", "expires_at": "2026-01-23T15:31:45Z",
-	}
 	exampleLabel = example{
 		"label": "premium", "model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0", "spend_usd_micros": 16500,
-		"held_usd_micros": 0, "quota_usd_micros": 10000000, "quota_pct": 0.2, "status": "NORMAL",
+		"quota_usd_micros": 10000000, "quota_pct": 0.2, "status": "NORMAL",
 	}
 	exampleSelection = example{
 		"org_id": "550e8400-e29b-41d4-a716-446655440000", "app_id": "app-production-api", "day": "20260123",
@@ -42,7 +33,7 @@ var (
 	exampleTotals = example{
 		"org_id": "550e8400-e29b-41d4-a716-446655440000", "day": "20260123", "cost_usd_micros": 16500,
 		"labels": []any{example{
-			"label": "premium", "cost_usd_micros": 16500, "held_usd_micros": 0, "quota_usd_micros": 10000000, "quota_pct": 0.2,
+			"label": "premium", "cost_usd_micros": 16500, "quota_usd_micros": 10000000, "quota_pct": 0.2,
 			"status": "NORMAL", "requests": 1,
 			"tokens": example{"input": 1500, "cache_read": 0, "cache_write_5m": 0, "cache_write_1h": 0, "output": 800},
 		}},
@@ -74,7 +65,7 @@ var (
 		"id": "0f8fad5b-d9cb-469f-a165-70867728950e", "model_label": "premium", "day": "20260123",
 		"delta_usd_micros": -16500, "reason": "counted twice by the batch job",
 	}
-	exampleOverride = example{"model_label": "standard", "until": "2026-01-24T05:00:00Z"}
+	exampleOverride = example{"model_label": "standard", "until": "2099-12-31T05:00:00Z"}
 )
 
 // Examples of who logs in.

@@ -33,7 +33,7 @@ func (s *Server) failure(err error, x *exchange, conflict wire.Code) *wire.Error
 	case errors.As(err, &exceeded):
 		return quotaExceeded(err, exceeded)
 	case errors.Is(err, budget.ErrNotFound):
-		return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such organisation, app or hold")
+		return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such organisation or app")
 	case errors.Is(err, budget.ErrConflict) && waits:
 		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: put it again when that is complete, or complete it with DELETE").
 			With("Retry-After", seconds(retryAfter(err)))

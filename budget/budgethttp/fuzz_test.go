@@ -73,16 +73,6 @@ func FuzzOverride(f *testing.F) {
 	fuzzBody(f, http.MethodPut, pathA+"/override", "key", exampleOverride)
 }
 
-func FuzzReserve(f *testing.F) { fuzzBody(f, http.MethodPost, pathA+"/holds", "a", exampleReserve) }
-
-func FuzzSettle(f *testing.F) {
-	fuzzBody(f, http.MethodPost, pathA+"/holds/"+uuid(1)+"/settle", "a", call(1))
-}
-
-func FuzzExtend(f *testing.F) {
-	fuzzBody(f, http.MethodPost, pathA+"/holds/"+uuid(1)+"/extend", "a", exampleExtend)
-}
-
 func FuzzLogin(f *testing.F) { fuzzBody(f, http.MethodPost, "/auth/token", "a", exampleLogin) }
 
 func FuzzRefresh(f *testing.F) { fuzzBody(f, http.MethodPost, "/auth/refresh", "a", exampleRefresh) }

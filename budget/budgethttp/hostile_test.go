@@ -101,6 +101,45 @@ func TestHostileRecordsFailInBatches(t *testing.T) {
 	}
 }
 
+// What is wrong within one record of a batch, so that it can still be told from the others,
+// is no matter of those.
+func TestHostileRecordsLeaveOthersAlone(t *testing.T) {
+	w := newWorld(t)
+	good := func(n int) string {
+		raw, err := wireJSON(call(n))
+		require.NoError(t, err)
+		return string(raw)
+	}
+	for i, bad := range []string{
+		"null", "1", `"usage"`, "[]", "[null]", "{}", `{"tokens":null}`, strings.Replace(good(1), `"input":1500`, `"input":null`, 1),
+		strings.Replace(good(1), `"status":"OK"`, `"status":"OK","status":"FAILED"`, 1), strings.Replace(good(1), `"tokens"`, `"Tokens"`, 1),
+	} {
+		r := w.a.send(http.MethodPost, pathA+"/usage/batch", []byte(`{"records":[`+good(10+2*i)+`,`+bad+`,`+good(11+2*i)+`]}`)).is(http.StatusMultiStatus)
+		assert.Equal(t, []int64{2, 1}, []int64{r.number("accepted"), r.number("failed")}, "%s: %s", bad, r.raw)
+		assert.Equal(t, "failed", r.at("results.1.status"), bad)
+		assert.Equal(t, "INVALID_REQUEST", r.at("results.1.error.error"), bad)
+	}
+	for _, body := range []string{`{"records":null}`, `{"records":[],"records":[` + good(1) + `]}`, `null`, `[null]`, `{"records":[` + good(1) + `,{]}`} {
+		w.a.send(http.MethodPost, pathA+"/usage/batch", []byte(body)).fails(http.StatusBadRequest, wire.InvalidRequest)
+	}
+	assert.Equal(t, int64(20), w.total("premium", "").number("requests"))
+}
+
+// A whole number is what its schema says, however it is written.
+func TestWholeNumbersAreTakenAsTheDocumentSays(t *testing.T) {
+	w := newWorld(t)
+	w.a.submit(call(1)).is(http.StatusAccepted)
+	raw, err := wireJSON(call(1))
+	require.NoError(t, err)
+	other := strings.NewReplacer(`:1500`, `:1500.0`, `:800`, `:8E+2`).Replace(string(raw))
+	require.NotEqual(t, string(raw), other)
+	w.a.send(http.MethodPost, pathA+"/costs", []byte(other)).is(http.StatusAccepted)
+	r := w.a.send(http.MethodPost, pathA+"/usage/batch", []byte(`{"records":[`+other+`]}`)).is(http.StatusMultiStatus)
+	assert.Equal(t, int64(1), r.number("duplicate"), "%s", r.raw)
+	assert.Equal(t, int64(1), w.total("premium", "").number("requests"))
+	w.a.as("key").send(http.MethodPut, pathA, []byte(`{"tight_mode_threshold_pct":9e1}`)).is(http.StatusCreated)
+}
+
 // Hostile ids are refused before anything is read.
 func TestHostilePathsAreRefused(t *testing.T) {
 	w := newWorld(t)

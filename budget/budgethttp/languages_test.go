@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -71,28 +72,35 @@ func (d *described) steps(t *testing.T) []step {
 func curlLines(all []step) string {
 	const isJSON = ` -H 'Content-Type: application/json'`
 	var b strings.Builder
+	b.WriteString(`uuid() { od -An -tx1 -N16 /dev/urandom | tr -d ' \n' | sed 's/\(.\{8\}\)\(.\{4\}\)\(.\{4\}\)\(.\{4\}\)/\1-\2-\3-\4-/'; }` + "\n")
 	for i, s := range all {
 		fmt.Fprintf(&b, "\n# %s\n", s.summary)
 		url := `"$KEEPER` + s.path + `"`
 		if i == 0 {
-			fmt.Fprintf(&b, "TOKEN=$(curl -sSf %s%s \\\n  -d '%s' |\n  sed 's/.*\"access_token\":\"\\([^\"]*\\)\".*/\\1/')\n", url, isJSON,
+			fmt.Fprintf(&b, "TOKEN=$(curl -sS --fail-with-body %s%s \\\n  -d '%s' |\n  sed 's/.*\"access_token\":\"\\([^\"]*\\)\".*/\\1/')\n", url, isJSON,
 				`{"client_id":"'"$CLIENT_ID"'","client_secret":"'"$CLIENT_SECRET"'"}`)
 			continue
 		}
-		fmt.Fprintf(&b, "curl -sSf %s \\\n  -H \"Authorization: Bearer $TOKEN\"", url)
+		fmt.Fprintf(&b, "curl -sS --fail-with-body %s \\\n  -H \"Authorization: Bearer $TOKEN\"", url)
 		if s.body != nil {
-			fmt.Fprintf(&b, "%s \\\n  -d '%s'", isJSON, strings.ReplaceAll(string(s.body), "'", `'\''`))
+			fmt.Fprintf(&b, "%s \\\n  -d '%s'", isJSON, ofNow(strings.ReplaceAll(string(s.body), "'", `'\''`), `"'"$(uuid)"'"`, `"'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'"`))
 		}
 		b.WriteString("\n")
 	}
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
+// ofNow is a body whose call is made now, and is not the one that was sent before.
+func ofNow(body, id, at string) string {
+	return strings.NewReplacer(fmt.Sprintf("%q", exampleUsage["request_id"]), id, fmt.Sprintf("%q", exampleUsage["timestamp"]), at).Replace(body)
+}
+
 // pythonProgram does the same, with the standard library alone.
 func pythonProgram(t *testing.T, all []step) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString(`import json, os, urllib.request
+	b.WriteString(`import json, os, urllib.error, urllib.request, uuid
+from datetime import datetime, timezone
 
 KEEPER = os.environ["KEEPER"]
 
@@ -103,8 +111,11 @@ def ask(method, path, body=None, token=None):
         headers["Authorization"] = "Bearer " + token
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(KEEPER + path, data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return json.load(answer)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        raise SystemExit(refusal.read().decode())
 
 `)
 	for i, s := range all {
@@ -132,7 +143,7 @@ func pythonOf(t *testing.T, body []byte) string {
 	for _, word := range []string{"true", "false", "null"} {
 		require.NotContains(t, indented.String(), ": "+word, "Python writes it otherwise")
 	}
-	return indented.String()
+	return ofNow(indented.String(), "str(uuid.uuid4())", "datetime.now(timezone.utc).isoformat()")
 }
 
 // TestLanguagesAreInTheDocs: the page shows the examples that are run below, as the
@@ -173,17 +184,30 @@ func TestLanguagesRun(t *testing.T) {
 				}
 				t.Skip(missing) //nolint:forbidigo // CI asserts all of it
 			}
-			n := newWorld(t).a
+			w := newWorld(t)
+			n := w.a
+			w.clock.Set(time.Now()) // which the examples read
 			d := describe(t, n)
 			all := d.steps(t)
 			prepared(n, all[1].route)
 			rotated := n.as("key").do(http.MethodPost, pathA+"/credentials/rotate", exampleRotate).is(http.StatusOK)
 			secret := n.secretOf(pathA, rotated.text("retrieval_token"))
-			command := exec.CommandContext(t.Context(), test.interpreter, test.flag, test.program(t, all))
-			command.Env = append(os.Environ(), "KEEPER="+n.url, "CLIENT_ID="+exampleLogin["client_id"].(string), "CLIENT_SECRET="+secret, "no_proxy=*")
-			var stdout, stderr bytes.Buffer
-			command.Stdout, command.Stderr = &stdout, &stderr
-			require.NoError(t, command.Run(), "%s%s", stdout.String(), stderr.String())
+			run := func(secret string) (stdout, stderr bytes.Buffer, err error) {
+				command := exec.CommandContext(t.Context(), test.interpreter, test.flag, test.program(t, all))
+				command.Env = append(os.Environ(), "KEEPER="+n.url, "CLIENT_ID="+exampleLogin["client_id"].(string), "CLIENT_SECRET="+secret, "no_proxy=*")
+				command.Stdout, command.Stderr = &stdout, &stderr
+				err = command.Run()
+				return stdout, stderr, err
+			}
+			stdout, stderr, err := run("wrong")
+			require.Error(t, err)
+			if name == "python" { // a shell keeps it for the sed behind it
+				assert.Contains(t, stderr.String(), "UNAUTHORIZED", "it says why")
+			}
+			for range 2 { // two calls, also a second time
+				stdout, stderr, err = run(secret)
+				require.NoError(t, err, "%s%s", stdout.String(), stderr.String())
+			}
 			c := d.checker(t)
 			answers := json.NewDecoder(&stdout)
 			for _, s := range all[1:] {
@@ -193,7 +217,7 @@ func TestLanguagesRun(t *testing.T) {
 			}
 			require.ErrorIs(t, answers.Decode(new(json.RawMessage)), io.EOF, "nothing else is printed")
 			day := n.as("a").get(pathA + "/aggregates/today").is(http.StatusOK)
-			assert.Equal(t, "16500", fmt.Sprint(day.at("cost_usd_micros")), "it was counted")
+			assert.Equal(t, "33000", fmt.Sprint(day.at("cost_usd_micros")), "both were counted")
 		})
 	}
 }

@@ -52,6 +52,12 @@ func (s *Server) describe() error {
 	}
 	s.serve("openapi", "/openapi.json", "application/json", document, "")
 	s.serve("docs", "/docs", "text/html; charset=utf-8", readable, page.Policy)
+	const root = "GET /{$}"
+	s.names[root] = "root"
+	s.mux.HandleFunc(root, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "docs") // relative: the handler may be mounted anywhere
+		w.WriteHeader(http.StatusSeeOther)
+	})
 	return nil
 }
 

@@ -140,7 +140,7 @@ func TestDocumentIsWhole(t *testing.T) {
 		}
 	})
 	for _, id := range w.a.server.names {
-		if id != "openapi" && id != "docs" {
+		if id != "openapi" && id != "docs" && id != "root" {
 			assert.Contains(t, ids, id, "every route is described")
 		}
 	}
@@ -185,7 +185,7 @@ func TestExamplesRun(t *testing.T) {
 
 // credentialOf is what the tests send for an operation.
 func credentialOf(op *describedOperation) string {
-	if len(op.Security) == 0 {
+	if len(op.Security) == 0 || len(op.Security[0]) == 0 {
 		return ""
 	}
 	if _, ok := op.Security[0]["key"]; ok {
@@ -203,9 +203,6 @@ func prepared(n *node, path string) string {
 	n = n.as("key")
 	org := n.do(http.MethodPut, pathO, exampleOrg).is(http.StatusCreated)
 	app := n.do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated)
-	if strings.Contains(path, "{hold_id}") {
-		n.as("a").do(http.MethodPost, pathA+"/holds", exampleReserve).is(http.StatusCreated)
-	}
 	if strings.Contains(path, "{app_id}") {
 		return app.at("retrieval_token").(string)
 	}
@@ -244,7 +241,35 @@ func query(op *describedOperation, token string) string {
 
 // filled is a path with the fixture's ids.
 func filled(path string) string {
-	return strings.NewReplacer("{org_id}", orgO, "{app_id}", appA, "{date}", "2026-01-23", "{hold_id}", exampleHold["hold_id"].(string)).Replace(path)
+	return strings.NewReplacer("{org_id}", orgO, "{app_id}", appA, "{date}", "2026-01-23").Replace(path)
+}
+
+// Who asks for nothing gets the page, wherever the handler is mounted.
+func TestRootLeadsToThePage(t *testing.T) {
+	w := newWorld(t)
+	for _, n := range []*node{w.a, w.with(func(o *Options) { o.Prefix = "/budget" })} {
+		answer, err := n.client.Get(n.url + n.server.opts.Prefix + "/") //nolint:noctx // this machine
+		require.NoError(t, err)
+		answer.Body.Close()
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		at, err := answer.Location()
+		require.NoError(t, err)
+		assert.Equal(t, n.server.opts.Prefix+"/docs", at.Path)
+	}
+}
+
+// The page goes through the tags in the order of the document, which a client meets them in.
+func TestPageHasTheOrderOfTheDocument(t *testing.T) {
+	page := string(newWorld(t).a.as("").get("/docs").is(http.StatusOK).raw)
+	at, found := 0, 0
+	for _, tag := range tags {
+		if next := strings.Index(page, `<h2 id="about-`+tag.Name+`">`); next >= 0 {
+			require.Greater(t, next, at, tag.Name)
+			at, found = next, found+1
+		}
+	}
+	assert.Equal(t, found, strings.Count(page, `<h2 id="about-`), "no other")
+	assert.Greater(t, found, 6)
 }
 
 // The page names every operation, and takes nothing from elsewhere.

@@ -34,10 +34,11 @@ type Options struct {
 	// RefreshTTL is how long a refresh token is good; together with AccessTTL at most the
 	// store's LongestToken. Defaults to 7 days.
 	RefreshTTL time.Duration
-	// FailuresPerAddress is how many logins of an address may fail in a minute. Defaults
-	// to 10.
+	// FailuresPerAddress is how many logins of an address may fail in a minute, whoever
+	// they are as. Defaults to 100: many clients may share an address.
 	FailuresPerAddress int64
-	// FailuresPerClient is how many logins of a client may fail in a minute. Defaults to 10.
+	// FailuresPerClient is how many logins of a client may fail in a minute at an address.
+	// Defaults to 10.
 	FailuresPerClient int64
 	// Address is where a request is from, for FailuresPerAddress: behind a proxy, what the
 	// proxy says. Defaults to the address of the connection.
@@ -63,7 +64,8 @@ type Options struct {
 	// Random is where the ids of requests and tokens come from. Defaults to crypto/rand.
 	Random io.Reader
 	// Logger gets one record for each request, without its query string, and what went
-	// wrong inside. Defaults to discarding.
+	// wrong inside: on the request's goroutine, before the client has all of the answer. So
+	// its handler must not wait for whoever reads the log. Defaults to discarding.
 	Logger *slog.Logger
 	// OnServed is told of every request when it is answered, on its goroutine. Defaults
 	// to none.

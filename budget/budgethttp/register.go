@@ -102,6 +102,8 @@ func (s *Server) operation(r route) huma.Operation {
 		op.Security = []map[string][]string{{"token": {}}}
 	case provider:
 		op.Security = []map[string][]string{{"key": {}}}
+	case retriever:
+		op.Security = []map[string][]string{{}, {"key": {}}}
 	}
 	return op
 }

@@ -9,7 +9,6 @@ const (
 func (s *Server) routes() {
 	s.authRoutes()
 	s.usageRoutes()
-	s.holdRoutes()
 	s.selectionRoutes()
 	s.estimateRoutes()
 	s.aggregateRoutes()

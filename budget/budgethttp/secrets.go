@@ -55,27 +55,27 @@ func (s *Server) credentialRoutes() {
 	})
 
 	fetch := route{
-		method: http.MethodPost, tag: "credentials", needs: provider, request: exampleRetrieve,
-		description: "Of several at once one gets the secret. 401: the token is unknown, of somebody else or too old, and nothing is consumed. 404: the secret was fetched before.",
+		method: http.MethodPost, tag: "credentials", needs: retriever, request: exampleRetrieve, errors: []int{http.StatusTooManyRequests},
+		description: "Whoever has the token gets the secret; of several at once, one. 401: the token is unknown, of somebody else or too old, and nothing is consumed. 404: the secret was fetched before. Without a provisioning key such answers count as failed logins of the address: 429.",
 	}
 	org, app = fetch, fetch
 	org.id, org.path, org.summary = "fetchOrgSecret", orgRoute+"/credentials/secret", "Fetch an organisation's new secret, once"
 	app.id, app.path, app.summary = "fetchAppSecret", appRoute+"/credentials/secret", "Fetch an app's new secret, once"
-	register(s, org, func(ctx context.Context, _ *exchange, in *retrieveInput) (*secretOutput, error) {
-		return s.retrieve(ctx, in.Org, "", in.Body.Token)
+	register(s, org, func(ctx context.Context, x *exchange, in *retrieveInput) (*secretOutput, error) {
+		return s.retrieve(ctx, x, in.Org, "", in.Body.Token)
 	})
-	register(s, app, func(ctx context.Context, _ *exchange, in *appRetrieveInput) (*secretOutput, error) {
-		return s.retrieve(ctx, in.Org, in.App, in.Body.Token)
+	register(s, app, func(ctx context.Context, x *exchange, in *appRetrieveInput) (*secretOutput, error) {
+		return s.retrieve(ctx, x, in.Org, in.App, in.Body.Token)
 	})
 	for _, r := range []*route{&org, &app} {
 		r.id, r.method, r.headless, r.request = r.id+"ByQuery", http.MethodGet, true, nil
 		r.description += " The token is in the query, which others may log: rather POST it."
 	}
-	register(s, org, func(ctx context.Context, _ *exchange, in *tokenQuery) (*secretOutput, error) {
-		return s.retrieve(ctx, in.Org, "", in.Token)
+	register(s, org, func(ctx context.Context, x *exchange, in *tokenQuery) (*secretOutput, error) {
+		return s.retrieve(ctx, x, in.Org, "", in.Token)
 	})
-	register(s, app, func(ctx context.Context, _ *exchange, in *appTokenQuery) (*secretOutput, error) {
-		return s.retrieve(ctx, in.Org, in.App, in.Token)
+	register(s, app, func(ctx context.Context, x *exchange, in *appTokenQuery) (*secretOutput, error) {
+		return s.retrieve(ctx, x, in.Org, in.App, in.Token)
 	})
 }
 
@@ -87,8 +87,14 @@ func (s *Server) rotate(ctx context.Context, x *exchange, org, app string, in wi
 	return &rotateOutput{wire.NewRotation(r)}, nil
 }
 
-func (s *Server) retrieve(ctx context.Context, org, app, token string) (*secretOutput, error) {
-	c, err := s.store.Retrieve(ctx, org, app, credentials.NewSecret(token))
+func (s *Server) retrieve(ctx context.Context, x *exchange, org, app, token string) (*secretOutput, error) {
+	retrieve := s.store.Retrieve
+	if x.principal == "" && s.login != nil { // by the token alone
+		retrieve = func(ctx context.Context, org, app string, token credentials.Secret) (credentials.Credentials, error) {
+			return s.login.Retrieve(ctx, x.from, org, app, token)
+		}
+	}
+	c, err := retrieve(ctx, org, app, credentials.NewSecret(token))
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +102,18 @@ func (s *Server) retrieve(ctx context.Context, org, app, token string) (*secretO
 }
 
 // holder is in whose name the holder of the one provisioning key of a request makes changes.
+// A key of one organisation is good for what is below its path alone.
 func (s *Server) holder(r *http.Request) (string, error) {
 	given := r.Header.Values("X-Api-Key")
 	if len(given) != 1 || given[0] == "" || len(given[0]) > maxSecret {
 		return "", ErrUnauthorized
 	}
 	key, err := s.store.VerifyKey(r.Context(), credentials.NewSecret(given[0]))
-	if errors.Is(err, credentials.ErrInvalidCredentials) {
+	switch {
+	case errors.Is(err, credentials.ErrInvalidCredentials):
 		return "", ErrUnauthorized
+	case err == nil && key.Org != "" && key.Org != r.PathValue("org_id"):
+		return "", errForbidden
 	}
 	return "key:" + key.Name, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // secretOf is the secret that a retrieval token fetches.
@@ -139,7 +140,8 @@ func TestSecretIsFetchedOnce(t *testing.T) {
 		}
 		admin.do(http.MethodPost, pathA+"/credentials/secret", example{"token": org.text("retrieval_token")}).fails(http.StatusUnauthorized, wire.Unauthorized)
 		admin.do(http.MethodPost, pathA+"/credentials/secret", example{"token": strings.Repeat("x", 129)}).fails(http.StatusBadRequest, wire.InvalidRequest)
-		w.a.get(pathA+query).fails(http.StatusUnauthorized, wire.Unauthorized)
+		w.a.as("").send(http.MethodGet, pathA+query, nil, "X-Api-Key", "wrong").fails(http.StatusUnauthorized, wire.Unauthorized)
+		w.a.as("").send(http.MethodGet, pathA+query, nil, "X-Api-Key", "").fails(http.StatusUnauthorized, wire.Unauthorized)
 		head := admin.send(http.MethodHead, pathA+query, nil)
 		assert.Equal(t, http.StatusMethodNotAllowed, head.status, "HEAD consumes no secret")
 
@@ -154,6 +156,86 @@ func TestSecretIsFetchedOnce(t *testing.T) {
 		assert.NotContains(t, w.log.String(), got.text("client_secret"))
 		assert.NotContains(t, w.log.String(), w.key)
 	})
+}
+
+// Who has the token needs no key to fetch the secret. What is no token, or was used, counts as
+// a failed login of the address, and a good one does not.
+func TestSecretIsFetchedByTheTokenAlone(t *testing.T) {
+	w := newWorld(t)
+	admin, stranger := w.a.as("key"), w.a.as("")
+	org := admin.do(http.MethodPut, pathO, exampleOrg).is(http.StatusCreated).text("retrieval_token")
+	app := admin.do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated).text("retrieval_token")
+	got := stranger.do(http.MethodPost, pathA+"/credentials/secret", example{"token": app}).is(http.StatusOK)
+	assert.True(t, w.good(got.text("client_id"), got.text("client_secret")))
+	for i := range 100 {
+		n := []*node{w.a, w.b}[i%2].as("")
+		if i%3 == 0 {
+			n.do(http.MethodPost, pathA+"/credentials/secret", example{"token": app}).fails(http.StatusNotFound, wire.NotFound)
+		} else {
+			n.get(pathO+"/credentials/secret?token=dlr_guess").fails(http.StatusUnauthorized, wire.Unauthorized)
+		}
+	}
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		assert.NotEqual(t, w.tables.Control, r.Table, "no token is looked at")
+		return ddbmem.Fault{}
+	})
+	for _, n := range []*node{w.a, w.b} {
+		r := n.as("").do(http.MethodPost, pathO+"/credentials/secret", example{"token": org}).fails(http.StatusTooManyRequests, wire.RateLimitExceeded)
+		assert.NotEmpty(t, r.header.Get("Retry-After"))
+	}
+	w.db.SetFaults(nil)
+	admin.do(http.MethodPost, pathO+"/credentials/secret", example{"token": org}).is(http.StatusOK)
+}
+
+// With an authenticator of one's own nothing counts failures: then a key is needed.
+func TestSecretNeedsAKeyWhereNothingCountsFailures(t *testing.T) {
+	w := newWorld(t)
+	n := w.with(func(o *Options) {
+		o.Limiter, o.Authenticate = nil, func(*http.Request) (Claims, error) { return Claims{}, ErrUnauthorized }
+	})
+	token := n.as("key").do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated).text("retrieval_token")
+	n.as("").do(http.MethodPost, pathA+"/credentials/secret", example{"token": token}).fails(http.StatusUnauthorized, wire.Unauthorized)
+	n.as("key").do(http.MethodPost, pathA+"/credentials/secret", example{"token": token}).is(http.StatusOK)
+}
+
+// A key of one organisation is good for all that is its own, and refused alike for all else,
+// whether it exists or not, before anything is read or written.
+func TestKeyOfOneOrganisation(t *testing.T) {
+	w := newWorld(t)
+	d := describe(t, w.a)
+	key, err := w.store().CreateOrgKey(t.Context(), orgO, "theirs")
+	require.NoError(t, err)
+	send := func(method, path string, body []byte) *reply {
+		return w.a.as("").send(method, path, body, "X-Api-Key", key.Secret.Reveal())
+	}
+	send(http.MethodGet, pathO, nil).is(http.StatusOK)
+	routes := 0
+	d.each(func(path, method string, op *describedOperation) {
+		if len(op.Security) == 0 || op.Security[len(op.Security)-1]["key"] == nil {
+			return
+		}
+		routes++
+		var body []byte
+		if op.RequestBody != nil {
+			body, err = wireJSON(op.RequestBody.Content["application/json"].Example)
+			require.NoError(t, err)
+		}
+		for _, org := range []string{orgOther, orgNone} {
+			at := strings.ReplaceAll(path, "{org_id}", org)
+			before := w.db.Meter()
+			r := send(method, filled(at)+query(op, "x"), body).fails(http.StatusForbidden, wire.Forbidden)
+			assert.Equal(t, "the key is of another organisation", r.at("message"))
+			assert.Zero(t, w.db.Meter().Sub(before).Requests(), op.OperationID)
+		}
+	})
+	assert.Greater(t, routes, 12)
+
+	put := send(http.MethodPut, pathA, []byte(`{}`)).is(http.StatusCreated)
+	send(http.MethodPost, pathA+"/credentials/secret", []byte(`{"token":"`+put.text("retrieval_token")+`"}`)).is(http.StatusOK)
+	assert.Contains(t, w.log.String(), "client=key:theirs")
+	send(http.MethodDelete, pathO, nil).is(http.StatusOK)
+	send(http.MethodGet, pathO, nil).fails(http.StatusNotFound, wire.NotFound)
+	w.a.as("key").get("/api/v1/orgs/" + orgOther).is(http.StatusOK)
 }
 
 // An adjustment is applied once under its id, in the name of the key.

@@ -33,7 +33,7 @@ func (s *Server) selectionRoutes() {
 	register(s, route{
 		id: "selectModel", method: http.MethodGet, path: appRoute + "/model-selection",
 		tag: "selection", summary: "Say which model an app may use now", needs: bearer, errors: []int{http.StatusTooManyRequests},
-		description: "The first label of the app's ordering that has a price and room in all its quotas. The answer may be kept for cache_duration_secs. 429: no label has room until retry_after.",
+		description: "The first label of the app's ordering that has a price and room in its quota. The answer may be kept for cache_duration_secs. 429: no label has room until retry_after.",
 		response:    exampleSelection,
 	}, s.selectModel)
 }

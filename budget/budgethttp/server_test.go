@@ -92,7 +92,8 @@ func TestEveryErrorHasOneShape(t *testing.T) {
 		status       int
 		code         wire.Code
 	}{
-		{http.MethodGet, "/", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, "/nowhere", nil, nil, 404, wire.NotFound},
+		{http.MethodPost, "/", nil, nil, 405, wire.InvalidRequest},
 		{http.MethodGet, "/api/v1", nil, nil, 404, wire.NotFound},
 		{http.MethodGet, "/api/v1/", nil, nil, 404, wire.NotFound},
 		{http.MethodGet, pathA + "/usage/", nil, nil, 404, wire.NotFound},

@@ -42,9 +42,8 @@ var (
 func fixtureOrg() budget.Org {
 	return budget.Org{
 		ID: orgO, Name: "sample", Timezone: "America/New_York", Scope: budget.ScopeApp,
-		Ordering:    []string{"premium", "standard", "economy"},
-		Quotas:      map[string]int64{"premium": 10_000_000, "standard": 5_000_000, "economy": 2_000_000},
-		Enforcement: budget.Soft,
+		Ordering: []string{"premium", "standard", "economy"},
+		Quotas:   map[string]int64{"premium": 10_000_000, "standard": 5_000_000, "economy": 2_000_000},
 	}
 }
 

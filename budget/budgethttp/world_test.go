@@ -82,7 +82,8 @@ func worldOn(t testing.TB, e *fixture.Engine, adapt ...func(*budget.Options)) *w
 
 func (w *world) keeper(adapt ...func(*budget.Options)) *budget.Keeper {
 	o := budget.Options{
-		Now: w.clock.Now, Principal: fixture.Principal, Models: fixtureModels,
+		AllowUnknownApps: true,
+		Now:              w.clock.Now, Principal: fixture.Principal, Models: fixtureModels,
 		RequestTimeout: 10 * time.Second, Timeout: 20 * time.Second,
 	}
 	for _, f := range adapt {

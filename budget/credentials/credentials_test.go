@@ -224,7 +224,7 @@ func TestConfigurationAndCredentialsAreApart(t *testing.T) {
 	require.NoError(t, keeper.CreateTables(t.Context()))
 	org := budget.Org{
 		ID: orgO, Name: "sample", Timezone: "UTC", Scope: budget.ScopeApp, Ordering: []string{"premium"},
-		Quotas: map[string]int64{"premium": 1}, Enforcement: budget.Soft,
+		Quotas: map[string]int64{"premium": 1},
 	}
 	put := func() {
 		_, err := keeper.PutOrg(t.Context(), org)

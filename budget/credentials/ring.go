@@ -16,8 +16,8 @@ const (
 	actionKeyRevoked = "key_revoked"
 )
 
-// maxRing bounds the provisioning keys.
-const maxRing = 100
+// maxRing bounds the provisioning keys: one for each of many organisations.
+const maxRing = 1000
 
 // unknownPause is how often the ring is read again because somebody came with a key that
 // is not in it: it may be new.
@@ -36,6 +36,8 @@ func ringKey(name string) store.Key { return store.Key{PK: ringPK, SK: ringPrefi
 type ProvisioningKey struct {
 	// Name is the key's name, ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
 	Name string
+	// Org is the one organisation that the key configures; empty for all.
+	Org string
 	// Created is when it was made.
 	Created time.Time
 	// CreatedBy is who made it; empty for nobody known.
@@ -60,6 +62,9 @@ func (k storedKey) item() store.Item {
 	item[attrKey], item[attrCreated] = store.String(k.hash), store.Int(k.Created.Unix())
 	if k.CreatedBy != "" {
 		item[attrBy] = store.String(k.CreatedBy)
+	}
+	if k.Org != "" {
+		item[attrOrg] = store.String(k.Org)
 	}
 	return item
 }
@@ -94,7 +99,7 @@ func (r *ring) read(ctx context.Context) (*keys, error) {
 	err := r.core.items.Query(ctx, r.core.items.Control, ringPK, ringPrefix, ringPrefix+"~", func(item store.Item) error {
 		found.all = append(found.all, storedKey{
 			ProvisioningKey{
-				Name:    store.KeyOf(item).SK[len(ringPrefix):],
+				Name: store.KeyOf(item).SK[len(ringPrefix):], Org: d.String(item, attrOrg),
 				Created: time.Unix(d.Int(item, attrCreated), 0).UTC(), CreatedBy: d.String(item, attrBy),
 			}, d.String(item, attrKey),
 		})
@@ -113,17 +118,34 @@ func (r *ring) load(context.Context) (*keys, error) {
 	return r.read(ctx)
 }
 
-// CreateKey makes a provisioning key. It works here at once, and elsewhere within a second
-// of its first use.
+// CreateKey makes a provisioning key for all organisations. It works here at once, and
+// elsewhere within a second of its first use.
 //
-// Errors: *ValidationError, also for a 101st key; ErrConflict for a name that is taken;
+// Errors: *ValidationError, also for key 1,001; ErrConflict for a name that is taken;
 // *UnavailableError.
 func (s *Store) CreateKey(ctx context.Context, name string) (NewKey, error) {
+	return s.createKey(ctx, ProvisioningKey{Name: name})
+}
+
+// CreateOrgKey makes a provisioning key as CreateKey does, for one organisation, which need
+// not be there yet. It stays when the organisation is deleted, which whoever has it may then
+// put again: revoke it.
+//
+// Errors: as of CreateKey.
+func (s *Store) CreateOrgKey(ctx context.Context, org, name string) (NewKey, error) {
+	if err := validOwner(org, ""); err != nil {
+		return NewKey{}, err
+	}
+	return s.createKey(ctx, ProvisioningKey{Name: name, Org: org})
+}
+
+func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, error) {
 	ctx, cancel, err := s.change(ctx)
 	if err != nil {
 		return NewKey{}, err
 	}
 	defer cancel()
+	name := wanted.Name
 	if !appPattern.MatchString(name) {
 		return NewKey{}, invalid("name", "%q is not 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit", name)
 	}
@@ -139,9 +161,14 @@ func (s *Store) CreateKey(ctx context.Context, name string) (NewKey, error) {
 		return NewKey{}, err
 	}
 	now := seconds(s.now())
-	key := NewKey{ProvisioningKey{Name: name, Created: now, CreatedBy: s.principal}, secret}
-	stored := storedKey{key.ProvisioningKey, s.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
-	event, err := s.event(actionKeyCreated, audit.KeyPrefix+name, "", audit.Fields{"name": name})
+	wanted.Created, wanted.CreatedBy = now, s.principal
+	key := NewKey{wanted, secret}
+	stored := storedKey{wanted, s.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
+	fields := audit.Fields{"name": name}
+	if wanted.Org != "" {
+		fields["org_id"] = wanted.Org
+	}
+	event, err := s.event(actionKeyCreated, audit.KeyPrefix+name, "", fields)
 	if err != nil {
 		return NewKey{}, err
 	}

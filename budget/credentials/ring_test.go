@@ -2,9 +2,11 @@ package credentials
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -76,12 +78,48 @@ func TestRingIsReadAgainForUnknownKeysOnceASecond(t *testing.T) {
 	assert.Equal(t, int64(1), w.db.Meter().Sub(before).Requests())
 }
 
+// A ring is full at so many keys, and then it takes so much to read it.
 func TestRingIsBounded(t *testing.T) {
 	w := newWorld(t)
-	for i := range maxRing {
-		_, err := w.a.CreateKey(t.Context(), fmt.Sprintf("key-%d", i))
+	hash := strings.Repeat("x", len("v1:20260122T153045:")+64)
+	for i := range maxRing - 1 {
+		_, err := w.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: storedKey{
+			ProvisioningKey{Name: fmt.Sprintf("organisation-%d", i), Org: orgO, Created: fixtureNow, CreatedBy: tester}, hash,
+		}.item()})
 		require.NoError(t, err)
 	}
-	_, err := w.a.CreateKey(t.Context(), "one-more")
+	last, err := w.a.CreateKey(t.Context(), "last")
+	require.NoError(t, err)
+	_, err = w.a.CreateKey(t.Context(), "one-more")
 	require.ErrorAs(t, err, new(*ValidationError))
+	before := w.db.Meter()
+	_, err = w.b.VerifyKey(t.Context(), last.Secret)
+	require.NoError(t, err)
+	read := w.db.Meter().Sub(before)
+	assert.Equal(t, int64(1), read.Requests())
+	t.Logf("%d keys: %v read units", maxRing, read.ReadUnits())
+	assert.Less(t, read.ReadUnits(), 70.0)
+}
+
+// A key of one organisation says so to whoever verifies it, and to the audit.
+func TestKeysOfOneOrganisation(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		key, err := w.a.CreateOrgKey(ctx, orgO, "theirs")
+		require.NoError(t, err)
+		assert.Equal(t, ProvisioningKey{Name: "theirs", Org: orgO, Created: fixtureNow, CreatedBy: tester}, key.ProvisioningKey)
+		for _, s := range []*Store{w.a, w.b} {
+			got, err := s.VerifyKey(ctx, key.Secret)
+			require.NoError(t, err)
+			assert.Equal(t, key.ProvisioningKey, got)
+		}
+		_, err = w.a.CreateKey(ctx, "theirs")
+		require.ErrorIs(t, err, ErrConflict, "names are of all keys")
+		for _, org := range []string{"", "x", strings.ToUpper(orgO)} {
+			var bad *ValidationError
+			_, err = w.a.CreateOrgKey(ctx, org, "bad")
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, "org_id", bad.Field)
+		}
+	})
 }

@@ -30,20 +30,6 @@ type auditCmd struct {
 	Limit       int    `help:"At most so many; 0 for all." default:"50" placeholder:"N"`
 }
 
-// Help is shown by --help.
-func (auditCmd) Help() string {
-	return `Who changed what, and when, with each field before and after. Times are in UTC. With
---json the events are one array. What is kept, 90 days by default, is for the one who
-made the change to decide.
-
-Examples:
-  dynalimit audit
-  dynalimit audit --target key-1 --limit 0
-  dynalimit audit --by ann@example.com --from 2026-01-01 --to 2026-01-31 --oldest
-  dynalimit audit --system --from '2h ago' --json`
-}
-
-// Validate is called by the parser.
 func (c auditCmd) Validate() error {
 	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target as an event has it
 		if err := (dynalimit.Entity{ID: c.Target}).Validate(); err != nil {
@@ -98,7 +84,6 @@ func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) 
 	return at, nil
 }
 
-// Run shows them.
 func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.OfNamespace != "" {
 		g = g.whole()

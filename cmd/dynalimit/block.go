@@ -27,7 +27,6 @@ type blockLevel struct {
 	System   bool   `help:"Every call of everybody."`
 }
 
-// Validate is called by the parser.
 func (l blockLevel) Validate() error {
 	switch {
 	case l.Entity != "" && l.Plan != "":
@@ -78,19 +77,6 @@ type blockSetCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (blockSetCmd) Help() string {
-	return `A block wins over every more specific level, whatever limits that has. Leases that
-are out can still be settled. A block of everybody asks before, or wants --yes.
-
-Examples:
-  dynalimit block set --entity key-1
-  dynalimit block set --plan free --resource gpt-4
-  dynalimit block set --system --yes
-  dynalimit block set --resource gpt-4 --dry-run`
-}
-
-// Run sets it.
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.to(ctx, g, out, true, c.destroys)
 }
@@ -100,16 +86,6 @@ type blockLiftCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (blockLiftCmd) Help() string {
-	return `What else the level says is in force again; other levels may be blocked still.
-
-Examples:
-  dynalimit block lift --entity key-1
-  dynalimit block lift --system --dry-run`
-}
-
-// Run lifts it.
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.to(ctx, g, out, false, destroys{c.changes, true})
 }
@@ -172,17 +148,6 @@ func printBlock(out *term.Output, j levelChange, lines []string) {
 
 type blockListCmd struct{}
 
-// Help is shown by --help.
-func (blockListCmd) Help() string {
-	return `All levels that say anything are read, 100 with each request. What was blocked a
-moment ago may be missing, because indexes are read. With --json it is one array.
-
-Examples:
-  dynalimit block list
-  dynalimit block list --json`
-}
-
-// Run lists them.
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, blockedLevels(ctx, repo), term.List[dynalimit.Scope]{
@@ -224,36 +189,10 @@ func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 // blockedLevels are the levels that are blocked, as they are found.
 func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[dynalimit.Scope, error] {
 	return func(yield func(dynalimit.Scope, error) bool) {
-		for some, err := range batches(repo.Scopes(ctx), batch) {
-			if err != nil {
-				yield(dynalimit.Scope{}, err)
+		for c, err := range configured(ctx, repo, repo.Scopes(ctx)) {
+			if (err != nil || c.Config.Blocked) && !yield(c.Scope, err) {
 				return
-			}
-			blocked, err := blockedOf(ctx, repo, some)
-			if err != nil {
-				yield(dynalimit.Scope{}, err)
-				return
-			}
-			for _, at := range blocked {
-				if !yield(at, nil) {
-					return
-				}
 			}
 		}
 	}
-}
-
-// blockedOf are those of some levels that are blocked.
-func blockedOf(ctx context.Context, repo *dynalimit.Repository, some []dynalimit.Scope) ([]dynalimit.Scope, error) {
-	configs, err := repo.GetConfigs(ctx, some)
-	if err != nil {
-		return nil, err
-	}
-	var blocked []dynalimit.Scope
-	for _, c := range configs {
-		if c.Config.Blocked {
-			blocked = append(blocked, c.Scope)
-		}
-	}
-	return blocked, nil
 }

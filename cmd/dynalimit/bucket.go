@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
@@ -30,7 +29,6 @@ type bucketFlags struct {
 	changes
 }
 
-// Validate is called by the parser.
 func (b bucketFlags) Validate() error {
 	return cmp.Or(wantWord("id of the entity", b.Entity), wantWord("name of the resource", b.Resource))
 }
@@ -58,17 +56,6 @@ type bucketResetCmd struct {
 	Limit []string `help:"Only this limit; repeat for more. Default: all that the bucket has." placeholder:"NAME"`
 }
 
-// Help is shown by --help.
-func (bucketResetCmd) Help() string {
-	return `Whatever they owe. Services may deny from memory for a second more.
-
-Examples:
-  dynalimit bucket reset key-1 gpt-4
-  dynalimit bucket reset key-1 gpt-4 --limit rpm --dry-run
-  dynalimit bucket reset key-1 gpt-4 --id incident-7`
-}
-
-// Run fills them.
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error) {
 		return repo.ResetBucket(ctx, c.Entity, c.Resource, &dynalimit.ResetOptions{ID: id, Limits: c.Limit})
@@ -82,17 +69,6 @@ type bucketTopUpCmd struct {
 	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10."`
 }
 
-// Help is shown by --help.
-func (bucketTopUpCmd) Help() string {
-	return `At most up to what the bucket holds; a debt is paid first.
-
-Examples:
-  dynalimit bucket top-up key-1 gpt-4 rpm=10 tpm=5000
-  dynalimit bucket top-up key-1 gpt-4 rpm=10 --id ticket-1234
-  dynalimit bucket top-up key-1 gpt-4 rpm=10 --dry-run`
-}
-
-// Validate is called by the parser.
 func (c bucketTopUpCmd) Validate() error {
 	_, err := c.amounts()
 	return cmp.Or(c.bucketFlags.Validate(), err)
@@ -111,7 +87,6 @@ func (c bucketTopUpCmd) amounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// Run adds them.
 func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	amounts, err := c.amounts()
 	if err != nil {
@@ -213,7 +188,7 @@ func (j refillJSON) print(out *term.Output) {
 
 func changeOf(before, after int64) string {
 	if before == after {
-		return strconv.FormatInt(after, 10) + ", as before"
+		return notation.Number(after) + ", as before"
 	}
-	return fmt.Sprintf("%d → %d", before, after)
+	return notation.Number(before) + " → " + notation.Number(after)
 }

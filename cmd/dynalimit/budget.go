@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -76,7 +75,7 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 	}
 	keeper, err := budget.New(client, budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
 	if err != nil {
-		return b.ended(ctx, err)
+		return b.explain(ctx, err)
 	}
 	who, err := o.Identity(ctx, cfg)
 	if err == nil && b.CreateTables {
@@ -89,28 +88,19 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 	defer cancel()
 	err = errors.Join(err, keeper.Close(closing))
 	if end, ok := errors.AsType[*dryRunEnd](err); ok {
-		return b.ended(ctx, end.show(ctx, client, out))
+		return b.explain(ctx, end.show(ctx, client, out))
 	}
-	return b.ended(ctx, err)
+	return b.explain(ctx, err)
 }
 
-// ended says what to do about an error, or about Ctrl-C.
-func (b *budgetCmd) ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return b.globals.explain(ctx, err)
-	}
-	return b.explain(err)
-}
-
-// explain says what to do about an error.
-func (b *budgetCmd) explain(err error) error {
+// explain says what to do about an error, or about Ctrl-C.
+func (b *budgetCmd) explain(ctx context.Context, err error) error {
 	var missing *types.ResourceNotFoundException
 	var bad *budget.ValidationError
-	var gone *budget.UnavailableError
 	next := ""
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || ctx.Err() != nil:
+		return b.globals.explain(ctx, err)
 	case errors.As(err, &missing):
 		return fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", b.Control, b.Usage)
 	case errors.Is(err, budget.ErrNotFound):
@@ -125,12 +115,8 @@ func (b *budgetCmd) explain(err error) error {
 		return &failure{exitConflict, err}
 	case errors.Is(err, budget.ErrConflict):
 		return afterConflict(err)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		next = "start an engine there with 'dynalimit local', or correct --endpoint"
-	case errors.As(err, &gone):
-		next = "check --endpoint, --region and your credentials, and try again"
 	default:
-		return err
+		return b.globals.explain(ctx, err)
 	}
 	return fmt.Errorf("%w; %s", err, next)
 }

@@ -14,15 +14,6 @@ type appsListCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 }
 
-// Help is shown by --help.
-func (appsListCmd) Help() string {
-	return `Apps that were never configured are listed once they have spent.
-
-Examples:
-  dynalimit budget apps list 550e8400-e29b-41d4-a716-446655440000`
-}
-
-// Run lists them.
 func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if _, err := k.GetOrg(ctx, c.Org); err != nil {
@@ -57,13 +48,6 @@ type appsShowCmd struct {
 	App string `arg:"" help:"The app's id."`
 }
 
-// Help is shown by --help.
-func (appsShowCmd) Help() string {
-	return `Examples:
-  dynalimit budget apps show 550e8400-e29b-41d4-a716-446655440000 chat`
-}
-
-// Run shows it.
 func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		app, err := k.GetApp(ctx, c.Org, c.App)
@@ -82,15 +66,6 @@ type appsPutCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (appsPutCmd) Help() string {
-	return `What is not given is inherited from the organisation, or stays as it is.
-
-Examples:
-  dynalimit budget apps put 550e8400-e29b-41d4-a716-446655440000 batch --ordering standard --quota standard=1`
-}
-
-// Run creates or changes it.
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {

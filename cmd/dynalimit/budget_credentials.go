@@ -117,16 +117,6 @@ func momentText(t *time.Time) string {
 
 type credentialsShowCmd struct{ account }
 
-// Help is shown by --help.
-func (credentialsShowCmd) Help() string {
-	return `Nobody can read a secret again: who lost it gets another with 'rotate'.
-
-Examples:
-  dynalimit budget credentials show 550e8400-e29b-41d4-a716-446655440000 chat
-  dynalimit budget credentials show 550e8400-e29b-41d4-a716-446655440000 --json`
-}
-
-// Run shows them.
 func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		status, err := store.Status(ctx, c.Org, c.App)
@@ -155,18 +145,6 @@ type credentialsCreateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (credentialsCreateCmd) Help() string {
-	return `The secret is what POST /auth/token of the REST API takes, with the client id. It is
-handed out here, once: into a file with --out, as the body of that request, or onto the
-screen with --show. It is hashed under the newest pepper of the keeper's keys.
-
-Examples:
-  dynalimit budget credentials create 550e8400-e29b-41d4-a716-446655440000 chat --keyset keys.json --out chat.json
-  dynalimit budget credentials create 550e8400-e29b-41d4-a716-446655440000 --keyset keys.json --show --json`
-}
-
-// Run makes them.
 func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return c.issue(ctx, b, out, c.handover, c.keysetFlag, c.DryRun, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
@@ -206,17 +184,6 @@ type credentialsRotateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (credentialsRotateCmd) Help() string {
-	return `Both secrets work until the grace is over; at most two do. Where a secret became known,
-give --grace 0. One that was revoked gets a secret again.
-
-Examples:
-  dynalimit budget credentials rotate 550e8400-e29b-41d4-a716-446655440000 chat --keyset keys.json --out chat.json
-  dynalimit budget credentials rotate 550e8400-e29b-41d4-a716-446655440000 --grace 0 --keyset keys.json --show`
-}
-
-// Run rotates them.
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return c.issue(ctx, b, out, c.handover, c.keysetFlag, c.DryRun, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
@@ -308,19 +275,6 @@ type credentialsRevokeCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (credentialsRevokeCmd) Help() string {
-	return `No secret of it works then, and no token that it got: other processes follow within
-30 s. Its configuration stays; 'rotate' gives it a secret again. It asks before, or
-wants --yes.
-
-Examples:
-  dynalimit budget credentials revoke 550e8400-e29b-41d4-a716-446655440000 chat
-  dynalimit budget credentials revoke 550e8400-e29b-41d4-a716-446655440000 chat --dry-run
-  dynalimit budget credentials revoke 550e8400-e29b-41d4-a716-446655440000 --yes --json`
-}
-
-// Run revokes them.
 func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {

@@ -25,20 +25,6 @@ type orgsDeleteCmd struct {
 	deletes
 }
 
-// Help is shown by --help.
-func (orgsDeleteCmd) Help() string {
-	return `Nothing is admitted or counted for it any more, its holds end, and so do its credentials
-and tokens and those of its apps; other processes follow within 5 minutes. What was
-counted is kept, unless --purge removes it: then the same command completes it a few
-minutes later, and says when. It asks before, or wants --yes.
-
-Examples:
-  dynalimit budget orgs delete 550e8400-e29b-41d4-a716-446655440000
-  dynalimit budget orgs delete 550e8400-e29b-41d4-a716-446655440000 --purge --dry-run
-  dynalimit budget orgs delete 550e8400-e29b-41d4-a716-446655440000 --purge --yes --json`
-}
-
-// Run deletes it.
 func (c orgsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.run(ctx, b, out, account{Org: c.Org})
 }
@@ -49,21 +35,6 @@ type appsDeleteCmd struct {
 	deletes
 }
 
-// Help is shown by --help.
-func (appsDeleteCmd) Help() string {
-	return `Nothing is admitted or counted for it any more, and its holds, credentials and tokens
-end; other processes follow within 5 minutes. What was counted is kept, unless --purge
-removes it: then the same command completes it a few minutes later, and says when. Where
-quotas count all apps together, what it spent stays in them. It asks before, or wants
---yes.
-
-Examples:
-  dynalimit budget apps delete 550e8400-e29b-41d4-a716-446655440000 batch
-  dynalimit budget apps delete 550e8400-e29b-41d4-a716-446655440000 batch --dry-run
-  dynalimit budget apps delete 550e8400-e29b-41d4-a716-446655440000 batch --purge --yes --json`
-}
-
-// Run deletes it.
 func (c appsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.run(ctx, b, out, account{c.Org, c.App})
 }
@@ -75,7 +46,6 @@ type deletionJSON struct {
 	Complete bool       `json:"complete"`
 	Again    *time.Time `json:"again_at,omitempty"`
 	Apps     int        `json:"apps"`
-	Released int        `json:"holds_released"`
 	Purged   int        `json:"items_purged"`
 	DryRun   bool       `json:"dry_run,omitempty"`
 }
@@ -92,9 +62,9 @@ func (c deletes) run(ctx context.Context, b *budgetCmd, out *term.Output, of acc
 			return err
 		}
 		report, err := d.delete(ctx, k, budget.Deletion{Purge: c.Purge, Revoke: store.Delete, Progress: b.purging(ctx, out)})
-		j := deletionJSON{of.Org, of.App, report.Complete, moment(report.Again), report.Apps, report.Released, report.Purged, c.DryRun}
+		j := deletionJSON{of.Org, of.App, report.Complete, moment(report.Again), report.Apps, report.Purged, c.DryRun}
 		if c.DryRun && (checked(err) || err == nil && !report.Complete) {
-			j.Apps, j.Released, j.Purged = d.apps, 0, 0
+			j.Apps, j.Purged = d.apps, 0
 			return out.Show(j, func() {
 				fmt.Fprintf(out, "Would %s %s%s.\nDry run: nothing was changed.\n", d.verb("delete", "go on with the deletion of"), d.whole(), c.counted())
 			})
@@ -227,7 +197,7 @@ func (j deletionJSON) print(out *term.Output, d doomed) {
 		fmt.Fprintf(out, "%s %s. Other processes may have counted for it until %s:\ngive %s again then, which completes it. Until then it cannot be put again.\n",
 			d.verb("Deleted", "Went on with the deletion of"), d.whole(), out.Bold(momentText(j.Again)), d.command())
 	}
-	fields(out, "holds given back", countOf(j.Released), "items removed", countOf(j.Purged))
+	fields(out, "items removed", countOf(j.Purged))
 }
 
 // countOf is a number for people; "" for none.

@@ -44,20 +44,11 @@ func (s *scopeFlag) UnmarshalText(text []byte) error {
 	return err
 }
 
-type enforcementFlag budget.Enforcement
-
-// UnmarshalText reads soft or hard.
-func (e *enforcementFlag) UnmarshalText(text []byte) error {
-	word, err := oneOf(text, "soft", "hard")
-	*e = enforcementFlag(word)
-	return err
-}
-
 // flags are what to write for a field that the library names.
 var flags = map[string]string{
 	"org_id": "ORG", "app_id": "APP", "model_label": "LABEL", "tag": "TAG", "model": "MODEL",
-	"model_ordering": "--ordering", "quotas": "--quota", "models": "--model", "limits": "--limit", "timezone": "--timezone",
-	"quota_scope": "--scope", "enforcement": "--enforcement", "agg_shard_count": "--shards", "org_name": "--name", "app_name": "--name",
+	"model_ordering": "--ordering", "quotas": "--quota", "models": "--model", "timezone": "--timezone",
+	"quota_scope": "--scope", "agg_shard_count": "--shards", "org_name": "--name", "app_name": "--name",
 	"tight_mode_threshold_pct": "--tight", "day": "--day", "until": "--for", "reason": "--reason", "delta_micros": "--charge or --credit",
 	"id": "--id", "from": "--to and --days", "to": "--to and --days",
 	"name": "NAME", "grace_period_hours": "--grace", "keys": "--keyset",

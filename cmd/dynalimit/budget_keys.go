@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,6 +20,7 @@ type keysCmd struct {
 // keyJSON is a provisioning key, for programs.
 type keyJSON struct {
 	Name    string     `json:"name"`
+	Org     string     `json:"org_id,omitempty"`
 	Created *time.Time `json:"created_at,omitempty"`
 	By      string     `json:"created_by,omitempty"`
 	Key     string     `json:"key,omitempty"`
@@ -27,19 +29,11 @@ type keyJSON struct {
 }
 
 func keyToJSON(k credentials.ProvisioningKey) keyJSON {
-	return keyJSON{Name: k.Name, Created: moment(k.Created), By: k.CreatedBy}
+	return keyJSON{Name: k.Name, Org: k.Org, Created: moment(k.Created), By: k.CreatedBy}
 }
 
 type keysListCmd struct{}
 
-// Help is shown by --help.
-func (keysListCmd) Help() string {
-	return `Examples:
-  dynalimit budget keys list
-  dynalimit budget keys list --json`
-}
-
-// Run lists them.
 func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		keys, err := store.ListKeys(ctx)
@@ -49,37 +43,26 @@ func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		all, rows := []keyJSON{}, [][]string{}
 		for _, k := range keys {
 			j := keyToJSON(k)
-			all, rows = append(all, j), append(rows, []string{j.Name, momentText(j.Created), orDash(j.By)})
+			all, rows = append(all, j), append(rows, []string{j.Name, cmp.Or(j.Org, "all"), momentText(j.Created), orDash(j.By)})
 		}
 		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintln(out, "No keys yet: make one with 'dynalimit budget keys create NAME'.")
 				return
 			}
-			out.Table([]string{"NAME", "SINCE", "BY"}, rows)
+			out.Table([]string{"NAME", "ORG", "SINCE", "BY"}, rows)
 		})
 	})
 }
 
 type keysCreateCmd struct {
 	Name string `arg:"" help:"What to call it: who or what uses it."`
+	Org  string `help:"Id of the one organisation that it configures, which need not be there yet. Default: all." placeholder:"ID"`
 	handover
 	keysetFlag
 	changes
 }
 
-// Help is shown by --help.
-func (keysCreateCmd) Help() string {
-	return `Who has it may configure organisations and apps over the REST API, as X-API-Key, and
-make and rotate their credentials. It is handed out here, once: into a file with --out,
-or onto the screen with --show. It is hashed under the newest pepper of the keeper's keys.
-
-Examples:
-  dynalimit budget keys create deploy --keyset keys.json --out deploy.key
-  dynalimit budget keys create deploy --keyset keys.json --show --json`
-}
-
-// Run makes one.
 func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	keys, err := c.keys(ctx, b.globals)
@@ -92,10 +75,10 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	}
 	defer receive.drop()
 	return b.onCredentials(ctx, out, keys, func(_ *budget.Keeper, store *credentials.Store) error {
-		key, err := store.CreateKey(ctx, c.Name)
+		key, err := c.create(ctx, store)
 		if c.DryRun && checked(err) {
-			return out.Show(keyJSON{Name: c.Name, DryRun: true}, func() {
-				fmt.Fprintf(out, "Would make the key %s.\nDry run: nothing was changed.\n", c.Name)
+			return out.Show(keyJSON{Name: c.Name, Org: c.Org, DryRun: true}, func() {
+				fmt.Fprintf(out, "Would make the key %s%s.\nDry run: nothing was changed.\n", c.Name, forOrg(c.Org))
 			})
 		}
 		if err != nil {
@@ -109,10 +92,24 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 			j.File = receive.Out
 		}
 		return out.Show(j, func() {
-			fmt.Fprintf(out, "Made the key %s. Nobody can read it again.\n", out.Bold(j.Name))
+			fmt.Fprintf(out, "Made the key %s%s. Nobody can read it again.\n", out.Bold(j.Name), forOrg(j.Org))
 			fields(out, "key", receive.line(key.Secret))
 		})
 	})
+}
+
+func (c keysCreateCmd) create(ctx context.Context, store *credentials.Store) (credentials.NewKey, error) {
+	if c.Org == "" {
+		return store.CreateKey(ctx, c.Name)
+	}
+	return store.CreateOrgKey(ctx, c.Org, c.Name)
+}
+
+func forOrg(org string) string {
+	if org == "" {
+		return ""
+	}
+	return " for " + org
 }
 
 type keysRevokeCmd struct {
@@ -120,18 +117,6 @@ type keysRevokeCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (keysRevokeCmd) Help() string {
-	return `Other processes follow within 30 s. What was done with the key stays. It asks before,
-or wants --yes.
-
-Examples:
-  dynalimit budget keys revoke deploy
-  dynalimit budget keys revoke deploy --dry-run
-  dynalimit budget keys revoke deploy --yes --json`
-}
-
-// Run ends it.
 func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {

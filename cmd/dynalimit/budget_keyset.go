@@ -31,19 +31,6 @@ type keysetCreateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (keysetCreateCmd) Help() string {
-	return `Secrets are hashed under its pepper, which the table never sees, and tokens are signed
-with its other key. Every process of the keeper needs it, as a file or in the environment,
-and so do the commands that make secrets. Keep a copy: without it every secret has to be
-made anew.
-
-Examples:
-  dynalimit budget keyset create --out keys.json
-  dynalimit budget keyset create --out keys.json --dry-run`
-}
-
-// Run makes it.
 func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	keys, err := credentials.NewKeySet(nil, now(ctx))
 	if err != nil {
@@ -86,19 +73,6 @@ type keysetRotateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (keysetRotateCmd) Help() string {
-	return `The new keys are used 5 minutes later: until then every process that reads the file has
-them, and recognises what they signed. Peppers are kept, at most 16: hashes name theirs,
-and each is replaced at the next login; 'prune' drops those that none names any more. The
-file is replaced as a whole.
-
-Examples:
-  dynalimit budget keyset rotate keys.json
-  dynalimit budget keyset rotate keys.json --longest 7d --json`
-}
-
-// Run rotates it.
 func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	longest, err := notation.Period(c.Longest)
 	if err != nil {

@@ -17,20 +17,6 @@ type keysetPruneCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (keysetPruneCmd) Help() string {
-	return `It looks in the table of --control for secrets that may log in, and drops the peppers
-that none is hashed under and no process uses any longer: another has been in the place of
-each for a day. It lists who holds the others: a client until it logs in, or gets another
-secret with 'credentials rotate', a provisioning key until it is revoked. Keep a copy of
-the file. It asks before, or wants --yes.
-
-Examples:
-  dynalimit budget keyset prune keys.json --dry-run
-  dynalimit budget keyset prune keys.json
-  dynalimit budget keyset prune keys.json --control acme-control --yes --json`
-}
-
 // prunedJSON is what became of the peppers of a file, for programs.
 type prunedJSON struct {
 	File    string       `json:"file"`
@@ -46,7 +32,6 @@ type pepperJSON struct {
 	Keys    []string `json:"keys"`
 }
 
-// Run drops them.
 func (c keysetPruneCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	keys, err := keysOf(ctx, c.File)

@@ -32,26 +32,23 @@ type appsCmd struct {
 
 // policyJSON is what organisations and apps both have.
 type policyJSON struct {
-	Name         string               `json:"name,omitempty"`
-	Ordering     []string             `json:"ordering,omitempty"`
-	QuotasMicros map[string]int64     `json:"quotas_micros,omitempty"`
-	Limits       []budget.PeriodQuota `json:"limits,omitempty"`
-	Models       map[string]string    `json:"models,omitempty"`
-	TightPercent int                  `json:"tight_percent,omitempty"`
-	Unpriced     []string             `json:"unpriced,omitempty"` // labels with no price, after a change
-	Version      int64                `json:"version"`
-	UpdatedAt    time.Time            `json:"updated_at"`
+	Name         string            `json:"name,omitempty"`
+	Ordering     []string          `json:"ordering,omitempty"`
+	QuotasMicros map[string]int64  `json:"quotas_micros,omitempty"`
+	Models       map[string]string `json:"models,omitempty"`
+	TightPercent int               `json:"tight_percent,omitempty"`
+	Unpriced     []string          `json:"unpriced,omitempty"` // labels with no price, after a change
+	Version      int64             `json:"version"`
+	UpdatedAt    time.Time         `json:"updated_at"`
 }
 
 type orgJSON struct {
 	ID string `json:"org_id"`
 	policyJSON
-	Timezone    string             `json:"timezone"`
-	Scope       budget.Scope       `json:"quota_scope"`
-	Enforcement budget.Enforcement `json:"enforcement"`
-	Shards      int                `json:"shards"`
-	Sticky      bool               `json:"sticky"`
-	ChangesAt   *time.Time         `json:"changes_at,omitempty"`
+	Timezone string       `json:"timezone"`
+	Scope    budget.Scope `json:"quota_scope"`
+	Shards   int          `json:"shards"`
+	Sticky   bool         `json:"sticky"`
 }
 
 type appJSON struct {
@@ -61,19 +58,14 @@ type appJSON struct {
 }
 
 func orgToJSON(o budget.Org) orgJSON {
-	j := orgJSON{
-		ID: o.ID, Timezone: o.Timezone, Scope: o.Scope, Enforcement: o.Enforcement, Shards: o.Shards, Sticky: o.Sticky,
-		policyJSON: policyJSON{o.Name, o.Ordering, o.Quotas, o.Limits, o.Models, o.TightPercent, nil, o.Version, o.UpdatedAt.UTC()},
+	return orgJSON{
+		ID: o.ID, Timezone: o.Timezone, Scope: o.Scope, Shards: o.Shards, Sticky: o.Sticky,
+		policyJSON: policyJSON{o.Name, o.Ordering, o.Quotas, o.Models, o.TightPercent, nil, o.Version, o.UpdatedAt.UTC()},
 	}
-	if !o.ChangesAt.IsZero() {
-		at := o.ChangesAt.UTC()
-		j.ChangesAt = &at
-	}
-	return j
 }
 
 func appToJSON(org string, a budget.App) appJSON {
-	return appJSON{org, a.ID, policyJSON{a.Name, a.Ordering, a.Quotas, a.Limits, a.Models, a.TightPercent, nil, a.Version, a.UpdatedAt.UTC()}}
+	return appJSON{org, a.ID, policyJSON{a.Name, a.Ordering, a.Quotas, a.Models, a.TightPercent, nil, a.Version, a.UpdatedAt.UTC()}}
 }
 
 // rows prints the parts of a policy that are set.
@@ -86,13 +78,6 @@ func (p policyJSON) rows(out *term.Output) {
 	row("name", p.Name)
 	row("ordering", strings.Join(p.Ordering, " → "))
 	row("quotas", joined(p.QuotasMicros, func(n int64) string { return dollars(n).String() + " a day" }))
-	for _, l := range p.Limits {
-		label := l.Label
-		if label == "" {
-			label = "all labels"
-		}
-		row("limit", fmt.Sprintf("%s %s a %s", label, dollars(l.Micros), l.Period))
-	}
 	row("models", joined(p.Models, func(id string) string { return id }))
 	if p.TightPercent > 0 {
 		row("tight at", fmt.Sprintf("%d %%", p.TightPercent))
@@ -137,30 +122,19 @@ func joined[V any](values map[string]V, show func(V) string) string {
 func (j orgJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	j.rows(out)
-	fmt.Fprintf(out, "  %s %s, per %s, %s\n", out.Dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)), strings.ToLower(string(j.Enforcement)))
-	if j.ChangesAt != nil {
-		fmt.Fprintf(out, "  %s a change of zone, scope or enforcement begins %s\n", out.Dim("pending     "), j.ChangesAt.Format(time.RFC3339))
-	}
+	fmt.Fprintf(out, "  %s %s, per %s\n", out.Dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)))
 }
 
 func (j appJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	j.rows(out)
-	if len(j.Ordering)+len(j.QuotasMicros)+len(j.Limits)+len(j.Models) == 0 {
+	if len(j.Ordering)+len(j.QuotasMicros)+len(j.Models) == 0 {
 		fmt.Fprintln(out, out.Dim("  inherits everything"))
 	}
 }
 
 type orgsListCmd struct{}
 
-// Help is shown by --help.
-func (orgsListCmd) Help() string {
-	return `Examples:
-  dynalimit budget orgs list
-  dynalimit budget orgs list --json --endpoint http://127.0.0.1:8000`
-}
-
-// Run lists them.
 func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		all := []orgJSON{}
@@ -186,13 +160,6 @@ type orgsShowCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 }
 
-// Help is shown by --help.
-func (orgsShowCmd) Help() string {
-	return `Examples:
-  dynalimit budget orgs show 550e8400-e29b-41d4-a716-446655440000`
-}
-
-// Run shows it.
 func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
@@ -240,23 +207,11 @@ func overlaid[V any](old, changes map[string]V) map[string]V {
 type orgsPutCmd struct {
 	Org string `arg:"" help:"The organisation's id, a UUID."`
 	policyFlags
-	Timezone    string          `help:"IANA name of the zone whose days count. UTC for a new organisation."`
-	Scope       scopeFlag       `help:"Whose spend a quota counts: the organisation's (org) or each app's (app)." placeholder:"org|app"`
-	Enforcement enforcementFlag `help:"soft: callers move on to the next label; hard: money is reserved before a call." placeholder:"soft|hard"`
-	Shards      int             `help:"How many counters a soft day is spread over."`
-	Sticky      *bool           `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
+	Timezone string    `help:"IANA name of the zone whose days count. UTC for a new organisation; it cannot be changed."`
+	Scope    scopeFlag `help:"Whose spend a quota counts: the organisation's (org) or each app's (app); it cannot be changed." placeholder:"org|app"`
+	Shards   int       `help:"How many counters a day is spread over."`
+	Sticky   *bool     `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
 	changes
-}
-
-// Help is shown by --help.
-func (orgsPutCmd) Help() string {
-	return `A change of zone, scope or enforcement begins with a new day.
-
-Examples:
-  dynalimit budget orgs put 550e8400-e29b-41d4-a716-446655440000 --timezone Europe/Berlin \
-    --ordering premium,standard --quota premium=10 --quota standard=2.50 \
-    --model premium=us.anthropic.claude-sonnet-4-6
-  dynalimit budget orgs put 550e8400-e29b-41d4-a716-446655440000 --enforcement hard`
 }
 
 // change changes what is given.
@@ -268,9 +223,6 @@ func (c orgsPutCmd) change(org *budget.Org) {
 	if c.Scope != "" {
 		org.Scope = budget.Scope(c.Scope)
 	}
-	if c.Enforcement != "" {
-		org.Enforcement = budget.Enforcement(c.Enforcement)
-	}
 	if c.Shards != 0 {
 		org.Shards = c.Shards
 	}
@@ -279,13 +231,12 @@ func (c orgsPutCmd) change(org *budget.Org) {
 	}
 }
 
-// Run creates or changes it.
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if errors.Is(err, budget.ErrNotFound) {
-			org, err = budget.Org{ID: c.Org, Timezone: "UTC"}, nil
+			org, err = budget.Org{ID: c.Org}, nil
 		}
 		if err != nil {
 			return err

@@ -32,16 +32,6 @@ type pricesAboutCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (pricesAboutCmd) Help() string {
-	return `Without a flag it shows what is stored. What no flag names stays, and prices do.
-
-Examples:
-  dynalimit budget prices about gpt-4o --tier premium --family gpt-4o
-  dynalimit budget prices about gpt-4o`
-}
-
-// Run shows or stores it.
 func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {

@@ -72,19 +72,6 @@ func (f priceListFlags) how() budget.PriceImport {
 
 type pricesDiffCmd struct{ priceListFlags }
 
-// Help is shown by --help.
-func (pricesDiffCmd) Help() string {
-	return `Nothing is written. A price that differs is taken by an import unless it is more
-than three times or less than a third of the one in force, or zero, or the list has
-the model or a class of tokens no more, or the one in force was put by hand.
-
-Examples:
-  dynalimit budget prices diff
-  dynalimit budget prices diff s3://acme-prices/data.json --bucket-region eu-central-1
-  dynalimit budget prices diff model_prices_and_context_window.json --provider openai --json`
-}
-
-// Run compares.
 func (c pricesDiffCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error { return c.review(ctx, b.globals, k, out, false) })
 }
@@ -109,18 +96,6 @@ type pricesImportCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (pricesImportCmd) Help() string {
-	return `What is taken is in force from now on, for all organisations; what was counted
-stays as it was. 'dynalimit budget prices diff' shows it before. Repeated, it changes
-nothing; one that fails goes on where it was.
-
-Examples:
-  dynalimit budget prices import
-  dynalimit budget prices import prices.json --accept gpt-5`
-}
-
-// Run imports.
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {

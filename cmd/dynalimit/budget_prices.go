@@ -86,17 +86,6 @@ type pricesListCmd struct {
 	Model string `arg:"" optional:"" help:"A model's id, or a part of one. Default: all."`
 }
 
-// Help is shown by --help.
-func (pricesListCmd) Help() string {
-	return `Dollars per million tokens. Stored prices come before those of a service's options,
-and these before the built-in ones. The whole control table is read for those that are
-stored.
-
-Examples:
-  dynalimit budget prices list haiku
-  dynalimit budget prices list anthropic.claude-3-haiku-20240307-v1:0 --json`
-}
-
 // matches reports whether a model is asked for: by a part of its id, or by its id with a
 // version or a prefix.
 func (c pricesListCmd) matches(model string) bool {
@@ -130,7 +119,6 @@ func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON,
 	return all, nil
 }
 
-// Run lists them.
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		all, err := c.find(ctx, k)
@@ -159,16 +147,6 @@ type pricesSetCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (pricesSetCmd) Help() string {
-	return `A price from another day on stays beside it. Services follow within their
-configuration's time, half a minute by default.
-
-Examples:
-  dynalimit budget prices set gpt-4o --input 2.50 --output 10 --cache-read 1.25
-  dynalimit budget prices set gpt-4o --input 2 --output 8 --from 2026-03-01`
-}
-
 // price is what the flags say.
 func (c pricesSetCmd) price() (budget.Price, error) {
 	rate := func(d *dollars) int64 {
@@ -192,7 +170,6 @@ func (c pricesSetCmd) price() (budget.Price, error) {
 	return p, err
 }
 
-// Run stores it.
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
@@ -237,13 +214,6 @@ type pricesResetCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (pricesResetCmd) Help() string {
-	return `Examples:
-  dynalimit budget prices reset gpt-4o`
-}
-
-// Run drops them.
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {

@@ -28,16 +28,6 @@ type recommendCmd struct {
 	App string `arg:"" help:"The app's id."`
 }
 
-// Help is shown by --help.
-func (recommendCmd) Help() string {
-	return `The label an app may use now, and why; it reserves nothing. A label with no model
-or price configured is skipped here, though a service may have it in its options.
-
-Examples:
-  dynalimit budget recommend 550e8400-e29b-41d4-a716-446655440000 chat
-  dynalimit budget recommend 550e8400-e29b-41d4-a716-446655440000 chat --json`
-}
-
 type recommendJSON struct {
 	Org     string       `json:"org_id"`
 	App     string       `json:"app_id"`
@@ -65,7 +55,7 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 			fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), term.Plain(j.Model), j.Reason)
 			for _, l := range r.Labels {
 				labelJSON{
-					Label: l.Label, CostMicros: l.SpendMicros, HeldMicros: l.HeldMicros, QuotaMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
+					Label: l.Label, CostMicros: l.SpendMicros, QuotaMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
 				}.printWith(out, "")
 			}
 			fmt.Fprintf(out, "  %s %s\n", out.Dim("resets      "), j.ResetAt.Format(time.RFC3339))
@@ -78,13 +68,6 @@ type adjustmentsCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
 }
 
-// Help is shown by --help.
-func (adjustmentsCmd) Help() string {
-	return `Examples:
-  dynalimit budget adjustments 550e8400-e29b-41d4-a716-446655440000
-  dynalimit budget adjustments 550e8400-e29b-41d4-a716-446655440000 chat --json`
-}
-
 type adjustmentJSON struct {
 	ID          string    `json:"adjustment_id"`
 	App         string    `json:"app_id"`
@@ -95,7 +78,6 @@ type adjustmentJSON struct {
 	At          time.Time `json:"at"`
 }
 
-// Run lists them.
 func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
@@ -125,22 +107,12 @@ type tagsCmd struct {
 	Day dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`
 }
 
-// Help is shown by --help.
-func (tagsCmd) Help() string {
-	return `What the calls with each value of a tag cost on one day, the dearest first.
-
-Examples:
-  dynalimit budget tags 550e8400-e29b-41d4-a716-446655440000 user
-  dynalimit budget tags 550e8400-e29b-41d4-a716-446655440000 user --app chat --day 2026-01-22 --json`
-}
-
 type tagJSON struct {
 	Value      string `json:"value"`
 	CostMicros int64  `json:"cost_micros"`
 	Requests   int64  `json:"requests"`
 }
 
-// Run lists the values.
 func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
@@ -170,20 +142,10 @@ type eventsCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: all apps of the organisation."`
 }
 
-// Help is shown by --help.
-func (eventsCmd) Help() string {
-	return `Quotas that were used to 50, 80 or 100 percent, and changes of label, of the last
-40 days; those of the organisation if its quotas are one for all apps.
-
-Examples:
-  dynalimit budget events 550e8400-e29b-41d4-a716-446655440000 chat
-  dynalimit budget events 550e8400-e29b-41d4-a716-446655440000 --json`
-}
-
 type eventJSON struct {
 	ID          string           `json:"event_id"`
 	Kind        budget.EventKind `json:"kind"`
-	Period      string           `json:"period,omitempty"`
+	Day         string           `json:"day"`
 	App         string           `json:"app_id,omitempty"`
 	Label       string           `json:"label,omitempty"`
 	From        string           `json:"from,omitempty"`
@@ -198,16 +160,12 @@ func (e eventJSON) text() string {
 		return fmt.Sprintf("%s moved from %s to %s", e.App, e.From, e.Label)
 	}
 	label := e.Label
-	if label == "" {
-		label = "all labels"
-	}
 	if e.App != "" {
 		label = e.App + ": " + label
 	}
 	return fmt.Sprintf("%s at %d %%: %s of %s", label, e.Percent, dollars(e.SpendMicros), dollars(e.QuotaMicros))
 }
 
-// Run lists them.
 func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
@@ -219,14 +177,14 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		}
 		all := []eventJSON{}
 		for _, e := range found {
-			all = append(all, eventJSON{e.ID, e.Kind, e.PeriodKey, e.App, e.Label, e.From, e.Percent, e.QuotaMicros, e.SpendMicros, e.At.UTC()})
+			all = append(all, eventJSON{e.ID, e.Kind, dateOf(e.Day), e.App, e.Label, e.From, e.Percent, e.QuotaMicros, e.SpendMicros, e.At.UTC()})
 		}
 		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintln(out, "No events.")
 			}
 			for _, e := range all {
-				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), periodName(e.Period), e.text())
+				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), e.Day, e.text())
 			}
 		})
 	})

@@ -19,19 +19,6 @@ type retireCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (retireCmd) Help() string {
-	return `From the first time on such days are neither shown nor charged by hand. The second time, a
-few minutes later, writes their counters, totals and adjustments into files, one JSON
-object on each line, and has DynamoDB remove them after --keep; it says when. Given again
-it takes what was left. It reads the whole usage table, and asks before, or wants --yes.
-
-Examples:
-  dynalimit budget retire 550e8400-e29b-41d4-a716-446655440000 --before 2025-01-01 --archive days
-  dynalimit budget retire 550e8400-e29b-41d4-a716-446655440000 --before 2025-01-01 --archive days --dry-run
-  dynalimit budget retire 550e8400-e29b-41d4-a716-446655440000 --before 2025-01-01 --archive days --keep 30d --yes --json`
-}
-
 // retirementJSON is what became of old days, for programs.
 type retirementJSON struct {
 	Org      string     `json:"org_id"`
@@ -44,7 +31,6 @@ type retirementJSON struct {
 	DryRun   bool       `json:"dry_run,omitempty"`
 }
 
-// Run retires them.
 func (c retireCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	keep, err := notation.Period(c.Keep)

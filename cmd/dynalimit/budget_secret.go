@@ -31,8 +31,8 @@ func (h handover) prepare(dryRun bool) (*receiver, error) {
 	switch {
 	case h.Show:
 		return r, nil
-	case h.Out == "":
-		return nil, badInput("--out is empty: name a file, or print the secret with --show")
+	case h.Out == "", h.Out == "-":
+		return nil, badInput("--out %q names no file: name one that is not there yet", h.Out)
 	case dryRun:
 		if _, err := os.Lstat(h.Out); err == nil {
 			return nil, h.refused(os.ErrExist)

@@ -22,7 +22,6 @@ type totalsJSON struct {
 type labelJSON struct {
 	Label       string        `json:"label"`
 	CostMicros  int64         `json:"cost_micros"`
-	HeldMicros  int64         `json:"held_micros"`
 	QuotaMicros int64         `json:"quota_micros"`
 	Percent     float64       `json:"percent"`
 	Status      budget.Status `json:"status"`
@@ -33,7 +32,7 @@ type labelJSON struct {
 func totalsToJSON(org, app string, t budget.DayTotals) totalsJSON {
 	j := totalsJSON{Org: org, App: app, Day: dateOf(t.Day), CostMicros: t.CostMicros, Labels: []labelJSON{}}
 	for _, l := range t.Labels {
-		j.Labels = append(j.Labels, labelJSON{l.Label, l.CostMicros, l.HeldMicros, l.Quota, l.Percent, l.Status, l.Requests, l.Tokens})
+		j.Labels = append(j.Labels, labelJSON{l.Label, l.CostMicros, l.Quota, l.Percent, l.Status, l.Requests, l.Tokens})
 	}
 	return j
 }
@@ -52,10 +51,9 @@ func share(amount, whole int64) int {
 	return max(1, int(float64(amount)/float64(whole)*barWidth))
 }
 
-// bar shows what is spent and held of a quota, coloured by its status.
+// bar shows what is spent of a quota, coloured by its status.
 func (l labelJSON) bar(out *term.Output) string {
 	spent := share(l.CostMicros, l.QuotaMicros)
-	held := min(share(l.HeldMicros, l.QuotaMicros), barWidth-spent)
 	colour := "32" // green
 	switch l.Status {
 	case budget.StatusTight:
@@ -63,8 +61,7 @@ func (l labelJSON) bar(out *term.Output) string {
 	case budget.StatusExceeded:
 		colour = "31" // red
 	}
-	return out.Style(colour, strings.Repeat("█", spent)) + out.Style(colour, strings.Repeat("▒", held)) +
-		out.Dim(strings.Repeat("░", barWidth-spent-held))
+	return out.Style(colour, strings.Repeat("█", spent)) + out.Dim(strings.Repeat("░", barWidth-spent))
 }
 
 func (l labelJSON) print(out *term.Output) { l.printWith(out, ", "+calls(l.Requests)) }
@@ -72,9 +69,6 @@ func (l labelJSON) print(out *term.Output) { l.printWith(out, ", "+calls(l.Reque
 // printWith puts more behind what is spent.
 func (l labelJSON) printWith(out *term.Output, more string) {
 	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, l.bar(out), dollars(l.CostMicros), dollars(l.QuotaMicros), l.Percent, more)
-	if l.HeldMicros > 0 {
-		fmt.Fprintf(out, ", %s held", dollars(l.HeldMicros))
-	}
 	switch l.Status {
 	case budget.StatusTight, budget.StatusExceeded:
 		fmt.Fprintf(out, ", %s", out.Bold(string(l.Status)))
@@ -112,30 +106,11 @@ func dayName(day string) string {
 	return t.Format("Mon " + time.DateOnly)
 }
 
-// periodName shows what the library calls DAY#20260123, WEEK#2026-W04 or MONTH#202601.
-func periodName(key string) string {
-	kind, name, _ := strings.Cut(key, "#")
-	if month, err := time.Parse("200601", name); err == nil {
-		name = month.Format("2006-01")
-	}
-	return strings.ToLower(kind) + " " + dateOf(name)
-}
-
 type todayCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
 }
 
-// Help is shown by --help.
-func (todayCmd) Help() string {
-	return `█ is spent and ▒ is held by calls under way.
-
-Examples:
-  dynalimit budget today 550e8400-e29b-41d4-a716-446655440000 chat
-  dynalimit budget today 550e8400-e29b-41d4-a716-446655440000 --json`
-}
-
-// Run shows the day.
 func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
@@ -162,14 +137,6 @@ type historyCmd struct {
 	To   dayFlag `help:"The last day, like 2026-01-31. Default: today." placeholder:"DAY"`
 }
 
-// Help is shown by --help.
-func (historyCmd) Help() string {
-	return `Examples:
-  dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 chat --days 30
-  dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 --to 2026-01-31 --days 31 --json`
-}
-
-// Validate is called by the parser.
 func (c historyCmd) Validate() error {
 	if c.Days < 1 || c.Days > 3700 {
 		return fmt.Errorf("--days %d is not within 1 to 3700", c.Days)
@@ -177,7 +144,6 @@ func (c historyCmd) Validate() error {
 	return nil
 }
 
-// Run shows the days.
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {

@@ -20,18 +20,6 @@ type overrideCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (overrideCmd) Help() string {
-	return `The app is recommended this label whatever was spent; a change of its
-configuration does not end that. Under hard enforcement a quota holds all the
-same: once the label has no room, the choice is the usual one.
-
-Examples:
-  dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat standard --for 24h
-  dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat --clear`
-}
-
-// Validate is called by the parser.
 func (c overrideCmd) Validate() error {
 	switch {
 	case c.Clear && c.Label != "":
@@ -51,7 +39,6 @@ type overrideJSON struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// Run sets or clears it.
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
@@ -88,13 +75,6 @@ type adjustCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (adjustCmd) Help() string {
-	return `Examples:
-  dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --credit 2.50 --reason "refund of a failed batch"
-  dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --charge 0.75 --day 2026-01-22 --reason imported`
-}
-
 type adjustJSON struct {
 	ID          string     `json:"adjustment_id"`
 	Duplicate   bool       `json:"duplicate,omitempty"`
@@ -106,7 +86,6 @@ type adjustJSON struct {
 	Totals      totalsJSON `json:"totals"`
 }
 
-// Run writes it and shows the day.
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
@@ -153,23 +132,11 @@ type sweepCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (sweepCmd) Help() string {
-	return `Nothing depends on it: whoever reads or reserves next does the same. It makes
-that faster.
-
-Examples:
-  dynalimit budget sweep
-  dynalimit budget sweep 550e8400-e29b-41d4-a716-446655440000 --json`
-}
-
 type sweepJSON struct {
-	Orgs     int `json:"orgs"`
-	Closed   int `json:"closed"`
-	Released int `json:"released"`
+	Orgs   int `json:"orgs"`
+	Closed int `json:"closed"`
 }
 
-// Run sweeps.
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
@@ -177,9 +144,8 @@ func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error
 		if err != nil {
 			return err
 		}
-		return out.Show(sweepJSON{report.Orgs, report.Closed, report.Released}, func() {
-			fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d. Expired holds given back: %d.\n",
-				report.Orgs, report.Closed, report.Released)
+		return out.Show(sweepJSON{report.Orgs, report.Closed}, func() {
+			fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)
 		})
 	})
 }

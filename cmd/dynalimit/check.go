@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -19,24 +20,11 @@ type checkCmd struct {
 	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"What it asks for, NAME=N, such as rpm=1 tpm=2000. Default: nothing, to see what is left."`
 }
 
-// Help is shown by --help.
-func (checkCmd) Help() string {
-	return `Nothing is written, and nothing taken. A running service may know a change of the
-configuration up to its ConfigTTL later. Exit code 0: it would be admitted; 3: it would not.
-
-Examples:
-  dynalimit check key-1 gpt-4
-  dynalimit check key-1 gpt-4 rpm=1 tpm=2000
-  dynalimit check key-1 gpt-4 rpm=1 --json`
-}
-
-// Validate is called by the parser.
 func (c checkCmd) Validate() error {
 	_, err := notation.Amounts(c.Amounts)
 	return err
 }
 
-// Run explains it.
 func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.Amounts(c.Amounts)
 	if err != nil {
@@ -127,6 +115,9 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 		title += out.Dim("  on the plan " + term.Plain(link.Plan))
 	}
 	fmt.Fprintln(out, "\n"+title)
+	if link.Plan != "" && !link.PlanSays() {
+		fmt.Fprintln(out, "  "+out.Yellow("! the plan "+term.Plain(link.Plan)+" says nothing here: set its limits, or correct the name; 'dynalimit plan list' shows those there are"))
+	}
 	switch {
 	case link.Blocked != "":
 		fmt.Fprintln(out, "  "+out.Red("blocked by the level "+string(link.Blocked)))
@@ -142,32 +133,57 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	for _, l := range link.Limits {
 		printBar(out, d, l, width)
 	}
+	if out.Width > 0 && out.Width < narrowTable {
+		printLevelsBelow(out, link.Levels)
+		return
+	}
 	rows := make([][]string, len(link.Levels))
 	for i, l := range link.Levels {
-		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), says(l), standing(l)}
+		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), says(l.Config), standing(l)}
 	}
 	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
+}
+
+// narrowTable is how wide a terminal has to be for a table of levels.
+const narrowTable = 60
+
+// printLevelsBelow shows the levels that say something, one below the other.
+func printLevelsBelow(out *term.Output, levels []decision.Level) {
+	for _, l := range levels {
+		if said := says(l.Config); said != "-" {
+			fmt.Fprintf(out, "  %s: %s\n    %s\n", l.Level, cmp.Or(standing(l), "says"), strings.ReplaceAll(said, "; ", "\n    "))
+		}
+	}
 }
 
 // printBar shows what is left of a limit.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
-	bar := term.Bar(float64(l.Remaining)/float64(burst), 0, limitBar)
-	left := fmt.Sprintf("%d of %d left", l.Remaining, burst)
+	left := fmt.Sprintf("%s of %s left", notation.Number(l.Remaining), notation.Number(burst))
 	colour := out.Green
 	switch {
 	case l.Remaining < 0:
-		left, colour = fmt.Sprintf("%d in debt, of %d", -l.Remaining, burst), out.Red
+		left, colour = fmt.Sprintf("%s in debt, of %s", notation.Number(-l.Remaining), notation.Number(burst)), out.Red
 	case l.Denied:
 		colour = out.Red
 	case l.Remaining < burst/10:
 		colour = out.Yellow
 	}
-	line := fmt.Sprintf("  %-*s %s %s", width, term.Plain(l.Limit.Name), colour(bar), left)
 	if l.Asked > 0 {
-		line += fmt.Sprintf(", asked %d", l.Asked)
+		left += ", asked " + notation.Number(l.Asked)
 	}
-	fmt.Fprintf(out, "%s, %s from %s\n", line, notation.Describe(l.Limit), cmp.Or(string(l.Level), "an older configuration"))
+	about, from := notation.Describe(l.Limit), "from "+cmp.Or(string(l.Level), "an older configuration")
+	bar, indent, between := limitBar, width+3, ", "
+	if out.Width > 0 && out.Width < narrowTable {
+		bar, indent, between, from = min(limitBar, bucketBar(out.Width, 4+width+len(left))), 4, "\n    ", "\n    "+from
+	} else {
+		from = " " + from
+	}
+	drawn := ""
+	if bar > 0 {
+		drawn = colour(term.Bar(float64(l.Remaining)/float64(burst), 0, bar)) + " "
+	}
+	fmt.Fprintf(out, "  %-*s %s%s%s%s\n", width, term.Plain(l.Limit.Name), drawn, left, between, about+from)
 	more := ""
 	switch full := time.Duration(l.FullMS) * time.Millisecond; {
 	case l.Denied:
@@ -176,12 +192,12 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 		more = out.Dim("full in " + notation.Wait(full))
 	}
 	if more != "" {
-		fmt.Fprintf(out, "  %*s %s\n", width, "", more)
+		fmt.Fprintf(out, "%*s%s\n", indent, "", more)
 	}
 }
 
 // says is what a level says, in words.
-func says(l decision.Level) string {
+func says(c dynalimit.LimitConfig) string {
 	text := ""
 	add := func(part string) {
 		if text != "" {
@@ -189,17 +205,17 @@ func says(l decision.Level) string {
 		}
 		text += part
 	}
-	if l.Config.Blocked {
+	if c.Blocked {
 		add("blocked")
 	}
-	if l.Config.Unlimited {
+	if c.Unlimited {
 		add("unlimited")
 	}
-	for _, limit := range l.Config.Limits {
+	for _, limit := range c.Limits {
 		add(limit.Name + " " + notation.Describe(limit))
 	}
-	if l.Config.OnUnavailable != "" {
-		add("in outages " + string(l.Config.OnUnavailable))
+	if c.OnUnavailable != "" {
+		add("in outages " + string(c.OnUnavailable))
 	}
 	return orDash(text)
 }

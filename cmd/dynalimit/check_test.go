@@ -3,7 +3,9 @@ package main
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,4 +91,20 @@ func TestCheckFitsTheTerminal(t *testing.T) {
 	_, stdout, _ := s.run("check", "key-1", "gpt-4", "tpm=2000")
 	assert.NotContains(t, stdout, "\x1b")
 	assert.Contains(t, stdout, "…")
+}
+
+// TestCheckOfANarrowTerminal: at 40 columns what limits and levels say is whole, and in lines
+// that fit.
+func TestCheckOfANarrowTerminal(t *testing.T) {
+	s := inUse(t)
+	s.width = 40
+	_, stdout, _ := s.run("check", "key-1", "gpt-4", "tpm=2000")
+	assert.NotContains(t, stdout, "…")
+	assert.Contains(t, stdout, "  tpm 500 in debt, of 8,000, asked 2,000\n    5,000 a minute, burst 8,000\n    from plan\n    denied")
+	assert.Contains(t, stdout, "  plan: in force\n    rpm 60 a minute\n    tpm 5,000 a minute, burst 8,000\n")
+	for _, line := range strings.Split(stdout, "\n") {
+		if strings.HasPrefix(line, "  ") { // the others are sentences
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 40, line)
+		}
+	}
 }

@@ -13,17 +13,6 @@ type completionCmd struct {
 	Shell string `arg:"" help:"The shell: bash, zsh or fish." enum:"bash,zsh,fish"`
 }
 
-// Help is shown by --help.
-func (completionCmd) Help() string {
-	return `The script asks the dynalimit that is run, which asks nobody.
-
-Examples:
-  dynalimit completion bash > /etc/bash_completion.d/dynalimit
-  source <(dynalimit completion bash)
-  dynalimit completion zsh > "${fpath[1]}/_dynalimit"
-  dynalimit completion fish > ~/.config/fish/completions/dynalimit.fish`
-}
-
 // completionScripts are the scripts, by shell.
 var completionScripts = map[string]string{
 	"bash": `# Completes dynalimit in bash.
@@ -62,7 +51,6 @@ complete -c dynalimit -f -a '(__dynalimit_words)'
 `,
 }
 
-// Run prints the script.
 func (c completionCmd) Run(out *term.Output) error {
 	_, err := fmt.Fprint(out, completionScripts[c.Shell])
 	return err
@@ -74,7 +62,6 @@ type completionWordsCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints them.
 func (c completionWordsCmd) Run(out *term.Output) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

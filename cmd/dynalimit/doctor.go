@@ -23,19 +23,6 @@ type doctorCmd struct {
 	Timeout time.Duration `help:"How long one request may take." default:"5s"`
 }
 
-// Help is shown by --help.
-func (doctorCmd) Help() string {
-	return `Nothing is written: whether something may be is tried under conditions that cannot hold, on
-an item that nobody makes. Exit code 0: nothing is wrong; 3: something is. What could not be
-checked is told, and is not wrong.
-
-Examples:
-  dynalimit doctor
-  dynalimit doctor --role admin
-  dynalimit doctor --budget --json`
-}
-
-// Validate is called by the parser.
 func (c doctorCmd) Validate() error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("--timeout is %v: give more than 0, such as 5s", c.Timeout)
@@ -49,7 +36,6 @@ type findings struct {
 	Results []doctor.Result `json:"results"`
 }
 
-// Run examines everything.
 func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	results, err := c.examine(ctx, g, out)
 	if err != nil {
@@ -117,7 +103,7 @@ func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (docto
 		p.Credentials = cfg.Credentials
 	}
 	if !o.Engine() {
-		p.Identity = func(ctx context.Context) (string, error) { return connect.CallerOf(ctx, cfg) }
+		p.Identity = func(ctx context.Context) (string, error) { return o.CallerOf(ctx, cfg) }
 	}
 	if c.Budget {
 		p.Budget = []string{c.Control, c.Usage}

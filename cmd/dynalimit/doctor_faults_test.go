@@ -394,8 +394,10 @@ func TestDoctorsFixesMend(t *testing.T) {
 // closedTo has hours of usage closed up to some time ago.
 func (x *ill) closedTo(ago time.Duration) {
 	x.t.Helper()
-	at := x.now.Add(-ago)
-	closer, err := aggregator.NewCloser(x.db.Client(), "limits", &aggregator.CloserOptions{Now: func() time.Time { return at }})
+	now := x.now
+	x.now = now.Add(-ago) // DynamoDB's time, by which hours are closed
+	defer func() { x.now = now }()
+	closer, err := aggregator.NewCloser(x.db.Client(), "limits", nil)
 	require.NoError(x.t, err)
 	_, err = closer.CloseDue(x.t.Context())
 	require.NoError(x.t, err)

@@ -28,7 +28,6 @@ type entityID struct {
 	ID string `arg:"" name:"entity" help:"The entity's id."`
 }
 
-// Validate is called by the parser.
 func (e entityID) Validate() error { return wantWord("id of the entity", e.ID) }
 
 // wantWord refuses an argument that is empty.
@@ -76,16 +75,6 @@ func entityFacts(e dynalimit.Entity) map[string]string {
 
 type entityShowCmd struct{ entityID }
 
-// Help is shown by --help.
-func (entityShowCmd) Help() string {
-	return `Its limits are shown by 'limits show', what is in force by 'limits resolve'.
-
-Examples:
-  dynalimit entity show key-1
-  dynalimit entity show key-1 --json`
-}
-
-// Run shows it.
 func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		e, err := repo.GetEntity(ctx, c.ID)
@@ -124,7 +113,6 @@ type entityFilter struct {
 	Limit int    `help:"At most so many. Default: all." placeholder:"N"`
 }
 
-// Validate is called by the parser.
 func (f entityFilter) Validate() error { return wantCount(f.Limit) }
 
 // wantCount refuses a negative number of rows.
@@ -140,19 +128,6 @@ type entityListCmd struct {
 	entityFilter
 }
 
-// Help is shown by --help.
-func (entityListCmd) Help() string {
-	return `They come in no order, as they are read; what was made a moment ago may be
-missing, because an index is read. An entity that has limits or buckets alone has no
-record: 'limits list' shows those. With --json they are one array.
-
-Examples:
-  dynalimit entity list --limit 20
-  dynalimit entity list --plan pro
-  dynalimit entity list --parent org-1 --json`
-}
-
-// Run lists them.
 func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		all, none := repo.Entities(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
@@ -171,21 +146,10 @@ type entityChildrenCmd struct {
 	entityFilter
 }
 
-// Help is shown by --help.
-func (entityChildrenCmd) Help() string {
-	return `In the order of their ids. With --json they are one array.
-
-Examples:
-  dynalimit entity children org-1
-  dynalimit entity children org-1 --plan pro --json`
-}
-
-// Validate is called by the parser.
 func (c entityChildrenCmd) Validate() error {
 	return cmp.Or(c.entityID.Validate(), c.entityFilter.Validate())
 }
 
-// Run lists them.
 func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		return c.show(out, repo.Children(ctx, c.ID), c.ID+" is no entity's parent.")

@@ -16,17 +16,6 @@ type entityBucketsCmd struct {
 	Resource string `help:"Only the bucket of this resource." placeholder:"NAME"`
 }
 
-// Help is shown by --help.
-func (entityBucketsCmd) Help() string {
-	return `█ can be taken now. A limit in debt took more than it had, and admits nothing until
-that is refilled. What was never asked for has no bucket: it is full. The limits are
-those of the last call; 'limits resolve' shows those in force.
-
-Examples:
-  dynalimit entity buckets key-1
-  dynalimit entity buckets key-1 --resource gpt-4 --json`
-}
-
 // bucketJSON is a bucket, for programs.
 type bucketJSON struct {
 	Entity   string            `json:"entity_id"`
@@ -53,7 +42,6 @@ func bucketToJSON(b dynalimit.Bucket) bucketJSON {
 	return j
 }
 
-// Run shows them.
 func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		all := repo.Buckets(ctx, c.ID)
@@ -124,9 +112,9 @@ func bucketBar(terminal, used int) int {
 
 // levelText is the level of a limit in words.
 func levelText(l dynalimit.LimitStatus) string {
-	text := fmt.Sprintf("%d of %d", l.Remaining, l.Limit.Burst)
+	text := notation.Number(l.Remaining) + " of " + notation.Number(l.Limit.Burst)
 	if l.Remaining < 0 {
-		text = fmt.Sprintf("%d in debt, of %d", -l.Remaining, l.Limit.Burst)
+		text = notation.Number(-l.Remaining) + " in debt, of " + notation.Number(l.Limit.Burst)
 	}
 	if l.Reset <= 0 {
 		return text + ", full"

@@ -67,17 +67,6 @@ type entityCreateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (entityCreateCmd) Help() string {
-	return `Limits and calls need no record.
-
-Examples:
-  dynalimit entity create org-1 --name "The organisation" --plan pro
-  dynalimit entity create key-1 --parent org-1 --cascade --metadata '{"team":"search"}'
-  dynalimit entity create key-2 --metadata @key-2.json --dry-run`
-}
-
-// Run makes it.
 func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	metadata, err := c.Metadata.value()
 	if err != nil {
@@ -88,6 +77,7 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if err := c.store(ctx, repo, &e); err != nil {
 			return entityNext(err, c.ID)
 		}
+		tellUnknown(ctx, repo, out, c.Plan, c.Parent)
 		after := entityToJSON(e)
 		return out.Show(entityChange{nil, &after, true, c.DryRun}, func() {
 			printDone(out, e.ID, diff(out, nil, entityFacts(e)), c.DryRun, "Made. In force everywhere within a minute.")
@@ -117,19 +107,10 @@ func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, 
 	return err
 }
 
-// entityFlags are what to write for a field that the library names.
-var entityFlags = map[string]string{
-	"entity.ParentID": "--parent", "entity.Cascade": "--cascade or --no-cascade, and --parent", "entity.Plan": "--plan",
-	"entity.Name": "--name", "entity.Metadata": "--metadata",
-}
-
-// entityNext says of an error which flag it is about, or which command to use.
+// entityNext says which command to use for an entity that is there.
 func entityNext(err error, id string) error {
 	if errors.Is(err, dynalimit.ErrExists) {
 		return fmt.Errorf("%w: 'dynalimit entity show %s', 'dynalimit entity update %s'", err, id, id)
-	}
-	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok && entityFlags[invalid.Field] != "" {
-		return fmt.Errorf("%w; here that is %s", err, entityFlags[invalid.Field])
 	}
 	return err
 }
@@ -145,18 +126,6 @@ type entityUpdateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (entityUpdateCmd) Help() string {
-	return `What is not given stays. If somebody else changes the record meanwhile, nothing
-is changed, and the exit code is 4.
-
-Examples:
-  dynalimit entity update key-1 --plan free
-  dynalimit entity update key-1 --parent '' --no-cascade --dry-run
-  dynalimit entity update key-1 --metadata @key-1.json --version 3`
-}
-
-// Validate is called by the parser.
 func (c entityUpdateCmd) Validate() error {
 	if err := c.entityID.Validate(); err != nil {
 		return err
@@ -188,7 +157,6 @@ func (c entityUpdateCmd) on(e dynalimit.Entity) (dynalimit.Entity, error) {
 	return e, err
 }
 
-// Run changes it.
 func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := repo.GetEntity(ctx, c.ID)
@@ -212,6 +180,14 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if by := before.ManagedBy; by != "" {
 			out.Notef("dynalimit: %s is kept by %s, which may undo this", c.ID, term.Plain(by))
 		}
+		plan, parent := "", "" // of those that are changed
+		if c.Plan != nil {
+			plan = *c.Plan
+		}
+		if c.Parent != nil {
+			parent = *c.Parent
+		}
+		tellUnknown(ctx, repo, out, plan, parent)
 		lines := diff(out, entityFacts(before), entityFacts(after))
 		old, now := entityToJSON(before), entityToJSON(after)
 		return out.Show(entityChange{&old, &now, len(lines) > 0, c.DryRun}, func() { printChange(out, c.ID, lines, c.DryRun) })

@@ -14,18 +14,6 @@ type entityDeleteCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (entityDeleteCmd) Help() string {
-	return `Its limits, buckets and record go; its events stay. An entity that is a parent is
-refused: move or delete its children first. What was interrupted is finished by the
-same command. It asks before, or wants --yes.
-
-Examples:
-  dynalimit entity delete key-1
-  dynalimit entity delete key-1 --dry-run
-  dynalimit entity delete key-1 --yes --json`
-}
-
 // entityDeletion is what a deletion came to, for programs.
 type entityDeletion struct {
 	Entity   string      `json:"entity_id"`
@@ -36,7 +24,6 @@ type entityDeletion struct {
 	DryRun   bool        `json:"dry_run"`
 }
 
-// Run deletes it.
 func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		d, err := c.look(ctx, repo)

@@ -174,6 +174,7 @@ func TestHostileRecordsDoNotReachTheTerminal(t *testing.T) {
 // TestNarrowTerminals: no row of a table is wider than they are.
 func TestNarrowTerminals(t *testing.T) {
 	s := newTable(t)
+	s.must("plan", "set", "professional", "--resource", "claude", "rpm=1")
 	s.must("entity", "create", "a-rather-long-name-of-a-key", "--name", strings.Repeat("long ", 200), "--plan", "professional")
 	s.must("system", "set", "rpm=100")
 	s.take("a-rather-long-name-of-a-key", "gpt-4", dynalimit.Amounts{"rpm": 60})

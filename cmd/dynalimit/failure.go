@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -64,6 +65,9 @@ func (g *globals) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err
 	}
+	if ctx.Err() != nil && !connect.Wrote(ctx) {
+		return &failure{exitInterrupted, errors.New("interrupted: nothing was changed")}
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %w; what was done stays done, run the command again to go on", err)
 	}
@@ -94,7 +98,9 @@ func (g *globals) next(err error) string {
 		return "run a version of dynalimit that knows the table, or 'dynalimit migrate'"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "start an engine there with 'dynalimit local', or correct --endpoint"
-	case errors.Is(err, dynalimit.ErrUnavailable):
+	case connect.NoCredentials(err):
+		return "log in with 'aws sso login' or 'aws configure', name a profile with --profile, or ask an engine with --local or --endpoint; 'dynalimit doctor' tries them"
+	case errors.Is(err, dynalimit.ErrUnavailable), connect.Unanswered(err):
 		return "check --endpoint, --region and your credentials with 'dynalimit doctor', and try again"
 	case invalid != nil:
 		return "correct it and try again; --help has an example"

@@ -50,11 +50,15 @@ func clockOf(ctx context.Context) func() time.Time {
 	return nil
 }
 
+// timeoutKey is where a test puts the time limit of a request into a context.
+type timeoutKey struct{}
+
 // options are the flags as the room that connects takes them.
 func (g *globals) options(ctx context.Context) connect.Options {
+	timeout, _ := ctx.Value(timeoutKey{}).(time.Duration)
 	return connect.Options{
 		Endpoint: g.Endpoint, Local: g.Local, Region: g.Region, Profile: g.Profile,
-		Table: g.Table, Namespace: g.Namespace, Principal: g.As, Now: clockOf(ctx),
+		Table: g.Table, Namespace: g.Namespace, Principal: g.As, Now: clockOf(ctx), Timeout: timeout,
 	}
 }
 

@@ -34,9 +34,17 @@ var commandOf = map[string]string{
 // "finish that with DeleteEntity".
 var method = regexp.MustCompile(`\b(with |call |by |or )?(Repository\.)?([A-Z][a-z]+[A-Z]?\w*)`)
 
+// ofSDK is what the SDK puts before what happened.
+var ofSDK = regexp.MustCompile(`operation error [\w ]+: \w+, (https response error StatusCode: \d+, RequestID: [^,]*, )?(api error )?`)
+
 // inGoAlone is advice that says nothing to users of the command line.
 var inGoAlone = strings.NewReplacer(
-	"; read it again with GetConfig, and decide anew", "",
+	"; read it again with GetConfig, and decide anew", "", "set ParentID too, or leave Cascade out", "give --parent too, or --no-cascade",
+	"credentials cannot be had; check the provider, role or profile that the client was made with", "there are no credentials of AWS, or they cannot be had",
+	"the client's role may", "your role may", "the client's credentials", "your credentials", "renew them, or give the client a provider that does", "renew them",
+	"the client has no credentials; give it a provider", "there are no credentials of AWS", "the client's secret key", "your secret key",
+	"check them, and the client's region and endpoint", "check them, --region and --endpoint", "check its name, and the client's region and endpoint, or create it", "check --table, --region and --endpoint",
+	"the client's region and endpoint", "--region and --endpoint", "the client's endpoint", "--endpoint", "Region in the client's options", "give --region",
 	"give the document that NewKeySet makes", "make one with 'dynalimit budget keyset create'",
 	"name a file in Options.Spool", "name a file with --spool",
 	", or make this one from Repository.TableInput", "",
@@ -45,9 +53,29 @@ var inGoAlone = strings.NewReplacer(
 	"aggregator: invalid id: ", "--entity: ", "aggregator: invalid plan: ", "--plan: ", "aggregator: invalid parent: ", "--children-of: ", "aggregator: invalid resource: ", "--resource: ",
 )
 
+// field is a field of the library as errors name one, and fieldOf what is typed for it.
+var (
+	field   = regexp.MustCompile(`(?:dynalimit: )?invalid (entity|config)\.(?:[lL]imits\[\d+\]\.)?(\w+): `)
+	fieldOf = map[string]string{
+		"entity.ID": "id of an entity", "entity.ParentID": "--parent", "entity.Cascade": "--cascade", "entity.Plan": "--plan", "entity.Name": "--name", "entity.Metadata": "--metadata",
+		"config.Name": "name of a limit", "config.Capacity": "capacity of a limit", "config.Burst": "burst of a limit", "config.RefillAmount": "refill of a limit", "config.RefillPeriod": "period of a limit",
+	}
+)
+
+// inFlags says in flags and arguments what an error says in fields of the library.
+func inFlags(text string) string {
+	return field.ReplaceAllStringFunc(text, func(found string) string {
+		part := field.FindStringSubmatch(found)
+		if what := fieldOf[part[1]+"."+part[2]]; what != "" {
+			return "invalid " + what + ": "
+		}
+		return found
+	})
+}
+
 // inCommands says in commands what an error says in methods of the library.
 func inCommands(text string) string {
-	return method.ReplaceAllStringFunc(inGoAlone.Replace(text), func(found string) string {
+	return method.ReplaceAllStringFunc(inFlags(inGoAlone.Replace(ofSDK.ReplaceAllString(text, ""))), func(found string) string {
 		part := method.FindStringSubmatch(found)
 		command := commandOf[part[3]]
 		if command == "" || part[1]+part[2] == "" {

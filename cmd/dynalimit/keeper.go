@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -31,7 +32,7 @@ type keeperServeCmd struct {
 	ShutdownDelay   *time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
 	ShutdownTime    *time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
 	Control         string         `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
-	Usage           string         `help:"Table of counters, records and holds." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
+	Usage           string         `help:"Table of counters and records." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
 	CreateTables    bool           `help:"Create tables that are missing."`
 	Spool           *string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
 	Linger          *time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 10ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
@@ -39,25 +40,7 @@ type keeperServeCmd struct {
 }
 
 // keeperLocalHelp is what --local is here.
-const keeperLocalHelp = "Keep the tables in memory, with an organisation to try; nothing else is needed."
-
-// Help is shown by --help.
-func (keeperServeCmd) Help() string {
-	return `Without TLS, its own or that of proxies, it serves this machine alone. Of several, each
-serves, and one closes days and gives back expired holds. The log goes to stderr, an
-object on each line, with no secret, path or query in it. SIGTERM ends it: /ready says
-no, requests under way end, what waits is written. The table of --table counts failed
-logins, and has the lease of the one that closes days.
-
-With --local nothing else is needed: tables are in memory, with an organisation to try,
-and lines for a shell are printed that do. To use the engine that 'dynalimit local'
-serves, give --endpoint http://127.0.0.1:8000.
-
-Examples:
-  dynalimit keeper serve --local
-  dynalimit keeper serve --listen :8443 --tls-cert tls.crt --tls-key tls.key --keyset keys.json
-  dynalimit keeper serve --config keeper.yaml --listen :8080 --behind-proxy 10.0.0.0/8`
-}
+const keeperLocalHelp = "Keep the tables in memory of this process, not of 'dynalimit local', with an organisation to try; nothing else is needed."
 
 // config is what the flags, the environment, the file and the defaults say, the nearest of
 // them that says anything, be it nothing: 0s, or an empty list.
@@ -131,11 +114,14 @@ func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	if err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewJSONHandler(out.Notes, nil))
-	parts, closing, err := c.parts(ctx, g, config, logger)
+	log := keeper.NewLog(out.Notes)
+	out.Notes = log // all that is said goes one way, and waits for nobody
+	defer log.Close(logPatience)
+	parts, closing, err := c.parts(ctx, g, config, slog.New(slog.NewJSONHandler(log, nil)))
 	if err != nil {
 		return err
 	}
+	parts.Log = log
 	defer closing()
 	s, err := keeper.Open(ctx, config, parts)
 	if err != nil {
@@ -148,9 +134,12 @@ func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		return c.explain(ctx, g, err, s.Close(ctx))
 	}
 	banner(out)
+	signal.Ignore(syscall.SIGPIPE) // from here on a log that nobody reads any more ends nothing
 	if err := s.Serve(ctx); err != nil {
 		return &failure{exitFailed, err}
 	}
-	fmt.Fprintln(out, out.Dim("Stopped."))
 	return nil
 }
+
+// logPatience is how long the end waits for whoever reads the log.
+const logPatience = time.Second

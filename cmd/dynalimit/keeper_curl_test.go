@@ -1,23 +1,28 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
 // asCurl has the binary of the tests be curl, for machines that have none.
 const asCurl = "DYNALIMIT_TEST_AS_CURL"
 
-// curl does what the printed lines ask of curl: -sSf, -H and -d.
+// curl does what the printed lines ask of curl: -sS, --fail-with-body, -H and -d.
 func curl(args []string) int {
 	r, err := curlRequest(args)
 	if err != nil {
@@ -30,11 +35,11 @@ func curl(args []string) int {
 		return 7
 	}
 	defer answer.Body.Close()
+	_, _ = io.Copy(os.Stdout, answer.Body)
 	if answer.StatusCode >= http.StatusBadRequest {
 		fmt.Fprintln(os.Stderr, answer.Status)
 		return 22
 	}
-	_, _ = io.Copy(os.Stdout, answer.Body)
 	return 0
 }
 
@@ -48,7 +53,7 @@ func curlRequest(args []string) (*http.Request, error) {
 			value, args = args[0], args[1:]
 		}
 		switch word {
-		case "-sSf":
+		case "-sS", "--fail-with-body":
 		case "-d":
 			method, body = http.MethodPost, value
 		case "-H":
@@ -63,6 +68,31 @@ func curlRequest(args []string) (*http.Request, error) {
 		r.Header = headers
 	}
 	return r, err
+}
+
+// TestKeeperInMemoryTakesTheKeysThatAreNamed: --keyset, and the environment, hold with --local
+// too; without them the keys are its own.
+func TestKeeperInMemoryTakesTheKeysThatAreNamed(t *testing.T) {
+	newShell(t)
+	keys, err := credentials.NewKeySet(nil, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "keys.json")
+	require.NoError(t, os.WriteFile(file, []byte(keys.Document().Reveal()), 0o600))
+	for name, args := range map[string][]string{"its own": nil, "a file": {"--keyset", file}, "the environment": nil} {
+		t.Run(name, func(t *testing.T) {
+			if name == "the environment" {
+				t.Setenv(keysetVariable, keys.Document().Reveal())
+			}
+			k := startKeeper(t, append([]string{"--local"}, args...)...)
+			login := regexp.MustCompile(`"client_id":"([^"]*)","client_secret":"([^"]*)"`).FindStringSubmatch(k.lines(t, 5)[0])
+			require.Len(t, login, 3)
+			token := k.login(t, credentials.Credentials{Identity: credentials.Identity{ClientID: login[1]}, Secret: credentials.NewSecret(login[2])})
+			header, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
+			require.NoError(t, err)
+			assert.Equal(t, name != "its own", strings.Contains(string(header), keys.Signer(time.Now()).ID), "%s", header)
+			k.stop()
+		})
+	}
 }
 
 // TestKeeperPrintsLinesThatWork: a shell runs the lines exactly as they are printed, with
@@ -90,9 +120,9 @@ func TestKeeperPrintsLinesThatWork(t *testing.T) {
 			} {
 				assert.Contains(t, string(out), want)
 			}
-			code, stdout := k.stop()
+			code, _ := k.stop()
 			assert.Equal(t, exitOK, code, k.logged())
-			assert.Contains(t, stdout, "Stopped.")
+			assert.Contains(t, k.logged(), `"msg":"keeper: ended"`)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -20,7 +21,7 @@ import (
 func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
 	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
 	if g.Local {
-		closing, err = c.inMemory(ctx, g, &parts)
+		closing, err = c.inMemory(ctx, g, config, &parts)
 	} else {
 		closing, err = c.stored(ctx, g, config, &parts)
 	}
@@ -39,21 +40,27 @@ func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Con
 	return parts, closing, err
 }
 
-// inMemory is an engine of the process's own, with keys that nobody else has.
-func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, parts *keeper.Parts) (func(), error) {
+// inMemory is an engine of the process's own, with keys that nobody else has unless some are
+// named.
+func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	if g.Endpoint != "" {
 		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")
 	}
-	keys, err := credentials.NewKeySet(nil, now(ctx))
+	unwatch, err := func() {}, error(nil)
+	if config.Keyset != "" || os.Getenv(keysetVariable) != "" {
+		unwatch, err = c.keys(ctx, g, config, parts)
+	} else {
+		parts.Keys, err = credentials.NewKeySet(nil, now(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}
 	db := ddbmem.New(ddbmem.WithExpiry())
-	parts.Client, parts.Keys, parts.Principal = db.Client(), keys, "keeper"
-	return db.Close, nil
+	parts.Client, parts.Principal = db.Client(), "keeper"
+	return func() { unwatch(); db.Close() }, nil
 }
 
-// stored is DynamoDB, with keys from a file that is read again, or from the environment.
+// stored is DynamoDB.
 func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	o := g.options(ctx)
 	cfg, err := o.Config(ctx)
@@ -64,6 +71,11 @@ func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Co
 	if parts.Principal, err = o.Identity(ctx, cfg); err != nil {
 		return nil, err
 	}
+	return c.keys(ctx, g, config, parts)
+}
+
+// keys are those of a file that is read again, or of the environment.
+func (c keeperServeCmd) keys(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	named := keysetFlag{config.Keyset}
 	keys, err := named.keys(ctx, g) // its errors say what to do
 	if err != nil {
@@ -99,7 +111,7 @@ func (c keeperServeCmd) prepare(ctx context.Context, g *globals, s *keeper.Servi
 	demo, err := s.Demo(ctx)
 	return func(out *term.Output) {
 		listening(out, s)
-		fmt.Fprintln(out, out.Dim("Tables in memory, this machine only. Ctrl-C stops it and drops them."))
+		fmt.Fprintln(out, out.Dim("Tables in memory of this process, not those of 'dynalimit local'. Ctrl-C stops it and drops them."))
 		fmt.Fprintf(out, "\n%s\n", out.Bold("Log in, ask for a model, say what a call cost, read the day, read the configuration"))
 		for _, line := range demo.Lines(s.URL()) {
 			fmt.Fprintln(out, line)

@@ -210,9 +210,10 @@ func TestKeeperOfTwoNodes(t *testing.T) {
 	a, b := f.start(t, "--config", often), f.start(t, "--config", often)
 	token := a.login(t, f.client)
 
-	status, body := b.ask(t, http.MethodPost, usageURL(b), token, aCall(1))
+	call := aCall(1)
+	status, body := b.ask(t, http.MethodPost, usageURL(b), token, call)
 	require.Equal(t, http.StatusAccepted, status, body)
-	status, body = a.ask(t, http.MethodPost, usageURL(a), token, aCall(1))
+	status, body = a.ask(t, http.MethodPost, usageURL(a), token, call)
 	require.Equal(t, http.StatusAccepted, status, body)
 	assert.Equal(t, "duplicate", body["status"], "the other node counted it")
 
@@ -340,6 +341,7 @@ func TestKeeperRefuses(t *testing.T) {
 		{[]string{"--cors-origin", "*"}, []string{`"*"`, "https://"}},
 		{[]string{"--shutdown-time", "1h"}, []string{"shutdown.time", "15m"}},
 		{[]string{"--local", "--endpoint", "http://127.0.0.1:1"}, []string{"--local", "--endpoint"}},
+		{[]string{"--local", "--keyset", "nowhere.json"}, []string{"nowhere.json"}},
 		{[]string{"--config", "lost.yaml"}, []string{"on_unavailable.submit", "--spool FILE"}},
 		{[]string{"--endpoint", "http://127.0.0.1:1", "--keyset", "secretsmanager:"}, []string{"names no secret", "secretsmanager:keeper/keys"}},
 		{[]string{"--endpoint", "http://127.0.0.1:1"}, []string{"--keyset", "DYNALIMIT_KEYSET"}},

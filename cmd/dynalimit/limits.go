@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -11,106 +10,16 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// limitsCmd is about the limits of single entities, and about what is in force.
-type limitsCmd struct {
-	Show    limitsShowCmd    `cmd:"" help:"Show what is set for an entity."`
-	Set     limitsSetCmd     `cmd:"" help:"Set limits of an entity."`
-	Delete  limitsDeleteCmd  `cmd:"" help:"Remove what is set for an entity, so that less specific levels apply."`
-	List    limitsListCmd    `cmd:"" help:"List every level that says anything."`
-	Resolve limitsResolveCmd `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`
-}
-
-// entityLevel names a level of an entity.
-type entityLevel struct {
-	Entity   string `arg:"" help:"The entity's id."`
-	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
-}
-
-// Validate is called by the parser.
-func (l entityLevel) Validate() error { return wantName("entity", l.Entity) }
-
-func (l entityLevel) scope() dynalimit.Scope {
-	return dynalimit.Scope{Entity: l.Entity, Resource: l.Resource}
-}
-
-type limitsShowCmd struct{ entityLevel }
-
-// Help is shown by --help.
-func (limitsShowCmd) Help() string {
-	return `What is set for this entity alone; 'limits resolve' shows what is in force.
-
-Examples:
-  dynalimit limits show key-1
-  dynalimit limits show key-1 --resource gpt-4 --json`
-}
-
-// Run shows it.
-func (c limitsShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return showLevel(ctx, g, out, c.scope())
-}
-
-type limitsSetCmd struct {
-	entityLevel
-	levelSet
-}
-
-// Help is shown by --help.
-func (limitsSetCmd) Help() string {
-	return `The limits replace those that are set. A block, and what is not named, stays.
-
-Examples:
-  dynalimit limits set key-1 rpm=100
-  dynalimit limits set key-1 --resource gpt-4 rpm=100 tpm=40000/1m,burst=80000
-  dynalimit limits set key-1 --unlimited --dry-run`
-}
-
-// Validate is called by the parser.
-func (c limitsSetCmd) Validate() error {
-	return cmp.Or(c.entityLevel.Validate(), c.levelSet.Validate())
-}
-
-// Run sets them.
-func (c limitsSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.setLevel(ctx, g, out, c.scope())
-}
-
-type limitsDeleteCmd struct {
-	entityLevel
-	changes
-}
-
-// Help is shown by --help.
-func (limitsDeleteCmd) Help() string {
-	return `Examples:
-  dynalimit limits delete key-1 --resource gpt-4
-  dynalimit limits delete key-1 --dry-run`
-}
-
-// Run removes them.
-func (c limitsDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return deleteLevel(ctx, g, out, c.scope(), c.changes)
-}
-
 type limitsListCmd struct {
 	Resource string `help:"Only entities with limits for this resource." placeholder:"NAME"`
 }
 
-// Help is shown by --help.
-func (limitsListCmd) Help() string {
-	return `What was set a moment ago may be missing: indexes are read.
-
-Examples:
-  dynalimit limits list
-  dynalimit limits list --resource gpt-4 --json`
-}
-
-// Run lists them.
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, c.scopes(ctx, repo), term.List[dynalimit.Scope]{
-			Titles: []string{"LEVEL", "OF", "RESOURCE"},
-			Row: func(s dynalimit.Scope) []string {
-				return []string{levelName(s), orDash(s.Entity + s.Plan), orDash(s.Resource)}
+		return term.Stream(out, configured(ctx, repo, c.scopes(ctx, repo)), term.List[dynalimit.ScopedConfig]{
+			Titles: []string{"LEVEL", "OF", "RESOURCE", "SAYS"},
+			Row: func(s dynalimit.ScopedConfig) []string {
+				return []string{levelName(s.Scope), orDash(s.Scope.Entity + s.Scope.Plan), orDash(s.Scope.Resource), says(s.Config)}
 			},
 			None: "Nothing is set. Begin with 'dynalimit system set rpm=100'.",
 		})
@@ -125,6 +34,27 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 		for id, err := range repo.EntitiesWithLimits(ctx, c.Resource) {
 			if !yield(dynalimit.Scope{Entity: id, Resource: c.Resource}, err) {
 				return
+			}
+		}
+	}
+}
+
+// configured is what levels say, which are read a hundred at a time.
+func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[dynalimit.Scope, error]) iter.Seq2[dynalimit.ScopedConfig, error] {
+	return func(yield func(dynalimit.ScopedConfig, error) bool) {
+		for some, err := range batches(scopes, batch) {
+			var configs []dynalimit.ScopedConfig
+			if err == nil {
+				configs, err = repo.GetConfigs(ctx, some)
+			}
+			if err != nil {
+				yield(dynalimit.ScopedConfig{}, err)
+				return
+			}
+			for _, c := range configs {
+				if !yield(c, nil) {
+					return
+				}
 			}
 		}
 	}
@@ -155,16 +85,6 @@ type limitsResolveCmd struct {
 	Resource string `arg:"" help:"The resource that it asks for."`
 }
 
-// Help is shown by --help.
-func (limitsResolveCmd) Help() string {
-	return `Read from the table: a running service may know it up to its ConfigTTL later.
-
-Examples:
-  dynalimit limits resolve key-1 gpt-4
-  dynalimit limits resolve key-1 gpt-4 --json`
-}
-
-// Run shows them.
 func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		resolved, err := repo.ResolveLimits(ctx, c.Entity, c.Resource)
@@ -204,9 +124,4 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits) {
 	for _, h := range r.Hidden {
 		row("not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Level, r.Level))
 	}
-}
-
-// showNames shows a list of names, or says what to do about an empty one.
-func showNames(out *term.Output, all iter.Seq2[string, error], none string) error {
-	return term.Stream(out, all, term.List[string]{Row: func(name string) []string { return []string{name} }, None: none})
 }

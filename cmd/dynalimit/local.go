@@ -24,18 +24,6 @@ type localCmd struct {
 	Port int    `help:"Port to listen on; 0 takes a free one." default:"8000"`
 }
 
-// Help is shown by `dynalimit local --help`.
-func (localCmd) Help() string {
-	return `It answers any AWS SDK, in any region and with any credentials, and keeps all
-tables in memory until Ctrl-C.
-
-Examples:
-  dynalimit local                # on http://127.0.0.1:8000
-  dynalimit local --port 0       # on a free port, which it prints
-  AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8000 your-program`
-}
-
-// Validate is called by the parser.
 func (c localCmd) Validate() error {
 	if c.Port < 0 || c.Port > 65535 {
 		return fmt.Errorf("--port %d is not a port: use 1 to 65535, or 0 for a free one", c.Port)

@@ -15,45 +15,45 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/version"
 )
 
-// commands is every command, one field each; a command lives in a file of its
-// own, and its Help shows at least one example.
+// commands is every command, one field each; help.txt has a section with an example for each.
 type commands struct {
 	globals
 
-	System   systemCmd   `cmd:"" help:"Show and set the limits of everybody."`
-	Resource resourceCmd `cmd:"" help:"Show and set the limits of resources."`
-	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share."`
-	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force."`
-	Manifest manifestCmd `cmd:"" help:"Limits as code: compare a file with the table, and make the table say what it says."`
+	System   systemCmd   `cmd:"" help:"Show and set the limits of everybody." group:"limits"`
+	Resource resourceCmd `cmd:"" help:"Show and set the limits of resources." group:"limits"`
+	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share." group:"limits"`
+	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force." group:"limits"`
+	Manifest manifestCmd `cmd:"" help:"Limits as code: compare a file with the table, and make the table say what it says." group:"limits"`
 
-	Check     checkCmd     `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
-	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables."`
-	Stack     stackCmd     `cmd:"" help:"Deploy tables, roles and alarms with CloudFormation."`
-	Entity    entityCmd    `cmd:"" help:"Make, show, change and delete the records of entities, and show their buckets."`
-	Block     blockCmd     `cmd:"" help:"Shut out an entity, a plan, a resource or everybody."`
-	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand."`
-	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table."`
-	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when."`
-	CFN       cfnCmd       `cmd:"" name:"cfn" help:"Print a CloudFormation template of tables, roles and alarms."`
-	Terraform terraformCmd `cmd:"" help:"Print a Terraform configuration of tables, roles and alarms."`
-	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's."`
+	Check     checkCmd     `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when." group:"limits"`
+	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables." group:"tables"`
+	Stack     stackCmd     `cmd:"" help:"Deploy tables, roles and alarms with CloudFormation." group:"tables"`
+	Entity    entityCmd    `cmd:"" help:"Make, show, change and delete the records of entities, and show their buckets." group:"limits"`
+	Block     blockCmd     `cmd:"" help:"Shut out an entity, a plan, a resource or everybody." group:"limits"`
+	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand." group:"limits"`
+	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table." group:"tables"`
+	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when." group:"look"`
+	CFN       cfnCmd       `cmd:"" name:"cfn" help:"Print a CloudFormation template of tables, roles and alarms." group:"tables"`
+	Terraform terraformCmd `cmd:"" help:"Print a Terraform configuration of tables, roles and alarms." group:"tables"`
+	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's." group:"tables"`
 
-	Usage  usageCmd  `cmd:"" help:"Show, watch, export and repair what was used, by hour, day and month."`
-	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage."`
-	Top    topCmd    `cmd:"" help:"Watch the fullest buckets of a resource, or those of an entity, as they change."`
-	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration."`
+	Usage  usageCmd  `cmd:"" help:"Show, watch and export what was used, by hour, day and month." group:"look"`
+	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage." group:"look"`
+	Top    topCmd    `cmd:"" help:"Watch the fullest buckets of a resource, or those of an entity, as they change." group:"look"`
+	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration." group:"look"`
 
-	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
-	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
-	Keeper keeperCmd `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB."`
+	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps." group:"budgets"`
+	Keeper keeperCmd `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB." group:"budgets"`
 
-	Version         versionCmd         `cmd:"" help:"Show which release this is."`
-	Completion      completionCmd      `cmd:"" help:"Print what makes a shell complete commands and flags."`
-	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print what a word can become; shells ask it."`
+	Local           localCmd           `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests." group:"program"`
+	Version         versionCmd         `cmd:"" help:"Show which release this is." group:"program"`
+	Completion      completionCmd      `cmd:"" help:"Print what makes a shell complete commands and flags." group:"program"`
+	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print what a word can become; shells ask it." group:"program"`
 }
 
 func main() {
@@ -78,15 +78,19 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 		}
 	}()
 	out.Notes = stderr
+	if len(args) == 0 || args[0] == "help" { // of a command, or of all
+		args = append(args[min(1, len(args)):len(args):len(args)], "--help")
+	}
 	if asksVersion(args) {
 		fmt.Fprintln(out, version.Current())
 		return exitOK
 	}
+	ctx = connect.NotingWrites(ctx)
 	all := &commands{}
 	parser := newParser(ctx, all, out, stderr)
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "dynalimit: %s\n%s\n", term.PlainLines(err.Error()), helpHint(err))
+		fmt.Fprintf(stderr, "dynalimit: %s\n%s\n", inCommands(term.PlainLines(err.Error())), helpHint(err))
 		return exitUsage
 	}
 	out.JSON = all.JSON
@@ -96,13 +100,13 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 	case errors.Is(err, errNo):
 		return exitNo
 	default:
-		fmt.Fprintf(stderr, "dynalimit: %s\n", inCommands(term.PlainLines(strings.TrimPrefix(err.Error(), "dynalimit: "))))
+		fmt.Fprintf(out.Notes, "dynalimit: %s\n", inCommands(term.PlainLines(strings.TrimPrefix(err.Error(), "dynalimit: "))))
 		return codeOf(ctx, err)
 	}
 }
 
 func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.Writer) *kong.Kong {
-	return kong.Must(all,
+	k := kong.Must(all,
 		kong.Name("dynalimit"),
 		kong.Description("Rate limits and budgets for LLM calls, kept in DynamoDB."),
 		kong.Writers(out, stderr),
@@ -110,26 +114,19 @@ func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.W
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{
+			{Key: "limits", Title: "Limits, and those they are of:"},
+			{Key: "tables", Title: "Tables, and what belongs to them:"},
+			{Key: "look", Title: "What is going on, and what was used:"},
+			{Key: "budgets", Title: "Budgets:"},
+			{Key: "program", Title: "This program:"},
 			{Key: "where", Title: "Where the table is:"},
 			{Key: "how", Title: "Every command:"},
 		}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(out, &all.globals),
 	)
-}
-
-// printHelp is kong's own, with what --local is for the command that has tables of its own.
-func printHelp(options kong.HelpOptions, c *kong.Context) error {
-	if node := c.Selected(); node != nil && node.FullPath() == "dynalimit keeper serve" {
-		for _, group := range node.AllFlags(true) {
-			for _, flag := range group {
-				if flag.Name == "local" {
-					flag.Help = keeperLocalHelp
-				}
-			}
-		}
-	}
-	return kong.DefaultHelpPrinter(options, c)
+	explainCommands(k.Model)
+	return k
 }
 
 // helpHint names the help that explains the arguments err is about.

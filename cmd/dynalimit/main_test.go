@@ -2,17 +2,21 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // asProgram has the binary of the tests be the program.
@@ -37,14 +41,45 @@ func runPlain(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func TestHelpShowsAnExamplePerCommand(t *testing.T) {
-	code, help, stderr := runPlain(t, "--help")
-	require.Equal(t, exitOK, code)
-	require.Empty(t, stderr)
+// TestHelpTextHasASectionPerCommand: help.txt and testdata/help speak of every command, and of
+// none that there is not.
+func TestHelpTextHasASectionPerCommand(t *testing.T) {
+	commands := append(leaves(t), "dynalimit")
+	assert.Equal(t, len(commands), strings.Count("\n"+helpText, "\n# "), "one section each")
+	assert.ElementsMatch(t, commands, slices.Collect(maps.Keys(helpSections())))
+	pages, err := filepath.Glob(helpOf("*"))
+	require.NoError(t, err)
+	for _, page := range pages {
+		assert.True(t, slices.ContainsFunc(append(commands, ""), func(name string) bool { return helpOf(name) == page }), "%s is the help of no command", page)
+	}
+}
 
-	require.NotEmpty(t, leaves(t))
+// TestHelpBeginsWithWhereToStart: asked in any way, the program says what to run first, and
+// names its commands in groups.
+func TestHelpBeginsWithWhereToStart(t *testing.T) {
+	_, help, _ := runPlain(t, "--help")
+	for _, args := range [][]string{{}, {"help"}} {
+		code, stdout, stderr := runPlain(t, args...)
+		assert.Equal(t, exitOK, code, args)
+		assert.Empty(t, stderr, args)
+		assert.Equal(t, help, stdout, args)
+	}
+	start, groups, found := strings.Cut(help, "\nLimits, and those they are of:\n")
+	require.True(t, found)
+	assert.Contains(t, start, "Start here:")
+	assert.NotContains(t, help, "\nCommands:\n", "a command without a group")
 	for _, name := range leaves(t) {
-		assert.Contains(t, help, name, "the list of commands")
+		noun, _, _ := strings.Cut(name, " ")
+		assert.Contains(t, "\n"+groups, "\n  "+noun+" ", "the list of commands")
+	}
+	_, ofCommand, _ := runPlain(t, "limits", "set", "--help")
+	code, stdout, _ := runPlain(t, "help", "limits", "set")
+	assert.Equal(t, exitOK, code)
+	assert.Equal(t, ofCommand, stdout)
+}
+
+func TestHelpShowsAnExamplePerCommand(t *testing.T) {
+	for _, name := range leaves(t) {
 		page, err := os.ReadFile(helpOf(name)) // which TestHelp compares with what is printed
 		require.NoError(t, err)
 		_, examples, found := strings.Cut(string(page), "Examples:")
@@ -58,7 +93,7 @@ func TestUsageErrorsSayWhatToDoNext(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no command":       {nil, []string{`expected one of "system"`, "dynalimit --help"}},
+		"half a command":   {[]string{"limits"}, []string{`expected one of "show"`, "dynalimit limits --help"}},
 		"unknown command":  {[]string{"serve"}, []string{"serve", "dynalimit --help"}},
 		"unknown flag":     {[]string{"local", "--prot", "1"}, []string{"--prot", "dynalimit local --help"}},
 		"word for a port":  {[]string{"local", "--port", "http"}, []string{"--port", "dynalimit local --help"}},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -108,18 +107,6 @@ type manifestPlanCmd struct {
 	ExitCode bool `help:"End with the exit code 3 if there is anything to change."`
 }
 
-// Help is shown by --help.
-func (manifestPlanCmd) Help() string {
-	return `What is live is compared with the file: what somebody changed by hand is shown like any
-other difference. Signs: + create, ~ update, - delete, = adopt, ! refused.
-
-Examples:
-  dynalimit manifest plan limits.yaml
-  dynalimit manifest plan limits.yaml --adopt --full
-  dynalimit manifest plan limits.yaml --exit-code --json`
-}
-
-// Run shows the plan.
 func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.readFor(g)
 	if err != nil {
@@ -145,17 +132,6 @@ type manifestExportCmd struct {
 	Managed bool   `help:"Only what the manifest of that name manages."`
 }
 
-// Help is shown by --help.
-func (manifestExportCmd) Help() string {
-	return `A plan of what is printed changes nothing; with --adopt it takes over what no manifest manages.
-
-Examples:
-  dynalimit manifest export > limits.yaml
-  dynalimit manifest export --name gateway --managed
-  dynalimit manifest export --json`
-}
-
-// Run prints it.
 func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		live, err := manifest.Read(ctx, repo, nil)
@@ -173,19 +149,10 @@ func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output
 		if !out.JSON {
 			return manifest.Write(out, m, comments, notes)
 		}
-		var b bytes.Buffer
-		if err := manifest.Write(&b, m, nil, nil); err != nil {
-			return err
-		}
-		text, err := manifest.JSON(b.Bytes())
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
+		return manifest.WriteJSON(out, m)
 	})
 }
 
-// Validate is called by the parser.
 func (c manifestExportCmd) Validate() error {
 	if c.Name == "" {
 		return nil
@@ -200,16 +167,6 @@ type manifestValidateCmd struct {
 	manifestFile
 }
 
-// Help is shown by --help.
-func (manifestValidateCmd) Help() string {
-	return `Every problem is shown with its line and column. Names that stand nowhere in the file are
-warnings: they may be in the table.
-
-Examples:
-  dynalimit manifest validate limits.yaml
-  dynalimit manifest validate - --json < limits.yaml`
-}
-
 // validated is what is known of a manifest without a table.
 type validated struct {
 	Valid    bool               `json:"valid"`
@@ -220,7 +177,6 @@ type validated struct {
 	Warnings []manifest.Problem `json:"warnings"`
 }
 
-// Run checks it.
 func (c manifestValidateCmd) Run(out *term.Output) error {
 	m, err := c.read()
 	v := validated{Valid: err == nil, Problems: []manifest.Problem{}, Warnings: []manifest.Problem{}}
@@ -249,17 +205,6 @@ func (c manifestValidateCmd) Run(out *term.Output) error {
 
 type manifestSchemaCmd struct{}
 
-// Help is shown by --help.
-func (manifestSchemaCmd) Help() string {
-	return `Editors that know YAML check a manifest while it is written, if its first line is
-  # yaml-language-server: $schema=limits.schema.json
-
-Examples:
-  dynalimit manifest schema > limits.schema.json
-  dynalimit manifest schema --json`
-}
-
-// Run prints it.
 func (manifestSchemaCmd) Run(out *term.Output) error {
 	_, err := out.Write(manifest.Schema)
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -22,20 +23,6 @@ type manifestApplyCmd struct {
 	Wait time.Duration `help:"How long to wait while somebody else applies." default:"1m" placeholder:"TIME"`
 }
 
-// Help is shown by --help.
-func (manifestApplyCmd) Help() string {
-	return `The plan is shown, and asked about on a terminal. Each change is made only if the item is
-still what the plan saw; what somebody else changed meanwhile is left as it is, and said in
-the end (exit code 4). If an item is refused, nothing is changed. An apply that was ended
-goes on when it is run again.
-
-Examples:
-  dynalimit manifest apply limits.yaml
-  dynalimit manifest apply limits.yaml --yes --as ci@example.com
-  dynalimit manifest apply limits.yaml --dry-run --adopt`
-}
-
-// Validate is called by the parser.
 func (c manifestApplyCmd) Validate() error {
 	if c.Wait < 0 {
 		return fmt.Errorf("--wait %v is less than nothing: give 0 or more", c.Wait)
@@ -50,7 +37,6 @@ type applied struct {
 	DryRun  bool             `json:"dry_run"`
 }
 
-// Run applies the manifest.
 func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.readFor(g)
 	if err != nil {
@@ -104,7 +90,7 @@ func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
 		if err != nil {
 			return err
 		}
-		if agreed != nil && !reflect.DeepEqual(p.Changes, agreed.Changes) {
+		if agreed != nil && (!reflect.DeepEqual(p.Changes, agreed.Changes) || !slices.Equal(p.Warnings, agreed.Warnings)) {
 			return &failure{exitConflict, errors.New("the table was changed since the plan was shown, nothing was applied: run the command again and look at the new plan")}
 		}
 		if agreed == nil && !r.out.JSON && len(p.Changes) > 0 && p.Count(manifest.Refuse) == 0 {

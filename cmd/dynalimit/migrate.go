@@ -14,19 +14,6 @@ import (
 // migrateCmd turns a table of the older layout.
 type migrateCmd struct{ destroys }
 
-// Help is shown by --help.
-func (migrateCmd) Help() string {
-	return `The layout with one item for each limit becomes today's, in all namespaces. Calls go
-on meanwhile; writers of the older layout must have been stopped. It tells how far it
-is, and what was interrupted is finished by the same command. It asks before, or wants
---yes. Look with --dry-run first.
-
-Examples:
-  dynalimit migrate --dry-run
-  dynalimit migrate
-  dynalimit migrate --yes --json`
-}
-
 // migrateJSON is what a migration did, for programs.
 type migrateJSON struct {
 	Complete   bool       `json:"complete"`
@@ -41,6 +28,7 @@ type migrateJSON struct {
 	Unreadable int        `json:"unreadable"`
 	Malformed  []string   `json:"malformed,omitempty"`
 	Left       int        `json:"left"`
+	Listed     int        `json:"listed"`
 	LastWrite  *time.Time `json:"last_write,omitempty"`
 	DryRun     bool       `json:"dry_run"`
 }
@@ -48,7 +36,7 @@ type migrateJSON struct {
 func migrateToJSON(r dynalimit.MigrateReport, dryRun bool) migrateJSON {
 	j := migrateJSON{
 		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
-		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, DryRun: dryRun,
+		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, Listed: r.Listed, DryRun: dryRun,
 	}
 	if !r.LastWrite.IsZero() {
 		at := r.LastWrite.UTC()
@@ -57,7 +45,6 @@ func migrateToJSON(r dynalimit.MigrateReport, dryRun bool) migrateJSON {
 	return j
 }
 
-// Run migrates the table.
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.whole()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
@@ -134,7 +121,7 @@ func (j migrateJSON) otherwise() []itemCount {
 		{stay, "cannot be understood, and stay"},
 	}
 	if j.DryRun {
-		return counts
+		return append(counts, itemCount{j.Listed, "records of entities are in no list, and would be"})
 	}
-	return append(counts, itemCount{j.Left - stay, "are left"})
+	return append(counts, itemCount{j.Listed, "records of entities were in no list, and are now"}, itemCount{j.Left - stay, "are left"})
 }

@@ -32,7 +32,6 @@ type namespaceName struct {
 	Name string `arg:"" name:"name" help:"The namespace's name."`
 }
 
-// Validate is called by the parser.
 func (n namespaceName) Validate() error {
 	if reason := schema.CheckNamespace(n.Name); reason != "" {
 		return fmt.Errorf("the name of the namespace %s", reason)
@@ -56,17 +55,6 @@ func namespaceToJSON(n dynalimit.Namespace) namespaceJSON {
 
 type namespaceListCmd struct{}
 
-// Help is shown by --help.
-func (namespaceListCmd) Help() string {
-	return `In the order of their names; those that are deleted or purged too. With --json they
-are one array.
-
-Examples:
-  dynalimit namespace list
-  dynalimit namespace list --json`
-}
-
-// Run lists them.
 func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.whole().reading(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, repo.Namespaces(ctx), term.List[dynalimit.Namespace]{

@@ -17,17 +17,6 @@ type namespaceRegisterCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (namespaceRegisterCmd) Help() string {
-	return `A limiter that names another namespace is refused, so that a misspelt name never
-becomes a tenant.
-
-Examples:
-  dynalimit namespace register eu
-  dynalimit namespace register eu --dry-run`
-}
-
-// Run registers it.
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Limiters may use it within a minute, with --namespace "+c.Name+" here.",
 		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
@@ -50,19 +39,6 @@ type namespaceDeleteCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (namespaceDeleteCmd) Help() string {
-	return `Within a minute calls in the namespace fail, and nothing is charged. What is stored
-stays: 'namespace recover' undoes it, 'namespace purge' removes it. It asks before, or
-wants --yes.
-
-Examples:
-  dynalimit namespace delete eu
-  dynalimit namespace delete eu --dry-run
-  dynalimit namespace delete eu --yes`
-}
-
-// Run deletes it.
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceDeleted, "Its calls fail within a minute. Undo it with 'dynalimit namespace recover "+c.Name+"'.",
 		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
@@ -83,16 +59,6 @@ type namespaceRecoverCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (namespaceRecoverCmd) Help() string {
-	return `Everything is as it was. A namespace whose purge has begun cannot be recovered.
-
-Examples:
-  dynalimit namespace recover eu
-  dynalimit namespace recover eu --dry-run`
-}
-
-// Run recovers it.
 func (c namespaceRecoverCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Its limiters are served again within a minute.",
 		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
@@ -137,19 +103,6 @@ type namespacePurgeCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (namespacePurgeCmd) Help() string {
-	return `Its entities, limits, buckets and events go; nothing brings them back, and the name
-stays taken. The namespace has to be deleted; the purge waits until 11 minutes after
-that, then reads the whole table until nothing is left. It tells how far it is, and
-what was interrupted is finished by the same command. It asks before, or wants --yes.
-
-Examples:
-  dynalimit namespace purge eu
-  dynalimit namespace purge eu --dry-run
-  dynalimit namespace purge eu --yes --json`
-}
-
 // purgeJSON is what a purge came to, for programs.
 type purgeJSON struct {
 	Name    string                   `json:"name"`
@@ -162,7 +115,6 @@ type purgeJSON struct {
 	DryRun  bool                     `json:"dry_run"`
 }
 
-// Run purges it.
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.whole()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {

@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,8 +52,7 @@ func TestInterruptEndsWith130(t *testing.T) {
 			require.NoError(t, command.Process.Signal(os.Interrupt))
 			require.Error(t, command.Wait())
 			assert.Equal(t, exitInterrupted, command.ProcessState.ExitCode(), stderr.String())
-			assert.Contains(t, stderr.String(), "interrupted")
-			assert.Contains(t, stderr.String(), "run the command again")
+			assert.Contains(t, stderr.String(), "dynalimit: interrupted: nothing was changed\n", "no write was sent")
 			assert.Empty(t, stdout.String())
 		})
 	}
@@ -81,4 +82,42 @@ func TestClosedPipeEndsTheProgram(t *testing.T) {
 	require.Error(t, command.Wait())
 	assert.Equal(t, "signal: broken pipe", command.ProcessState.String())
 	assert.Empty(t, stderr.String())
+}
+
+// TestKeeperEndsThoughNobodyReadsItsLog: results and log go into one pipe, as with 2>&1. Its
+// reader stops, or goes: requests are answered, and SIGTERM ends the process in order.
+func TestKeeperEndsThoughNobodyReadsItsLog(t *testing.T) {
+	for name, stop := range map[string]func(*os.File) error{
+		"stops": func(*os.File) error { return nil },
+		"goes":  (*os.File).Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			newShell(t)
+			read, write, err := os.Pipe()
+			require.NoError(t, err)
+			defer read.Close()
+			command := process(t, "keeper", "serve", "--local", "--listen", "127.0.0.1:0", "--metrics", "off")
+			command.Stdout, command.Stderr = write, write
+			require.NoError(t, command.Start())
+			require.NoError(t, write.Close())
+			lines, url := bufio.NewReader(read), ""
+			for !strings.Contains(url, `"keeper: serving"`) { // the log begins where the results end
+				url, err = lines.ReadString('\n')
+				require.NoError(t, err)
+			}
+			url, _, _ = strings.Cut(address.FindString(url), `"`)
+			require.NoError(t, stop(read))
+			const more = 1000 // lines than a pipe holds
+			client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+			defer client.CloseIdleConnections()
+			for range more {
+				answer, err := client.Get(url + "/health") //nolint:noctx // this machine
+				require.NoError(t, err)
+				answer.Body.Close()
+				require.Equal(t, http.StatusOK, answer.StatusCode)
+			}
+			require.NoError(t, command.Process.Signal(syscall.SIGTERM))
+			require.NoError(t, command.Wait())
+		})
+	}
 }

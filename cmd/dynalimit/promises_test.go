@@ -29,7 +29,6 @@ var changing = map[string]string{
 	"budget orgs delete": "", "budget apps delete": "", "budget retire": "",
 	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
 	"budget keyset create": "", "budget keyset rotate": "", "budget keyset prune": "",
-	"usage repair": "",
 	"local":        "it serves until it is stopped",
 	"keeper serve": "it serves until it is stopped",
 	"tail":         "it follows until it is stopped",
@@ -37,7 +36,7 @@ var changing = map[string]string{
 
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
-	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set", "usage repair",
+	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set",
 	"budget credentials revoke", "budget keys revoke", "budget orgs delete", "budget apps delete", "budget retire",
 	"budget keyset prune",
 }
@@ -72,7 +71,7 @@ func written(from, to ddbmem.Meter) (ops []string) {
 }
 
 // inGo is how the library names what to call; users of the command line have commands.
-var inGo = regexp.MustCompile(`Repository\.|\b(?:with|call|by) (?:Set|Create|Update|Delete|Get|Register|Recover|Purge|Migrate|Reset)[A-Z]\w+`)
+var inGo = regexp.MustCompile(`Repository\.|invalid (?:entity|config)\.|\b(?:with|call|by) (?:Set|Create|Update|Delete|Get|Register|Recover|Purge|Migrate|Reset)[A-Z]\w+`)
 
 // exits are the documented exit codes.
 var exits = []int{exitOK, exitFailed, exitUsage, exitNo, exitConflict, exitInterrupted}

@@ -26,7 +26,7 @@ var roomTable = map[string]struct {
 	ours, others []string
 	reason       string
 }{
-	"connect":  {ours: []string{project}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
+	"connect":  {ours: []string{project, project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
 	"decision": {ours: []string{project, rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
 		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
@@ -52,7 +52,7 @@ var roomTable = map[string]struct {
 	},
 	"manifest": {
 		ours:   []string{project, project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
-		others: []string{"github.com/goccy/go-yaml"}, reason: "compares files with a repository that it is given",
+		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project}, reason: "what is typed and read is text"},
 	"report":   {pure: true, ours: []string{rooms + "notation"}, reason: "a page is a value: the same usage gives the same file"},

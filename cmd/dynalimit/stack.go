@@ -8,9 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -32,16 +29,12 @@ type stackName struct {
 // stackNames is how CloudFormation writes names.
 var stackNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`)
 
-// Validate is called by the parser.
 func (s stackName) Validate() error {
 	if !stackNames.MatchString(s.Name) {
 		return fmt.Errorf("%q is no name of a stack: use up to 128 letters, digits and dashes, a letter first", s.Name)
 	}
 	return nil
 }
-
-// attempts is how often a request is sent while CloudFormation has too many of them.
-const attempts = 10
 
 // formation runs a command on CloudFormation.
 func (g *globals) formation(ctx context.Context, out *term.Output, run func(stack.Client) error) error {
@@ -55,9 +48,7 @@ func (g *globals) formation(ctx context.Context, out *term.Output, run func(stac
 	if err != nil {
 		return err
 	}
-	err = run(cloudformation.NewFromConfig(cfg, func(c *cloudformation.Options) {
-		c.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
-	}))
+	err = run(o.FormationOf(cfg))
 	return g.explainStack(ctx, err)
 }
 
@@ -72,7 +63,7 @@ func (g *globals) explainStack(ctx context.Context, err error) error {
 		return &failure{exitConflict, err}
 	case param:
 		return &failure{exitUsage, err}
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, connect.NoCredentials(err):
 		return g.explain(ctx, err)
 	}
 	return err

@@ -16,17 +16,6 @@ type stackDeleteCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (stackDeleteCmd) Help() string {
-	return `The tables of a stack stay, with all that is in them. Roles go: services that run with them
-lose their access.
-
-Examples:
-  dynalimit stack delete --dry-run
-  dynalimit stack delete limits-eu --remove-protection
-  dynalimit stack delete limits-of-a-test --remove-protection --yes`
-}
-
 // stackDeletion is what a deletion did, for programs.
 type stackDeletion struct {
 	*stack.Farewell
@@ -35,7 +24,6 @@ type stackDeletion struct {
 	Events  []stack.Event `json:"events,omitempty"`
 }
 
-// Run deletes it.
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.formation(ctx, out, func(client stack.Client) error {
 		s, err := mustFind(ctx, client, c.Name)

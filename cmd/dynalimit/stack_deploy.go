@@ -33,19 +33,6 @@ type stackDeployCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (stackDeployCmd) Help() string {
-	return `It shows what would change and asks before it is done. A deployment that would replace a
-table, or let go of one, is refused. 'dynalimit cfn' prints the template and its parameters.
-
-Examples:
-  dynalimit stack deploy
-  dynalimit stack deploy --dry-run
-  dynalimit stack deploy --budget --keeper --param TrustedService=ecs-tasks.amazonaws.com
-  dynalimit stack deploy limits-eu --budget --param AlarmTopicArn=arn:aws:sns:… --yes`
-}
-
-// Validate is called by the parser.
 func (c stackDeployCmd) Validate() error {
 	return cmp.Or(c.stackName.Validate(), checkTags(c.Tags))
 }
@@ -65,7 +52,6 @@ type deployed struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Run deploys.
 func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	d, err := c.deployment(ctx, g)
 	if err != nil {

@@ -15,15 +15,6 @@ const shownEvents = 10
 
 type stackStatusCmd struct{ stackName }
 
-// Help is shown by --help.
-func (stackStatusCmd) Help() string {
-	return `It exits with 3 if there is no such stack, or if it is not as its template says.
-
-Examples:
-  dynalimit stack status
-  dynalimit stack status limits-eu --json`
-}
-
 // stackStatus is how a stack stands, for programs.
 type stackStatus struct {
 	Ready     bool             `json:"ready"`
@@ -32,7 +23,6 @@ type stackStatus struct {
 	Events    []stack.Event    `json:"events,omitempty"`
 }
 
-// Run shows it.
 func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.formation(ctx, out, func(client stack.Client) error {
 		s, err := stack.Find(ctx, client, c.Name)
@@ -124,16 +114,6 @@ func onOff(yes bool) string {
 
 type stackListCmd struct{}
 
-// Help is shown by --help.
-func (stackListCmd) Help() string {
-	return `Stacks are known by their tag deployed-by=dynalimit.
-
-Examples:
-  dynalimit stack list
-  dynalimit stack list --region eu-central-1 --json`
-}
-
-// Run lists them.
 func (stackListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.formation(ctx, out, func(client stack.Client) error {
 		all, err := stack.List(ctx, client)

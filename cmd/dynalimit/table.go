@@ -25,7 +25,7 @@ type tableCmd struct {
 type whichTables struct {
 	Budget  bool   `help:"The tables of budgets as well."`
 	Control string `help:"Table of the configuration and prices of budgets." default:"control"`
-	Usage   string `help:"Table of the counters, records and holds of budgets." default:"usage"`
+	Usage   string `help:"Table of the counters and records of budgets." default:"usage"`
 }
 
 // plans are the tables that are meant, as the library makes them.
@@ -65,7 +65,7 @@ func (g *globals) tablesOf(
 	}
 	if changing {
 		if o.Principal, err = o.Identity(ctx, cfg); err != nil {
-			return err
+			return g.explain(ctx, err)
 		}
 	}
 	client := o.ClientOf(cfg)
@@ -87,19 +87,6 @@ type tableCreateCmd struct {
 	changes
 }
 
-// Help is shown by --help.
-func (tableCreateCmd) Help() string {
-	return `It makes what is missing and leaves the rest as it is, so it can be run again at any time.
-With --no-recovery, --no-protection and --no-stream a table that has them keeps them.
-
-Examples:
-  dynalimit table create
-  dynalimit table create --dry-run
-  dynalimit table create --existing --table limits-restored
-  dynalimit table create --budget --kms-key alias/limits --tags team=llm,stage=prod`
-}
-
-// Validate is called by the parser.
 func (c tableCreateCmd) Validate() error { return checkTags(c.Tags) }
 
 // checkTags refuses tags that AWS would refuse.
@@ -115,7 +102,6 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// Run makes them.
 func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, Existing: c.Existing, KMSKey: c.KMSKey, Tags: c.Tags}
 	return g.tablesOf(ctx, out, c.whichTables, true, func(client *dynamodb.Client, plans []tables.Plan) error {
@@ -171,22 +157,12 @@ func printUsable(out *term.Output, r tables.Result) {
 
 type tableStatusCmd struct{ whichTables }
 
-// Help is shown by --help.
-func (tableStatusCmd) Help() string {
-	return `It exits with 3 if the table is missing or cannot be used yet.
-
-Examples:
-  dynalimit table status
-  dynalimit table status --budget --json`
-}
-
 // tablesStatus is how tables stand, for programs.
 type tablesStatus struct {
 	Ready  bool           `json:"ready"`
 	Tables []tables.State `json:"tables"`
 }
 
-// Run shows it.
 func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		status := tablesStatus{Ready: true}

@@ -20,17 +20,6 @@ type tableDeleteCmd struct {
 	destroys
 }
 
-// Help is shown by --help.
-func (tableDeleteCmd) Help() string {
-	return `It says what is lost, and whether there is a backup, before it asks for the table's name.
-
-Examples:
-  dynalimit table delete --dry-run
-  dynalimit table delete --final-backup before-the-end --remove-protection
-  dynalimit table delete --table limits-of-a-test --remove-protection --yes`
-}
-
-// Validate is called by the parser.
 func (c tableDeleteCmd) Validate() error {
 	if n := len(c.FinalBackup); c.FinalBackup != "" && (n < 3 || n > 255) {
 		return fmt.Errorf("--final-backup %q: a name has 3 to 255 characters", c.FinalBackup)
@@ -46,7 +35,6 @@ type tableLoss struct {
 	DryRun      bool           `json:"dry_run"`
 }
 
-// Run deletes them.
 func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		losses, err := c.weigh(ctx, client, plans)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/follow"
@@ -28,29 +31,6 @@ type tailCmd struct {
 	Archive    string        `help:"Keep what expires in files of this folder. Default: it is not kept." placeholder:"DIR"`
 }
 
-// Help is shown by --help.
-func (tailCmd) Help() string {
-	return `It follows the stream of the table, of all namespaces, until Ctrl-C or SIGTERM: then it
-counts what it has gathered, and ends. Several may run at once: they share the shards, and
-one that dies is replaced within a minute. How far it came is in the table. The stream
-keeps records for a day: what is not read by then is told as a gap, which 'dynalimit usage
-repair' books. Where the Lambda does this, it is not needed.
-
-With --archive, changes, usage and denials that DynamoDB deletes when their time is over
-become lines of compressed JSON in a folder. Where several archive, each writes what it
-read. Usage is counted as ever while files cannot be written. Into a bucket of S3 the
-Lambda writes them, or a Go program.
-
-With --json each line is an object.
-
-Examples:
-  dynalimit tail
-  dynalimit tail --fold-every 5m --keep-hours 30d
-  dynalimit tail --archive /var/lib/dynalimit
-  dynalimit tail --once --json`
-}
-
-// Validate is called by the parser.
 func (c tailCmd) Validate() error {
 	switch {
 	case c.Every < 100*time.Millisecond:
@@ -90,7 +70,6 @@ func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
 	return r.Hours, r, nil
 }
 
-// Run follows the stream.
 func (c tailCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	t, err := c.follower(ctx, g, out)
 	if err != nil {
@@ -135,8 +114,15 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 		return nil, err
 	}
 	client := o.ClientOf(cfg)
-	if _, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &g.Table}); err != nil && ctx.Err() != nil {
-		return nil, err // what else is wrong, the tail says
+	missing := new(types.ResourceNotFoundException) // the tail says so
+	seen, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &g.Table})
+	if err != nil && !errors.As(err, &missing) {
+		return nil, fmt.Errorf("describe the table %s: %w", g.Table, err)
+	}
+	if seen != nil {
+		if at, dated := awsmiddleware.GetServerTime(seen.ResultMetadata); dated {
+			t.progress.Until(at)
+		}
 	}
 	if t.closer, err = c.closing(ctx, g, client, t.progress, sums); err != nil {
 		return nil, err

@@ -87,12 +87,13 @@ func (t *follower) tellEvery(ctx context.Context) {
 	}
 }
 
-// once follows the stream until nothing waits, and closes what is due.
+// once follows the stream up to what was written when it began, and closes what is due.
 func (t *follower) once(ctx context.Context) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	over := t.out.Watch("the stream of " + t.where)
 	archived := t.archive.once(following, t.pace)
+	go t.tellEvery(following)
 	ended := make(chan error, 1)
 	counting, counted := context.WithCancel(following)
 	go func() { ended <- t.tail.Run(counting) }()

@@ -20,7 +20,7 @@ type templateFlags struct {
 	Tail       bool              `help:"Add the role of what follows the stream: dynalimit tail."`
 	Keeper     bool              `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
 	Tags       map[string]string `help:"Tags of everything that can have some, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
-	Output     string            `short:"o" help:"Write into this file. Default: print." placeholder:"FILE"`
+	Output     string            `short:"o" help:"Write into this file; - prints. Default: print." placeholder:"FILE"`
 }
 
 // model is what is to be described.
@@ -46,7 +46,7 @@ type template struct {
 
 // put prints a template, or writes it into a file.
 func (f templateFlags) put(out *term.Output, format, text string) error {
-	if f.Output == "" {
+	if f.Output == "" || f.Output == "-" {
 		return out.Show(template{Format: format, Template: text}, func() { fmt.Fprint(out, text) })
 	}
 	if err := os.WriteFile(f.Output, []byte(text), 0o644); err != nil { //nolint:gosec // others deploy it
@@ -59,23 +59,6 @@ func (f templateFlags) put(out *term.Output, format, text string) error {
 
 type cfnCmd struct{ templateFlags }
 
-// Help is shown by --help.
-func (cfnCmd) Help() string {
-	return `A role for what serves calls, one for readers and one for administrators come with
-their policies, bounded to a namespace where --namespace names one. Keys, a permissions
-boundary, who is trusted and where alarms go are parameters of the template. Run
-'dynalimit table create' once on a table that the template made: it adds the record of
-its layout.
-
-Examples:
-  dynalimit cfn -o dynalimit.yaml
-  dynalimit cfn --budget --tags team=search
-  dynalimit cfn --budget --keeper -o keeper.yaml
-  dynalimit cfn --aggregator --archive --parts alarms
-  dynalimit cfn --namespace eu --parts roles`
-}
-
-// Run prints it.
 func (c cfnCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.model(g)
 	if err != nil {
@@ -86,20 +69,6 @@ func (c cfnCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 
 type terraformCmd struct{ templateFlags }
 
-// Help is shown by --help.
-func (terraformCmd) Help() string {
-	return `It describes what 'dynalimit cfn' does. Keys, a permissions boundary, who is trusted and
-where alarms go are variables. Run 'dynalimit table create' once on a table that Terraform
-made: it adds the record of its layout.
-
-Examples:
-  dynalimit terraform -o dynalimit.tf
-  dynalimit terraform --budget --parts tables,alarms
-  dynalimit terraform --budget --keeper
-  dynalimit terraform --namespace eu --parts roles`
-}
-
-// Run prints it.
 func (c terraformCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.model(g)
 	if err != nil {

@@ -23,19 +23,6 @@ type topCmd struct {
 	Once     bool          `help:"Print one screen, and end. So it is where there is no terminal."`
 }
 
-// Help is shown by --help.
-func (topCmd) Help() string {
-	return `Each reading costs a read unit or so for each bucket, which the screen shows. Without
---resource and --entity you choose among the resources that have limits.
-
-Examples:
-  dynalimit top
-  dynalimit top --resource gpt-4 --ask rpm=1
-  dynalimit top --entity team-a --every 10s
-  dynalimit top --resource gpt-4 --once --json`
-}
-
-// Validate is called by the parser.
 func (c topCmd) Validate() error {
 	if c.Every < 100*time.Millisecond {
 		return fmt.Errorf("--every is %v: give at least 100ms, each reading costs read units", c.Every)
@@ -57,7 +44,6 @@ type seen struct {
 	ReadUnits float64    `json:"read_units"`
 }
 
-// Run shows it.
 func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.Amounts(c.Ask)
 	if err != nil {
@@ -65,6 +51,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	}
 	return g.viewing(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
 		reader := &live.Reader{Store: repo, Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
+		reader.Used = func(ctx context.Context) ([]string, error) { return g.resourcesOfBuckets(ctx, meter, c.Most) }
 		what := live.What{Resource: c.Resource, Entities: c.Entity}
 		if !c.Once && onScreen(out) {
 			return live.Live{

@@ -51,6 +51,8 @@ func TestTopReadsNoMore(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, limiter.Close(t.Context()))
+	assert.Contains(t, s.must("top"), "\n  gpt-4\n", "a resource whose limits are the system's")
+	assert.Contains(t, s.must("top", "--json"), `"gpt-4"`)
 	began := s.db.Meter()
 	text := s.must("top", "--resource", "gpt-4", "--most", "100")
 	assert.Contains(t, text, "Not all: 100 buckets read")

@@ -21,7 +21,6 @@ type usageCmd struct {
 	Summary usageSummaryCmd `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show a period at a glance: what was used of each resource."`
 	Top     usageTopCmd     `cmd:"" set:"usual=24h" help:"Show who used most of a resource, in a period or now."`
 	Watch   usageWatchCmd   `cmd:"" help:"Watch what is used, as it is."`
-	Repair  usageRepairCmd  `cmd:"" set:"usual=31d" help:"Book what was used although the stream brought no record of it."`
 	Export  usageExportCmd  `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Write usage as CSV, or as lines of JSON."`
 	Report  usageReportCmd  `cmd:"" set:"usual=7d" help:"Write a page of HTML with charts of what was used."`
 }
@@ -118,7 +117,6 @@ type whose struct {
 	Resource   string `help:"Only of this resource. Default: of all." placeholder:"NAME"`
 }
 
-// Validate is called by the parser.
 func (w whose) Validate() error {
 	for flag, id := range map[string]string{"--entity": w.Entity, "--children-of": w.ChildrenOf} {
 		if id == "" {

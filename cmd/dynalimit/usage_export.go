@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,20 +25,7 @@ type usageExportCmd struct {
 	window
 	period
 	Format string `help:"csv, a line for each limit of a window, or jsonl, an object for each window." enum:"csv,jsonl" default:"csv"`
-	Output string `short:"o" help:"Write a file, in place of the one there is. Default: to the standard output." placeholder:"FILE"`
-}
-
-// Help is shown by --help.
-func (usageExportCmd) Help() string {
-	return `The CSV has amounts in tokens, exact, and an apostrophe before names that a spreadsheet
-would take for formulas; JSON has them in thousandths of a token, and is as 'usage list
---json' has it. A file is there only when it is whole. With --json the command tells what
-it wrote.
-
-Examples:
-  dynalimit usage export --from 2026-01 --to 2026-01 > january.csv
-  dynalimit usage export --per-entity --by month --from 2026-01 --to 2026-01 -o bill.csv
-  dynalimit usage export --entity key-1 --by hour --format jsonl -o key-1.jsonl --json`
+	Output string `short:"o" help:"Write a file, in place of the one there is. Default: to the standard output, as -." placeholder:"FILE"`
 }
 
 // exported says what was written, for programs.
@@ -49,8 +37,10 @@ type exported struct {
 	Windows int64     `json:"windows"`
 }
 
-// Run writes it.
 func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	if c.Output == "-" {
+		c.Output = "" // the standard output
+	}
 	a, err := c.period.read(now(ctx), c.usual())
 	switch {
 	case err != nil:
@@ -138,25 +128,55 @@ func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, 
 	}, buffer.Flush, nil
 }
 
-// wholeFile writes a file, which takes the place of one of its name only when it is whole.
-func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
+// wholeFile writes a file, which takes the place of one of its name only when it is whole, and
+// keeps that one's mode. A new one has the mode that the umask leaves. Links are followed, and
+// what is no regular file, such as a pipe or a device, is written through.
+func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
+	is, err := os.Stat(path)
+	if err == nil && !is.Mode().IsRegular() {
+		return writeThrough(path, write)
+	}
+	if to, linked := filepath.EvalSymlinks(path); linked == nil {
+		path = to
+	} else if to, linked := os.Readlink(path); linked == nil { // to what is not there yet
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	part := path + ".part-" + rand.Text()[:8]
+	f, opened := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if opened != nil {
+		return notWritten(path, opened)
+	}
+	if failed := write(f); failed != nil {
+		return errors.Join(failed, f.Close(), os.Remove(part))
+	}
+	if err == nil {
+		err = f.Chmod(is.Mode().Perm())
+	} else {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+		return notWritten(path, err)
+	}
+	return nil
+}
+
+// writeThrough writes to what is no regular file.
+func writeThrough(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return notWritten(path, err)
 	}
-	defer func() {
-		_ = f.Close()
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
 	if err := write(f); err != nil {
-		return err
+		return errors.Join(err, f.Close())
 	}
-	if err := errors.Join(f.Chmod(mode), f.Close()); err != nil {
-		return notWritten(path, err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := f.Close(); err != nil {
 		return notWritten(path, err)
 	}
 	return nil

@@ -22,22 +22,6 @@ type usageListCmd struct {
 	period
 }
 
-// Help is shown by --help.
-func (usageListCmd) Help() string {
-	return `A line shows the course of each limit: · is nothing used, - more given back than used.
-Without --entity, --children-of and --plan it is the total: of a cascade each limit counts
-once, at the highest entity that has it. An open window may still grow, a closed one is
-summed once more a day after its end, and then it is final. Denials are what processes
-told of, at all levels: best effort.
-
-Examples:
-  dynalimit usage list
-  dynalimit usage list --entity key-1 --by hour --since 24h
-  dynalimit usage list --resource gpt-4 --by month --from 2026-01 --timezone Europe/Berlin
-  dynalimit usage list --children-of team-a --from 2026-01-01 --to 2026-01-31 --json`
-}
-
-// Run shows it.
 func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), c.usual())
 	if err != nil {
@@ -101,15 +85,15 @@ func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Tim
 	totals := sums.Totals()
 	sparks(out, totals)
 	fmt.Fprintln(out)
-	rows := newColumns("START", "LIMIT", "CONSUMED", "PENDING", "REPAIRED", "MISSING", "DENIED", "STATE")
+	rows := newColumns("START", "LIMIT", "CONSUMED", "PENDING", "UNRECORDED", "STATE")
 	for _, u := range windows {
 		start := ledger.WindowText(c.By, u.Start)
 		for _, l := range u.Limits {
-			rows.add(start, l.Limit, notation.Tokens(l.Consumed), amountCell(l.Pending), amountCell(l.Repaired), missingCell(l), countCell(l.Denied), ledger.State(u))
+			rows.add(start, l.Limit, notation.Tokens(l.Consumed), amountCell(l.Pending), unrecordedCell(l), ledger.State(u))
 			start = ""
 		}
 	}
-	rows.print(out, 2, 3, 4, 5, 6)
+	rows.print(out, 2, 3, 4)
 	return totals
 }
 
@@ -136,34 +120,22 @@ func amountCell(milli int64) string {
 	return notation.Tokens(milli)
 }
 
-func countCell(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return notation.Number(n)
-}
-
-// missingCell is what is known to be missing of a limit.
-func missingCell(l aggregator.LimitUsage) string {
+// unrecordedCell is what no record told of a limit.
+func unrecordedCell(l aggregator.LimitUsage) string {
 	switch {
-	case l.Unseen > 0 && l.Missing != 0:
-		return notation.Tokens(l.Missing) + " and more"
+	case l.Unseen > 0 && l.Unrecorded != 0:
+		return notation.Tokens(l.Unrecorded) + " and more"
 	case l.Unseen > 0:
 		return "unknown"
 	}
-	return amountCell(l.Missing)
+	return amountCell(l.Unrecorded)
 }
 
 // tellNotes tells plainly what to know about totals.
 func tellNotes(out *term.Output, totals []ledger.Total) {
-	var missing, unseen, denied, pending, repaired bool
+	var unseen, pending, unrecorded bool
 	for _, t := range totals {
-		missing, unseen = missing || t.Missing != 0, unseen || t.Unseen > 0
-		repaired = repaired || t.Repaired != 0
-		denied, pending = denied || t.Denied > 0, pending || t.Pending != 0
-	}
-	if missing {
-		fmt.Fprintln(out, out.Yellow("Missing: used without a record of the stream, and not counted. 'dynalimit usage repair' books it."))
+		unseen, pending, unrecorded = unseen || t.Unseen > 0, pending || t.Pending != 0, unrecorded || t.Unrecorded != 0
 	}
 	if unseen {
 		fmt.Fprintln(out, out.Yellow("Unknown: buckets went unseen while the stream was not read: what they counted to the last is lost."))
@@ -171,11 +143,8 @@ func tellNotes(out *term.Output, totals []ledger.Total) {
 	if pending {
 		fmt.Fprintln(out, out.Dim("Pending: counted, read from the buckets; the stream has not brought it yet."))
 	}
-	if repaired {
-		fmt.Fprintln(out, out.Dim("Repaired: counted, and booked later because no record of it came."))
-	}
-	if denied {
-		fmt.Fprintln(out, out.Dim("Denied: calls that the limit denied, as far as processes told: best effort."))
+	if unrecorded {
+		fmt.Fprintln(out, out.Dim("Unrecorded: counted, and used before, while the stream was not read: counters showed it with the next record."))
 	}
 }
 

@@ -20,24 +20,9 @@ type usageReportCmd struct {
 	By       string `help:"What is summed: hour, day, month, or what suits the period." enum:"auto,hour,day,month" default:"auto"`
 	Top      int    `help:"How many entities are told apart, 1 to 10; the others are shown together." default:"10"`
 	period
-	Output string `short:"o" help:"Write this file, in place of the one there is." placeholder:"FILE"`
+	Output string `short:"o" help:"Write this file, in place of the one there is; - is the standard output." placeholder:"FILE"`
 }
 
-// Help is shown by --help.
-func (usageReportCmd) Help() string {
-	return `The page is one file, which asks for nothing else: any browser shows it, offline as well.
-Entities that cascade into others are in what those used; they are shown where --entity
-names whom they cascade into. With --json the command prints what the page shows, and
-writes the page too where -o names one.
-
-Examples:
-  dynalimit usage report -o report.html
-  dynalimit usage report --from 2026-01 --to 2026-01 --timezone Europe/Berlin -o january.html
-  dynalimit usage report --entity team-a --since 24h --by hour -o team-a.html
-  dynalimit usage report --resource gpt-4 --since 30d --json`
-}
-
-// Validate is called by the parser.
 func (c usageReportCmd) Validate() error {
 	if c.Top < 1 || c.Top > report.MaxEntities {
 		return fmt.Errorf("--top is %d: give 1 to %d", c.Top, report.MaxEntities)
@@ -45,7 +30,6 @@ func (c usageReportCmd) Validate() error {
 	return whose{Entity: c.Entity}.Validate()
 }
 
-// Run writes it.
 func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := now(ctx)
 	a, by, err := c.asked(at)
@@ -106,7 +90,10 @@ func suits(length time.Duration) aggregator.Window {
 
 // put writes the page, and tells of it.
 func (c usageReportCmd) put(out *term.Output, a asked, page report.Report) error {
-	if c.Output != "" {
+	if c.Output == "-" && !out.JSON {
+		return report.Write(out, page)
+	}
+	if c.Output != "" && c.Output != "-" {
 		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
 			return orAnother(err)
 		}

@@ -126,7 +126,7 @@ func TestReportCountsWhatNoParentHas(t *testing.T) {
 	check()
 }
 
-// TestReportTellsGaps: what is missing is in the report, and its notes say what to do.
+// TestReportTellsGaps: what no record told counts with the next one, and a note says so.
 func TestReportTellsGaps(t *testing.T) {
 	s := metered(t)
 	s.at(21, 9, 10).use("solo", "gpt-4", 5)
@@ -135,8 +135,7 @@ func TestReportTellsGaps(t *testing.T) {
 	n, all := 0, len(s.records())
 	s.at(21, 9, 30).fold(func(aggregator.Record) bool { n++; return n == all-1 })
 	r := s.reportOf("--from", "2026-01-21T09:00", "--to", "2026-01-21T10:00")
-	missing := r.Resources[0].Limits[1].Marks[0].Missing
-	assert.Positive(t, missing)
-	assert.Equal(t, int64(83_000), r.Resources[0].Limits[1].Total[0]+missing)
-	assert.Contains(t, r.Notes[1], "usage repair")
+	assert.Positive(t, r.Resources[0].Limits[1].Marks[0].Unrecorded)
+	assert.Equal(t, int64(83_000), r.Resources[0].Limits[1].Total[0])
+	assert.Contains(t, r.Notes[1], "while the stream was not read")
 }

@@ -22,17 +22,6 @@ type usageSummaryCmd struct {
 	period
 }
 
-// Help is shown by --help.
-func (usageSummaryCmd) Help() string {
-	return `For each limit, what was used of each resource: how it went, how much it was, its share.
-'usage top' says who used it.
-
-Examples:
-  dynalimit usage summary
-  dynalimit usage summary --from 2026-01 --to 2026-01 --timezone Europe/Berlin
-  dynalimit usage summary --plan pro --since 24h --by hour --json`
-}
-
 // summary is a period, for programs.
 type summary struct {
 	From    time.Time         `json:"from"`
@@ -74,7 +63,6 @@ func summarize(by aggregator.Window, a asked, now time.Time, all usages) (summar
 	return s, nil
 }
 
-// Run shows it.
 func (c usageSummaryCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), c.usual())
 	if err != nil {
@@ -197,7 +185,7 @@ func (w windowCounts) text() string {
 	return notation.Many(w.All, "window") + " of resources: " + strings.Join(parts, "; ") + "."
 }
 
-// tellTotals tells, limit by limit, what is missing, booked later, and denied.
+// tellTotals tells, limit by limit, what is pending, without records, and not known.
 func tellTotals(out *term.Output, totals []ledger.Total) {
 	for _, t := range totals {
 		var parts []string
@@ -206,10 +194,8 @@ func tellTotals(out *term.Output, totals []ledger.Total) {
 				parts = append(parts, fmt.Sprintf(format, args...))
 			}
 		}
-		add(t.Denied > 0, "%s denied", notation.Number(t.Denied))
 		add(t.Pending != 0, "%s pending", notation.Tokens(t.Pending))
-		add(t.Repaired != 0, "%s booked by a repair", notation.Tokens(t.Repaired))
-		add(t.Missing != 0, "%s missing", notation.Tokens(t.Missing))
+		add(t.Unrecorded != 0, "%s without records", notation.Tokens(t.Unrecorded))
 		add(t.Unseen > 0, "%s unseen", notation.Many(t.Unseen, "bucket"))
 		if len(parts) > 0 {
 			fmt.Fprintf(out, "%s %s: %s\n", term.Plain(t.Resource), term.Plain(t.Limit), strings.Join(parts, ", "))

@@ -51,8 +51,7 @@ type tallies map[string]*tally
 // consumer is an entity that used a resource.
 type consumer struct {
 	dynalimit.Entity
-	above []string // those that it cascades into
-	used  tallies
+	used tallies
 }
 
 // resources reads what was used of each.
@@ -65,13 +64,14 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		q := s.query
 		q.Resource = name
-		for i, u := range users[name] {
-			if users[name][i].used, err = s.tally(s.reader.Entity(ctx, u.ID, q)); err != nil {
-				return nil, err
-			}
+		used, err := readTogether(ctx, users[name], func(ctx context.Context, u consumer) (tallies, error) {
+			return s.tally(s.reader.Entity(ctx, u.ID, q), s.entity == "")
+		})
+		if err != nil {
+			return nil, err
 		}
-		if s.entity == "" {
-			countOnce(users[name])
+		for i := range users[name] {
+			users[name][i].used = used[i]
 		}
 		total, err := s.total(ctx, q)
 		if err != nil {
@@ -98,13 +98,12 @@ func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
 	for i, one := range used {
 		ids[i] = one.Entity
 	}
-	known, err := withParents(ctx, s.repo, ids)
+	entities, err := s.repo.GetEntities(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range used {
-		e := known[one.Entity]
-		users[one.Resource] = append(users[one.Resource], consumer{Entity: e, above: cascade(e, known)})
+	for i, one := range used {
+		users[one.Resource] = append(users[one.Resource], consumer{Entity: entities[i]})
 	}
 	return users, nil
 }
@@ -136,13 +135,13 @@ func (s *survey) children(ctx context.Context, users map[string][]consumer) erro
 // total is what was used of a resource altogether.
 func (s *survey) total(ctx context.Context, q aggregator.Query) (tallies, error) {
 	if s.entity != "" {
-		return s.tally(s.reader.Entity(ctx, s.entity, q))
+		return s.tally(s.reader.Entity(ctx, s.entity, q), false)
 	}
-	return s.tally(s.reader.Resource(ctx, q.Resource, q))
+	return s.tally(s.reader.Resource(ctx, q.Resource, q), false)
 }
 
-// tally sorts usage by limit and window.
-func (s *survey) tally(all usages) (tallies, error) {
+// tally sorts usage by limit and window; once leaves out what a level above counted too.
+func (s *survey) tally(all usages, once bool) (tallies, error) {
 	found := tallies{}
 	for u, err := range all {
 		if err != nil {
@@ -153,6 +152,11 @@ func (s *survey) tally(all usages) (tallies, error) {
 			continue
 		}
 		for _, l := range u.Limits {
+			if once && l.Passed != 0 {
+				if l.Consumed -= l.Passed; l.Consumed == 0 {
+					continue
+				}
+			}
 			t := found.of(l.Limit, len(s.starts))
 			t.counted[i], t.open[i], t.known[i] = l, u.Open, true
 		}
@@ -212,8 +216,7 @@ func (s *survey) limit(name string, total *tally, users []consumer) report.Limit
 	for i, counted := range total.counted {
 		l.Total[i] = counted.Consumed
 		m := report.Mark{
-			Window: i, Open: total.open[i], Pending: counted.Pending, Repaired: counted.Repaired,
-			Missing: counted.Missing, Unseen: counted.Unseen, Denied: counted.Denied,
+			Window: i, Open: total.open[i], Pending: counted.Pending, Unrecorded: counted.Unrecorded, Unseen: counted.Unseen,
 		}
 		if m != (report.Mark{Window: i}) {
 			l.Marks = append(l.Marks, m)
@@ -255,7 +258,6 @@ func (u consumer) series(limit string) report.Series {
 	series := report.Series{Entity: u.ID, Parent: u.ParentID, Values: make([]int64, len(t.counted))}
 	for i, counted := range t.counted {
 		series.Values[i] = counted.Consumed
-		series.Denied = notation.Sum(series.Denied, counted.Denied)
 	}
 	return series
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
@@ -22,20 +25,6 @@ type usageTopCmd struct {
 	period
 }
 
-// Help is shown by --help.
-func (usageTopCmd) Help() string {
-	return `An entity stands here with what it used itself, also where it cascades: parents and
-children both count, so shares are of the resource's total. What the stream has not
-brought yet of the hour that is now counts too.
-
-Examples:
-  dynalimit usage top --resource gpt-4
-  dynalimit usage top --resource gpt-4 --of tpm --from 2026-01 --to 2026-01 --most 0
-  dynalimit usage top --resource gpt-4 --now
-  dynalimit usage top --resource gpt-4 --since 24h --json`
-}
-
-// Validate is called by the parser.
 func (c usageTopCmd) Validate() error {
 	if c.Resource == "" {
 		return errors.New("no resource is named: give one with --resource; 'dynalimit usage summary' shows all of them")
@@ -69,10 +58,8 @@ type topEntry struct {
 	Parent   string `json:"parent_id,omitempty"`
 	Plan     string `json:"plan,omitempty"`
 	Consumed int64  `json:"consumed_millitokens"`
-	Denied   int64  `json:"denied_best_effort,omitempty"`
 }
 
-// Run shows it.
 func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), 24*time.Hour)
 	if err != nil {
@@ -126,7 +113,7 @@ func (c usageTopCmd) limit(name string, total int64, ranks []ledger.Rank) topLim
 		ranks = ranks[:c.Most]
 	}
 	for _, rank := range ranks {
-		one.Entities = append(one.Entities, topEntry{rank.Entity, rank.Parent, rank.Plan, rank.Consumed, rank.Denied})
+		one.Entities = append(one.Entities, topEntry{rank.Entity, rank.Parent, rank.Plan, rank.Consumed})
 	}
 	return one
 }
@@ -152,25 +139,17 @@ func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
 	for _, l := range t.Limits {
 		fmt.Fprintf(out, "\n%s  %s in total\n", out.Bold(term.Plain(l.Limit)), notation.Tokens(l.Consumed))
 		bars := make([]term.Measure, len(l.Entities))
-		amount, denied := 0, 0
+		amount := 0
 		for _, e := range l.Entities {
-			amount, denied = max(amount, len(notation.Tokens(e.Consumed))), max(denied, len(deniedText(e.Denied)))
+			amount = max(amount, len(notation.Tokens(e.Consumed)))
 		}
 		for i, e := range l.Entities {
-			text := fmt.Sprintf("%*s %s%*s", amount, notation.Tokens(e.Consumed), shareText(e.Consumed, l.Consumed), denied, deniedText(e.Denied))
+			text := fmt.Sprintf("%*s %s", amount, notation.Tokens(e.Consumed), shareText(e.Consumed, l.Consumed))
 			bars[i] = term.Measure{Name: e.Entity, Text: text, Share: float64(e.Consumed) / float64(max(1, l.Entities[0].Consumed)), Paint: out.Green}
 		}
 		out.Bars(2, bars)
 		printMore(out, l.Users-len(l.Entities))
 	}
-}
-
-// deniedText says how many calls were denied, behind a share: "  12 denied".
-func deniedText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return "  " + notation.Number(n) + " denied"
 }
 
 // perEntity is what each entity used of each resource, or of the one that a query names.
@@ -181,14 +160,50 @@ func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) us
 			yield(aggregator.Usage{}, err)
 			return
 		}
-		for _, one := range used {
-			of := q
-			of.Resource = one.Resource
-			for u, err := range r.Entity(ctx, one.Entity, of) {
-				if !yield(u, err) || err != nil {
+		for some := range slices.Chunk(used, readAtOnce) {
+			found, err := readTogether(ctx, some, func(ctx context.Context, one aggregator.Used) ([]aggregator.Usage, error) {
+				of := q
+				of.Resource = one.Resource
+				return collected(r.Entity(ctx, one.Entity, of))
+			})
+			for _, u := range slices.Concat(found...) {
+				if err == nil && !yield(u, nil) {
 					return
 				}
 			}
+			if err != nil {
+				yield(aggregator.Usage{}, err)
+				return
+			}
 		}
 	}
+}
+
+// readAtOnce is of how many entities usage is read at once.
+const readAtOnce = 16
+
+// readTogether does something for each of some values, so many at once, and returns what came of
+// each.
+func readTogether[A, B any](ctx context.Context, some []A, do func(context.Context, A) (B, error)) ([]B, error) {
+	found := make([]B, len(some))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readAtOnce)
+	for i, one := range some {
+		group.Go(func() (err error) {
+			found[i], err = do(ctx, one)
+			return err
+		})
+	}
+	return found, group.Wait()
+}
+
+// collected are the values of a list.
+func collected(all usages) (found []aggregator.Usage, err error) {
+	for u, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, u)
+	}
+	return found, nil
 }

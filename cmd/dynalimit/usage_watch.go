@@ -25,19 +25,6 @@ type usageWatchCmd struct {
 	Once     bool              `help:"Show one screen, and end. So it is where there is no terminal."`
 }
 
-// Help is shown by --help.
-func (usageWatchCmd) Help() string {
-	return `What was used up to now, as 'usage summary' shows it: the hour that is now has what its
-buckets counted a moment ago. Each reading costs what a summary does, which the screen
-shows.
-
-Examples:
-  dynalimit usage watch --resource gpt-4
-  dynalimit usage watch --entity key-1 --since 6h --every 30s
-  dynalimit usage watch --resource gpt-4 --once --json`
-}
-
-// Validate is called by the parser.
 func (c usageWatchCmd) Validate() error {
 	if c.Every < time.Second {
 		return fmt.Errorf("--every is %v: give at least 1s, each reading costs read units", c.Every)
@@ -50,7 +37,6 @@ func (c usageWatchCmd) period() period {
 	return period{Since: c.Since, Timezone: c.Timezone}
 }
 
-// Run shows it.
 func (c usageWatchCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period().read(now(ctx), 0)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestUsageWatchOnATerminal(t *testing.T) {
 
 // TestUsageWatchOfANarrowTerminal: no line is wider than it, and Ctrl-C ends it.
 func TestUsageWatchOfANarrowTerminal(t *testing.T) {
-	x := weekOfUse(t).onScreen(24, 6, map[string]string{"NO_COLOR": "1", "LANG": "C"}, "usage", "watch", "--plan", "pro")
+	x := weekOfUse(t).onScreen(24, 6, map[string]string{"NO_COLOR": "1", "LANG": "C"}, "usage", "watch", "--entity", "key-1")
 	x.await(0, "rpm")
 	at := x.press("\x1b[B")
 	x.await(at, "gpt-4")

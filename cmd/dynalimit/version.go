@@ -20,16 +20,6 @@ type versionCmd struct {
 	TableVersion bool `help:"Show the version of the table's layout too, which asks DynamoDB."`
 }
 
-// Help is shown by --help.
-func (versionCmd) Help() string {
-	return `It asks nobody, except with --table-version.
-
-Examples:
-  dynalimit version
-  dynalimit version --json
-  dynalimit version --table-version --table limits`
-}
-
 // versionJSON is the release, for programs.
 type versionJSON struct {
 	version.Info
@@ -45,7 +35,6 @@ type layoutJSON struct {
 	UpdatedBy     string `json:"updated_by,omitempty"`
 }
 
-// Run shows it.
 func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	j := versionJSON{Info: version.Current()}
 	if c.TableVersion {

@@ -90,6 +90,9 @@ func (s *simulation) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.keeper.PutApp(ctx, org, budget.App{ID: app}); err != nil {
+		return err
+	}
 	rec, err := s.keeper.Recommend(ctx, org, app)
 	s.label = rec.Label
 	return err

@@ -31,18 +31,14 @@ func TestTour(t *testing.T) {
 			}
 			for _, line := range []string{
 				"✓ admitted on premium (us.anthropic.claude-sonnet-4-6); in flight:",
-				"held",
-				"one record for both.",
+				"one record for both of them.",
 				"✗ context canceled; the prompt and 12 words were used",
 				"the same call fits in",
 				"✓ admitted on standard (us.anthropic.claude-haiku-4-5-20251001-v1:0)",
-				"✗ the next call finds the money held",
 			} {
 				assert.Contains(t, text, line)
 			}
-			assert.Equal(t, 4, strings.Count(text, "✓"))
-			last := text[strings.LastIndex(text, "rpm"):]
-			assert.NotContains(t, last, "held", "at the end nothing is")
+			assert.Equal(t, 3, strings.Count(text, "✓"))
 		})
 	}
 }

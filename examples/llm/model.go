@@ -18,8 +18,8 @@ type chunk struct {
 }
 
 // reply is what the simulated model says, a word at a time.
-const reply = "Reserve the most that a call may cost, acquire what it is likely to use, " +
-	"make it, and settle what it used: the money first, the limits second, one record for both."
+const reply = "Ask which label has money left, acquire what the call is likely to use, make it, " +
+	"and settle what it used: the limits at once, the money right after, one record for both of them."
 
 const tokensPerWord = 40 // they are long words
 

@@ -39,17 +39,11 @@ func (s *screen) scene(title string) { fmt.Fprintf(s, "\n%s\n", s.paint(bold, "%
 func (s *screen) say(format string, args ...any) { fmt.Fprintf(s, "  "+format+"\n", args...) }
 
 // gauge shows how much of a limit or a quota is taken.
-func (s *screen) gauge(name string, taken, held, whole int64, show func(int64) string) {
+func (s *screen) gauge(name string, taken, whole int64, show func(int64) string) {
 	const width = 30
-	cells := func(n int64) int { return int(min(max(n, 0)*width/whole, width)) }
-	full := cells(taken)
-	half := cells(taken+held) - full
-	text := fmt.Sprintf("%s of %s", show(taken), show(whole))
-	if held > 0 {
-		text += fmt.Sprintf(", %s held", show(held))
-	}
-	fmt.Fprintf(s, "    %s %s%s%s %s\n", s.paint(dim, "%-8s", name), s.paint(cyan, "%s", strings.Repeat("█", full)),
-		s.paint(cyan, "%s", strings.Repeat("▒", half)), s.paint(dim, "%s", strings.Repeat("░", width-full-half)), text)
+	full := int(min(max(taken, 0)*width/whole, width))
+	fmt.Fprintf(s, "    %s %s%s %s of %s\n", s.paint(dim, "%-8s", name), s.paint(cyan, "%s", strings.Repeat("█", full)),
+		s.paint(dim, "%s", strings.Repeat("░", width-full)), show(taken), show(whole))
 }
 
 func count(n int64) string { return fmt.Sprint(n) }

@@ -38,9 +38,9 @@ func run(ctx context.Context, s *screen) (err error) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		err = errors.Join(err, t.limiter.Close(ctx), t.keeper.Close(ctx))
+		err = errors.Join(err, t.guard.Close(ctx), t.limiter.Close(ctx), t.keeper.Close(ctx))
 	}()
-	for _, scene := range []func(context.Context) error{t.streamed, t.hungUp, t.denied, t.spent, t.died} {
+	for _, scene := range []func(context.Context) error{t.streamed, t.hungUp, t.denied, t.spent} {
 		if err := scene(ctx); err != nil {
 			return err
 		}
@@ -69,9 +69,9 @@ func (t *tour) setUp(ctx context.Context, db *ddbmem.DB) error {
 		return err
 	}
 	_, err = t.keeper.PutOrg(ctx, budget.Org{
-		ID: org, Timezone: "UTC", Enforcement: budget.Hard, // never more than the quota
+		ID: org, Timezone: "UTC",
 		Ordering: []string{"premium", "standard"},
-		Quotas:   map[string]int64{"premium": 80_000, "standard": 20_000}, // µ$ a day
+		Quotas:   map[string]int64{"premium": 36_000, "standard": 20_000}, // µ$ a day
 		Models: map[string]string{
 			"premium":  "us.anthropic.claude-sonnet-4-6",
 			"standard": "us.anthropic.claude-haiku-4-5-20251001-v1:0",
@@ -80,7 +80,10 @@ func (t *tour) setUp(ctx context.Context, db *ddbmem.DB) error {
 	if err != nil {
 		return err
 	}
-	t.guard, err = llm.New(&llm.Options{Limiter: t.limiter, Keeper: t.keeper, HoldFor: time.Second})
+	if _, err = t.keeper.PutApp(ctx, org, budget.App{ID: app}); err != nil {
+		return err
+	}
+	t.guard, err = llm.New(&llm.Options{Limiter: t.limiter, Keeper: t.keeper})
 	return err
 }
 
@@ -108,9 +111,9 @@ func (t *tour) answer(ctx context.Context, r llm.Request, seen func(words int)) 
 				return llm.Usage{}, err // the meter knows what was used
 			}
 			fmt.Fprint(t, t.paint(dim, "%s", chunk.text))
-			meter.Add(ctx, budget.Tokens{Output: chunk.tokens})
+			meter.Add(budget.Tokens{Output: chunk.tokens})
 			if chunk.usage != nil {
-				meter.Set(ctx, *chunk.usage)
+				meter.Set(*chunk.usage)
 			}
 			words++
 			seen(words)
@@ -121,9 +124,9 @@ func (t *tour) answer(ctx context.Context, r llm.Request, seen func(words int)) 
 
 func ignore(int) {}
 
-// streamed is a call from the reservation to the settlement.
+// streamed is a call from the estimate to the settlement.
 func (t *tour) streamed(ctx context.Context) error {
-	t.scene("1  A streamed reply: reserved at its most, settled at the truth")
+	t.scene("1  A streamed reply: admitted by its most, settled at the truth")
 	if err := t.answer(ctx, request(user, prompt, maxReply), ignore); err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func (t *tour) hungUp(ctx context.Context) error {
 
 // denied asks for more than the rate allows.
 func (t *tour) denied(ctx context.Context) error {
-	t.scene("3  The limits deny, and the budget keeps nothing")
+	t.scene("3  The limits deny")
 	_, err := t.guard.Start(ctx, request(user, 8_000, 1_000))
 	wait, ok := llm.RetryAfter(err)
 	if !ok || !errors.Is(err, dynalimit.ErrLimitExceeded) {
@@ -171,47 +174,24 @@ func (t *tour) spent(ctx context.Context) error {
 	return t.gauges(ctx, other)
 }
 
-// died leaves a call behind, as a process that is killed does.
-func (t *tour) died(ctx context.Context) error {
-	t.scene("5  A process dies in a call: its reservation ends by itself")
-	third := "user-789"
-	if _, err := t.guard.Start(ctx, request(third, prompt, 2_000)); err != nil {
-		return err
-	}
-	again := request(third, prompt, 2_000)
-	_, err := t.guard.Start(ctx, again)
-	if !errors.Is(err, budget.ErrQuotaExceeded) {
-		return fmt.Errorf("the budget should have denied: %w", err)
-	}
-	t.say("%s the next call finds the money held: %v", t.paint(red, "✗"), budget.ErrQuotaExceeded)
-	timer := time.NewTimer(3100 * time.Millisecond) // HoldFor is a second here; two more are left to clocks that differ
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := t.answer(ctx, again, ignore); err != nil {
-		return err
-	}
-	return t.gauges(ctx, third)
-}
-
 // gauges shows what is taken of the user's limits and of the app's budget.
 func (t *tour) gauges(ctx context.Context, user string) error {
+	if err := t.guard.Close(ctx); err != nil { // the keeper has what was settled
+		return err
+	}
 	report, err := t.limiter.Check(ctx, user, "chat", nil)
 	if err != nil {
 		return err
 	}
 	for _, s := range report.Statuses {
-		t.gauge(s.Limit.Name, s.Limit.Burst-s.Remaining, 0, s.Limit.Burst, count)
+		t.gauge(s.Limit.Name, s.Limit.Burst-s.Remaining, s.Limit.Burst, count)
 	}
 	totals, err := t.keeper.Totals(ctx, org, app, "")
 	if err != nil {
 		return err
 	}
 	for _, l := range totals.Labels {
-		t.gauge(l.Label, l.CostMicros, l.HeldMicros, l.Quota, dollars)
+		t.gauge(l.Label, l.CostMicros, l.Quota, dollars)
 	}
 	return nil
 }

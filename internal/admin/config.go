@@ -16,6 +16,8 @@ import (
 const (
 	LimitsSet     = "limits_set"
 	LimitsDeleted = "limits_deleted"
+	BlockSet      = "block_set"
+	BlockLifted   = "block_lifted"
 )
 
 // TargetOf is the target of events about an owner's configuration.
@@ -127,7 +129,8 @@ func (a *Admin) ChangeConfig(ctx context.Context, by, op string, owner schema.Co
 	if err != nil {
 		return nil, err
 	}
-	return c.next, a.tidy(ctx, op, []*configChange{&c})
+	a.tidy(ctx, op, []*configChange{&c})
+	return c.next, nil
 }
 
 // configChange is a change of one configuration under way.
@@ -138,18 +141,14 @@ type configChange struct {
 	item         schema.Item
 	stored, next *schema.ConfigItem
 	changes      bool
-	// stillListed means that the resource is to be removed from the list afterwards.
-	stillListed bool
 }
 
-// ofResource reports whether the configuration is a resource's for every entity.
-func (c *configChange) ofResource() bool {
-	return c.owner.Entity == "" && c.owner.Plan == "" && c.owner.Resource != ""
-}
+// ofResource reports whether a configuration is a resource's for every entity.
+func ofResource(o schema.ConfigOwner) bool { return o.Entity == "" && o.Plan == "" && o.Resource != "" }
 
 // plan asks what is to become of what was read.
 func (c *configChange) plan(item schema.Item, now time.Time) error {
-	c.item, c.stored, c.stillListed = item, nil, false
+	c.item, c.stored = item, nil
 	if item != nil {
 		stored := schema.ReadableConfig(item)
 		c.stored = &stored
@@ -158,6 +157,10 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 	if err != nil {
 		c.changes = false
 		return err
+	}
+	if unknown := schema.UnknownConfig(item); unknown != nil && (next == nil || !next.Unread) {
+		c.changes = false
+		return unknown // what is not known is neither replaced nor removed
 	}
 	c.next = nil
 	if next != nil {
@@ -194,14 +197,35 @@ func (c *configChange) counts() int64 {
 	return 0
 }
 
+// action is what the change does, as its event names it.
+func (c *configChange) action() string {
+	var was, is schema.ConfigItem
+	if c.stored != nil {
+		was = *c.stored
+	}
+	if c.next != nil {
+		is = *c.next
+	}
+	lifted := was.Blocked
+	was.Blocked, was.ManagedBy = is.Blocked, is.ManagedBy
+	if is.Blocked != lifted && was.Same(is) { // nothing else changes
+		if lifted {
+			return BlockLifted
+		}
+		return BlockSet
+	}
+	if c.next == nil {
+		return LimitsDeleted
+	}
+	return LimitsSet
+}
+
 // addConfig adds a change, with its event, to a proposal.
 func (a *Admin) addConfig(p *table.Proposal, by string, c *configChange) error {
-	d := Deed{By: by, Action: LimitsSet, Target: TargetOf(c.owner), Resource: c.owner.Resource, Before: configFields(c.stored), After: configFields(c.next)}
+	d := Deed{By: by, Action: c.action(), Target: TargetOf(c.owner), Resource: c.owner.Resource, Before: configFields(c.stored), After: configFields(c.next)}
 	unchanged := schema.ConfigUnchanged(c.item)
 	write := a.Table.Delete(a.Keys.Config(c.owner), unchanged)
-	if c.next == nil {
-		d.Action = LimitsDeleted
-	} else {
+	if c.next != nil {
 		write = a.Table.Put(a.Keys.EncodeConfig(c.owner, c.item, *c.next), unchanged)
 	}
 	event, proof, err := a.Record(d)
@@ -229,63 +253,30 @@ func (a *Admin) registrations(changes []*configChange) []types.TransactWriteItem
 }
 
 // listings is the part of a transaction that changes the list of resources with limits,
-// if one does. One update cannot both add to a set and remove from it: then what is to be
-// removed is left to tidy.
+// if one does. One update cannot both add to a set and remove from it: changes of one
+// transaction do either.
 func (a *Admin) listings(changes []*configChange) []types.TransactWriteItem {
-	var listed, unlisted []string
-	var removals []*configChange
+	var names []string
+	remove := false
 	for _, c := range changes {
-		switch {
-		case !c.changes || !c.ofResource():
-		case c.next != nil:
-			listed = append(listed, c.owner.Resource)
-		default:
-			unlisted, removals = append(unlisted, c.owner.Resource), append(removals, c)
+		if c.changes && ofResource(c.owner) {
+			names, remove = append(names, c.owner.Resource), c.next == nil
 		}
 	}
-	if len(listed) == 0 && len(unlisted) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
-	if len(listed) == 0 {
-		return []types.TransactWriteItem{a.Table.Update(a.Keys.Resources(), schema.ListResources(unlisted, true))}
-	}
-	for _, c := range removals {
-		c.stillListed = true
-	}
-	return []types.TransactWriteItem{a.Table.Update(a.Keys.Resources(), schema.ListResources(listed, false))}
+	return []types.TransactWriteItem{a.Table.Update(a.Keys.Resources(), schema.ListResources(names, remove))}
 }
 
-// tidy removes the counts of resources that no entity has limits for any more, and from
-// the list the resources whose removal was left to it. What came back meanwhile is kept.
-func (a *Admin) tidy(ctx context.Context, op string, changes []*configChange) error {
+// tidy removes the counts of resources that no entity has limits for any more. It may fail
+// unseen: the change is made, and a count of 0 lists nothing.
+func (a *Admin) tidy(ctx context.Context, op string, changes []*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {
-		if c.stillListed {
-			if err := a.unlist(ctx, op, c.owner); err != nil {
-				return err
-			}
-		}
-		if c.counts() >= 0 || done[c.owner.Resource] || !schema.Countable(c.owner.Resource) {
-			continue
-		}
-		done[c.owner.Resource] = true
-		if err := a.Table.UpdateIf(ctx, op, a.Keys.EntityResources(), schema.Uncount(c.owner.Resource)); err != nil {
-			return err
+		if resource := c.owner.Resource; c.counts() < 0 && !done[resource] && schema.Countable(resource) {
+			done[resource] = true
+			_ = a.Table.UpdateIf(ctx, op, a.Keys.EntityResources(), schema.Uncount(resource))
 		}
 	}
-	return nil
-}
-
-// unlist removes a resource from the list unless it has a configuration.
-func (a *Admin) unlist(ctx context.Context, op string, owner schema.ConfigOwner) error {
-	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
-		if err != nil || item != nil {
-			return table.Proposal{}, err
-		}
-		return table.Proposal{Writes: []types.TransactWriteItem{
-			a.Table.Check(a.Keys.Config(owner), schema.Absent()),
-			a.Table.Update(a.Keys.Resources(), schema.ListResources([]string{owner.Resource}, true)),
-		}}, nil
-	})
 }

@@ -14,6 +14,8 @@ import (
 type ConfigEdit struct {
 	Owner schema.ConfigOwner
 	Edit  Edit
+	// Removes says that Edit returns nil.
+	Removes bool
 }
 
 // ReadConfig is one of many configurations that were read: nil for none stored, and why it
@@ -50,22 +52,42 @@ const batchOfConfigs = 45
 // error for each, nil for one that was made. Once the store does not serve, or ctx has
 // ended, the rest is left undone with that error.
 func (a *Admin) ChangeConfigs(ctx context.Context, by, op string, edits []ConfigEdit) []error {
-	errs := make([]error, 0, len(edits))
+	errs := make([]error, len(edits))
 	var down error
-	for chunk := range slices.Chunk(edits, batchOfConfigs) {
+	for _, places := range transactionsOf(edits) {
 		if down != nil {
-			for range chunk {
-				errs = append(errs, down)
+			for _, i := range places {
+				errs[i] = down
 			}
 			continue
 		}
+		chunk := make([]ConfigEdit, len(places))
+		for n, i := range places {
+			chunk[n] = edits[i]
+		}
 		results, err := a.changeTogether(ctx, by, op, chunk)
+		for n, i := range places {
+			errs[i] = results[n]
+		}
 		if err != nil {
 			down = a.stops(ctx, err)
 		}
-		errs = append(errs, results...)
 	}
 	return errs
+}
+
+// transactionsOf are the places of edits that are made together, in their order but for
+// those that take a resource from the list: see listings.
+func transactionsOf(edits []ConfigEdit) [][]int {
+	var rest, unlist []int
+	for i, e := range edits {
+		if e.Removes && ofResource(e.Owner) {
+			unlist = append(unlist, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	return slices.AppendSeq(slices.Collect(slices.Chunk(rest, batchOfConfigs)), slices.Chunk(unlist, batchOfConfigs))
 }
 
 // stops is the error for what comes after a failed transaction; nil to go on.
@@ -86,7 +108,7 @@ func (a *Admin) changeTogether(ctx context.Context, by, op string, edits []Confi
 	}
 	failed = a.Table.Change(ctx, op, func() (table.Proposal, error) { return a.proposeTogether(ctx, by, op, &b) })
 	if failed == nil {
-		failed = a.tidy(ctx, op, b.changes)
+		a.tidy(ctx, op, b.changes)
 	}
 	for i, c := range b.changes {
 		if failed != nil && b.errs[i] == nil && c.changes {

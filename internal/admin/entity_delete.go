@@ -3,6 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -11,12 +14,21 @@ import (
 // errFinished ends a deletion that another call has finished.
 var errFinished = errors.New("the deletion was finished by another call")
 
+// EntityAsRead is an entity that is deleted only as it was read: its record, and the
+// versions of its configurations by their resources.
+type EntityAsRead struct {
+	Record schema.EntityRecord
+	Levels map[string]int64
+}
+
 // DeleteEntity removes an entity's limits, buckets and record. The first transaction
 // marks the record, making one if there is none, and writes the event: from then on the
-// deletion can only be finished, by this call or another, and the record goes last.
-func (a *Admin) DeleteEntity(ctx context.Context, by, id string) error {
+// deletion can only be finished, by this call or another, and the record goes last. With
+// asRead it fails with an *EntityConflict if the entity is another one by then; nil is
+// whatever is there.
+func (a *Admin) DeleteEntity(ctx context.Context, by, id string, asRead *EntityAsRead) error {
 	const op = "delete the entity"
-	marked, err := a.markDeleted(ctx, op, by, id)
+	marked, err := a.markDeleted(ctx, op, by, id, asRead)
 	if err != nil || marked == nil {
 		return err
 	}
@@ -29,7 +41,7 @@ func (a *Admin) DeleteEntity(ctx context.Context, by, id string) error {
 
 // markDeleted marks an entity and returns the record with the mark; nil if nothing is
 // there.
-func (a *Admin) markDeleted(ctx context.Context, op, by, id string) (marked schema.Item, err error) {
+func (a *Admin) markDeleted(ctx context.Context, op, by, id string, asRead *EntityAsRead) (marked schema.Item, err error) {
 	err = a.Table.Change(ctx, op, func() (table.Proposal, error) {
 		marked = nil
 		item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
@@ -37,6 +49,7 @@ func (a *Admin) markDeleted(ctx context.Context, op, by, id string) (marked sche
 			return table.Proposal{}, err
 		}
 		e := schema.DecodeEntity(item)
+		e.ID = id
 		if e.Deleting {
 			marked = item
 			return table.Proposal{}, nil
@@ -44,6 +57,12 @@ func (a *Admin) markDeleted(ctx context.Context, op, by, id string) (marked sche
 		deletable, err := a.deletable(ctx, op, id, item)
 		if err != nil || !deletable {
 			return table.Proposal{}, err
+		}
+		var unchanged []types.TransactWriteItem
+		if asRead != nil {
+			if unchanged, err = a.isAsRead(ctx, op, e, *asRead); err != nil || item == nil {
+				return table.Proposal{}, err
+			}
 		}
 		d := Deed{By: by, Action: EntityDeleted, Target: id}
 		if item != nil {
@@ -53,9 +72,46 @@ func (a *Admin) markDeleted(ctx context.Context, op, by, id string) (marked sche
 		}
 		e.ID, e.Deleting, e.Version = id, true, e.Version+1
 		marked = a.Keys.EncodeEntity(e, item)
-		return a.propose(d, a.Table.Put(marked, schema.EntityUnchanged(item)))
+		return a.propose(d, append(unchanged, a.Table.Put(marked, schema.EntityUnchanged(item)))...)
 	})
 	return marked, err
+}
+
+// LevelConflict says that a configuration is not of the version that a change was planned on.
+type LevelConflict struct {
+	Owner  schema.ConfigOwner
+	Stored *schema.ConfigItem
+}
+
+// Error names the version.
+func (e *LevelConflict) Error() string {
+	return fmt.Sprintf("dynalimit: limits of %s were changed meanwhile: they are of version %d", TargetOf(e.Owner), e.Stored.Version)
+}
+
+// isAsRead fails with an *EntityConflict or a *LevelConflict unless an entity is as it was
+// read. The checks that it returns hold its configurations to that in the transaction, as
+// many as fit.
+func (a *Admin) isAsRead(ctx context.Context, op string, e schema.EntityRecord, asRead EntityAsRead) (checks []types.TransactWriteItem, err error) {
+	if want := asRead.Record; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
+		return nil, &EntityConflict{e}
+	}
+	q := a.owned(op, e.ID, schema.ConfigsOf)
+	q.Whole = true
+	for item, err := range a.Table.Items(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		key := schema.KeyOf(item)
+		resource, _ := schema.ConfigResource(key.SK)
+		if version, known := asRead.Levels[resource]; !known || version != schema.ConfigVersion(item) {
+			stored := schema.ReadableConfig(item)
+			return nil, &LevelConflict{schema.ConfigOwner{Entity: e.ID, Resource: resource}, &stored}
+		}
+		if len(checks) < transactionParts-2 {
+			checks = append(checks, a.Table.Check(key, schema.ConfigUnchanged(item)))
+		}
+	}
+	return checks, nil
 }
 
 // deletable says whether there is anything to delete. It fails for an entity with
@@ -133,10 +189,10 @@ func (a *Admin) deleteLimits(ctx context.Context, op, by string, owner schema.Co
 		p.Writes = append(p.Writes, a.Table.Check(meta, schema.EntityUnchanged(marked)))
 		return p, nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		a.tidy(ctx, op, []*configChange{&c})
 	}
-	return a.tidy(ctx, op, []*configChange{&c})
+	return err
 }
 
 // deleteRecord removes the record of a marked entity, unless another call did.

@@ -1,25 +1,18 @@
-// Package backlog accounts for tokens whose debit is not certain: what a lease
-// holds of a bucket while DynamoDB does not answer, what the bucket is owed and
-// when that is charged, and the queue by which a process admits on its own.
+// Package backlog is the arithmetic of what happens while DynamoDB does not answer: what
+// a lease has of a bucket, and the queues by which a process admits on its own.
 //
-// A Holding is what one level of a lease has of one limit. Of what was used, it
-// tells apart
+// The law is: what goes back to a bucket's tokens was taken from them by a write that was
+// answered, and goes back once. A Holding is what one level of a lease has of one limit:
 //
-//   - held: surely debited,
-//   - owed: surely not debited yet, and part of a Charge that will be written,
-//   - doubt: perhaps debited; no answer told,
-//   - gone: debited in a bucket that was deleted since.
+//   - held: taken by the bucket,
+//   - counted: admitted or used without the bucket, and told to its counter alone,
+//   - doubt: perhaps charged; no answer told,
+//   - gone: taken from a bucket that was deleted since.
 //
-// A give-back comes out of owed, then out of held, and never out of doubt: to
-// pay back what was perhaps never taken would mint tokens. So for every bucket,
-// at every time,
+// Only what is held is given back. The exhaustive test of this package visits every order
+// of takes, corrections, outages, lost answers, deletions and writes of what waits, in
+// small buckets, and shows for each rule what breaks without it.
 //
-//	used − doubt ≤ charged + owed ≤ used + lost
-//
-// where lost is doubt that the caller no longer uses: perhaps debited, and never
-// given back. The exhaustive test of this package visits every order of takes,
-// corrections, flushes, lost answers and rollbacks of small buckets.
-//
-// The package is pure but for the mutex of a Charge: time is an argument,
-// amounts are millitokens, times milliseconds.
+// The package is pure but for the mutex of the Queues: time is an argument, amounts are
+// millitokens, times milliseconds.
 package backlog

@@ -1,152 +1,95 @@
 package backlog
 
-// Holding is what one level of a lease holds of one limit. It is not safe for concurrent
-// use; the charges that it points to are.
+// Holding is what one level of a lease has of one limit. It is not safe for concurrent
+// use.
 type Holding struct {
+	// Name is the limit's.
 	Name string
-	// Held is surely debited, Doubt perhaps debited.
-	Held, Doubt int64
-	// Gone was debited in a bucket that does not exist any more. It stays consumed. What
-	// was debited after it is given back before it.
+	// Held was taken by the bucket, as an answered write says. It alone is given back.
+	Held int64
+	// Counted was admitted or used without the bucket. It is told to the bucket's counter
+	// and never to its tokens.
+	Counted int64
+	// Doubt was perhaps charged: no answer told. It is not charged again, and never given
+	// back.
+	Doubt int64
+	// Gone was taken from a bucket that does not exist any more. It stays consumed.
 	Gone int64
-	// Lost is doubt that is not used any more: it was perhaps debited, and is never
-	// given back.
-	Lost int64
-	owed []chargePart
+	// Vain is not used, and never given back again: it was perhaps given back, is doubt that
+	// was given up, or was asked by a write that the lease does not go by.
+	Vain int64
 }
 
-// chargePart is a holding's share of a charge, less what it gave back of that.
-type chargePart struct {
-	charge *Charge
-	amount int64
+// Correction is what has to happen so that a holding uses a target. At most one of Charge
+// and the others is above 0.
+type Correction struct {
+	// Charge is to be charged; if the bucket does not answer, counted.
+	Charge int64
+	// Uncount comes off what is counted, whether that has been told or not. GiveUp is doubt
+	// that is not used any more. Back is to be given back of what is held.
+	Uncount, GiveUp, Back int64
 }
 
-// Owe notes that a charge carries an amount for this holding.
-func (h *Holding) Owe(c *Charge, amount int64) {
-	h.owed = append(h.owed, chargePart{c, amount})
-}
+// Used is what the level has in all; all of it counts as consumed.
+func (h *Holding) Used() int64 { return h.Held + h.Counted + h.Doubt + h.Gone }
 
-// Resolve learns the outcomes of the charges. onLanded is called with the incarnation of
-// the bucket in which a charge landed, before its amount counts as held.
-func (h *Holding) Resolve(onLanded func(where []byte)) {
-	unresolved := h.owed[:0]
-	for _, p := range h.owed {
-		c := p.charge
-		c.mu.Lock()
-		for c.state == moved {
-			to := c.to
-			c.mu.Unlock()
-			c = to
-			c.mu.Lock()
-		}
-		p.charge = c
-		s, where := c.state, c.incarnation
-		if s == landed && c.line(h.Name).dropped {
-			s = dropped
-		}
-		c.mu.Unlock()
-		switch s {
-		case landed:
-			onLanded(where)
-			h.Held += p.amount
-		case doubtful, dropped: // what was dropped is not charged again
-			h.Doubt += p.amount
-		default:
-			unresolved = append(unresolved, p)
-		}
+// To is what is missing so that the holding uses target. What is lowered comes off what is
+// counted first, then off doubt, then off what is held; what is gone stays.
+func (h *Holding) To(target int64) Correction {
+	change := target - h.Used()
+	if change >= 0 {
+		return Correction{Charge: change}
 	}
-	clear(h.owed[len(unresolved):])
-	h.owed = unresolved
+	c := Correction{Uncount: min(-change, h.Counted)}
+	c.GiveUp = min(-change-c.Uncount, h.Doubt)
+	c.Back = min(-change-c.Uncount-c.GiveUp, h.Held)
+	return c
 }
 
-// Owed is the sum of what charges without an outcome carry for it.
-func (h *Holding) Owed() int64 {
-	sum := int64(0)
-	for _, p := range h.owed {
-		sum += p.amount
-	}
-	return sum
+// GiveUp takes doubt off what is used.
+func (h *Holding) GiveUp(amount int64) {
+	h.Doubt -= amount
+	h.Vain += amount
 }
 
-// Used is what the level holds in all; all of it counts as consumed.
-func (h *Holding) Used() int64 { return h.Held + h.Owed() + h.Doubt + h.Gone }
-
-// Missing is what has to be charged (positive) or given back (negative) so that the
-// level holds target. Doubt counts as consumed, so it is not charged again. It does not
-// count as held, so it is not given back.
-func (h *Holding) Missing(target int64) int64 {
-	target = max(0, target-h.Gone)
-	sure := h.Held + h.Owed()
-	switch {
-	case target > sure+h.Doubt:
-		return target - sure - h.Doubt
-	case target < sure:
-		return target - sure
-	}
-	return 0
+// Landed learns that a charge in doubt was taken by the bucket after all. What of it was
+// given up meanwhile stays in vain.
+func (h *Holding) Landed(amount int64) {
+	n := min(amount, h.Doubt)
+	h.Doubt -= n
+	h.Held += n
 }
 
-// Lower lowers the level to target as far as nothing has to be written for it: doubt
-// above the target is lost, and what is owed above it is not charged, or given back by
-// its charge. It returns what has to be given back of what is held. If a charge has
-// ended meanwhile, more than that is still Missing: resolve and lower again.
-func (h *Holding) Lower(target, now int64) (back int64) {
-	kept := min(h.Gone, target)
-	target -= kept
-	h.Gone = kept
-	sure := h.Held + h.Owed()
-	if excess := h.Doubt - max(0, target-sure); excess > 0 {
-		h.Doubt -= excess
-		h.Lost += excess
-	}
-	excess := sure - target
-	for i := len(h.owed) - 1; i >= 0 && excess > 0; i-- {
-		n := min(excess, h.owed[i].amount)
-		if h.owed[i].charge.lower(h.Name, n, now) {
-			h.owed[i].amount -= n
-		}
-		excess -= n
-	}
-	return max(0, min(excess, h.Held))
+// Unwritten learns that a charge in doubt was surely not written: it is counted.
+func (h *Holding) Unwritten(amount int64) {
+	n := min(amount, h.Doubt)
+	h.Doubt -= n
+	h.Counted += n
 }
 
-// Charged books an amount that was surely debited.
-func (h *Holding) Charged(amount int64) { h.Held += amount }
+// GiveBack takes a give-back off what is held: one that was written, or that waits to be
+// written once.
+func (h *Holding) GiveBack(amount int64) { h.Held -= amount }
 
-// Doubted books an amount that was perhaps debited.
-func (h *Holding) Doubted(amount int64) { h.Doubt += amount }
-
-// GivenBack books a give-back that was surely written.
-func (h *Holding) GivenBack(amount int64) { h.takeOff(amount) }
-
-// takeOff takes an amount off what is held. What was held when the give-back began may
-// be gone since.
-func (h *Holding) takeOff(amount int64) {
-	n := min(amount, h.Held)
-	h.Held -= n
-	h.Gone = max(0, h.Gone-(amount-n))
+// GiveInVain books a give-back for which no answer told whether it was written.
+func (h *Holding) GiveInVain(amount int64) {
+	h.Held -= amount
+	h.Vain += amount
 }
 
-// GaveInVain books a give-back for which it is not known whether it was written. It
-// stays consumed and is never given back again.
-func (h *Holding) GaveInVain(amount int64) {
-	h.takeOff(amount)
-	h.Lost += amount
-}
-
-// Bereave notes that the bucket in which the held amount was debited does not exist any
+// Bereave notes that the bucket from which the held amount was taken does not exist any
 // more.
 func (h *Holding) Bereave() {
 	h.Gone += h.Held
 	h.Held = 0
 }
 
-// Join adds what another holding of the same limit holds. The other must not be used any
+// Join adds what another holding of the same limit has. The other must not be used any
 // more.
 func (h *Holding) Join(other *Holding) {
 	h.Held += other.Held
+	h.Counted += other.Counted
 	h.Doubt += other.Doubt
-	h.Lost += other.Lost
 	h.Gone += other.Gone
-	h.owed = append(h.owed, other.owed...)
+	h.Vain += other.Vain
 }

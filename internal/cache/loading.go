@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,12 @@ type Options[V any] struct {
 	// nobody waits for a read, and values are used until MaxStale past their TTL. If
 	// Away is nil, the store always answers.
 	Away func() error
-	// MaxStale is how long past its TTL a value is used while the store is away.
+	// Unanswered reports whether the error of a read is no answer of the store. Then the
+	// value is used until MaxStale past its TTL, and nobody waits for the reads that
+	// follow. If it is nil, every error is an answer.
+	Unanswered func(error) bool
+	// MaxStale is how long past its TTL a value is used because the store is away or its
+	// read brings no answer, even if it was evicted. 0: never.
 	MaxStale time.Duration
 	// Leave may end a caller's wait for a read: the caller gets why's error as if the
 	// read had failed, once gone is closed. held reports whether there is a value within
@@ -98,8 +104,10 @@ type entry[K Key, V any] struct {
 	value    V
 	read     time.Time // when the read began
 	negative bool
+	evicted  bool // it is used only because its read brings no answer
 
 	refreshing bool       // one caller is reading it again
+	unanswered bool       // the last read brought no answer
 	retry      *time.Time // the earliest next attempt after a failed one, nil for none
 }
 
@@ -111,8 +119,18 @@ type fill[K Key] struct {
 	dropped bool
 }
 
-// MaxRefreshPause bounds the pause after a failed read of a value that is cached.
-const MaxRefreshPause = time.Second
+const (
+	// MaxRefreshPause bounds the pause after the first failed read of a value that is
+	// cached. Later pauses are half as long as the value is overdue, up to a quarter of
+	// the TTL: every process asks a store that lacks capacity.
+	MaxRefreshPause = time.Second
+	// leastWait is how long a caller who has a value waits for a newer one at least. It
+	// waits half of its time: it has more to do than this read.
+	leastWait = 200 * time.Millisecond
+)
+
+// errSlow ends the wait of a caller who has a value.
+var errSlow = errors.New("no answer in half of the caller's time")
 
 // NewLoading returns an empty cache for a number of values. It fails for a size
 // below 1.
@@ -128,7 +146,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // is counted.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
-	if e == nil || !e.readWithin(c.Now(), c.TTL) {
+	if e == nil || !e.serves(c.Now(), c.TTL) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -136,6 +154,17 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 		c.negativeHits.Add(1)
 	}
 	return e.value
+}
+
+// serves reports whether the entry is used d after its read.
+func (e *entry[K, V]) serves(now time.Time, d time.Duration) bool {
+	return !e.evicted && e.readWithin(now, d)
+}
+
+// servesUnanswered reports whether the entry is used because its read brings no answer. A
+// clock that was set back does not make it too old for that.
+func (e *entry[K, V]) servesUnanswered(now time.Time, d time.Duration) bool {
+	return now.Sub(e.read) < d
 }
 
 // readWithin says whether the entry was read within d; a clock set back makes it old.
@@ -162,44 +191,54 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 		return v, nil
 	}
 	if err := c.outage(); err != nil {
-		return c.staleWhileAway(key, err)
+		return c.whileAway(key, err)
 	}
-	stale, refresh := c.stale(key)
-	if !refresh {
-		return stale, nil
+	old, how := c.stale(key)
+	if how == useOld {
+		return old.value, nil
 	}
 	executed := false
 	shared := context.WithoutCancel(ctx)
-	v, err, left := c.awaitRead(ctx, stale != none, c.running.DoChan(key.String(), func() (any, error) {
+	outcome := c.running.DoChan(key.String(), func() (any, error) {
 		executed = true
 		return c.fill(shared, key, load)
-	}))
+	})
+	if how == readBeside {
+		return old.value, nil
+	}
+	v, err, left := c.awaitRead(ctx, old, outcome)
 	if ctx.Err() != nil {
 		return none, ctx.Err()
 	}
 	if !left && !executed { // who left a read must not look: it may be under way still
 		c.count(func(s *Stats) { s.Coalesced++ })
 	}
-	if err != nil && stale != none && !c.definite(err) {
-		return stale, nil
-	}
-	if err != nil && c.outage() != nil {
-		return c.staleWhileAway(key, err)
+	if err != nil && (old.graceful && !c.definite(err) || old.value != none && c.unanswered(err)) {
+		return old.value, nil
 	}
 	return v, err
 }
 
 // awaitRead returns the outcome of a shared read, or what Leave returns for a read that
 // is not worth waiting for. left means that the caller left the read.
-func (c *Loading[K, V]) awaitRead(ctx context.Context, held bool, outcome <-chan singleflight.Result) (v V, err error, left bool) {
+func (c *Loading[K, V]) awaitRead(ctx context.Context, old past[V], outcome <-chan singleflight.Result) (v V, err error, left bool) {
 	var gone <-chan struct{}
 	var why func() error
 	if c.Leave != nil {
-		gone, why = c.Leave(held)
+		gone, why = c.Leave(old.graceful)
+	}
+	var none V
+	var enough <-chan time.Time
+	if deadline, ok := ctx.Deadline(); ok && old.value != none {
+		timer := time.NewTimer(max(time.Until(deadline)/2, leastWait))
+		defer timer.Stop()
+		enough = timer.C
 	}
 	select {
 	case <-gone:
 		return v, why(), true
+	case <-enough:
+		return v, errSlow, true
 	case <-ctx.Done():
 		return v, ctx.Err(), true
 	case r := <-outcome:
@@ -224,11 +263,16 @@ func (c *Loading[K, V]) outage() error {
 
 func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
-// staleWhileAway returns the value to use while the store does not answer, or the error
+// unanswered reports whether the error of a read is no answer of the store.
+func (c *Loading[K, V]) unanswered(err error) bool {
+	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
+}
+
+// whileAway returns the value to use while the store does not answer, or the error
 // if there is none.
-func (c *Loading[K, V]) staleWhileAway(key K, err error) (V, error) {
+func (c *Loading[K, V]) whileAway(key K, err error) (V, error) {
 	e := c.entries.Get(key)
-	if e == nil || !e.readWithin(c.Now(), c.TTL+c.MaxStale) {
+	if e == nil || !e.servesUnanswered(c.Now(), c.TTL+c.MaxStale) {
 		c.misses.Add(1)
 		var none V
 		return none, err
@@ -237,27 +281,50 @@ func (c *Loading[K, V]) staleWhileAway(key K, err error) (V, error) {
 	return e.value, nil
 }
 
-// stale returns the value past its TTL, if there is one within its grace. refresh means
-// that this caller has to read it, or to wait for the caller who does.
+// past is a value past its TTL; the zero past is none. graceful means that it is within
+// its grace. Else it is used only if its read brings no answer.
+type past[V any] struct {
+	value    V
+	graceful bool
+}
+
+// refresh says what a caller does with a value past its TTL.
+type refresh uint8
+
+const (
+	readAndWait refresh = iota // it reads the value, or waits for the caller who does
+	useOld                     // another reads it, or a read has just failed
+	readBeside                 // it starts a read and does not wait
+)
+
+// stale returns the value past its TTL, if there is one that may be used, and what the
+// caller does with it.
 // Another caller may have read it since this one saw that it was old: then it is fresh.
-func (c *Loading[K, V]) stale(key K) (stale V, refresh bool) {
+func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v := c.Fresh(key); v != stale {
-		return v, false
+	var none V
+	if v := c.Fresh(key); v != none {
+		return past[V]{value: v}, useOld
 	}
 	now, e := c.Now(), c.entries.Get(key)
-	if e == nil || !e.readWithin(now, c.TTL+c.Grace) {
+	graceful := e != nil && e.serves(now, c.TTL+c.Grace)
+	if !graceful && (e == nil || !e.servesUnanswered(now, c.TTL+c.MaxStale)) {
 		c.misses.Add(1)
-		return stale, true
+		return past[V]{}, readAndWait
 	}
-	if e.refreshing && !c.Wait || e.retry != nil && now.Before(*e.retry) {
+	old, serves := past[V]{e.value, graceful}, graceful || e.unanswered
+	if serves && (e.refreshing && (!c.Wait || e.unanswered) || e.retry != nil && now.Before(*e.retry)) {
 		c.staleHits.Add(1)
-		return e.value, false
+		return old, useOld
 	}
 	e.refreshing = true
+	if e.unanswered {
+		c.staleHits.Add(1)
+		return old, readBeside
+	}
 	c.misses.Add(1)
-	return e.value, true
+	return old, readAndWait
 }
 
 // Reload reads the value again, whatever is cached, and stores it. The read begins
@@ -309,9 +376,10 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 	case e != nil && c.definite(err):
 		c.entries.Remove(key) // the store answered: what it holds cannot be used
 	case e != nil:
-		e.refreshing = false
-		retry := c.Now().Add(min(c.TTL/16, MaxRefreshPause))
-		e.retry = &retry
+		now := c.Now()
+		overdue := now.Sub(e.read) - c.TTL
+		retry := now.Add(min(max(overdue/2, min(c.TTL/16, MaxRefreshPause)), c.TTL/4))
+		e.refreshing, e.unanswered, e.retry = false, c.unanswered(err), &retry
 	}
 	return v, err
 }
@@ -328,14 +396,15 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	}
 }
 
-// Evict forgets the values whose key matches, and the reads of them under way.
+// Evict forgets the values whose key matches, and the reads of them under way. With
+// MaxStale, a value is used on if its next read brings no answer.
 func (c *Loading[K, V]) Evict(match func(K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropFills(match)
 	for _, key := range c.entries.Keys() {
-		if match(key) && c.entries.Remove(key) {
-			c.stats.Evictions++
+		if match(key) {
+			c.forget(c.entries.Peek(key))
 		}
 	}
 }
@@ -353,20 +422,38 @@ func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
 	}
 	c.dropFills(keys)
 	for _, key := range c.entries.Keys() {
-		if e := c.entries.Peek(key); e != nil && keys(key) && values(e.value) && c.entries.Remove(key) {
-			c.stats.Evictions++
+		if e := c.entries.Peek(key); e != nil && keys(key) && values(e.value) {
+			c.forget(e)
 		}
 	}
 }
 
-// Drop is Evict of one key, without looking at the others.
+// Drop is Evict of one key, without looking at the others. It does nothing for a value
+// that is evicted: otherwise who drops it with every use would drop every read of it.
 func (c *Loading[K, V]) Drop(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropFills(func(k K) bool { return k == key })
-	if c.entries.Remove(key) {
-		c.stats.Evictions++
+	if e := c.entries.Peek(key); e != nil && e.evicted {
+		return
 	}
+	c.dropFills(func(k K) bool { return k == key })
+	c.forget(c.entries.Peek(key))
+}
+
+// forget evicts a value; nil is none. c.mu must be held.
+func (c *Loading[K, V]) forget(e *entry[K, V]) {
+	if e == nil {
+		return
+	}
+	if e.refreshing = false; e.evicted { // its read is dropped
+		return
+	}
+	c.stats.Evictions++
+	if c.MaxStale == 0 {
+		c.entries.Remove(e.key)
+		return
+	}
+	c.entries.Add(entry[K, V]{key: e.key, value: e.value, read: e.read, negative: e.negative, evicted: true})
 }
 
 // dropFills drops the reads under way of the keys that match. c.mu must be held.

@@ -159,6 +159,99 @@ func TestLoadingWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
+// While reads bring no answer, a value serves until MaxStale, even if it was evicted. One
+// caller waits for such a read; the next reads begin beside callers, ever less often.
+func TestLoadingWhileReadsAreUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{
+			Grace: ttl, MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) },
+		}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		s.fail(errStore)
+		elapse(3 * ttl)
+		gets(t, c, s, 1, loadTakes)
+		for range 600 {
+			gets(t, c, s, 1, 0)
+			elapse(time.Second)
+		}
+		assert.Less(t, s.reads, 2+600/15+5, "pauses of a quarter of the TTL at most")
+		c.Evict(func(name) bool { return true })
+		gets(t, c, s, 1, loadTakes)
+		s.fail(nil)
+		for range 100 {
+			c.Drop("a") // by somebody who sees with each use that it is old
+			if v, err := c.Get(t.Context(), "a", s.load); assert.NoError(t, err) && v.n > 1 {
+				break
+			}
+			elapse(loadTakes / 4)
+		}
+		gets(t, c, s, s.reads, 0)
+		s.fail(errStore)
+		elapse(ttl + time.Hour)
+		_, err := c.Get(t.Context(), "a", s.load)
+		require.ErrorIs(t, err, errStore)
+		s.fail(errWrong)
+		_, err = c.Get(t.Context(), "a", s.load)
+		require.ErrorIs(t, err, errWrong)
+	})
+}
+
+// A clock that is set back makes a value old, but not too old to serve while it cannot be
+// read.
+func TestLoadingAfterAClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) }}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		c.Now = func() time.Time { return time.Now().Add(-10 * time.Minute) }
+		assert.Nil(t, c.Fresh("a"))
+		s.fail(errStore)
+		gets(t, c, s, 1, loadTakes)
+		c.Away = func() error { return errAway }
+		gets(t, c, s, 1, 0)
+	})
+}
+
+// An answer that is an error ends what no answer allowed.
+func TestLoadingAfterAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) }}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		s.fail(errStore)
+		elapse(ttl)
+		gets(t, c, s, 1, loadTakes)
+		s.fail(errWrong)
+		elapse(ttl / 4)
+		gets(t, c, s, 1, 0) // a read begins beside it
+		elapse(2 * loadTakes)
+		_, err := c.Get(t.Context(), "a", s.load)
+		require.ErrorIs(t, err, errWrong)
+	})
+}
+
+// Who has a value waits for a newer one during half of its time, and 200 ms at least.
+func TestLoadingLeavesTimeToCallers(t *testing.T) {
+	for within, wait := range map[time.Duration]time.Duration{time.Second: time.Second / 2, 300 * time.Millisecond: 200 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := loading(t, Options[*version]{MaxStale: time.Hour}), &store{}
+			gets(t, c, s, 1, loadTakes)
+			elapse(ttl)
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			began := time.Now()
+			v, err := c.Get(ctx, "a", s.load)
+			require.NoError(t, err)
+			assert.Equal(t, 1, v.n)
+			assert.Equal(t, wait, time.Since(began))
+			short, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer end()
+			_, err = c.Get(short, "a", s.load)
+			require.ErrorIs(t, err, context.DeadlineExceeded, "an old value is for those who were not answered")
+			elapse(2 * loadTakes)
+			gets(t, c, s, 2, 0)
+		})
+	}
+}
+
 // A caller leaves a read that is in vain, with the value at hand if there is one; the
 // read goes on and is kept.
 func TestLoadingLeavesAReadInVain(t *testing.T) {
@@ -216,9 +309,9 @@ func TestLoadingIsNotReadAgainJustAfterARead(t *testing.T) {
 		elapse(ttl)
 		require.Nil(t, c.Fresh("a"), "this caller has seen it old")
 		gets(t, c, s, 2, loadTakes)
-		v, refresh := c.stale("a")
-		assert.False(t, refresh)
-		assert.Equal(t, 2, v.n)
+		v, how := c.stale("a")
+		assert.Equal(t, useOld, how)
+		assert.Equal(t, 2, v.value.n)
 	})
 }
 

@@ -20,6 +20,11 @@ import (
 // A value and its place are one piece of memory: callers get pointers to
 // values, which stay good when they are forgotten.
 type Recent[K comparable, V any] struct {
+	// Held reports whether a value must not be forgotten for lack of room; nil for none.
+	// Then there is more than the size for a while. It is called with the cache's lock
+	// held, and set before the cache is used.
+	Held func(*V) bool
+
 	size  int
 	every int64
 	keyOf func(*V) K
@@ -159,7 +164,11 @@ func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
 
 func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 
-// keep makes a value the newest, and forgets the oldest if there is no room.
+// mostHeld bounds how many held values one that is added passes over.
+const mostHeld = 16
+
+// keep makes a value the newest, and forgets the oldest that are not held if there is no
+// room.
 func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
 	case r.byHash[hash] == nil:
@@ -170,8 +179,15 @@ func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 		r.byKey[key] = k
 	}
 	r.link(k)
-	if evicted = r.count() > r.size; evicted {
-		r.forget(r.oldest)
+	for passed := 0; r.count() > r.size && r.oldest != k && passed < mostHeld; {
+		oldest := r.oldest
+		if r.Held != nil && r.Held(&oldest.value) {
+			r.use(oldest)
+			passed++
+			continue
+		}
+		r.forget(oldest)
+		evicted = true
 	}
 	return evicted
 }

@@ -51,6 +51,6 @@ func Unknown(won Level) string {
 // won, and what to do.
 func NotInForce(won, hidden Level) string {
 	w := texts[won]
-	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s, or leave the name out (WithIgnoreUnknown skips it beside names that the list in force has)",
+	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s (with a large burst if it is not to limit there), or leave the name out",
 		w.list, texts[hidden].list, w.set)
 }

@@ -52,6 +52,9 @@ type Breaker struct {
 	// for mu.
 	view atomic.Pointer[breakerView]
 
+	// heard is when an HTTP request was last answered, in Unix nanoseconds.
+	heard atomic.Int64
+
 	mu     sync.Mutex
 	outage outage
 	// opened is closed while the table is open, closed while it is not, lasting
@@ -323,6 +326,17 @@ func (b *Breaker) LastAnswer() time.Time {
 	defer b.mu.Unlock()
 	return b.outage.lastAnswer
 }
+
+// hear notes that a part of a request was answered: the SDK may send it again.
+func (b *Breaker) hear() {
+	if b != nil {
+		b.heard.Store(b.opts.Now().UnixNano())
+	}
+}
+
+// HeardSince reports whether anything was answered since an instant, if only one of the
+// SDK's tries of a request.
+func (b *Breaker) HeardSince(since time.Time) bool { return b.heard.Load() > since.UnixNano() }
 
 // RetryAfter is the time until the next probe, 250 ms while one is under way; 0
 // while the table is closed.

@@ -165,7 +165,7 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 	}
 	ctx, cancel := Bound(ctx, c.timeout)
 	defer cancel()
-	t, call := &tracedRequest{client: c}, breaker.Begin()
+	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
 	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
 	d := call.End(t.judge(Classify(err, ctx)))
 	return out, withDiagnosis(d)
@@ -184,6 +184,7 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 // several times.
 type tracedRequest struct {
 	client         *Client
+	breaker        *Breaker
 	next           aws.HTTPClient
 	sent, answered bool
 	opts           [3]func(*dynamodb.Options) // room for those of the request
@@ -208,6 +209,7 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.client.clock.Observe(response.Header, asked)
 	if response.StatusCode < http.StatusInternalServerError {
 		t.answered = true
+		t.breaker.hear()
 	}
 	return response, nil
 }

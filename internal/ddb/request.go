@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/aws/smithy-go"
@@ -51,6 +52,15 @@ func (e *requestError) Error() string {
 }
 
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
+
+// Worded is the error of a request of a service of AWS in this package's words, where it has
+// some: for requests of DynamoDB, and for what keeps any request from being sent.
+func Worded(ctx context.Context, service string, err error) error {
+	if err == nil || !strings.HasPrefix(service, "DynamoDB") && !expired(ctx) && !fromCredentials(err) {
+		return err
+	}
+	return withDiagnosis(Classify(err, ctx))
+}
 
 // withDiagnosis is the error of a diagnosis, which Classify recognises later.
 func withDiagnosis(d Diagnosis) error {

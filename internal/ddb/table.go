@@ -33,8 +33,6 @@ func CheckTable(name string) string {
 }
 
 // tableOf is the table that a request is about: the first, if there are several.
-//
-//nolint:cyclop // a flat switch: one case per request
 func tableOf(in any) string {
 	switch in := in.(type) {
 	case *dynamodb.GetItemInput:

@@ -31,9 +31,6 @@ func (b *batch) first() *Op {
 func (l *Lane) next() (batch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b, ok := l.solo(); ok {
-		return b, true
-	}
 	if len(l.queue) == 0 {
 		l.running = false
 		return batch{}, false
@@ -75,30 +72,4 @@ func (l *Lane) nextTakes() (takes []*Op) {
 
 func sameConfig(a, b *plan.Config) bool {
 	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
-}
-
-// solo returns a batch of one op that must be written alone: what the bucket is owed
-// goes before the lane's own takes. l.mu must be held.
-func (l *Lane) solo() (batch, bool) {
-	for _, o := range l.queue {
-		if o.solo && o.state == opQueued {
-			return l.carryAlone(o), true
-		}
-	}
-	w := l.owing.Load()
-	if w == nil || l.tripped.Load() {
-		return batch{}, false
-	}
-	o := w.next(l.owner)
-	if o == nil {
-		return batch{}, false
-	}
-	l.queue = append(l.queue, o)
-	return l.carryAlone(o), true
-}
-
-func (l *Lane) carryAlone(o *Op) batch {
-	o.state = opCarried
-	o.computeDue(l.owner.NowMS())
-	return batch{adjusts: []*Op{o}}
 }

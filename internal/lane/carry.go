@@ -33,10 +33,6 @@ func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	if err != nil {
 		return l.fail(dr, b.ops(), err)
 	}
-	if l.owedByOtherIncarnation(b) {
-		l.finish(b.adjusts, Result{bucketGone: true})
-		return false
-	}
 	if b.adjusts = l.dropLostRefunds(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
@@ -245,7 +241,7 @@ func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, on
 	}
 	l.prepare(d)
 	end := l.beginTrace(&ctx, d)
-	asked := l.owner.NowMS()
+	asked := l.owner.Ask()
 	d.driven = dr.ctx != nil
 	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Start(l.owner.passed()) })
 	for _, o := range d.carried {
@@ -265,7 +261,7 @@ func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, on
 }
 
 // applyAnswer updates what the lane knows by a write's answer, then calls onAnswer.
-func (l *Lane) applyAnswer(d *delivery, a Answer, asked int64, s plan.Sums, end, onAnswer func(Answer)) {
+func (l *Lane) applyAnswer(d *delivery, a Answer, asked Asked, s plan.Sums, end, onAnswer func(Answer)) {
 	if end != nil {
 		end(a)
 	}
@@ -300,13 +296,13 @@ func (l *Lane) beginTrace(ctx *context.Context, d *delivery) (end func(Answer)) 
 	return func(a Answer) { ended(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond) }
 }
 
-// allAbandoned reports whether nobody wants the ops any more, because all of them are
-// takes whose callers have left.
-func (l *Lane) allAbandoned(ops []*Op) bool {
+// allAbandoned reports whether nobody waits for the ops any more: they are takes whose
+// callers have left or, if the bucket was silent meanwhile, ops whose callers were told so.
+func (l *Lane) allAbandoned(ops []*Op, silent bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
-		if !o.take || !o.abandoned {
+		if !(o.take && o.abandoned) && !(silent && o.state == opPending) {
 			return false
 		}
 	}
@@ -337,7 +333,7 @@ func (l *Lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (h
 			continue
 		}
 		if n.Back > 0 || n.Late < 0 {
-			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late})
+			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late, Passed: n.PassedBack})
 		}
 	}
 	now := l.owner.NowMS()

@@ -25,7 +25,7 @@
 //	pace.go      paced.go  when its partition throttles: turns, and the list of such lanes
 //	trip.go      when the bucket does not answer: callers leave, outcomes are followed
 //	line.go      the waiters
-//	owed.go      owing.go  tally.go  what is written later, and what is in doubt
+//	told.go      untold.go  tell.go  tally.go  what buckets are told later, and what is in doubt
 //	prefetch.go  lapse.go  what is debited ahead of calls, and what becomes of it
 //	share.go     what this process admits on its own meanwhile
 //	failure.go   why an op ended without an answer of DynamoDB
@@ -53,15 +53,15 @@
 //
 // A lane, guarded by its mutex:
 //
-//	resting  no goroutine; others may give it images  an op, or something owed → running
+//	resting  no goroutine; others may give it images  an op → running
 //	running  one goroutine, or a caller, carries it,  queue empty → resting; bucket silent → tripped
 //	         or waits for its turn
 //	tripped  nobody queues; a probe is sent           a probe is answered → running or resting
 //
 // # Locks
 //
-// No lock is held over a request or a wait. Locks are taken in this order: owed.mu,
-// Lane.mu, owing.mu, and last Registry.mu or tally.mu. Notices of outcomes run after
+// No lock is held over a request or a wait. Locks are taken in this order: Lane.mu, and last
+// told.mu, Registry.mu or tally.mu. Notices of outcomes run after
 // Lane.mu has been released, because they take locks of their own. Whoever set running
 // owns the fields below "belongs to the running goroutine", and reads the image without
 // the lock.

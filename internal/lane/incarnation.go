@@ -77,24 +77,3 @@ func (l *Lane) keepOneIncarnation(adjusts []*Op) []*Op {
 	l.requeue(later)
 	return kept
 }
-
-// incarnation is that of the bucket as last seen; nil if none is known.
-func (l *Lane) incarnation() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.sight.known {
-		return nil
-	}
-	return l.sight.image.Of()
-}
-
-// owedByOtherIncarnation reports whether a batch charges what another incarnation of the
-// bucket is owed. If that incarnation is gone and the bucket was not made again, the
-// charge makes it again.
-func (l *Lane) owedByOtherIncarnation(b batch) bool {
-	if len(b.adjusts) == 0 || b.adjusts[0].charge == nil {
-		return false
-	}
-	owedTo := b.adjusts[0].owedTo
-	return owedTo != nil && l.sight.image != nil && !bytes.Equal(owedTo, l.sight.image.Of())
-}

@@ -49,11 +49,6 @@ type Lane struct {
 	// notices are functions that tell others of outcomes; nil for none. They run after
 	// mu has been released.
 	notices *[]func()
-	// local are the limits as this process admits calls on its own, under the policy
-	// Local; nil before it first does.
-	local *[]localLimit
-	// owing is what the bucket is owed; nil if it is owed nothing.
-	owing atomic.Pointer[owing]
 	// ahead is what this process debits before calls ask for it; nil if the limiter does
 	// not prefetch.
 	ahead *ahead
@@ -84,8 +79,11 @@ type Lane struct {
 	// refilled means that the bucket was filled by hand meanwhile, so that what the
 	// goroutine learns may be older. mu guards both.
 	running, refilled bool
-	// tripped means that the bucket does not answer.
-	tripped atomic.Bool
+	// tripped means that the bucket does not answer, suspect that it may be the one of a
+	// transaction that does not.
+	tripped, suspect atomic.Bool
+	// waited means that somebody stands in line. mu is held while it is set.
+	waited atomic.Bool
 	// pausing means that the lane waits for its turn to write. Only the running
 	// goroutine sets it.
 	pausing atomic.Bool
@@ -116,16 +114,6 @@ func (l *Lane) Enqueue(o *Op) bool {
 	l.running = true
 	l.owner.Started()
 	return true
-}
-
-// wake starts a lane that rests, if its bucket is owed something that can be written
-// now.
-func (l *Lane) wake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w := l.owing.Load(); w != nil && !l.running && !l.tripped.Load() && w.pending() {
-		l.startIfResting()
-	}
 }
 
 // startIfResting has a goroutine work on the queue of a lane that rests. l.mu must be
@@ -308,8 +296,12 @@ func (l *Lane) end(o *Op, r Result) {
 		close(o.Done)
 	default:
 		o.state = opGone // its caller must not take the result for its own
-		if o.take && granted {
+		switch {
+		case !o.take:
+		case granted:
 			l.queue = append(l.queue, l.Returning(o, r))
+		case r.Unconfirmed:
+			l.owner.Doubt(o.Amounts)
 		}
 	}
 }

@@ -6,21 +6,29 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // An op whose caller has left while it was carried is nobody's grant: what
-// landed is given back once, and a caller that looks again finds nothing.
+// landed is given back once, what may have landed is told, and a caller that looks again
+// finds nothing.
 func TestOpOfACallerThatLeft(t *testing.T) {
 	for name, end := range map[string]struct {
-		how   func(l *Lane, o *Op)
-		backs int
+		how    func(l *Lane, o *Op)
+		backs  int
+		doubts []plan.Signed
 	}{
-		"landed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Image: &schema.Image{Incarnation: []byte("ci")}}) }, 1},
-		"denied":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Denied: true}) }, 0},
-		"failed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: &Failure{Reason: Contended}}) }, 0},
-		"decided no more": {func(l *Lane, o *Op) { l.requeue([]*Op{o}) }, 0},
+		"landed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Image: &schema.Image{Incarnation: []byte("ci")}}) }, 1, nil},
+		"denied":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Denied: true}) }, 0, nil},
+		"failed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: &Failure{Reason: Contended}}) }, 0, nil},
+		"decided no more": {func(l *Lane, o *Op) { l.requeue([]*Op{o}) }, 0, nil},
+		"unanswered":      {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}) }, 0, oneToken},
+		"refused once":    {func(l *Lane, o *Op) { l.settleWrite([]*Op{o}, plan.View{}, false, Answer{Verdict: ddb.Refused}, false) }, 0, nil},
+		"refused after an unanswered try": {func(l *Lane, o *Op) {
+			l.settleWrite([]*Op{o}, plan.View{}, false, Answer{Verdict: ddb.Refused, earlierUnconfirmed: true}, false)
+		}, 0, oneToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resting(t)
@@ -39,6 +47,8 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 				t.Error("woken by a result that is not its own")
 			default:
 			}
+			doubted, _ := l.owner.Uncertain()
+			assert.Equal(t, end.doubts, doubted)
 			require.Len(t, l.queue, end.backs)
 			for _, back := range l.queue {
 				assert.False(t, back.take)
@@ -60,6 +70,7 @@ func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
 	require.True(t, l.Enqueue(o), "the lane rested")
 	_, done := l.Leave(o)
 	require.False(t, done)
+	assert.Equal(t, opGone, o.state, "nothing remains to be done for it")
 	_, carried := l.next()
 	assert.False(t, carried)
 	l.owner.Stopped()

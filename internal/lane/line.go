@@ -100,6 +100,7 @@ func (l *Lane) Join(w *Waiter) {
 		position = len(l.line)
 	}
 	l.line = slices.Insert(l.line, position, w)
+	l.waited.Store(true)
 }
 
 // Lacks notes what a waiter in line needs, and which limits denied it this time.
@@ -115,6 +116,7 @@ func (l *Lane) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.line = slices.DeleteFunc(l.line, func(o *Waiter) bool { return o == w })
+	l.waited.Store(len(l.line) > 0)
 	l.findHeads()
 }
 

@@ -60,7 +60,7 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 func TestTriesOfALaneSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := resting(t), rpmOf(60)
-		l.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.NowMS(), l.owner.NowMS(), l.owner.Tick)
+		l.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
 		assert.Zero(t, l.Behind(), "the first try is exact")
 		w := NewWaiter(1)
 		w.Patience = 30 * time.Millisecond

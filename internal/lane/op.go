@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -52,19 +51,12 @@ type Op struct {
 	// throttledBy is the last throttling error that put the op off; nil if nothing did.
 	throttledBy error
 
-	// charge is what the bucket is owed. The op writes what is due of it; late is the
-	// part that only the counter is charged. Such an op is solo: its write carries
-	// nothing else. owedTo is the incarnation of the bucket that is owed.
-	charge *backlog.Charge
-	late   []plan.Signed
-	solo   bool
-	owedTo []byte
-
 	// ahead means that the op debits tokens before calls ask for them. Its onOutcome
 	// puts the tokens into the lane's stock; debited is when the write was sent. lapses
 	// means that the op takes tokens off the counter, as late amounts below 0, that were
 	// debited ahead and never admitted.
 	ahead, lapses bool
+	late          []plan.Signed
 	debited       int64
 
 	// onOutcome is called with the outcome when no caller waits for it any more. outcome
@@ -93,12 +85,9 @@ type Result struct {
 	Denied bool
 	// Unconfirmed means that the write may have landed: it counts as consumed.
 	Unconfirmed bool
-	// Pending means that the write is under way and its outcome is not known yet. Follow
-	// and Disown say what happens with it then.
+	// Pending means that the write is under way and its outcome is not known yet. It is not
+	// sent again. Disown says what happens with a take then.
 	Pending bool
-	// bucketGone means that the incarnation of the bucket that was owed does not exist
-	// any more.
-	bucketGone bool
 	// Err is why the op failed: a *Failure, or the store's error.
 	Err error
 	// Image is the bucket after the write, or the bucket that denied. Now is the instant
@@ -127,11 +116,10 @@ func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, c
 	return &Op{ctx: ctx, Amounts: amounts, incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 }
 
-// NewUnderWay makes an op for a take that a transaction carries. Its caller has been
-// answered with err while the transaction is under way.
-func NewUnderWay(ctx context.Context, amounts []plan.Signed, cfg *plan.Config, err error) *Op {
+// NewUnderWay makes an op for a take that a transaction carries, whose outcome is not known.
+func NewUnderWay(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
-	o.state, o.Result = opPending, Result{Err: err, Unconfirmed: true, Pending: true}
+	o.state = opPending
 	return o
 }
 
@@ -170,23 +158,24 @@ func (o *Op) GivesBack() bool {
 
 // charges reports whether an op takes anything.
 func (o *Op) charges() bool {
-	return o.take || len(o.late) > 0 && !o.lapses || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	return o.take || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+}
+
+// charged is what the op charges.
+func (o *Op) charged() []plan.Signed {
+	return slices.DeleteFunc(plan.Plus(o.Amounts, o.late), func(a plan.Signed) bool { return a.Amount <= 0 })
 }
 
 // refundOf makes the adjust that gives back what r granted to this take.
 func (o *Op) refundOf(r Result) *Op {
-	back := make([]plan.Signed, len(o.Amounts))
-	for i, a := range o.Amounts {
-		back[i] = plan.Signed{Name: a.Name, Amount: -a.Amount}
-	}
-	return NewAdjust(o.ctx, back, r.Image.Of(), o.cfg)
+	return NewAdjust(o.ctx, plan.Negated(o.Amounts), r.Image.Of(), o.cfg)
 }
 
 // noteDropped notes the limits of an adjust that a write decided from v leaves out,
 // because the bucket does not have them.
 func (o *Op) noteDropped(v plan.View) {
 	o.dropped = nil
-	for _, a := range append(slices.Clone(o.Amounts), o.late...) {
+	for _, a := range o.Amounts {
 		if _, known := v.Room(a.Name, 0); !known {
 			o.dropped = append(o.dropped, a.Name)
 		}
@@ -196,18 +185,24 @@ func (o *Op) noteDropped(v plan.View) {
 // addTo adds the op to the sums of a batch.
 func (o *Op) addTo(s *plan.Sums) {
 	for _, a := range o.late {
-		if !o.lapses || !o.refundDropped {
-			s.At(a.Name).Late += a.Amount
+		if !o.refundDropped {
+			at := s.At(a.Name)
+			at.Late += a.Amount
+			at.Pass(a)
 		}
 	}
 	for _, a := range o.Amounts {
+		if !o.take && a.Amount <= 0 && o.refundDropped {
+			continue
+		}
 		at := s.At(a.Name)
+		at.Pass(a)
 		switch {
 		case o.take:
 			at.Take += a.Amount
 		case a.Amount > 0:
 			at.Adjust += a.Amount
-		case !o.refundDropped:
+		default:
 			at.Back -= a.Amount
 		}
 	}
@@ -265,30 +260,4 @@ func OpID(operation uint64, try int) []byte {
 // isTryOf reports whether the id in an op slot belongs to a try of the operation.
 func isTryOf(slot []byte, operation uint64) bool {
 	return len(slot) == idLength && binary.BigEndian.Uint64(slot) == operation
-}
-
-// computeDue computes what is due at now of an owed charge. A queue that drains at the
-// limit's rate says how many tokens are still to be taken; the counter is charged all of
-// it.
-func (o *Op) computeDue(now int64) {
-	if o.charge == nil {
-		return
-	}
-	o.Amounts, o.late = nil, nil
-	for _, d := range o.charge.Due(now) {
-		if d.Tokens > 0 {
-			o.Amounts = plan.Plus(o.Amounts, []plan.Signed{{Name: d.Name, Amount: d.Tokens}})
-		}
-		if d.Count > d.Tokens {
-			o.late = plan.Plus(o.late, []plan.Signed{{Name: d.Name, Amount: d.Count - d.Tokens}})
-		}
-	}
-}
-
-// owed is all that an owed charge adds to the counters.
-func (o *Op) owed() []plan.Signed { return plan.Plus(o.Amounts, o.late) }
-
-// owedOf is what an owed charge adds to the counters of the named limits.
-func (o *Op) owedOf(names []string) []plan.Signed {
-	return slices.DeleteFunc(slices.Clone(o.owed()), func(a plan.Signed) bool { return !slices.Contains(names, a.Name) })
 }

@@ -41,7 +41,7 @@ func (l *Lane) untilTurn() time.Duration {
 		l.stopPacing()
 		return 0
 	}
-	if w := l.owing.Load(); len(l.queue) == 0 && (w == nil || !w.pending()) {
+	if len(l.queue) == 0 {
 		return 0
 	}
 	return time.Duration(max(0, l.pace.Left(now))) * time.Microsecond

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -18,8 +20,8 @@ import (
 type bucketKey struct{ entity, resource string }
 
 // Registry keeps the lanes of the buckets that this process has used lately. A lane at
-// rest has no goroutine and may be forgotten; a lane that is forgotten while it works
-// finishes first. A Registry is safe for concurrent use; New makes it.
+// rest has no goroutine and may be forgotten, unless callers wait in its line; a lane that
+// is forgotten while it works finishes first. A Registry is safe for concurrent use; New makes it.
 type Registry struct {
 	Options
 	// IDs makes the ids of this client's writes.
@@ -28,8 +30,8 @@ type Registry struct {
 	// is probed, and nothing is kept to be written later.
 	life context.Context
 	End  context.CancelFunc
-	// owed is what buckets are owed. trips counts the buckets that do not answer.
-	owed  owed
+	// told is what waits to be told to buckets. trips counts the buckets that do not answer.
+	told  told
 	trips atomic.Int64
 	tally tally
 	// paced are the lanes whose partition throttles.
@@ -39,6 +41,9 @@ type Registry struct {
 	foreign atomic.Bool
 	// OnSend, if it is set, is called with every write before it is sent. Tests set it.
 	OnSend func(l *Lane, operation uint64, s plan.Sums)
+	// OnTell, if it is set, is called with every write that tells a bucket what was counted
+	// without it, before it is sent; operation is 0 if the write leaves no id. Tests set it.
+	OnTell func(l *Lane, operation uint64, s plan.Sums)
 	// OnServe, if it is set, is called with what calls are served from tokens debited
 	// ahead, and with what they put back. The lane's mutex is held. Tests set it.
 	OnServe func(ctx context.Context, l *Lane, s Served)
@@ -80,6 +85,13 @@ type Options struct {
 	Patience time.Duration
 	// Table says whether the table answers.
 	Table Table
+	// Queues are those by which the process admits while buckets do not answer, and Turns
+	// spaces what it writes afterwards. The limiters of a repository share both.
+	Queues *backlog.Queues
+	Turns  *Turns
+	// Locate finds the buckets that calls of an entity on a resource charge, and under
+	// which configurations. It may read them.
+	Locate func(ctx context.Context, entity, resource string) ([]Located, error)
 	// Horizon is how long ahead the calls of a resource are debited; nil if none are.
 	Horizon func(resource string) time.Duration
 	// Trace is told of writes; nil if nobody is.
@@ -88,32 +100,43 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// Located is a bucket that was found.
+type Located struct {
+	Lane   *Lane
+	Config *plan.Config
+}
+
 // New returns a registry without lanes. It does no I/O and starts no goroutine.
 func New(o Options) (*Registry, error) {
 	byKey, err := cache.NewRecent(o.Size, func(l *Lane) bucketKey { return bucketKey{l.Entity, l.Resource} })
 	if err != nil {
 		return nil, err
 	}
+	byKey.Held = func(l *Lane) bool { return l.waited.Load() } // their places are in its line
 	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: origin()}
 	s.life, s.End = context.WithCancel(context.Background())
-	s.owed.lanes = s
+	s.told.lanes = s
 	return s, nil
 }
 
 // Doubt counts amounts for which it is not known whether they were written.
 func (s *Registry) Doubt(amounts []plan.Signed) { s.tally.doubt(amounts) }
 
-// Uncertain returns the amounts in doubt, and the owed amounts that will never be
-// charged.
+// Uncertain returns the amounts in doubt, and those that no bucket will be told.
 func (s *Registry) Uncertain() (doubted, dropped []plan.Signed) { return s.tally.amounts() }
 
 // Silent is the number of buckets that do not answer.
 func (s *Registry) Silent() int { return int(s.trips.Load()) }
 
-// Backlog is the number of buckets that are owed something, and the sum of the charges.
-func (s *Registry) Backlog() (buckets int, amounts []plan.Signed) { return s.owed.total() }
+// Waiting is the number of buckets that something waits to be told to, and how much that
+// is, with what is under way and not known to have landed.
+func (s *Registry) Waiting() (buckets int, amounts []plan.Signed) {
+	buckets, amounts = s.told.waiting()
+	return buckets, plan.Plus(amounts, s.tally.underWay())
+}
 
-// Flush writes what buckets are owed, until ctx ends, if the table answers.
+// Flush writes what waits to be told to buckets, until ctx ends, if the table answers or,
+// asked once, answers again.
 func (s *Registry) Flush(ctx context.Context) {
 	s.mu.Lock()
 	s.lapsing.Store(true)
@@ -122,7 +145,7 @@ func (s *Registry) Flush(ctx context.Context) {
 	for _, l := range stock {
 		l.lapseAll()
 	}
-	s.owed.drain(ctx)
+	s.told.drain(ctx)
 }
 
 // stocks notes that a lane holds tokens debited ahead. It returns false once the limiter
@@ -146,6 +169,9 @@ func (s *Registry) destocks(l *Lane) {
 	defer s.mu.Unlock()
 	delete(s.stock, l)
 }
+
+// Sleep waits for d. It returns false if the limiter is closed first.
+func (s *Registry) Sleep(d time.Duration) bool { return ddb.Sleep(s.life, d) }
 
 // isClosing reports whether the limiter was closed, so that nothing is kept for later.
 func (s *Registry) isClosing() bool { return s.life.Err() != nil }

@@ -29,17 +29,6 @@ func (l *Lane) Carried() []*Op {
 	return ops
 }
 
-// WritesOwed reports whether a write of what the bucket is owed is under way.
-func (l *Lane) WritesOwed() bool {
-	w := l.owing.Load()
-	if w == nil {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.carried
-}
-
 // ForgetOwnWrite makes the lane's next give-back one that is sent once, as that of
 // a lane which was forgotten meanwhile.
 func (l *Lane) ForgetOwnWrite() {

@@ -97,7 +97,8 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, driverEnded 
 // tries got no answer. over means that the delivery is finished; driverEnded that it has
 // to continue without its driver.
 func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, driverEnded bool) {
-	if l.tripped.Load() {
+	waited := l.tripped.Load()
+	if waited {
 		if d.driven {
 			return Answer{}, true, true // a driver answers its caller
 		}
@@ -105,7 +106,7 @@ func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, dri
 			return d.unsent().orUnconfirmed(d.unanswered), true, false
 		}
 	}
-	abandoned := d.try > 0 && l.allAbandoned(d.carried)
+	abandoned := (d.try > 0 || waited) && l.allAbandoned(d.carried, waited)
 	switch {
 	case d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && abandoned:
 		return l.lookFor(ctx, d), true, false
@@ -125,6 +126,7 @@ func (l *Lane) bookTry(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 	switch a.Verdict {
 	case ddb.Landed:
 		l.lastOp.set(o.ID)
+		a.earlierUnconfirmed = d.rule == schema.OpNotMine && d.kind != plan.Create // another write may hide it
 		return true
 	case ddb.Refused:
 		if d.unanswered > 0 {
@@ -166,7 +168,7 @@ func (l *Lane) noteSilence(d *delivery, a *Answer, took time.Duration) (trips bo
 		return false
 	}
 	d.silentTries++
-	return took >= slowFailure || d.silentTries >= MaxUnconfirmed
+	return took >= SlowFailure || d.silentTries >= MaxUnconfirmed
 }
 
 // attempt sends a write once.

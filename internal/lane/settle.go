@@ -16,11 +16,13 @@ func (l *Lane) settleWrite(carried []*Op, v plan.View, housekeeping bool, a Answ
 	l.housekeepingRefused = housekeeping && a.Verdict != ddb.Landed
 	switch a.Verdict {
 	case ddb.Landed:
+		l.doubtEarlier(carried, a)
 		l.shareHalvings = max(0, l.shareHalvings-1)
 		l.countTraffic(carried, v, a)
 		l.finish(carried, Result{Image: a.Image, Now: v.Now, Config: v.Config, Err: a.Err})
 	case ddb.Refused:
 		carried = l.dropPrefetches(l.endPending(carried, a), a.earlierUnconfirmed)
+		l.doubtEarlier(carried, a)
 		l.adjustsOnly = adjusts
 		l.shareHalvings = min(l.shareHalvings+1, maxShareHalvings)
 		l.requeue(l.countRefusal(l.denyUnfit(carried, v, a)))
@@ -58,6 +60,17 @@ func (l *Lane) endPending(carried []*Op, a Answer) []*Op {
 	l.mu.Unlock()
 	l.finish(doubted, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
 	return others
+}
+
+// doubtEarlier tells what an earlier try of a write that got no answer may have charged,
+// besides what becomes of the ops.
+func (l *Lane) doubtEarlier(carried []*Op, a Answer) {
+	if !a.earlierUnconfirmed {
+		return
+	}
+	for _, o := range carried {
+		l.owner.Doubt(o.charged())
+	}
 }
 
 // denyUnfit denies the takes of a refused write that do not fit the bucket as it was

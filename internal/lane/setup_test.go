@@ -46,6 +46,12 @@ type answering struct{ Table }
 
 func (answering) Open() bool { return false }
 
+func (answering) Closed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 // absent is a store without a bucket, which can be created once.
 type absent struct {
 	Store
@@ -66,7 +72,7 @@ func resting(t *testing.T) *Lane {
 	t.Helper()
 	ticks := int64(0)
 	all, err := New(Options{
-		Store: &absent{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
+		Store: &absent{}, Turns: &Turns{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
 		NowMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
 	})
 	require.NoError(t, err)
@@ -77,10 +83,9 @@ func resting(t *testing.T) *Lane {
 	return all.Of("user-1", "gpt-4")
 }
 
-// owingLane is a lane whose bucket is owed amounts.
-func owingLane(t *testing.T, amounts ...plan.Signed) (*Lane, *owing) {
-	t.Helper()
-	l := resting(t)
-	require.NotNil(t, l.owner.owed.charge(l, amounts, rpmOf(100)))
-	return l, l.owing.Load()
+// gone is a store whose bucket is gone: it refuses updates.
+type gone struct{ Store }
+
+func (gone) Update(context.Context, schema.Item, schema.Statement, *schema.LimitSet, int) Answer {
+	return Answer{Verdict: ddb.Refused, Seen: true}
 }

@@ -9,6 +9,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// Asked says when a request was sent: at which time, in Unix ms of this process's clock, and
+// after which others. The clock may step, so it does not order answers.
+type Asked struct{ At, Order int64 }
+
+// Ask is the Asked of a request that is sent now.
+func (s *Registry) Ask() Asked { return Asked{At: s.NowMS(), Order: s.Tick()} }
+
 // sight is what a process knows of a bucket. Its methods take no lock and read no clock:
 // their caller holds the lock and passes the time.
 type sight struct {
@@ -23,6 +30,8 @@ type sight struct {
 	// process's clock. It is 0 for an image from which a write may be decided, but not a
 	// denial.
 	seenAt int64
+	// order is that of the request that showed the image.
+	order int64
 	// seenTick is when the image's configuration was first seen in the bucket.
 	seenTick int64
 	// shared is when an image last showed that other processes had taken since the image
@@ -33,22 +42,22 @@ type sight struct {
 	crowding plan.Crowding
 }
 
-// replace installs the image that a request shows at now; the request was sent at asked.
-// tick numbers the first sight of a new configuration.
-func (s *sight) replace(image *schema.Image, asked, now int64, tick func() int64) {
+// replace installs the image that a request shows at now. tick numbers the first sight of a
+// new configuration.
+func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func() int64) {
 	if !s.known || !sameFingerprint(s.image, image) {
 		s.seenTick = tick()
 	}
-	s.known, s.image, s.seenAt = true, image, asked
+	s.known, s.image, s.seenAt, s.order = true, image, asked.At, asked.Order
 	s.crowding.Heard = now
-	if asked > 0 {
-		s.crowding.Trip = now - asked
+	if asked.At > 0 {
+		s.crowding.Trip = now - asked.At
 	}
 }
 
 // seed installs the image of a read that was made for another purpose, if no image is
 // known.
-func (s *sight) seed(image *schema.Image, asked, now int64, tick func() int64) (replaced bool) {
+func (s *sight) seed(image *schema.Image, asked Asked, now int64, tick func() int64) (replaced bool) {
 	if !s.known {
 		s.replace(image, asked, now, tick)
 		return true
@@ -65,7 +74,7 @@ func (s *sight) markStale() { s.seenAt = 0 }
 // decides, but not a denial.
 func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64) (replaced bool) {
 	if replaced = !s.known || s.image == before; replaced {
-		s.replace(after, 0, now, tick)
+		s.replace(after, Asked{Order: s.order}, now, tick)
 	}
 	s.markStale()
 	return replaced
@@ -138,9 +147,9 @@ func (l *Lane) snapshot() sight {
 	return l.sight
 }
 
-// learn installs the image that one of the lane's own requests has shown; it was sent at
-// asked. Only the running goroutine may call it.
-func (l *Lane) learn(image *schema.Image, asked int64, ours plan.Sums) {
+// learn installs the image that one of the lane's own requests has shown. Only the running
+// goroutine may call it.
+func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Sums) {
 	l.mu.Lock()
 	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
 		l.sight.shared = l.owner.NowMS()
@@ -155,7 +164,7 @@ func (l *Lane) learn(image *schema.Image, asked int64, ours plan.Sums) {
 
 // replace installs an image and wakes the heads of the line, because they may have to
 // wait less now. l.mu must be held.
-func (l *Lane) replace(image *schema.Image, asked int64) {
+func (l *Lane) replace(image *schema.Image, asked Asked) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
 	if l.refilled {
 		l.refilled = false
@@ -168,7 +177,7 @@ func (l *Lane) replace(image *schema.Image, asked int64) {
 }
 
 // Seed gives the image of a read made elsewhere to a lane that rests and has none.
-func (l *Lane) Seed(image *schema.Image, asked int64) {
+func (l *Lane) Seed(image *schema.Image, asked Asked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
@@ -177,11 +186,11 @@ func (l *Lane) Seed(image *schema.Image, asked int64) {
 }
 
 // Observe gives an image that a transaction, or a read beside the lane's work, has seen
-// to a lane that rests. It does nothing if the lane has seen a later one.
-func (l *Lane) Observe(image *schema.Image, asked int64) {
+// to a lane that rests. It does nothing if the lane has seen the answer to a later request.
+func (l *Lane) Observe(image *schema.Image, asked Asked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running && asked >= l.sight.seenAt {
+	if !l.running && asked.Order >= l.sight.order {
 		l.replace(image, asked)
 	}
 }

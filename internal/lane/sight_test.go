@@ -16,7 +16,7 @@ func TestALaneHears(t *testing.T) {
 	lanes, err := New(Options{Size: 10, NowMS: func() int64 { return now }, Tick: func() int64 { return 1 }})
 	require.NoError(t, err)
 	l := lanes.Of("shared", "gpt-4")
-	l.learn(nil, 993, nil)
+	l.learn(nil, Asked{At: 993}, nil)
 	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.sight.crowding)
 	now = 1100
 	l.Assume(nil, nil) // asked nobody
@@ -26,13 +26,42 @@ func TestALaneHears(t *testing.T) {
 	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 2}, known.crowding.Within(2))
 }
 
-// An answer to a request sent earlier does not replace a later one.
+// An answer to a request sent earlier does not replace a later one, whatever the clock said
+// when they were sent.
 func TestOlderAnswerDoesNotCorrect(t *testing.T) {
-	l := &Lane{owner: &Registry{Options: Options{Tick: func() int64 { return 1 }, NowMS: func() int64 { return 100 }}}}
+	now, tick := int64(100), int64(0)
+	l := &Lane{owner: &Registry{Options: Options{Tick: func() int64 { tick++; return tick }, NowMS: func() int64 { return now }}}}
 	newer, older := &schema.Image{Refilled: 2}, &schema.Image{Refilled: 1}
-	l.learn(newer, 100, nil)
-	l.Observe(older, 99)
+	early, late := l.owner.Ask(), l.owner.Ask()
+	l.learn(newer, late, nil)
+	l.Observe(older, early)
 	require.Same(t, newer, l.sight.image)
-	l.Observe(older, 100)
+	now = 50 // the clock steps back
+	l.Observe(older, l.owner.Ask())
 	require.Same(t, older, l.sight.image)
+	later := l.owner.Ask()
+	now = 500
+	l.Assume(older, newer)
+	l.Observe(older, early)
+	require.Same(t, newer, l.sight.image, "what a transaction left is later than what was seen before it")
+	l.Observe(older, later)
+	require.Same(t, older, l.sight.image)
+}
+
+// What others see does not change what a running lane decides from.
+func TestRunningLaneSeesByItself(t *testing.T) {
+	l := resting(t)
+	seen := func() *schema.Image { return &schema.Image{Refilled: 1} }
+	l.running = true
+	l.Seed(seen(), l.owner.Ask())
+	assert.False(t, l.sight.known)
+	l.learn(nil, l.owner.Ask(), nil)
+	l.Observe(seen(), l.owner.Ask())
+	l.Assume(nil, seen())
+	l.Drop()
+	assert.Nil(t, l.sight.image)
+	assert.True(t, l.sight.known)
+	l.running = false
+	l.Observe(seen(), l.owner.Ask())
+	assert.NotNil(t, l.sight.image)
 }

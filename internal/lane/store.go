@@ -53,6 +53,8 @@ type Table interface {
 	Closed() <-chan struct{}
 	// Cause is why it does not, nil while it does.
 	Cause() error
+	// Probe asks it whether it answers, and writes nothing.
+	Probe(ctx context.Context) error
 }
 
 // Trace is told of writes. Its methods must be safe for concurrent use.

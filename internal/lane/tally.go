@@ -8,8 +8,8 @@ import (
 
 // tally counts the amounts that are not certain, by limit, in millitokens.
 type tally struct {
-	mu               sync.Mutex
-	doubted, dropped []plan.Signed
+	mu                        sync.Mutex
+	doubted, dropped, pending []plan.Signed
 }
 
 // doubt counts amounts that were perhaps charged or given back.
@@ -17,6 +17,22 @@ func (t *tally) doubt(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
+}
+
+// await counts amounts that are under way; arrived takes them off again.
+func (t *tally) await(amounts []plan.Signed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pending = plan.Plus(t.pending, amounts)
+}
+
+func (t *tally) arrived(amounts []plan.Signed) { t.await(plan.Negated(amounts)) }
+
+// underWay are the amounts that are under way now.
+func (t *tally) underWay() []plan.Signed {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return withoutZeros(t.pending)
 }
 
 // drop counts amounts that will never be charged.

@@ -6,15 +6,14 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 const (
-	// slowFailure tells a request that was given its time from one that failed
+	// SlowFailure tells a request that was given its time from one that failed
 	// fast: one of the first is enough to say that a bucket does not answer.
-	slowFailure = 250 * time.Millisecond
+	SlowFailure = 250 * time.Millisecond
 	// FirstProbe and lastProbe bound the waits between the probes of one bucket.
 	FirstProbe = 500 * time.Millisecond
 	lastProbe  = 10 * time.Second
@@ -27,6 +26,19 @@ const (
 // Away reports whether the bucket, or the whole table, does not answer.
 func (l *Lane) Away() bool { return l.tripped.Load() || l.owner.Table.Open() }
 
+// Back is closed once a bucket, or a table, that does not answer does again; nil if it does.
+func (l *Lane) Back() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.tripped.Load():
+		return l.untripped
+	case l.owner.Table.Open():
+		return l.owner.Table.Closed()
+	}
+	return nil
+}
+
 // Trip marks the bucket as not answering: it answers every caller and probes the bucket
 // in the background. After Close nothing is probed any more; then it does nothing and
 // returns false.
@@ -38,6 +50,7 @@ func (l *Lane) Trip(cause error) bool {
 		return l.tripped.Load()
 	}
 	l.tripped.Store(true)
+	l.suspect.Store(false)
 	l.untripped = make(chan struct{})
 	for _, o := range l.queue {
 		switch o.state {
@@ -100,70 +113,74 @@ func (l *Lane) GiveUp(o *Op, err error) {
 	}
 }
 
-// whenKnown has onOutcome called with the outcome of a write that its caller was told is
-// under way. If the outcome is known already, it calls onOutcome at once.
-func (l *Lane) whenKnown(o *Op, onOutcome func(Result)) {
-	l.mu.Lock()
-	if o.outcome == nil {
-		o.onOutcome = onOutcome
-		l.mu.Unlock()
-		return
-	}
-	r := *o.outcome
-	l.mu.Unlock()
-	onOutcome(r)
-}
-
-// Follow returns a charge that accounts for a write that is under way. Once the write
-// has ended, the charge has landed, is in doubt if that is not known, or is owed to the
-// bucket. The caller holds its part of the charge meanwhile.
-func (l *Lane) Follow(o *Op, amounts []plan.Signed, cfg *plan.Config, now int64) *backlog.Charge {
-	c := backlog.UnderWay()
-	for _, a := range amounts {
-		c.Carry(a.Name, cfg.RateOf(a.Name), a.Amount, now)
-	}
-	l.whenKnown(o, func(r Result) {
-		switch {
-		case r.Err == nil && !r.Denied:
-			incarnation := r.Image.Of()
-			l.owner.owed.refundOrDoubt(l, signedRefunds(c.Landed(incarnation, r.Dropped)), incarnation, cfg)
-		case r.Unconfirmed:
-			l.owner.tally.doubt(amounts)
-			c.Unanswered()
-		default:
-			l.owner.owed.takeOver(l, c, amounts, cfg)
-		}
-	})
-	return c
-}
-
-// Disown has everything given back that a write under way may still grant.
+// Disown has everything given back that a write under way may still grant to a take. It is
+// not sent again for the take.
 func (l *Lane) Disown(o *Op) {
-	l.mu.Lock()
-	o.abandoned = true
-	l.mu.Unlock()
 	l.whenKnown(o, func(r Result) {
-		switch {
-		case !o.take:
-		case r.Unconfirmed:
-			l.owner.tally.doubt(o.Amounts)
-		case r.Err == nil && !r.Denied:
+		if r.Err == nil && !r.Denied {
 			l.Submit(l.Returning(o, r))
 		}
 	})
 }
 
+// Follow accounts for an adjust whose write is under way, and not sent again. If it turns
+// out not to be written, what it charges is counted, and what it gives back waits.
+func (l *Lane) Follow(o *Op) {
+	l.whenKnown(o, func(r Result) {
+		if r.Err == nil {
+			return
+		}
+		charges, backs := plan.Split(o.Amounts)
+		if !l.Count(charges, o.cfg) || !l.GiveBackLater(plan.Negated(backs), o.incarnation, o.cfg) {
+			l.owner.tally.doubt(o.Amounts)
+		}
+	})
+}
+
+// whenKnown calls what follows from the outcome of an op whose caller was told that it is
+// under way. Until then its amounts wait; if nobody learns the outcome, they are in doubt.
+func (l *Lane) whenKnown(o *Op, follows func(Result)) {
+	l.owner.tally.await(plan.Absolute(o.Amounts))
+	ended := func(r Result) {
+		l.owner.tally.arrived(plan.Absolute(o.Amounts))
+		if r.Unconfirmed {
+			l.owner.tally.doubt(o.Amounts)
+			return
+		}
+		follows(r)
+	}
+	l.mu.Lock()
+	o.abandoned = true
+	if o.outcome == nil {
+		o.onOutcome = ended
+		l.mu.Unlock()
+		return
+	}
+	r := *o.outcome
+	l.mu.Unlock()
+	ended(r)
+}
+
+// Outcome is what became of an op whose caller was told that it is under way; false if that
+// is not known yet.
+func (l *Lane) Outcome(o *Op) (Result, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.outcome == nil {
+		return Result{}, false
+	}
+	return *o.outcome, true
+}
+
 // Returning makes the adjust that gives back what a take was granted after its caller
-// left. No caller waits for it, so what cannot be written is owed to the bucket.
+// left. No caller waits for it, so what cannot be written waits until the bucket answers.
 func (l *Lane) Returning(o *Op, granted Result) *Op {
 	back := o.refundOf(granted)
 	back.onOutcome = func(r Result) {
 		switch {
 		case r.Err == nil:
-		case r.Unconfirmed:
+		case r.Unconfirmed || !l.GiveBackLater(plan.Negated(back.Amounts), back.incarnation, back.cfg):
 			l.owner.tally.doubt(back.Amounts)
-		default:
-			l.owner.owed.refundOrDoubt(l, plan.Negated(back.Amounts), back.incarnation, back.cfg)
 		}
 	}
 	return back
@@ -187,10 +204,12 @@ func (l *Lane) untrip() {
 	l.tripped.Store(false)
 	l.owner.trips.Add(-1)
 	close(l.untripped)
+	l.wakeHeads()
 }
 
-// recover probes the bucket until it answers: at once, then after waits that double.
-// While the whole table does not answer, the table is probed instead.
+// recover probes the bucket until it answers: at once, then after waits that double. While
+// the whole table does not answer, the table is probed instead; that it answers again says
+// nothing of the bucket.
 func (l *Lane) recover() {
 	defer l.owner.Stopped()
 	defer l.untrip()
@@ -200,8 +219,9 @@ func (l *Lane) recover() {
 			select {
 			case <-table.Closed():
 			case <-life.Done():
+				return
 			}
-			return
+			wait = FirstProbe
 		}
 		if heard(l.owner.Store.Probe(life, l.Key())) {
 			l.owner.Log.Info("dynalimit: a bucket answers again", slog.String("entity", l.Entity), slog.String("resource", l.Resource))
@@ -238,7 +258,27 @@ func (l *Lane) Hand(o *Op, r Result) {
 }
 
 // Hear notes that DynamoDB answered a request about the bucket.
-func (l *Lane) Hear() { l.heard.Store(time.Now().UnixNano()) }
+func (l *Lane) Hear() {
+	l.heard.Store(time.Now().UnixNano())
+	l.suspect.Store(false)
+}
+
+// Suspect notes that a transaction which got no answer was also about this bucket, so that
+// it may be the one that does not answer: until it has answered, or tripped, it is asked by
+// itself.
+func (l *Lane) Suspect() { l.suspect.Store(true) }
+
+// Suspected reports whether the bucket is to be asked by itself.
+func (l *Lane) Suspected() bool { return l.suspect.Load() }
+
+// Answers reports whether the bucket answers. One that is only suspected is asked, because
+// there may be no caller who does.
+func (l *Lane) Answers() bool {
+	if !l.Away() && l.Suspected() && heard(l.owner.Store.Probe(l.owner.life, l.Key())) {
+		l.Hear()
+	}
+	return !l.Away() && !l.Suspected() // a caller may have asked meanwhile
+}
 
 // Quiet is how long DynamoDB has answered nothing about the bucket, counted from since
 // at the earliest. It is 0 while the lane waits for its turn, because then it asks

@@ -16,13 +16,17 @@ import (
 func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
-		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
+		take := NewTake(t.Context(), oneToken, rpmOf(100))
 		take.state, l.queue, l.batchSent = opCarried, []*Op{take}, true
 		l.GiveUp(take, silence(ErrTripped))
-		var outcome Result
-		l.whenKnown(take, func(r Result) { outcome = r })
+		l.Disown(take)
+		_, waiting := l.owner.Waiting()
+		assert.Equal(t, oneToken, waiting, "it is under way")
 		l.endPanicked("boom", nil)
-		assert.True(t, outcome.Unconfirmed)
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, oneToken, doubted)
+		_, waiting = l.owner.Waiting()
+		assert.Empty(t, waiting)
 		assert.Empty(t, l.queue)
 	})
 }
@@ -32,28 +36,28 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
-		for _, o := range []*Op{NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 9 * token}}, nil, nil)} {
-			l.Disown(o)
-			l.Hand(o, Result{Err: ErrTripped, Unconfirmed: true})
-		}
+		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil)
+		l.Disown(o)
+		l.Hand(o, Result{Err: ErrTripped, Unconfirmed: true})
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 4}, plan.Tokens(doubted))
 	})
 }
 
-// Whoever asks what came of a write learns it, also when it has come already.
+// Whoever disowns a take whose outcome has come already has it given back.
 func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
-		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
-		take.state, take.dropped, l.queue = opCarried, []string{"rpm"}, []*Op{take}
+		take := NewTake(t.Context(), oneToken, rpmOf(100))
+		take.state, l.queue = opCarried, []*Op{take}
 		l.GiveUp(take, silence(ErrTripped))
 		require.True(t, take.Result.Pending)
-		l.finish([]*Op{take}, Result{Image: l.sight.image})
-		var outcome Result
-		l.whenKnown(take, func(r Result) { outcome = r })
-		assert.Same(t, l.sight.image, outcome.Image)
-		assert.Equal(t, []string{"rpm"}, outcome.Dropped, "with the limits that were gone")
+		l.finish([]*Op{take}, Result{Unconfirmed: true, Err: ErrTripped})
+		l.Disown(take)
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, oneToken, doubted)
+		_, waiting := l.owner.Waiting()
+		assert.Empty(t, waiting)
 	})
 }
 

@@ -2,14 +2,16 @@ package lane
 
 import (
 	"context"
+	"errors"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // read reads the bucket, and says when it was asked to.
-func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
-	asked = l.owner.NowMS()
+func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
+	asked = l.owner.Ask()
 	image, err = l.owner.Store.Read(ctx, l.Key(), hint, l.owner.IDs.Slot)
 	if heard(err) {
 		l.Hear()
@@ -19,7 +21,7 @@ func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.I
 
 // readPatiently is read for who cannot leave the bucket and come back: a read that is
 // throttled is sent again, as often as a write.
-func (l *Lane) readPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
+func (l *Lane) readPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	for try := range MaxTries {
 		image, asked, err = l.read(ctx, hint)
 		if !throttling(err) || !Backoff.Pause(ctx, try) {
@@ -109,7 +111,8 @@ func (l *Lane) viewFor(ctx context.Context, o *Op, certain bool) (sight, plan.Vi
 }
 
 // view puts what is known of the bucket under the batch's configuration. It reads the
-// configuration again if the image may hold a newer one that matters.
+// configuration again if the image may hold a newer one that matters. If that read brings
+// no answer, the bucket's own parameters decide, as if its configuration were newer.
 func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
 	cfg := b.config()
 	st := plan.Compare(known.image, cfg, known.seenTick)
@@ -120,11 +123,16 @@ func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 		l.owner.Store.ForgetConfig(l.Entity, l.Resource)
 	}
 	if st == plan.Unsure || st == plan.Older && missing {
-		var err error
-		if cfg, err = l.reread(ctx, b); err != nil {
+		current, err := l.reread(ctx, b)
+		switch {
+		case err == nil:
+			cfg = current
+			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
+		case missing || ctx.Err() != nil || !errors.Is(err, problem.ErrUnavailable):
 			return plan.View{}, err
+		default:
+			st = plan.Older
 		}
-		st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
 	}
 	if brings := missing && st == plan.Current; brings || known.image == nil {
 		st = plan.Newer

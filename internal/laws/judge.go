@@ -43,8 +43,9 @@ type truth struct {
 	ahead ahead
 }
 
-// account is what was debited of and given back to one limit, over all writes.
-type account struct{ granted, adjusted, back int64 }
+// account is what was debited of and given back to one limit, over all writes, and what of
+// that a level above counted too.
+type account struct{ granted, adjusted, back, passed int64 }
 
 // judge replays the committed writes of a history.
 type judge struct {
@@ -182,6 +183,31 @@ func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Ima
 			return after.Limits[after.Set.Index(name)].Consumed != before.Limits[before.Set.Index(name)].Consumed+a.Take
 		}) {
 			return sent
+		}
+	}
+	return j.teller(entity, before, after)
+}
+
+// teller returns what a write carried that left no id: it changes nothing but the tokens and
+// counters, and these by what was to be given back and told.
+func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
+	if before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
+		return nil
+	}
+	for i, w := range j.oracle.told[entity] {
+		if !slices.ContainsFunc(after.Set.Names, func(name string) bool {
+			k, n := after.Set.Index(name), w.sums.Of(name)
+			was, is := &before.Limits[k], &after.Limits[k]
+			return is.Tokens-was.Tokens != n.Back || is.Consumed-was.Consumed != n.Consumed()
+		}) {
+			j.oracle.told[entity] = slices.Delete(j.oracle.told[entity], i, i+1)
+			j.tally["told"]++
+			for _, n := range w.sums {
+				if n.Back > 0 {
+					j.pooled[entity+"#"+n.Name] = true
+				}
+			}
+			return w
 		}
 	}
 	return nil

@@ -34,12 +34,43 @@ func (j *judge) ledger(h *history) {
 		}
 	}
 	j.lapsedAll()
+	j.once(h)
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
 		if net < held[key] || exact && net != held[key] {
 			j.violations = append(j.violations, fmt.Sprintf("L3: callers hold %d of %s, debited are %d", held[key], key, net))
 		}
 		j.tally["ledgers"]++
+	}
+}
+
+// once checks that what all leases hold is what all levels counted, each call at one of
+// them alone.
+func (j *judge) once(h *history) {
+	for _, name := range limitNames {
+		counted, held, exact := int64(0), int64(0), j.rules.exact
+		for _, entity := range h.entities {
+			acc := j.account(entity, name)
+			counted += acc.granted + acc.adjusted - acc.back - acc.passed
+			exact = exact && !j.absent[entity+"#"+name]
+		}
+		for _, l := range h.leases {
+			most := int64(0)
+			for _, level := range h.inside.Levels(l.Lease) {
+				for _, of := range level.Holdings() {
+					if of.Name == name {
+						most = max(most, of.Held)
+					}
+				}
+			}
+			held += most
+		}
+		if exact && counted != held {
+			j.violations = append(j.violations, fmt.Sprintf("L4: callers hold %d of %s, counted once are %d", held, name, counted))
+		}
+		if exact {
+			j.tally["counted once"]++
+		}
 	}
 }
 

@@ -58,13 +58,14 @@ func (j *judge) limit(w *ddbmem.Write, entity string, sent *sentWrite, truths ma
 	} else {
 		if back := j.appliedBack(sent, name, before, after); back != a.Back {
 			j.dropped++
-			a.Back = 0
+			a.Back, a.PassedBack = 0, 0
 			if sent.sums.Of(name).Take > 0 {
 				j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 			}
 		}
 		j.changed(w, truths[name], name, a, before, after)
 	}
+	j.passes(w, entity, name, a, lapsed != 0, before, after)
 	faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
 	t := truths[name]
 	t.ahead.held -= lapsed
@@ -137,8 +138,26 @@ func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a
 		}
 	}
 	if first {
-		acc.adjusted += a.Adjust + a.Late
+		if acc.adjusted += a.Adjust; !sent.tells {
+			acc.adjusted += a.Late
+		}
 		t.queue += a.Adjust
 		t.ahead.adjusts(a.Adjust, at, j.rules.horizon)
 	}
+}
+
+// passes replays what a write did to the part of a counter that a level above counts too.
+// What lapses is taken off it only with the counter.
+func (j *judge) passes(w *ddbmem.Write, entity, name string, a plan.Named, kept bool, before, after *schema.Image) {
+	was := int64(0)
+	if before != nil && before.Set.Index(name) >= 0 {
+		was = before.Limits[before.Set.Index(name)].Passed
+	} else {
+		a.PassedBack = 0
+	}
+	moved := after.Limits[after.Set.Index(name)].Passed - was
+	if moved != a.Passed() && !(kept && moved == a.PassedOn) {
+		j.fail(w, "L4: what a level above counts too of %s moved by %d for %d", name, moved, a.Passed())
+	}
+	j.account(entity, name).passed += moved
 }

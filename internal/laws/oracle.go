@@ -31,6 +31,9 @@ type sentWrite struct {
 	decided     int64
 	transaction bool
 	stake       *stake // of a transaction
+	// tells says that it tells what was counted without the bucket: its late amounts are on
+	// the counter alone, and no caller holds them.
+	tells bool
 	// granted says that the client learnt that it had landed.
 	granted  bool
 	landings int
@@ -52,8 +55,11 @@ type sentKey struct {
 // oracle hears of what clients send and of what the store commits, in order,
 // and judges both when a history has ended.
 type oracle struct {
-	mu     sync.Mutex
-	sent   map[sentKey]*sentWrite
+	mu   sync.Mutex
+	sent map[sentKey]*sentWrite
+	// told are the writes that leave no id, by entity: they tell what was counted without
+	// the bucket.
+	told   map[string][]*sentWrite
 	writes []ddbmem.Write
 	// served are the calls that were admitted from memory, strange what may not be
 	// heard of them.
@@ -71,7 +77,7 @@ type configSince struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{sent: map[sentKey]*sentWrite{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
+	return &oracle{sent: map[sentKey]*sentWrite{}, told: map[string][]*sentWrite{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
 // committed is the hook of the store.
@@ -112,10 +118,25 @@ func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
 		defer o.mu.Unlock()
 		o.sent[sentKey{operation, bucket.Entity}] = w
 	}
+	tells := map[string]*sentWrite{}
+	lanes.OnTell = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
+		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), tells: true}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if operation != 0 {
+			o.sent[sentKey{operation, bucket.Entity}] = w
+			return
+		}
+		tells[bucket.Entity] = w // one at a time
+		o.told[bucket.Entity] = append(o.told[bucket.Entity], w)
+	}
 	lanes.OnServe = o.serves
 	find := func(operation uint64, entity string) *sentWrite {
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if operation == 0 {
+			return tells[entity]
+		}
 		return o.sent[sentKey{operation, entity}]
 	}
 	lanes.Trace = outcomes{mu: &o.mu}

@@ -187,7 +187,7 @@ func heldBy(levels []Level) (held, known map[string]int64) {
 		for _, h := range level.Holdings() {
 			key := level.Entity + "#" + h.Name
 			held[key] += h.Held
-			known[key] += h.Used() + h.Lost
+			known[key] += h.Used() + h.Vain
 		}
 	}
 	return held, known

@@ -62,6 +62,9 @@ type Report struct {
 	Superseded int
 	// Elsewhere were turned by others, as calls met them, between the look and the write.
 	Elsewhere int
+	// Listed is how many records of entities were in no list, because another tool made
+	// them: they are listed now. They are not of those that were Found.
+	Listed int
 	// Unreadable cannot be understood and were left; Malformed says of the first of them
 	// what is wrong.
 	Unreadable int
@@ -131,6 +134,9 @@ func (m *Migration) pass(ctx context.Context) error {
 		}
 		of, ok := schema.LegacyOf(schema.KeyOf(item))
 		if !ok {
+			if err := m.list(turnCtx, item); err != nil {
+				return cmp.Or(turning.Wait(), err)
+			}
 			continue
 		}
 		if g.found > 0 && g.of.Composite() != of.Composite() {
@@ -145,6 +151,24 @@ func (m *Migration) pass(ctx context.Context) error {
 	err := turning.Wait()
 	m.tell(0)
 	return err
+}
+
+// list lists the record of an entity.
+func (m *Migration) list(ctx context.Context, item schema.Item) error {
+	key, st, ok := schema.ListRecord(item)
+	if !ok {
+		return nil
+	}
+	if !m.DryRun {
+		err := table.Patiently(ctx, func() error { return m.Turner.Table.UpdateIf(ctx, "list the entity", key, st) })
+		if err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	m.report.Listed++
+	m.mu.Unlock()
+	return nil
 }
 
 // items are those of the table that may be of the older layout.
@@ -195,12 +219,13 @@ func (g *group) add(of schema.Legacy, item schema.Item) {
 
 // scan asks for what may be of the older layout, as it is now.
 func (m *Migration) scan() *dynamodb.ScanInput {
+	meta, value := schema.UnlistedValue()
 	return &dynamodb.ScanInput{
 		TableName: &m.Turner.Table.Name, ConsistentRead: aws.Bool(true), Limit: aws.Int32(pageItems),
-		FilterExpression:         aws.String("begins_with(#0, :0) OR begins_with(#0, :1)"),
+		FilterExpression:         aws.String("begins_with(#0, :0) OR begins_with(#0, :1) OR " + schema.UnlistedRecord),
 		ExpressionAttributeNames: map[string]string{"#0": schema.SK},
 		ExpressionAttributeValues: schema.Item{
-			":0": schema.String(schema.LegacyBuckets), ":1": schema.String(schema.LegacyLimits),
+			":0": schema.String(schema.LegacyBuckets), ":1": schema.String(schema.LegacyLimits), meta: value,
 		},
 	}
 }

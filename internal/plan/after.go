@@ -35,11 +35,14 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 	after.Limits = slices.Clone(after.Limits)
 	for i := range after.Limits {
 		name := after.Set.Names[i]
-		if amount, ok := AmountOf(taken, name); ok {
+		if at := slices.IndexFunc(taken, func(s Signed) bool { return s.Name == name }); at >= 0 {
+			amount, passed := taken[at].Amount, taken[at].Passed
 			state := after.State(i)
 			credit, _ := state.Credit(v.Now) // the statuses add it again
 			after.Limits[i].Tokens = state.Level(v.Now) - amount - credit
 			after.Limits[i].Consumed += amount
+			after.Limits[i].Passed += passed
+			after.Limits[i].HasPassed = after.Limits[i].HasPassed || passed != 0
 		}
 	}
 	if _, list := p.touchedLimits(); p.Kind == Spend {

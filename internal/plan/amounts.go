@@ -10,6 +10,8 @@ type Signed struct {
 	Name string
 	// Amount is in millitokens.
 	Amount int64
+	// Passed is the part of Amount that a level above counts too, with the same sign.
+	Passed int64
 }
 
 // AmountOf is a limit's amount; false if it is not listed.
@@ -29,13 +31,13 @@ func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	for len(a) > 0 || len(b) > 0 {
 		switch {
 		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
-			out = append(out, Signed{a[0].Name, combine(a[0].Amount, 0)})
+			out = append(out, Signed{a[0].Name, combine(a[0].Amount, 0), combine(a[0].Passed, 0)})
 			a = a[1:]
 		case len(a) == 0 || b[0].Name < a[0].Name:
-			out = append(out, Signed{b[0].Name, combine(0, b[0].Amount)})
+			out = append(out, Signed{b[0].Name, combine(0, b[0].Amount), combine(0, b[0].Passed)})
 			b = b[1:]
 		default:
-			out = append(out, Signed{a[0].Name, combine(a[0].Amount, b[0].Amount)})
+			out = append(out, Signed{a[0].Name, combine(a[0].Amount, b[0].Amount), combine(a[0].Passed, b[0].Passed)})
 			a, b = a[1:], b[1:]
 		}
 	}
@@ -54,7 +56,7 @@ func Plus(a, b []Signed) []Signed {
 func Negated(amounts []Signed) []Signed {
 	out := slices.Clone(amounts)
 	for i := range out {
-		out[i].Amount = -out[i].Amount
+		out[i].Amount, out[i].Passed = -out[i].Amount, -out[i].Passed
 	}
 	return out
 }
@@ -63,7 +65,7 @@ func Negated(amounts []Signed) []Signed {
 func Absolute(amounts []Signed) []Signed {
 	out := make([]Signed, len(amounts))
 	for i, a := range amounts {
-		out[i] = Signed{a.Name, max(a.Amount, -a.Amount)}
+		out[i] = Signed{a.Name, max(a.Amount, -a.Amount), max(a.Passed, -a.Passed)}
 	}
 	return out
 }

@@ -86,7 +86,7 @@ func TestWhatFitsIsDebited(t *testing.T) {
 				continue // a bucket that is missing is made of the configuration
 			}
 			for _, name := range []string{"ghost", "rpm", "tpm", "none"} {
-				asked := []Signed{{name, 7000}}
+				asked := []Signed{{Name: name, Amount: 7000}}
 				fits := v.Fits(asked, nil, nil)
 				assert.Equal(t, name == "rpm" || name != "none" && claims, fits, "%s under a configuration that stands %d", name, st)
 				assert.Equal(t, !fits, v.Lacks(asked), name)

@@ -63,13 +63,13 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 		credit, _ := state.Credit(v.Now)
 		low := l.Burst - credit
 		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-			Name: name, Kind: schema.ClaimRemove, Update: bucket.Update{Low: low, HasLow: true},
+			Name: name, Kind: schema.ClaimRemove, Update: bucket.Update{Low: low, HasLow: true}, Seen: *l,
 		})
 		return
 	}
 	o := v.decide(i, a.Amounts, v.wayOf(b.others, i, a.Take, true))
 	o.boundDebt(l.Tokens, a.Back)
-	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed()}
+	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed(), Passed: a.Passed()}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
 		out.Params, out.Capacity, out.Rate = true, configuredAs.Capacity, configuredAs.Rate
@@ -89,7 +89,7 @@ func (b *claimBuilder) adoptGhost(l *schema.Stored, c *Limit, a Named) {
 	level := min(c.Rate.Burst, c.Rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
 	b.coverFill(c.Rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.Name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.Consumed(),
+		Name: c.Name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.Consumed(), Passed: a.Passed(),
 		Capacity: c.Capacity, Rate: c.Rate,
 	})
 }
@@ -103,7 +103,7 @@ func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
 	out := a.Take + a.Adjust
 	b.coverFill(c.Rate, c.Rate.Burst-out)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + max(0, a.Late), Capacity: c.Capacity, Rate: c.Rate,
+		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: c.Capacity, Rate: c.Rate,
 	})
 }
 

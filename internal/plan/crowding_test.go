@@ -146,7 +146,7 @@ func TestPlansLeaveTheSlack(t *testing.T) {
 	seen := crowdedImage(set, 99_500, 50)
 	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
 	v := NewView(seen, cfg, Current, now)
-	take, taken := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []Signed{{"rpm", milli}}
+	take, taken := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []Signed{{Name: "rpm", Amount: milli}}
 	others := Crowding{Slack: 2_000_000, Heard: now}
 	claim := v.planClaim(take, others)
 	assert.EqualValues(t, 97_000, claim.Claim.Limits[0].Put)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -150,6 +151,23 @@ func (p Pacing) Take(s Sums) Pacing {
 			p.ownSince += bursts(n.Consumed(), p.sample.Limits[i].Burst)
 		}
 	}
+	return p
+}
+
+// Beside is the pacing after this process has written sums beside the lane that are no
+// traffic: they were used some time ago.
+func (p Pacing) Beside(s Sums) Pacing {
+	if p.sample == nil {
+		return p
+	}
+	sample := *p.sample
+	sample.Limits = slices.Clone(sample.Limits)
+	for _, n := range s {
+		if i := sample.Set.Index(n.Name); i >= 0 {
+			sample.Limits[i].Consumed += n.Consumed()
+		}
+	}
+	p.sample = &sample
 	return p
 }
 

@@ -23,7 +23,7 @@ func roomView(st Standing, l schema.Stored) View {
 func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
 	l := schema.Stored{Rate: rate, Tokens: 40 * milli}
-	asked := []Signed{{"tpm", 1}}
+	asked := []Signed{{Name: "tpm", Amount: 1}}
 	for _, st := range []Standing{Current, Older} {
 		v := roomView(st, l)
 		_, known := v.Room("tpm", 0)
@@ -73,7 +73,7 @@ func TestLeavesHalf(t *testing.T) {
 		{60, 0, 0, 30, false}, // full holds no more
 	} {
 		carried := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: c.take * milli, Adjust: c.adjust * milli, Back: c.back * milli}}}
-		assert.Equal(t, c.leaves, v.LeavesHalf([]Signed{{"rpm", c.amount * milli}}, carried), "%+v", c)
+		assert.Equal(t, c.leaves, v.LeavesHalf([]Signed{{Name: "rpm", Amount: c.amount * milli}}, carried), "%+v", c)
 	}
-	assert.False(t, v.LeavesHalf([]Signed{{"tpm", 1}}, nil), "a limit that the bucket lacks")
+	assert.False(t, v.LeavesHalf([]Signed{{Name: "tpm", Amount: 1}}, nil), "a limit that the bucket lacks")
 }

@@ -23,7 +23,7 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 		ttl = max(ttl, need)
 		p.Spend.Backs = p.Spend.Backs || n.Back > 0 || n.Late < 0
 		p.Spend.Limits = append(p.Spend.Limits, schema.SpendLimit{
-			Index: i, Update: o.update, Consumed: n.Consumed(),
+			Index: i, Update: o.update, Consumed: n.Consumed(), Passed: n.Passed(),
 		})
 	}
 	if len(p.Spend.Limits) == 0 {

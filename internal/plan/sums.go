@@ -27,6 +27,9 @@ type Named struct {
 	// used so long ago that the bucket has refilled it since. If it is below 0, it was
 	// debited ahead of calls and has lapsed.
 	Late int64
+	// PassedOn and PassedBack are the parts of what is charged, and of what is given back
+	// or has lapsed, that a level above counts too.
+	PassedOn, PassedBack int64
 }
 
 // Sums are the amounts of a batch, in name order.
@@ -53,6 +56,15 @@ func (s Sums) Of(name string) Named {
 
 // Consumed is the change of the limit's counter, in millitokens.
 func (n Named) Consumed() int64 { return n.Take + n.Adjust + n.Late - n.Back }
+
+// Passed is the change of the part of the counter that a level above counts too.
+func (n Named) Passed() int64 { return n.PassedOn - n.PassedBack }
+
+// Pass adds the part of an amount that a level above counts too.
+func (n *Named) Pass(a Signed) {
+	n.PassedOn += max(0, a.Passed)
+	n.PassedBack += max(0, -a.Passed)
+}
 
 // isZero reports whether the batch does nothing to the limit.
 func (n Named) isZero() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }

@@ -23,6 +23,7 @@ const (
 	Spend                // changes the tokens of the limits named
 	Claim                // credits every limit and moves the refill instant
 	GiveBack             // returns tokens, which needs no decision
+	Tell                 // tells what was counted without the bucket, and returns tokens
 )
 
 // Write is a write that has been decided; the op id is added when it is sent.
@@ -83,7 +84,7 @@ func (v View) planCreate(s Sums) Write {
 		a := s.Of(l.Name)
 		out := a.Take + a.Adjust
 		charged = charged || out > 0 || a.Late > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + max(0, a.Late), Capacity: l.Capacity, Rate: l.Rate}
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate}
 	}
 	if !charged {
 		return Write{Kind: Nothing}

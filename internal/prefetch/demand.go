@@ -51,6 +51,8 @@ type limitDemand struct {
 	// own is what this process's writes moved the counter by, all what the counter
 	// moved by.
 	own, all average
+	// passed means that a level above counted what the last call used, too.
+	passed bool
 }
 
 func (d *demand) of(name string) *limitDemand {
@@ -74,7 +76,9 @@ func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amo
 func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
-		d.of(amounts[i].Name).used.add(sign*float64(amounts[i].Amount), now, memoryMS)
+		l := d.of(amounts[i].Name)
+		l.used.add(sign*float64(amounts[i].Amount), now, memoryMS)
+		l.passed = amounts[i].Passed > 0
 	}
 }
 

@@ -41,23 +41,24 @@ func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 		i++
 	}
 	for _, a := range amounts {
-		*at(&s.held, a.Name) += a.Amount
-		*at(&s.parcels[i-1].left, a.Name) += a.Amount
+		add(&s.held, a)
+		add(&s.parcels[i-1].left, a)
 	}
 }
 
 // Serve takes amounts for a call at now, all or nothing, the oldest first. sent is when
-// the oldest of them was debited, so that they can be put back.
+// the oldest of them was debited, so that they can be put back. What was debited as passed
+// on to a level above serves only calls that pass it on, and nobody else.
 func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	s.Expire(now)
 	for i := range asked {
-		if of(s.held, asked[i].Name) < asked[i].Amount {
+		if !covers(s.held, asked[i]) {
 			return 0, false
 		}
 	}
 	sent = s.parcels[0].sent
 	for i := range asked {
-		*at(&s.held, asked[i].Name) -= asked[i].Amount
+		sub(&s.held, asked[i])
 		s.take(asked[i].Name, asked[i].Amount)
 	}
 	s.dropEmpty()
@@ -74,6 +75,7 @@ func (s *Stock) take(name string, amount int64) {
 			if l := &s.parcels[i].left[j]; l.Name == name {
 				part := min(amount, l.Amount)
 				l.Amount, amount = l.Amount-part, amount-part
+				l.Passed = min(l.Passed, l.Amount)
 			}
 		}
 	}
@@ -101,7 +103,7 @@ func (s *Stock) Expire(now int64) {
 // Lapse has amounts taken off the counter that are not held any more.
 func (s *Stock) Lapse(amounts []plan.Signed) {
 	for _, a := range amounts {
-		*at(&s.lapsed, a.Name) += a.Amount
+		add(&s.lapsed, a)
 	}
 }
 
@@ -115,9 +117,9 @@ func (s *Stock) LapseAll() {
 
 func (s *Stock) expire(amounts []plan.Signed) {
 	for _, a := range amounts {
-		*at(&s.held, a.Name) -= a.Amount
+		sub(&s.held, a)
 		if a.Amount > 0 {
-			*at(&s.lapsed, a.Name) += a.Amount
+			add(&s.lapsed, a)
 		}
 	}
 }
@@ -163,14 +165,33 @@ func of(list []plan.Signed, name string) int64 {
 	return amount
 }
 
-// at points to a limit's amount. It adds an entry, in name order, if there is none.
-func at(list *[]plan.Signed, name string) *int64 {
+// covers reports whether a list holds what a call asks, debited as the call counts it.
+func covers(list []plan.Signed, asked plan.Signed) bool {
+	for _, held := range list {
+		if held.Name == asked.Name {
+			return held.Amount >= asked.Amount && (held.Passed == held.Amount) == (asked.Passed == asked.Amount) && (held.Passed == 0) == (asked.Passed == 0)
+		}
+	}
+	return asked.Amount == 0
+}
+
+func add(list *[]plan.Signed, a plan.Signed) {
+	to := at(list, a.Name)
+	to.Amount, to.Passed = to.Amount+a.Amount, to.Passed+a.Passed
+}
+
+func sub(list *[]plan.Signed, a plan.Signed) {
+	add(list, plan.Signed{Name: a.Name, Amount: -a.Amount, Passed: -a.Passed})
+}
+
+// at points to a limit's entry. It adds one, in name order, if there is none.
+func at(list *[]plan.Signed, name string) *plan.Signed {
 	i := 0
 	for ; i < len(*list) && (*list)[i].Name <= name; i++ {
 		if (*list)[i].Name == name {
-			return &(*list)[i].Amount
+			return &(*list)[i]
 		}
 	}
 	*list = slices.Insert(*list, i, plan.Signed{Name: name})
-	return &(*list)[i].Amount
+	return &(*list)[i]
 }

@@ -63,7 +63,10 @@ func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Si
 		}
 		n := min(missing, spare)
 		if n -= n % milli; n > 0 { // calls take whole tokens
-			*at(&want, l.name) = n
+			a := at(&want, l.name)
+			if a.Amount = n; l.passed {
+				a.Passed = n
+			}
 		}
 	}
 	return want

@@ -31,10 +31,10 @@ type ClaimLimit struct {
 	// lower bound of a removal.
 	bucket.Update
 	// Consumed is the change of the counter (ClaimKeep, ClaimAdopt) or its
-	// first value (ClaimAdd).
-	Consumed int64
+	// first value (ClaimAdd); Passed is the same of what a level above counts too.
+	Consumed, Passed int64
 	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the ghost that was
-	// there (ClaimAdopt, ClaimRemoveGhost).
+	// there (ClaimAdopt, ClaimRemoveGhost), or the limit (ClaimRemove).
 	Tokens int64
 	Seen   Stored
 	// Capacity and Rate are written when Params is set, and by ClaimAdd and
@@ -101,6 +101,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		if l.Consumed != 0 {
 			b.addNumber(a.consumed, l.Consumed)
 		}
+		b.addPassed(a, l.Passed)
 		if l.HasLow {
 			b.compare(a.tokens, ">=", Number(l.Low))
 		}
@@ -120,6 +121,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		b.absent(a.tokens)
 		b.setValue(a.tokens, Number(l.Tokens))
 		b.setValue(a.consumed, Number(l.Consumed))
+		b.addPassed(a, l.Passed)
 		l.params(b, a)
 	case ClaimAdopt:
 		l.stillGhost(b, a)
@@ -127,6 +129,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		if l.Consumed != 0 {
 			b.addNumber(a.consumed, l.Consumed)
 		}
+		b.addPassed(a, l.Passed)
 		l.params(b, a)
 	case ClaimRemove:
 		b.exists(a.burst)
@@ -156,6 +159,9 @@ func (l *ClaimLimit) dropAll(b *statementBuilder, a limitAttrs) {
 	for _, attr := range a.all() {
 		b.drop(attr)
 	}
+	if l.Seen.HasPassed {
+		b.drop(a.passed)
+	}
 }
 
 func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
@@ -167,10 +173,10 @@ func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
 
 // CreateLimit is one limit of a new bucket.
 type CreateLimit struct {
-	Name             string
-	Tokens, Consumed int64
-	Capacity         int64
-	Rate             bucket.Rate
+	Name                     string
+	Tokens, Consumed, Passed int64
+	Capacity                 int64
+	Rate                     bucket.Rate
 }
 
 // Create is a new bucket item.
@@ -226,6 +232,9 @@ func (c *Create) attributes() []attribute {
 		set(a.burst, Number(l.Rate.Burst))
 		set(a.amount, Number(l.Rate.Amount))
 		set(a.period, Number(l.Rate.Period))
+		if l.Passed != 0 {
+			set(a.passed, Number(l.Passed))
+		}
 	}
 	return as
 }

@@ -178,20 +178,24 @@ func withoutEmptyValues(st Statement) Statement {
 	return st
 }
 
-// HasLimits says whether a configuration item holds any limit.
+// HasLimits says whether a configuration item holds any limit, of whatever kind.
 func HasLimits(item Item) bool {
 	for name := range item {
 		if _, _, ok := splitLimit(name); ok {
 			return true
 		}
 	}
-	return false
+	return UnknownConfig(item) != nil
 }
 
 // DecodeConfig reads a configuration item; attributes it does not know are
 // ignored. A missing burst or refill amount is the capacity. It fails on a
-// limit, or a mark, that cannot be understood: to leave it out would not enforce it.
+// limit, or a mark, that cannot be understood, and with an *UnknownKind on a limit of a
+// kind that is not known: to leave it out would not enforce it.
 func DecodeConfig(item Item) (ConfigItem, error) {
+	if unknown := UnknownConfig(item); unknown != nil {
+		return ConfigItem{}, unknown
+	}
 	marks, err := DecodeMarks(item)
 	if err != nil {
 		return ConfigItem{}, err
@@ -247,11 +251,16 @@ func DecodeMarks(item Item) (m Marks, err error) {
 	return m, nil
 }
 
-// LimitNames are the names of the limits that a configuration item holds, in order.
+// LimitNames are the names of the limits that a configuration item holds, of whatever
+// kind, in order.
 func LimitNames(item Item) []string {
 	var names []string
 	for attr := range item {
-		if name, _, ok := splitLimit(attr); ok {
+		name, _, ok := splitLimit(attr)
+		if !ok {
+			name, ok = isKind(attr)
+		}
+		if ok {
 			names = append(names, name)
 		}
 	}

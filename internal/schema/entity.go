@@ -168,6 +168,33 @@ func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 // another tool made is not and has none.
 func Listed(item Item) bool { return item[GSI3PK] != nil && item[attrVersion] != nil }
 
+// UnlistedRecord is the condition of a scan for records that are in no list, as those of
+// another tool, with the values that it has.
+const UnlistedRecord = "(#0 = :meta AND attribute_not_exists(" + GSI3PK + "))"
+
+// UnlistedValue names and is the value that UnlistedRecord compares with.
+func UnlistedValue() (name string, value types.AttributeValue) { return ":meta", String(skMeta) }
+
+// ListRecord is the key of an entity's record, and the update that lists it unless it is; false
+// for the item of something else. A record without a version gets its first.
+func ListRecord(item Item) (Key, Statement, bool) {
+	key := KeyOf(item)
+	k, kind, id, known := splitPartition(key.PK)
+	if !known || kind != "ENTITY#" || key.SK != skMeta || CheckEntity(id) != "" {
+		return Key{}, Statement{}, false
+	}
+	b := newStatementBuilder()
+	b.setValue(GSI3PK, String(k.Entities(EntityShard(id))))
+	b.setValue(GSI3SK, String(id))
+	if item[attrVersion] == nil {
+		b.setValue(attrVersion, Number(1))
+		b.absent(attrVersion)
+	}
+	b.exists(PK)
+	b.absent(GSI3PK)
+	return key, b.build(), true
+}
+
 // ListedEntity is the entity named by an item of the index that lists all entities.
 func ListedEntity(item Item) string { return Text(item, GSI3SK) }
 

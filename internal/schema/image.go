@@ -21,6 +21,10 @@ type Item = map[string]types.AttributeValue
 type Stored struct {
 	bucket.Rate
 	Tokens, Capacity, Consumed int64
+	// Passed is the part of Consumed that a level above counts too. HasPassed says that
+	// the item has an attribute for it.
+	Passed    int64
+	HasPassed bool
 	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
 	// unconditional ADD met a bucket without the limit, or another writer set the
 	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
@@ -115,6 +119,9 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	if len(item) == 0 {
 		return nil, nil
 	}
+	if unknown := UnknownState(item); unknown != nil {
+		return nil, unknown
+	}
 	m := &Image{Set: hint}
 	if hint == nil || !hint.describes(item) {
 		m.Set = r.Of(limitNames(item))
@@ -135,6 +142,9 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l := &m.Limits[i]
 		l.Tokens, l.HasTokens = d.number(a.tokens)
 		l.Consumed = d.counter(a.consumed)
+		if _, l.HasPassed = item[a.passed]; l.HasPassed {
+			l.Passed = d.counter(a.passed)
+		}
 		l.Capacity, _ = d.number(a.capacity)
 		l.Burst, l.HasBurst = d.number(a.burst)
 		l.Amount, _ = d.number(a.amount)
@@ -152,7 +162,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
-		if strings.HasPrefix(name, bucketPrefix) {
+		if strings.HasPrefix(name, bucketPrefix) && !strings.HasSuffix(name, "_"+fieldPassed) {
 			count++
 		}
 	}

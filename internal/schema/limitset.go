@@ -23,7 +23,7 @@ const (
 // parent has a name like these.
 func BucketAttributes() []string {
 	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
-	return append(append(names, opAttrs[:]...), bucketPrefix+"*")
+	return append(append(names, opAttrs[:]...), bucketPrefix+"*", statePrefixes[0]+"*", statePrefixes[1]+"*", attrPause)
 }
 
 // OpSlots is how many clients' last writes an item remembers.
@@ -34,13 +34,20 @@ var opAttrs = [OpSlots]string{"op0", "op1", "op2", "op3"}
 // limitAttrs are the attribute names of one limit in a bucket item.
 type limitAttrs struct {
 	tokens, capacity, burst, amount, period, consumed string
+	// passed is the part of consumed that a level above counts too. A limit has it once
+	// something of the kind was consumed.
+	passed string
 }
+
+// fieldPassed ends the name of that attribute.
+const fieldPassed = "up"
 
 func attrsOf(name string) limitAttrs {
 	p := bucketPrefix + name + "_"
-	return limitAttrs{p + "tk", p + "cp", p + "bx", p + "ra", p + "rp", p + "tc"}
+	return limitAttrs{p + "tk", p + "cp", p + "bx", p + "ra", p + "rp", p + "tc", p + fieldPassed}
 }
 
+// all are those that every limit has.
 func (a limitAttrs) all() [6]string {
 	return [6]string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }

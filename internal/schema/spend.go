@@ -14,8 +14,9 @@ type SpendLimit struct {
 	Index int
 	// Update holds the change of the tokens and its bounds.
 	bucket.Update
-	// Consumed is the change of the counter.
-	Consumed int64
+	// Consumed is the change of the counter, and Passed that of the part of it that a
+	// level above counts too.
+	Consumed, Passed int64
 }
 
 // Spend is the usual write. It changes the tokens and counters of some limits and leaves
@@ -64,11 +65,17 @@ func (s *Spend) Statement() Statement {
 		if l.Full {
 			put(numbers.value(l.Put))
 			put(numbers.value(l.Consumed))
+			if l.Passed != 0 {
+				put(numbers.value(l.Passed))
+			}
 			put(numbers.value(l.Low))
 			continue
 		}
 		put(numbers.value(l.Add))
 		put(numbers.value(l.Consumed))
+		if l.Passed != 0 {
+			put(numbers.value(l.Passed))
+		}
 		if l.HasLow {
 			put(numbers.value(l.Low))
 		}
@@ -117,6 +124,8 @@ type GiveBackLimit struct {
 	// Lapsed is taken off the counter and not returned to the tokens: it was debited
 	// ahead of calls and never used.
 	Lapsed int64
+	// Passed is the part of both that a level above counted too.
+	Passed int64
 }
 
 // GiveBack is the write that only gives tokens back. It needs no image and commutes with
@@ -139,7 +148,17 @@ func (g *GiveBack) Statement() Statement {
 			b.addNumber(a.tokens, l.Amount)
 		}
 		b.addNumber(a.consumed, -l.Amount-l.Lapsed)
+		b.addPassed(a, -l.Passed)
 		b.exists(a.burst)
 	}
 	return b.build()
+}
+
+// addPassed adds to the part of a counter that a level above counts too. Nothing is
+// written where there is none, so that a bucket that nothing is above has no such
+// attribute.
+func (b *statementBuilder) addPassed(a limitAttrs, n int64) {
+	if n != 0 {
+		b.addNumber(a.passed, n)
+	}
 }

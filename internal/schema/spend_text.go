@@ -59,7 +59,7 @@ func (s *Spend) shape(b []byte) []byte {
 		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)) // 400 KB hold fewer than 2^16
+		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)|flag(l.Passed != 0, 4)) // 400 KB hold fewer than 2^16
 	}
 	return b
 }
@@ -114,13 +114,21 @@ func (l *SpendLimit) text(b *statementBuilder, a limitAttrs, take func() string)
 	if l.Full {
 		b.set = append(b.set, tokens+" = "+take())
 		b.add = append(b.add, b.name(a.consumed)+" "+take())
+		l.passedText(b, a, take)
 		b.require(tokens + " >= " + take())
 		return
 	}
 	b.add = append(b.add, tokens+" "+take(), b.name(a.consumed)+" "+take())
+	l.passedText(b, a, take)
 	if l.HasLow {
 		b.require(tokens + " BETWEEN " + take() + " AND " + take())
 	} else {
 		b.require(tokens + " <= " + take())
+	}
+}
+
+func (l *SpendLimit) passedText(b *statementBuilder, a limitAttrs, take func() string) {
+	if l.Passed != 0 {
+		b.add = append(b.add, b.name(a.passed)+" "+take())
 	}
 }

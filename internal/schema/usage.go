@@ -27,15 +27,14 @@ const (
 
 	// usagePrefix begins every counter of a snapshot, so that no limit's name collides with
 	// an attribute.
-	usagePrefix   = "u_"
-	fieldNet      = "n" // what was consumed, in millitokens
-	fieldFirst    = "f" // the counter before the first record
-	fieldLast     = "l" // the counter after the last record
-	fieldDropped  = "d" // what the counters of buckets held when they went
-	fieldBegun    = "b" // whether the counter began with the first record
-	fieldMissing  = "m" // what the counter grew by without a record
-	fieldUnseen   = "e" // how many of its ends no record showed
-	fieldRepaired = "r" // what is in fieldNet because it was booked later
+	usagePrefix  = "u_"
+	fieldNet     = "n" // what was consumed, in millitokens
+	fieldFirst   = "f" // the counter before the first record
+	fieldLast    = "l" // the counter after the last record
+	fieldDropped = "d" // what the counters of buckets held when they went
+	fieldMissing = "m" // what the counter grew by without a record
+	fieldUnseen  = "e" // how many of its ends no record showed
+	fieldGap     = "g" // what it grew by since an hour before without a record, once the hour is closed
 )
 
 // Usage is the key of what an entity consumed of a resource in an hour.
@@ -56,14 +55,32 @@ func BucketOf(key Key) (k Keys, entity, resource string, ok bool) {
 	return k, entity, resource, isBucket && known && kind == "ENTITY#" && entity != ""
 }
 
-// Counters are the total consumption of each limit that a bucket holds, in millitokens. It
-// fails for a counter that is no integer of 64 bits.
+// passedMark ends the name of the counter of what a level above counted of a limit, too. No
+// name of a limit has it.
+const passedMark = "^"
+
+// PassedOn is the name of the counter of what a level above counted of a limit, too.
+func PassedOn(limit string) string { return limit + passedMark }
+
+// CounterOf is the limit that a counter is of; passed says that it is the one of what a level
+// above counted too.
+func CounterOf(counter string) (limit string, passed bool) {
+	return strings.CutSuffix(counter, passedMark)
+}
+
+// Counters are the total consumption of each limit that a bucket holds, in millitokens, and
+// under the name PassedOn what of it a level above counted too. It fails for a counter that
+// is no integer of 64 bits.
 func Counters(item Item) (map[string]int64, error) {
 	counters := map[string]int64{}
 	d := decoder{item: item}
 	for attr := range item {
-		if name, field, ok := splitBucketAttr(attr); ok && field == "tc" {
+		switch name, field, ok := splitBucketAttr(attr); {
+		case !ok:
+		case field == "tc":
 			counters[name], _ = d.number(attr)
+		case field == fieldPassed:
+			counters[PassedOn(name)], _ = d.number(attr)
 		}
 	}
 	return counters, d.err
@@ -87,6 +104,11 @@ func Sequence(number string) (string, bool) {
 	return strings.Repeat("0", sequenceDigits-len(digits)) + digits, true
 }
 
+// isSequence reports whether a text is a number as Sequence has it.
+func isSequence(text string) bool {
+	return len(text) == sequenceDigits && strings.Trim(text, "0123456789") == ""
+}
+
 // sequenceDigits bounds a sequence number of a stream.
 const sequenceDigits = 40
 
@@ -99,8 +121,6 @@ type UsageSpan struct {
 	First, Last int64
 	// Dropped is the sum of what the counter held when its bucket or the limit went.
 	Dropped int64
-	// Begun says that the counter began with the first record: it was not there before.
-	Begun bool
 	// Missing is what the counter grew by without a record.
 	Missing int64
 	// Unseen is how often it began anew although no record showed its end: what was
@@ -123,22 +143,16 @@ func (s UsageSpan) Then(next UsageSpan) UsageSpan {
 // then, and was not, is taken to have begun anew: nothing tells of a limit that begins at 0.
 func (s UsageSpan) Since(last int64) UsageSpan {
 	switch {
-	case !s.Begun && s.First != 0:
+	case s.First != 0:
 		s.Missing += s.First - last
+		return s
 	default:
 		return s.ended(last)
 	}
-	return s
 }
 
 // Whole reports whether nothing is known to be missing.
 func (s UsageSpan) Whole() bool { return s.Missing == 0 && s.Unseen == 0 }
-
-// Ended reports whether all that the records say is that the counter went, with what it held
-// before them.
-func (s UsageSpan) Ended() bool {
-	return s.Net == 0 && s.Whole() && s.Dropped != 0 && s.Dropped == s.First && s.Last == 0
-}
 
 // UsageFold is what is added to a snapshot.
 type UsageFold struct {
@@ -151,8 +165,6 @@ type UsageFold struct {
 	Spans    []UsageSpan
 	// Buckets are those of the first and the last record.
 	Buckets UsageBuckets
-	// Edges are what of Spans was consumed at full hours.
-	Edges UsageEdges
 	// Expires is the item's time to live in seconds since 1970; 0 for none.
 	Expires int64
 	// Stored is the snapshot, when it was read and the spans say what is missing since; nil
@@ -210,6 +222,8 @@ func (f *UsageFold) Statement() Statement {
 	b.setValue(attrUsageSeq, String(f.To))
 	b.addNumber(attrTotalEvents, f.Events)
 	switch {
+	case f.Stored == nil && f.many():
+		b.absent(PK)
 	case f.Stored == nil:
 		b.require(f.follows(b))
 	case f.Stored.Seq == "": // no Processor made it
@@ -223,14 +237,23 @@ func (f *UsageFold) Statement() Statement {
 		buckets.First = f.Stored.Buckets.First
 	}
 	b.buckets(buckets)
-	for _, s := range f.Spans {
-		b.usage(s, f.Stored)
+	stored := f.Stored
+	if stored == nil && f.many() {
+		stored = &UsageSnapshot{}
 	}
-	if len(f.Spans) <= MaxStored { // else another bucket's ended besides, and there is no room
-		b.edges(f.Edges)
+	for _, s := range f.Spans {
+		b.usage(s, stored)
 	}
 	return b.build()
 }
+
+// MostSpans is how many counters a fold follows at once: with all that there is to say of
+// each, the expressions of the write are below DynamoDB's 4 KB, and its 300 operators.
+const MostSpans = 24
+
+// many reports whether a fold has more counters than that: one change may. Its write then
+// requires that there is no snapshot, or follows one that was read.
+func (f *UsageFold) many() bool { return len(f.Spans) > MostSpans }
 
 // follows is the condition that the fold follows its snapshot, with nothing missing, or that
 // there is none. One of several buckets follows none: who is in the snapshot has to be read.
@@ -243,7 +266,7 @@ func (f *UsageFold) follows(b *statementBuilder) string {
 	for _, s := range f.Spans {
 		last := b.name(usagePrefix + s.Limit + "_" + fieldLast)
 		fresh := "attribute_not_exists(" + last + ")"
-		if !s.Begun && s.First != 0 { // it may have begun in this bucket, and the snapshot with another
+		if s.First != 0 { // it may have begun in this bucket, and the snapshot with another
 			fresh = "(" + fresh + " AND attribute_not_exists(" + b.name(attrFirstBucket) + "))"
 		}
 		all = append(all, "("+last+" = "+b.value(Number(s.First))+" OR "+fresh+")")
@@ -267,13 +290,11 @@ func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.T
 // usage adds a span to the counters of its limit.
 func (b *statementBuilder) usage(s UsageSpan, stored *UsageSnapshot) {
 	prefix := usagePrefix + s.Limit + "_"
-	began := &types.AttributeValueMemberBOOL{Value: s.Begun}
 	if stored == nil {
-		first, begun := b.name(prefix+fieldFirst), b.name(prefix+fieldBegun)
-		b.set = append(b.set, first+" = if_not_exists("+first+", "+b.value(Number(s.First))+")", begun+" = if_not_exists("+begun+", "+b.value(began)+")")
+		first := b.name(prefix + fieldFirst)
+		b.set = append(b.set, first+" = if_not_exists("+first+", "+b.value(Number(s.First))+")")
 	} else if _, there := stored.Spans[s.Limit]; !there {
 		b.setValue(prefix+fieldFirst, Number(s.First))
-		b.setValue(prefix+fieldBegun, began)
 	}
 	b.setValue(prefix+fieldLast, Number(s.Last))
 	b.addNumber(prefix+fieldNet, s.Net)
@@ -294,13 +315,11 @@ type UsageSnapshot struct {
 	Events int64
 	// Spans are those of its limits, by name.
 	Spans map[string]UsageSpan
-	// Repaired is what Net holds of each limit that was booked later.
-	Repaired map[string]int64
+	// Gaps are what counters grew by since an hour before without a record, as a Closer saw it.
+	Gaps map[string]int64
 	// Buckets are those of the first and the last record: what Spans begin with and end with
 	// is of these, or 0.
 	Buckets UsageBuckets
-	// Edges are what of Spans was consumed at full hours.
-	Edges UsageEdges
 }
 
 // DecodeUsage reads a snapshot.
@@ -309,11 +328,17 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 	if err != nil || Text(item, attrWindow) != hourly {
 		return UsageSnapshot{}, unreadable(item, errors.New("is no hourly snapshot of usage"))
 	}
+	if seq, there := item[attrUsageSeq]; there {
+		text, _ := seq.(*types.AttributeValueMemberS)
+		if text == nil || !isSequence(text.Value) {
+			return UsageSnapshot{}, unreadable(item, fmt.Errorf("attribute %s is no sequence number of %d digits", attrUsageSeq, sequenceDigits))
+		}
+	}
 	d := decoder{item: item}
-	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Repaired: map[string]int64{}}
+	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Gaps: map[string]int64{}}
 	u.Events, _ = d.number(attrTotalEvents)
 	names := usageLimits(item)
-	u.Buckets, u.Edges = decodeBuckets(&d), decodeEdges(&d, names)
+	u.Buckets = decodeBuckets(&d)
 	for _, name := range names {
 		prefix := usagePrefix + name + "_"
 		s := UsageSpan{Limit: name}
@@ -323,11 +348,9 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 		s.Dropped, _ = d.number(prefix + fieldDropped)
 		s.Missing, _ = d.number(prefix + fieldMissing)
 		s.Unseen, _ = d.number(prefix + fieldUnseen)
-		begun, _ := item[prefix+fieldBegun].(*types.AttributeValueMemberBOOL)
-		s.Begun = begun != nil && begun.Value
 		u.Spans[name] = s
-		if n, ok := d.number(prefix + fieldRepaired); ok {
-			u.Repaired[name] = n
+		if n, ok := d.number(prefix + fieldGap); ok {
+			u.Gaps[name] = n
 		}
 	}
 	return u, unreadable(item, d.err)
@@ -345,7 +368,7 @@ func unreadable(item Item, err error) error {
 // OthersUsage reports whether an item with the key of a snapshot is none of ours: other tools
 // keep theirs there, with counters that are named as limits are.
 func OthersUsage(item Item) bool {
-	if _, ours := item[attrUsageSeq]; ours {
+	if _, ours := item[attrUsageSeq].(*types.AttributeValueMemberS); ours {
 		return false
 	}
 	for attr := range item {

@@ -6,7 +6,7 @@ package schema
 func UsageAttributes() []string {
 	return []string{
 		PK, SK, attrEntity, attrResource, attrWindow, attrWindowStart, attrTotalEvents, attrUsageSeq, GSI3PK, GSI3SK, TTL, usagePrefix + "*",
-		attrParentID, attrPlan, attrAbove, attrClosed,
-		attrSummed, attrEntities, attrFinal, attrMadeAt, attrClosedTo, attrFinalTo,
+		attrParentID, attrPlan, attrClosed,
+		attrSummed, attrEntities, attrFinal, attrMadeAt, attrClosedTo, attrFinalTo, attrFrom,
 	}
 }

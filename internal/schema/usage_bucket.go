@@ -76,9 +76,7 @@ func decodeBuckets(d *decoder) UsageBuckets {
 // last seen, at last: what it counted before its first record is missing, from 0 on, and if
 // the other was not at 0 nobody saw it end.
 func (s UsageSpan) Anew(last int64) UsageSpan {
-	if !s.Begun {
-		s.Missing += s.First
-	}
+	s.Missing += s.First
 	return s.ended(last)
 }
 

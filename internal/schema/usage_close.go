@@ -13,6 +13,7 @@ const (
 	skUsageClosed = "#USAGE_CLOSED"
 	attrClosedTo  = "closed_to"
 	attrFinalTo   = "final_to"
+	attrFrom      = "closed_from"
 	attrMadeAt    = "made_at"
 )
 
@@ -118,15 +119,13 @@ func setPlace(item Item, p UsagePlace) {
 	if p.Plan != "" {
 		item[attrPlan] = String(p.Plan)
 	}
-	if len(p.Above) > 0 {
-		item[attrAbove] = texts(p.Above)
-	}
 }
 
 // UsageCursor says how far the hours of a namespace are closed.
 type UsageCursor struct {
-	// Closed is the first hour that is not closed, Final the first that is not final.
-	Closed, Final time.Time
+	// First is the first hour that was closed; zero where that is not known. Closed is the
+	// first that is not, Final the first that is not final.
+	First, Closed, Final time.Time
 }
 
 // UsageClosed is the key of the namespace's UsageCursor.
@@ -135,6 +134,9 @@ func (k Keys) UsageClosed() Key { return Key{k.prefix + "SYSTEM#", skUsageClosed
 // Follows is the statement that moves a cursor from an old one; the zero one is none.
 func (c UsageCursor) Follows(old UsageCursor) Statement {
 	b := newStatementBuilder()
+	if !c.First.IsZero() {
+		b.setValue(attrFrom, String(c.First.UTC().Format(hourLayout)))
+	}
 	for _, part := range []struct {
 		attr     string
 		now, old time.Time
@@ -156,6 +158,9 @@ func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
 	}
 	if c.Closed, err = time.Parse(hourLayout, Text(item, attrClosedTo)); err == nil {
 		c.Final, err = time.Parse(hourLayout, Text(item, attrFinalTo))
+	}
+	if from := Text(item, attrFrom); err == nil && from != "" {
+		c.First, err = time.Parse(hourLayout, from)
 	}
 	if err != nil {
 		key := KeyOf(item)

@@ -43,12 +43,11 @@ var usageWindows = map[UsageWindow]struct{ entity, others, children, layout stri
 }
 
 const (
-	attrSummed   = "summed"
-	attrFinal    = "final"
-	attrEntities = "entities"
-	attrAbove    = "above"
-	attrClosed   = "closed"
-	fieldDenied  = "x" // how many acquires the limit denied, as far as processes told
+	attrSummed      = "summed"
+	attrFinal       = "final"
+	attrEntities    = "entities"
+	attrClosed      = "closed"
+	fieldUnrecorded = "r" // what of fieldNet no record told
 )
 
 // UsageSeries is the usage of one thing in one resource over time.
@@ -124,12 +123,12 @@ func (w UsageWindow) Next(start time.Time) time.Time {
 type UsageSum struct {
 	UsageSeries
 	Start time.Time
-	// Net is what was consumed of each limit, in millitokens; Repaired what of it was
-	// booked later, Denied how many acquires it denied.
-	Net, Repaired, Denied map[string]int64
-	// Missing is what is known to be missing of each limit, in millitokens; Unseen how many
-	// ends of its counters nobody saw.
-	Missing, Unseen map[string]int64
+	// Net is what was consumed of each limit, in millitokens, and in a sum of an entity's own,
+	// under the name PassedOn, what of it a level above counted too; Unrecorded is what of Net
+	// no record told.
+	Net, Unrecorded map[string]int64
+	// Unseen is how many ends of its counters nobody saw.
+	Unseen map[string]int64
 	// Pending is what of Net the stream has not brought, of a sum that is made to be read;
 	// it is not stored.
 	Pending map[string]int64
@@ -148,7 +147,7 @@ type UsageSum struct {
 
 func (s *UsageSum) fields() map[string]map[string]int64 {
 	return map[string]map[string]int64{
-		fieldNet: s.Net, fieldRepaired: s.Repaired, fieldDenied: s.Denied, fieldMissing: s.Missing, fieldUnseen: s.Unseen,
+		fieldNet: s.Net, fieldUnrecorded: s.Unrecorded, fieldUnseen: s.Unseen,
 	}
 }
 
@@ -184,7 +183,7 @@ func (k Keys) EncodeUsageSum(s UsageSum) Item {
 
 // DecodeUsageSum reads a sum.
 func DecodeUsageSum(item Item) (UsageSum, error) {
-	s := UsageSum{Net: map[string]int64{}, Repaired: map[string]int64{}, Denied: map[string]int64{}, Missing: map[string]int64{}, Unseen: map[string]int64{}}
+	s := UsageSum{Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}}
 	s.Kind, s.Window = UsageKind(Text(item, attrSummed)), UsageWindow(Text(item, attrWindow))
 	s.ID, s.Resource = Text(item, attrEntity), Text(item, attrResource)
 	if s.Kind == UsageOfResource {
@@ -222,13 +221,12 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 type UsagePlace struct {
 	// Parent and Plan are the entity's, "" for none.
 	Parent, Plan string
-	// Above are the entities that it cascades into, the nearest first.
-	Above []string
 }
 
-// Close is the statement that notes in a snapshot where its entity stood, once: it is
-// refused if the snapshot is gone or was closed before.
-func (p UsagePlace) Close() Statement {
+// Close is the statement that notes in a snapshot where its entity stood, once, and what
+// its counters grew by since the hours before: it is refused if the snapshot is gone or was
+// closed before.
+func (p UsagePlace) Close(gaps map[string]int64) Statement {
 	b := newStatementBuilder()
 	b.exists(PK)
 	b.absent(attrClosed)
@@ -239,33 +237,27 @@ func (p UsagePlace) Close() Statement {
 	if p.Plan != "" {
 		b.setValue(attrPlan, String(p.Plan))
 	}
-	if len(p.Above) > 0 {
-		b.setValue(attrAbove, texts(p.Above))
-	}
+	b.gaps(gaps)
 	return b.build()
+}
+
+// Reclose is the statement that notes what counters grew by since the hours before in a
+// snapshot that was closed.
+func Reclose(gaps map[string]int64) Statement {
+	b := newStatementBuilder()
+	b.exists(attrClosed)
+	b.gaps(gaps)
+	return b.build()
+}
+
+func (b *statementBuilder) gaps(gaps map[string]int64) {
+	for _, name := range slices.Sorted(maps.Keys(gaps)) {
+		b.setValue(usagePrefix+name+"_"+fieldGap, Number(gaps[name]))
+	}
 }
 
 // ClosedPlace is the place that a snapshot was closed with; false if it was not closed.
 func ClosedPlace(item Item) (UsagePlace, bool) {
 	closed, _ := item[attrClosed].(*types.AttributeValueMemberBOOL)
-	p := UsagePlace{Parent: Text(item, attrParentID), Plan: Text(item, attrPlan)}
-	above, _ := item[attrAbove].(*types.AttributeValueMemberL)
-	if above == nil {
-		return p, closed != nil && closed.Value
-	}
-	for _, v := range above.Value {
-		if id, ok := v.(*types.AttributeValueMemberS); ok {
-			p.Above = append(p.Above, id.Value)
-		}
-	}
-	return p, closed != nil && closed.Value
-}
-
-// texts is a list of texts as an attribute.
-func texts(all []string) types.AttributeValue {
-	l := &types.AttributeValueMemberL{Value: make([]types.AttributeValue, len(all))}
-	for i, text := range all {
-		l.Value[i] = String(text)
-	}
-	return l
+	return UsagePlace{Parent: Text(item, attrParentID), Plan: Text(item, attrPlan)}, closed != nil && closed.Value
 }

@@ -42,8 +42,8 @@ func TestUsageWindows(t *testing.T) {
 func TestUsageSumCodec(t *testing.T) {
 	type counts = map[string]int64
 	for _, s := range []UsageSum{
-		{UsageSeries: UsageSeries{UsageOfResource, "gpt-4", "gpt-4", UsageDaily}, Start: time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), Net: counts{"ttl": 5, "a_b": -7}, Repaired: counts{"ttl": 2}, Denied: counts{"seq": 3}, Missing: counts{"ttl": 1}, Unseen: counts{"a_b": 1}, Entities: 2, Final: true, Expires: 99},
-		{UsageSeries: UsageSeries{UsageOfPlan, "pro", "org/gpt-4", UsageHourly}, Start: time.Date(2026, 3, 29, 7, 0, 0, 0, time.UTC), Net: counts{"rpm": 0}, Repaired: counts{}, Denied: counts{}, Missing: counts{}, Unseen: counts{}},
+		{UsageSeries: UsageSeries{UsageOfResource, "gpt-4", "gpt-4", UsageDaily}, Start: time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), Net: counts{"ttl": 5, "a_b": -7, "a_b^": -3}, Unrecorded: counts{"ttl": 2}, Unseen: counts{"a_b": 1}, Entities: 2, Final: true, Expires: 99},
+		{UsageSeries: UsageSeries{UsageOfPlan, "pro", "org/gpt-4", UsageHourly}, Start: time.Date(2026, 3, 29, 7, 0, 0, 0, time.UTC), Net: counts{"rpm": 0}, Unrecorded: counts{}, Unseen: counts{}},
 	} {
 		got, err := DecodeUsageSum(NewKeys("eu").EncodeUsageSum(s))
 		require.NoError(t, err)
@@ -54,11 +54,11 @@ func TestUsageSumCodec(t *testing.T) {
 }
 
 func TestUsagePlace(t *testing.T) {
-	for _, p := range []UsagePlace{{}, {Parent: "team", Plan: "pro", Above: []string{"team", "org"}}, {Plan: "pro"}, {Parent: "team"}} {
-		st := p.Close()
+	for _, p := range []UsagePlace{{}, {Parent: "team", Plan: "pro"}, {Plan: "pro"}, {Parent: "team"}} {
+		st := p.Close(nil)
 		assert.Equal(t, "attribute_exists(#0) AND attribute_not_exists(#1)", st.Condition)
 		item, n := Item{}, 0
-		for attr, has := range map[string]bool{attrClosed: true, attrParentID: p.Parent != "", attrPlan: p.Plan != "", attrAbove: len(p.Above) > 0} {
+		for attr, has := range map[string]bool{attrClosed: true, attrParentID: p.Parent != "", attrPlan: p.Plan != ""} {
 			if !has {
 				continue
 			}

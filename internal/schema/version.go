@@ -22,6 +22,10 @@ const (
 	attrNested = "data"
 )
 
+// KnownKinds is the generation of kinds of limits that this version knows: token buckets
+// alone.
+const KnownKinds = 0
+
 // VersionRecord says which layout a table has. There is one for the whole table.
 type VersionRecord struct {
 	// Schema is the version of the layout, ClientMin the oldest client that can use it,
@@ -29,6 +33,9 @@ type VersionRecord struct {
 	Schema, ClientMin, Lambda string
 	// CompositeOnly means that no item of the layout before composite items is left.
 	CompositeOnly bool
+	// KindsMin is the least generation of kinds of limits that a client has to know; 0 if
+	// there are token buckets only.
+	KindsMin int64
 	// UpdatedBy names the writer, and UpdatedAt says when it wrote.
 	UpdatedBy string
 	UpdatedAt time.Time
@@ -36,6 +43,10 @@ type VersionRecord struct {
 
 // Version is the key of the version record: one for the table, whatever the namespace.
 func (Keys) Version() Key { return Key{"SYSTEM#", skVersion} }
+
+// LaterVersion is where zae-limiter keeps its version record from 0.9 on, with its buckets
+// under keys that begin with a namespace.
+func (Keys) LaterVersion() Key { return Key{"_/SYSTEM#", skVersion} }
 
 // EncodeVersion returns the version item.
 func (k Keys) EncodeVersion(v VersionRecord) Item {
@@ -57,12 +68,13 @@ func DecodeVersion(item Item) (v VersionRecord, ok bool) {
 		return VersionRecord{}, false
 	}
 	marked, _ := item[attrCompositeOnly].(*types.AttributeValueMemberBOOL)
+	least := kindsMin(item)
 	if nested, isMap := item[attrNested].(*types.AttributeValueMemberM); isMap {
 		item = nested.Value
 	}
 	v = VersionRecord{
 		Schema: Text(item, attrSchemaVersion), ClientMin: Text(item, attrClientMin), Lambda: Text(item, attrLambdaVersion),
-		CompositeOnly: marked != nil && marked.Value, UpdatedBy: Text(item, attrUpdatedBy),
+		CompositeOnly: marked != nil && marked.Value, KindsMin: least, UpdatedBy: Text(item, attrUpdatedBy),
 	}
 	if t, err := time.Parse(time.RFC3339, Text(item, attrUpdatedAt)); err == nil {
 		v.UpdatedAt = t.UTC()
@@ -94,7 +106,8 @@ const (
 	// Incompatible is a layout of a newer major version, or one whose version cannot be
 	// read.
 	Incompatible
-	// ClientTooOld means that the record asks for a newer client.
+	// ClientTooOld means that the record asks for a newer client, by its version or by the
+	// kinds of limits that it has to know.
 	ClientTooOld
 )
 
@@ -104,7 +117,7 @@ func (v VersionRecord) Standing(layout, client string) Standing {
 	theirs, readable := parseVersion(v.Schema)
 	ours, _ := parseVersion(layout)
 	clientVersion, _ := parseVersion(client)
-	if least, ok := parseVersion(v.ClientMin); ok && clientVersion.before(least) {
+	if least, ok := parseVersion(v.ClientMin); ok && clientVersion.before(least) || v.KindsMin > KnownKinds {
 		return ClientTooOld
 	}
 	switch {

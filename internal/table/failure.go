@@ -3,8 +3,10 @@ package table
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
@@ -46,6 +48,9 @@ func fault(err error) string {
 	if errors.As(err, &missing) {
 		return "does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable"
 	}
+	if isTooLarge(err) {
+		return "would hold more than the 400 KB that DynamoDB takes in one item, which lists the resources with limits; delete limits of resources that nobody uses any more"
+	}
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {
 		return ""
@@ -56,6 +61,15 @@ func fault(err error) string {
 		}
 	}
 	return ""
+}
+
+// isTooLarge says whether a transaction was refused because an item would have grown too
+// large. Of ours only the lists of resources with limits can.
+func isTooLarge(err error) bool {
+	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	return ok && slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+		return strings.Contains(aws.ToString(r.Message), "exceeded the maximum allowed size")
+	})
 }
 
 const (

@@ -54,11 +54,22 @@ func (e Ends) Note(u schema.UsageSnapshot) {
 	}
 }
 
+// of is where a counter ended. One that is not known of what a level above counts too had not
+// begun when its limit's ended.
+func (e Ends) of(name string) (End, bool) {
+	end, there := e[name]
+	if limit, passed := schema.CounterOf(name); !there && passed {
+		end, there = e[limit]
+		end.Last = 0
+	}
+	return end, there
+}
+
 // Have reports whether the ends of all limits of an hour are known; or, unless all of them
 // are wanted, of those that began before it.
 func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	for name, s := range u.Spans {
-		if _, there := e[name]; !there && (all || !s.Begun && s.First != 0) {
+		if _, there := e[name]; !there && (all || s.First != 0) {
 			return false
 		}
 	}
@@ -71,9 +82,9 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	var all []Break
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		s := u.Spans[name]
-		end, there := ends[name]
+		end, there := ends.of(name)
 		if !there {
-			if !s.Begun && s.First != 0 {
+			if s.First != 0 {
 				all = append(all, Break{Limit: name, Kind: Before, Missing: s.First})
 			}
 			continue
@@ -88,4 +99,15 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 		}
 	}
 	return all
+}
+
+// Gaps are what counters grew by between the hours before and one, by limit.
+func Gaps(breaks []Break) map[string]int64 {
+	gaps := map[string]int64{}
+	for _, b := range breaks {
+		if b.Kind == Between {
+			addTo(gaps, b.Limit, b.Missing)
+		}
+	}
+	return gaps
 }

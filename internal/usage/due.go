@@ -19,7 +19,7 @@ func Final(w schema.UsageWindow, start, now time.Time) bool {
 // that is final, so that the first day is whole.
 func Begin(now time.Time) schema.UsageCursor {
 	first := schema.UsageDaily.Floor(now.Add(-FinalAfter))
-	return schema.UsageCursor{Closed: first, Final: first}
+	return schema.UsageCursor{First: first, Closed: first, Final: first}
 }
 
 // Due is the next hour to be closed, or made anew, and the cursor after that; false while
@@ -28,12 +28,12 @@ func Due(c schema.UsageCursor, now time.Time, grace time.Duration) (hour time.Ti
 	final := Final(schema.UsageHourly, c.Final, now)
 	switch {
 	case c.Final.Before(c.Closed) && final:
-		next = schema.UsageCursor{Closed: c.Closed, Final: c.Final.Add(time.Hour)}
+		next = schema.UsageCursor{First: c.First, Closed: c.Closed, Final: c.Final.Add(time.Hour)}
 		return c.Final, next, true
 	case c.Closed.Add(time.Hour + grace).After(now):
 		return time.Time{}, c, false
 	}
-	next = schema.UsageCursor{Closed: c.Closed.Add(time.Hour), Final: c.Final}
+	next = schema.UsageCursor{First: c.First, Closed: c.Closed.Add(time.Hour), Final: c.Final}
 	if final && !c.Final.Before(c.Closed) {
 		next.Final = next.Closed
 	}

@@ -46,17 +46,12 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	return all
 }
 
-// mostSpans is how many limits a fold of several changes has at most: with all that there
-// is to say of each, the expression that writes it is below DynamoDB's 4 KB, and its 300
-// operators.
-const mostSpans = 24
-
 // parts are the fold, or, where that has too many limits for one write, those of its
 // changes in pieces, and so where 64 bits may not hold their sum. A single change fits: it has at
 // most MaxStored limits, and misses nothing in between.
 func (f Fold) parts() []Fold {
 	half := len(f.Changes) / 2
-	if len(f.Spans) <= mostSpans && f.moved <= maxMoved || half == 0 {
+	if len(f.Spans) <= schema.MostSpans && f.moved <= maxMoved || half == 0 {
 		return []Fold{f}
 	}
 	return append(f.of(f.Changes[:half]).parts(), f.of(f.Changes[half:]).parts()...)
@@ -104,15 +99,14 @@ func (f Fold) of(changes []Change) Fold {
 	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
 	f.Events = int64(len(changes))
 	f.Buckets = schema.UsageBuckets{First: changes[0].Buckets.First, Last: changes[len(changes)-1].Buckets.Last}
-	t := folding{spans: map[string]*schema.UsageSpan{}, edges: newEdges()}
+	t := folding{spans: map[string]*schema.UsageSpan{}}
 	for i, c := range changes {
 		if i > 0 && schema.OtherBucket(changes[i-1].Buckets.Last, c.Buckets.First) {
 			t.anew()
 		}
-		t.at = edgesAt(t.edges, f.Hour, c.At)
 		t.add(c)
 	}
-	f.Spans, f.Edges, f.moved = nil, t.edges, t.moved
+	f.Spans, f.moved = nil, t.moved
 	for _, name := range slices.Sorted(maps.Keys(t.spans)) {
 		f.Spans = append(f.Spans, *t.spans[name])
 	}
@@ -124,9 +118,6 @@ type folding struct {
 	spans map[string]*schema.UsageSpan
 	// other says that the bucket is not the one of the first change.
 	other bool
-	// edges are what was consumed at full hours, and at those of them that a change is at.
-	edges schema.UsageEdges
-	at    []map[string]int64
 	// moved is how far counters moved in all.
 	moved int64
 }
@@ -148,7 +139,7 @@ func (t *folding) add(c Change) {
 			// The span begins where something happens.
 		case there:
 			next.Net = now - old
-			t.consume(next)
+			t.follow(next)
 		default:
 			next.Dropped = old
 			t.follow(next)
@@ -156,17 +147,9 @@ func (t *folding) add(c Change) {
 	}
 	for name, now := range c.New {
 		if _, was := c.Old[name]; !was && now != 0 {
-			t.consume(schema.UsageSpan{Limit: name, Net: now, Last: now, Begun: true})
+			t.follow(schema.UsageSpan{Limit: name, Net: now, Last: now})
 		}
 	}
-}
-
-// consume follows what was consumed, which the end of a counter is not.
-func (t *folding) consume(next schema.UsageSpan) {
-	for _, edge := range t.at {
-		edge[next.Limit] += next.Net
-	}
-	t.follow(next)
 }
 
 func (t *folding) follow(next schema.UsageSpan) {

@@ -33,7 +33,7 @@ func TestFolds(t *testing.T) {
 		"nothing": {nil, nil},
 		"an insert is the first take": {
 			[]Change{change(1, 0, nil, counters{"rpm": 1000, "tpm": 500})},
-			[]spans{{{Limit: "rpm", Net: 1000, Last: 1000, Begun: true}, {Limit: "tpm", Net: 500, Last: 500, Begun: true}}},
+			[]spans{{{Limit: "rpm", Net: 1000, Last: 1000}, {Limit: "tpm", Net: 500, Last: 500}}},
 		},
 		"takes and refunds": {
 			[]Change{change(1, 0, counters{"rpm": 5}, counters{"rpm": 9}), change(2, time.Second, counters{"rpm": 9}, counters{"rpm": 7})},
@@ -60,11 +60,15 @@ func TestFolds(t *testing.T) {
 		},
 		"a limit goes, another comes": {
 			[]Change{change(1, 0, counters{"rpm": 1, "tpm": 7}, counters{"rpm": 2}), change(2, 0, counters{"rpm": 2}, counters{"rpm": 2, "tpd": 5})},
-			[]spans{{{Limit: "rpm", Net: 1, First: 1, Last: 2}, {Limit: "tpd", Net: 5, Last: 5, Begun: true}, {Limit: "tpm", First: 7, Dropped: 7}}},
+			[]spans{{{Limit: "rpm", Net: 1, First: 1, Last: 2}, {Limit: "tpd", Net: 5, Last: 5}, {Limit: "tpm", First: 7, Dropped: 7}}},
 		},
 		"a record is missing": {
 			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 2}), change(3, 0, counters{"rpm": 5}, counters{"rpm": 6})},
 			[]spans{{{Limit: "rpm", Net: 2, First: 1, Last: 6, Missing: 3}}},
+		},
+		"what a level above counts too": {
+			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 9, "rpm^": 8}), change(2, 0, counters{"rpm": 9, "rpm^": 8}, counters{"rpm": 4, "rpm^": 3})},
+			[]spans{{{Limit: "rpm", Net: 3, First: 1, Last: 4}, {Limit: "rpm^", Net: 3, Last: 3}}},
 		},
 		"an end is missing": {
 			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 2}), change(3, 0, nil, counters{"rpm": 6})},
@@ -112,13 +116,13 @@ func TestDecode(t *testing.T) {
 	item := func(attrs map[string]types.AttributeValue) schema.Item { return attrs }
 	full := item(map[string]types.AttributeValue{
 		"b_rpm_tc": &types.AttributeValueMemberN{Value: "1000"}, "b_rpm_tk": &types.AttributeValueMemberN{Value: "5"},
-		"b_a_tc_tc": &types.AttributeValueMemberN{Value: "-7"}, "ttl": &types.AttributeValueMemberN{Value: "9"},
+		"b_a_tc_tc": &types.AttributeValueMemberN{Value: "-7"}, "b_rpm_up": &types.AttributeValueMemberN{Value: "600"}, "ttl": &types.AttributeValueMemberN{Value: "9"},
 	})
 	c, ok, err := Decode(key, "000700", noon, nil, full)
 	require.NoError(t, err)
 	require.True(t, ok)
 	assert.Nil(t, c.Old)
-	assert.Equal(t, counters{"rpm": 1000, "a_tc": -7}, c.New)
+	assert.Equal(t, counters{"rpm": 1000, "rpm^": 600, "a_tc": -7}, c.New)
 
 	for _, other := range []schema.Key{schema.NewKeys("").Meta("key-1"), {PK: "ENTITY#key-1", SK: "#USAGE#gpt-4#2026-03-29T12:00:00Z"}, {PK: "ENTITY#key-1", SK: "#BUCKET#gpt-4#rpm"}, {PK: "xENTITY#key-1", SK: "#BUCKET#gpt-4"}, {PK: "ENTITY#", SK: "#BUCKET#gpt-4"}} {
 		_, ok, err := Decode(other, "1", noon, nil, full)

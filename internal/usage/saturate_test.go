@@ -120,24 +120,22 @@ func TestFoldsAreExact(t *testing.T) {
 	})
 }
 
-// TestWhatIsTakenFromAnEntry is exact where 64 bits hold it, and at their ends where they do not.
-func TestWhatIsTakenFromAnEntry(t *testing.T) {
+// TestWhatALevelCountsAlone is exact where 64 bits hold it, and at their ends where they do not.
+func TestWhatALevelCountsAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
 		exact := new(big.Int).Sub(big.NewInt(a), big.NewInt(b))
-		e := Entry{}
-		e.Net = counts{"rpm": a}
-		e.without("rpm", b)
+		got := Entry{Net: counts{"rpm": a, "rpm^": b}}.limits(true).Net
 		switch {
 		case atEnd(a):
-			assert.Equal(t, a, e.Net["rpm"])
+			assert.Equal(t, a, got["rpm"])
 		case atEnd(b) || !exact.IsInt64():
-			assert.Equal(t, exact.Sign() > 0, e.Net["rpm"] == math.MaxInt64)
-			assert.True(t, atEnd(e.Net["rpm"]))
+			assert.Equal(t, exact.Sign() > 0, got["rpm"] == math.MaxInt64)
+			assert.True(t, atEnd(got["rpm"]))
 		case exact.Sign() == 0:
-			assert.NotContains(t, e.Net, "rpm")
+			assert.NotContains(t, got, "rpm")
 		default:
-			assert.Equal(t, exact.Int64(), e.Net["rpm"])
+			assert.Equal(t, exact.Int64(), got["rpm"])
 		}
 	})
 }
@@ -177,7 +175,7 @@ func TestTotalsThat64BitsDoNotHold(t *testing.T) {
 			if i == 5 {
 				n = -n // and it is not known any more by how much
 			}
-			s.AddGroups(used(fmt.Sprint("key-", i), "", counts{"rpm": n, "tpm": 1}))
+			s.AddGroups(used(fmt.Sprint("key-", i), "", "", counts{"rpm": n, "tpm": 1}))
 		}
 		sums := s.Take()
 		require.Len(t, sums, 1)
@@ -185,15 +183,12 @@ func TestTotalsThat64BitsDoNotHold(t *testing.T) {
 		assert.EqualValues(t, 6, sums[0].Net["tpm"])
 		assert.ErrorContains(t, CheckSum(&sums[0]), `"rpm" of resource "gpt-4"`)
 	}
-	booked := Book(schema.UsageSnapshot{Spans: map[string]schema.UsageSpan{"rpm": {Limit: "rpm", Missing: math.MaxInt64 - 1, First: maxCounter, Last: maxCounter}}},
-		[]Break{{Limit: "rpm", Kind: Between, Missing: maxCounter}}, false)
-	assert.EqualValues(t, math.MaxInt64, booked[0].Net)
-	to, more := NewTally(), schema.UsageSum{Net: counts{"rpm": math.MaxInt64 - 1}, Missing: counts{"rpm": math.MaxInt64 - 1}}
+	to, more := NewTally(), schema.UsageSum{Net: counts{"rpm": math.MaxInt64 - 1}, Unrecorded: counts{"rpm": math.MaxInt64 - 1}}
 	AddSum(&to, &more)
 	require.NoError(t, CheckSum(&to))
 	AddSum(&to, &more)
 	assert.EqualValues(t, math.MaxInt64, to.Net["rpm"])
-	assert.EqualValues(t, math.MaxInt64, to.Missing["rpm"])
+	assert.EqualValues(t, math.MaxInt64, to.Unrecorded["rpm"])
 	AddSnapshot(&to, &schema.UsageSnapshot{Spans: map[string]schema.UsageSpan{"rpm": {Net: maxCounter}}})
 	assert.EqualValues(t, math.MaxInt64, to.Net["rpm"])
 }

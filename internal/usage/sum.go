@@ -10,61 +10,71 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Entry is what an entity used of a resource in an hour, and where it stood then.
+// Entry is what an entity used of a resource in some time, and where it stood then.
 type Entry struct {
 	Entity, Resource string
-	Hour             time.Time
 	Place            schema.UsagePlace
-	Net, Repaired    map[string]int64
-	Missing, Unseen  map[string]int64
-	// Pending is what of Net the stream has not brought.
-	Pending map[string]int64
-	// Ended are limits that the hour tells nothing of but that their counters went, with what
-	// they held: nobody counted by them.
-	Ended map[string]bool
-	// Edges are what of Net was used at the full hours that bound the hour.
-	Edges schema.UsageEdges
-	// Denied is how many acquires each limit denied. An entry has either this, or usage.
-	Denied map[string]int64
+	// Net is what its counters grew by; Unrecorded and Pending are what of Net no record told,
+	// and what the stream has not brought.
+	Net, Unrecorded, Pending map[string]int64
+	Unseen                   map[string]int64
 }
 
 func (e *Entry) amounts() []map[string]int64 {
-	return []map[string]int64{e.Net, e.Repaired, e.Missing, e.Unseen, e.Pending, e.Denied}
+	return []map[string]int64{e.Net, e.Unrecorded, e.Unseen, e.Pending}
 }
 
 // amounts are those of a sum, in the order of an entry's.
 func amounts(s *schema.UsageSum) []map[string]int64 {
-	return []map[string]int64{s.Net, s.Repaired, s.Missing, s.Unseen, s.Pending, s.Denied}
+	return []map[string]int64{s.Net, s.Unrecorded, s.Unseen, s.Pending}
 }
 
-// EntryOf is the entry of a snapshot, with what is missing between it and the one before.
+// EntryOf is the entry of an hour's snapshot, with what is missing between it and the one
+// before.
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
-	e := Entry{
-		Entity: entity, Resource: resource, Hour: u.Hour, Place: place,
-		Net: map[string]int64{}, Repaired: u.Repaired, Missing: map[string]int64{}, Unseen: map[string]int64{}, Ended: map[string]bool{}, Edges: u.Edges,
-	}
-	for name, s := range u.Spans {
-		e.Net[name], e.Missing[name], e.Unseen[name] = s.Net, s.Missing, s.Unseen
-		e.Ended[name] = s.Ended()
-	}
+	sum := NewTally()
+	u.Gaps = Gaps(breaks)
+	AddSnapshot(&sum, &u)
 	for _, b := range breaks {
-		if b.Kind == Between {
-			e.Missing[b.Limit] = added(e.Missing[b.Limit], b.Missing)
-			e.Unseen[b.Limit] += b.Unseen
-			e.Ended[b.Limit] = false
-		}
+		addTo(sum.Unseen, b.Limit, b.Unseen)
 	}
-	return e
+	return entryOf(entity, resource, place, &sum)
+}
+
+func entryOf(entity, resource string, place schema.UsagePlace, sum *schema.UsageSum) Entry {
+	return Entry{Entity: entity, Resource: resource, Place: place, Net: sum.Net, Unrecorded: sum.Unrecorded, Unseen: sum.Unseen, Pending: sum.Pending}
 }
 
 // With is the entry with what the stream has not brought.
 func (e Entry) With(pending map[string]int64) Entry {
 	e.Net, e.Pending = maps.Clone(e.Net), pending
-	for name, n := range pending {
-		e.Net[name] = added(e.Net[name], n)
-		e.Ended[name] = e.Ended[name] && n == 0
-	}
+	AddCounts(e.Net, pending)
 	return e
+}
+
+// limits are an entry's amounts by limit: all that the entity used, or once, what of that
+// nobody above it counted.
+func (e Entry) limits(once bool) (out Entry) {
+	out = e
+	for _, of := range []*map[string]int64{&out.Net, &out.Unrecorded, &out.Unseen, &out.Pending} {
+		limits := map[string]int64{}
+		for counter, n := range *of {
+			switch limit, passed := schema.CounterOf(counter); {
+			case !passed:
+				limits[limit] = added(limits[limit], n)
+			case once && of != &out.Unseen:
+				limits[limit] = added(limits[limit], negated(n))
+			}
+		}
+		*of = limits
+	}
+	for limit, n := range out.Net {
+		if _, passes := e.Net[schema.PassedOn(limit)]; once && passes && n == 0 && out.Unrecorded[limit] == 0 && out.Pending[limit] == 0 {
+			delete(out.Net, limit) // those above counted all of it
+			delete(out.Unseen, limit)
+		}
+	}
+	return out
 }
 
 // Sums are those of one window, by what they are of.
@@ -72,123 +82,44 @@ type Sums struct {
 	// Window and Start say which window it is.
 	Window schema.UsageWindow
 	Start  time.Time
-	// Asked says which totals are asked for; nil is all.
-	Asked func(schema.UsageSeries) bool
-	sums  map[schema.UsageSeries]*schema.UsageSum
+	sums   map[schema.UsageSeries]*schema.UsageSum
 	// counted are the entities that a sum has counted.
 	counted map[schema.UsageSeries]map[string]bool
-	// levels are who counted what, and crowds those of whom the totals count what these did
-	// not, in the same hour or beyond it.
-	levels levels
-	crowds map[branch]*crowd
-	beyond map[Beyond]beyond
 }
 
 // NewSums are those of a window, of nothing yet.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
-	return &Sums{
-		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{}, counted: map[schema.UsageSeries]map[string]bool{},
-		levels: newLevels(), crowds: map[branch]*crowd{}, beyond: map[Beyond]beyond{},
-	}
+	return &Sums{Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{}, counted: map[schema.UsageSeries]map[string]bool{}}
 }
 
 // AddGroups adds an entry to the sums of its resource, its plan and its parent's children.
-// Each limit counts once in a total: where the entity cascades into others that counted the
-// limit in the same hour, only theirs counts; in a plan's, where those were on the plan. A
-// denial is told of the level that denied, and counts there.
+// In those of resources and plans counts what the entity consumed as the highest level that
+// has the limit.
 func (s *Sums) AddGroups(e Entry) {
+	s.eachGroup(e, func(series schema.UsageSeries, part Entry) { s.put(series, part) })
+}
+
+// CountPlace counts the entity of a sum of its own in the groups of the place where it
+// stood, of the same day.
+func (s *Sums) CountPlace(own schema.UsageSum) {
+	if own.Place != nil {
+		s.eachGroup(entryOf(own.ID, own.Resource, *own.Place, &own), func(series schema.UsageSeries, part Entry) { s.count(series, part) })
+	}
+}
+
+// eachGroup tells the groups of an entry, and what of it counts there.
+func (s *Sums) eachGroup(e Entry, do func(schema.UsageSeries, Entry)) {
 	if e.Place.Parent != "" {
-		s.put(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e)
+		do(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.limits(false))
 	}
-	if e.Net == nil {
-		for _, total := range s.totals(e.Place.Plan, e.Resource) {
-			s.put(total, e)
-		}
+	once := e.limits(true)
+	if len(once.Net) == 0 {
 		return
 	}
-	s.addTotals(e, slices.Sorted(maps.Keys(e.Net)))
-}
-
-// addTotals adds an entry of usage of some limits to totals.
-func (s *Sums) addTotals(e Entry, limits []string) {
-	b := branch{resource: e.Resource, plan: e.Place.Plan, part: partOf(s.Window, s.Start, e.Hour)}
-	b.above = s.levels.set(WithoutLoops(e.Entity, e.Place.Above, func(entity string) []string {
-		return s.levels.above(owner{entity, e.Resource}, b.part)
-	}))
-	b.limits = s.levels.set(slices.DeleteFunc(limits, func(name string) bool { return e.Ended[name] }))
-	s.levels.note(e.Entity, b)
-	c := s.crowds[b]
-	if c == nil {
-		c = newCrowd()
-		s.crowds[b] = c
+	do(s.series(schema.UsageOfResource, e.Resource, e.Resource), once)
+	if e.Place.Plan != "" {
+		do(s.series(schema.UsageOfPlan, e.Place.Plan, e.Resource), once)
 	}
-	c.join(e)
-}
-
-// settle adds to totals what counts in them, once all levels are known.
-func (s *Sums) settle() {
-	for b, c := range s.crowds {
-		for _, total := range s.totals(b.plan, b.resource) {
-			s.putCrowd(total, b, c)
-		}
-	}
-	clear(s.crowds)
-	clear(s.beyond)
-	s.levels = newLevels()
-}
-
-// planOf is the plan on which somebody has to be to count in a total; "" is any.
-func planOf(total schema.UsageSeries) string {
-	if total.Kind == schema.UsageOfPlan {
-		return total.ID
-	}
-	return ""
-}
-
-// counting are the limits of a branch that nobody above it counted in the same part of the
-// window, for a total.
-func (s *Sums) counting(b branch, total schema.UsageSeries) (limits []string) {
-	for _, limit := range b.limits.names {
-		if Counts(b.above.names, func(entity string) bool {
-			return s.levels.counted(owner{entity, b.resource}, b.part, planOf(total), limit)
-		}) {
-			limits = append(limits, limit)
-		}
-	}
-	return limits
-}
-
-// putCrowd adds to a total what a crowd used and nobody above it counted, and counts who they
-// are.
-func (s *Sums) putCrowd(total schema.UsageSeries, b branch, c *crowd) {
-	limits := s.counting(b, total)
-	e := c.of(limits)
-	for _, limit := range limits {
-		if n, counted := s.across(b, c, limit, planOf(total)); counted {
-			e.without(limit, n)
-		}
-	}
-	if len(c.used.Net) > 0 && len(e.Net) == 0 || len(limits) == 0 {
-		return
-	}
-	if len(e.Net) > 0 {
-		s.put(total, e)
-	}
-	for entity := range c.entities {
-		s.count(total, entity)
-	}
-}
-
-// totals are those that usage counts in, once for each cascade.
-func (s *Sums) totals(plan, resource string) []schema.UsageSeries {
-	all := []schema.UsageSeries{s.series(schema.UsageOfResource, resource, resource)}
-	if plan != "" {
-		all = append(all, s.series(schema.UsageOfPlan, plan, resource))
-	}
-	if s.Asked != nil {
-		all = slices.DeleteFunc(all, func(total schema.UsageSeries) bool { return !s.Asked(total) })
-	}
-	return all
 }
 
 func (s *Sums) series(kind schema.UsageKind, id, resource string) schema.UsageSeries {
@@ -208,18 +139,19 @@ func (s *Sums) put(series schema.UsageSeries, e Entry) *schema.UsageSum {
 	for i, to := range amounts(sum) {
 		plus(to, e.amounts()[i])
 	}
-	if len(e.Net) > 0 && e.Entity != "" {
-		s.count(series, e.Entity)
-	}
+	s.count(series, e)
 	return sum
 }
 
-// count counts an entity in a sum, once however often it is counted.
-func (s *Sums) count(series schema.UsageSeries, entity string) {
+// count counts an entity in a sum, once however often it is counted, if it used anything.
+func (s *Sums) count(series schema.UsageSeries, e Entry) {
+	if len(e.Net) == 0 {
+		return
+	}
 	if s.counted[series] == nil {
 		s.counted[series] = map[string]bool{}
 	}
-	s.counted[series][entity] = true
+	s.counted[series][e.Entity] = true
 }
 
 // Of is the sum of a series, 0 if there is none yet.
@@ -244,22 +176,8 @@ func (s *Sums) AddSum(shorter schema.UsageSum) {
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
-// CountPlace counts the entity of a sum of its own in the groups of the place where it
-// stood, of the same day.
-func (s *Sums) CountPlace(own schema.UsageSum) {
-	if own.Place == nil || len(own.Net) == 0 {
-		return
-	}
-	e := Entry{Entity: own.ID, Resource: own.Resource, Hour: own.Start, Place: *own.Place}
-	if e.Place.Parent != "" {
-		s.count(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.Entity)
-	}
-	s.addTotals(e, slices.Sorted(maps.Keys(own.Net)))
-}
-
 // Take are the sums so far, in the order of their keys; the next begin with nothing.
 func (s *Sums) Take() []schema.UsageSum {
-	s.settle()
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
 		sum.Entities = max(sum.Entities, int64(len(s.counted[series])))
@@ -274,7 +192,7 @@ func (s *Sums) Take() []schema.UsageSum {
 }
 
 func plus(to, from map[string]int64) {
-	for name := range maps.Keys(from) {
-		to[name] = added(to[name], from[name])
+	for name, n := range from {
+		to[name] = added(to[name], n)
 	}
 }

@@ -5,19 +5,19 @@ import "github.com/dynalimit/dynalimit/internal/schema"
 // NewTally is a sum of nothing.
 func NewTally() schema.UsageSum {
 	return schema.UsageSum{
-		Net: map[string]int64{}, Repaired: map[string]int64{}, Denied: map[string]int64{}, Missing: map[string]int64{}, Unseen: map[string]int64{}, Pending: map[string]int64{},
+		Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}, Pending: map[string]int64{},
 	}
 }
 
-// AddSnapshot adds an hour of an entity to a sum. How many entities it sums is up to the
-// caller.
+// AddSnapshot adds an hour of an entity to a sum: what its counters grew by since the hour
+// before. How many entities it sums is up to the caller.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	for name, s := range u.Spans {
-		to.Net[name] = added(to.Net[name], s.Net)
-		addTo(to.Missing, name, s.Missing)
+		unrecorded := added(s.Missing, u.Gaps[name])
+		to.Net[name] = added(to.Net[name], added(s.Net, unrecorded))
+		addTo(to.Unrecorded, name, unrecorded)
 		addTo(to.Unseen, name, s.Unseen)
 	}
-	AddCounts(to.Repaired, u.Repaired)
 }
 
 // AddSum adds what another sum holds.
@@ -25,10 +25,9 @@ func AddSum(to, more *schema.UsageSum) {
 	for name, n := range more.Net {
 		to.Net[name] = added(to.Net[name], n)
 	}
-	AddCounts(to.Repaired, more.Repaired)
-	AddCounts(to.Denied, more.Denied)
-	AddCounts(to.Missing, more.Missing)
+	AddCounts(to.Unrecorded, more.Unrecorded)
 	AddCounts(to.Unseen, more.Unseen)
+	AddCounts(to.Pending, more.Pending)
 }
 
 // AddCounts adds numbers by limit; those of 0 add no limit.

@@ -11,7 +11,7 @@
   form.hidden = false;
 
   // A word counts more at the start of a title than within one, and there more than in
-  // the name of the page.
+  // the name of the page, and least among the words of the section.
   function score(entry, words) {
     var title = entry[0].toLowerCase(), page = entry[1].toLowerCase(), sum = 0;
     for (var i = 0; i < words.length; i++) {
@@ -19,6 +19,7 @@
       if (at === 0) sum += title.length === words[i].length ? 8 : 4;
       else if (at > 0) sum += /[a-z0-9]/.test(title[at - 1]) ? 1 : 3;
       else if (page.indexOf(words[i]) >= 0) sum += 0.5;
+      else if (entry[3].indexOf(words[i]) >= 0) sum += 0.25;
       else return 0;
     }
     return sum + (entry[1] ? 0 : 0.75);

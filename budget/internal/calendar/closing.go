@@ -29,31 +29,3 @@ func (c Calendar) FirstOpen(day string, now time.Time) string {
 	}
 	return day
 }
-
-// Uncounted lists the days of a period, from its first to day, whose spend is not
-// in the counter of that kind which is kept on day: all when none is. A day is in
-// it that was counted under the same scope, with such a counter.
-func (c Calendar) Uncounted(kind CounterKind, day string) []string {
-	rule := c.Of(day)
-	first, _ := Bounds(kind.Period, day)
-	counts := rule.Counts(kind)
-	if counts && c.indexOf(first) == c.indexOf(day) {
-		return nil
-	}
-	var days []string
-	for d := first; d <= day; d = AddDays(d, 1) {
-		if r := c.Of(d); !counts || r.Scope != rule.Scope || !r.Counts(kind) {
-			days = append(days, d)
-		}
-	}
-	return days
-}
-
-// PeriodEnd is when the period that contains day is over; reset is when the day
-// is.
-func (c Calendar) PeriodEnd(p Period, day string, reset time.Time) time.Time {
-	if _, last := Bounds(p, day); last > day {
-		return c.End(last)
-	}
-	return reset
-}

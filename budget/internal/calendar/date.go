@@ -45,11 +45,3 @@ func AddDays(day string, n int) string {
 	}
 	return t.AddDate(0, 0, n).Format(dayLayout)
 }
-
-// Latest is the later of two instants.
-func Latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

@@ -42,7 +42,7 @@ func TestDaysOfEveryZone(t *testing.T) {
 	for _, name := range everyZone(t) {
 		zone, err := LoadZone(name)
 		require.NoError(t, err)
-		cal := Calendar{{Zone: name, Scope: ScopeApp, Enforcement: Soft}}
+		cal := In(name)
 		for at := from; ; transitions++ {
 			_, change := at.In(zone).ZoneBounds()
 			if change.IsZero() || change.After(to) {

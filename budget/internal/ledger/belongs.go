@@ -3,19 +3,18 @@ package ledger
 import (
 	"strings"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // Belongs reports whether an item of the usage table is of an organisation, or of one of its
-// apps. What all apps share is of no app.
+// apps. What all apps share is of no app. Versions that held money left HOLD# and HOLDID#.
 func Belongs(key store.Key, org, app string) bool {
 	if app == "" {
 		return belongsTo(key.PK, org)
 	}
-	scope := ScopeKey(calendar.ScopeApp, org, app)
+	scope := ScopeKey(ScopeApp, org, app)
 	switch key.PK {
-	case closedPK(scope), holdPK(scope), "STICKY#" + scope, "EVENT#" + scope:
+	case closedPK(scope), "HOLD#" + scope, "STICKY#" + scope, "EVENT#" + scope:
 		return true
 	case AuditPartition(org):
 		return strings.HasPrefix(key.SK, AuditKey(app))

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -13,22 +12,22 @@ import (
 // whose id begins alike.
 func TestItemsBelongToOneTenant(t *testing.T) {
 	const org, other = "550e8400-e29b-41d4-a716-446655440000", "650e8400-e29b-41d4-a716-446655440000"
-	whole, app := ScopeKey(calendar.ScopeOrg, org, ""), ScopeKey(calendar.ScopeApp, org, "app")
+	whole, app := ScopeKey(ScopeOrg, org, ""), ScopeKey(ScopeApp, org, "app")
 	for _, tc := range []struct {
 		key  store.Key
 		apps bool
 	}{
 		{store.Key{PK: LabelPartition(whole, "l"), SK: "DAY#20260123#SH#0"}, false},
-		{store.Key{PK: TotalPartition(whole)}, false},
+		{store.Key{PK: whole + "#TOTAL"}, false},
 		{ClosedKey(whole, "20260123", "l"), false},
-		{holdKey(whole, 1, "x"), false},
+		{store.Key{PK: "HOLD#" + whole}, false},
 		{store.Key{PK: "EVENT#" + whole}, false},
 		{store.Key{PK: LabelPartition(app, "l")}, true},
-		{store.Key{PK: TotalPartition(app)}, true},
+		{store.Key{PK: app + "#TOTAL"}, true},
 		{store.Key{PK: TagPartition(app, "user")}, true},
 		{ClosedKey(app, "20260123", "l"), true},
-		{holdKey(app, 1, "x"), true},
-		{NameKey(org, "app", "x"), true},
+		{store.Key{PK: "HOLD#" + app}, true},
+		{store.Key{PK: "HOLDID#" + org + "#app#x"}, true},
 		{DedupKey(org, "app", "x"), true},
 		{store.Key{PK: "STICKY#" + app, SK: "DAY#20260123"}, true},
 		{store.Key{PK: "EVENT#" + app}, true},

@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // ownAmount is what this process wrote and the stored sums may not contain yet.
 type ownAmount struct {
-	before Amount // the running or last query began
-	since  Amount // then
+	before money.Picos // the running or last query began
+	since  money.Picos // then
 }
 
 // Board is what is known of one scope's spend: the stored sums as last read, and this
@@ -22,31 +23,22 @@ type ownAmount struct {
 // concurrent use.
 type Board struct {
 	l     *Ledger
-	org   string
 	Scope string // its key
 
-	mu          sync.Mutex // guards what follows; not held while the store is asked
-	want        Need
-	has         Need
-	rows        map[store.Key]map[string]Counter // partition and prefix → sort key → row
-	totals      map[string]map[string]Counter    // closed day → label → sum
-	otherScope  otherScopeDays
-	own         map[store.Key]*ownAmount
-	full        map[store.Key]fullCounter // that refused a moment ago
-	liveHolds   []*Hold                   // the next to end, when last read
-	liveHoldsAt time.Time
-	fetched     time.Time
-	version     int64 // rises with every query
-	query       chan struct{}
-	lastErr     error
-	wroteSince  bool // own writes since the last query began
+	mu         sync.Mutex // guards what follows; not held while the store is asked
+	want       Need
+	has        Need
+	rows       map[store.Key]map[string]Counter // partition and prefix → sort key → row
+	own        map[store.Key]*ownAmount
+	fetched    time.Time
+	version    int64 // rises with every query
+	query      chan struct{}
+	lastErr    error
+	wroteSince bool // own writes since the last query began
 }
 
-func newBoard(l *Ledger, org, scope string) *Board {
-	return &Board{
-		l: l, org: org, Scope: scope,
-		rows: map[store.Key]map[string]Counter{}, own: map[store.Key]*ownAmount{}, full: map[store.Key]fullCounter{},
-	}
+func newBoard(l *Ledger, scope string) *Board {
+	return &Board{l: l, Scope: scope, rows: map[store.Key]map[string]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
 // note adds an acknowledged write of this process.
@@ -54,13 +46,11 @@ func (b *Board) note(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range o.debits {
-		row := o.delta(d)
-		ref := store.Key{PK: d.PK, SK: d.Prefix}
+		ref := d.ref()
 		if b.own[ref] == nil {
 			b.own[ref] = &ownAmount{}
 		}
-		b.own[ref].since = b.own[ref].since.add(row.Amount())
-		b.forget(ref, row.Used)
+		b.own[ref].since = b.own[ref].since.Add(o.delta(d).Spend())
 	}
 	b.wroteSince = true
 }
@@ -125,7 +115,7 @@ func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, kn
 	err = b.Ensure(ctx, n, force)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known = n.within(b.has) || errors.Is(err, problem.ErrUnavailable) && b.has.day != "" && b.has.day < n.day
+	known = n.within(b.has) || errors.Is(err, problem.ErrUnavailable) && b.has.Day != "" && b.has.Day < n.Day
 	return b.version, known, err
 }
 
@@ -150,81 +140,47 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer cancel()
 	began := b.l.Now()
 	b.mu.Lock()
-	if n.Purges > b.has.Purges {
-		b.forgetAll()
+	if n.Purges > b.has.Purges { // what was counted is no more
+		clear(b.rows)
+		clear(b.own)
 	}
 	for _, o := range b.own {
-		o.before, o.since = o.before.add(o.since), Amount{}
+		o.before, o.since = o.before.Add(o.since), money.Picos{}
 	}
 	b.wroteSince = false
-	abroad := b.otherScope
 	b.mu.Unlock()
 
-	loaded, err := b.l.readScope(ctx, b.Scope, n)
-	if err == nil {
-		abroad, err = b.l.readOtherScope(ctx, b.Scope, n, abroad, began)
-	}
+	rows, err := b.l.readScope(ctx, b.Scope, n)
 
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err != nil {
 		b.lastErr = Judge("read", err)
 		b.wroteSince = true
 	} else {
 		b.lastErr = nil
-		b.mergeRows(loaded)
-		b.otherScope = abroad
+		b.mergeRows(rows)
 		b.fetched, b.has = began, n
 		b.version++
 	}
-	expired := b.anyHeld()
-	b.mu.Unlock()
-	if err == nil && expired {
-		if _, _, err := b.l.ReleaseExpired(ctx, b.Scope); err != nil {
-			b.l.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", b.Scope, "error", err)
-		}
-	}
-	b.mu.Lock()
 	b.query = nil
-	b.mu.Unlock()
 	close(flight)
 }
 
-// forgetAll forgets what was counted: it is no more.
-func (b *Board) forgetAll() {
-	clear(b.rows)
-	clear(b.own)
-	clear(b.full)
-	b.totals, b.otherScope, b.liveHolds = map[string]map[string]Counter{}, otherScopeDays{}, nil
-}
-
 // mergeRows merges the rows of a query and forgets days that are not asked for any more.
-func (b *Board) mergeRows(loaded scopeRows) {
-	rows := map[store.Key]map[string]Counter{}
-	for ref, shards := range loaded.rows {
-		rows[ref] = shards
+func (b *Board) mergeRows(rows map[store.Key]map[string]Counter) {
+	for ref, shards := range rows {
 		for sk, old := range b.rows[ref] {
 			if old.Writes > shards[sk].Writes {
 				shards[sk] = old
 			}
 		}
 	}
-	b.rows, b.totals = rows, loaded.closed
+	b.rows = rows
 	for ref, o := range b.own {
-		o.before = Amount{}
-		if o.since == (Amount{}) && rows[ref] == nil {
+		o.before = money.Picos{}
+		if o.since.IsZero() && rows[ref] == nil {
 			delete(b.own, ref)
 		}
 	}
-}
-
-// anyHeld reports whether money is held, perhaps by holds that have expired.
-func (b *Board) anyHeld() bool {
-	for _, shards := range b.rows {
-		for _, row := range shards {
-			if row.Amount().Held.Sign() > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }

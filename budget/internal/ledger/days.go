@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -117,7 +116,6 @@ func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[st
 // closeDay stores a total, if nobody has stored a later one and no late write came since
 // the shards were read.
 func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
-	sum.Hard, sum.Used = false, money.Picos{}
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
 	values := store.Item{":c": store.Picos(sum.Cost), ":cr": store.Picos(sum.credit)}
 	set := make([]string, 0, 8)

@@ -1,5 +1,5 @@
-// Package ledger counts money: what calls cost, what is held for them and what is
-// given back, each exactly once, and it knows what is counted.
+// Package ledger counts money: what calls cost, and what is credited and charged by hand,
+// each exactly once, and it knows what is counted.
 //
 // A write is an [Operation], made by an [Account] (where the calls of one label are
 // counted on one day) from values alone. [Ledger.Write] hands it to a lane. A lane has
@@ -14,20 +14,18 @@
 // acknowledged since that read began. [Ledger.SumDays] reads days that are over, from
 // their closed totals or their shards.
 //
-// Nothing here knows a price, a quota's owner or a configuration: amounts, bounds and
-// calendars come as values, verdicts and sums go back as values.
+// Nothing here knows a price, a quota or a configuration: amounts and calendars come as
+// values, verdicts and sums go back as values.
 //
 // # The life of an operation
 //
-//	waiting    in a lane's queue; a record or reservation whose caller leaves is withdrawn
+//	waiting    in a lane's queue; a record whose caller leaves is withdrawn
 //	in flight  in a transaction, again after each refusal that does not end it
 //	finished   its verdict is set, its caller hears of it
-//	abandoned  its caller left while it was in flight: a record is counted all the same,
-//	           a reservation is given back
+//	abandoned  its caller left while it was in flight: it is counted all the same
 //
 // # Locks
 //
-// lanes.mu guards the lanes and their queues, Board.mu what a board knows,
-// abandonedHolds.mu the holds nobody has. None is held while the store is asked,
-// and none is taken under another.
+// lanes.mu guards the lanes and their queues, Board.mu what a board knows. Neither is held
+// while the store is asked, or taken under the other.
 package ledger

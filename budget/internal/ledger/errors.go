@@ -11,10 +11,6 @@ import (
 // ErrClosed says that the ledger is closed.
 var ErrClosed = errors.New("budget: the keeper is closed; make a new one with New")
 
-// ErrNoHold says that a hold is not there: its lease has ended and the money was
-// given back.
-var ErrNoHold = errors.New("no such hold")
-
 var (
 	errCrowded = errors.New("too many operations wait for one counter; send it again later")
 	errAway    = errors.New("the store did not answer")

@@ -1,10 +1,8 @@
 package ledger
 
 import (
-	"fmt"
 	"strconv"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -12,9 +10,21 @@ import (
 // empty.
 const RootSK = "#"
 
+// Scope says whose spend a quota counts.
+type Scope string
+
+// The scopes.
+const (
+	ScopeOrg Scope = "ORG" // one total for the organisation; apps' quotas are ignored
+	ScopeApp Scope = "APP" // each app has its own
+)
+
+// String is the scope as it is stored.
+func (s Scope) String() string { return string(s) }
+
 // ScopeKey names whose spend is counted together.
-func ScopeKey(s calendar.Scope, org, app string) string {
-	if s == calendar.ScopeOrg {
+func ScopeKey(s Scope, org, app string) string {
+	if s == ScopeOrg {
 		return "ORG#" + org
 	}
 	return "ORG#" + org + "#APP#" + app
@@ -24,14 +34,11 @@ func ScopeKey(s calendar.Scope, org, app string) string {
 // one query, several days in a range.
 func LabelPartition(scope, label string) string { return scope + "#LABEL#" + label }
 
-// TotalPartition is the partition of the counters of all labels together.
-func TotalPartition(scope string) string { return scope + "#TOTAL" }
-
 // TagPartition is the partition of the counters of a tag's values.
 func TagPartition(scope, tag string) string { return scope + "#TAG#" + tag }
 
-// shardPrefix begins the sort keys of one period's shards.
-func shardPrefix(p calendar.Period, day string) string { return calendar.PeriodKey(p, day) + "#SH#" }
+// dayPrefix begins the sort keys of one day's shards.
+func dayPrefix(day string) string { return "DAY#" + day + "#SH#" }
 
 func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "#SH#" }
 
@@ -52,19 +59,9 @@ func ClosedKey(scope, day, label string) store.Key {
 	return store.Key{PK: closedPK(scope), SK: day + "#" + label}
 }
 
-func holdPK(scope string) string { return "HOLD#" + scope }
-
-// holdKey sorts a scope's holds by expiry.
-func holdKey(scope string, expiresMs int64, id string) store.Key {
-	return store.Key{PK: holdPK(scope), SK: fmt.Sprintf("%013d#%s", expiresMs, id)}
-}
-
 // AuditPartition holds the adjustments of an organisation, by app and id: a day's
 // scope does not matter, so that one sent again after midnight is found.
 func AuditPartition(org string) string { return "AUDIT#ORG#" + org }
 
 // AuditKey begins the sort keys of an app's adjustments.
 func AuditKey(app string) string { return "APP#" + app + "#" }
-
-// orgOf is the organisation's id within a scope's key.
-func orgOf(scope string) string { return scope[len("ORG#"):][:36] }

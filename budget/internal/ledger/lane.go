@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -56,13 +55,6 @@ func (l *Ledger) enqueue(key string, ops ...*Operation) error {
 	if q := l.lanes.open[key]; q != nil && len(q.queue)+len(ops) > maxQueue {
 		return &problem.UnavailableError{Package: pkg, Op: "write", Err: errCrowded}
 	}
-	l.push(key, ops)
-	return nil
-}
-
-// push does what enqueue does, whatever the length of the queue. The lanes' lock must be
-// held.
-func (l *Ledger) push(key string, ops []*Operation) {
 	q, ok := l.lanes.open[key]
 	if !ok {
 		q = &lane{urgentWork: make(chan struct{}, 1)}
@@ -77,13 +69,11 @@ func (l *Ledger) push(key string, ops []*Operation) {
 		default:
 		}
 	}
+	return nil
 }
 
-// urgent reports whether the queue fills a transaction or contains a reservation. The
-// lanes' lock must be held.
-func (q *lane) urgent() bool {
-	return len(q.queue) >= maxTxnItems-1 || slices.ContainsFunc(q.queue, func(o *Operation) bool { return o.kind == opReserve })
-}
+// urgent reports whether the queue fills a transaction. The lanes' lock must be held.
+func (q *lane) urgent() bool { return len(q.queue) >= maxTxnItems-1 }
 
 func (l *Ledger) runLane(key string, q *lane) {
 	defer l.lanes.running.Done()
@@ -102,7 +92,7 @@ func (l *Ledger) runLane(key string, q *lane) {
 		}
 		l.lanes.mu.Unlock()
 		q.started = time.Now()
-		left = l.transact(mergeRepeats(l.dropAbandoned(ops)))
+		left = l.transact(mergeRepeats(ops))
 	}
 }
 
@@ -122,8 +112,7 @@ func (l *Ledger) awaitCompany(q *lane, first bool) {
 }
 
 // patience is how long a transaction waits for further operations. In batch metering it
-// always waits; otherwise only under load, when callers queued up behind the last one. A
-// reservation never waits.
+// always waits; otherwise only under load, when callers queued up behind the last one.
 func (l *Ledger) patience(q *lane, first bool) time.Duration {
 	wait := l.Linger
 	if first && !l.AlwaysLinger {
@@ -144,35 +133,16 @@ func (l *Ledger) patience(q *lane, first bool) time.Duration {
 	return wait
 }
 
-// dropAbandoned leaves out reservations whose caller has left. Records of calls that
-// were made are written all the same.
-func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
-	kept := ops[:0]
-	for _, o := range ops {
-		if o.kind == opReserve && o.state.Load() == opAbandoned {
-			if o.unanswered && o.name == nil {
-				l.abandon(o.Hold)
-			}
-			close(o.done)
-			continue
-		}
-		kept = append(kept, o)
-	}
-	return kept
-}
-
 // mergeRepeats lets a record that was sent twice at the same time follow the first.
 func mergeRepeats(ops []*Operation) []*Operation {
 	first := map[store.Key]*Operation{}
 	kept := ops[:0]
 	for _, o := range ops {
-		if o.record != nil && o.kind == opSubmit {
+		if o.record != nil {
 			if leader, ok := first[o.record.Key]; ok {
 				leader.followers = append(leader.followers, o)
 				continue
 			}
-		}
-		if o.record != nil {
 			first[o.record.Key] = o
 		}
 		kept = append(kept, o)
@@ -196,9 +166,6 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 			return left
 		case ddb.Unconfirmed: // resent unchanged, with the same token
 			unanswered = true
-			for _, o := range t.ops {
-				o.unanswered = true
-			}
 		case ddb.Throttled, ddb.Unsent:
 		case ddb.Conflicted: // nothing applied: another shard, a new token
 			return append(l.backOff(ctx, t.ops, err, unanswered), left...)
@@ -208,10 +175,8 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 				l.fail(t.ops, Judge("write", err))
 				return left
 			}
-			again, deferred := l.settle(ctx, t, refused)
-			t, _ = compose(again, rand.IntN)
+			t, _ = compose(l.settle(t, refused), rand.IntN)
 			token, unanswered = store.NewID(), false
-			left = append(deferred, left...)
 			continue
 		default:
 			l.isolate(t, err)

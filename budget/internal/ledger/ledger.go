@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -15,8 +14,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// boardsKept is how many scopes' sums are known at a time.
-const boardsKept = 10_000
+const (
+	// boardsKept is how many scopes' sums are known at a time.
+	boardsKept = 10_000
+	// unkeptKnown is how many records are known that were counted without an item.
+	unkeptKnown = 10_000
+)
 
 // Options are what a ledger works with; all are needed.
 type Options struct {
@@ -28,12 +31,9 @@ type Options struct {
 	Linger       time.Duration    // a transaction's wait for company
 	AlwaysLinger bool             // it waits without load, too
 	Fresh        time.Duration    // how old a known sum may be
-	Settled      time.Duration    // and a sum of days that are over
-	// Apps lists an organisation's apps, by id.
-	Apps func(ctx context.Context, org string) ([]string, error)
 }
 
-// Ledger writes what calls cost, hold and give back, each exactly once. It knows what is
+// Ledger writes what calls cost, and what is adjusted by hand, each exactly once. It knows what is
 // counted: the stored sums and its own writes. It is safe for concurrent use; New makes
 // it.
 type Ledger struct {
@@ -45,9 +45,9 @@ type Ledger struct {
 	}
 	looks struct{ known, asked atomic.Int64 } // calls for which spend was known, or was not
 
-	abandoned abandonedHolds
-	closers   chan struct{}      // see CloseBehind
-	closing   background.Running // totals being stored
+	unkept  *lru.Cache[string, string] // records counted without an item, by key: the hash of the payload
+	closers chan struct{}              // see CloseBehind
+	closing background.Running         // totals being stored
 }
 
 // New makes a ledger. It makes no request and starts no goroutine.
@@ -55,17 +55,18 @@ func New(options Options) *Ledger {
 	l := &Ledger{Options: options, closers: make(chan struct{}, maxClosers)}
 	l.lanes.open = map[string]*lane{}
 	l.boards.byScope, _ = lru.New[string, *Board](boardsKept) // fails only for a size below 1
+	l.unkept, _ = lru.New[string, string](unkeptKnown)
 	return l
 }
 
 // Board is what is known of a scope's spend.
-func (l *Ledger) Board(org, scope string) *Board {
+func (l *Ledger) Board(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()
 	if b, ok := l.boards.byScope.Get(scope); ok {
 		return b
 	}
-	b := newBoard(l, org, scope)
+	b := newBoard(l, scope)
 	l.boards.byScope.Add(scope, b)
 	return b
 }
@@ -83,7 +84,7 @@ func (l *Ledger) countLook(known bool) {
 }
 
 // note adds an acknowledged write to the board of its scope.
-func (l *Ledger) note(o *Operation) { l.Board(o.Org, o.Scope).note(o) }
+func (l *Ledger) note(o *Operation) { l.Board(o.Scope).note(o) }
 
 // Close refuses further writes, except those that belong to what was accepted.
 func (l *Ledger) Close() {
@@ -100,16 +101,13 @@ func (l *Ledger) Wait() { l.lanes.running.Wait() }
 func (l *Ledger) WaitForTotals() { l.closing.Wait() }
 
 // Busy reports whether something that counts to a scope may still be written: an
-// operation, whether or not its caller waits for it, or the release of a hold that
-// nobody has. It may also be true because of a scope within this one.
+// operation, whether or not its caller waits for it. It may also be true because of a scope
+// within this one.
 func (l *Ledger) Busy(scope string) bool {
-	if l.abandoned.waitFor(scope) {
-		return true
-	}
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
-	for key := range l.lanes.open { // see Account.lane
-		if key == scope || strings.HasPrefix(key, scope+"#") {
+	for key := range l.lanes.open { // see Account.operation
+		if strings.HasPrefix(key, scope+"#") {
 			return true
 		}
 	}

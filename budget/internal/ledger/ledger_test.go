@@ -3,10 +3,8 @@ package ledger
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -23,7 +21,7 @@ import (
 func TestOlderTotalsAreRefused(t *testing.T) {
 	l := newLedger(t)
 	a := anAccount()
-	cal := calendar.Calendar{a.Rule}
+	cal := calendar.In("UTC")
 	labels := map[string]bool{a.Label: true}
 	sum := func() (money.Picos, []Closing) {
 		days, err := l.SumDays(t.Context(), cal, a.Scope, labels, aDay, aDay)
@@ -89,39 +87,17 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 	require.NoError(t, errs[2])
 }
 
-// What gives money back stays in its queue, whoever waits for it.
-func TestOnlyRecordsAndReservationsAreWithdrawn(t *testing.T) {
+// An adjustment stays in its queue, whoever waits for it.
+func TestOnlyRecordsAreWithdrawn(t *testing.T) {
 	l := New(Options{})
-	for kind, leaves := range map[opKind]bool{opSubmit: true, opReserve: true, opSettle: false, opRelease: false, opAdjust: false} {
-		o, other := newOp(kind), newOp(opSubmit)
-		o.lane = "lane"
-		l.lanes.open["lane"] = &lane{queue: []*Operation{other, o, other}}
+	record := anAccount().Submission(Record{}, nil, false)
+	adjustment := anAccount().Adjustment(Adjustment{}, false)
+	for o, leaves := range map[*Operation]bool{record: true, adjustment: false} {
+		other := anAccount().Submission(Record{}, nil, false)
+		q := &lane{queue: []*Operation{other, o, other}}
+		l.lanes.open[o.lane] = q
 		assert.Equal(t, leaves, l.withdraw(o))
-		assert.Equal(t, !leaves, slices.Contains(l.lanes.open["lane"].queue, o))
+		assert.Equal(t, !leaves, slices.Contains(q.queue, o))
 		assert.False(t, leaves && l.withdraw(o), "it has left")
 	}
-}
-
-// TestAnOperationOnItsWayIsItsLanes: a caller that leaves looks at nothing of it that the lane
-// changes, which the race detector would tell.
-func TestAnOperationOnItsWayIsItsLanes(t *testing.T) {
-	l := New(Options{})
-	o := newOp(opSettle)
-	o.Hold, o.lane = &Hold{}, "lane"
-	l.lanes.open["lane"] = &lane{}
-	var group sync.WaitGroup
-	group.Go(o.releaseOnly)
-	group.Go(func() { assert.False(t, l.withdraw(o)) })
-	group.Wait()
-	assert.Equal(t, opRelease, o.kind)
-}
-
-// TestAbandonedHoldsAreBounded: of very many, the rest expires.
-func TestAbandonedHoldsAreBounded(t *testing.T) {
-	l := New(Options{Logger: slog.New(slog.DiscardHandler)})
-	l.abandoned.running = true
-	for range maxAbandoned + 5 {
-		l.abandon(&Hold{})
-	}
-	assert.Len(t, l.abandoned.take(), maxAbandoned)
 }

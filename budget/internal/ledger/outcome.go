@@ -7,52 +7,15 @@ import (
 )
 
 // settle finishes the operations that a refusal ended and returns those to try again.
-// When a reservation is refused for lack of room for the first time, it first releases
-// the scope's expired holds.
-func (l *Ledger) settle(ctx context.Context, t *transaction, refused []refusal) (again, deferred []*Operation) {
-	finished, again, deferred := t.resolve(refused)
-	scopes := map[string]bool{}
+func (l *Ledger) settle(t *transaction, refused []refusal) (again []*Operation) {
+	finished, again := t.resolve(refused)
 	for _, o := range finished {
-		if o.Verdict.NoRoom && !o.deniedOnce {
-			o.deniedOnce, o.Verdict.NoRoom = true, false
-			clear(o.fullCounters)
-			again = append(again, o)
-			scopes[o.Hold.Scope] = true
-			continue
+		if !o.Verdict.Duplicate {
+			l.note(o) // an earlier, unanswered try had landed
 		}
-		l.conclude(o)
+		l.finish(o)
 	}
-	for scope := range scopes {
-		l.freeRoom(ctx, scope, again)
-	}
-	return again, deferred
-}
-
-// conclude finishes an operation that a refusal ended, and keeps what the refusal
-// showed.
-func (l *Ledger) conclude(o *Operation) {
-	if !o.Verdict.Duplicate && !o.Verdict.NoRoom {
-		l.note(o) // an earlier, unanswered try had landed
-	}
-	if o.Verdict.NoRoom {
-		l.Board(o.Org, o.Scope).remember(o, o.liveHolds, l.Now())
-	}
-	l.finish(o)
-}
-
-// freeRoom gives a scope's expired holds back, and tells the operations that are tried
-// again which holds are left.
-func (l *Ledger) freeRoom(ctx context.Context, scope string, again []*Operation) {
-	_, live, err := l.ReleaseExpired(ctx, scope)
-	if err != nil {
-		l.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", scope, "error", err)
-		return
-	}
-	for _, o := range again {
-		if o.Hold != nil && o.Hold.Scope == scope {
-			o.liveHolds = live
-		}
-	}
+	return again
 }
 
 func (l *Ledger) landed(t *transaction) {
@@ -82,13 +45,7 @@ func (l *Ledger) finish(o *Operation) {
 		}
 		l.finish(f)
 	}
-	hasCaller := o.state.CompareAndSwap(opWaiting, opFinished)
-	if o.kind == opReserve {
-		granted := o.Verdict == (Verdict{})
-		if o.name == nil && (granted && !hasCaller || !granted && o.unanswered) { // nobody has it, and it may be there
-			l.abandon(o.Hold)
-		}
-	}
+	o.state.CompareAndSwap(opWaiting, opFinished)
 	close(o.done)
 }
 
@@ -153,9 +110,8 @@ func (l *Ledger) await(ctx context.Context, o *Operation) error {
 }
 
 // withdraw takes an operation that no caller waits for out of its lane's queue. It
-// returns false if it has left the queue, so that it may have been sent: then it is its
-// lane's, which may turn a settlement into a release. It does not withdraw an operation that
-// gives money back, because nobody else does that.
+// returns false if it has left the queue, so that it may have been sent. It does not withdraw
+// an adjustment.
 func (l *Ledger) withdraw(o *Operation) bool {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
@@ -164,7 +120,7 @@ func (l *Ledger) withdraw(o *Operation) bool {
 		return false
 	}
 	for i, queued := range q.queue {
-		if queued == o && (o.kind == opSubmit || o.kind == opReserve) {
+		if queued == o && o.adjust == nil {
 			q.queue = append(q.queue[:i:i], q.queue[i+1:]...)
 			return true
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -31,14 +30,8 @@ func IsBefore(item store.Item, org, day string) bool {
 	case !strings.HasPrefix(key.PK, "ORG#"+org+"#"):
 		return false
 	}
-	for _, period := range []calendar.Period{calendar.Day, calendar.Week, calendar.Month} {
-		first := calendar.PeriodKey(period, day) // one that began earlier is over before the day
-		kind, _, _ := strings.Cut(first, "#")
-		if strings.HasPrefix(key.SK, kind+"#") {
-			return len(key.SK) >= len(first) && key.SK[:len(first)] < first
-		}
-	}
-	return false
+	of, ok := strings.CutPrefix(key.SK, "DAY#")
+	return ok && len(of) >= len(day) && of[:len(day)] < day
 }
 
 // Line is an item as a line of JSON.

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
-	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -25,11 +24,11 @@ const aDay = "20260123"
 
 var afterDays = time.Date(2026, 1, 27, 0, 0, 0, 0, time.UTC)
 
-// anAccount counts a soft day in one shard.
+// anAccount counts a day in one shard.
 func anAccount() Account {
 	return Account{
 		Org: "550e8400-e29b-41d4-a716-446655440000", Scope: "ORG#550e8400-e29b-41d4-a716-446655440000", Label: "premium", Day: aDay,
-		Rule: calendar.Regime{Zone: "UTC", Scope: calendar.ScopeOrg, Enforcement: calendar.Soft}, Shards: 1,
+		Shards: 1,
 	}
 }
 
@@ -53,7 +52,7 @@ func newLedger(t *testing.T) *Ledger {
 	life := background.New()
 	l := New(Options{
 		Store: &store.Store{Client: client, Usage: "usage"}, Breaker: breaker, Life: life,
-		Now: func() time.Time { return afterDays }, Logger: slog.New(slog.DiscardHandler), Fresh: time.Second, Settled: time.Second,
+		Now: func() time.Time { return afterDays }, Logger: slog.New(slog.DiscardHandler), Fresh: time.Second,
 	})
 	t.Cleanup(func() {
 		l.Close()

@@ -3,7 +3,6 @@ package ledger
 import (
 	"slices"
 
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -12,24 +11,18 @@ type itemKind int
 
 const (
 	putDedup   itemKind = iota // if absent
-	putHold                    // if absent
-	putName                    // if absent
-	deleteHold                 // if present
-	barHold                    // if absent: a hold of nothing
 	putAudit                   // if absent
 	putEvent                   // always, into the control table
-	addCounter                 // if used stays within the bound, when there is one
+	addCounter                 // always
 	reopenDay                  // always
 )
 
 // write is one write of a transaction. op is nil if several operations share it.
 type write struct {
-	kind   itemKind
-	key    store.Key
-	op     *Operation
-	sum    Counter
-	bound  money.Picos
-	capped bool
+	kind itemKind
+	key  store.Key
+	op   *Operation
+	sum  Counter
 }
 
 // transaction is one TransactWriteItems request.
@@ -89,19 +82,7 @@ func (o *Operation) items() []write {
 	if o.record != nil && !o.unkept {
 		items = append(items, write{kind: putDedup, key: o.record.Key, op: o})
 	}
-	switch o.kind {
-	case opReserve:
-		if o.name != nil {
-			items = append(items, write{kind: putName, key: o.name.Key, op: o})
-		}
-		items = append(items, write{kind: putHold, key: o.Hold.Keys[0], op: o})
-	case opSettle, opRelease:
-		if !o.holdGone() {
-			items = append(items, write{kind: deleteHold, key: o.Hold.Keys[o.keysGone], op: o})
-		} else if o.barsID {
-			items = append(items, write{kind: barHold, key: o.Hold.Keys[0], op: o})
-		}
-	case opAdjust:
+	if o.adjust != nil {
 		items = append(items, write{kind: putAudit, key: o.adjust.key(o.Org), op: o})
 		if o.adjust.Event != nil {
 			items = append(items, write{kind: putEvent, key: store.KeyOf(o.adjust.Event), op: o})
@@ -113,11 +94,10 @@ func (o *Operation) items() []write {
 // addCounters adds to the counters that the operation shares with others.
 func (t *transaction) addCounters(o *Operation, draw func(int) int) {
 	for _, d := range o.debits {
-		ref := store.Key{PK: d.PK, SK: d.Prefix}
-		shard, ok := t.shards[ref]
+		shard, ok := t.shards[d.ref()]
 		if !ok {
 			shard = draw(d.Shards)
-			t.shards[ref] = shard
+			t.shards[d.ref()] = shard
 		}
 		key := shardKey(d.PK, d.Prefix, shard)
 		i, ok := t.at[key]
@@ -128,9 +108,6 @@ func (t *transaction) addCounters(o *Operation, draw func(int) int) {
 		}
 		it := &t.items[i]
 		it.sum = it.sum.Add(o.delta(d))
-		if o.kind == opReserve && d.capped && (!it.capped || d.bound.Cmp(it.bound) < 0) {
-			it.bound, it.capped = d.bound, true
-		}
 	}
 	for _, key := range o.reopens {
 		if _, ok := t.at[key]; !ok {
@@ -140,16 +117,8 @@ func (t *transaction) addCounters(o *Operation, draw func(int) int) {
 	}
 }
 
-// room is the highest value of used with which the write stays within the bound.
-func (it write) room() money.Picos { return it.bound.Sub(it.sum.Used) }
-
 // shardOf is the shard the operation's record went to.
-func (t *transaction) shardOf(o *Operation) int {
-	if len(o.debits) == 0 {
-		return 0
-	}
-	return t.shards[store.Key{PK: o.debits[0].PK, SK: o.debits[0].Prefix}]
-}
+func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].ref()] }
 
 // landed marks every operation of a committed transaction.
 func (t *transaction) landed() {

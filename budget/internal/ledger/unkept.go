@@ -28,15 +28,25 @@ func (l *Ledger) WriteUnkept(ctx context.Context, o *Operation, window bool) err
 		err = l.sendPlain(ctx, t, l.Now().Unix())
 	}
 	if store.Diagnose(err) == ddb.TokenMismatch {
-		o.Verdict.Conflict = true
+		l.countedOtherwise(o, t)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	l.unkept.Add(r.Key.PK, r.Hash)
 	t.landed()
 	l.note(o)
 	return nil
+}
+
+// countedOtherwise is the verdict on a record whose id was counted by another request: of the
+// same record at another price or in another shard, for what is configured may have changed
+// since, unless this process knows that it was another record.
+func (l *Ledger) countedOtherwise(o *Operation, t *transaction) {
+	hash, known := l.unkept.Get(o.record.Key.PK)
+	o.Verdict.Duplicate, o.Verdict.Conflict = true, known && hash != o.record.Hash
+	o.Verdict.Stored = o.record.stored(o.writer, t.shardOf(o))
 }
 
 // sendWindow writes the counters under a token made from the record's key, so that a

@@ -37,21 +37,8 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	switch it.kind {
 	case putDedup:
 		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
-	case putName:
-		return putAbsent(table, it.op.name.item(it.op.writer))
-	case putHold:
-		return putAbsent(table, it.op.Hold.item(it.key))
 	case putAudit:
 		return putAbsent(table, it.op.adjust.item(it.key))
-	case barHold:
-		return putAbsent(table, it.op.Hold.barred().item(it.key))
-	case deleteHold:
-		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &table, Key: it.key.Attributes(),
-			ConditionExpression:       aws.String("#e = :e"), // there, and not a hold of nothing in its place
-			ExpressionAttributeNames:  map[string]string{"#e": attrEstimate},
-			ExpressionAttributeValues: store.Item{":e": store.Picos(it.op.Hold.Estimate)},
-		}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
 			TableName: &table, Key: it.key.Attributes(),
@@ -62,17 +49,6 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	}
 	update := counterUpdate(it.sum, nowSec)
 	update.TableName, update.Key = &table, it.key.Attributes()
-	if it.capped {
-		room := it.room()
-		cond := "#used <= :room"
-		if !room.IsNegative() {
-			cond = "attribute_not_exists(#used) OR " + cond
-		}
-		update.ConditionExpression = &cond
-		update.ExpressionAttributeNames["#used"] = attrUsed
-		update.ExpressionAttributeValues[":room"] = store.Picos(room)
-		update.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
-	}
 	return types.TransactWriteItem{Update: update}
 }
 
@@ -119,14 +95,10 @@ func (t *transaction) refusals(err error) ([]refusal, error) {
 		switch t.items[i].kind {
 		case putDedup:
 			r.stored, decodeErr = DecodeRecord(d.Items[i])
-		case putName:
-			r.named, decodeErr = decodeName(d.Items[i])
 		case putAudit:
 			r.adjusted, decodeErr = DecodeAdjustment(d.Items[i])
-		case barHold:
-			r.hold, decodeErr = decodeHold(d.Items[i])
-		case addCounter:
-			r.counter, decodeErr = DecodeCounter(d.Items[i])
+		default:
+			return nil, err // none of the others has a condition
 		}
 		if decodeErr != nil {
 			return nil, decodeErr

@@ -66,8 +66,6 @@ func (NumberSet) Type() string { return "NS" }
 func (BinarySet) Type() string { return "BS" }
 
 // Equal reports whether a and b have the same type and content.
-//
-//nolint:cyclop // a flat switch: one case per type
 func Equal(a, b Value) bool {
 	switch a := a.(type) {
 	case String:

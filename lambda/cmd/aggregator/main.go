@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
@@ -65,13 +66,21 @@ func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, e
 		return nil, err
 	}
 	logger := newLogger(c, w).With("bucket", c.archive.bucket)
-	logger.Info("the function starts", "prefix", c.archive.prefix, "tries", c.tries)
+	logger.Info("the function starts", "prefix", c.archive.prefix, "tries", orDefault(c.tries == 0, strconv.Itoa(c.tries)))
 	return lambda.NewHandler(files.Process, nil, &lambda.Options{Tries: c.tries, Logger: logger, Observe: lambda.ArchiveMetrics(w, c.table)})
 }
 
 // newLogger is the function's log.
 func newLogger(c config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
+}
+
+// orDefault is what is configured, as the log has it.
+func orDefault(none bool, configured string) string {
+	if none {
+		return "default"
+	}
+	return configured
 }
 
 // newHandler is the function on a client.
@@ -85,7 +94,7 @@ func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler
 		return nil, err
 	}
 	logger := newLogger(c, w)
-	logger.Info("the function starts", "retention", c.retention.String(), "tries", c.tries)
+	logger.Info("the function starts", "retention", orDefault(c.retention == 0, c.retention.String()), "tries", orDefault(c.tries == 0, strconv.Itoa(c.tries)))
 	return lambda.NewHandler(processor.Process, closer, &lambda.Options{
 		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),
 	})

@@ -34,6 +34,6 @@ func TestCostOfLogins(t *testing.T) {
 		_ = w.try(w.a, home, c.ClientID, wrong)
 	}
 	before := w.db.Meter()
-	assertThrottled(t, w.try(w.a, home, c.ClientID, wrong), "refused for its address")
+	assertThrottled(t, w.try(w.a, home, c.ClientID, wrong), "ten failed there")
 	assert.Zero(t, w.db.Meter().Sub(before).Requests(), "the denial is remembered")
 }

@@ -133,24 +133,27 @@ func TestRefusalEndsThoughTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Two clients whose ids choose the same bucket share its ten, and no more is let through.
+// Two clients whose ids choose the same bucket share its ten at an address, and no more is
+// let through. Who looks for such an id keeps the other out there alone.
 func TestClientsThatShareABucket(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
 	other := credentials.ClientID(orgO, "0")
-	for i := 0; clientOf(other) != clientOf(c.ClientID); i++ {
+	for i := 0; clientOf(home, other) != clientOf(home, c.ClientID); i++ {
 		other = credentials.ClientID(orgO, strconv.Itoa(i))
 	}
 	for i := range 10 {
 		id := []string{c.ClientID, other}[i%2]
-		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i/2%2], address(i), id, wrong), ErrUnauthorized)
+		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i/2%2], home, id, wrong), ErrUnauthorized)
 	}
-	for i, id := range []string{c.ClientID, other} {
-		assertThrottled(t, w.try(w.a, address(20+i), id, c.Secret), id)
+	for _, id := range []string{c.ClientID, other} {
+		assertThrottled(t, w.try(w.a, home, id, c.Secret), id)
 	}
 	assert.Equal(t, int64(10), looked(w.a, w.b))
+	_, err := w.b.Token(t.Context(), address(1), c.ClientID, c.Secret)
+	require.NoError(t, err, "from elsewhere")
 	w.clock.Advance(6 * time.Second)
-	_, err := w.b.Token(t.Context(), home, c.ClientID, c.Secret)
+	_, err = w.b.Token(t.Context(), home, c.ClientID, c.Secret)
 	require.NoError(t, err, "when one is forgotten")
 }
 
@@ -159,9 +162,9 @@ func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 	w := newWorld(t)
 	c, other := w.client(orgO, appA), w.client(orgO, "")
 	for i := range 10 {
-		require.ErrorIs(t, w.failed(i, c), ErrUnauthorized)
+		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i%2], home, c.ClientID, wrong), ErrUnauthorized)
 	}
-	for i := range 24 {
+	for i := range 124 {
 		assertThrottled(t, w.try([]*node{w.a, w.b}[i%2], home, c.ClientID, wrong), "ten failed")
 	}
 	for _, n := range []*node{w.a, w.b} {
@@ -175,7 +178,7 @@ func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 // when it has waited.
 func TestKnownRefusalsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newWorld(t, func(o *Options) { o.PerAddress = 10 })
 		c := w.client(orgO, appA)
 		leave := func() {}
 		for range 10 {
@@ -211,13 +214,18 @@ func TestBlockedAddressesAreRefused(t *testing.T) {
 	assert.Empty(t, w.a.throttle.gates.of)
 }
 
-// Strangers who make ids up have so many buckets written, and no more.
+// Strangers who make ids up have so many buckets written at an address, and no more; and
+// none that is somebody's at another.
 func TestBucketsOfClientsAreBounded(t *testing.T) {
 	all := map[string]bool{}
 	for i := range 1_000_000 {
-		all[clientOf(strconv.Itoa(i))] = true
+		all[clientOf(home, strconv.Itoa(i))] = true
 	}
-	assert.Len(t, all, 1<<16)
+	buckets := len(all)
+	assert.Equal(t, 1<<16, buckets)
+	for i := range 1_000 {
+		assert.False(t, all[clientOf(address(i), "0")])
+	}
 }
 
 // Logins that are under way hold what they took while the bucket refills: when they turn out

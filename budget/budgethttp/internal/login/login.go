@@ -47,10 +47,11 @@ type Options struct {
 	// RefreshTTL is how long refresh tokens are good. Together with AccessTTL at most the
 	// store's LongestToken. Defaults to 7 days.
 	RefreshTTL time.Duration
-	// PerAddress is how many logins of an address, IPv6 by /64, may fail in a minute.
-	// Defaults to 10.
+	// PerAddress is how many logins of an address, IPv6 by /64, may fail in a minute,
+	// whoever they are as. Defaults to 100: many clients may share an address.
 	PerAddress int64
-	// PerClient is how many logins of a client may fail in a minute. Defaults to 10.
+	// PerClient is how many logins of a client may fail in a minute at an address. Defaults
+	// to 10.
 	PerClient int64
 	// Random is where the ids of tokens come from. Nil takes crypto/rand.
 	Random io.Reader
@@ -68,7 +69,7 @@ type Service struct {
 // New makes a service. It makes no request.
 func New(o Options) (*Service, error) {
 	o.AccessTTL, o.RefreshTTL = cmp.Or(o.AccessTTL, time.Hour), cmp.Or(o.RefreshTTL, 7*24*time.Hour)
-	o.PerAddress, o.PerClient = cmp.Or(o.PerAddress, 10), cmp.Or(o.PerClient, 10)
+	o.PerAddress, o.PerClient = cmp.Or(o.PerAddress, 100), cmp.Or(o.PerClient, 10)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -104,8 +105,8 @@ type Grant struct {
 }
 
 // Token logs a client in, from an address: an access token and a refresh token of a new
-// session. A login that fails counts, and after ten in a minute the next is refused without
-// a look: of the address whoever the client is, and of the client wherever it comes from.
+// session. A login that fails counts, and after ten of the client at this address in a
+// minute, or a hundred of the address, the next is refused without a look.
 //
 // Errors: ErrUnauthorized, *ThrottledError, and a *credentials.UnavailableError, which is
 // not counted.
@@ -124,6 +125,24 @@ func (s *Service) Token(ctx context.Context, from netip.Addr, clientID string, s
 		return Grant{}, err
 	}
 	return s.grant(identity)
+}
+
+// Retrieve hands out the secret behind a retrieval token, as the store does, to whoever has
+// it. Where that fails it counts as a login of the address that fails: strangers have no more
+// tokens looked at than that.
+//
+// Errors: as of Store.Retrieve, and *ThrottledError.
+func (s *Service) Retrieve(ctx context.Context, from netip.Addr, org, app string, token credentials.Secret) (credentials.Credentials, error) {
+	attempt, err := s.throttle.begin(ctx, from, "")
+	if err != nil {
+		return credentials.Credentials{}, err
+	}
+	defer attempt.failed(ctx) // whatever happens, unless it was undone
+	c, err := s.opts.Store.Retrieve(ctx, org, app, token)
+	if !errors.Is(err, credentials.ErrTokenInvalid) && !errors.Is(err, credentials.ErrTokenUsed) {
+		attempt.undone(ctx)
+	}
+	return c, err
 }
 
 // grant makes the tokens of a new session.

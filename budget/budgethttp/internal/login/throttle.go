@@ -47,13 +47,14 @@ var (
 )
 
 // throttle bounds failed logins, in buckets of the limiter that all processes share. A
-// login takes from its address and then from its client before anything is looked at, and
-// gives back if it does not fail: so the bounds hold for logins at the same time. One that
-// finds a bucket exhausted by others that are under way waits for them, whatever process
-// they are at; one that finds it exhausted by failures is refused.
+// login takes from its address and then from its client at that address before anything is
+// looked at, and gives back if it does not fail: so the bounds hold for logins at the same
+// time. One that finds a bucket exhausted by others that are under way waits for them,
+// whatever process they are at; one that finds it exhausted by failures is refused.
 //
-// Nothing tells a client that exists from one that does not: both take from a bucket that
-// the id alone chooses, see clientOf.
+// No bucket is of a client wherever it is: who knows its id could exhaust that, and keep
+// the client out. Nothing tells a client that exists from one that does not: both take from
+// a bucket that the id and the address alone choose, see clientOf.
 type throttle struct {
 	limiter   *dynalimit.RateLimiter
 	opts      Options
@@ -70,24 +71,28 @@ func newThrottle(o Options) *throttle {
 	return &throttle{limiter: o.Limiter, opts: o, patience: patience, gates: newGates(), exhausted: exhausted}
 }
 
-// addressOf is the entity of an address: a host of IPv6 has a /64 to itself.
-func addressOf(from netip.Addr) string {
+// addressOf is the entity of an address.
+func addressOf(from netip.Addr) string { return addressPrefix + placeOf(from) }
+
+// placeOf is what is taken for one address: a host of IPv6 has a /64 to itself.
+func placeOf(from netip.Addr) string {
 	from = from.Unmap().WithZone("")
 	switch {
 	case !from.IsValid():
-		return addressPrefix + "unknown"
+		return "unknown"
 	case from.Is6():
 		prefix, _ := from.Prefix(64) // 64 bits are there
 		from = prefix.Addr()
 	}
-	return addressPrefix + from.String()
+	return from.String()
 }
 
-// clientOf is the entity of a client, one of 65,536: enough that two clients hardly share
-// one, and a bound for what strangers can have written by making ids up.
-func clientOf(clientID string) string {
+// clientOf is the entity of a client at an address, one of 65,536 there: enough that two
+// clients hardly share one, and a bound for what a stranger can have written by making ids
+// up. The address is in it as it is, so that nobody elsewhere finds an id that shares it.
+func clientOf(from netip.Addr, clientID string) string {
 	sum := sha256.Sum256([]byte(clientID))
-	return clientPrefix + hex.EncodeToString(sum[:2])
+	return clientPrefix + hex.EncodeToString(sum[:2]) + ":" + placeOf(from)
 }
 
 // attempt is a login that is being made: what it took.
@@ -108,9 +113,13 @@ func (t *throttle) begin(ctx context.Context, from netip.Addr, clientID string) 
 	waiting, cancel := context.WithTimeout(context.Background(), t.patience)
 	defer cancel()
 	a := &attempt{throttle: t, patience: waiting.Done()}
-	err := a.take(ctx, addressOf(from), t.opts.PerAddress)
+	client := clientOf(from, clientID)
+	err := t.refused(client) // before anything is taken: who is refused again and again costs nothing
+	if err == nil {
+		err = a.take(ctx, addressOf(from), t.opts.PerAddress)
+	}
 	if err == nil && possible(clientID) { // else it will fail without a look at anything
-		err = a.take(ctx, clientOf(clientID), t.opts.PerClient)
+		err = a.take(ctx, client, t.opts.PerClient)
 	}
 	if err == nil {
 		return a, nil

@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -37,14 +38,14 @@ func assertThrottled(t *testing.T, err error, why string) {
 	assert.LessOrEqual(t, throttled.RetryAfter, 6*time.Second, why)
 }
 
-// Ten logins of an address may fail in a minute, whoever they are as, at whichever
+// A hundred logins of an address may fail in a minute, whoever they are as, at whichever
 // process; the next is refused unchecked, even if it is good.
 func TestAddressIsLimitedAcrossProcesses(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
-	for i := range 10 {
+	for i := range 100 {
 		n := []*node{w.a, w.b}[i%2]
-		err := w.try(n, home, credentials.ClientID(orgO, "app"+string(rune('a'+i))), wrong)
+		err := w.try(n, home, credentials.ClientID(orgO, fmt.Sprint("app", i)), wrong)
 		require.ErrorIs(t, err, ErrUnauthorized)
 	}
 	w.wire.take()
@@ -56,31 +57,52 @@ func TestAddressIsLimitedAcrossProcesses(t *testing.T) {
 	}
 	_, err := w.a.Token(t.Context(), address(1), c.ClientID, c.Secret)
 	require.NoError(t, err, "from elsewhere")
-	w.clock.Advance(6 * time.Second)
+	w.clock.Advance(600 * time.Millisecond)
 	_, err = w.b.Token(t.Context(), home, c.ClientID, c.Secret)
 	require.NoError(t, err, "when one is forgotten")
 }
 
-// Ten logins of a client may fail in a minute, wherever they come from.
-func TestClientIsLimitedAcrossProcesses(t *testing.T) {
+// Ten logins of a client may fail in a minute at an address, at whichever process. It is
+// refused there alone, and others are not.
+func TestClientIsLimitedAtAnAddressAcrossProcesses(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
 	for i := range 10 {
-		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i%2], address(i), c.ClientID, wrong), ErrUnauthorized)
+		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i%2], home, c.ClientID, wrong), ErrUnauthorized)
 	}
 	w.wire.take()
-	for i, n := range []*node{w.a, w.b} {
-		assertThrottled(t, w.try(n, address(100+i), c.ClientID, c.Secret), "a good login from elsewhere")
+	for _, n := range []*node{w.a, w.b} {
+		assertThrottled(t, w.try(n, home, c.ClientID, c.Secret), "a good login from there")
 	}
 	for _, request := range w.wire.take() {
 		assert.NotContains(t, request, "control", "no secret was looked at")
 	}
+	for range 20 {
+		assertThrottled(t, w.try(w.a, home, c.ClientID, wrong), "again and again")
+	}
+	assert.Empty(t, w.wire.take(), "which costs nothing")
 	other := w.client(orgO, "")
-	_, err := w.a.Token(t.Context(), address(100), other.ClientID, other.Secret)
+	_, err := w.a.Token(t.Context(), home, other.ClientID, other.Secret)
 	require.NoError(t, err, "another client, from where one was refused")
 	w.clock.Advance(6 * time.Second)
-	_, err = w.a.Token(t.Context(), address(100), c.ClientID, c.Secret)
+	_, err = w.a.Token(t.Context(), home, c.ClientID, c.Secret)
 	require.NoError(t, err, "when one is forgotten")
+}
+
+// Whatever strangers send as a client, from however many addresses, its own secret is good
+// elsewhere, at every process.
+func TestStrangersDoNotKeepAClientOut(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	for i := range 60 {
+		for range 11 {
+			_ = w.try([]*node{w.a, w.b}[i%2], address(i), c.ClientID, wrong)
+		}
+	}
+	for i, n := range []*node{w.a, w.b} {
+		assertThrottled(t, w.try(n, address(i), c.ClientID, c.Secret), "where strangers are")
+		w.token(n, c)
+	}
 }
 
 // Good logins cost nothing of the limit, however many there are.
@@ -162,7 +184,7 @@ func TestAddressesOfIPv6AreTakenTogether(t *testing.T) {
 	assert.Equal(t, addressOf(home), addressOf(netip.MustParseAddr("::ffff:203.0.113.7")), "an address of IPv4 within IPv6")
 	assert.NotEqual(t, addressOf(home), addressOf(netip.MustParseAddr("203.0.113.8")))
 	assert.Equal(t, addressOf(netip.MustParseAddr("fe80::1%eth0")), addressOf(netip.MustParseAddr("fe80::2%eth1")))
-	w := newWorld(t)
+	w := newWorld(t, func(o *Options) { o.PerAddress = 10 })
 	for i := range 10 {
 		from := netip.MustParseAddr("2001:db8:0:1::").As16()
 		from[15] = byte(i)
@@ -217,7 +239,7 @@ func (w *world) together(n int, login func(i int) error) []error {
 // Good logins at the same time, from one address and as one client, all pass, though more
 // are under way than may fail; nothing of the limits is left taken.
 func TestGoodLoginsAtTheSameTimeAllPass(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, func(o *Options) { o.PerAddress = 10 })
 	c, other := w.client(orgO, appA), w.client(orgO, "")
 	for _, err := range w.together(60, func(i int) error {
 		who := []credentials.Credentials{c, other}[i/2%2]
@@ -232,41 +254,42 @@ func TestGoodLoginsAtTheSameTimeAllPass(t *testing.T) {
 	assertThrottled(t, w.try(w.a, home, c.ClientID, c.Secret), "ten failed")
 }
 
-// Ten logins of a client may fail in a minute, also at the same time and from as many
-// addresses as there are.
+// Ten logins of a client may fail in a minute at each of two addresses, also at the same
+// time.
 func TestFailuresOfAClientAtTheSameTimeAreLimited(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
-	looked := 0
+	looked := map[int]int{}
 	for i, err := range w.together(60, func(i int) error { return w.failed(i, c) }) {
 		if errors.Is(err, ErrUnauthorized) {
-			looked++
+			looked[i/2%2]++
 		} else {
-			assertThrottled(t, err, address(i).String())
+			assertThrottled(t, err, address(i/2%2).String())
 		}
 	}
-	assert.Equal(t, 10, looked)
+	assert.Equal(t, map[int]int{0: 10, 1: 10}, looked)
 }
 
-// failed fails to log in as a client, from the i-th address.
+// failed fails to log in as a client for the i-th time, from one of two addresses, at one of
+// two processes.
 func (w *world) failed(i int, c credentials.Credentials) error {
-	_, err := []*node{w.a, w.b}[i%2].Token(w.t.Context(), address(i), c.ClientID, wrong)
+	_, err := []*node{w.a, w.b}[i%2].Token(w.t.Context(), address(i/2%2), c.ClientID, wrong)
 	return err
 }
 
 // Whether there is a client does not show in how its failures are limited, at whichever
-// process and from wherever somebody looks.
+// process.
 func TestLimitsTellNothingOfClients(t *testing.T) {
 	w := newWorld(t)
 	known, unknown := w.client(orgO, appA).ClientID, credentials.ClientID(orgO, "app-production-apj")
-	for i, id := range []string{known, unknown} {
+	for _, id := range []string{known, unknown} {
 		for range 10 {
-			require.ErrorIs(t, w.try(w.a, address(i), id, wrong), ErrUnauthorized)
+			require.ErrorIs(t, w.try(w.a, home, id, wrong), ErrUnauthorized)
 		}
 	}
-	for i, id := range []string{known, unknown} {
+	for _, id := range []string{known, unknown} {
 		for _, n := range []*node{w.a, w.b} {
-			assertThrottled(t, w.try(n, address(10+i), id, wrong), id)
+			assertThrottled(t, w.try(n, home, id, wrong), id)
 		}
 	}
 }
@@ -293,7 +316,7 @@ func TestLoginsWaitForOthersUnderWay(t *testing.T) {
 			_, err := n.Token(gone, home, c.ClientID, c.Secret)
 			leaving <- err
 		}()
-		require.Eventually(t, func() bool { return n.throttle.gates.at(addressOf(home)) > 0 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return n.throttle.gates.at(clientOf(home, c.ClientID)) > 0 }, time.Minute, time.Millisecond)
 		leave(left)
 		err := <-leaving
 		require.Error(t, err)

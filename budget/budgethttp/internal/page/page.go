@@ -21,6 +21,7 @@ const Policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; 
 // document is what the page shows of an OpenAPI document.
 type document struct {
 	Info       struct{ Title, Version, Description string }
+	Tags       []*group
 	Paths      map[string]map[string]*operation
 	Components struct {
 		Schemas map[string]*schema
@@ -68,8 +69,8 @@ type schema struct {
 
 // group is the operations of one tag.
 type group struct {
-	Name       string
-	Operations []*operation
+	Name, Description string
+	Operations        []*operation `json:"-"`
 }
 
 // Render makes the page of a document.
@@ -91,8 +92,9 @@ func Render(openapi []byte) ([]byte, error) {
 
 var methods = []string{"get", "post", "put", "delete"}
 
+// groups are the tags in the order of the document, those that it does not describe last.
 func groups(d document) []*group {
-	byName := map[string]*group{}
+	out := d.Tags
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range methods {
 			op := d.Paths[path][method]
@@ -104,17 +106,14 @@ func groups(d document) []*group {
 			if len(op.Tags) > 0 {
 				name = op.Tags[0]
 			}
-			if byName[name] == nil {
-				byName[name] = &group{Name: name}
+			i := slices.IndexFunc(out, func(g *group) bool { return g.Name == name })
+			if i < 0 {
+				i, out = len(out), append(out, &group{Name: name})
 			}
-			byName[name].Operations = append(byName[name].Operations, op)
+			out[i].Operations = append(out[i].Operations, op)
 		}
 	}
-	var out []*group
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		out = append(out, byName[name])
-	}
-	return out
+	return slices.DeleteFunc(out, func(g *group) bool { return len(g.Operations) == 0 })
 }
 
 // typeName is a schema of either kind in a few words.
@@ -160,8 +159,11 @@ func indented(raw json.RawMessage) string {
 }
 
 func credential(security []map[string][]string) string {
-	if len(security) == 0 {
+	switch {
+	case len(security) == 0:
 		return "no credential"
+	case len(security[0]) == 0:
+		return "the retrieval token alone"
 	}
 	if _, ok := security[0]["key"]; ok {
 		return "a provisioning key, in X-API-Key"

@@ -72,11 +72,16 @@ func (p *place) String() string {
 // refuses with an *Error: a byte order mark, bytes that are no UTF-8, nesting deeper than
 // MaxDepth, more than MaxValues values, a name twice in an object, null, data after the document, names that are no
 // field of v or are one in another case. Types of v that read themselves are given what
-// they stand for as it is.
-func Unmarshal(data []byte, v any) error {
-	if err := Check(data); err != nil {
+// they stand for as it is. A whole number may be written with a fraction or an exponent.
+func Unmarshal(data []byte, v any) error { return UnmarshalApart(data, v, "") }
+
+// UnmarshalApart reads as Unmarshal, but for the elements of one field, an array: they may
+// have null and names twice, for whoever reads each of them then.
+func UnmarshalApart(data []byte, v any, field string) error {
+	if err := check(data, field); err != nil {
 		return err
 	}
+	data = whole(data)
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
 		return refused(nil, "is no JSON")
@@ -100,7 +105,9 @@ func typed(err error) error {
 }
 
 // Check refuses what Unmarshal refuses of any document, whatever it is read into.
-func Check(data []byte) error {
+func Check(data []byte) error { return check(data, "") }
+
+func check(data []byte, apart string) error {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return refused(nil, "begins with a byte order mark")
@@ -109,7 +116,7 @@ func Check(data []byte) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	c := &checker{Decoder: dec, left: MaxValues}
+	c := &checker{Decoder: dec, left: MaxValues, apart: apart}
 	if err := c.value(nil, 0); err != nil {
 		return err
 	}
@@ -122,7 +129,18 @@ func Check(data []byte) error {
 // checker reads a document once, and keeps nothing of it.
 type checker struct {
 	*json.Decoder
-	left int // values that it may have yet
+	left  int    // values that it may have yet
+	apart string // the field whose elements are read apart; empty: none
+}
+
+// isApart reports whether a place is within an element that is read apart.
+func (c *checker) isApart(at *place) bool {
+	for ; c.apart != "" && at != nil; at = at.above {
+		if at.array && at.above != nil && at.above.above == nil && at.above.name == c.apart {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *checker) value(at *place, depth int) error {
@@ -133,12 +151,12 @@ func (c *checker) value(at *place, depth int) error {
 	if c.left--; c.left < 0 {
 		return refused(nil, "has more than %d values", MaxValues)
 	}
-	switch token {
-	case nil:
+	switch {
+	case token == nil && !c.isApart(at):
 		return refused(at, "is null: leave it out instead")
-	case json.Delim('{'):
+	case token == json.Delim('{'):
 		return c.object(at, depth+1)
-	case json.Delim('['):
+	case token == json.Delim('['):
 		return c.array(at, depth+1)
 	}
 	return nil
@@ -166,7 +184,7 @@ func (c *checker) object(at *place, depth int) error {
 		if !ok {
 			return refused(at, "has a name that is no string")
 		}
-		if seen[name] {
+		if seen[name] && !c.isApart(at) {
 			return refused(at.field(name), "is there twice")
 		}
 		seen[name] = true

@@ -92,6 +92,54 @@ func TestWhatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
+// A whole number is one however it is written, and nothing else is.
+func TestWholeNumbersAreRead(t *testing.T) {
+	for text, want := range map[string]int64{
+		"44.0": 44, "4.4e1": 44, "44E0": 44, "440e-1": 44, "-44.000": -44, "0.0": 0, "-0.0": 0, "0e99": 0, "4.4E+01": 44,
+		"9223372036854775807.0": 9223372036854775807, "1e18": 1e18, "44": 44,
+	} {
+		d := document{Inner: inner{7}}
+		require.NoError(t, Unmarshal([]byte(`{"inner":{"count":`+text+`},"name":"44.0 \"4.4e1"}`), &d), text)
+		assert.Equal(t, document{Inner: inner{want}, Name: `44.0 "4.4e1`}, d, "no text is changed")
+	}
+	for _, text := range []string{
+		"44.5", "4.45e1", "1e-1", "1e19", "1e99", "1e400", "1e-400", "1e1000000000", "-1e1000000000", "9223372036854775808.0", "0.99999999999999999999",
+		"44." + strings.Repeat("0", 60_000), strings.Repeat("4", 60_000) + ".0", "1e" + strings.Repeat("0", 60_000) + "1",
+	} {
+		var d document
+		require.Error(t, Unmarshal([]byte(`{"inner":{"count":`+text+`}}`), &d), "%.40s", text)
+	}
+}
+
+// What is read apart may be wrong in itself, and no place else.
+func TestElementsAreReadApart(t *testing.T) {
+	type apart struct {
+		Raw  []json.RawMessage `json:"raw"`
+		Many [][]int           `json:"many"`
+	}
+	for text, reason := range map[string]string{
+		`{"raw":[null,{"a":1,"a":null},[null,{"b":[null]}],1]}`: "",
+		`{"raw":[1],"many":[null]}`:                             "many[0] is null",
+		`{"raw":null}`:                                          "raw is null",
+		`{"raw":[1],"raw":[1]}`:                                 "raw is there twice",
+		`{"many":[[1]],"x":{"raw":[null]}}`:                     "x.raw[0] is null",
+		`[null]`:                                                "[0] is null",
+		`{"raw":[1` + strings.Repeat(",1", MaxValues) + `]}`:    "more than 4000 values",
+		`{"raw":[` + strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth) + `]}`: "deeper than 16",
+		`{"raw":[{]}`: "is no JSON",
+	} {
+		var a apart
+		err := UnmarshalApart([]byte(text), &a, "raw")
+		if reason == "" {
+			require.NoError(t, err)
+			assert.Len(t, a.Raw, 4)
+			continue
+		}
+		require.ErrorContains(t, err, reason, "%.60s", text)
+		require.Error(t, Unmarshal([]byte(text), &a))
+	}
+}
+
 // Where a value stands is not written out for each: a long name that many values are below
 // takes the room of one.
 func TestLongNamesTakeTheirRoomOnce(t *testing.T) {
@@ -116,7 +164,7 @@ func TestLongNamesTakeTheirRoomOnce(t *testing.T) {
 // What is read means the same to encoding/json, and to a reader that looks at nothing but
 // the tree.
 func FuzzUnmarshal(f *testing.F) {
-	for _, text := range []string{`{"name":"x","inner":{"count":7},"tags":{"a":"1"}}`, `{"name":"x","Name":"y"}`, `[[[`, `{"raw":1e400}`, "\xef\xbb\xbf{}", `{"a":1,"a":2}`} {
+	for _, text := range []string{`{"name":"x","inner":{"count":7},"tags":{"a":"1"}}`, `{"name":"x","Name":"y"}`, `[[[`, `{"raw":1e400}`, "\xef\xbb\xbf{}", `{"a":1,"a":2}`, `{"inner":{"count":4.4e1},"name":"\\\"1.0"}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -125,7 +173,7 @@ func FuzzUnmarshal(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(data))
-		dec := json.NewDecoder(strings.NewReader(string(data)))
+		dec := json.NewDecoder(strings.NewReader(string(whole(data))))
 		dec.DisallowUnknownFields()
 		require.NoError(t, dec.Decode(&again))
 		require.Equal(t, d, again)

@@ -9,7 +9,7 @@ import (
 // Adjustment is a credit or charge by hand.
 type Adjustment struct {
 	ID          string `json:"id" pattern:"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" patternDescription:"a lower-case UUID" doc:"It is applied once under this id, however often it is sent" example:"0f8fad5b-d9cb-469f-a165-70867728950e"`
-	Label       string `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"A label that the organisation uses or has used" example:"premium"`
+	Label       string `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$" doc:"A label that the organisation uses or has used" example:"premium"`
 	Day         string `json:"day,omitempty" pattern:"^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$" patternDescription:"a date like 2026-01-23" doc:"The day it counts on. Defaults to today" example:"20260123"`
 	DeltaMicros int64  `json:"delta_usd_micros" minimum:"-1000000000000" maximum:"1000000000000" doc:"What it charges; below zero it credits. Not 0" example:"-16500"`
 	Reason      string `json:"reason" minLength:"1" maxLength:"256" doc:"Kept with it" example:"counted twice by the batch job"`
@@ -41,8 +41,8 @@ func NewAdjusted(a budget.Adjustment) Adjusted {
 
 // Override is a label that an administrator forces.
 type Override struct {
-	Label string    `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"One of the app's ordering" example:"standard"`
-	Until time.Time `json:"until" doc:"When it ends by itself" example:"2026-01-24T05:00:00Z"`
+	Label string    `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$" doc:"One of the app's ordering" example:"standard"`
+	Until time.Time `json:"until" doc:"When it ends by itself; not past" example:"2099-12-31T05:00:00Z"`
 }
 
 // History is days, oldest first.

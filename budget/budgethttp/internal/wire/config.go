@@ -6,52 +6,27 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 )
 
-// Quota is a quota beside the daily ones per label.
-type Quota struct {
-	Period string `json:"period,omitempty" enum:"day,week,month" doc:"How long it runs. Defaults to day"`
-	Label  string `json:"label,omitempty" pattern:"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$" doc:"Absent: all labels in total"`
-	Micros int64  `json:"quota_usd_micros" minimum:"0" maximum:"1000000000000" doc:"How much may be spent"`
-}
-
-func budgetQuotas(quotas []Quota) []budget.PeriodQuota {
-	var out []budget.PeriodQuota
-	for _, q := range quotas {
-		out = append(out, budget.PeriodQuota{Period: budget.Period(q.Period), Label: q.Label, Micros: q.Micros})
-	}
-	return out
-}
-
-func newQuotas(quotas []budget.PeriodQuota) []Quota {
-	var out []Quota
-	for _, q := range quotas {
-		out = append(out, Quota{q.Period.String(), q.Label, q.Micros})
-	}
-	return out
-}
-
 // Org is an organisation's configuration. No field is one of its credentials.
 type Org struct {
-	Name          string            `json:"org_name,omitempty" maxLength:"256" doc:"For people" example:"sample_corp"`
-	Timezone      string            `json:"timezone" minLength:"1" maxLength:"64" doc:"An IANA name. Its local date is the organisation's day" example:"America/New_York"`
-	Scope         string            `json:"quota_scope,omitempty" enum:"ORG,APP" doc:"ORG: one total for all apps. APP: each app has its own. Defaults to APP"`
-	Ordering      []string          `json:"model_ordering" minItems:"1" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort, each once; each has a quota"`
-	Quotas        map[string]Micros `json:"quotas" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12"`
-	Limits        []Quota           `json:"limits,omitempty" maxItems:"128" nullable:"false" doc:"Further quotas; all must pass"`
-	Models        map[string]string `json:"models,omitempty" maxProperties:"128" doc:"Model ids by label. Labels that are left out have the keeper's"`
-	TightPercent  int               `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins. Defaults to 95"`
-	Shards        int               `json:"agg_shard_count,omitempty" minimum:"1" maximum:"256" doc:"How many counters a day is spread over. Defaults to 8"`
-	Sticky        *bool             `json:"sticky_fallback_enabled,omitempty" doc:"Whether the label in use is kept on record. Defaults to true"`
-	Enforcement   string            `json:"enforcement,omitempty" enum:"SOFT,HARD" doc:"HARD: money is held before a call. Defaults to SOFT"`
-	RefreshNormal int64             `json:"refresh_interval_normal_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long a selection may be kept. Defaults to 300"`
-	RefreshTight  int64             `json:"refresh_interval_tight_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long, in mode TIGHT. Defaults to 60"`
+	Name          string   `json:"org_name,omitempty" maxLength:"256" doc:"For people" example:"sample_corp"`
+	Timezone      string   `json:"timezone" minLength:"1" maxLength:"64" doc:"An IANA name. Its local date is the organisation's day. It cannot be changed" example:"America/New_York"`
+	Scope         string   `json:"quota_scope,omitempty" enum:"ORG,APP" doc:"ORG: one total for all apps. APP: each app has its own. Defaults to what is stored, else APP; it cannot be changed"`
+	Ordering      Ordering `json:"model_ordering" minItems:"1" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort, each once; each has a quota"`
+	Quotas        Quotas   `json:"quotas" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12"`
+	Models        Models   `json:"models,omitempty" maxProperties:"128" doc:"Model ids by label. Labels that are left out have the keeper's"`
+	TightPercent  int      `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins. Defaults to 95"`
+	Shards        int      `json:"agg_shard_count,omitempty" minimum:"1" maximum:"256" doc:"How many counters a day is spread over. Defaults to 8"`
+	Sticky        *bool    `json:"sticky_fallback_enabled,omitempty" doc:"Whether the label in use is kept on record. Defaults to true"`
+	RefreshNormal int64    `json:"refresh_interval_normal_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long a selection may be kept. Defaults to 300"`
+	RefreshTight  int64    `json:"refresh_interval_tight_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long, in mode TIGHT. Defaults to 60"`
 }
 
 // Budget is the configuration as the keeper takes it.
 func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, micros),
-		Limits: budgetQuotas(o.Limits), Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
-		NoSticky: o.Sticky != nil && !*o.Sticky, Enforcement: budget.Enforcement(o.Enforcement),
+		Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
+		NoSticky:      o.Sticky != nil && !*o.Sticky,
 		RefreshNormal: seconds(o.RefreshNormal), RefreshTight: seconds(o.RefreshTight),
 	}
 }
@@ -63,7 +38,6 @@ type Versions struct {
 	Version   int64      `json:"version" doc:"Rises with every change"`
 	CreatedAt *time.Time `json:"created_at,omitempty" doc:"The first PUT"`
 	UpdatedAt *time.Time `json:"updated_at,omitempty" doc:"The last PUT"`
-	ChangesAt *time.Time `json:"changes_at,omitempty" doc:"When a pending change of time zone, scope or enforcement begins"`
 }
 
 // StoredOrg is an organisation as it is stored.
@@ -79,31 +53,30 @@ func NewOrg(o budget.Org) StoredOrg {
 	sticky := o.Sticky
 	return StoredOrg{
 		ID:       o.ID,
-		Versions: Versions{o.Version, instant(o.CreatedAt), instant(o.UpdatedAt), instant(o.ChangesAt)},
+		Versions: Versions{o.Version, instant(o.CreatedAt), instant(o.UpdatedAt)},
 		Config: Org{
 			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, bounded),
-			Limits: newQuotas(o.Limits), Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards, Sticky: &sticky,
-			Enforcement: string(o.Enforcement), RefreshNormal: int64(o.RefreshNormal / time.Second), RefreshTight: int64(o.RefreshTight / time.Second),
+			Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards, Sticky: &sticky,
+			RefreshNormal: int64(o.RefreshNormal / time.Second), RefreshTight: int64(o.RefreshTight / time.Second),
 		},
 	}
 }
 
 // App is an app's configuration. What is left out is inherited from the organisation.
 type App struct {
-	Name          string            `json:"app_name,omitempty" maxLength:"256" doc:"For people" example:"Production API"`
-	Ordering      []string          `json:"model_ordering,omitempty" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort"`
-	Quotas        map[string]Micros `json:"quotas,omitempty" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12; inherited as a whole"`
-	Limits        []Quota           `json:"limits,omitempty" maxItems:"128" nullable:"false" doc:"Further quotas; inherited as a whole"`
-	Models        map[string]string `json:"models,omitempty" maxProperties:"128" doc:"Model ids by label; inherited as a whole"`
-	TightPercent  int               `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins"`
-	RefreshNormal int64             `json:"refresh_interval_normal_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long a selection may be kept"`
-	RefreshTight  int64             `json:"refresh_interval_tight_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long, in mode TIGHT"`
+	Name          string   `json:"app_name,omitempty" maxLength:"256" doc:"For people" example:"Production API"`
+	Ordering      Ordering `json:"model_ordering,omitempty" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort"`
+	Quotas        Quotas   `json:"quotas,omitempty" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12; inherited as a whole"`
+	Models        Models   `json:"models,omitempty" maxProperties:"128" doc:"Model ids by label; inherited as a whole"`
+	TightPercent  int      `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins"`
+	RefreshNormal int64    `json:"refresh_interval_normal_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long a selection may be kept"`
+	RefreshTight  int64    `json:"refresh_interval_tight_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long, in mode TIGHT"`
 }
 
 // Budget is the configuration as the keeper takes it.
 func (a App) Budget(id string) budget.App {
 	return budget.App{
-		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, micros), Limits: budgetQuotas(a.Limits), Models: a.Models,
+		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, micros), Models: a.Models,
 		TightPercent: a.TightPercent, RefreshNormal: seconds(a.RefreshNormal), RefreshTight: seconds(a.RefreshTight),
 	}
 }
@@ -123,7 +96,7 @@ func NewApp(org string, a budget.App) StoredApp {
 		Org: org, ID: a.ID,
 		Versions: Versions{Version: a.Version, CreatedAt: instant(a.CreatedAt), UpdatedAt: instant(a.UpdatedAt)},
 		Config: App{
-			Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, bounded), Limits: newQuotas(a.Limits), Models: a.Models,
+			Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, bounded), Models: a.Models,
 			TightPercent: a.TightPercent, RefreshNormal: int64(a.RefreshNormal / time.Second), RefreshTight: int64(a.RefreshTight / time.Second),
 		},
 	}

@@ -2,7 +2,7 @@ package wire
 
 // EstimateQuery is the query of what a call would cost.
 type EstimateQuery struct {
-	Label string `query:"model_label" required:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"One of the app's ordering" example:"premium"`
+	Label string `query:"model_label" required:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$" doc:"One of the app's ordering" example:"premium"`
 	Input int64  `query:"input_tokens" minimum:"0" maximum:"100000000" doc:"The prompt's tokens" example:"1500"`
 	Most  int64  `query:"max_tokens" minimum:"0" maximum:"100000000" doc:"The most tokens of the reply" example:"800"`
 }

@@ -10,39 +10,14 @@ import (
 
 var usageType = reflect.TypeFor[Usage]()
 
-// Limit is where a further quota stands.
-type Limit struct {
-	Period         string     `json:"period" enum:"day,week,month" doc:"How long the quota runs"`
-	Label          string     `json:"label,omitempty" doc:"Absent: all labels in total"`
-	QuotaUSDMicros int64      `json:"quota_usd_micros" doc:"The quota"`
-	SpendUSDMicros int64      `json:"spend_usd_micros" doc:"What was spent in the period"`
-	HeldUSDMicros  int64      `json:"held_usd_micros" doc:"What is reserved and not settled"`
-	Percent        float64    `json:"quota_pct" doc:"Of the quota spent"`
-	Status         string     `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"By this quota alone"`
-	ResetAt        *time.Time `json:"reset_at,omitempty" doc:"When its next period begins"`
-}
-
-func newLimits(limits []budget.LimitStatus) []Limit {
-	out := make([]Limit, len(limits))
-	for i, l := range limits {
-		out[i] = Limit{
-			Period: l.Period.String(), Label: l.Label, QuotaUSDMicros: l.Micros, SpendUSDMicros: l.SpendMicros,
-			HeldUSDMicros: l.HeldMicros, Percent: l.Percent, Status: l.Status.String(), ResetAt: instant(l.ResetAt),
-		}
-	}
-	return out
-}
-
 // LabelStatus is where one label stands today.
 type LabelStatus struct {
 	Label          string  `json:"label" doc:"Its name"`
 	Model          string  `json:"model_id,omitempty" doc:"Its model; absent when none is configured"`
 	SpendUSDMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`
-	HeldUSDMicros  int64   `json:"held_usd_micros" doc:"What is reserved and not settled"`
 	QuotaUSDMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`
 	Percent        float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`
-	Status         string  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"The worst of the label's quotas"`
-	Limits         []Limit `json:"limits,omitempty" nullable:"false" doc:"The further quotas that bind it"`
+	Status         string  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"`
 }
 
 // NewLabels are labels as the keeper sees them.
@@ -50,8 +25,8 @@ func NewLabels(labels []budget.LabelStatus) []LabelStatus {
 	out := make([]LabelStatus, len(labels))
 	for i, l := range labels {
 		out[i] = LabelStatus{
-			Label: l.Label, Model: l.Model, SpendUSDMicros: l.SpendMicros, HeldUSDMicros: l.HeldMicros,
-			QuotaUSDMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status.String(), Limits: newLimits(l.Limits),
+			Label: l.Label, Model: l.Model, SpendUSDMicros: l.SpendMicros,
+			QuotaUSDMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status.String(),
 		}
 	}
 	return out
@@ -117,13 +92,11 @@ type Totals struct {
 type LabelTotals struct {
 	Label          string  `json:"label" doc:"Its name"`
 	CostUSDMicros  int64   `json:"cost_usd_micros" doc:"Charges less credits"`
-	HeldUSDMicros  int64   `json:"held_usd_micros" doc:"What is reserved and not settled"`
 	QuotaUSDMicros int64   `json:"quota_usd_micros" doc:"As configured now"`
 	Percent        float64 `json:"quota_pct" doc:"Of the quota; 0 when the quota is 0"`
 	Status         string  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"`
 	Tokens         Sums    `json:"tokens" doc:"By class"`
 	Requests       int64   `json:"requests" doc:"Records that were counted"`
-	Limits         []Limit `json:"limits,omitempty" nullable:"false" doc:"The further quotas that bind it, today"`
 }
 
 // Sums counts the tokens of many calls by class.
@@ -140,8 +113,8 @@ func NewTotals(org, app string, d budget.DayTotals) Totals {
 	out := Totals{Org: org, App: app, Day: d.Day, CostUSDMicros: d.CostMicros, Labels: make([]LabelTotals, len(d.Labels))}
 	for i, l := range d.Labels {
 		out.Labels[i] = LabelTotals{
-			Label: l.Label, CostUSDMicros: l.CostMicros, HeldUSDMicros: l.HeldMicros, QuotaUSDMicros: l.Quota,
-			Percent: l.Percent, Status: l.Status.String(), Tokens: Sums(l.Tokens), Requests: l.Requests, Limits: newLimits(l.Limits),
+			Label: l.Label, CostUSDMicros: l.CostMicros, QuotaUSDMicros: l.Quota,
+			Percent: l.Percent, Status: l.Status.String(), Tokens: Sums(l.Tokens), Requests: l.Requests,
 		}
 	}
 	return out

@@ -20,17 +20,21 @@ type Tokens struct {
 
 // Usage is what one call used.
 type Usage struct {
-	RequestID string         `json:"request_id" pattern:"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" patternDescription:"a lower-case UUID" doc:"The call is counted once under this id, however often it is sent" example:"7c9e6679-7425-40de-944b-e07fc1f90ae7"`
-	Label     string         `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The label that the call was made under" example:"premium"`
-	Model     string         `json:"model_id,omitempty" pattern:"^[ -~]{0,256}$" patternDescription:"at most 256 printable characters" doc:"The model that was called; refused unless it is the label's. Empty: not checked" example:"anthropic.claude-3-5-sonnet-20241022-v2:0"`
-	Tokens    Tokens         `json:"tokens" doc:"What the provider reported. The classes are disjoint"`
-	Status    string         `json:"status,omitempty" pattern:"^[ -~]{0,32}$" patternDescription:"at most 32 printable characters" doc:"How the call ended. Defaults to OK" example:"OK"`
-	Time      time.Time      `json:"timestamp" doc:"When the call was made, with its zone: 24 hours ago to 300 seconds ahead" example:"2026-01-23T15:30:45Z"`
-	Tags      map[string]Tag `json:"tags,omitempty" maxProperties:"4" doc:"Of few distinct values: cost is counted per value and day"`
+	RequestID string    `json:"request_id" pattern:"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" patternDescription:"a lower-case UUID" doc:"The call is counted once under this id, however often it is sent" example:"7c9e6679-7425-40de-944b-e07fc1f90ae7"`
+	Label     string    `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$" doc:"The label that the call was made under" example:"premium"`
+	Model     string    `json:"model_id,omitempty" pattern:"^[ -~]{0,256}$" patternDescription:"at most 256 printable characters" doc:"The model that was called, by which the call is priced: one that the label has, or had in the last two days. Empty: the label's" example:"anthropic.claude-3-5-sonnet-20241022-v2:0"`
+	Tokens    Tokens    `json:"tokens" doc:"What the provider reported. The classes are disjoint"`
+	Status    string    `json:"status,omitempty" pattern:"^[ -~]{0,32}$" patternDescription:"at most 32 printable characters" doc:"How the call ended. Defaults to OK" example:"OK"`
+	Time      time.Time `json:"timestamp" doc:"When the call was made, with its zone: 24 hours ago to 300 seconds ahead" example:"2026-01-23T15:30:45Z"`
+	Tags      Tags      `json:"tags,omitempty" maxProperties:"4" doc:"Of few distinct values: cost is counted per value and day"`
 }
 
-// Budget is the record as the keeper takes it.
+// Budget is the record as the keeper takes it. Go's zero time, which stands for now there,
+// is as old here as it says.
 func (u Usage) Budget() budget.Usage {
+	if u.Time.IsZero() {
+		u.Time = u.Time.Add(time.Nanosecond)
+	}
 	return budget.Usage{
 		RequestID: u.RequestID, Label: u.Label, Model: u.Model,
 		Tokens: budget.Tokens(u.Tokens), Status: u.Status, Time: u.Time, Tags: plain(u.Tags, tagValue),

@@ -3,6 +3,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/smithy-go/logging"
@@ -26,9 +29,15 @@ import (
 // LocalEndpoint is where `dynalimit local` listens unless it is told otherwise.
 const LocalEndpoint = "http://127.0.0.1:8000"
 
-// requestTimeout bounds one request. A person waits longer than a call does, and is told
-// for what.
-const requestTimeout = 10 * time.Second
+const (
+	// requestTimeout bounds one request. A person waits longer than a call does, and is told
+	// for what.
+	requestTimeout = 10 * time.Second
+	// attempts is how often a request is sent while CloudFormation has too many of them.
+	attempts = 10
+	// busyTimeout bounds one request of CloudFormation, with its tries.
+	busyTimeout = 2 * time.Minute
+)
 
 // Options say where the table is. The zero value is AWS, as the environment says.
 type Options struct {
@@ -48,6 +57,8 @@ type Options struct {
 	Principal string
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
+	// Timeout bounds one request with its tries. Defaults to 10 s, for CloudFormation to 2 min.
+	Timeout time.Duration
 }
 
 // Check refuses options that contradict each other or cannot be meant.
@@ -152,6 +163,7 @@ func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
 		if at := o.endpoint(); at != "" {
 			d.BaseEndpoint = aws.String(at)
 		}
+		d.APIOptions = append(d.APIOptions, watched(cmp.Or(o.Timeout, requestTimeout)))
 	})
 }
 
@@ -165,6 +177,7 @@ func (o Options) StreamsOf(cfg aws.Config) *dynamodbstreams.Client {
 		} else if d.BaseEndpoint == nil && table != nil && !ofAWS(*table) {
 			d.BaseEndpoint = table
 		}
+		d.APIOptions = append(d.APIOptions, watched(cmp.Or(o.Timeout, requestTimeout)))
 	})
 }
 
@@ -181,6 +194,15 @@ func ofAWS(endpoint string) bool {
 		}
 	}
 	return false
+}
+
+// FormationOf is a client of CloudFormation with a configuration that Config returned. It
+// sends again for a while what is too much for CloudFormation.
+func (o Options) FormationOf(cfg aws.Config) *cloudformation.Client {
+	return cloudformation.NewFromConfig(cfg, func(c *cloudformation.Options) {
+		c.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
+		c.APIOptions = append(c.APIOptions, watched(cmp.Or(o.Timeout, busyTimeout)))
+	})
 }
 
 // Repository is the table, to read it.
@@ -208,6 +230,6 @@ func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
 // On is the table by a client of the caller's.
 func (o Options) On(client dynalimit.DynamoDB) (*dynalimit.Repository, error) {
 	return dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{
-		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: requestTimeout,
+		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: cmp.Or(o.Timeout, requestTimeout),
 	})
 }

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +22,20 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	case o.Engine():
 		return userHere()
 	}
-	who, err := CallerOf(ctx, cfg)
+	who, err := o.CallerOf(ctx, cfg)
+	if NoCredentials(err) { // whoever is named, nothing can be asked
+		return "", fmt.Errorf("AWS does not say who you are: %w", err)
+	}
 	if err != nil {
-		return "", fmt.Errorf("AWS does not say who you are: %w; say it with --as NAME, or check your credentials with 'dynalimit doctor'", err)
+		return "", fmt.Errorf("AWS does not say who you are: %w; say it with --as NAME", err)
 	}
 	return who, nil
 }
 
 // CallerOf is who AWS knows the credentials by.
-func CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
-	out, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
+	client := sts.NewFromConfig(cfg, func(s *sts.Options) { s.APIOptions = append(s.APIOptions, watched(cmp.Or(o.Timeout, requestTimeout))) })
+	out, err := client.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return "", err
 	}

@@ -73,6 +73,11 @@ type Link struct {
 	Levels []Level `json:"levels"`
 }
 
+// PlanSays reports whether a level of the entity's plan says anything here.
+func (l Link) PlanSays() bool {
+	return slices.ContainsFunc(l.Levels, func(one Level) bool { return one.Scope.Plan != "" && one.Config.Version != 0 })
+}
+
 // Limit is a limit in force.
 type Limit struct {
 	Limit     dynalimit.Limit       `json:"limit"`

@@ -20,17 +20,19 @@ func (v *visit) layout(ctx context.Context) Result {
 	if r.Status != "" {
 		return r
 	}
-	if record.Schema == "" {
-		return v.unmarked()
-	}
 	reading, cancel := v.timed(ctx)
 	defer cancel()
-	err := v.Try(reading)
-	if version, is := errors.AsType[*dynalimit.VersionError](err); is {
+	version, is := errors.AsType[*dynalimit.VersionError](v.Try(reading))
+	switch {
+	case is && record.Schema == "": // another table is what the reason says
+		return Result{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: v.otherTable()}
+	case is:
 		return Result{
 			Status: Wrong, Found: fmt.Sprintf("layout %s, and this program knows %s", version.Schema, version.KnownSchema),
 			Means: "every call fails: " + version.Reason, Fix: "dynalimit --version",
 		}
+	case record.Schema == "":
+		return v.unmarked()
 	}
 	return ok("layout %s", record.Schema)
 }
@@ -127,7 +129,7 @@ func (v *visit) configuration(ctx context.Context) []Result {
 	defer cancel()
 	var pending []dynalimit.Scope
 	var results []Result
-	seen := 0
+	seen, plans := 0, map[string]bool{}
 	read := func() error {
 		broken, err := v.unreadable(ctx, pending)
 		results, pending = append(results, broken...), pending[:0]
@@ -136,6 +138,7 @@ func (v *visit) configuration(ctx context.Context) []Result {
 	for at, err := range v.Limits.Scopes(ctx) {
 		if err == nil {
 			seen++
+			plans[at.Plan] = true
 			pending = append(pending, at)
 		}
 		if err == nil && len(pending) == batch {
@@ -150,6 +153,9 @@ func (v *visit) configuration(ctx context.Context) []Result {
 	}
 	if err := read(); err != nil {
 		return append(results, unchecked("%s", v.why(err)))
+	}
+	if seen < mostLevels {
+		v.plans = plans
 	}
 	if len(results) > 0 {
 		return results

@@ -82,6 +82,7 @@ var _ Client = (*dynamodb.Client)(nil)
 type Limits interface {
 	TableInput() *dynamodb.CreateTableInput
 	Scopes(ctx context.Context) iter.Seq2[dynalimit.Scope, error]
+	Entities(ctx context.Context) iter.Seq2[dynalimit.Entity, error]
 	GetConfigs(ctx context.Context, at []dynalimit.Scope) ([]dynalimit.ScopedConfig, error)
 	GetConfig(ctx context.Context, at dynalimit.Scope) (dynalimit.LimitConfig, error)
 }
@@ -145,6 +146,7 @@ var checks = []check{
 	{"permissions", "trying what is permitted", (*visit).permissions},
 	{"namespace", "reading the namespace", one((*visit).namespace)},
 	{"configuration", "reading every level of the configuration", (*visit).configuration},
+	{"names", "looking for plans and parents that are nowhere", one((*visit).names)},
 	{"system limits", "reading the system's limits", one((*visit).systemLimits)},
 	{"usage", "looking how far usage is summed up", one((*visit).usage)},
 	{"budget tables", "looking at the tables of budgets", (*visit).budget},
@@ -201,6 +203,8 @@ type visit struct {
 	// described is the table, nil if it could not be described; undescribed says why.
 	described   *tableFacts
 	undescribed string
+	// plans are those that have limits; nil unless every level was read.
+	plans map[string]bool
 }
 
 // timed bounds what one request of a check may take.

@@ -150,8 +150,14 @@ func probeScan(ctx context.Context, _ probe, c Client, at place) error {
 	return err
 }
 
+// probeUpdate names what a later version writes to buckets: a role that lacks it has to be
+// deployed again before the first limit of another kind.
 func probeUpdate(ctx context.Context, _ probe, c Client, at place) error {
-	_, err := c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
+	condition := never
+	for _, name := range schema.KindsState() {
+		condition += " AND attribute_not_exists(" + name + ")"
+	}
+	_, err := c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &at.table, Key: at.key, ConditionExpression: &condition})
 	return err
 }
 

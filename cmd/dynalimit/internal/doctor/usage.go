@@ -42,7 +42,7 @@ func (v *visit) usage(ctx context.Context) Result {
 	}
 	means := fmt.Sprintf("nobody has closed any for %s: the stream keeps records for a day, and then they are gone", notation.Wait(late))
 	if late > recordsKept {
-		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, 'dynalimit usage repair' books what counters tell", notation.Wait(late))
+		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show what was used meanwhile, in the hour of each one's next record", notation.Wait(late))
 	}
 	return Result{Status: Warning, Found: closed, Means: means, Fix: v.tail()}
 }

@@ -45,19 +45,30 @@ type Progress struct {
 
 	mu     sync.Mutex
 	status Status
-	shards map[aggregator.Shard]*aggregator.ShardLag
+	shards map[aggregator.Shard]*shard
 	// taken says that a shard was read, ever.
 	taken bool
-	// quiet is since when nothing has been known to wait.
+	// quiet is since when no shard has come or gone, and nothing failed.
 	quiet time.Time
+	// began is the instant up to which shards are to be read.
+	began time.Time
 }
 
 var _ aggregator.TailObserver = (*Progress)(nil)
 
+// shard is one that is read.
+type shard struct {
+	lag *aggregator.ShardLag // nil before the first read
+	// quiet is since when nothing has been known to wait there; past says that it was read,
+	// and counted, beyond the instant at which this began.
+	quiet time.Time
+	past  bool
+}
+
 // New returns a Progress, with a clock that does not stand still; tell is told, line by
 // line, what somebody should know of.
 func New(now func() time.Time, tell func(string)) *Progress {
-	return &Progress{now: now, tell: tell, shards: map[aggregator.Shard]*aggregator.ShardLag{}, quiet: now()}
+	return &Progress{now: now, tell: tell, shards: map[aggregator.Shard]*shard{}, quiet: now(), began: now()}
 }
 
 // Status is how things are.
@@ -66,27 +77,42 @@ func (p *Progress) Status() Status {
 	defer p.mu.Unlock()
 	s := p.status
 	s.Shards = len(p.shards)
-	for _, lag := range p.shards {
-		if lag != nil {
-			s.Behind, s.Gathered = max(s.Behind, lag.Behind), s.Gathered+lag.Gathered
+	for _, r := range p.shards {
+		if r.lag != nil {
+			s.Behind, s.Gathered = max(s.Behind, r.lag.Behind), s.Gathered+r.lag.Gathered
 		}
 	}
 	s.BehindMS = s.Behind.Milliseconds()
 	return s
 }
 
-// Quiet is how long nothing has been known to wait, and whether a shard was read at all: if
-// none was, others read them.
+// Until says up to which instant shards are to be read, by DynamoDB's clock.
+func (p *Progress) Until(began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began = began
+}
+
+// Quiet is how long nothing has been known to wait that was written before this began, and
+// whether a shard was read at all: if none was, others read them.
 func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, lag := range p.shards {
-		if lag == nil || lag.Behind > 0 || lag.Gathered > 0 {
+	since = p.now().Sub(p.quiet)
+	for _, r := range p.shards {
+		switch {
+		case r.past:
+		case r.waits():
 			return 0, true
+		default:
+			since = min(since, p.now().Sub(r.quiet))
 		}
 	}
-	return p.now().Sub(p.quiet), p.taken
+	return since, p.taken
 }
+
+// waits reports whether something is known to wait in a shard.
+func (r *shard) waits() bool { return r.lag == nil || r.lag.Behind > 0 || r.lag.Gathered > 0 }
 
 // stir notes that something happened.
 func (p *Progress) stir() { p.quiet = p.now() }
@@ -107,7 +133,7 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	p.hear(func(say func(string, ...any)) {
 		p.stir()
 		if e.State == aggregator.ShardTaken {
-			p.shards[e.Shard], p.taken = nil, true
+			p.shards[e.Shard], p.taken = &shard{quiet: p.now()}, true
 			return
 		}
 		delete(p.shards, e.Shard)
@@ -120,21 +146,21 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 // Lagged implements aggregator.TailObserver.
 func (p *Progress) Lagged(e aggregator.ShardLag) {
 	p.hear(func(func(string, ...any)) {
-		lag, reading := p.shards[e.Shard]
-		if !reading {
+		r := p.shards[e.Shard]
+		if r == nil {
 			return
 		}
-		if lag == nil || e.Behind > 0 || e.Gathered > 0 || !e.Last.Equal(lag.Last) {
-			p.stir()
+		if r.waits() || e.Behind > 0 || e.Gathered > 0 || !e.Last.Equal(r.lag.Last) {
+			r.quiet = p.now()
 		}
-		p.shards[e.Shard] = &e
+		r.lag = &e
+		r.past = r.past || e.Gathered == 0 && e.Last.After(p.began)
 	})
 }
 
 // Processed implements aggregator.TailObserver.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	p.hear(func(say func(string, ...any)) {
-		p.stir()
 		p.status.Folds++
 		p.status.Counted += int64(e.Result.Counted)
 		p.status.Repeated += int64(e.Result.Repeated)
@@ -147,7 +173,7 @@ func (p *Progress) gaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	p.status.Gaps += int64(len(gaps))
 	for i, g := range gaps {
 		if i == mostGaps {
-			say("and %d more gaps: 'dynalimit usage repair --dry-run' shows them", len(gaps)-i)
+			say("and %d more gaps: 'dynalimit usage list' shows what no record told", len(gaps)-i)
 			return
 		}
 		say("%s", gapText(g))

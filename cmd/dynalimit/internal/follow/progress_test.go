@@ -38,6 +38,7 @@ func (h *hearing) quiet() time.Duration {
 // no new one came.
 func TestQuiet(t *testing.T) {
 	h := hear()
+	h.Until(noon.Add(24 * time.Hour))
 	pass := func() { h.at = h.at.Add(time.Minute) }
 	pass()
 	d, reading := h.Quiet()
@@ -141,4 +142,30 @@ func TestArchiveStatus(t *testing.T) {
 	assert.Equal(t, "1 shard, 1m30s behind, 1,000 waiting, 1,234 archived, 1 skipped, 1 retry", s.Text())
 	s.Behind = 0
 	assert.Equal(t, ArchiveStatus{Shards: 1, BehindMS: 90_000, Gathered: 1000, Archived: 1234, Repeated: 2, Ignored: 3, Skipped: 1, Trimmed: 1, Retries: 1}, s)
+}
+
+// TestQuietOfATableInUse: what is written after it began does not have it wait; what was
+// written before does, and so does a shard of which nothing later came until it has settled.
+func TestQuietOfATableInUse(t *testing.T) {
+	h := hear()
+	pass := func() { h.at = h.at.Add(time.Second) }
+	lag := func(s aggregator.Shard, last time.Time, gathered int) {
+		h.Lagged(aggregator.ShardLag{Shard: s, Last: last, Gathered: gathered, Behind: time.Duration(gathered) * time.Second})
+	}
+	h.ShardChanged(aggregator.ShardChange{Shard: one, State: aggregator.ShardTaken})
+	h.ShardChanged(aggregator.ShardChange{Shard: other, State: aggregator.ShardTaken})
+	lag(other, time.Time{}, 0)
+	lag(one, noon.Add(-time.Hour), 5)
+	pass()
+	assert.Zero(t, h.quiet(), "five of before wait")
+	lag(one, noon.Add(2*time.Second), 7)
+	pass()
+	assert.Zero(t, h.quiet(), "they are not counted")
+	h.Processed(aggregator.RecordsProcessed{Shard: one, Result: aggregator.Result{Counted: 7}})
+	lag(one, noon.Add(2*time.Second), 0)
+	lag(one, noon.Add(3*time.Second), 4) // and so on
+	assert.Equal(t, 2*time.Second, h.quiet(), "the other shard has been quiet since it was read")
+	h.Until(noon.Add(time.Hour))
+	lag(other, noon.Add(30*time.Minute), 1)
+	assert.Zero(t, h.quiet(), "written before, by DynamoDB's clock")
 }

@@ -11,7 +11,7 @@ const (
 	bucketName = "^[a-z0-9][a-z0-9.-]{2,62}$"
 	// expiredRecords lets through what DynamoDB itself deleted, of the kinds that are kept.
 	expiredRecords = `{"eventName":["REMOVE"],"userIdentity":{"type":["Service"],"principalId":["dynamodb.amazonaws.com"]},` +
-		`"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#AUDIT#"},{"prefix":"#USAGE"},{"prefix":"#CHILDREN_"},{"prefix":"#DENIED#"}]}}}}`
+		`"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#AUDIT#"},{"prefix":"#USAGE"},{"prefix":"#CHILDREN_"}]}}}}`
 	// archiveBatch is as many as Lambda gives: the more, the fewer files.
 	archiveBatch = int64(10_000)
 )

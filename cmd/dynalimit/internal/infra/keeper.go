@@ -56,7 +56,7 @@ func keeperRole(o Options) Role {
 			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*"}),
 		},
 		{
-			Sid: "Spend", About: "What is held, what was spent, and what was charged by hand.", Actions: actions("DeleteItem", "PutItem", "UpdateItem"),
+			Sid: "Spend", About: "What was spent, and what was charged by hand.", Actions: actions("DeleteItem", "PutItem", "UpdateItem"),
 			Resources: []Resource{{Table: usageTable}},
 		},
 		{

@@ -162,12 +162,6 @@ func (s *service) used(client, organisation map[string]any) {
 	s.ask(http.MethodPost, app+"/usage", token, s.usage(1))
 	s.ask(http.MethodPost, app+"/usage", token, s.usage(1))
 	s.ask(http.MethodPost, app+"/usage/batch", token, map[string]any{"records": []any{s.usage(2), s.usage(3)}})
-	for n, end := range []string{"settle", "release", "extend"} {
-		id := "3f2504e0-4f89-41d3-9a0c-0305e82c330" + string(rune('0'+n))
-		s.ask(http.MethodPost, app+"/holds", token, map[string]any{"hold_id": id, "model_label": "premium", "estimate_usd_micros": 1000, "lease_secs": 60})
-		body := map[string]map[string]any{"settle": s.usage(4), "extend": {"lease_secs": 60}}[end]
-		s.ask(http.MethodPost, app+"/holds/"+id+"/"+end, token, body)
-	}
 	s.ask(http.MethodGet, app+"/estimate?model_label=premium&input_tokens=10&max_tokens=10", token, nil)
 	day := time.Now().UTC().Format("20060102")
 	for _, scope := range []string{org, app} {
@@ -328,6 +322,7 @@ func TestKeeperRoleCanDoWhatItMust(t *testing.T) {
 		t.Run(namespace, func(t *testing.T) {
 			policy := keeperPolicy(t, namespace, here)
 			inServiceWorld(t, policy, namespace, func(s *service) {
+				world{s.T, s.db}.writesKinds(s.wire, namespace)
 				calls := s.served()
 				for _, c := range calls {
 					require.True(s, s.wire.policy.allows(c), "%+v", c)

@@ -105,6 +105,13 @@ var changing = map[string]method{
 		return r.DeleteConfig(ctx, dynalimit.Scope{Resource: "gone-1"}, dynalimit.AnyVersion)
 	},
 	"DeleteEntity": func(ctx context.Context, r *dynalimit.Repository) error { return r.DeleteEntity(ctx, "gone") },
+	"DeleteEntityAsRead": func(ctx context.Context, r *dynalimit.Repository) error {
+		read, err := r.GetEntity(ctx, "gone-3")
+		if err != nil {
+			return err
+		}
+		return r.DeleteEntityAsRead(ctx, read, nil)
+	},
 	"DeleteEntityLimits": func(ctx context.Context, r *dynalimit.Repository) error {
 		return r.DeleteEntityLimits(ctx, "gone-2", "")
 	},
@@ -216,9 +223,10 @@ func furnish(t *testing.T, r *dynalimit.Repository) {
 		require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: parent}))
 		require.NoError(t, r.SetEntityLimits(ctx, id, "", limits))
 	}
+	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: "gone-3", ParentID: parent}))
 	l, err := dynalimit.New(r, nil)
 	require.NoError(t, err)
-	for _, id := range []string{entity, "gone"} {
+	for _, id := range []string{entity, "gone", "gone-3"} {
 		require.NoError(t, only(l.Acquire(ctx, id, model, amounts)))
 	}
 	require.NoError(t, l.Close(ctx))

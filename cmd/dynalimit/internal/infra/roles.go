@@ -93,7 +93,7 @@ func acquireStatements(o Options) []Statement {
 			Actions:   actions("UpdateItem"),
 			Resources: []Resource{{Table: limitsTable}},
 			Conditions: append(bounded(leadingKeys, within(o, "ENTITY#*")),
-				bounded(attributes, append(schema.BucketAttributes(), schema.DeniedAttributes()...))...),
+				bounded(attributes, schema.BucketAttributes())...),
 		},
 	}
 }
@@ -161,8 +161,8 @@ func budgetServes() []Statement {
 				bounded(attributes, registeredAttributes)...),
 		},
 		{
-			Sid: "Spend", About: "What is held and what was spent, but not what was charged by hand.",
-			Actions:    actions("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"),
+			Sid: "Spend", About: "What was spent, but not what was charged by hand.",
+			Actions:    actions("GetItem", "PutItem", "Query", "UpdateItem"),
 			Resources:  []Resource{{Table: usageTable}},
 			Conditions: []Condition{{noneLike, leadingKeys, []string{"AUDIT#*"}}, {absent, leadingKeys, []string{"false"}}},
 		},

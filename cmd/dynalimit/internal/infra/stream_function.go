@@ -43,7 +43,7 @@ func (m *Model) functions() (all []streamFunction) {
 	}
 	if m.Archive {
 		all = append(all, streamFunction{
-			id: archiveID, about: "Keeps what expires of the limits in S3 (dynalimit)", note: "Keeps changes, usage and denials that expire.",
+			id: archiveID, about: "Keeps what expires of the limits in S3 (dynalimit)", note: "Keeps changes and usage that expire.",
 			pattern: expiredRecords, lets: "What DynamoDB deleted by its time to live, and is archived.", batch: archiveBatch,
 			settings: []setting{{"DYNALIMIT_ARCHIVE_BUCKET", paramBucket, false}, {"DYNALIMIT_ARCHIVE_PREFIX", paramPrefix, false}, {"DYNALIMIT_ARCHIVE_KMS_KEY", paramArchiveKey, true}},
 		})

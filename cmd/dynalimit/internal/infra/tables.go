@@ -57,7 +57,7 @@ func tables(o Options) ([]Table, error) {
 	}
 	return append(all,
 		Table{ID: controlTable, About: "Budgets: organisations, apps, prices and who changed them", Input: withStream(inputs[0]), TTL: budget.TTLAttribute},
-		Table{ID: usageTable, About: "Budgets: what was spent and what is held", Input: withStream(inputs[1]), TTL: budget.TTLAttribute},
+		Table{ID: usageTable, About: "Budgets: what was spent", Input: withStream(inputs[1]), TTL: budget.TTLAttribute},
 	), nil
 }
 

@@ -58,7 +58,7 @@ type Config struct {
 	Defaults Defaults `yaml:"defaults"`
 	// Prices are those of models, and where new ones come from.
 	Prices Prices `yaml:"prices"`
-	// Aggregation says how often days are closed, and expired holds given back.
+	// Aggregation says how often days are closed.
 	Aggregation Aggregation `yaml:"aggregation"`
 }
 
@@ -73,8 +73,6 @@ type TLS struct {
 type OnUnavailable struct {
 	// Recommend defaults to allow: the last choice, marked stale.
 	Recommend Policy `yaml:"recommend"`
-	// Reserve defaults to refuse. Allow gives holds that hold nothing.
-	Reserve Policy `yaml:"reserve"`
 	// Submit defaults to allow where there is a spool, else to refuse.
 	Submit Policy `yaml:"submit"`
 }

@@ -27,7 +27,7 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, Span(5*time.Second), c.Shutdown.Delay)
 	assert.Equal(t, "s3://acme-prices/data.json", c.Prices.Refresh.From)
 	assert.Equal(t, "keeper.spool", c.Spool)
-	assert.Equal(t, OnUnavailable{Policy{budget.Allow}, Policy{budget.Refuse}, Policy{budget.Allow}}, c.OnUnavailable)
+	assert.Equal(t, OnUnavailable{Policy{budget.Allow}, Policy{budget.Allow}}, c.OnUnavailable)
 	prices := c.prices()
 	require.Len(t, prices, 1)
 	assert.Equal(t, "acme.own-model", prices[0].Model)
@@ -43,7 +43,7 @@ func TestParseSaysWhere(t *testing.T) {
 		"prices: {default: {m: {input: 1.5}}}\n": "f.yaml:1:31",
 		"aggregation: {every: 1 minute}\n":       "f.yaml:1:22",
 		"metering: twice\n":                      "f.yaml:1:11",
-		"on_unavailable: {reserve: no}\n":        "f.yaml:1:27",
+		"on_unavailable: {recommend: no}\n":      "f.yaml:1:29",
 		"on_unavailable: {submit: [allow]}\n":    "f.yaml:1:26",
 		"tokens: {access: [1h]}\n":               "f.yaml:1:18",
 		"listen: a\nlisten: b\n":                 "f.yaml:2:1",

@@ -55,13 +55,13 @@ func (d Demo) Lines(url string) []string {
 	bearer := ` -H "Authorization: Bearer $TOKEN"`
 	const isJSON = ` -H 'Content-Type: application/json'`
 	return []string{
-		fmt.Sprintf(`TOKEN=$(curl -sSf %s/api/v1/auth/token%s -d '{"client_id":"%s","client_secret":"%s"}' | sed 's/.*"access_token":"\([^"]*\)".*/\1/')`,
+		fmt.Sprintf(`TOKEN=$(curl -sS --fail-with-body %s/api/v1/auth/token%s -d '{"client_id":"%s","client_secret":"%s"}' | sed 's/.*"access_token":"\([^"]*\)".*/\1/')`,
 			url, isJSON, d.Client.ClientID, d.Client.Secret.Reveal()),
-		"curl -sSf " + app + "/model-selection" + bearer,
-		fmt.Sprintf(`curl -sSf %s/usage%s%s -d '{"request_id":"%s","model_label":"premium","tokens":{"input":1500,"output":800},"status":"OK","timestamp":"'$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)'"}'`,
+		"curl -sS --fail-with-body " + app + "/model-selection" + bearer,
+		fmt.Sprintf(`curl -sS --fail-with-body %s/usage%s%s -d '{"request_id":"%s","model_label":"premium","tokens":{"input":1500,"output":800},"status":"OK","timestamp":"'$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)'"}'`,
 			app, bearer, isJSON, requestID()),
-		"curl -sSf " + app + "/aggregates/today" + bearer,
-		"curl -sSf " + url + "/api/v1/orgs/" + demoOrg + " -H 'X-API-Key: " + d.Key.Reveal() + "'",
+		"curl -sS --fail-with-body " + app + "/aggregates/today" + bearer,
+		"curl -sS --fail-with-body " + url + "/api/v1/orgs/" + demoOrg + " -H 'X-API-Key: " + d.Key.Reveal() + "'",
 	}
 }
 

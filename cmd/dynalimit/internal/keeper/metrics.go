@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,7 @@ func (m *metrics) onServed(_ context.Context, s budgethttp.Served) {
 	h.observe(s.Took)
 	if s.Status == http.StatusTooManyRequests {
 		kind := "quota"
-		if s.Route == "login" {
+		if s.Route == "login" || strings.HasPrefix(s.Route, "fetch") { // a secret, by a token alone
 			kind = "login"
 		}
 		m.denials[kind]++
@@ -176,6 +177,7 @@ type readings struct {
 	keeper budget.Stats
 	logins credentials.Stats
 	tokens budgethttp.Stats
+	log    int64 // lines that were dropped
 }
 
 // write writes everything.
@@ -185,6 +187,7 @@ func (m *metrics) write(w io.Writer, r readings) {
 	family{"dynalimit_keeper_store_open", "gauge", "1 while DynamoDB does not answer."}.one(w, number(r.health.Open))
 	family{"dynalimit_keeper_queued_operations", "gauge", "Operations that wait in this process to be written."}.one(w, float64(r.health.Queued))
 	family{"dynalimit_keeper_spooled_records", "gauge", "Records that wait in the spool."}.one(w, float64(r.health.Spooled))
+	family{"dynalimit_keeper_log_lines_dropped_total", "counter", "Lines of the log that found no room, since nothing read them, or that could not be written."}.one(w, float64(r.log))
 	m.writeOwn(w)
 	m.writeQuotas(w, r.keeper.QuotaPercent)
 	by(w, family{"dynalimit_keeper_logins_total", "counter", "Logins, by result."}, "result", map[string]int64{"ok": r.logins.Logins, "refused": r.logins.RefusedLogins})
@@ -227,7 +230,7 @@ func (m *metrics) writeOwn(w io.Writer) {
 	}
 	by(w, family{"dynalimit_keeper_quota_thresholds_total", "counter", "Quotas that were used to a percentage, as this process was told."}, "percent", thresholds)
 	family{"dynalimit_keeper_flips_total", "counter", "Apps that moved to another label, as this process was told."}.one(w, float64(flips))
-	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days and gives back expired holds."}.one(w, number(m.leading))
+	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days."}.one(w, number(m.leading))
 	family{"dynalimit_keeper_deletions_open", "gauge", "Deletions that are not complete, in the one process that sweeps."}.one(w, float64(m.deletions.Open))
 	family{"dynalimit_keeper_deletions_completed_total", "counter", "Deletions that sweeps of this process completed."}.one(w, float64(m.deletions.Completed))
 	family{"dynalimit_keeper_items_purged_total", "counter", "Items that sweeps of this process removed for deletions."}.one(w, float64(m.deletions.Purged))
@@ -258,17 +261,29 @@ func (s *Service) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		var text bytes.Buffer
-		s.metrics.write(&text, readings{s.ready(), s.keeper.Health(), s.keeper.Stats(), s.store.Stats(), s.handler.Stats()})
+		dropped, _ := s.logDropped()
+		s.metrics.write(&text, readings{s.ready(), s.keeper.Health(), s.keeper.Stats(), s.store.Stats(), s.handler.Stats(), dropped})
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = text.WriteTo(w) // who asked may be gone
 	})
 	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		if s.ready() {
-			fmt.Fprintln(w, "ok")
+		if !s.ready() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
 		}
-		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "ok")
+		if _, dropping := s.logDropped(); dropping { // no reason to send requests elsewhere: where the same reads the log, all would be out
+			fmt.Fprintln(w, "lines of the log are dropped: whatever reads it is too slow, or gone")
+		}
 	})
 	return mux
+}
+
+// logDropped is what the log says of itself.
+func (s *Service) logDropped() (lines int64, dropping bool) {
+	if s.parts.Log == nil {
+		return 0, false
+	}
+	return s.parts.Log.Dropped()
 }

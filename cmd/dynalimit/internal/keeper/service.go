@@ -47,8 +47,10 @@ type Parts struct {
 	Prices prices.Source
 	// Principal is who makes changes that no request asked for.
 	Principal string
-	// Logger gets the access log, and what goes wrong.
+	// Logger gets the access log, and what goes wrong. It must not wait for whoever reads it.
 	Logger *slog.Logger
+	// Log is what Logger writes to, for metrics and /ready. Nil: nothing that drops lines.
+	Log *Log
 	// Now is the clock. Defaults to the process's, corrected by DynamoDB's.
 	Now func() time.Time
 }
@@ -95,7 +97,7 @@ func (s *Service) options() *budget.Options {
 	return &budget.Options{
 		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
 		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Linger: time.Duration(c.linger()), Spool: c.Spool, OnRefused: s.onRefused,
-		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Reserve: c.OnUnavailable.Reserve.Policy, Submit: c.OnUnavailable.Submit.Policy},
+		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Submit: c.OnUnavailable.Submit.Policy},
 	}
 }
 
@@ -147,7 +149,7 @@ func (s *Service) server(h http.Handler) *http.Server {
 func (s *Service) onEvent(ctx context.Context, e budget.Event) {
 	s.metrics.onEvent(e)
 	s.parts.Logger.InfoContext(ctx, "keeper: "+e.Kind.String(), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
-		"from", e.From, "period", e.PeriodKey, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
+		"from", e.From, "day", e.Day, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
 }
 
 // onRefused tells the log of spooled usage that is counted no more; it stays in a file
@@ -207,7 +209,7 @@ func (s *Service) MetricsURL() string {
 // process is better off: so it is as long as some are served, from memory or into the spool.
 func (s *Service) ready() bool {
 	health, policies := s.keeper.Health(), s.config.OnUnavailable
-	serves := policies.Recommend.Policy != budget.Refuse || policies.Reserve.Policy == budget.Allow || s.config.Spool != "" && policies.Submit.Policy != budget.Refuse
+	serves := policies.Recommend.Policy != budget.Refuse || s.config.Spool != "" && policies.Submit.Policy != budget.Refuse
 	return !s.ending.Load() && (health.Ready || health.Open && serves)
 }
 
@@ -223,6 +225,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	if s.parts.Prices != nil {
 		work.Go(func() { s.refreshPrices(beside) })
 	}
+	s.parts.Logger.InfoContext(ctx, "keeper: serving", "url", s.URL(), "metrics", s.MetricsURL())
 	served := make(chan error, 2)
 	listening := 1
 	go func() { served <- s.serveAPI() }()
@@ -235,6 +238,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	case failed = <-served:
 		listening--
 	case <-ctx.Done():
+		s.parts.Logger.InfoContext(ctx, "keeper: ending", "delay", time.Duration(s.config.Shutdown.Delay).String(), "time", time.Duration(s.config.Shutdown.Time).String())
 		s.drain()
 	}
 	s.ending.Store(true)
@@ -250,7 +254,12 @@ func (s *Service) Serve(ctx context.Context) error {
 			failed = cmp.Or(failed, e)
 		}
 	}
-	return errors.Join(failed, err)
+	if err = errors.Join(failed, err); err != nil {
+		s.parts.Logger.ErrorContext(ctx, "keeper: ended", "error", err)
+	} else {
+		s.parts.Logger.InfoContext(ctx, "keeper: ended")
+	}
+	return err
 }
 
 func (s *Service) serveAPI() error {

@@ -36,6 +36,16 @@ type running struct {
 // is made before.
 func start(t *testing.T, configure func(*Config), change func(*Service)) *running {
 	t.Helper()
+	return startLogging(t, nil, configure, change)
+}
+
+// startLogging serves with a log.
+func startLogging(t *testing.T, log *Log, configure func(*Config), change func(*Service)) *running {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	if log != nil {
+		logger = slog.New(slog.NewJSONHandler(log, nil))
+	}
 	db := ddbmem.New()
 	t.Cleanup(db.Close)
 	client := db.Client()
@@ -49,7 +59,7 @@ func start(t *testing.T, configure func(*Config), change func(*Service)) *runnin
 	}
 	config.Listen, config.Metrics = "127.0.0.1:0", "127.0.0.1:0"
 	config.Aggregation.Off = true
-	s, err := Open(t.Context(), config, Parts{Client: client, Repository: repo, Keys: keys, Principal: "keeper", Logger: slog.New(slog.DiscardHandler)})
+	s, err := Open(t.Context(), config, Parts{Client: client, Repository: repo, Keys: keys, Principal: "keeper", Logger: logger, Log: log})
 	require.NoError(t, err)
 	if change != nil {
 		change(s)

@@ -39,8 +39,8 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		if err != nil {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
 		}
-		if report.Released > 0 || report.Events > 0 {
-			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "holds_released", report.Released, "events", report.Events)
+		if report.Events > 0 {
+			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "events", report.Events)
 		}
 		if report.Deletions == 0 {
 			s.metrics.onDeletions(budget.FinishReport{}, err)

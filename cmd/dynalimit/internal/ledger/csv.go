@@ -14,7 +14,7 @@ import (
 // columns are those of the CSV.
 var columns = []string{
 	"start", "end", "window", "resource", "entity_id", "parent_id", "plan", "limit",
-	"consumed_tokens", "pending_tokens", "repaired_tokens", "missing_tokens", "unseen_ends", "denied_best_effort", "entities", "state",
+	"consumed_tokens", "passed_tokens", "pending_tokens", "unrecorded_tokens", "unseen_ends", "entities", "state",
 }
 
 // CSV writes usage as comma-separated values, a line for each limit of a window, as RFC 4180
@@ -33,8 +33,8 @@ func (c *CSV) Add(u aggregator.Usage) error {
 	for _, l := range u.Limits {
 		if err := c.to.Write([]string{
 			u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), cell(u.Resource), cell(u.Entity), cell(u.Parent), cell(u.Plan), cell(l.Limit),
-			notation.Decimal(l.Consumed), notation.Decimal(l.Pending), notation.Decimal(l.Repaired), notation.Decimal(l.Missing),
-			strconv.FormatInt(l.Unseen, 10), strconv.FormatInt(l.Denied, 10), strconv.FormatInt(u.Entities, 10), State(u),
+			notation.Decimal(l.Consumed), notation.Decimal(l.Passed), notation.Decimal(l.Pending), notation.Decimal(l.Unrecorded),
+			strconv.FormatInt(l.Unseen, 10), strconv.FormatInt(u.Entities, 10), State(u),
 		}); err != nil {
 			return err
 		}

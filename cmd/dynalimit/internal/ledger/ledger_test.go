@@ -36,7 +36,7 @@ func TestCellsAreNoFormulas(t *testing.T) {
 	formulas := map[string]bool{`=HYPERLINK("http://x","y")`: true, "+1": true, "-1": true, "@SUM(A1)": true, "\tx": true, "\r=x": true, "\n=x": true, "＝1": true}
 	names := append([]string{"a=b", "", "plain", `"quoted", it is`, "'already"}, slices.Sorted(maps.Keys(formulas))...)
 	for _, name := range names {
-		u := hour(0, name, name, aggregator.LimitUsage{Limit: name, Consumed: -1500, Denied: 2})
+		u := hour(0, name, name, aggregator.LimitUsage{Limit: name, Consumed: -1500, Passed: 2000})
 		u.Plan, u.Parent = name, name
 		require.NoError(t, c.Add(u))
 	}
@@ -56,7 +56,7 @@ func TestCellsAreNoFormulas(t *testing.T) {
 				assert.Equal(t, strings.ReplaceAll(want, "\r", ""), strings.ReplaceAll(value, "\r", ""))
 			case "consumed_tokens":
 				assert.Equal(t, "-1.5", value)
-			case "denied_best_effort":
+			case "passed_tokens":
 				assert.Equal(t, "2", value)
 			}
 		}
@@ -68,13 +68,13 @@ func TestCSV(t *testing.T) {
 	c, err := NewCSV(&out)
 	require.NoError(t, err)
 	zone := time.FixedZone("CET", 3600)
-	u := hour(0, "gpt-4", "key-1", consumed("rpm", 12_000), aggregator.LimitUsage{Limit: "tpm", Consumed: 34_567_890, Pending: 1, Repaired: 2000, Missing: -500, Unseen: 1, Denied: 7})
+	u := hour(0, "gpt-4", "key-1", consumed("rpm", 12_000), aggregator.LimitUsage{Limit: "tpm", Consumed: 34_567_890, Pending: 1, Passed: 2000, Unrecorded: -500, Unseen: 1})
 	u.Start, u.End, u.Final, u.Plan = u.Start.In(zone), u.End.In(zone), true, "pro"
 	require.NoError(t, c.Add(u))
 	require.NoError(t, c.Flush())
-	assert.Equal(t, "start,end,window,resource,entity_id,parent_id,plan,limit,consumed_tokens,pending_tokens,repaired_tokens,missing_tokens,unseen_ends,denied_best_effort,entities,state\r\n"+
-		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,rpm,12,0,0,0,0,0,1,final\r\n"+
-		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,tpm,34567.89,0.001,2,-0.5,1,7,1,final\r\n", out.String())
+	assert.Equal(t, "start,end,window,resource,entity_id,parent_id,plan,limit,consumed_tokens,passed_tokens,pending_tokens,unrecorded_tokens,unseen_ends,entities,state\r\n"+
+		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,rpm,12,0,0,0,0,1,final\r\n"+
+		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,tpm,34567.89,2,0.001,-0.5,1,1,final\r\n", out.String())
 }
 
 // TestBook: resources that were used at different times have series of the same length.
@@ -101,10 +101,10 @@ func TestBook(t *testing.T) {
 }
 
 func TestRowSaysAllThatUsageDoes(t *testing.T) {
-	u := hour(0, "gpt-4", "key-1", aggregator.LimitUsage{Limit: "tpm", Consumed: 1, Pending: 2, Repaired: 3, Missing: 4, Unseen: 5, Denied: 6})
+	u := hour(0, "gpt-4", "key-1", aggregator.LimitUsage{Limit: "tpm", Consumed: 1, Pending: 2, Passed: 3, Unrecorded: 4, Unseen: 5})
 	u.Parent, u.Plan, u.Open = "team", "pro", true
 	assert.Equal(t, Row{
-		aggregator.Hour, u.Start, u.End, "gpt-4", "key-1", "team", "pro", 1, true, false, []Limit{{"tpm", 1, 2, 3, 4, 5, 6}},
+		aggregator.Hour, u.Start, u.End, "gpt-4", "key-1", "team", "pro", 1, true, false, []Limit{{"tpm", 1, 2, 3, 4, 5}},
 	}, Of(u))
 	for w, want := range map[aggregator.Window]string{aggregator.Hour: "2026-01-23 12:00", aggregator.Day: "2026-01-23", aggregator.Month: "2026-01"} {
 		assert.Equal(t, want, WindowText(w, noon))

@@ -25,13 +25,12 @@ type Row struct {
 
 // Limit is what one limit counted, for programs. Amounts are in millitokens, exact.
 type Limit struct {
-	Limit    string `json:"limit"`
-	Consumed int64  `json:"consumed_millitokens"`
-	Pending  int64  `json:"pending_millitokens,omitempty"`
-	Repaired int64  `json:"repaired_millitokens,omitempty"`
-	Missing  int64  `json:"missing_millitokens,omitempty"`
-	Unseen   int64  `json:"unseen_ends,omitempty"`
-	Denied   int64  `json:"denied_best_effort,omitempty"`
+	Limit      string `json:"limit"`
+	Consumed   int64  `json:"consumed_millitokens"`
+	Pending    int64  `json:"pending_millitokens,omitempty"`
+	Passed     int64  `json:"passed_millitokens,omitempty"`
+	Unrecorded int64  `json:"unrecorded_millitokens,omitempty"`
+	Unseen     int64  `json:"unseen_ends,omitempty"`
 }
 
 // Of is usage as a row.

@@ -93,9 +93,8 @@ func (b *Book) Totals() []Total {
 func Plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
 	a.Pending = notation.Sum(a.Pending, b.Pending)
-	a.Repaired = notation.Sum(a.Repaired, b.Repaired)
-	a.Missing = notation.Sum(a.Missing, b.Missing)
+	a.Passed = notation.Sum(a.Passed, b.Passed)
+	a.Unrecorded = notation.Sum(a.Unrecorded, b.Unrecorded)
 	a.Unseen = notation.Sum(a.Unseen, b.Unseen)
-	a.Denied = notation.Sum(a.Denied, b.Denied)
 	return a
 }

@@ -33,6 +33,9 @@ type Reader struct {
 	Store Store
 	// Meter counts what it costs; nil counts nothing.
 	Meter *Meter
+	// Used are the resources of buckets, those that have no limits of their own too; nil if
+	// nobody knows them.
+	Used func(ctx context.Context) ([]string, error)
 	// Most bounds how many buckets are read each time.
 	Most int
 	// Now is the clock.
@@ -72,6 +75,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 	return reading
 }
 
+// resources are those with limits of their own and, if that may be read, those of buckets.
 func (r *Reader) resources(ctx context.Context) ([]string, error) {
 	names := []string{}
 	for name, err := range r.Store.Resources(ctx) {
@@ -80,7 +84,15 @@ func (r *Reader) resources(ctx context.Context) ([]string, error) {
 		}
 		names = append(names, name)
 	}
-	return names, nil
+	if r.Used != nil {
+		used, err := r.Used(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, used...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // upTo collects at most so many buckets, of one resource if that is named.
@@ -279,6 +291,17 @@ func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput
 		for i := range out.ConsumedCapacity {
 			m.count(&out.ConsumedCapacity[i])
 		}
+	}
+	return out, err
+}
+
+// Scan counts.
+func (m *Meter) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	with := *in
+	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.DynamoDB.Scan(ctx, &with, opts...)
+	if err == nil {
+		m.count(out.ConsumedCapacity)
 	}
 	return out, err
 }

@@ -223,7 +223,7 @@ func (s Screen) choices() []string {
 		if s.Last.At.IsZero() || s.Last.Err != nil {
 			return nil
 		}
-		return []string{"No resource has limits of its own.", "Name one with --resource, or an entity with --entity."}
+		return []string{"No resource has limits of its own, or buckets.", "Name one with --resource, or an entity with --entity."}
 	}
 	lines := make([]string, len(s.Choices))
 	for i, name := range s.Choices {
@@ -286,7 +286,7 @@ func (s Screen) columns() []column {
 	limit := s.fitted(column{title: "LIMIT", text: func(r Row) string { return r.Limit }})
 	bar := column{title: "", width: widestBar, text: func(Row) string { return "" }}
 	used := s.fitted(column{title: "USED", right: true, text: usedText, paint: paint})
-	left := s.fitted(column{title: "LEFT", right: true, text: func(r Row) string { return fmt.Sprintf("%d of %d", r.Remaining, r.Burst) }})
+	left := s.fitted(column{title: "LEFT", right: true, text: func(r Row) string { return notation.Number(r.Remaining) + " of " + notation.Number(r.Burst) }})
 	rate := s.fitted(column{title: "TAKEN", right: true, text: rateText})
 	full := s.fitted(column{title: "FULL IN", right: true, text: func(r Row) string { return notation.Wait(r.Full) }})
 	fits := s.fitted(column{title: "FITS IN", right: true, text: fitsText})

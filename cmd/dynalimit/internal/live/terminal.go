@@ -315,5 +315,5 @@ func (w What) Note() string {
 	case w.Resource != "":
 		return "Found by an index, which may lag by a moment; levels are of now."
 	}
-	return "Those with limits of their own."
+	return "Those with limits of their own, and those of buckets."
 }

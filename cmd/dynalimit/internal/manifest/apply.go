@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -42,8 +44,8 @@ const (
 	// batch is how many changes are made before Ctrl-C and progress are looked at: two
 	// transactions of levels.
 	batch = 90
-	// batchTime bounds a batch that is finished although the program is to end.
-	batchTime = time.Minute
+	// tryTime bounds a try of a batch, which is finished although the program is to end.
+	tryTime = time.Minute
 	// tries is how often a batch is tried while the table does not answer, with twice the
 	// pause before each.
 	tries = 6
@@ -51,25 +53,20 @@ const (
 )
 
 // Apply makes the changes of a plan, in its order, each under the version that was planned:
-// what somebody else changed meanwhile fails, and the others are made. A batch that has
-// begun is finished when ctx ends; the rest is left. It fails with what keeps the table
-// from being changed at all; whatever it returns, a new plan goes on from there.
+// what somebody else changed meanwhile fails, and so does what must not go without it; the
+// others are made. A batch that has begun is finished when ctx ends; the rest is left. It
+// fails with what keeps the table from being changed at all; whatever it returns, a new
+// plan goes on from there.
 func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
 	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
 	a := &applying{table: t, total: len(todo), progress: progress}
-	moved := len(todo)
-	if i := slices.IndexFunc(todo, func(c Change) bool { return c.step > stepMove }); i >= 0 {
-		moved = i
-	}
-	for _, part := range []func() error{
-		func() error { return a.all(ctx, todo[:moved]) },
-		func() error { return a.again(ctx) },
-		func() error { return a.all(ctx, todo[moved:]) },
-		func() error { return a.last(ctx) },
-	} {
-		if err := part(); err != nil {
+	for len(todo) > 0 {
+		a.waiting = nil
+		if err := a.all(ctx, todo); err != nil {
 			return a.outcome(err)
 		}
+		a.ending = len(a.waiting) == len(todo) // nothing is left that could clear their way
+		todo = a.waiting
 	}
 	progress(a.total, a.total)
 	return a.outcome(nil)
@@ -85,7 +82,7 @@ func (a *applying) all(ctx context.Context, changes []Change) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if chunk = a.free(chunk); len(chunk) == 0 {
+		if chunk = a.ready(chunk); len(chunk) == 0 {
 			continue
 		}
 		if err := a.batch(ctx, chunk); err != nil {
@@ -95,11 +92,12 @@ func (a *applying) all(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// batches cuts changes between steps, and long steps.
+// batches cuts changes between steps, between generations of entities that go, and long
+// steps.
 func batches(changes []Change) (out [][]Change) {
 	for len(changes) > 0 {
-		n := 1
-		for n < len(changes) && n < batch && changes[n].step == changes[0].step {
+		n, first := 1, changes[0]
+		for n < len(changes) && n < batch && changes[n].step == first.step && (first.step != stepDeleteEntities || changes[n].depth == first.depth) {
 			n++
 		}
 		out, changes = append(out, changes[:n]), changes[n:]
@@ -114,10 +112,9 @@ type applying struct {
 	total    int
 	tried    int
 	out      Outcome
-	second   []Change // moves that others were in the way of
-	ending   bool     // nothing is left that could clear their way
-	stuck    []stuck  // records that were not changed
-	waiting  []Change // levels that limit those
+	failed   []missing
+	waiting  []Change // for others, for the next time round
+	ending   bool     // the last time round: nothing waits any more
 }
 
 func (a *applying) outcome(err error) (Outcome, error) {
@@ -128,10 +125,10 @@ func (a *applying) outcome(err error) (Outcome, error) {
 // batch makes some changes of one kind. It is finished although ctx ends, unless the table
 // does not answer.
 func (a *applying) batch(ctx context.Context, changes []Change) error {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchTime)
-	defer cancel()
 	for try := 1; ; try++ {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
 		errs := a.try(within, changes)
+		cancel()
 		var rest []Change
 		var down error
 		for i, err := range errs {
@@ -167,47 +164,17 @@ func (a *applying) settle(c Change, err error) error {
 		return err
 	}
 	var invalid *dynalimit.ValidationError
-	if c.Action == Update && c.moves && errors.As(err, &invalid) && !a.ending {
-		a.second = append(a.second, c) // once its old family has moved, or gone, it may fit
+	if c.Scope == nil && errors.As(err, &invalid) && !a.ending {
+		a.waiting = append(a.waiting, c) // once others have moved, or gone, it may fit
 		return nil
 	}
-	a.tried++
 	if err == nil {
+		a.tried++
 		a.out.Done++
 		return nil
 	}
-	conflict := errors.Is(err, dynalimit.ErrConflict)
-	if c.Scope == nil && c.Action == Update {
-		a.stuck = append(a.stuck, stuck{c, conflict})
-	}
-	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: err.Error()})
+	a.fail(c, errors.Is(err, dynalimit.ErrConflict), err.Error())
 	return nil
-}
-
-// again makes the moves that were refused while others were still to come.
-func (a *applying) again(ctx context.Context) error {
-	moves := a.second
-	a.second = nil
-	for _, c := range moves {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := a.batch(ctx, []Change{c}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// last makes what had to wait for others, or says what it waits for.
-func (a *applying) last(ctx context.Context) error {
-	a.ending = true
-	if err := a.again(ctx); err != nil {
-		return err
-	}
-	levels := a.waiting
-	a.waiting = nil
-	return a.all(ctx, levels)
 }
 
 // try makes changes of one kind and returns an error for each. What is there already, as
@@ -219,7 +186,7 @@ func (a *applying) try(ctx context.Context, changes []Change) []error {
 	case changes[0].Action == Create:
 		return a.creates(ctx, changes)
 	case changes[0].Action == Delete:
-		return oneByOne(changes, func(c Change) error { return a.delete(ctx, c) })
+		return atOnce(changes, func(c Change) error { return a.table.DeleteEntityAsRead(ctx, c.record, c.levels) })
 	case changes[0].moves: // parents first
 		return oneByOne(changes, func(c Change) error { return a.updates(ctx, []Change{c})[0] })
 	}
@@ -235,6 +202,24 @@ func oneByOne(changes []Change, do func(Change) error) []error {
 			return append(errs[:i], same(errs[i], len(changes)-i)...)
 		}
 	}
+	return errs
+}
+
+// mostDeletions is how many entities are deleted at once: each is a dozen requests in a row.
+const mostDeletions = 16
+
+// atOnce does something for changes whose order does not matter.
+func atOnce(changes []Change, do func(Change) error) []error {
+	errs := make([]error, len(changes))
+	group := errgroup.Group{}
+	group.SetLimit(mostDeletions)
+	for i, c := range changes {
+		group.Go(func() error {
+			errs[i] = do(c)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its error
 	return errs
 }
 
@@ -317,21 +302,4 @@ func (a *applying) updates(ctx context.Context, changes []Change) []error {
 		}
 	}
 	return errs
-}
-
-// delete removes an entity if its record is the one that was planned on. One whose
-// deletion has begun is finished.
-func (a *applying) delete(ctx context.Context, c Change) error {
-	stored, err := a.table.GetEntities(ctx, []string{c.Entity})
-	if err != nil {
-		return err
-	}
-	e := stored[0]
-	switch {
-	case !recorded(e):
-		return nil
-	case !e.Deleting && (e.Version != c.record.Version || e.ManagedBy != c.record.ManagedBy):
-		return &dynalimit.EntityConflictError{Yours: c.record, Stored: e}
-	}
-	return a.table.DeleteEntity(ctx, c.Entity)
 }

@@ -24,7 +24,7 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.stranded()
 	slices.Sort(c.blocked)
 	c.p.Warnings = append(c.p.Warnings, c.blocked...)
-	c.p.Changes = c.inOrder()
+	c.inOrder()
 	return c.p
 }
 
@@ -36,6 +36,7 @@ type comparison struct {
 
 	below  map[string][]string // live entities by their parents
 	pruned map[string]bool     // entities that are deleted
+	joined map[string]bool     // plans that entities are put on
 	stuck  map[string]bool     // entities whose records are refused: they stay as they are
 
 	blocked []string // warnings of blocks

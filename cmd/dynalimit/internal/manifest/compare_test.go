@@ -27,8 +27,8 @@ func TestPlanOfANewTable(t *testing.T) {
 	assert.Equal(t, []string{
 		"create limits of entity alone on gpt-4: blocked  -> true",
 		"create limits of system: rpm  -> 60 a minute",
-		"create limits of plan pro: rpm  -> 100 a minute, tpm  -> 10000 a minute",
 		"create limits of entity key: rpm  -> 5 a minute",
+		"create limits of plan pro: rpm  -> 100 a minute, tpm  -> 10,000 a minute",
 		"create record of entity team: plan  -> pro",
 		"create record of entity key: parent  -> team, cascade  -> true",
 	}, lines(p))
@@ -84,7 +84,7 @@ entities:
 	}, p.Warnings)
 	assert.Equal(t, []string{
 		"create limits of resource gpt-4: unlimited  -> true, on_unavailable  -> allow",
-		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10000 a minute, x 1 a minute -> ",
+		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10,000 a minute, x 1 a minute -> ",
 		"create record of entity alone: plan  -> pro",
 		`update record of entity team: name "by hand" -> , plan  -> pro`,
 		"update record of entity key: cascade true -> ",
@@ -109,7 +109,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	assert.Equal(t, []string{
 		"create limits of entity alone on gpt-4: blocked  -> true",
 		"create record of entity key: parent  -> team, cascade  -> true",
-		"refuse limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10000 a minute; no manifest manages it: --adopt takes it over, or take it out of the file",
+		"refuse limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10,000 a minute; no manifest manages it: --adopt takes it over, or take it out of the file",
 		`refuse limits of entity key; manifest "other" manages it: take it out of one of the two files, or take it over with --adopt-from other`,
 		`refuse record of entity team: name "by hand" -> , plan  -> pro; no manifest manages it: --adopt takes it over, or take it out of the file`,
 	}, lines(p))
@@ -119,8 +119,8 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	assert.Equal(t, []string{
 		"create limits of entity alone on gpt-4: blocked  -> true",
 		"adopt limits of system",
-		"update limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10000 a minute, managed_by  -> manifest",
 		"adopt limits of entity key",
+		"update limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10,000 a minute, managed_by  -> manifest",
 		"create record of entity key: parent  -> team, cascade  -> true",
 		`update record of entity team: name "by hand" -> , plan  -> pro, managed_by  -> manifest`,
 	}, lines(p))
@@ -137,7 +137,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	p = w.apply(t, "name: second\nversion: 1", Options{LiftBlocks: true})
 	assert.Equal(t, []string{"delete limits of resource x: blocked true -> "}, lines(p))
 	p = w.apply(t, "version: 1", Options{})
-	assert.Equal(t, []string{"delete limits of system: rpm 60 a minute -> ", "delete limits of plan pro: rpm 100 a minute -> , tpm 10000 a minute -> "}, lines(p))
+	assert.Equal(t, []string{"delete limits of system: rpm 60 a minute -> ", "delete limits of plan pro: rpm 100 a minute -> , tpm 10,000 a minute -> "}, lines(p))
 	assert.Equal(t, 3, p.LeftOut)
 	_, err = w.repo.GetConfig(t.Context(), dynalimit.Scope{Resource: "by-hand"})
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 	assert.Equal(t, 3, p.LeftOut)
 	assert.Equal(t, before, w.says(t))
 
-	p = w.plan(t, parsed(t, without), Options{Prune: true})
+	p = w.plan(t, parsed(t, without), Options{Prune: true, LiftBlocks: true})
 	assert.Equal(t, []string{
 		"delete limits of entity alone on gpt-4: blocked true -> ",
 		"refuse record of entity team: plan pro -> ; it is the parent of 1 others that stay: name it in the file, or give them another parent",
@@ -164,9 +164,9 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 	}, lines(p))
 
 	require.NoError(t, w.repo.DeleteEntity(t.Context(), "child"))
-	p = w.plan(t, parsed(t, without), Options{Prune: true})
+	p = w.plan(t, parsed(t, without), Options{Prune: true, LiftBlocks: true})
 	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", lines(p)[2])
-	p = w.apply(t, without, Options{Prune: true, Adopt: true})
+	p = w.apply(t, without, Options{Prune: true, Adopt: true, LiftBlocks: true})
 	assert.Equal(t, []string{
 		"delete limits of entity alone on gpt-4: blocked true -> ",
 		"delete record of entity key: parent team -> , cascade true -> ; with its limits and buckets",
@@ -189,6 +189,22 @@ func TestChainsAreCheckedInTheEnd(t *testing.T) {
 
 	p = w.apply(t, "entities: {a: {}, b: {parent: a}, c: {parent: b}}", Options{}) // upside down
 	assert.Equal(t, 3, p.Count(Update))
+}
+
+// Parents that no list has, because another tool made them, are read by their names.
+func TestParentsThatAreNotListedAreRead(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, "entities: {x: {}}", Options{})
+	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "p", ParentID: "x"}))
+	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "c", ParentID: "p"}))
+	for _, id := range []string{"p", "c"} {
+		w.raw(t, schema.NewKeys("").Meta(id), "GSI3PK", &types.AttributeValueMemberS{Value: "elsewhere"})
+	}
+	p := w.plan(t, parsed(t, "entities: {x: {}, y: {parent: c}}"), Options{})
+	assert.Empty(t, p.Warnings)
+	p = w.plan(t, parsed(t, "entities: {x: {parent: c}}"), Options{})
+	require.Len(t, p.Changes, 1)
+	assert.Equal(t, "its parent makes a cycle (x -> c -> p -> x): take one of them out of it", p.Changes[0].Note)
 }
 
 func TestMovesThatHinderEachOtherAreMadeInTheEnd(t *testing.T) {

@@ -1,12 +1,14 @@
 package manifest
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
+	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -14,17 +16,14 @@ import (
 
 // Parse reads a manifest; file is its name in errors. It fails with Problems, which are all
 // that is wrong.
-func Parse(file string, data []byte) (*Manifest, error) {
-	r := &reader{file: file}
-	root := r.read(data)
-	if root == nil {
-		return nil, r.problems.sorted()
+func Parse(name string, data []byte) (*Manifest, error) {
+	r := newReader(name, data)
+	var f file
+	if root := r.document(data); root != nil {
+		r.fill(reflect.ValueOf(&f).Elem(), root, "")
 	}
-	d := &decoder{
-		reader: r, most: 1<<20 + 4*len(data), bounds: ofMetadata,
-		m: &Manifest{Name: DefaultName, Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]Entity{}},
-	}
-	d.manifest(root)
+	d := &decoder{r, &Manifest{Name: DefaultName, Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]Entity{}}}
+	d.manifest(f)
 	if len(r.problems) == 0 {
 		d.parents()
 	}
@@ -35,111 +34,58 @@ func Parse(file string, data []byte) (*Manifest, error) {
 	return d.m, nil
 }
 
-// decoder turns nodes into a manifest.
+// decoder makes a manifest of what was read, and says what cannot be.
 type decoder struct {
 	*reader
 	m *Manifest
-	bounds
-	looks int // nodes that were looked at: aliases make few of them many
-	most  int
 }
 
-// field is a key that a mapping can have, and what reads its value.
-type field struct {
-	name string
-	read func(n *node, path string)
-}
-
-// enough is false once the aliases of the file have become too much.
-func (d *decoder) enough(n *node, path string) bool {
-	d.looks++
-	if d.looks == d.most {
-		d.wrong(n.line, n.column, path, "is too much: aliases make the file %d values long; write less, or use fewer '*'", d.most)
+// refuse reports what is wrong with a value, unless a part of it is already; no reason is
+// none.
+func (d *decoder) refuse(path, reason string) bool {
+	if reason != "" && !d.wronged[path] {
+		d.wrong(d.places[path], path, "%s", reason)
 	}
-	return d.looks < d.most
+	return reason != ""
 }
 
-// fields reads a mapping whose keys are known.
-func (d *decoder) fields(n *node, path, what string, known ...field) {
-	if !d.isMapping(n, path, what) {
-		return
+// text is a text that a check has nothing against; "" for none.
+func (d *decoder) text(path string, value *string, check func(string) string) string {
+	if value == nil || d.refuse(path, check(*value)) {
+		return ""
 	}
-	for _, e := range n.entries {
-		i := slices.IndexFunc(known, func(f field) bool { return f.name == e.key })
-		if i >= 0 {
-			known[i].read(e.value, below(path, e.key))
-			continue
-		}
-		names := make([]string, len(known))
-		for i, f := range known {
-			names[i] = f.name
-		}
-		text := fmt.Sprintf("%q is unknown here", e.key)
-		if near := nearest(e.key, names); near != "" {
-			text += fmt.Sprintf(": did you mean %q?", near)
-		} else {
-			text += ": it can be one of " + strings.Join(names, ", ")
-		}
-		d.wrong(e.line, e.column, path, "%s", text)
+	return *value
+}
+
+// name reports what is wrong with a name.
+func (d *decoder) name(path, reason string) {
+	if reason != "" {
+		d.refuse(path, "the name "+reason)
 	}
 }
 
-// named reads a mapping whose keys are names; check says what is wrong with one.
-func (d *decoder) named(n *node, path, what string, check func(string) string, read func(e entry, path string)) {
-	if !d.isMapping(n, path, what) {
-		return
+func (d *decoder) manifest(f file) {
+	if f.Version > 1 {
+		d.refuse("version", fmt.Sprintf("is %d: write 1, the only version of manifests", f.Version))
 	}
-	for _, e := range n.entries {
-		if reason := check(e.key); reason != "" {
-			d.wrong(e.line, e.column, path, "the name %s", reason)
-			continue
-		}
-		read(e, below(path, e.key))
+	d.m.Name = cmp.Or(d.text("name", f.Name, CheckName), DefaultName)
+	d.m.Namespace = d.text("namespace", f.Namespace, schema.CheckNamespace)
+	d.level(dynalimit.Scope{}, f.System, "system")
+	for name, l := range f.Resources {
+		path := below("resources", name)
+		d.name(path, checkResource(name))
+		d.level(dynalimit.Scope{Resource: name}, l, path)
 	}
-}
-
-func (d *decoder) isMapping(n *node, path, what string) bool {
-	if !d.enough(n, path) {
-		return false
+	for name, plan := range f.Plans {
+		path := below("plans", name)
+		d.name(path, schema.CheckEntity(name))
+		d.owned(dynalimit.Scope{Plan: name}, *plan, path)
 	}
-	if n.kind == mapping && len(n.entries) > 0 {
-		return true
+	for id, e := range f.Entities {
+		path := below("entities", id)
+		d.name(path, schema.CheckEntity(id))
+		d.entity(id, *e, path)
 	}
-	text := "is %s: write %s"
-	switch n.kind {
-	case nothing:
-		d.wrong(n.line, n.column, path, text, "empty", what+", or leave the key out")
-	case mapping:
-		d.wrong(n.line, n.column, path, text, "empty ({})", what+", or leave the key out")
-	case sequence:
-		d.wrong(n.line, n.column, path, text, "a list", what)
-	default:
-		d.wrong(n.line, n.column, path, text, fmt.Sprintf("%q", n.text), what)
-	}
-	return false
-}
-
-// below is the path of a key; one with a dot, or that cannot be printed, is quoted.
-func below(path, key string) string {
-	if strings.Contains(key, ".") || strings.ContainsFunc(key, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		key = strconv.Quote(key)
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-func (d *decoder) manifest(root *node) {
-	d.fields(root, "", "a mapping with system, resources, plans or entities",
-		field{"version", d.version},
-		field{"name", d.text(&d.m.Name, CheckName)},
-		field{"namespace", d.text(&d.m.Namespace, schema.CheckNamespace)},
-		field{"system", d.level(dynalimit.Scope{})},
-		field{"resources", d.levels(func(name string) dynalimit.Scope { return dynalimit.Scope{Resource: name} }, resource)},
-		field{"plans", d.plans},
-		field{"entities", d.entities},
-	)
 }
 
 // CheckName says what is wrong with the name of a manifest, or "" if nothing is.
@@ -150,124 +96,97 @@ func CheckName(name string) string {
 	return schema.CheckEntity(name)
 }
 
-// resource says what is wrong with the name of a resource that everybody has limits for.
-func resource(name string) string {
+// checkResource says what is wrong with the name of a resource that everybody has limits for.
+func checkResource(name string) string {
 	if name == schema.DefaultResource {
 		return fmt.Sprintf("%q means every resource: write the limits under 'system'", name)
 	}
 	return schema.CheckResource(name)
 }
 
-// ownResource says what is wrong with a resource that a plan or an entity has limits for.
-func ownResource(name string) string {
-	if name == schema.DefaultResource { // zae-limiter's name of the default
-		return ""
-	}
-	return schema.CheckResource(name)
-}
-
-func (d *decoder) version(n *node, path string) {
-	if n.kind != scalar || n.text != "1" {
-		d.wrong(n.line, n.column, path, "is %q: write 1, the only version of manifests", n.text)
-	}
-}
-
-// text reads a text into a variable.
-func (d *decoder) text(to *string, check func(string) string) func(*node, string) {
-	return func(n *node, path string) {
-		if n.kind != scalar {
-			d.wrong(n.line, n.column, path, "is no text: write one, or leave the key out")
-			return
+// owned reads the levels of a plan or an entity. zae-limiter's name of the default is read
+// too.
+func (d *decoder) owned(of dynalimit.Scope, o owned, path string) {
+	d.level(of, o.Default, below(path, "default"))
+	for name, l := range o.Resources {
+		at, path := of, below(below(path, "resources"), name)
+		if name != schema.DefaultResource {
+			at.Resource = name
+			d.name(path, schema.CheckResource(name))
+		} else if o.Default != nil {
+			d.refuse(path, fmt.Sprintf("is the default, which stands here twice: leave 'default' or '%s' out", name))
 		}
-		if reason := check(n.text); reason != "" {
-			d.wrong(n.line, n.column, path, "%s", reason)
-			return
-		}
-		*to = n.text
+		d.level(at, l, path)
 	}
 }
 
-// truth reads true or false into a variable.
-func (d *decoder) truth(to *bool) func(*node, string) {
-	return func(n *node, path string) {
-		if n.kind != scalar || n.quoted || n.text != "true" && n.text != "false" {
-			d.wrong(n.line, n.column, path, "is %q: write true or false", n.text)
-			return
-		}
-		*to = n.text == "true"
+func (d *decoder) entity(id string, e entity, path string) {
+	of := dynalimit.Entity{
+		ID: id, Name: d.text(below(path, "name"), e.Name, checkEntityName), ParentID: d.text(below(path, "parent"), e.Parent, schema.CheckEntity),
+		Plan: d.text(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
 	}
+	switch {
+	case of.Cascade && e.Parent == nil:
+		d.refuse(below(path, "cascade"), "is true without a parent to charge: write 'parent' too, or leave it out")
+	case of.ParentID == id:
+		d.refuse(below(path, "parent"), "is the entity itself: name another one, or leave it out")
+	}
+	if len(e.Metadata) > 0 && string(e.Metadata) != "null" && !d.refuse(below(path, "metadata"), schema.CheckMetadata(json.RawMessage(e.Metadata))) {
+		of.Metadata = json.RawMessage(e.Metadata)
+	}
+	bare := e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Plan == nil && e.Metadata == nil
+	d.owned(dynalimit.Scope{Entity: id}, e.owned, path)
+	d.m.Entities[id] = Entity{Record: of, LimitsOnly: bare && (e.Default != nil || len(e.Resources) > 0)}
 }
 
-// levels reads levels by the names of resources.
-func (d *decoder) levels(scope func(string) dynalimit.Scope, check func(string) string) func(*node, string) {
-	return func(n *node, path string) {
-		d.named(n, path, "resources with their levels, such as {gpt-4: {limits: {rpm: 100}}}", check, func(e entry, path string) {
-			d.level(scope(e.key))(e.value, path)
-		})
-	}
-}
-
-func (d *decoder) plans(n *node, path string) {
-	d.named(n, path, "plans with their levels, such as {pro: {default: {limits: {rpm: 100}}}}", schema.CheckEntity, func(e entry, path string) {
-		d.fields(e.value, path, "default or resources", d.owned(dynalimit.Scope{Plan: e.key})...)
-	})
-}
-
-// owned are the keys of a plan's or an entity's levels.
-func (d *decoder) owned(of dynalimit.Scope) []field {
-	return []field{
-		{"default", d.level(of)},
-		{"resources", d.levels(func(name string) dynalimit.Scope {
-			at := of
-			if name != schema.DefaultResource {
-				at.Resource = name
-			}
-			return at
-		}, ownResource)},
-	}
-}
-
-func (d *decoder) entities(n *node, path string) {
-	d.named(n, path, "entities, such as {team-a: {plan: pro}}", schema.CheckEntity, func(e entry, path string) {
-		d.entity(e, path)
-	})
-}
-
-func (d *decoder) entity(e entry, path string) {
-	out := Entity{Record: dynalimit.Entity{ID: e.key}, LimitsOnly: true, line: e.line, column: e.column}
-	defer func() { d.m.Entities[e.key] = out }()
-	if e.value.kind == mapping && len(e.value.entries) == 0 || e.value.kind == nothing {
-		out.LimitsOnly = false // a record that says nothing
-		return
-	}
-	record := func(read func(*node, string)) func(*node, string) {
-		return func(n *node, path string) {
-			out.LimitsOnly = false
-			read(n, path)
-		}
-	}
-	of := &out.Record
-	d.fields(e.value, path, "name, parent, plan, default or resources", append(d.owned(dynalimit.Scope{Entity: e.key}),
-		field{"name", record(d.text(&of.Name, entityName))},
-		field{"parent", record(d.text(&of.ParentID, schema.CheckEntity))},
-		field{"cascade", record(d.truth(&of.Cascade))},
-		field{"plan", record(d.text(&of.Plan, schema.CheckEntity))},
-		field{"metadata", record(d.metadata(&of.Metadata))},
-	)...)
-	if of.Cascade && of.ParentID == "" {
-		d.wrong(e.line, e.column, below(path, "cascade"), "is true without a parent to charge: write 'parent' too, or leave it out")
-	}
-	if of.ParentID == of.ID {
-		d.wrong(e.line, e.column, below(path, "parent"), "is the entity itself: name another one, or leave it out")
-	}
-}
-
-// entityName says what is wrong with a name for people.
-func entityName(name string) string {
+// checkEntityName says what is wrong with a name for people.
+func checkEntityName(name string) string {
 	if len(name) > 1024 {
 		return fmt.Sprintf("has %d bytes: at most 1024 are allowed", len(name))
 	}
 	return ""
+}
+
+// level reads one level.
+func (d *decoder) level(at dynalimit.Scope, l *level, path string) {
+	if l == nil {
+		return
+	}
+	c := dynalimit.LimitConfig{Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
+	for name, one := range l.Limits {
+		c.Limits = append(c.Limits, d.limit(name, *one, below(below(path, "limits"), name)))
+	}
+	slices.SortFunc(c.Limits, func(a, b dynalimit.Limit) int { return strings.Compare(a.Name, b.Name) })
+	switch {
+	case len(c.Limits) > schema.MaxLimits:
+		d.refuse(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
+	case !slices.Contains([]dynalimit.UnavailablePolicy{"", dynalimit.Block, dynalimit.Allow, dynalimit.Local}, c.OnUnavailable):
+		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
+	case c.Unlimited && len(c.Limits) > 0:
+		d.refuse(below(path, "unlimited"), "is true beside limits: leave one of them out")
+	case !c.Unlimited && !c.Blocked && len(c.Limits) == 0 && c.OnUnavailable == "":
+		d.refuse(path, "says nothing: write limits, or leave the level out")
+	}
+	d.m.Configs[at] = c
+}
+
+// limit reads one limit, and fills in its defaults.
+func (d *decoder) limit(name string, l limit, path string) dynalimit.Limit {
+	d.name(path, schema.CheckLimitName(name))
+	twice := "stands here under another name too: leave one of them out"
+	switch {
+	case l.Refill > 0 && l.RefillAmount > 0:
+		d.refuse(below(path, "refill_amount"), "is the refill, which "+twice)
+	case l.Period > 0 && l.RefillPeriod > 0:
+		d.refuse(below(path, "refill_period"), "is the period, which "+twice)
+	case l.Capacity == 0:
+		d.refuse(path, "has no capacity: write what a period allows, such as 'capacity: 100'")
+	}
+	return dynalimit.Limit{
+		Name: name, Capacity: int64(l.Capacity), Burst: int64(cmp.Or(l.Burst, l.Capacity)),
+		RefillAmount: int64(cmp.Or(l.Refill, l.RefillAmount, l.Capacity)),
+		RefillPeriod: cmp.Or(time.Duration(l.Period), time.Duration(l.RefillPeriod), time.Minute),
+	}
 }
 
 // deepestChain is how many levels an entity and its parents can be.
@@ -282,26 +201,24 @@ func (d *decoder) parents() {
 	}
 	parent := func(id string) string { return d.m.Entities[id].Record.ParentID }
 	for _, id := range slices.Sorted(maps.Keys(d.m.Entities)) {
-		e := d.m.Entities[id]
-		path := below("entities", id)
+		e, path := d.m.Entities[id].Record, below("entities", id)
 		if chain, ok := chainOf(id, parent); !ok {
-			d.wrong(e.line, e.column, below(path, "parent"), "%s", chainProblem(id, chain))
+			d.refuse(below(path, "parent"), chainProblem(id, chain))
 		}
-		warn := func(key, kind, name string) {
-			d.m.Warnings = append(d.m.Warnings, Problem{
-				d.file, e.line, e.column, below(path, key),
-				fmt.Sprintf("%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name),
-			})
+		if _, here := d.m.Entities[e.ParentID]; e.ParentID != "" && !here {
+			d.warn(below(path, "parent"), "the entity", e.ParentID)
 		}
-		if p := e.Record.ParentID; p != "" {
-			if _, here := d.m.Entities[p]; !here {
-				warn("parent", "the entity", p)
-			}
-		}
-		if p := e.Record.Plan; p != "" && !plans[p] {
-			warn("plan", "the plan", p)
+		if e.Plan != "" && !plans[e.Plan] {
+			d.warn(below(path, "plan"), "the plan", e.Plan)
 		}
 	}
+}
+
+func (d *decoder) warn(path, kind, name string) {
+	at := d.places[path]
+	d.m.Warnings = append(d.m.Warnings, Problem{
+		d.file, at.line, at.column, path, fmt.Sprintf("%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name),
+	})
 }
 
 // chainOf is an entity with its parents; false if the last one stands in it twice, or it

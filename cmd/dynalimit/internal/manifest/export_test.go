@@ -66,14 +66,12 @@ func TestExportLeavesOutWhatGoesAndSaysWhatIsUnreadable(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Write(&b, m, []string{"Of table limits."}, notes))
 	assert.Equal(t, `# Of table limits.
+# Not in it: limits of plan pro: cannot be read: attribute l_rpm_cp is a *types.AttributeValueMemberS, want a number; set them again
 version: 1
 name: manifest
 system:
   limits:
     rpm: 60
-# plans:
-  # pro has nothing that can be written
-    # default: cannot be read: attribute l_rpm_cp is a *types.AttributeValueMemberS, want a number; set them again
 entities:
   alone:
     resources:

@@ -33,26 +33,48 @@ func (c *comparison) leftOut() {
 		c.p.LeftOut = len(out)
 		return
 	}
-	foreign, goes := c.foreignLevels(), c.pruned
+	foreign, goes, own := c.foreignLevels(), c.pruned, c.levelsOf()
 	for _, id := range c.childrenFirst(out) {
-		c.blocksGo(out[id])
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
-			goes[id] = c.prune(e, goes, foreign[id])
+			goes[id] = !c.keptBlocked(own[id]) && c.prune(e, goes, own[id], foreign[id])
 			continue
 		}
 		for _, at := range out[id] { // the record is somebody else's, or there is none
-			c.deleteLevel(at, c.live.Configs[at], dynalimit.LimitConfig{})
+			stored := c.live.Configs[at]
+			c.deleteLevel(at, stored, c.block(at, stored, dynalimit.LimitConfig{}))
 		}
 	}
 }
 
-// blocksGo warns of the blocks among levels that are deleted.
-func (c *comparison) blocksGo(levels []dynalimit.Scope) {
-	for _, at := range levels {
-		if c.live.Configs[at].Blocked {
-			c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and goes: calls of the entity are admitted by less specific limits", at))
+// levelsOf are the levels of entities, as they are live.
+func (c *comparison) levelsOf() map[string][]dynalimit.ScopedConfig {
+	out := map[string][]dynalimit.ScopedConfig{}
+	for at, stored := range c.live.Configs {
+		if at.Entity != "" {
+			out[at.Entity] = append(out[at.Entity], dynalimit.ScopedConfig{Scope: at, Config: stored})
 		}
 	}
+	for _, levels := range out { // two plans of one table are the same
+		slices.SortFunc(levels, func(a, b dynalimit.ScopedConfig) int { return cmp.Compare(a.Scope.Resource, b.Scope.Resource) })
+	}
+	return out
+}
+
+// keptBlocked says whether an entity stays because of a block that is not to be lifted; it
+// warns of blocks.
+func (c *comparison) keptBlocked(levels []dynalimit.ScopedConfig) (kept bool) {
+	for _, l := range levels {
+		if !l.Config.Blocked {
+			continue
+		}
+		what := "the entity stays, with all its levels; --lift-blocks lets it go"
+		if c.o.LiftBlocks {
+			what = "it goes, and calls of the entity are admitted by less specific limits"
+		}
+		c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and the file does not name the entity: %s", l.Scope, what))
+		kept = !c.o.LiftBlocks
+	}
+	return kept
 }
 
 // childrenFirst are entities in the order in which they can be deleted.
@@ -83,8 +105,8 @@ func (c *comparison) foreignLevels() map[string]int {
 
 // prune deletes an entity with all that is its own, unless others need it; goes are those
 // that are deleted before it. It is false for one that stays.
-func (c *comparison) prune(e dynalimit.Entity, goes map[string]bool, foreign int) bool {
-	ch := Change{Action: Delete, Entity: e.ID, record: e, Fields: recordFields(e, dynalimit.Entity{}), Note: "with its limits and buckets"}
+func (c *comparison) prune(e dynalimit.Entity, goes map[string]bool, levels []dynalimit.ScopedConfig, foreign int) bool {
+	ch := Change{Action: Delete, Entity: e.ID, record: e, levels: levels, Fields: recordFields(e, dynalimit.Entity{}), Note: "with its limits and buckets"}
 	staying := 0
 	for _, id := range c.below[e.ID] {
 		staying += btoi(!goes[id] && c.parent(id) == e.ID)

@@ -22,8 +22,10 @@ type Table interface {
 	SetConfigs(ctx context.Context, changes []dynalimit.ScopedConfig) ([]error, error)
 	CreateEntities(ctx context.Context, setups []dynalimit.EntitySetup) ([]error, error)
 	UpdateEntities(ctx context.Context, entities []dynalimit.Entity) ([]error, error)
-	DeleteEntity(ctx context.Context, id string) error
+	DeleteEntityAsRead(ctx context.Context, e dynalimit.Entity, levels []dynalimit.ScopedConfig) error
 }
+
+var _ Table = (*dynalimit.Repository)(nil)
 
 // Read reads what a table says, consistently for everything that is listed and everything
 // that a manifest names; m may be nil. Lists are indexes, which lag behind a change by a
@@ -53,16 +55,35 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(ids, func(id string, _ bool) bool { return schema.CheckEntity(id) != "" }) // of another tool: no call can name it
-	entities, err := t.GetEntities(ctx, slices.Collect(maps.Keys(ids)))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entities {
-		if recorded(e) {
-			live.Entities[e.ID] = e
+	return live, live.records(ctx, t, m, ids)
+}
+
+// records reads the records of entities, and those of their parents, which may be in no list.
+func (l *Live) records(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
+	read := map[string]bool{}
+	for len(ids) > 0 {
+		entities, err := t.GetEntities(ctx, slices.Collect(maps.Keys(ids)))
+		if err != nil {
+			return err
+		}
+		maps.Copy(read, ids)
+		ids = map[string]bool{}
+		for _, e := range entities {
+			if recorded(e) {
+				l.Entities[e.ID] = e
+			}
+			parents := []string{e.ParentID}
+			if m != nil {
+				parents = append(parents, m.Entities[e.ID].Record.ParentID)
+			}
+			for _, id := range parents {
+				if !read[id] && schema.CheckEntity(id) == "" {
+					ids[id] = true
+				}
+			}
 		}
 	}
-	return live, nil
+	return nil
 }
 
 // recorded reports whether an entity that was read has a record.

@@ -36,8 +36,6 @@ type Entity struct {
 	// LimitsOnly says that the manifest has levels of the entity and nothing about a record:
 	// none is made then, and one that the manifest does not manage is left alone.
 	LimitsOnly bool
-
-	line, column int
 }
 
 // Problem is something about a manifest, and where it stands.
@@ -86,7 +84,7 @@ func (p Problems) Error() string {
 
 func (p Problems) sorted() Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
 	})
 	return p
 }

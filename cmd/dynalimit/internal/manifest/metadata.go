@@ -3,109 +3,114 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// metadata reads any value as JSON.
-func (d *decoder) metadata(to *json.RawMessage) func(*node, string) {
-	return func(n *node, path string) {
-		before := len(d.problems)
-		var b bytes.Buffer
-		d.json(&b, n, path, 0)
-		text := b.Bytes()
-		if len(d.problems) > before || n.kind == nothing {
-			return
-		}
-		if reason := schema.CheckMetadata(text); reason != "" {
-			d.wrong(n.line, n.column, path, "%s", reason)
-			return
-		}
-		*to = text
-	}
-}
+// metadata is any value, as JSON; nil for none.
+type metadata json.RawMessage
 
 var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 
-// otherNumber is what some readers of YAML take for a number, or for none.
-var otherNumber = regexp.MustCompile(`^[-+]?(?:\.?[0-9][0-9_.xoXOa-fA-F]*|\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$`)
-
-// bounds are how long and deep a value may be as JSON, and whether it has amounts.
-type bounds struct {
-	bytes, depth int
-	amounts      bool
-}
-
-var (
-	ofMetadata = bounds{schema.MaxMetadata, schema.MaxMetadataDepth, false}
-	unbounded  = bounds{1 << 40, 1 << 20, true}
-)
-
-// json writes a value. It stops writing once the text is longer than can be stored.
-func (d *decoder) json(b *bytes.Buffer, n *node, path string, depth int) {
-	if !d.enough(n, path) || b.Len() > d.bounds.bytes || depth > d.bounds.depth {
-		b.WriteString("null") // too much was said, or will be
-		if depth > d.bounds.depth {
-			d.wrong(n.line, n.column, path, "is nested too deep: at most %d levels are allowed", d.bounds.depth)
+// value is what stands at a node as encoding/json has it: numbers as they are written.
+func (r *reader) value(n *yaml.Node, path string, depth int) any {
+	if n = r.look(n, path); n == nil {
+		return nil
+	}
+	if depth > schema.MaxMetadataDepth {
+		r.wrong(placeOf(n), path, "is nested too deep: at most %d levels are allowed", schema.MaxMetadataDepth)
+		return nil
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			items[i] = r.value(item, below(path, strconv.Itoa(i)), depth+1)
 		}
-		return
-	}
-	switch n.kind {
-	case nothing:
-		b.WriteString("null")
-	case scalar:
-		d.jsonScalar(b, n, path)
-	case sequence:
-		for i, item := range n.items {
-			b.WriteByte(",["[btoi(i == 0)])
-			d.json(b, item, below(path, strconv.Itoa(i)), depth+1)
+		return items
+	case yaml.MappingNode:
+		values := map[string]any{}
+		for _, e := range r.entries(n, path) {
+			values[e.key.Value] = r.value(e.value, below(path, e.key.Value), depth+1)
 		}
-		b.WriteString("[]"[btoi(len(n.items) > 0):])
-	case mapping:
-		for i, e := range n.entries {
-			b.WriteByte(",{"[btoi(i == 0)])
-			writeJSON(b, e.key)
-			b.WriteByte(':')
-			d.json(b, e.value, below(path, e.key), depth+1)
-		}
-		b.WriteString("{}"[btoi(len(n.entries) > 0):])
+		return values
 	}
+	return r.single(n, path)
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
+func (r *reader) single(n *yaml.Node, path string) any {
+	switch tag := n.ShortTag(); {
+	case isQuoted(n):
+	case tag == "!!null":
+		return nil
+	case n.Value == "true" || n.Value == "false":
+		return n.Value == "true"
+	case jsonNumber.MatchString(n.Value):
+		return json.Number(n.Value)
+	case tag == "!!int" || tag == "!!float":
+		r.wrong(placeOf(n), path, "is %s, which JSON does not have as a number: write it in decimal digits, or in quotes", n.Value)
 	}
-	return 0
+	return n.Value
 }
 
-func (d *decoder) jsonScalar(b *bytes.Buffer, n *node, path string) {
-	digits := strings.ReplaceAll(n.text, "_", "")
-	switch {
-	case d.bounds.amounts && !n.quoted && amountText.MatchString(n.text) && jsonNumber.MatchString(digits):
-		b.WriteString(digits) // 10_000
-	case !n.quoted && (n.text == "true" || n.text == "false" || jsonNumber.MatchString(n.text)):
-		b.WriteString(n.text)
-	case !n.quoted && otherNumber.MatchString(n.text):
-		d.wrong(n.line, n.column, path, "is %s, which JSON does not have as a number: write it in decimal digits, or in quotes", n.text)
-		b.WriteString("null")
-	default:
-		writeJSON(b, n.text)
-	}
-}
-
-// writeJSON writes a text in quotes; < and > stay what they are.
-func writeJSON(b *bytes.Buffer, text string) {
-	e := json.NewEncoder(b)
+// encoded is a value as JSON; < and > stay what they are.
+func encoded(value any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a text is always JSON, and a buffer takes it
-	b.Truncate(b.Len() - 1)
+	_ = e.Encode(value) // what was decoded is always JSON, and a buffer takes it
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// decoded is the value of a text, of an object that has a key twice the last one; ok is
+// false for what is no JSON.
+func decoded(text []byte) (value any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return value, d.Decode(&value) == nil
+}
+
+// MarshalYAML writes the value in one line, strings in quotes.
+func (m metadata) MarshalYAML() (any, error) {
+	value, _ := decoded(m)
+	return flow(value), nil
+}
+
+// MarshalJSON is the text itself.
+func (m metadata) MarshalJSON() ([]byte, error) {
+	value, _ := decoded(m)
+	return encoded(value), nil
+}
+
+func flow(value any) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.FlowStyle}
+	switch v := value.(type) {
+	case map[string]any:
+		n.Kind = yaml.MappingNode
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			n.Content = append(n.Content, flow(key), flow(v[key]))
+		}
+	case []any:
+		n.Kind = yaml.SequenceNode
+		for _, item := range v {
+			n.Content = append(n.Content, flow(item))
+		}
+	case string:
+		n.Style, n.Tag, n.Value = yaml.DoubleQuotedStyle, "!!str", v
+	case nil:
+		n.Value = "null"
+	default: // a number, true or false
+		n.Value = fmt.Sprint(v)
+	}
+	return n
 }
 
 // sameJSON says whether two texts are the same value: spaces, the order of keys and the
@@ -116,115 +121,50 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // canonical is the one spelling of a value; "" for none, and for null.
 func canonical(text json.RawMessage) string {
-	var value any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if len(text) == 0 || d.Decode(&value) != nil {
+	value, ok := decoded(text)
+	switch {
+	case !ok:
 		return string(text)
-	}
-	if value == nil {
+	case value == nil:
 		return ""
 	}
-	var b bytes.Buffer
-	writeCanonical(&b, value)
-	return b.String()
+	return string(encoded(spelt(value)))
 }
 
-func writeCanonical(b *bytes.Buffer, value any) {
+// spelt is a value whose numbers have one spelling.
+func spelt(value any) any {
 	switch v := value.(type) {
-	case nil:
-		b.WriteString("null")
-	case bool:
-		b.WriteString(strconv.FormatBool(v))
-	case string:
-		writeJSON(b, v)
 	case json.Number:
-		b.WriteString(canonicalNumber(v.String()))
+		return json.Number(canonicalNumber(v.String()))
 	case []any:
-		b.WriteByte('[')
-		for i, item := range v {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			writeCanonical(b, item)
+		for i := range v {
+			v[i] = spelt(v[i])
 		}
-		b.WriteByte(']')
 	case map[string]any:
-		b.WriteByte('{')
-		for i, key := range slices.Sorted(maps.Keys(v)) {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			writeJSON(b, key)
-			b.WriteByte(':')
-			writeCanonical(b, v[key])
+		for key := range v {
+			v[key] = spelt(v[key])
 		}
-		b.WriteByte('}')
 	}
+	return value
 }
 
 var shortExponent = regexp.MustCompile(`^[^eE]*(?:[eE][-+]?[0-9]{1,3})?$`)
 
-// canonicalNumber is a number as a fraction; one that is too large for that stays as it is.
+// canonicalNumber is a number in decimal digits; one that is too large for that stays as it
+// is.
 func canonicalNumber(text string) string {
 	if shortExponent.MatchString(text) {
 		if n, ok := new(big.Rat).SetString(text); ok {
-			return n.RatString()
+			digits, _ := n.FloatPrec() // exact: powers of ten alone
+			return n.FloatString(digits)
 		}
 	}
 	return text
 }
 
-// withKeysOnce is a text whose objects have no key twice, as YAML wants: the last one holds,
-// as it does where the text is read.
-func withKeysOnce(text json.RawMessage) json.RawMessage {
-	if !hasKeyTwice(text) {
-		return text
+func btoi(b bool) int {
+	if b {
+		return 1
 	}
-	var value any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if d.Decode(&value) != nil {
-		return text
-	}
-	once, err := json.Marshal(value)
-	if err != nil {
-		return text
-	}
-	return once
-}
-
-// hasKeyTwice reports whether an object within a text has a key twice.
-func hasKeyTwice(text json.RawMessage) bool {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	type value struct {
-		keys map[string]bool // nil for an array
-		seen int             // keys and values of it
-	}
-	open := []value{{}}
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return false
-		}
-		if token == json.Delim('}') || token == json.Delim(']') {
-			open = open[:len(open)-1]
-			continue
-		}
-		in := &open[len(open)-1]
-		if key, ok := token.(string); ok && in.keys != nil && in.seen%2 == 0 {
-			if in.keys[key] {
-				return true
-			}
-			in.keys[key] = true
-		}
-		in.seen++
-		switch token {
-		case json.Delim('{'):
-			open = append(open, value{keys: map[string]bool{}})
-		case json.Delim('['):
-			open = append(open, value{})
-		}
-	}
+	return 0
 }

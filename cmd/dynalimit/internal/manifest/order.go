@@ -11,45 +11,64 @@ import (
 // inOrder sorts changes so that a cut between any two of them leaves a table that admits
 // no more than it did before or will in the end: what others need and what limits more
 // comes before entities move, and what admits more and what goes comes after.
-func (c *comparison) inOrder() []Change {
-	depth := func(id string) int {
-		chain, _ := chainOf(id, c.parent)
-		return len(chain)
+func (c *comparison) inOrder() {
+	c.joined = map[string]bool{}
+	for _, ch := range c.p.Changes {
+		if ch.Entity != "" && ch.Action != Delete && ch.record.Plan != c.live.Entities[ch.Entity].Plan {
+			c.joined[ch.record.Plan] = true
+		}
 	}
-	type placed struct {
-		Change
-		depth int
-	}
-	all := make([]placed, len(c.p.Changes))
-	for i, ch := range c.p.Changes {
-		ch.step = c.step(ch)
-		all[i] = placed{ch, 0}
+	delete(c.joined, "")
+	for i := range c.p.Changes {
+		ch := &c.p.Changes[i]
+		ch.step = c.step(*ch)
+		id := ch.scope().Entity
+		ch.plan, ch.planned = c.live.Entities[id].Plan, c.planned(id)
+		ch.held, ch.holds = c.limits(ch.plan, false), c.limits(ch.planned, true)
 		if ch.Entity != "" {
-			all[i].depth = depth(ch.Entity) // parents first
+			chain, _ := chainOf(id, c.parent)
+			ch.depth = len(chain) // parents first
 			if ch.Action == Delete {
-				all[i].depth *= -1 // children first
+				ch.depth *= -1 // children first
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.depth, b.depth), cmp.Compare(a.Entity, b.Entity), compareLevels(a.Change, b.Change))
+	slices.SortFunc(c.p.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.depth, b.depth), cmp.Compare(a.Entity, b.Entity), compareLevels(a, b))
 	})
-	out := make([]Change, len(all))
-	for i, p := range all {
-		out[i] = p.Change
-	}
-	return out
 }
 
-// The steps of a plan. Levels of everybody come before plans, and plans before entities:
-// who is put on a plan finds its limits. Levels that admit more wait until who leaves them
+// planned is the plan that an entity has in the end.
+func (c *comparison) planned(id string) string {
+	e, named := c.m.Entities[id]
+	if c.pruned[id] {
+		return ""
+	}
+	if !named || c.stuck[id] || e.LimitsOnly && c.live.Entities[id].ManagedBy != c.m.Name {
+		return c.live.Entities[id].Plan
+	}
+	return e.Record.Plan
+}
+
+// limits says whether a plan's default limits whoever is on it, now or in the end.
+func (c *comparison) limits(plan string, end bool) bool {
+	at := dynalimit.Scope{Plan: plan}
+	l := c.live.Configs[at]
+	if to, named := c.m.Configs[at]; end && (named || l.ManagedBy == c.m.Name) {
+		l = to
+	}
+	return plan != "" && (decides(l) || l.Blocked)
+}
+
+// The steps of a plan. Limits of an entity's own come before those of plans, which may admit
+// more, and plans before records: who is put on a plan finds its limits. Levels that admit more wait until who leaves them
 // has left. Of what goes the least specific goes first: whatever is in force next is there
 // to stay. Blocks are set first and lifted last, for they hide all of it.
 const (
 	stepBlock = iota
 	stepLevels
-	stepPlans
 	stepEntityLevels
+	stepPlans
 	stepUncover
 	stepCreate
 	stepUpdate
@@ -70,28 +89,25 @@ func (c *comparison) step(ch Change) int {
 	case ch.Scope == nil:
 		return recordStep(ch)
 	}
-	switch stored := c.live.Configs[*ch.Scope]; {
+	stored := c.live.Configs[*ch.Scope]
+	gone := ch.Action == Delete || decides(stored) && !decides(ch.config)
+	switch {
 	case ch.config.Blocked && !stored.Blocked:
 		return stepBlock
 	case stored.Blocked && !ch.config.Blocked:
 		return stepUnblock
-	case ch.Action != Delete && c.loosens(*ch.Scope, stored, ch.config):
-		return stepLoosen
-	case ch.Action == Delete && c.hid(*ch.Scope, stored):
+	case gone && c.hid(*ch.Scope, stored):
 		return stepUncover
+	case !gone && c.loosens(*ch.Scope, stored, ch.config):
+		return stepLoosen
 	}
-	return levelStep(ch)
+	return levelStep(*ch.Scope, gone)
 }
 
 // levelStep is the step of a level by whom it is about.
-func levelStep(ch Change) int {
-	switch {
-	case ch.Scope.Entity != "":
-		return choose(ch, stepDeleteEntityLevels, stepEntityLevels)
-	case ch.Scope.Plan != "":
-		return choose(ch, stepDeletePlans, stepPlans)
-	}
-	return choose(ch, stepDeleteLevels, stepLevels)
+func levelStep(at dynalimit.Scope, gone bool) int {
+	steps := [][2]int{{stepLevels, stepDeleteLevels}, {stepPlans, stepDeletePlans}, {stepEntityLevels, stepDeleteEntityLevels}}
+	return steps[kindOf(at)][btoi(gone)]
 }
 
 func recordStep(c Change) int {
@@ -106,13 +122,6 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-func choose(c Change, gone, stays int) int {
-	if c.Action == Delete {
-		return gone
-	}
-	return stays
-}
-
 // compareLevels sorts the levels of one step. Of those that admit more, and of an owner's
 // that come, the most specific comes first: it hides the others.
 func compareLevels(a, b Change) int {
@@ -123,7 +132,7 @@ func compareLevels(a, b Change) int {
 	if a.step == stepLoosen {
 		kind *= -1
 	}
-	if a.step == stepLoosen || kindOf(*a.Scope) > 0 && a.Action != Delete && a.Action != Refuse {
+	if a.step == stepLoosen || kindOf(*a.Scope) > 0 && a.step <= stepPlans {
 		owned *= -1
 	}
 	return cmp.Or(
@@ -148,12 +157,20 @@ func kindOf(at dynalimit.Scope) int {
 func (c *comparison) loosens(at dynalimit.Scope, stored, to dynalimit.LimitConfig) bool {
 	switch {
 	case !decides(to):
-		return decides(stored)
-	case !decides(stored) && c.needed(at):
+		return false
+	case !decides(stored) && (c.needed(at) || at.Resource != "" && c.comes(at)):
 		return false
 	}
 	more, less := differences(c.inForce(at), to)
 	return more && !less
+}
+
+// comes says whether the default of a plan or an entity is new and comes early. It hides less
+// specific levels on every resource, so what is to stand above it there comes before it.
+func (c *comparison) comes(owner dynalimit.Scope) bool {
+	owner.Resource = ""
+	to, stored := c.m.Configs[owner], c.live.Configs[owner]
+	return owner != (dynalimit.Scope{}) && decides(to) && !decides(stored) && !c.loosens(owner, stored, to)
 }
 
 // hid says whether a level that goes hid one that admits less. While entities are on a plan,
@@ -167,14 +184,14 @@ func (c *comparison) hid(at dynalimit.Scope, stored dynalimit.LimitConfig) bool 
 	return decides(below) && less && !more
 }
 
-// needed says whether entities that change their plans count on a level that is new: it
-// comes before they do.
+// needed says whether a level that is new comes before entities change their plans: they
+// are put on its plan, or it is of one of them, or of one whose plan gets levels for them.
 func (c *comparison) needed(at dynalimit.Scope) bool {
 	if at.Entity == "" {
-		return at.Plan != ""
+		return c.joined[at.Plan]
 	}
-	e, named := c.m.Entities[at.Entity]
-	return named && !e.LimitsOnly && e.Record.Plan != c.live.Entities[at.Entity].Plan
+	plan := c.live.Entities[at.Entity].Plan
+	return c.joined[plan] || c.comes(dynalimit.Scope{Plan: plan}) || c.planned(at.Entity) != plan
 }
 
 // decides says whether a level says which limits are in force.

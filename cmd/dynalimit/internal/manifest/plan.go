@@ -40,10 +40,23 @@ type Change struct {
 	// Note says why, where that is not plain.
 	Note string `json:"note,omitempty"`
 
-	config dynalimit.LimitConfig // to be stored, of the version that is live
-	record dynalimit.Entity      // to be stored, of the version that is live
-	moves  bool                  // the parent changes
-	step   int                   // when it is made
+	config dynalimit.LimitConfig    // to be stored, of the version that is live
+	record dynalimit.Entity         // to be stored, of the version that is live
+	moves  bool                     // the parent changes
+	levels []dynalimit.ScopedConfig // that go with an entity, as they are live
+	// plan and planned are those of the entity that it is about: what is live, and in the end.
+	// held and holds say whether their defaults limit it, so that nothing of everybody's does.
+	plan, planned string
+	held, holds   bool
+	step, depth   int // when it is made
+}
+
+// scope is what it is about: a level, or all those of an entity.
+func (c Change) scope() dynalimit.Scope {
+	if c.Scope != nil {
+		return *c.Scope
+	}
+	return dynalimit.Scope{Entity: c.Entity}
 }
 
 // What names the item: "limits of plan pro on gpt-4", "record of entity key-1".

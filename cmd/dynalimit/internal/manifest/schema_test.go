@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
@@ -29,39 +29,34 @@ func compiled(t *testing.T) *jsonschema.Schema {
 // plainValue is a file as an editor sees it: values without their meaning.
 func plainValue(t *testing.T, text string) any {
 	t.Helper()
-	r := &reader{file: "limits.yaml"}
-	root := r.read([]byte(text))
+	r := newReader("limits.yaml", []byte(text))
+	root := r.document([]byte(text))
 	require.Empty(t, r.problems, text)
-	return plainOf(root)
+	return r.plain(root)
 }
 
-func plainOf(n *node) any {
-	switch n.kind {
-	case scalar:
-		if n.quoted {
-			return n.text
-		}
-		if n.text == "true" || n.text == "false" {
-			return n.text == "true"
-		}
-		if jsonNumber.MatchString(n.text) && shortExponent.MatchString(n.text) { // longer ones take the library minutes
-			return json.Number(n.text)
-		}
-		return n.text
-	case sequence:
+func (r *reader) plain(n *yaml.Node) any {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
 		items := []any{}
-		for _, item := range n.items {
-			items = append(items, plainOf(item))
+		for _, item := range n.Content {
+			items = append(items, r.plain(item))
 		}
 		return items
-	case mapping:
+	case yaml.MappingNode:
 		values := map[string]any{}
-		for _, e := range n.entries {
-			values[e.key] = plainOf(e.value)
+		for _, e := range r.entries(n, "") {
+			values[e.key.Value] = r.plain(e.value)
 		}
 		return values
 	}
-	return nil
+	if number := !isQuoted(n) && jsonNumber.MatchString(n.Value); number && !shortExponent.MatchString(n.Value) {
+		return n.Value // numbers that are longer take the library minutes
+	}
+	return r.single(n, "")
 }
 
 // manifestsIn are the manifests that a page shows.

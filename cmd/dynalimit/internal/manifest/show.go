@@ -57,6 +57,11 @@ func plural(n int, one, more string) string {
 	return amountOf(int64(n)) + " " + notation.Words(n, one, more)
 }
 
+// Size says how much a manifest is.
+func Size(m *Manifest) string {
+	return fmt.Sprintf("%s and %s", plural(len(m.Configs), "level", "levels"), plural(len(m.Entities), "entity", "entities"))
+}
+
 var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}
 
 func paint(out *term.Output, a Action, text string) string {

@@ -5,28 +5,25 @@ import (
 	"slices"
 )
 
-// stuck is a record that was not changed.
-type stuck struct {
+// missing is a change that was not made.
+type missing struct {
 	Change
 	conflict bool
 }
 
-// free takes out of a batch the levels that must not go, nor admit more, while a record is
-// as it was: they limit its entity still. They wait until the end, and fail then.
-func (a *applying) free(changes []Change) []Change {
-	if len(a.stuck)+len(a.second) == 0 {
-		return changes
-	}
+// ready takes out of a batch what must not be made while another change is missing: it fails
+// with that, or waits as long as that does.
+func (a *applying) ready(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool {
-		if c.Scope == nil || c.step < stepMove {
+		if !c.letsGo() {
 			return false
 		}
-		if i := slices.IndexFunc(a.stuck, func(s stuck) bool { return s.limitedBy(c) }); a.ending && i >= 0 {
-			a.keep(c, a.stuck[i])
+		if i := slices.IndexFunc(a.failed, func(m missing) bool { return m.neededBy(c) }); i >= 0 {
+			because := a.failed[i]
+			a.fail(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: apply again once that is right", because.What()))
 			return true
 		}
-		waits := slices.ContainsFunc(a.stuck, func(s stuck) bool { return s.limitedBy(c) }) ||
-			slices.ContainsFunc(a.second, func(m Change) bool { return stuck{Change: m}.limitedBy(c) })
+		waits := slices.ContainsFunc(a.waiting, func(other Change) bool { return other.neededBy(c) })
 		if waits {
 			a.waiting = append(a.waiting, c)
 		}
@@ -34,19 +31,50 @@ func (a *applying) free(changes []Change) []Change {
 	})
 }
 
-// keep counts a level that stays as it is, because of a record.
-func (a *applying) keep(c Change, because stuck) {
+// fail counts a change that was not made.
+func (a *applying) fail(c Change, conflict bool, reason string) {
 	a.tried++
-	a.out.Failed = append(a.out.Failed, Failure{
-		What: c.What(), Conflict: because.conflict,
-		Error: fmt.Sprintf("stays as it is, for it limits entity %s, whose record was not changed: apply again once that is", because.Entity),
-	})
+	a.failed = append(a.failed, missing{c, conflict})
+	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: reason})
 }
 
-// limitedBy says whether a level is one that the entity was to leave, or its own.
-func (s stuck) limitedBy(level Change) bool {
-	if level.Scope.Entity != "" {
-		return level.Scope.Entity == s.Entity
+// letsGo says whether a change may leave calls to levels that other changes are to make: it
+// is of a level that goes, admits more or is blocked no more, of an entity that goes, or
+// that gets another plan.
+func (c Change) letsGo() bool {
+	return c.step >= stepLoosen || c.Scope == nil && c.replans()
+}
+
+// replans says whether a record gets another plan.
+func (c Change) replans() bool {
+	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" })
+}
+
+// neededBy says whether a change has to be made before another one that lets go: some calls
+// may be limited by the one as soon as the other no longer does.
+//
+//nolint:cyclop // a flat switch: one case per pair of scopes
+func (c Change) neededBy(other Change) bool {
+	mine, its := c.scope(), other.scope()
+	switch {
+	case c.Action == Delete || mine.Resource != "" && its.Resource != "" && mine.Resource != its.Resource:
+		return false
+	case mine.Entity != "" && its.Entity != "":
+		return mine.Entity == its.Entity
+	case c.Scope == nil: // its entity is on the plan that it was to leave
+		return c.replans() && (its.Plan == c.plan || its.Plan == "" && !c.held)
+	case other.step == stepLoosen && kindOf(mine) < kindOf(its):
+		return false // what is loosened decides as before
+	case mine.Plan != "" && its.Plan != "":
+		return mine.Plan == its.Plan
+	case mine.Plan != "" && its.Entity != "":
+		return mine.Plan == other.planned || other.Scope != nil && mine.Plan == other.plan
+	case mine.Entity != "" && its.Plan != "":
+		return its.Plan == c.plan || its.Plan == c.planned
+	case mine.Entity != "":
+		return !c.held || !c.holds
+	case its.Entity != "":
+		return !other.holds
 	}
-	return level.Scope.Plan != "" && slices.ContainsFunc(s.Fields, func(f Field) bool { return f.Name == "plan" && f.From == level.Scope.Plan })
+	return true // everybody's, for one of them at least
 }

@@ -4,101 +4,96 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"reflect"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 )
 
 // MaxSize is how long a manifest may be, in bytes: about 50,000 entities.
 const MaxSize = 16 << 20
 
-type kind int
+// place is where something stands, from 1; 0 for the file as a whole.
+type place struct{ line, column int }
 
-const (
-	nothing kind = iota // a null
-	scalar
-	mapping
-	sequence
-)
-
-// node is a value of the file, and where it stands. What an alias stands for is the same
-// node again.
-type node struct {
-	kind         kind
-	line, column int
-	text         string // of a scalar
-	quoted       bool
-	entries      []entry
-	items        []*node
+// placeIn is the place of a byte of a text.
+func placeIn(data []byte, i int) place {
+	start := bytes.LastIndexByte(data[:i], '\n') + 1
+	return place{bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[start:i]) + 1}
 }
 
-// entry is a key of a mapping with its value.
-type entry struct {
-	key          string
-	line, column int
-	value        *node
-}
+func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// reader turns the text of one file into nodes.
+// reader fills values from the YAML of one file.
 type reader struct {
 	file     string
 	problems Problems
-	anchors  map[string]*node // nil while the anchored value is read
-	merged   int              // entries that merge keys brought
+	wronged  map[string]bool         // paths at or below which something is wrong
+	places   map[string]place        // of keys, by their paths
+	left     int                     // values that may still be read: aliases make few of them many
+	open     map[*yaml.Node]bool     // mappings whose entries are being read
+	known    map[reflect.Type]fields // of types that were met
 }
 
-// mostMerged bounds what merge keys bring: they can double a mapping with each line.
-const mostMerged = 1 << 20
-
-func (r *reader) wrong(line, column int, path, format string, args ...any) {
-	r.problems = append(r.problems, Problem{r.file, line, column, path, fmt.Sprintf(format, args...)})
+func newReader(file string, data []byte) *reader {
+	return &reader{
+		file: file, wronged: map[string]bool{}, places: map[string]place{}, left: 1<<18 + 2*len(data),
+		open: map[*yaml.Node]bool{}, known: map[reflect.Type]fields{},
+	}
 }
 
-// read is the value of the file; nil if there is none, or it is no YAML.
-func (r *reader) read(data []byte) *node {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+func (r *reader) wrong(at place, path, format string, args ...any) {
+	r.problems = append(r.problems, Problem{r.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
+	for more := path != ""; more; path, more = cutLast(path) {
+		r.wronged[path] = true
+	}
+}
+
+func cutLast(path string) (string, bool) {
+	i := strings.LastIndexByte(path, '.')
+	return path[:max(i, 0)], i >= 0
+}
+
+// document is the value of the only document of a file; nil if there is none.
+func (r *reader) document(data []byte) *yaml.Node {
 	if !r.isText(data) {
 		return nil
 	}
-	tokens := lexer.Tokenize(string(data))
-	if bad := tokens.InvalidToken(); bad != nil {
-		r.syntax(&yaml.SyntaxError{Message: bad.Error, Token: bad})
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		r.syntax(err, data)
 		return nil
 	}
-	tokens, ok := r.document(tokens)
-	if !ok {
+	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+		r.wrong(place{}, "", "is empty: write at least a level, such as 'system: {limits: {rpm: 100}}', or print a table's with 'dynalimit manifest export'")
 		return nil
 	}
-	if len(tokens) == 0 {
-		r.wrong(0, 0, "", "is empty: write at least a level, such as 'system: {limits: {rpm: 100}}', or print a table's with 'dynalimit manifest export'")
+	switch err := d.Decode(&second); {
+	case err == nil:
+		r.wrong(placeOf(second.Content[0]), "", "is a second document: a manifest is one; put the other into a file of its own")
+		return nil
+	case !errors.Is(err, io.EOF):
+		r.syntax(err, data)
 		return nil
 	}
-	r.anchors = map[string]*node{}
-	return r.block(tokens)
+	return doc.Content[0]
 }
 
 // isText refuses what is too long or not UTF-8.
 func (r *reader) isText(data []byte) bool {
 	if len(data) > MaxSize {
-		r.wrong(0, 0, "", "has %d bytes, and a manifest has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
-		return false
-	}
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		r.wrong(1, 1, "", "is UTF-16: save it as UTF-8")
+		r.wrong(place{}, "", "has %d bytes, and a manifest has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
 		return false
 	}
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
 		if c == utf8.RuneError && size == 1 || unicode.IsControl(c) && !strings.ContainsRune("\n\r\t", c) {
-			line, column := place(data[:i])
-			r.wrong(line, column, "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
+			r.wrong(placeIn(data, i), "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
 			return false
 		}
 		i += size
@@ -106,243 +101,229 @@ func (r *reader) isText(data []byte) bool {
 	return true
 }
 
-// place is the line and column of what follows a text.
-func place(before []byte) (line, column int) {
-	start := bytes.LastIndexByte(before, '\n') + 1
-	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
-}
-
-// deepest is how deep values may be nested, besides by indentation.
-const deepest = 64
-
-// refused are types of tokens that a manifest cannot have.
-var refused = map[token.Type]string{
-	token.DocumentHeaderType: "is a second document: a manifest is one; put the other into a file of its own",
-	token.DirectiveType:      "is a directive: remove the line, a manifest needs none",
-	token.MappingKeyType:     "is a key written with '?': write it as 'key: value'",
-}
-
-// document is the tokens of the one document, without comments. What the file cannot have
-// is refused here, before anything recurses into it.
-func (r *reader) document(tokens token.Tokens) (token.Tokens, bool) {
-	out := make(token.Tokens, 0, len(tokens))
-	depth, entries, ended := 0, 0, false
-	for _, tk := range tokens {
-		at := tk.Position
-		switch tk.Type {
-		case token.CommentType:
-			continue
-		case token.DocumentEndType:
-			ended = true
-			continue
-		case token.DocumentHeaderType:
-			if len(out) == 0 && !ended {
-				continue
-			}
-		}
-		depth += nesting(tk)
-		if entries++; tk.Type != token.SequenceEntryType {
-			entries = 0
-		}
-		text := refused[tk.Type]
-		if max(depth, entries) > deepest {
-			text = fmt.Sprintf("is nested more than %d deep: a manifest is not", deepest)
-		}
-		if text != "" {
-			r.wrong(at.Line, at.Column, "", "%s", text)
-			return nil, false
-		}
-		out = append(out, tk)
-	}
-	return out, true
-}
-
-// syntax reports what is no YAML.
-func (r *reader) syntax(err error) {
-	var bad yaml.Error
-	if !errors.As(err, &bad) || bad.GetToken() == nil {
-		r.wrong(0, 0, "", "is no YAML: %v", err)
+// syntax reports what is no YAML. The library tells the line alone, for what its parser
+// refuses the one before, and none in the first.
+func (r *reader) syntax(err error, data []byte) {
+	text, at := strings.TrimPrefix(err.Error(), "yaml: "), place{1, 1}
+	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
+		name, _, _ = strings.Cut(name, "'")
+		r.wrong(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s stands for nothing: no &%s stands above it", name, name)
 		return
 	}
-	text := bad.GetMessage()
-	if strings.ContainsRune(text, '\t') {
-		text = "a tab stands where YAML wants spaces: indent with spaces"
+	if _, err := fmt.Sscanf(text, "line %d:", &at.line); err == nil {
+		text = text[strings.Index(text, ": ")+2:]
 	}
-	at := bad.GetToken().Position
-	r.wrong(at.Line, max(1, at.Column), "", "is no YAML: %s", text)
+	if strings.HasPrefix(text, "did not find expected") && at.line < bytes.Count(data, []byte("\n")) {
+		at.line++
+	}
+	r.wrong(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
 }
 
-// parse is the value of some tokens.
-func (r *reader) parse(tokens token.Tokens) (n *node) {
-	at := tokens[0].Position
-	defer func() {
-		if broken := recover(); broken != nil { // of the YAML parser, by input that it did not expect
-			r.wrong(at.Line, max(1, at.Column), "", "cannot be read as YAML from here on: %v", broken)
-			n = nil
-		}
-	}()
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		r.syntax(err)
+// look is what stands at a node, for an alias what it names. It is nil once too much was
+// read, and for what a manifest has no use for.
+func (r *reader) look(n *yaml.Node, path string) *yaml.Node {
+	at := placeOf(n)
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if !r.spend(1, at, path) {
 		return nil
 	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		return &node{line: at.Line, column: at.Column}
+	if n.Style&yaml.TaggedStyle != 0 {
+		r.wrong(at, path, "has the tag %s: write plain values, without tags", n.Tag)
+		return nil
 	}
-	return r.value(file.Docs[0].Body)
+	return n
 }
 
-// value is the node of a parsed value.
-func (r *reader) value(parsed ast.Node) *node {
-	n := &node{}
-	if tk := parsed.GetToken(); tk != nil {
-		n.line, n.column = tk.Position.Line, max(1, tk.Position.Column)
+// spend counts values that are read. It is false once they are too many.
+func (r *reader) spend(n int, at place, path string) bool {
+	before := r.left
+	r.left -= n
+	if before > 0 && r.left <= 0 {
+		r.wrong(at, path, "is too much: aliases and merges make the file many times as long; write less, or use fewer '*'")
 	}
-	switch v := parsed.(type) {
-	case *ast.NullNode:
-	case *ast.MappingNode:
-		r.mapping(n, v.Values)
-	case *ast.MappingValueNode:
-		r.mapping(n, []*ast.MappingValueNode{v})
-	case *ast.SequenceNode:
-		n.kind = sequence
-		for _, item := range v.Values {
-			n.items = append(n.items, r.value(item))
+	return r.left > 0
+}
+
+// entry is a key of a mapping with its value.
+type entry struct{ key, value *yaml.Node }
+
+// entries are those of a mapping; what it merges comes last, where it has no key of that name.
+func (r *reader) entries(n *yaml.Node, path string) (out []entry) {
+	if r.open[n] {
+		r.wrong(placeOf(n), path, "is merged into itself: leave out one of the '<<'")
+		return nil
+	}
+	if !r.spend(len(n.Content), placeOf(n), path) {
+		return nil
+	}
+	r.open[n] = true
+	defer delete(r.open, n)
+	lines := make(map[string]int, len(n.Content)/2)
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch first, twice := lines[key.Value]; {
+		case key.Kind != yaml.ScalarNode:
+			r.wrong(placeOf(key), path, "is no key: write a name")
+		case key.Tag == "!!merge":
+			merged = append(merged, value)
+		case twice:
+			r.wrong(placeOf(key), path, "%q stands twice here, first in line %d: remove one of them", key.Value, first)
+		default:
+			lines[key.Value] = key.Line
+			out = append(out, entry{key, value})
 		}
-	case *ast.AnchorNode:
-		return r.anchor(v)
-	case *ast.AliasNode:
-		return r.alias(v, n)
+	}
+	brought := r.merged(merged, path)
+	r.spend(len(brought), placeOf(n), path)
+	for _, e := range brought {
+		if _, known := lines[e.key.Value]; !known {
+			lines[e.key.Value] = e.key.Line
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// merged are the entries of what a mapping merges, the ones that win first.
+func (r *reader) merged(values []*yaml.Node, path string) (out []entry) {
+	for _, from := range values {
+		from = r.look(from, path)
+		if from != nil && from.Kind == yaml.SequenceNode {
+			out = append(out, r.merged(from.Content, path)...)
+		} else if from != nil && from.Kind == yaml.MappingNode {
+			out = append(out, r.entries(from, path)...)
+		} else if from != nil {
+			r.wrong(placeOf(from), path, "is merged with '<<' and is no mapping: name one with '*'")
+		}
+	}
+	return out
+}
+
+// fill fills a value from a node.
+func (r *reader) fill(v reflect.Value, n *yaml.Node, path string) {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if n = r.look(n, path); n == nil {
+		return
+	}
+	switch to := v.Addr().Interface().(type) {
+	case *metadata:
+		*to = encoded(r.value(n, path, 0))
+		return
+	case *entity:
+		if n.ShortTag() == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			return
+		}
+	case *limit:
+		if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
+			v = reflect.ValueOf(&to.Capacity).Elem()
+		}
+	}
+	var reason string
+	switch {
+	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map:
+		reason = r.mapping(v, n, path)
+	case n.ShortTag() == "!!null":
+		reason = "is empty: write a value, or leave the key out"
+	case n.Kind != yaml.ScalarNode:
+		reason = "is a list or a mapping: write one value, or leave the key out"
 	default:
-		if n.scalar(parsed) {
-			break
+		reason = scalar(v, n)
+	}
+	if reason != "" {
+		r.wrong(placeOf(n), path, "%s", reason)
+	}
+}
+
+// scalar fills a value from a text, or says why it cannot.
+func scalar(v reflect.Value, n *yaml.Node) (reason string) {
+	switch to := v.Addr().Interface().(type) {
+	case *string:
+		*to = n.Value
+	case *bool:
+		if *to = n.Value == "true"; isQuoted(n) || n.Value != "true" && n.Value != "false" {
+			return fmt.Sprintf("is %q: write true or false", n.Value)
 		}
-		r.wrong(n.line, n.column, "", "is YAML that a manifest has no use for (%s): write plain keys and values, without tags", parsed.Type())
+	case *amount:
+		*to, reason = parseAmount(n.Value)
+	case *period:
+		*to, reason = parsePeriod(n.Value)
+	case *seconds:
+		*to, reason = parseSeconds(n.Value)
 	}
-	return n
+	return reason
 }
 
-// scalar fills a node with a text; it is false for what is none.
-func (n *node) scalar(parsed ast.Node) bool {
-	switch v := parsed.(type) {
-	case *ast.StringNode:
-		n.text, n.quoted = v.Value, v.Token.Type == token.SingleQuoteType || v.Token.Type == token.DoubleQuoteType
-	case *ast.LiteralNode:
-		n.text, n.quoted = v.Value.Value, true
-	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		n.text = parsed.GetToken().Value
-	default:
-		return false
-	}
-	n.kind = scalar
-	return true
+func isQuoted(n *yaml.Node) bool {
+	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 }
 
-// anchor is the value that has a name from here on.
-func (r *reader) anchor(v *ast.AnchorNode) *node {
-	name := v.Name.GetToken().Value
-	r.anchors[name] = nil
-	n := r.value(v.Value)
-	r.anchors[name] = n
-	return n
-}
-
-// alias is the value that was named above.
-func (r *reader) alias(v *ast.AliasNode, at *node) *node {
-	name := v.Value.GetToken().Value
-	n, ok := r.anchors[name]
-	if n == nil {
-		text := "*%s stands for nothing: no &%s stands above it"
-		if ok {
-			text = "*%s stands within what &%s names: it would contain itself"
-		}
-		r.wrong(at.line, at.column, "", text, name, name)
-		return at
+// mapping fills a struct or a map, or says why it cannot.
+func (r *reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
+	help := v.Interface().(interface{ help() string }).help()
+	switch {
+	case n.ShortTag() == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		return fmt.Sprintf("is empty: write %s, or leave the key out", help)
+	case n.Kind == yaml.SequenceNode:
+		return "is a list: write " + help
+	case n.Kind == yaml.ScalarNode:
+		return fmt.Sprintf("is %q: write %s", n.Value, help)
 	}
-	return n
-}
-
-// mapping fills a node with the keys and values of a mapping; what it merges comes last,
-// where it has no key of that name.
-func (r *reader) mapping(n *node, values []*ast.MappingValueNode) {
-	n.kind = mapping
-	if len(values) > 0 {
-		n.line, n.column = keyPlace(values[0])
+	if v.Kind() == reflect.Map {
+		v.Set(reflect.MakeMap(v.Type()))
 	}
-	own := make(map[string]int, len(values)) // the line
-	var merges []*node
-	for _, v := range values {
-		line, column := keyPlace(v)
-		if _, ok := v.Key.(*ast.MergeKeyNode); ok {
-			merges = append(merges, r.value(v.Value))
+	for _, e := range r.entries(n, path) {
+		name, at := e.key.Value, below(path, e.key.Value)
+		r.places[at] = placeOf(e.key)
+		if v.Kind() == reflect.Map {
+			one := reflect.New(v.Type().Elem()).Elem()
+			r.fill(one, e.value, at)
+			v.SetMapIndex(reflect.ValueOf(name), one)
 			continue
 		}
-		key, ok := keyText(v.Key)
-		if !ok {
-			r.wrong(line, column, "", "is no key: write a name")
-			continue
-		}
-		if first, twice := own[key]; twice {
-			r.wrong(line, column, "", "%q stands twice here, first in line %d: remove one of them", key, first)
-			continue
-		}
-		own[key] = line
-		n.entries = append(n.entries, entry{key, line, column, r.value(v.Value)})
-	}
-	for _, from := range merges {
-		r.merge(n, own, from)
-	}
-}
-
-// merge adds the entries of mappings that a node does not have.
-func (r *reader) merge(n *node, own map[string]int, from *node) {
-	sources := []*node{from}
-	if from.kind == sequence {
-		sources = from.items
-	}
-	for _, source := range sources {
-		if source.kind != mapping {
-			r.wrong(source.line, source.column, "", "is merged with '<<' and is no mapping: name one with '*'")
-			continue
-		}
-		for _, e := range source.entries {
-			if _, known := own[e.key]; known {
-				continue
-			}
-			if r.merged++; r.merged > mostMerged {
-				r.wrong(n.line, n.column, "", "is too much: merge keys bring more than %d entries; merge less", mostMerged)
-				return
-			}
-			own[e.key] = e.line
-			n.entries = append(n.entries, e)
+		fields := r.fieldsOf(v.Type())
+		if i, known := fields.index[name]; known {
+			r.fill(v.FieldByIndex(i), e.value, at)
+		} else {
+			r.wrong(placeOf(e.key), path, "%q is unknown here: write one of %s", name, strings.Join(fields.names, ", "))
 		}
 	}
+	return ""
 }
 
-func keyPlace(v *ast.MappingValueNode) (line, column int) {
-	at := v.Key.GetToken().Position
-	return at.Line, max(1, at.Column)
+// fields are the keys of a struct, as its tags name them.
+type fields struct {
+	names []string
+	index map[string][]int
 }
 
-// keyText is the name that a key is.
-func keyText(key ast.MapKeyNode) (string, bool) {
-	switch k := key.(type) {
-	case *ast.StringNode:
-		return k.Value, true
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MappingKeyNode:
-		return "", false
-	case ast.ScalarNode:
-		return k.GetToken().Value, true
+func (r *reader) fieldsOf(t reflect.Type) fields {
+	f, met := r.known[t]
+	if met {
+		return f
 	}
-	return "", false
+	f.index = map[string][]int{}
+	for _, field := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); name != "" {
+			f.names, f.index[name] = append(f.names, name), field.Index
+		}
+	}
+	r.known[t] = f
+	return f
 }
 
-// scalars are the types of tokens that a plain key can be.
-var scalars = []token.Type{
-	token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
-	token.OctetIntegerType, token.HexIntegerType, token.BinaryIntegerType, token.MergeKeyType,
-}
-
-func isKey(tokens token.Tokens, i int) bool {
-	return i+1 < len(tokens) && slices.Contains(scalars, tokens[i].Type) && tokens[i+1].Type == token.MappingValueType
+// below is the path of a key; one with a dot, or that cannot be printed, is quoted.
+func below(path, key string) string {
+	if strings.Contains(key, ".") || strings.ContainsFunc(key, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		key = strconv.Quote(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
 }

@@ -4,6 +4,7 @@ package notation
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // Example is a limit in this notation, for messages.
-const Example = "rpm=100, tpm=40000/1m, or tpm=40000/1m,burst=80000"
+const Example = "rpm=100, tpm=40k/1m, or tpm=40k/1m,burst=80k"
 
 const day = 24 * time.Hour
 
@@ -66,14 +67,26 @@ func more(l *dynalimit.Limit, part string) error {
 	return err
 }
 
-// Count reads a whole number of tokens; 10_000 is 10000.
+// ExampleCount is a number in this notation, for messages.
+const ExampleCount = "600, 10_000, 10k, 2M or 1e6"
+
+var countText = regexp.MustCompile(`^(-?(?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:(k)|(M)|e([0-9]{1,2}))?$`)
+
+// Count reads a whole number: 600, 10_000, 10k (thousands), 2M (millions), 1e6. A number
+// that starts with 0 would be octal to some readers and is refused.
 func Count(text string) (int64, error) {
-	digits := strings.ReplaceAll(text, "_", "")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || strings.HasPrefix(digits, "+") || strings.HasPrefix(text, "_") || strings.HasSuffix(text, "_") {
-		return 0, fmt.Errorf("%q is not a whole number: write it like 40000 or 40_000", text)
+	if m := countText.FindStringSubmatch(text); m != nil {
+		zeros, _ := strconv.Atoi("0" + m[4])
+		if m[2] != "" {
+			zeros = 3
+		} else if m[3] != "" {
+			zeros = 6
+		}
+		if n, err := strconv.ParseInt(strings.ReplaceAll(m[1], "_", "")+strings.Repeat("0", zeros), 10, 64); err == nil {
+			return n, nil
+		}
 	}
-	return n, nil
+	return 0, fmt.Errorf("%q is not a whole number: write it like %s", text, ExampleCount)
 }
 
 // Period reads a time such as 30s, 1m, 2h or 1d.
@@ -92,12 +105,12 @@ func Period(text string) (time.Duration, error) {
 
 // Describe is a limit in words: 100 a minute, burst 200.
 func Describe(l dynalimit.Limit) string {
-	text := strconv.FormatInt(l.Capacity, 10) + " " + PeriodWord(l.RefillPeriod)
+	text := Number(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
 	if l.RefillAmount != 0 && l.RefillAmount != l.Capacity {
-		text = fmt.Sprintf("%d, refilled by %d %s", l.Capacity, l.RefillAmount, PeriodWord(l.RefillPeriod))
+		text = fmt.Sprintf("%s, refilled by %s %s", Number(l.Capacity), Number(l.RefillAmount), PeriodWord(l.RefillPeriod))
 	}
 	if l.Burst != 0 && l.Burst != l.Capacity {
-		text += fmt.Sprintf(", burst %d", l.Burst)
+		text += ", burst " + Number(l.Burst)
 	}
 	return text
 }

@@ -16,12 +16,14 @@ func TestLimit(t *testing.T) {
 		words string
 	}{
 		"rpm=100":                         {dynalimit.PerMinute("rpm", 100), "100 a minute"},
-		"rpm=10_000/1h":                   {dynalimit.PerHour("rpm", 10_000), "10000 an hour"},
+		"rpm=10_000/1h":                   {dynalimit.PerHour("rpm", 10_000), "10,000 an hour"},
 		"rpd=5/1d":                        {dynalimit.PerDay("rpd", 5), "5 a day"},
 		"w=7/7d":                          {dynalimit.Limit{Name: "w", Capacity: 7, RefillPeriod: 7 * day}, "7 every 7d"},
+		"tpm=40k/1m,burst=2M":             {dynalimit.PerMinute("tpm", 40_000).WithBurst(2_000_000), "40,000 a minute, burst 2,000,000"},
+		"tpd=1e6/1d":                      {dynalimit.PerDay("tpd", 1_000_000), "1,000,000 a day"},
 		"s=1/1s,burst=5":                  {dynalimit.PerSecond("s", 1).WithBurst(5), "1 a second, burst 5"},
 		"t=9/90s,refill=3,burst=12":       {dynalimit.Limit{Name: "t", Capacity: 9, Burst: 12, RefillAmount: 3, RefillPeriod: 90 * time.Second}, "9, refilled by 3 every 1m30s, burst 12"},
-		"x=9223372036854775807/2h":        {dynalimit.Limit{Name: "x", Capacity: 1<<63 - 1, RefillPeriod: 2 * time.Hour}, "9223372036854775807 every 2h"},
+		"x=9223372036854775807/2h":        {dynalimit.Limit{Name: "x", Capacity: 1<<63 - 1, RefillPeriod: 2 * time.Hour}, "9,223,372,036,854,775,807 every 2h"},
 		"not checked here: the library's": {},
 	} {
 		l, err := Limit(text)
@@ -37,7 +39,7 @@ func TestLimit(t *testing.T) {
 
 func TestLimitRefuses(t *testing.T) {
 	for _, text := range []string{
-		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1e6", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
+		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1E6", "rpm=1e99", "rpm=1K", "rpm=1.5k", "rpm=010", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
 		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,bust=2", "rpm=1,",
 	} {
 		_, err := Limit(text)

@@ -4,15 +4,13 @@ import "fmt"
 
 // NotesOf are sentences on what the numbers of a report do not hold.
 func NotesOf(r Report) (notes []string) {
-	open, gaps, repaired := map[int]bool{}, map[int]bool{}, map[int]bool{}
-	denied := false
+	open, gaps, unrecorded := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	for _, resource := range r.Resources {
 		for _, l := range resource.Limits {
 			for _, m := range l.Marks {
 				note(open, m.Window, m.Open)
 				note(gaps, m.Window, m.gap())
-				note(repaired, m.Window, m.Repaired != 0)
-				denied = denied || m.Denied != 0
+				note(unrecorded, m.Window, m.Unrecorded != 0)
 			}
 		}
 	}
@@ -22,11 +20,8 @@ func NotesOf(r Report) (notes []string) {
 		}
 	}
 	add(len(open), "More may come in %s: not all of it is counted yet.")
-	add(len(gaps), "More was consumed in %s than is counted, as some records never came: 'dynalimit usage repair' books what is missing.")
-	add(len(repaired), "Some of %s was booked later, by a repair.")
-	if denied {
-		notes = append(notes, "Denials are counted as far as processes told of them: best effort.")
-	}
+	add(len(gaps), "More was consumed in %s than is counted: a bucket ended while the stream was not read.")
+	add(len(unrecorded), "Some of %s was consumed before, while the stream was not read: counters showed it with the next record.")
 	return notes
 }
 

@@ -59,7 +59,7 @@ func TestPointerReadsValues(t *testing.T) {
 	p.do(chromedp.MouseEvent(chromedp.MouseMoved, at.X-1, at.Y), chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
 	p.settle()
 	total := amount(sample().Resources[0].Limits[0].Total[100])
-	assert.Equal(t, "Tue 20 Jan 2026, 04:00–05:00 · "+total+" rpm · 24 denied", p.reading("r0-0"), "the end of a window is still of it")
+	assert.Equal(t, "Tue 20 Jan 2026, 04:00–05:00 · "+total+" rpm · 24 without records", p.reading("r0-0"), "the end of a window is still of it")
 	assert.Equal(t, "search "+amount(sample().Resources[0].Limits[0].Entities[0].Values[100]),
 		p.text(`(b => b.querySelector("bdi").textContent + " " + b.querySelector("b").textContent)(document.querySelector("#r0-0 .legend button"))`))
 	p.do(chromedp.MouseEvent(chromedp.MouseMoved, 2, 2))
@@ -117,8 +117,8 @@ func TestNumbersStandInATable(t *testing.T) {
 		want = append(want, amount(l.others()[i]), amount(l.Total[i]))
 		require.Equal(t, want, cells[:len(want)])
 	}
-	assert.Equal(t, "gap: 90 missing", rows[40][7])
-	assert.Equal(t, "24 denied", rows[100][7])
+	assert.Equal(t, "gap: 90 counters ended unseen", rows[40][7])
+	assert.Equal(t, "24 without records", rows[100][7])
 	assert.Empty(t, rows[50][7])
 }
 

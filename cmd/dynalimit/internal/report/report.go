@@ -66,8 +66,6 @@ type Series struct {
 	// Parent is the entity that it belongs to; empty for none.
 	Parent string  `json:"parent,omitempty"`
 	Values []int64 `json:"values"`
-	// Denied is how many of its acquires were denied, as far as processes told.
-	Denied int64 `json:"denied"`
 }
 
 // Mark is what is to be said of a limit in one window besides what was consumed.
@@ -77,20 +75,16 @@ type Mark struct {
 	// Open says that an hour of it is not closed: more may come.
 	Open bool `json:"open,omitempty"`
 	// Pending is what of the total was read from counters before the stream brought it,
-	// Repaired what was booked later.
-	Pending  int64 `json:"pending,omitempty"`
-	Repaired int64 `json:"repaired,omitempty"`
-	// Missing is what is known to have been consumed and is not in the total.
-	Missing int64 `json:"missing,omitempty"`
+	// Unrecorded what no record told: it counts in the window of the next one.
+	Pending    int64 `json:"pending,omitempty"`
+	Unrecorded int64 `json:"unrecorded,omitempty"`
 	// Unseen is how many ends of a counter nobody saw: what was consumed before each is
 	// not known.
 	Unseen int64 `json:"unseen,omitempty"`
-	// Denied is how many acquires the limit denied, as far as processes told.
-	Denied int64 `json:"denied,omitempty"`
 }
 
 // gap reports whether something was consumed that is not counted.
-func (m Mark) gap() bool { return m.Missing != 0 || m.Unseen != 0 }
+func (m Mark) gap() bool { return m.Unseen != 0 }
 
 // check refuses a report whose parts do not fit.
 func (r *Report) check() error {

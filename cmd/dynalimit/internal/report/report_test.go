@@ -45,12 +45,12 @@ func TestShares(t *testing.T) {
 
 func TestOthersAreWhatNobodyNamedHas(t *testing.T) {
 	l := Limit{
-		Name: "rpm", Total: []int64{10, 20}, Others: "itself", Marks: []Mark{{Window: 1, Denied: 9}},
-		Entities: []Series{{Entity: "a", Values: []int64{4, 5}, Denied: 2}, {Entity: "b", Values: []int64{1, 0}, Denied: 3}},
+		Name: "rpm", Total: []int64{10, 20}, Others: "itself",
+		Entities: []Series{{Entity: "a", Values: []int64{4, 5}}, {Entity: "b", Values: []int64{1, 0}}},
 	}
 	c := l.chart()
 	require.Len(t, c.Series, 3)
-	assert.Equal(t, line{Name: "itself", Rest: true, Values: []int64{5, 15}, denied: 4}, c.Series[2])
+	assert.Equal(t, line{Name: "itself", Rest: true, Values: []int64{5, 15}}, c.Series[2])
 	assert.Equal(t, []int64{10, 20}, l.Total, "the report is left as it was")
 
 	many := Limit{Name: "rpm", Total: []int64{12}}
@@ -70,7 +70,7 @@ func TestOverviewSumsResources(t *testing.T) {
 	for i := range 12 {
 		n := int64(i + 1)
 		r.Resources = append(r.Resources, Resource{Name: "m" + string(rune('a'+i)), Limits: []Limit{
-			{Name: "rpm", Total: []int64{n, 0}, Marks: []Mark{{Window: 1, Denied: 1, Missing: n}, {Window: 0, Open: true}}},
+			{Name: "rpm", Total: []int64{n, 0}, Marks: []Mark{{Window: 1, Unseen: 1, Unrecorded: n}, {Window: 0, Open: true}}},
 		}})
 	}
 	r.Resources[3].Limits = append(r.Resources[3].Limits, Limit{Name: "tpm", Total: []int64{7, 7}})
@@ -78,8 +78,8 @@ func TestOverviewSumsResources(t *testing.T) {
 	require.Len(t, charts, 2)
 	assert.Equal(t, "ml", charts[0].Series[0].Name, "the largest first")
 	require.Len(t, charts[0].Series, colours+1)
-	assert.Equal(t, line{Name: "2 others", Rest: true, Values: []int64{3, 0}, denied: 2}, charts[0].Series[colours])
-	assert.Equal(t, []Mark{{Window: 0, Open: true}, {Window: 1, Denied: 12, Missing: 78}}, charts[0].Marks)
+	assert.Equal(t, line{Name: "2 others", Rest: true, Values: []int64{3, 0}}, charts[0].Series[colours])
+	assert.Equal(t, []Mark{{Window: 0, Open: true}, {Window: 1, Unrecorded: 78, Unseen: 12}}, charts[0].Marks)
 	assert.Len(t, charts[1].Series, 1)
 }
 
@@ -87,12 +87,11 @@ func TestNotesSayWhatIsNotCounted(t *testing.T) {
 	assert.Empty(t, NotesOf(Report{Resources: []Resource{{Limits: []Limit{{Marks: []Mark{{Window: 1, Pending: 1}}}}}}}))
 	assert.Equal(t, []string{
 		"More may come in 2 hours: not all of it is counted yet.",
-		"More was consumed in 1 hour than is counted, as some records never came: 'dynalimit usage repair' books what is missing.",
-		"Some of 1 hour was booked later, by a repair.",
-		"Denials are counted as far as processes told of them: best effort.",
+		"More was consumed in 1 hour than is counted: a bucket ended while the stream was not read.",
+		"Some of 1 hour was consumed before, while the stream was not read: counters showed it with the next record.",
 	}, NotesOf(Report{Window: "hour", Resources: []Resource{
 		{Limits: []Limit{{Marks: []Mark{{Window: 1, Open: true, Unseen: 1}, {Window: 2, Open: true}}}}},
-		{Limits: []Limit{{Marks: []Mark{{Window: 1, Open: true, Missing: -1, Repaired: 3, Denied: 1}}}}},
+		{Limits: []Limit{{Marks: []Mark{{Window: 1, Open: true, Unrecorded: -1}}}}},
 	}}))
 }
 

@@ -26,10 +26,10 @@ func sampleOf(hours int) Report {
 			scale float64
 		}{{"rpm", 1}, {"tpm", 700}} {
 			l := Limit{Name: limit.name, Total: make([]int64, hours), Marks: []Mark{
-				{Window: min(40, hours-1), Missing: 90_000}, {Window: min(100, hours-1), Denied: 24}, {Window: hours - 2, Open: true}, {Window: hours - 1, Open: true, Pending: 12_500},
+				{Window: min(40, hours-1), Unseen: 90}, {Window: min(100, hours-1), Unrecorded: 24_000}, {Window: hours - 2, Open: true}, {Window: hours - 1, Open: true, Pending: 12_500},
 			}}
 			for n, name := range names {
-				s := Series{Entity: name, Values: make([]int64, hours), Denied: int64(4 * n)}
+				s := Series{Entity: name, Values: make([]int64, hours)}
 				for i := range hours {
 					rhythm := 1.3 + math.Sin(float64(i-8)/24*2*math.Pi) + 0.2*math.Sin(float64(i*(n+3)))
 					s.Values[i] = int64(1000 * math.Round(limit.scale*rhythm*400/float64((n+1)*(k+1))))

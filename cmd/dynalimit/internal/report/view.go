@@ -31,7 +31,6 @@ type panel struct {
 	ID, Limit, What     string
 	Per                 string // the window that a value is of
 	Total, Peak, PeakAt string
-	Denied              string
 	Names               string // of the table's first column
 	Rows                []row
 	Gaps, Open          bool
@@ -39,9 +38,9 @@ type panel struct {
 
 // row is a line of the table of shares.
 type row struct {
-	Name, Parent, Amount, Share, Width, Denied string
-	Colour                                     string // class of its colour
-	Rest                                       bool
+	Name, Parent, Amount, Share, Width string
+	Colour                             string // class of its colour
+	Rest                               bool
 }
 
 // chart is what the script draws of a panel.
@@ -56,7 +55,6 @@ type line struct {
 	Name   string  `json:"name"`
 	Rest   bool    `json:"rest,omitempty"`
 	Values []int64 `json:"values"`
-	denied int64
 	parent string
 }
 
@@ -148,15 +146,10 @@ func (l Limit) chart() chart {
 	named := min(colours, len(l.Entities))
 	rest := line{Name: cmp.Or(l.Others, "others"), Rest: true}
 	l.Entities = l.Entities[:named]
-	for _, m := range l.Marks {
-		rest.denied += m.Denied
-	}
 	for _, s := range l.Entities {
-		c.Series = append(c.Series, line{Name: s.Entity, Values: s.Values, denied: s.Denied, parent: s.Parent})
-		rest.denied -= s.Denied
+		c.Series = append(c.Series, line{Name: s.Entity, Values: s.Values, parent: s.Parent})
 	}
-	rest.denied = max(0, rest.denied)
-	if rest.Values = l.others(); rest.denied > 0 || slices.ContainsFunc(rest.Values, func(v int64) bool { return v != 0 }) {
+	if rest.Values = l.others(); slices.ContainsFunc(rest.Values, func(v int64) bool { return v != 0 }) {
 		c.Series = append(c.Series, rest)
 	}
 	return c
@@ -187,11 +180,7 @@ func (r *Report) together(name string) chart {
 			if l.Name != name {
 				continue
 			}
-			s := line{Name: resource.Name, Values: l.Total}
-			for _, m := range l.Marks {
-				s.denied += m.Denied
-			}
-			c.Series = append(c.Series, s)
+			c.Series = append(c.Series, line{Name: resource.Name, Values: l.Total})
 			c.Marks = append(c.Marks, l.Marks...)
 		}
 	}
@@ -207,7 +196,6 @@ func (r *Report) together(name string) chart {
 func merged(some []line) line {
 	rest := line{Name: count(int64(len(some))) + " others", Rest: true, Values: make([]int64, len(some[0].Values))}
 	for _, s := range some {
-		rest.denied += s.denied
 		for i, v := range s.Values {
 			rest.Values[i] += v
 		}
@@ -232,8 +220,8 @@ func joined(all []Mark) []Mark {
 // and is what two limits have to say of one window.
 func (m Mark) and(other Mark) Mark {
 	return Mark{
-		Window: other.Window, Open: m.Open || other.Open, Pending: m.Pending + other.Pending, Repaired: m.Repaired + other.Repaired,
-		Missing: m.Missing + other.Missing, Unseen: m.Unseen + other.Unseen, Denied: m.Denied + other.Denied,
+		Window: other.Window, Open: m.Open || other.Open, Pending: m.Pending + other.Pending,
+		Unrecorded: m.Unrecorded + other.Unrecorded, Unseen: m.Unseen + other.Unseen,
 	}
 }
 
@@ -261,18 +249,15 @@ func (r *Report) panel(c chart, names string) panel {
 		}
 	}
 	p.Total, p.Peak, p.PeakAt = amount(whole), amount(total[peak]), r.label(peak)
-	var denied int64
 	for _, m := range c.Marks {
-		denied += m.Denied
 		p.Gaps = p.Gaps || m.gap()
 		p.Open = p.Open || m.Open
 	}
-	p.Denied = count(denied)
 	for i, s := range c.Series {
 		used := sum(s.Values)
 		line := row{
 			Name: s.Name, Parent: s.parent, Amount: amount(used), Share: share(used, whole), Width: width(used, whole),
-			Denied: count(s.denied), Colour: "s" + strconv.Itoa(i), Rest: s.Rest,
+			Colour: "s" + strconv.Itoa(i), Rest: s.Rest,
 		}
 		if s.Rest {
 			line.Colour = "rest"

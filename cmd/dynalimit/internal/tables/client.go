@@ -49,8 +49,8 @@ func missing(err error) bool {
 	return resource || table
 }
 
-// denied reports whether an error says that a permission is missing.
-func denied(err error) bool {
+// Denied reports whether an error says that a permission is missing.
+func Denied(err error) bool {
 	var api smithy.APIError
 	return errors.As(err, &api) && strings.HasPrefix(api.ErrorCode(), "AccessDenied")
 }

@@ -76,7 +76,7 @@ func newestBackup(ctx context.Context, client Client, table string) (*Backup, er
 	for {
 		out, err := client.ListBackups(ctx, in)
 		switch {
-		case Unknown(err) || denied(err):
+		case Unknown(err) || Denied(err):
 			return nil, nil //nolint:nilnil // none that can be seen
 		case err != nil:
 			return nil, fmt.Errorf("list the backups of %s: %w", table, err)

@@ -78,7 +78,7 @@ func lookTTL(ctx context.Context, client Client, p Plan, s *State) error {
 func lookRecovery(ctx context.Context, client Client, p Plan, s *State) error {
 	out, err := client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: p.Input.TableName})
 	switch {
-	case Unknown(err) || denied(err):
+	case Unknown(err) || Denied(err):
 		s.Recovery = Unclear
 		return nil
 	case err != nil:
@@ -97,7 +97,7 @@ func lookTags(ctx context.Context, client Client, p Plan, s *State) error {
 	for {
 		out, err := client.ListTagsOfResource(ctx, in)
 		switch {
-		case Unknown(err) || denied(err):
+		case Unknown(err) || Denied(err):
 			return nil
 		case err != nil:
 			return fmt.Errorf("list the tags of %s: %w", p.Name(), err)
@@ -125,15 +125,13 @@ func lookLayout(ctx context.Context, client Client, p Plan, s *State) error {
 		return fmt.Errorf("read the version record of %s: %w", p.Name(), err)
 	}
 	record, ok := schema.DecodeVersion(out.Item)
-	if !ok {
-		s.Lacks = append(s.Lacks, "it has no version record: write it with 'dynalimit table create'")
-		return nil
-	}
 	s.Layout, s.CompositeOnly = record.Schema, record.CompositeOnly
-	// The library judges the record whenever it reads configuration.
+	// The library judges the record, and none, whenever it reads configuration.
 	_, err = p.Layout.ResolveLimits(ctx, "status", "status")
-	if old, ok := errors.AsType[*dynalimit.VersionError](err); ok {
+	if old, is := errors.AsType[*dynalimit.VersionError](err); is {
 		s.Lacks = append(s.Lacks, old.Error())
+	} else if !ok {
+		s.Lacks = append(s.Lacks, "it has no version record: write it with 'dynalimit table create'")
 	}
 	return nil
 }

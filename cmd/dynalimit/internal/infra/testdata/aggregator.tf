@@ -141,7 +141,6 @@ resource "aws_iam_policy" "aggregator" {
                 "u_*",
                 "parent_id",
                 "plan",
-                "above",
                 "closed",
                 "summed",
                 "entities",
@@ -149,6 +148,7 @@ resource "aws_iam_policy" "aggregator" {
                 "made_at",
                 "closed_to",
                 "final_to",
+                "closed_from",
               ]
             }
             Null = {

@@ -211,7 +211,7 @@ resource "aws_iam_role_policy" "archive" {
   })
 }
 
-# Keeps changes, usage and denials that expire.
+# Keeps changes and usage that expire.
 resource "aws_lambda_function" "archive" {
   function_name = "${var.limits_table_name}-archive"
   description   = "Keeps what expires of the limits in S3 (dynalimit)"
@@ -266,7 +266,7 @@ resource "aws_lambda_event_source_mapping" "archive" {
   # What DynamoDB deleted by its time to live, and is archived.
   filter_criteria {
     filter {
-      pattern = "{\"eventName\":[\"REMOVE\"],\"userIdentity\":{\"type\":[\"Service\"],\"principalId\":[\"dynamodb.amazonaws.com\"]},\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#AUDIT#\"},{\"prefix\":\"#USAGE\"},{\"prefix\":\"#CHILDREN_\"},{\"prefix\":\"#DENIED#\"}]}}}}"
+      pattern = "{\"eventName\":[\"REMOVE\"],\"userIdentity\":{\"type\":[\"Service\"],\"principalId\":[\"dynamodb.amazonaws.com\"]},\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#AUDIT#\"},{\"prefix\":\"#USAGE\"},{\"prefix\":\"#CHILDREN_\"}]}}}}"
     }
   }
 }

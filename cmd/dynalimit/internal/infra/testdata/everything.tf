@@ -23,7 +23,7 @@ variable "budget_control_table_name" {
 }
 
 variable "budget_usage_table_name" {
-  description = "Name of the table: Budgets: what was spent and what is held"
+  description = "Name of the table: Budgets: what was spent"
   type        = string
   default     = "budget-usage"
 }
@@ -283,7 +283,7 @@ resource "aws_dynamodb_table" "budget_control" {
   }
 }
 
-# Budgets: what was spent and what is held.
+# Budgets: what was spent.
 resource "aws_dynamodb_table" "budget_usage" {
   name                        = var.budget_usage_table_name
   billing_mode                = "PAY_PER_REQUEST"
@@ -373,7 +373,9 @@ resource "aws_iam_policy" "acquire" {
                 "op2",
                 "op3",
                 "b_*",
-                "x_*",
+                "q_*",
+                "s_*",
+                "pu",
               ]
             }
             Null = {
@@ -406,18 +408,11 @@ resource "aws_iam_policy" "acquire" {
             }
           }
         },
-        # What is held and what was spent, but not what was charged by hand.
+        # What was spent, but not what was charged by hand.
         {
-          Sid    = "Spend"
-          Effect = "Allow"
-          Action = [
-            "dynamodb:BatchGetItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:GetItem",
-            "dynamodb:PutItem",
-            "dynamodb:Query",
-            "dynamodb:UpdateItem",
-          ]
+          Sid      = "Spend"
+          Effect   = "Allow"
+          Action   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
           Resource = [local.budget_usage_table_arn]
           Condition = {
             "ForAllValues:StringNotLike" = {
@@ -726,7 +721,6 @@ resource "aws_iam_policy" "aggregator" {
                 "u_*",
                 "parent_id",
                 "plan",
-                "above",
                 "closed",
                 "summed",
                 "entities",
@@ -734,6 +728,7 @@ resource "aws_iam_policy" "aggregator" {
                 "made_at",
                 "closed_to",
                 "final_to",
+                "closed_from",
               ]
             }
             Null = {
@@ -929,7 +924,6 @@ resource "aws_iam_policy" "tail" {
                 "u_*",
                 "parent_id",
                 "plan",
-                "above",
                 "closed",
                 "summed",
                 "entities",
@@ -937,6 +931,7 @@ resource "aws_iam_policy" "tail" {
                 "made_at",
                 "closed_to",
                 "final_to",
+                "closed_from",
               ]
             }
             Null = {
@@ -1077,7 +1072,7 @@ resource "aws_iam_policy" "keeper" {
             }
           }
         },
-        # What is held, what was spent, and what was charged by hand.
+        # What was spent, and what was charged by hand.
         {
           Sid      = "Spend"
           Effect   = "Allow"
@@ -1125,6 +1120,9 @@ resource "aws_iam_policy" "keeper" {
                 "op2",
                 "op3",
                 "b_*",
+                "q_*",
+                "s_*",
+                "pu",
               ]
             }
             Null = {
@@ -1359,7 +1357,7 @@ resource "aws_iam_role_policy" "archive" {
   })
 }
 
-# Keeps changes, usage and denials that expire.
+# Keeps changes and usage that expire.
 resource "aws_lambda_function" "archive" {
   function_name = "${var.limits_table_name}-archive"
   description   = "Keeps what expires of the limits in S3 (dynalimit)"
@@ -1414,7 +1412,7 @@ resource "aws_lambda_event_source_mapping" "archive" {
   # What DynamoDB deleted by its time to live, and is archived.
   filter_criteria {
     filter {
-      pattern = "{\"eventName\":[\"REMOVE\"],\"userIdentity\":{\"type\":[\"Service\"],\"principalId\":[\"dynamodb.amazonaws.com\"]},\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#AUDIT#\"},{\"prefix\":\"#USAGE\"},{\"prefix\":\"#CHILDREN_\"},{\"prefix\":\"#DENIED#\"}]}}}}"
+      pattern = "{\"eventName\":[\"REMOVE\"],\"userIdentity\":{\"type\":[\"Service\"],\"principalId\":[\"dynamodb.amazonaws.com\"]},\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#AUDIT#\"},{\"prefix\":\"#USAGE\"},{\"prefix\":\"#CHILDREN_\"}]}}}}"
     }
   }
 }
@@ -2227,7 +2225,7 @@ output "budget_control_stream_arn" {
 }
 
 output "budget_usage_table_arn" {
-  description = "Budgets: what was spent and what is held"
+  description = "Budgets: what was spent"
   value       = aws_dynamodb_table.budget_usage.arn
 }
 

@@ -109,7 +109,9 @@ resource "aws_iam_policy" "acquire" {
                 "op2",
                 "op3",
                 "b_*",
-                "x_*",
+                "q_*",
+                "s_*",
+                "pu",
               ]
             }
             Null = {

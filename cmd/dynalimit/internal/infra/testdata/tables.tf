@@ -23,7 +23,7 @@ variable "budget_control_table_name" {
 }
 
 variable "budget_usage_table_name" {
-  description = "Name of the table: Budgets: what was spent and what is held"
+  description = "Name of the table: Budgets: what was spent"
   type        = string
   default     = "budget-usage"
 }
@@ -192,7 +192,7 @@ resource "aws_dynamodb_table" "budget_control" {
   }
 }
 
-# Budgets: what was spent and what is held.
+# Budgets: what was spent.
 resource "aws_dynamodb_table" "budget_usage" {
   name                        = var.budget_usage_table_name
   billing_mode                = "PAY_PER_REQUEST"
@@ -253,7 +253,7 @@ output "budget_control_stream_arn" {
 }
 
 output "budget_usage_table_arn" {
-  description = "Budgets: what was spent and what is held"
+  description = "Budgets: what was spent"
   value       = aws_dynamodb_table.budget_usage.arn
 }
 

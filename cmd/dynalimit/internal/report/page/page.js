@@ -80,7 +80,7 @@
     ctx.save();
     ctx.fillStyle = colour("gap");
     for (const m of marks) {
-      if (!m.missing && !m.unseen) continue;
+      if (!m.unseen) continue;
       const x = u.valToPos((starts[m.window] + endOf(m.window)) / 2, "x", true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.beginPath();
@@ -98,10 +98,8 @@
     if (!m) return said;
     if (m.open) said.push("open: more may come");
     if (m.pending) said.push(full.format(tokens(m.pending)) + " not in the stream yet");
-    if (m.missing) said.push("gap: " + full.format(tokens(m.missing)) + " missing");
     if (m.unseen) said.push("gap: " + full.format(m.unseen) + (m.unseen === 1 ? " counter" : " counters") + " ended unseen");
-    if (m.repaired) said.push(full.format(tokens(m.repaired)) + " repaired");
-    if (m.denied) said.push(full.format(m.denied) + " denied");
+    if (m.unrecorded) said.push(full.format(tokens(m.unrecorded)) + " without records");
     return said;
   }
 

@@ -1,0 +1,38 @@
+package aggregator
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// purge is what is known of one namespace: whether it is purged, or being so, or why that is
+// not known.
+type purge struct {
+	begun bool
+	err   error
+}
+
+// purges looks at the namespaces of folds. What is written for one that is purged would
+// stay: a purge that has ended does not come back, and its own deletions are records too.
+func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]purge {
+	looked := map[string]purge{}
+	for _, f := range folds {
+		key, some := f.Keys.Namespace()
+		if _, known := looked[f.Keys.Name()]; known || !some {
+			continue
+		}
+		out, err := bounded(ctx, p.client.GetItem, &dynamodb.GetItemInput{TableName: &p.table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
+		if err != nil {
+			looked[f.Keys.Name()] = purge{err: err}
+			continue
+		}
+		n, _ := schema.DecodeNamespace(out.Item)
+		looked[f.Keys.Name()] = purge{begun: n.State == schema.NamespacePurging || n.State == schema.NamespacePurged}
+	}
+	return looked
+}

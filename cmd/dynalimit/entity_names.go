@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// tellUnknown tells of a plan or a parent, "" for none, that stands nowhere in the table: either
+// may be stored later, or the name is misspelt. What cannot be read is not told of.
+func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string) {
+	if plan != "" && !planIsThere(ctx, repo, plan) {
+		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows those there are", plan)
+	}
+	if parent == "" {
+		return
+	}
+	_, err := repo.GetEntity(ctx, parent)
+	if errors.Is(err, dynalimit.ErrNotFound) {
+		out.Notef("dynalimit: the parent %q has no record: make it with 'dynalimit entity create', or correct the name; 'dynalimit entity list' shows those there are", parent)
+	}
+}
+
+// planIsThere reports whether a plan has limits, also where nobody can tell.
+func planIsThere(ctx context.Context, repo *dynalimit.Repository, plan string) bool {
+	config, err := repo.GetConfig(ctx, dynalimit.Scope{Plan: plan})
+	if err != nil || config.Version != 0 {
+		return true
+	}
+	for name, err := range repo.Plans(ctx) {
+		if err != nil || name == plan {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// watched gives each request of a client of AWS a time limit, with the tries of it, unless
+// whoever makes it has set one; words its error as the library does; and notes writes.
+func watched(limit time.Duration) func(*middleware.Stack) error {
+	request := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+		noteWrite(ctx, awsmiddleware.GetOperationName(ctx))
+		if _, bounded := ctx.Deadline(); !bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = ddb.Bound(ctx, limit)
+			defer cancel()
+		}
+		out, meta, err := next.HandleInitialize(ctx, in)
+		return out, meta, ddb.Worded(ctx, awsmiddleware.GetServiceID(ctx), err)
+	}
+	return func(s *middleware.Stack) error {
+		return s.Initialize.Add(middleware.InitializeMiddlewareFunc("dynalimit", request), middleware.After)
+	}
+}
+
+// wroteKey is where a command's context notes that something may have been changed.
+type wroteKey struct{}
+
+// writes are the operations that change something.
+var writes = regexp.MustCompile(`^(Put|Update|Delete|Create|Transact|BatchWrite|Tag|Untag|Restore|Execute)`)
+
+// NotingWrites is a context of a command; Wrote says later whether it sent a write.
+func NotingWrites(ctx context.Context) context.Context {
+	return context.WithValue(ctx, wroteKey{}, new(atomic.Bool))
+}
+
+// Wrote reports whether a request was sent that may have changed something.
+func Wrote(ctx context.Context) bool {
+	wrote, ok := ctx.Value(wroteKey{}).(*atomic.Bool)
+	return !ok || wrote.Load()
+}
+
+func noteWrite(ctx context.Context, operation string) {
+	if wrote, ok := ctx.Value(wroteKey{}).(*atomic.Bool); ok && writes.MatchString(operation) {
+		wrote.Store(true)
+	}
+}
+
+// Unanswered reports whether a request got no answer, or one that blames a setting, such as
+// the endpoint or the region.
+func Unanswered(err error) bool {
+	cause := causeOf(err)
+	d := ddb.Classify(cause, context.Background())
+	return cause != nil && (d.Silent || d.Setting)
+}
+
+// NoCredentials reports whether a request was not sent for lack of credentials.
+func NoCredentials(err error) bool {
+	cause := causeOf(err)
+	return cause != nil && strings.HasPrefix(ddb.Explain(cause), "credentials cannot be had")
+}
+
+// causeOf is why a request of AWS failed, nil for an error of something else.
+func causeOf(err error) error {
+	if request, ok := errors.AsType[*smithy.OperationError](err); ok {
+		return request.Err
+	}
+	return nil
+}

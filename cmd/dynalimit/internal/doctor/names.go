@@ -1,0 +1,59 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
+
+// mostTold is how many names that stand nowhere are told.
+const mostTold = 3
+
+// names looks whether the plans and parents that records name are there: a misspelt one is
+// accepted, as it may be stored later.
+func (v *visit) names(ctx context.Context) Result {
+	if v.down != "" {
+		return unchecked("%s", v.down)
+	}
+	if v.plans == nil {
+		return unchecked("not every level was read")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
+	defer cancel()
+	var records []dynalimit.Entity
+	there := map[string]bool{"": true}
+	for e, err := range v.Limits.Entities(ctx) {
+		if err != nil {
+			return unchecked("%s; %s were read", v.why(err), notation.Many(len(records), "record"))
+		}
+		records, there[e.ID] = append(records, e), true
+		if len(records) == mostLevels {
+			break
+		}
+	}
+	var wrong []string
+	first := ""
+	for _, e := range records {
+		before := len(wrong)
+		if e.Plan != "" && !v.plans[e.Plan] {
+			wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))
+		}
+		if !there[e.ParentID] && len(records) < mostLevels {
+			wrong = append(wrong, fmt.Sprintf("the parent %q of %s has no record", e.ParentID, e.ID))
+		}
+		if first == "" && len(wrong) > before {
+			first = e.ID
+		}
+	}
+	if len(wrong) == 0 {
+		return ok("%s; the plans and parents that records name are there", notation.Many(len(records), "record"))
+	}
+	found := strings.Join(wrong[:min(len(wrong), mostTold)], "; ")
+	if more := len(wrong) - mostTold; more > 0 {
+		found += fmt.Sprintf("; and %d more", more)
+	}
+	return Result{Status: Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command("entity show " + first)}
+}

@@ -1,0 +1,180 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
+
+// file is a manifest as YAML and JSON have it. Its types are what keys are known, and what
+// is written.
+type file struct {
+	Version   amount   `yaml:"version,omitempty" json:"version,omitempty"`
+	Name      *string  `yaml:"name,omitempty" json:"name,omitempty"`
+	Namespace *string  `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	System    *level   `yaml:"system,omitempty" json:"system,omitempty"`
+	Resources levels   `yaml:"resources,omitempty" json:"resources,omitempty"`
+	Plans     plans    `yaml:"plans,omitempty" json:"plans,omitempty"`
+	Entities  entities `yaml:"entities,omitempty" json:"entities,omitempty"`
+}
+
+type (
+	levels   map[string]*level
+	plans    map[string]*owned
+	entities map[string]*entity
+	limits   map[string]*limit
+)
+
+// owned are the levels of a plan or an entity.
+type owned struct {
+	Default   *level `yaml:"default,omitempty" json:"default,omitempty"`
+	Resources levels `yaml:"resources,omitempty" json:"resources,omitempty"`
+}
+
+// entity has the record besides; pointers tell what is said from what is not.
+type entity struct {
+	Name     *string  `yaml:"name,omitempty" json:"name,omitempty"`
+	Parent   *string  `yaml:"parent,omitempty" json:"parent,omitempty"`
+	Cascade  *bool    `yaml:"cascade,omitempty" json:"cascade,omitempty"`
+	Plan     *string  `yaml:"plan,omitempty" json:"plan,omitempty"`
+	Metadata metadata `yaml:"metadata,omitempty" json:"metadata,omitempty"`
+	owned    `yaml:",inline"`
+}
+
+type level struct {
+	Limits        limits `yaml:"limits,omitempty" json:"limits,omitempty"`
+	Unlimited     bool   `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
+	Blocked       bool   `yaml:"blocked,omitempty" json:"blocked,omitempty"`
+	OnUnavailable string `yaml:"on_unavailable,omitempty" json:"on_unavailable,omitempty"`
+}
+
+type limit struct {
+	Capacity amount `yaml:"capacity,omitempty" json:"capacity,omitempty"`
+	Burst    amount `yaml:"burst,omitempty" json:"burst,omitempty"`
+	Refill   amount `yaml:"refill,omitempty" json:"refill,omitempty"`
+	Period   period `yaml:"period,omitempty" json:"period,omitempty"`
+	// What zae-limiter calls refill, and period in seconds: read, and never written.
+	RefillAmount amount  `yaml:"refill_amount,omitempty" json:"-"`
+	RefillPeriod seconds `yaml:"refill_period,omitempty" json:"-"`
+}
+
+func (file) help() string { return "a mapping with system, resources, plans or entities" }
+func (plans) help() string {
+	return "plans with their levels, such as {pro: {default: {limits: {rpm: 100}}}}"
+}
+func (owned) help() string    { return "default or resources" }
+func (entities) help() string { return "entities, such as {team-a: {plan: pro}}" }
+func (entity) help() string   { return "name, parent, plan, default or resources" }
+func (levels) help() string {
+	return "resources with their levels, such as {gpt-4: {limits: {rpm: 100}}}"
+}
+
+func (level) help() string {
+	return "a level, such as {limits: {rpm: 100}}, {unlimited: true} or {blocked: true}"
+}
+
+func (limits) help() string {
+	return "limits by their names, such as {rpm: 100, tpm: {capacity: 10k, burst: 20k}}"
+}
+
+func (limit) help() string {
+	return "a number, or capacity with what differs from its defaults, such as {capacity: 100, burst: 200, period: 1m}"
+}
+
+// short is a limit as it is written: its capacity if nothing else is said.
+func (l limit) short() any {
+	if l == (limit{Capacity: l.Capacity}) {
+		return l.Capacity
+	}
+	type plain limit
+	return plain(l)
+}
+
+// MarshalYAML writes a limit in one line.
+func (l limit) MarshalYAML() (any, error) {
+	var n yaml.Node
+	err := n.Encode(l.short())
+	n.Style |= yaml.FlowStyle
+	return &n, err
+}
+
+// MarshalJSON writes the shortest form.
+func (l limit) MarshalJSON() ([]byte, error) { return json.Marshal(l.short()) }
+
+const (
+	// mostTokens and longestPeriod are what the library takes.
+	mostTokens    = 1_000_000_000_000
+	longestPeriod = 366 * 24 * time.Hour
+)
+
+// amount is a whole number of tokens.
+type amount int64
+
+// MarshalYAML writes a number so that its size is seen.
+func (a amount) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: amountOf(int64(a))}, nil
+}
+
+// amountOf writes a number so that its size is seen: 600, 10_000, 2_500_000.
+func amountOf(n int64) string {
+	if n < 10_000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return strings.ReplaceAll(notation.Number(n), ",", "_")
+}
+
+// parseAmount reads a number of tokens, as the command line does.
+func parseAmount(text string) (amount, string) {
+	n, err := notation.Count(text)
+	if err != nil || n < 1 || n > mostTokens {
+		return 0, fmt.Sprintf("is %q: write a whole number of 1 to 10^12, such as %s", text, notation.ExampleCount)
+	}
+	return amount(n), ""
+}
+
+// period is a time of whole seconds.
+type period time.Duration
+
+// MarshalText writes 1m, 1h30m, 1d.
+func (p period) MarshalText() ([]byte, error) {
+	return []byte(notation.PeriodText(time.Duration(p))), nil
+}
+
+var periodText = regexp.MustCompile(`^(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?$`)
+
+// parsePeriod reads a time: 1s, 90s, 1m, 1h30m, 1d. A bare number has no unit.
+func parsePeriod(text string) (period, string) {
+	var d float64 // no overflow
+	if m := periodText.FindStringSubmatch(text); m != nil {
+		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+			n, _ := strconv.Atoi("0" + m[i+1])
+			d += float64(n) * float64(unit)
+		}
+	}
+	switch _, err := strconv.ParseInt(text, 10, 64); {
+	case err == nil:
+		return 0, fmt.Sprintf("is %s, without a unit: write %ss for seconds, or 1m, 1h, 1d", text, text)
+	case d < float64(time.Second) || d > float64(longestPeriod):
+		return 0, fmt.Sprintf("is %q: write whole seconds up to 366 days, such as 1s, 90s, 1m, 1h30m or 1d", text)
+	}
+	return period(d), ""
+}
+
+// seconds is a period as zae-limiter's refill_period has it.
+type seconds time.Duration
+
+// parseSeconds reads whole seconds.
+func parseSeconds(text string) (seconds, string) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > int64(longestPeriod/time.Second) {
+		return 0, fmt.Sprintf("is %q: write whole seconds, such as 60, or 'period: 1m' instead", text)
+	}
+	return seconds(time.Duration(n) * time.Second), ""
+}

@@ -1,0 +1,143 @@
+package manifest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// state is what a table says, as far as it limits calls.
+type state struct {
+	configs map[dynalimit.Scope]dynalimit.LimitConfig
+	plans   map[string]string // of entities
+}
+
+// levels are those that may limit a call, the most specific first.
+func (s state) levels(id, resource string) []dynalimit.Scope {
+	levels := []dynalimit.Scope{{Entity: id, Resource: resource}, {Entity: id}}
+	if plan := s.plans[id]; plan != "" {
+		levels = append(levels, dynalimit.Scope{Plan: plan, Resource: resource}, dynalimit.Scope{Plan: plan})
+	}
+	return append(levels, dynalimit.Scope{Resource: resource}, dynalimit.Scope{})
+}
+
+// admits is what a call may use of rpm in a minute; -1 if nothing limits it, which is an error.
+func (s state) admits(id, resource string) int64 {
+	levels := s.levels(id, resource)
+	if slices.ContainsFunc(levels, func(at dynalimit.Scope) bool { return s.configs[at].Blocked }) {
+		return 0
+	}
+	for _, at := range levels {
+		if l := s.configs[at]; l.Unlimited {
+			return math.MaxInt64
+		} else if len(l.Limits) > 0 {
+			return l.Limits[0].Capacity
+		}
+	}
+	return -1
+}
+
+// randomLevel is a level with one limit, or none; a block too, if it may be.
+func randomLevel(random *rand.Rand, mayBlock bool) (l dynalimit.LimitConfig) {
+	draw := random.IntN(24)
+	switch {
+	case draw < 3:
+		l.Unlimited = true
+	case draw < 5:
+		l.OnUnavailable = dynalimit.Allow
+	default:
+		l = rpm(1 + random.Int64N(50))
+	}
+	l.Blocked = mayBlock && random.IntN(8) == 0
+	return l
+}
+
+// randomManifest has levels of every kind. Plans are not blocked, see drawn.
+func randomManifest(random *rand.Rand) *Manifest {
+	m := &Manifest{Name: "m", Configs: map[dynalimit.Scope]dynalimit.LimitConfig{{}: rpm(1 + random.Int64N(50))}, Entities: map[string]Entity{}}
+	put := func(mayBlock bool, scopes ...dynalimit.Scope) {
+		for _, at := range scopes {
+			if random.IntN(2) == 0 {
+				m.Configs[at] = randomLevel(random, mayBlock)
+			}
+		}
+	}
+	put(true, dynalimit.Scope{Resource: "gpt-4"}, dynalimit.Scope{Resource: "b"})
+	put(false, dynalimit.Scope{Plan: "pro"}, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, dynalimit.Scope{Plan: "free"}, dynalimit.Scope{Plan: "free", Resource: "gpt-4"})
+	for _, id := range []string{"x", "y"} {
+		e := Entity{Record: dynalimit.Entity{ID: id, Plan: pick(random, []string{"", "pro", "free"})}}
+		m.Entities[id] = e
+		put(true, dynalimit.Scope{Entity: id}, dynalimit.Scope{Entity: id, Resource: "gpt-4"})
+	}
+	return m
+}
+
+// liveOf is a table that says what a manifest says.
+func liveOf(m *Manifest) (*Live, state) {
+	l := &Live{Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]dynalimit.Entity{}}
+	s := state{l.Configs, map[string]string{}}
+	for at, c := range m.Configs {
+		c.ManagedBy, c.Version = m.Name, 1
+		l.Configs[at] = c
+	}
+	for id, e := range m.Entities {
+		e.Record.ManagedBy, e.Record.Version = m.Name, 1
+		l.Entities[id], s.plans[id] = e.Record, e.Record.Plan
+	}
+	return l, s
+}
+
+// unordered says whether no order keeps a call: limits of its own go, or it changes its plan
+// while one of the levels that it leaves or comes to appears or goes.
+func unordered(before, after state, id, resource string) bool {
+	appears := func(at dynalimit.Scope) bool { return decides(before.configs[at]) != decides(after.configs[at]) }
+	goes := func(at dynalimit.Scope) bool { return at.Entity != "" && decides(before.configs[at]) && appears(at) }
+	levels := append(before.levels(id, resource), after.levels(id, resource)...)
+	return slices.ContainsFunc(levels, goes) || before.plans[id] != after.plans[id] && slices.ContainsFunc(levels, appears)
+}
+
+// From any manifest to any other, one change at a time, nobody is admitted more than before
+// and than in the end, nor left without limits.
+func TestNoCutBetweenAnyTwoManifestsAdmitsMore(t *testing.T) {
+	ids, resources := []string{"x", "y", "nobody"}, []string{"gpt-4", "b", "other"}
+	for seed := range seeds(6_000) {
+		random := rand.New(rand.NewPCG(seed, 77))
+		before, after := randomManifest(random), randomManifest(random)
+		live, now := liveOf(before)
+		_, start := liveOf(before)
+		_, end := liveOf(after)
+		p := Compare(after, live, Options{LiftBlocks: true})
+		var done []string
+		for _, ch := range p.Changes {
+			switch {
+			case ch.Scope == nil:
+				now.plans[ch.Entity] = ch.record.Plan
+			case ch.Action == Delete:
+				delete(now.configs, *ch.Scope)
+			default:
+				now.configs[*ch.Scope] = ch.config
+			}
+			done = append(done, fmt.Sprintf("%d %s", ch.step, ch.What()))
+			for _, id := range ids {
+				for _, resource := range resources {
+					least, most := min(start.admits(id, resource), end.admits(id, resource)), max(start.admits(id, resource), end.admits(id, resource))
+					if got := now.admits(id, resource); (got > most || got < 0 && least >= 0) && !unordered(start, end, id, resource) {
+						require.Fail(t, "admits more", "seed %d: %s on %s admits %d, not up to %d\n%s\n%+v\n%+v", seed, id, resource, got, most, strings.Join(done, "\n"), before, after)
+					}
+				}
+			}
+		}
+		for _, id := range ids {
+			for _, resource := range resources {
+				require.Equal(t, end.admits(id, resource), now.admits(id, resource), "seed %d: %s on %s", seed, id, resource)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// The commands that show and set the limits of everybody, resources, plans and entities
+// differ in the arguments that name a level.
+type (
+	systemCmd struct {
+		Show   showCmd[everybody]   `cmd:"" help:"Show what is set for everybody."`
+		Set    setCmd[everybody]    `cmd:"" help:"Set the limits of everybody."`
+		Delete deleteCmd[everybody] `cmd:"" help:"Remove what is set for everybody."`
+	}
+	resourceCmd struct {
+		List   listCmd[resourceLevel]   `cmd:"" help:"List the resources that have limits."`
+		Show   showCmd[resourceLevel]   `cmd:"" help:"Show what is set for a resource."`
+		Set    setCmd[resourceLevel]    `cmd:"" help:"Set the limits of a resource."`
+		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove what is set for a resource."`
+	}
+	planCmd struct {
+		List   listCmd[planLevel]   `cmd:"" help:"List the plans that have limits."`
+		Show   showCmd[planLevel]   `cmd:"" help:"Show what is set for a plan."`
+		Set    setCmd[planLevel]    `cmd:"" help:"Set the limits of a plan."`
+		Delete deleteCmd[planLevel] `cmd:"" help:"Remove what is set for a plan."`
+	}
+	limitsCmd struct {
+		Show    showCmd[entityLevel]   `cmd:"" help:"Show what is set for an entity."`
+		Set     setCmd[entityLevel]    `cmd:"" help:"Set limits of an entity."`
+		Delete  deleteCmd[entityLevel] `cmd:"" help:"Remove what is set for an entity, so that less specific levels apply."`
+		List    limitsListCmd          `cmd:"" help:"List every level that says anything."`
+		Resolve limitsResolveCmd       `cmd:"" help:"Show which limits are in force for an entity, and where they come from."`
+	}
+)
+
+// level is the arguments that name a level.
+type level interface{ scope() dynalimit.Scope }
+
+type everybody struct{}
+
+func (everybody) scope() dynalimit.Scope { return dynalimit.Scope{} }
+
+type resourceLevel struct {
+	Name string `arg:"" name:"resource" help:"The resource's name."`
+}
+
+func (l resourceLevel) Validate() error { return wantName("resource", l.Name) }
+
+func (l resourceLevel) scope() dynalimit.Scope { return dynalimit.Scope{Resource: l.Name} }
+
+func (resourceLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
+	return repo.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."
+}
+
+type planLevel struct {
+	Name     string `arg:"" name:"plan" help:"The plan's name."`
+	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
+}
+
+func (l planLevel) Validate() error { return wantName("plan", l.Name) }
+
+func (l planLevel) scope() dynalimit.Scope {
+	return dynalimit.Scope{Plan: l.Name, Resource: l.Resource}
+}
+
+func (planLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
+	return repo.Plans(ctx), "No plan has limits. Begin with 'dynalimit plan set pro rpm=1000'."
+}
+
+type entityLevel struct {
+	Entity   string `arg:"" help:"The entity's id."`
+	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
+}
+
+func (l entityLevel) Validate() error { return wantName("entity", l.Entity) }
+
+func (l entityLevel) scope() dynalimit.Scope {
+	return dynalimit.Scope{Entity: l.Entity, Resource: l.Resource}
+}
+
+type showCmd[L level] struct {
+	At L `embed:""`
+}
+
+func (c showCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return showLevel(ctx, g, out, c.At.scope())
+}
+
+type setCmd[L level] struct {
+	At L        `embed:""`
+	To levelSet `embed:""`
+}
+
+func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.To.setLevel(ctx, g, out, c.At.scope())
+}
+
+type deleteCmd[L level] struct {
+	At L `embed:""`
+	changes
+}
+
+func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return deleteLevel(ctx, g, out, c.At.scope(), c.changes)
+}
+
+// listed lists the names of a kind of level; none is what to say if there are none.
+type listed interface {
+	list(ctx context.Context, repo *dynalimit.Repository) (names iter.Seq2[string, error], none string)
+}
+
+type listCmd[N listed] struct{}
+
+func (listCmd[N]) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		var kind N
+		names, none := kind.list(ctx, repo)
+		return term.Stream(out, names, term.List[string]{Row: func(name string) []string { return []string{name} }, None: none})
+	})
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// resourcesOfBuckets are the resources of buckets, as the first of the index name them: limits
+// may come from the system, a plan or the service itself, and no list has those resources.
+// Where the index may not be scanned there are none.
+func (g *globals) resourcesOfBuckets(ctx context.Context, client dynalimit.DynamoDB, most int) ([]string, error) {
+	prefix := schema.NewKeys(g.Namespace).Resource("")
+	found := map[string]bool{}
+	in := &dynamodb.ScanInput{TableName: &g.Table, IndexName: aws.String(schema.IndexResource)}
+	for left := most; left > 0; {
+		in.Limit = aws.Int32(int32(min(left, 1000))) //nolint:gosec // it is small
+		page, err := client.Scan(ctx, in)
+		if tables.Denied(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page.Items {
+			if partition, ok := item[schema.GSI2PK].(*types.AttributeValueMemberS); ok {
+				if name, is := strings.CutPrefix(partition.Value, prefix); is {
+					found[name] = true
+				}
+			}
+		}
+		if in.ExclusiveStartKey, left = page.LastEvaluatedKey, left-int(page.ScannedCount); in.ExclusiveStartKey == nil {
+			break
+		}
+	}
+	return slices.Collect(maps.Keys(found)), nil
+}

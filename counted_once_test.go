@@ -1,0 +1,187 @@
+package dynalimit
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// countedOnce is what the buckets of entities counted of a limit, in tokens: each call at the
+// highest level alone.
+func (s *process) countedOnce(limit string, entities ...string) (sum int64) {
+	s.t.Helper()
+	for _, id := range entities {
+		of := s.stored(id, limit)
+		assert.GreaterOrEqual(s.t, of.Passed, int64(0), id)
+		sum += of.Consumed - of.Passed
+	}
+	return sum / milli
+}
+
+// Each level counts what it consumed, and which part of that a level above counted too:
+// whatever a lease does, the rest adds up to what was consumed.
+func TestLevelsOfACascadeCountWhatTheyPassOn(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		ctx := t.Context()
+		once := func(want int64) {
+			t.Helper()
+			assert.Equal(t, want, s.countedOnce("tpm", "key", "project", "org"))
+		}
+		lease := s.acquire("key", Amounts{"tpm": 500})
+		assert.False(t, s.stored("org", "tpm").HasPassed, "nothing is above it")
+		once(500)
+		require.NoError(t, lease.Adjust(ctx, Amounts{"tpm": 300, "rpm": 2}))
+		once(800)
+		assert.EqualValues(t, 2, s.countedOnce("rpm", "key", "project", "org"))
+		require.NoError(t, lease.Consume(ctx, Amounts{"tpm": 100}))
+		once(900)
+		require.NoError(t, lease.Settle(ctx, Amounts{"tpm": 250}))
+		once(250)
+		require.NoError(t, s.acquire("project", Amounts{"tpm": 1000}).Rollback(ctx))
+		once(250)
+		s.deny("key", Amounts{"tpm": 20_000})
+		once(250)
+		assert.EqualValues(t, 250*milli, s.stored("key", "tpm").Passed)
+	})
+}
+
+// A level that a parent's limits do not cover passes nothing of them on.
+func TestOnlyWhatALevelAboveLimitsIsPassedOn(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		ctx := t.Context()
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "project", "", []Limit{PerMinute("rpm", 1000)}))
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerMinute("usd", 1000)}))
+		peer := s.peer(s.limiterOptions())
+		lease := peer.acquire("key", Amounts{"rpm": 1, "tpm": 500, "usd": 3})
+		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 2}))
+		key := peer.stored("key", "rpm")
+		assert.EqualValues(t, 3*milli, key.Passed)
+		assert.False(t, peer.stored("key", "tpm").HasPassed)
+		assert.False(t, peer.stored("project", "rpm").HasPassed)
+		assert.False(t, peer.stored("org", "usd").HasPassed)
+	})
+}
+
+// What a lease gives back comes off the counter that its take was added to, also when its
+// parent or the parent's limits are others by then.
+func TestGiveBacksComeOffTheCounterOfTheirTake(t *testing.T) {
+	for name, change := range map[string]func(*process) error{
+		"another parent": func(s *process) error {
+			e, err := s.repo.GetEntity(s.t.Context(), "key")
+			require.NoError(s.t, err)
+			e.ParentID, e.Cascade = "", false
+			_, err = s.repo.UpdateEntity(s.t.Context(), e)
+			return err
+		},
+		"unlimited": func(s *process) error {
+			return s.repo.SetEntityLimits(s.t.Context(), "org", "", []Limit{PerMinute("rpm", 10)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, s *process) {
+				s.family("key", "org")
+				kept, gone := s.acquire("key", Amounts{"tpm": 700}), s.acquire("key", Amounts{"tpm": 50})
+				require.NoError(t, change(s))
+				alone := s.acquire("key", Amounts{"tpm": 20})
+				require.NoError(t, kept.Settle(t.Context(), Amounts{"tpm": 400}))
+				require.NoError(t, gone.Rollback(t.Context()))
+				assert.EqualValues(t, 420, s.countedOnce("tpm", "key", "org"))
+				assert.EqualValues(t, 400*milli, s.stored("key", "tpm").Passed)
+				require.NoError(t, alone.Rollback(t.Context()))
+				assert.EqualValues(t, 400, s.countedOnce("tpm", "key", "org"))
+			})
+		})
+	}
+}
+
+// A lease that consumes further after its parent lost a limit goes on as it began: what it
+// gives back comes off the counter that its take was added to.
+func TestConsumptionAfterAChangeCountsAsTheLeaseDid(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		ctx := t.Context()
+		lease := s.acquire("key", Amounts{"tpm": 700})
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, lease.Consume(ctx, Amounts{"tpm": 100}))
+		require.NoError(t, lease.Rollback(ctx))
+		assert.Zero(t, s.stored("key", "tpm").Passed)
+		assert.Zero(t, s.countedOnce("tpm", "key", "org"))
+	})
+}
+
+// What is debited ahead of calls is passed on as the calls are that it serves, and what of it
+// lapses is not.
+func TestPrefetchPassesOnWhatItsCallsDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: 500 * time.Millisecond})
+		s, calls := all[0], 0
+		s.family("key", "org")
+		stream := func() {
+			for range 300 {
+				s.acquire("key", Amounts{"rpm": 1})
+				calls++
+				elapse(10 * time.Millisecond)
+			}
+		}
+		stream()
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", "", []Limit{PerMinute("tpm", 10)}))
+		stream() // which org does not limit any more
+		stop(t, all)
+		key, org := s.stored("key", "rpm"), s.stored("org", "rpm")
+		assert.EqualValues(t, calls, key.Consumed/milli)
+		assert.Equal(t, org.Consumed, key.Passed, "what both counted")
+		assert.EqualValues(t, calls, s.countedOnce("rpm", "key", "org"))
+	})
+}
+
+// What an outage counts is passed on like what buckets admit.
+func TestOutagesPassOnWhatALevelAboveCounts(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.acquire("key", Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Drop: true})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
+		require.ErrorIs(t, err, ErrUnavailable)
+		doubt := s.limiter.Health().Doubt["rpm"]
+		lease, back := s.acquire("key", Amounts{"rpm": 30}), s.acquire("key", Amounts{"rpm": 20})
+		require.NoError(t, back.Settle(t.Context(), Amounts{"rpm": 5}))
+		s.recovers()
+		elapse(5 * time.Second)
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 4}))
+		once, key, org := s.countedOnce("rpm", "key", "org"), s.stored("key", "rpm"), s.stored("org", "rpm")
+		assert.InDelta(t, 1+34+5, once, float64(doubt))
+		assert.InDelta(t, float64(key.Passed/milli), float64(org.Consumed/milli), float64(doubt))
+	})
+}
+
+// A bucket below a parent with seven limits stays within the KB that a write is charged for.
+func TestSevenLimitsBelowAParentStayWithinAKilobyte(t *testing.T) {
+	var limits []Limit
+	all := Amounts{}
+	for i, name := range []string{"rpm", "tpm", "rpd", "tpd", "itpm", "otpm", "usd"} {
+		limits = append(limits, PerMinute(name, 1_000_000_000))
+		all[name] = 123_456_789 + int64(i)
+	}
+	s := memProcess(t, &Options{Limits: limits})
+	s.acquire(uuid, all)
+	alone := itemSize(s.item(uuid))
+	s.delete(uuid)
+	s.family(uuid, "org")
+	for range 2 {
+		s.acquire(uuid, all)
+	}
+	below := itemSize(s.item(uuid))
+	t.Logf("a bucket of 7 limits: %d bytes, below a parent %d: %d bytes a limit", alone, below, (below-alone)/len(all))
+	assert.LessOrEqual(t, below, 1024)
+	for _, name := range []string{"rpm", "usd"} {
+		assert.Equal(t, s.stored(uuid, name).Consumed, s.stored(uuid, name).Passed, name)
+	}
+	assert.EqualValues(t, 1, s.used(func() { s.acquire(uuid, Amounts{"rpm": 1}) }).Operations["UpdateItem"].WriteUnits/2)
+}

@@ -1,0 +1,183 @@
+package backlog
+
+import (
+	"container/heap"
+	"math"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
+
+// Bucket names a bucket.
+type Bucket struct{ Entity, Resource string }
+
+// Ask is what a call asks of one limit of a bucket that does not answer.
+type Ask struct {
+	// Name is the limit's, Amount what is asked.
+	Name   string
+	Amount int64
+	// Burst is the limit's own, and Share the part of the limit that this process admits.
+	Burst int64
+	Share bucket.Rate
+	// Used is the process's part of what the bucket was last seen to have been used.
+	Used int64
+	// Level is what Admit leaves in the limit's queue.
+	Level int64
+}
+
+// Queues are the queues by which a process admits calls while buckets do not answer: one
+// for each limit of a bucket. An outage that comes and goes finds them as it left them. They
+// are bounded: a bucket is forgotten once all its queues are empty, because it then begins
+// as it would anew, and while none is, there is no room for others. Queues are safe for
+// concurrent use.
+type Queues struct {
+	most int
+
+	mu       sync.Mutex
+	byBucket map[Bucket]*bucketQueues
+	// order is a heap: the bucket whose queues are empty first is on top.
+	order []*bucketQueues
+}
+
+// NewQueues makes room for the queues of so many buckets.
+func NewQueues(most int) *Queues { return &Queues{most: most, byBucket: map[Bucket]*bucketQueues{}} }
+
+// bucketQueues are the queues of one bucket.
+type bucketQueues struct {
+	of     Bucket
+	limits []limitQueue
+	// empty is when all of them are empty, place where the bucket is in the heap.
+	empty int64
+	place int
+}
+
+type limitQueue struct {
+	name string
+	rate bucket.Rate
+	Queue
+}
+
+// queue is the queue of a limit, which drains at rate from now on.
+func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
+	for i := range b.limits {
+		if b.limits[i].name == name {
+			b.limits[i].rate = rate
+			return &b.limits[i].Queue
+		}
+	}
+	b.limits = append(b.limits, limitQueue{name: name, rate: rate})
+	return &b.limits[len(b.limits)-1].Queue
+}
+
+// Admit takes what is asked, all or nothing, and sets the Level of every ask. room is false
+// if there is none for the queues of another bucket: then nothing is known of this one.
+func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.queuesOf(of, now)
+	if b == nil {
+		return false, false
+	}
+	defer t.moved(b)
+	admitted = true
+	for _, a := range asks {
+		q := b.queue(a.Name, a.Share)
+		if a.Amount <= a.Share.Burst { // else there is room for it alone
+			q.Raise(a.Share, a.Used, now)
+		}
+		_, fits := q.Fits(a.Share, a.Amount, now)
+		admitted = admitted && fits && a.Amount <= a.Burst
+	}
+	if admitted {
+		b.change(asks, now)
+	}
+	for i := range asks {
+		asks[i].Level = b.queue(asks[i].Name, asks[i].Share).Level(asks[i].Share, now)
+	}
+	return admitted, true
+}
+
+// Change fills queues with amounts above 0, and takes those below 0 out. Nothing denies it.
+func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := t.queuesOf(of, now); b != nil {
+		b.change(asks, now)
+		t.moved(b)
+	}
+}
+
+func (b *bucketQueues) change(asks []Ask, now int64) {
+	for _, a := range asks {
+		if q := b.queue(a.Name, a.Share); a.Amount >= 0 {
+			q.Fill(a.Share, a.Amount, now)
+		} else {
+			q.Give(a.Share, -a.Amount, now)
+		}
+	}
+}
+
+// queuesOf returns the queues of a bucket and makes them if there is room; else nil. t.mu
+// must be held.
+func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
+	if b := t.byBucket[of]; b != nil {
+		return b
+	}
+	if len(t.order) >= t.most {
+		if t.order[0].empty > now {
+			return nil
+		}
+		gone, _ := heap.Pop((*emptyFirst)(t)).(*bucketQueues)
+		delete(t.byBucket, gone.of)
+	}
+	b := &bucketQueues{of: of}
+	t.byBucket[of] = b
+	heap.Push((*emptyFirst)(t), b)
+	return b
+}
+
+// moved puts a bucket in its place once its queues have changed. t.mu must be held.
+func (t *Queues) moved(b *bucketQueues) {
+	b.empty = 0
+	for i := range b.limits {
+		b.empty = max(b.empty, b.limits[i].empty(b.limits[i].rate))
+	}
+	heap.Fix((*emptyFirst)(t), b.place)
+}
+
+// empty is when the queue is empty if it drains at a rate and nothing is added.
+func (q Queue) empty(r bucket.Rate) int64 {
+	r.Burst = math.MaxInt64
+	return q.at + bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}.Wait(q.at, r.Burst)
+}
+
+// emptyFirst makes a heap of Queues.
+type emptyFirst Queues
+
+// Len implements heap.Interface.
+func (t *emptyFirst) Len() int { return len(t.order) }
+
+// Less implements heap.Interface.
+func (t *emptyFirst) Less(i, j int) bool { return t.order[i].empty < t.order[j].empty }
+
+// Swap implements heap.Interface.
+func (t *emptyFirst) Swap(i, j int) {
+	t.order[i], t.order[j] = t.order[j], t.order[i]
+	t.order[i].place, t.order[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (t *emptyFirst) Push(b any) {
+	one, _ := b.(*bucketQueues)
+	one.place = len(t.order)
+	t.order = append(t.order, one)
+}
+
+// Pop implements heap.Interface.
+func (t *emptyFirst) Pop() any {
+	last := len(t.order) - 1
+	b := t.order[last]
+	t.order[last] = nil
+	t.order = t.order[:last]
+	return b
+}

@@ -1,0 +1,157 @@
+package lane
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// mostTells bounds how often a part is decided again because its write was refused.
+const mostTells = 4
+
+// tell writes what was taken out of what waits for a bucket. It returns false if the table
+// should be left alone for a while. What may have been written is never written again: it
+// is in doubt.
+func (d *told) tell(ctx context.Context, w *untold) bool {
+	if w.key.unlocated {
+		return d.locate(ctx, w)
+	}
+	l, p, gone := d.lanes.Of(w.key.entity, w.key.resource), w.sent, false
+	for try := range mostTells {
+		if try > 0 && len(p.sizes()) > 0 && !d.lanes.Turns.wait(ctx) {
+			break
+		}
+		if gone {
+			p = d.makeable(l, w.cfg, p)
+		}
+		if len(p.sizes()) == 0 {
+			d.forget(w)
+			return true
+		}
+		asked := d.lanes.Ask()
+		a := d.send(ctx, l, w.cfg, p, gone)
+		switch a.Verdict {
+		case ddb.Landed:
+			l.learnBeside(a, asked, p)
+			d.forget(w)
+			return true
+		case ddb.Refused:
+			if gone = a.Image == nil; !gone {
+				p = d.adapt(l, p, a.Image)
+			}
+			continue
+		case ddb.Unconfirmed:
+			d.lanes.tally.doubt(p.sizes())
+			d.forget(w)
+		default:
+			d.keepAgain(w, p)
+		}
+		if silent(a.Err) {
+			l.Trip(a.Err)
+		}
+		return false
+	}
+	d.keepAgain(w, p)
+	return false
+}
+
+// adapt leaves out of a part what a bucket that refused it has no place for.
+func (d *told) adapt(l *Lane, p part, image *schema.Image) part {
+	rest, gone := p.fit(image.Holds)
+	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.Of()) {
+		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
+	}
+	d.lanes.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
+	return rest
+}
+
+// makeable leaves out of a part what a bucket that is gone cannot be made with: what is to be
+// given back to it, or taken off its counters, and limits that are not configured.
+func (d *told) makeable(l *Lane, cfg *plan.Config, p part) part {
+	rest, gone := p.fit(func(name string) bool {
+		amount, _ := plan.AmountOf(p.counts, name)
+		return amount > 0 && cfg.Index(name) >= 0
+	})
+	gone, rest.back = plan.Plus(gone, rest.amounts), back{}
+	d.lanes.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")
+	return rest
+}
+
+// send sends a part once. A bucket that is gone is made, full, with what is counted on its
+// counters.
+func (d *told) send(ctx context.Context, l *Lane, cfg *plan.Config, p part, gone bool) Answer {
+	if !gone {
+		return l.sendBeside(ctx, plan.Tell, 0, p.sums(), func(ctx context.Context) Answer {
+			return d.lanes.Store.Update(ctx, l.Key(), p.statement(), nil, d.lanes.IDs.Slot)
+		})
+	}
+	c := plan.NewView(nil, cfg, plan.Newer, d.lanes.NowMS()).Plan(p.sums(), plan.Rules{}).Create
+	operation := d.lanes.IDs.Operation()
+	c.Keys, c.Entity, c.Resource, c.OpID = d.lanes.Keys, l.Entity, l.Resource, OpID(operation, 0)
+	return l.sendBeside(ctx, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {
+		return d.lanes.Store.Create(ctx, c, nil, d.lanes.IDs.Slot)
+	})
+}
+
+// sendBeside sends a write beside the lane, once. operation is 0 for a write that leaves no
+// id.
+func (l *Lane) sendBeside(ctx context.Context, kind plan.Kind, operation uint64, s plan.Sums, write func(context.Context) Answer) Answer {
+	if l.owner.OnTell != nil {
+		l.owner.OnTell(l, operation, s)
+	}
+	if l.owner.Trace == nil {
+		return write(ctx)
+	}
+	began := l.owner.NowMS()
+	ctx, end := l.owner.Trace.Begin(ctx, Writing{l.Entity, l.Resource, kind, 0})
+	a := write(ctx)
+	a.Tries = 1
+	end(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond)
+	return a
+}
+
+// locate finds the buckets of an entity of which nothing was known, and has them told what
+// was admitted. What no level of it has a limit for is dropped.
+func (d *told) locate(ctx context.Context, w *untold) bool {
+	p := w.sent
+	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource)
+	if err != nil {
+		d.keepAgain(w, p)
+		return false
+	}
+	unknown := p.counts
+	for i, f := range found {
+		has := func(name string) bool { return f.Config.Index(name) >= 0 }
+		mine, _ := p.fit(has)
+		for k := range mine.counts {
+			if c := &mine.counts[k]; slices.ContainsFunc(found[i+1:], func(above Located) bool { return above.Config.Index(c.Name) >= 0 }) {
+				c.Passed = c.Amount
+			}
+		}
+		f.Lane.Count(mine.counts, f.Config)
+		rest := part{counts: unknown}
+		rest, _ = rest.fit(func(name string) bool { return !has(name) })
+		unknown = rest.counts
+	}
+	d.lanes.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")
+	d.forget(w)
+	return true
+}
+
+// learnBeside gives the lane what a write beside it showed. Its pacing does not take the
+// write for traffic.
+func (l *Lane) learnBeside(a Answer, asked Asked, p part) {
+	l.Hear()
+	if !a.Seen {
+		return
+	}
+	l.mu.Lock()
+	l.pacedBy(func(pace plan.Pacing) plan.Pacing { return pace.Beside(p.sums()) })
+	l.mu.Unlock()
+	l.Observe(a.Image, asked)
+}

@@ -1,0 +1,276 @@
+package lane
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// What was counted without its bucket, and what could not be given back, waits here until
+// the bucket answers. One goroutine writes it, beside the lanes.
+
+const (
+	// maxUntold bounds for how many buckets something may wait.
+	maxUntold = 10_000
+	// tellDelay is how long what waits is left to grow, and tellPause the least time
+	// between two writes: 50 a second.
+	tellDelay = time.Second
+	tellPause = 20 * time.Millisecond
+)
+
+// tellBackoff is the wait after writes that were throttled or refused, in a row.
+var tellBackoff = ddb.Backoff{First: 200 * time.Millisecond, Most: 10 * time.Second}
+
+// toldKey names a bucket that something waits for. What is unlocated was admitted for an
+// entity of which nothing was known, so that its buckets have to be found first.
+type toldKey struct {
+	bucketKey
+	unlocated bool
+}
+
+// told is everything that waits to be told to buckets.
+type told struct {
+	lanes *Registry
+
+	mu    sync.Mutex
+	byKey map[toldKey]*untold
+	// order are the keys in the order in which they are written.
+	order   []*untold
+	running bool
+	// full means that something was dropped since there was room last.
+	full bool
+}
+
+// Count has signed amounts added to the bucket's counter, not to its tokens, once it
+// answers. It returns false if the limiter is closed.
+func (l *Lane) Count(amounts []plan.Signed, cfg *plan.Config) bool {
+	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
+	return l.owner.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
+}
+
+// CountUnlocated does what Count does for the buckets of an entity on a resource that are
+// not known yet: the entity's own, and those of its parents.
+func (s *Registry) CountUnlocated(entity, resource string, amounts []plan.Signed) bool {
+	key := toldKey{bucketKey{entity, resource}, true}
+	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
+}
+
+// GiveBackLater has amounts, above 0, given back to one incarnation of the bucket once it
+// answers. It returns false if the limiter is closed.
+func (l *Lane) GiveBackLater(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
+	return l.owner.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
+		w.giveBack(back{amounts, incarnation})
+		return nil
+	})
+}
+
+// keep adds to what waits for a bucket. What finds no room is dropped, and counted so.
+func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
+	if len(amounts) == 0 {
+		return true
+	}
+	d.mu.Lock()
+	if d.lanes.isClosing() {
+		d.mu.Unlock()
+		return false
+	}
+	w := d.untold(key)
+	if w == nil {
+		first := !d.full
+		d.full = true
+		d.mu.Unlock()
+		d.lanes.tally.drop(amounts)
+		if first {
+			d.lanes.Log.Warn("dynalimit: buckets will not be told all that was admitted without them: too many wait; Health.Dropped counts it")
+		}
+		return true
+	}
+	if cfg != nil {
+		w.cfg = cfg
+	}
+	left := add(w)
+	if !d.running {
+		d.running = true
+		d.lanes.Started()
+		go d.run()
+	}
+	d.mu.Unlock()
+	d.lanes.noteDropped(key.bucketKey, left, "it is more than a bucket can be told")
+	return true
+}
+
+// untold returns what waits for a bucket, and makes the entry if there is none; nil if
+// there are too many. d.mu must be held.
+func (d *told) untold(key toldKey) *untold {
+	w := d.byKey[key]
+	if w != nil || len(d.byKey) >= maxUntold {
+		return w
+	}
+	if d.byKey == nil {
+		d.byKey = map[toldKey]*untold{}
+	}
+	w = &untold{key: key}
+	d.byKey[key], d.order = w, append(d.order, w)
+	return w
+}
+
+// run writes what waits while the table answers, one write at a time, until nothing does.
+func (d *told) run() {
+	defer d.lanes.Stopped()
+	life, failed := d.lanes.life, 0
+	for pause := tellDelay; ddb.Sleep(life, pause); {
+		select {
+		case <-d.lanes.Table.Closed():
+		case <-life.Done():
+			return
+		}
+		if !d.lanes.Turns.wait(life) {
+			return
+		}
+		w, done := d.next(func(l *Lane) bool { return l.tripped.Load() })
+		switch {
+		case done:
+			return
+		case w == nil: // every bucket that something waits for is silent
+			pause = tellDelay
+		case d.tell(context.Background(), w):
+			pause, failed = 0, 0
+		default:
+			pause = tellBackoff.Wait(failed)
+			failed++
+		}
+	}
+}
+
+// drain writes what waits before the limiter ends, until ctx does: a bucket, or a table,
+// that does not answer is asked once whether it does again.
+func (d *told) drain(ctx context.Context) {
+	if d.lanes.Table.Open() && !heard(d.lanes.Table.Probe(ctx)) {
+		return
+	}
+	asked := map[*Lane]bool{}
+	silent := func(l *Lane) bool {
+		answers, known := asked[l]
+		if !known && l.tripped.Load() {
+			answers = heard(d.lanes.Store.Probe(ctx, l.Key()))
+			asked[l] = answers
+		}
+		return l.tripped.Load() && !answers
+	}
+	for failed := 0; ctx.Err() == nil && !d.lanes.Table.Open(); {
+		w, done := d.next(silent)
+		switch {
+		case done || w == nil:
+			return
+		case d.tell(ctx, w):
+			failed = 0
+		default:
+			if !ddb.Sleep(ctx, tellBackoff.Wait(failed)) {
+				return
+			}
+			failed++
+		}
+	}
+}
+
+// next takes what is written next out of what waits for a bucket: the one that has waited
+// longest and is not silent. It is nil if there is none; done means that nothing waits.
+func (d *told) next(silent func(*Lane) bool) (w *untold, done bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for range len(d.order) {
+		w, d.order = d.order[0], d.order[1:]
+		switch {
+		case len(w.sent.sizes()) > 0: // another goroutine tells it
+		case w.empty():
+			delete(d.byKey, w.key)
+			continue
+		case d.isSilent(w, silent):
+		default:
+			w.take()
+			d.order = append(d.order, w)
+			return w, false
+		}
+		d.order = append(d.order, w)
+	}
+	d.full = d.full && len(d.byKey) >= maxUntold
+	if len(d.byKey) == 0 {
+		d.running, d.order = false, nil
+	}
+	return nil, len(d.byKey) == 0
+}
+
+// isSilent asks whether a bucket is silent, without d.mu.
+func (d *told) isSilent(w *untold, silent func(*Lane) bool) bool {
+	l := d.lanes.byKey.Get(w.key.bucketKey)
+	if l == nil || w.key.unlocated {
+		return false
+	}
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	return silent(l)
+}
+
+// keepAgain puts back what was surely not written.
+func (d *told) keepAgain(w *untold, p part) {
+	d.mu.Lock()
+	left := w.restore(p)
+	d.mu.Unlock()
+	d.lanes.noteDropped(w.key.bucketKey, left, "it is more than a bucket can be told")
+}
+
+// forget ends the writing of a part: it has landed, is dropped, or is in doubt.
+func (d *told) forget(w *untold) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w.sent = part{}
+}
+
+// noteDropped counts and logs amounts that no bucket will be told.
+func (s *Registry) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
+	if len(amounts) == 0 {
+		return
+	}
+	s.tally.drop(amounts)
+	s.Log.Warn("dynalimit: a bucket is not told what was admitted without it: "+why,
+		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
+}
+
+// waiting is the number of buckets that something waits for, and the sum of it, whatever
+// its sign, with what is under way.
+func (d *told) waiting() (buckets int, amounts []plan.Signed) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.byKey {
+		if sizes := w.sizes(); len(sizes) > 0 {
+			buckets++
+			amounts = plan.Plus(amounts, sizes)
+		}
+	}
+	return buckets, amounts
+}
+
+// Turns spaces the writes of several limiters of one process that nobody waits for: 50 a
+// second together. The zero value is ready.
+type Turns struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+// wait waits for a turn. It returns false if ctx ends first.
+func (t *Turns) wait(ctx context.Context) bool {
+	t.mu.Lock()
+	now := time.Now()
+	at := t.next
+	if at.Before(now) {
+		at = now
+	}
+	t.next = at.Add(tellPause)
+	t.mu.Unlock()
+	return ddb.Sleep(ctx, at.Sub(now))
+}

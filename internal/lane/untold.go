@@ -1,0 +1,146 @@
+package lane
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// untold is what one bucket has still to be told: what was counted without it, and what is
+// to be given back to it. It may outlive the bucket's lane. The mutex of told guards it.
+type untold struct {
+	key toldKey
+	// counts are added to the bucket's counters; corrections that lower may make them fall
+	// below 0. backs are to be given back, above 0.
+	counts []plan.Signed
+	backs  []back
+	// cfg is the last known: what the bucket is made with if it is gone.
+	cfg *plan.Config
+	// sent is what is under way.
+	sent part
+}
+
+// back is what is to be given back to one incarnation of a bucket.
+type back struct {
+	amounts     []plan.Signed
+	incarnation []byte
+}
+
+// part is what one write tells.
+type part struct {
+	counts []plan.Signed
+	back
+}
+
+// sizes are how much a part changes counters by, whatever the sign.
+func (p *part) sizes() []plan.Signed {
+	return withoutZeros(plan.Plus(plan.Absolute(p.counts), plan.Absolute(p.amounts)))
+}
+
+func withoutZeros(amounts []plan.Signed) []plan.Signed {
+	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
+}
+
+// empty reports whether nothing is left to be told.
+func (w *untold) empty() bool { return len(w.sizes()) == 0 }
+
+// sizes are the amounts that wait, whatever their sign, with those under way.
+func (w *untold) sizes() []plan.Signed {
+	sum := plan.Plus(plan.Absolute(w.counts), w.sent.sizes())
+	for _, b := range w.backs {
+		sum = plan.Plus(sum, b.amounts)
+	}
+	return withoutZeros(sum)
+}
+
+// count adds signed amounts to what is to be counted. It returns those that would be more
+// than one write can carry.
+func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
+	for _, a := range amounts {
+		one := []plan.Signed{a}
+		if sum := plan.Plus(w.counts, one); plan.Carriable(plan.Absolute(sum)) {
+			w.counts = sum
+		} else {
+			left = plan.Plus(left, one)
+		}
+	}
+	return left
+}
+
+// giveBack adds a give-back to one incarnation of the bucket.
+func (w *untold) giveBack(b back) {
+	for i := range w.backs {
+		if string(w.backs[i].incarnation) != string(b.incarnation) {
+			continue
+		}
+		if sum := plan.Plus(w.backs[i].amounts, b.amounts); plan.Carriable(sum) {
+			w.backs[i].amounts = sum
+			return
+		}
+	}
+	w.backs = append(w.backs, b)
+}
+
+// take takes out what the next write tells: all that is counted, and the give-backs to one
+// incarnation.
+func (w *untold) take() part {
+	w.sent = part{counts: w.counts}
+	w.counts = nil
+	if len(w.backs) > 0 {
+		w.sent.back = w.backs[0]
+		w.backs = slices.Delete(w.backs, 0, 1)
+	}
+	return w.sent
+}
+
+// restore puts back what was surely not written.
+func (w *untold) restore(p part) (left []plan.Signed) {
+	w.sent = part{}
+	if len(p.amounts) > 0 {
+		w.giveBack(p.back)
+	}
+	return w.count(p.counts)
+}
+
+// statement is the write that tells a part.
+func (p *part) statement() schema.Statement {
+	t := schema.Tell{Incarnation: p.incarnation}
+	for _, n := range p.sums() {
+		t.Limits = append(t.Limits, schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed()})
+	}
+	return t.Statement()
+}
+
+// sums are what a part does to each limit.
+func (p *part) sums() (s plan.Sums) {
+	for _, a := range p.counts {
+		at := s.At(a.Name)
+		at.Late += a.Amount
+		at.Pass(a)
+	}
+	for _, a := range plan.Negated(p.amounts) {
+		at := s.At(a.Name)
+		at.Back -= a.Amount
+		at.Pass(a)
+	}
+	return s
+}
+
+// fit leaves out what a bucket, or a configuration, has no place for: limits that it does
+// not have. It returns the rest of the part and what was left out.
+func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
+	rest.incarnation = p.incarnation
+	split := func(all []plan.Signed) (kept []plan.Signed) {
+		for _, a := range all {
+			if has(a.Name) {
+				kept = append(kept, a)
+			} else {
+				gone = plan.Plus(gone, plan.Absolute([]plan.Signed{a}))
+			}
+		}
+		return kept
+	}
+	rest.counts, rest.amounts = split(p.counts), split(p.amounts)
+	return rest, gone
+}

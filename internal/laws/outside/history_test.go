@@ -1,0 +1,255 @@
+package outside
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// outage says what does not answer for a while.
+type outage string
+
+const (
+	ofTable  outage = "table"
+	ofEntity outage = "entity" // one partition: an entity's bucket and configuration
+	ofReads  outage = "reads"  // of the configuration, throttled or silent
+)
+
+// world is what a history has.
+type world struct {
+	outage  outage
+	policy  dynalimit.UnavailablePolicy
+	latency time.Duration
+	// faults are single requests that go wrong.
+	faults bool
+	// behind is how far clocks are behind, at most; steps lets them step.
+	behind time.Duration
+	steps  bool
+	// changes are of limits, plans, parents and policies.
+	changes, together, waits, shared, cancels bool
+	maxBuckets                                int
+	prefetch                                  time.Duration
+}
+
+func worldOf(seed uint64) world {
+	r := rand.New(rand.NewPCG(seed, 1))
+	maybe := func(p float64) bool { return r.Float64() < p }
+	w := world{
+		policy: []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}[r.IntN(3)], faults: maybe(.2),
+		changes: maybe(.4), together: maybe(.4), waits: maybe(.4), shared: maybe(.3), cancels: maybe(.3),
+	}
+	if maybe(.6) {
+		w.outage = []outage{ofTable, ofEntity, ofReads}[r.IntN(3)]
+	}
+	if maybe(.5) {
+		w.latency = 40 * time.Millisecond
+	}
+	if maybe(.3) {
+		w.behind, w.steps = 5*time.Minute, maybe(.5)
+	}
+	if maybe(.3) {
+		w.maxBuckets = 2
+	}
+	if maybe(.2) {
+		w.prefetch = time.Duration(250+r.IntN(2000)) * time.Millisecond
+	}
+	return w
+}
+
+// history is one generated run.
+type history struct {
+	world
+	t        *testing.T
+	db       *ddbmem.DB
+	operator *dynalimit.Repository
+	members  []*member
+	entities []string
+	oracle   *oracle
+
+	mu     sync.Mutex           // guards what follows
+	luck   *rand.Rand           // which requests fail
+	sick   string               // the entity whose partition does not answer
+	silent time.Time            // until when
+	hit    map[string]time.Time // when an entity last got no answer because of that
+	calm   bool
+	leases []*held
+}
+
+// member is a process: a limiter with a clock.
+type member struct {
+	limiter *dynalimit.RateLimiter
+	mu      sync.Mutex
+	behind  time.Duration
+	looks   int
+	minute  int64
+}
+
+// mostLooks is how often a process looks at its clock in a minute, at most.
+const mostLooks = 50_000
+
+// now is the member's clock; it ends the history of one that spins.
+func (m *member) now(h *history) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	real := time.Now()
+	if minute := real.Unix() / 60; minute != m.minute {
+		m.minute, m.looks = minute, 0
+	}
+	if m.looks++; m.looks > mostLooks {
+		panic(fmt.Sprintf("a limiter spins: it looked at its clock %d times in a minute, in %+v", m.looks, h.world))
+	}
+	return real.Add(-m.behind)
+}
+
+func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	h := &history{world: w, t: t, db: ddbmem.New(), luck: rand.New(rand.NewPCG(seed, 3)), oracle: newOracle(w), hit: map[string]time.Time{}}
+	h.db.OnWrite(h.oracle.committed)
+	h.operator = h.repository(time.Now)
+	ctx := t.Context()
+	require.NoError(t, h.operator.CreateTable(ctx))
+	h.entities = []string{"key", "project", "org"}[:1+r.IntN(3)]
+	for i := len(h.entities) - 1; i >= 0; i-- {
+		require.NoError(t, h.operator.CreateEntity(ctx, h.entity(i)))
+	}
+	require.NoError(t, h.operator.SetSystemLimits(ctx, h.limits(r), nil))
+	h.db.SetFaults(h.fault)
+	var repo *dynalimit.Repository
+	for range 1 + r.IntN(4) {
+		m := &member{}
+		if w.behind > 0 {
+			m.behind = time.Duration(r.Int64N(int64(w.behind)))
+		}
+		if repo == nil || !w.shared {
+			repo = h.repository(func() time.Time { return m.now(h) })
+		}
+		o := &dynalimit.Options{MaxBuckets: w.maxBuckets, OnUnavailable: w.policy, Prefetch: w.prefetch}
+		if w.together && r.IntN(2) == 0 {
+			o.Cascade = dynalimit.CascadeTransaction
+		}
+		var err error
+		m.limiter, err = dynalimit.New(repo, o)
+		require.NoError(t, err)
+		h.members = append(h.members, m)
+	}
+	return h, r
+}
+
+func (h *history) repository(now func() time.Time) *dynalimit.Repository {
+	repo, err := dynalimit.NewRepository(h.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: now, AllowAnonymous: true})
+	require.NoError(h.t, err)
+	return repo
+}
+
+// entity is the record of an entity of the chain.
+func (h *history) entity(i int) dynalimit.Entity {
+	e := dynalimit.Entity{ID: h.entities[i]}
+	if i+1 < len(h.entities) {
+		e.ParentID, e.Cascade = h.entities[i+1], true
+	}
+	return e
+}
+
+var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {50, 50, 86400}, {7, 3, 11}, {100, 1, 3600}}
+
+// limits are of rpm, and sometimes of tpm.
+func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
+	var limits []dynalimit.Limit
+	for _, name := range []string{"rpm", "tpm"}[:1+r.IntN(2)] {
+		p := parameters[r.IntN(len(parameters))]
+		l := dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
+		limits = append(limits, l)
+		h.oracle.mayHave(l)
+	}
+	return limits
+}
+
+// play plays a history and returns what broke a law.
+func play(t *testing.T, seed uint64, w world) (violations []string, tally map[string]int) {
+	synctest.Test(t, func(t *testing.T) {
+		h, r := newHistory(t, seed, w)
+		var workers sync.WaitGroup
+		n := 1 + r.IntN(4)
+		for range n {
+			own := rand.New(rand.NewPCG(r.Uint64(), 4))
+			workers.Go(func() {
+				for range 80 / n {
+					h.step(own)
+				}
+			})
+		}
+		workers.Wait()
+		h.rest()
+		violations, tally = h.oracle.violations, h.oracle.tally
+		h.db.Close()
+	})
+	return violations, tally
+}
+
+// rest ends what goes wrong, waits until all is written and looks at the counters.
+func (h *history) rest() {
+	h.mu.Lock()
+	h.calm = true
+	h.mu.Unlock()
+	h.db.Wait()
+	elapse(3 * time.Minute)
+	for _, m := range h.members {
+		require.NoError(h.t, m.limiter.Close(context.WithoutCancel(h.t.Context())))
+		h.oracle.uncertain(m.limiter.Health())
+	}
+	elapse(time.Minute)
+	h.db.Wait()
+	h.oracle.ledger(h.leases)
+}
+
+func elapse(d time.Duration) { <-time.After(d) }
+
+// TestFromOutside plays histories.
+func TestFromOutside(t *testing.T) {
+	first, end := seeds(t)
+	sum := map[string]int{}
+	for seed := first; seed < end; seed++ {
+		w := worldOf(seed)
+		violations, tally := play(t, seed, w)
+		if len(violations) > 0 {
+			t.Errorf("DYNALIMIT_SEED=%d, %+v: %d violations, the first: %s", seed, w, len(violations), violations[0])
+		}
+		for what, n := range tally {
+			sum[what] += n
+		}
+	}
+	t.Logf("%d histories: %v", end-first, sum)
+	if end-first > 50 { // a history in which nothing happens proves nothing
+		for _, what := range []string{"admitted", "denied", "degraded", "given back", "ledgers"} {
+			require.Positive(t, sum[what], what)
+		}
+	}
+}
+
+func seeds(t *testing.T) (first, end uint64) {
+	number := func(name string, otherwise uint64) (n uint64, set bool) {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise, false
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, name)
+		return n, true
+	}
+	if seed, set := number("DYNALIMIT_SEED", 0); set {
+		return seed, seed + 1
+	}
+	n, _ := number("DYNALIMIT_HISTORIES", 200)
+	return 0, n
+}

@@ -1,0 +1,334 @@
+package outside
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// held is a lease, and what buckets took for it, or may have taken: of each level and limit,
+// in tokens, by "entity|limit".
+type held struct {
+	*dynalimit.Lease
+	of    *member
+	chain []string // the entity and its parents
+	busy  atomic.Bool
+	taken map[string]int64
+}
+
+// stands is what the lease uses of each level and limit.
+func (l *held) stands() map[string]int64 {
+	stands := map[string]int64{}
+	for _, s := range l.Statuses() {
+		stands[s.EntityID+"|"+s.Limit.Name] = s.Requested
+	}
+	return stands
+}
+
+// queue is what a bucket admitted of a limit, drained at the fastest rate there was.
+type queue struct {
+	tokens float64
+	at     time.Time
+	// returning may be given back already, by corrections under way. late is what leases
+	// gave back when the queue did not hold it: the bucket may get it later, once.
+	returning int64
+	late      float64
+}
+
+// oracle judges a history.
+type oracle struct {
+	world
+	mu     sync.Mutex
+	queues map[string]*queue
+	// rate is the fastest rate of any limit, in tokens a second, and burst the largest
+	// burst, by the limit's name: entities may have any of them at any time.
+	rate, burst map[string]float64
+	// items are the buckets as stored, doubt what is uncertain, by limit.
+	items map[string]map[string]types.AttributeValue
+	doubt map[string]int64
+	// known are the entities whose configuration processes have read.
+	known map[string]bool
+	// healthyDegraded counts calls that a policy admitted at a level that answers.
+	healthyDegraded int
+	violations      []string
+	tally           map[string]int
+}
+
+func newOracle(w world) *oracle {
+	return &oracle{
+		world: w, queues: map[string]*queue{}, rate: map[string]float64{}, burst: map[string]float64{},
+		known: map[string]bool{}, items: map[string]map[string]types.AttributeValue{}, doubt: map[string]int64{}, tally: map[string]int{},
+	}
+}
+
+func (o *oracle) fail(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.accuse(format, args...)
+}
+
+// accuse is fail where o.mu is held.
+func (o *oracle) accuse(format string, args ...any) {
+	o.violations = append(o.violations, fmt.Sprintf(format, args...))
+}
+
+func (o *oracle) count(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally[what]++
+}
+
+// mayHave notes a limit that some level has from now on.
+func (o *oracle) mayHave(l dynalimit.Limit) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rate[l.Name] = max(o.rate[l.Name], float64(l.RefillAmount)/l.RefillPeriod.Seconds())
+	o.burst[l.Name] = max(o.burst[l.Name], float64(l.Burst))
+}
+
+// slack is what may be admitted above a burst: the refill of the time by which clocks are
+// wrong, of what is debited ahead, and of writes under way.
+func (o *oracle) slack(limit string) float64 {
+	wrong := o.prefetch + 2*o.latency + 8*time.Second
+	if o.behind > 0 {
+		wrong += o.behind
+	}
+	return o.rate[limit]*wrong.Seconds() + 2
+}
+
+// admit notes what buckets admitted to a lease that asked so much and stood at before: L1, in
+// outages and after them. A lease that shows a level for the first time shows what was counted
+// there before, too.
+func (o *oracle) admit(l *held, asked int64, before map[string]int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range l.Statuses() {
+		key := s.EntityID + "|" + s.Limit.Name
+		got := min(asked, s.Requested-before[key])
+		switch {
+		case got <= 0:
+			continue
+		case s.Degraded:
+			o.tally["degraded"]++
+			continue
+		}
+		o.tally["admitted"]++
+		q := o.drained(key)
+		q.tokens += float64(got)
+		l.taken[key] += got
+		most := o.burst[s.Limit.Name] + o.slack(s.Limit.Name)
+		if above := q.tokens - float64(q.returning) - most; above > 0 {
+			landed := min(above, q.late)
+			q.late, q.tokens, above = q.late-landed, q.tokens-landed, above-landed
+			if above > 0 {
+				o.accuse("L1: the bucket of %s admitted %.0f at once, of %.0f", key, most+above, most)
+			}
+		}
+	}
+}
+
+// drained is the queue of a limit now. o.mu must be held.
+func (o *oracle) drained(key string) *queue {
+	_, limit, _ := strings.Cut(key, "|")
+	q := o.queues[key]
+	if q == nil {
+		q = &queue{at: time.Now()}
+		o.queues[key] = q
+	}
+	q.tokens = max(0, q.tokens-o.rate[limit]*time.Since(q.at).Seconds())
+	q.at = time.Now()
+	return q
+}
+
+// corrected runs a correction and notes what it gave back, most at the utmost: to the buckets
+// at most what they took for the lease. A bucket has it before the lease says so. What the
+// correction raises is never denied, and so fills no queue; it may be taken unless the table
+// was away.
+func (o *oracle) corrected(l *held, most int64, correct func() error) error {
+	o.mu.Lock()
+	before, returning := l.stands(), map[*queue]int64{}
+	for key, n := range l.taken {
+		q := o.drained(key)
+		returning[q] = min(n, most)
+		q.returning += returning[q]
+	}
+	o.mu.Unlock()
+	open := l.of.limiter.Health().Open
+	err := correct()
+	counted := open && l.of.limiter.Health().Open
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for q, n := range returning {
+		q.returning -= n
+	}
+	stands := l.stands()
+	for key, n := range stands {
+		if more := n - before[key]; more > 0 && !counted {
+			l.taken[key] += more
+		}
+	}
+	for key, n := range l.taken {
+		if back := n - stands[key]; back > 0 {
+			q := o.drained(key)
+			if q.tokens -= float64(back); q.tokens < 0 {
+				if l.Degraded() {
+					q.late -= q.tokens
+				}
+				q.tokens = 0
+			}
+			l.taken[key] = n - back
+			o.tally["given back"]++
+		}
+	}
+	return err
+}
+
+// knows reports whether a process has read the entity's configuration: then it is known for
+// an hour.
+func (o *oracle) knows(process *member, entity string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.known[fmt.Sprintf("%p|%s", process, entity)]
+}
+
+// levelled checks that a call was admitted by some level, if the process knew the entity's
+// configuration when it began.
+func (o *oracle) levelled(l *held, entity string, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case len(l.Statuses()) > 0:
+		o.known[fmt.Sprintf("%p|%s", l.of, entity)] = true
+		o.tally["levelled"]++
+	case known && !o.changes:
+		o.accuse("a call on %s was admitted without any limit while the configuration was not read", entity)
+	}
+}
+
+// mostHealthyDegraded is how often a policy may admit at a level that answers: calls that
+// were under way when the table was taken to be away, for a moment.
+const mostHealthyDegraded = 12
+
+// unprobed is how long a bucket may answer before its process asks it whether it does: the
+// longest wait between two probes, and one that was not answered.
+const unprobed = 12 * time.Second
+
+// degradedHealthy notes levels that a policy admitted although their buckets answer: hit is
+// when requests about each entity last got no answer.
+func (o *oracle) degradedHealthy(l *held, hit map[string]time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range l.Statuses() {
+		if s.Degraded && time.Since(hit[s.EntityID]) > unprobed && o.maxBuckets == 0 {
+			if o.healthyDegraded++; o.healthyDegraded == mostHealthyDegraded {
+				o.accuse("a policy admits at %s, which answers", s.EntityID)
+			}
+		}
+	}
+}
+
+// committed looks at a write of a bucket: no ghosts, and a refill instant that never goes
+// back.
+func (o *oracle) committed(w ddbmem.Write) {
+	item := w.New
+	if item == nil {
+		item = w.Old
+	}
+	pk, sk := text(item, "PK"), text(item, "SK")
+	if !strings.HasPrefix(sk, "#BUCKET#") {
+		return
+	}
+	if w.New != nil && w.Old != nil && number(w.New, "rf") < number(w.Old, "rf") {
+		o.fail("L10: rf went back, from %d to %d", number(w.Old, "rf"), number(w.New, "rf"))
+	}
+	for name := range w.New {
+		if limit, ok := strings.CutSuffix(name, "_tk"); ok && (w.New[limit+"_bx"] == nil || w.New[limit+"_tc"] == nil) {
+			o.fail("L7: a ghost: %s of %s", limit, pk)
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.items[strings.TrimPrefix(pk, "ENTITY#")] = w.New
+}
+
+func text(item map[string]types.AttributeValue, name string) string {
+	s, _ := item[name].(*types.AttributeValueMemberS)
+	if s == nil {
+		return ""
+	}
+	return s.Value
+}
+
+func number(item map[string]types.AttributeValue, name string) int64 {
+	n, _ := item[name].(*types.AttributeValueMemberN)
+	if n == nil {
+		return 0
+	}
+	v, _ := strconv.ParseInt(n.Value, 10, 64)
+	return v
+}
+
+// uncertain notes what a process says is in doubt, or was dropped.
+func (o *oracle) uncertain(h dynalimit.Health) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, amounts := range []dynalimit.Amounts{h.Doubt, h.Dropped} {
+		for name, n := range amounts {
+			o.doubt[name] += n
+		}
+	}
+}
+
+// unconfirmed notes what an error says may have been written, or not.
+func (o *oracle) unconfirmed(err error) {
+	var one *dynalimit.UnconfirmedError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			o.unconfirmed(e)
+		}
+	} else if errors.As(err, &one) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for name, n := range one.Amounts {
+			o.doubt[name] += max(n, -n)
+		}
+	}
+}
+
+// ledger compares each counter with what leases use. It is told when the history is over.
+func (o *oracle) ledger(leases []*held) {
+	used := map[string]int64{}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range leases {
+		stands := l.stands()
+		for key, n := range stands {
+			used[key] += n
+		}
+		for _, entity := range l.chain { // a level of which nothing was ever read shows nothing
+			if _, shown := stands[entity+"|rpm"]; !shown {
+				used[entity+"|rpm"] += l.Consumed()["rpm"]
+			}
+		}
+	}
+	if o.changes { // a limit that goes takes its counter with it
+		return
+	}
+	for key, n := range used {
+		entity, limit, _ := strings.Cut(key, "|")
+		counted := number(o.items[entity], "b_"+limit+"_tc") / 1000
+		o.tally["ledgers"]++
+		if off := max(counted-n, n-counted); off > o.doubt[limit] {
+			o.accuse("the counter of %s is %d, and leases use %d, with %d in doubt", key, counted, n, o.doubt[limit])
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package outside
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// quiet marks the operator's requests, which nothing hits.
+type quiet struct{}
+
+// fault decides what goes wrong with a request.
+func (h *history) fault(q *ddbmem.Request) (f ddbmem.Fault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calm || q.Context.Value(quiet{}) != nil {
+		return f
+	}
+	if h.latency > 0 {
+		f.Before, f.After = time.Duration(h.luck.Int64N(int64(h.latency))), time.Duration(h.luck.Int64N(int64(h.latency)))
+	}
+	if time.Now().Before(h.silent) && h.hits(q) {
+		h.hit[h.sick] = time.Now()
+		switch {
+		case h.outage == ofReads && h.luck.IntN(2) == 0:
+			f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		case h.luck.IntN(3) == 0:
+			f.Lose = true
+		default:
+			f.Before = time.Minute
+		}
+		return f
+	}
+	if !h.faults {
+		return f
+	}
+	switch p := h.luck.Float64(); {
+	case p < .05:
+		f.Lose = true
+	case p < .08:
+		f.Drop = true
+	case p < .11:
+		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+	case p < .13:
+		f.Error = &ddbmem.Error{Code: "InternalServerError"}
+	case p < .15:
+		f.After = 3 * time.Second // it lands, and nobody waits for its answer
+	}
+	return f
+}
+
+// hits reports whether the outage is of what a request asks for. h.mu must be held.
+func (h *history) hits(q *ddbmem.Request) bool {
+	switch h.outage {
+	case ofReads:
+		return q.Operation == "BatchGetItem"
+	case ofEntity:
+		return bytes.Contains(q.Body, []byte(`"ENTITY#`+h.sick+`"`))
+	default:
+		return true
+	}
+}
+
+// step is one thing that a worker does.
+func (h *history) step(r *rand.Rand) {
+	if r.IntN(2) == 0 {
+		pauses := []int64{0, 1, 20, 900, 1100, r.Int64N(70_000)}
+		elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
+	}
+	m := h.members[r.IntN(len(h.members))]
+	switch p := r.Float64(); {
+	case p < .04 && h.outage != "":
+		h.mu.Lock()
+		h.silent, h.sick = time.Now().Add(time.Duration(r.Int64N(90_000))*time.Millisecond), h.entities[r.IntN(len(h.entities))]
+		h.mu.Unlock()
+	case p < .08 && h.steps:
+		m.mu.Lock()
+		m.behind = time.Duration(r.Int64N(int64(h.behind)))
+		m.mu.Unlock()
+	case p < .12 && h.changes:
+		h.change(r)
+	case p < .6:
+		h.acquire(r, m)
+	default:
+		h.amend(r)
+	}
+}
+
+// change changes limits, a plan, a parent or a policy.
+func (h *history) change(r *rand.Rand) {
+	ctx := context.WithValue(h.t.Context(), quiet{}, true)
+	entity := h.entities[r.IntN(len(h.entities))]
+	var err error
+	switch r.IntN(6) {
+	case 0:
+		err = h.operator.SetEntityLimits(ctx, entity, "", h.limits(r))
+	case 1:
+		err = h.operator.DeleteEntityLimits(ctx, entity, "")
+	case 2:
+		err = h.operator.SetPlanLimits(ctx, "pro", "", h.limits(r))
+	case 3:
+		err = h.operator.SetResourceLimits(ctx, "gpt-4", h.limits(r))
+	case 4:
+		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
+		err = h.operator.SetSystemLimits(ctx, h.limits(r), &dynalimit.SystemOptions{OnUnavailable: policies[r.IntN(3)]})
+	default:
+		i := r.IntN(len(h.entities))
+		e, getErr := h.operator.GetEntity(ctx, h.entities[i])
+		next := h.entity(i)
+		next.Version, next.Plan, next.CreatedAt = e.Version, []string{"", "pro"}[r.IntN(2)], e.CreatedAt
+		if r.IntN(3) == 0 {
+			next.ParentID, next.Cascade = "", false
+		}
+		_, err = h.operator.UpdateEntity(ctx, next)
+		err = errors.Join(getErr, err)
+	}
+	if conflict := (*dynalimit.EntityConflictError)(nil); err != nil && !errors.As(err, &conflict) && !errors.Is(err, dynalimit.ErrNotFound) {
+		h.oracle.fail("a change failed: %v", err)
+	}
+}
+
+// context is one that may end at any time, where callers cancel.
+func (h *history) context(r *rand.Rand) (context.Context, context.CancelFunc) {
+	if h.cancels && r.Float64() < .15 {
+		return context.WithTimeout(h.t.Context(), time.Duration(r.Int64N(100))*time.Millisecond)
+	}
+	return context.WithTimeout(h.t.Context(), time.Minute)
+}
+
+// acquire takes with one caller, or several at once.
+func (h *history) acquire(r *rand.Rand, m *member) {
+	level := r.IntN(len(h.entities))
+	entity := h.entities[level]
+	var callers sync.WaitGroup
+	for range 1 + r.IntN(2)*r.IntN(4) {
+		amounts := dynalimit.Amounts{"rpm": []int64{1, 1, 3, 10, 33, 100}[r.IntN(6)]}
+		ctx, cancel := h.context(r)
+		call, opts := m.limiter.Acquire, []dynalimit.AcquireOption(nil)
+		if h.waits && r.IntN(3) == 0 {
+			call = m.limiter.Wait
+		}
+		if h.together && r.IntN(3) == 0 {
+			opts = append(opts, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+		}
+		open, known := m.limiter.Health().Open, h.oracle.knows(m, entity)
+		callers.Go(func() {
+			defer cancel()
+			lease, err := call(ctx, entity, "gpt-4", amounts, opts...)
+			h.heard(err)
+			if err != nil {
+				return
+			}
+			one := &held{Lease: lease, of: m, chain: h.entities[level:], taken: map[string]int64{}}
+			h.oracle.admit(one, amounts["rpm"], nil)
+			h.mu.Lock()
+			hit := maps.Clone(h.hit)
+			h.leases = append(h.leases, one)
+			h.mu.Unlock()
+			if h.faults || open || m.limiter.Health().Open {
+				return // what was never seen of a bucket that is away shows nothing
+			}
+			switch h.outage {
+			case ofEntity:
+				h.oracle.degradedHealthy(one, hit)
+			case ofReads:
+				h.oracle.levelled(one, entity, known)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// amend corrects a lease, or ends it.
+func (h *history) amend(r *rand.Rand) {
+	h.mu.Lock()
+	if len(h.leases) == 0 {
+		h.mu.Unlock()
+		return
+	}
+	one := h.leases[r.IntN(len(h.leases))]
+	h.mu.Unlock()
+	if one.busy.Swap(true) { // one correction at a time, so that it is known what it gave back
+		return
+	}
+	defer one.busy.Store(false)
+	ctx, cancel := h.context(r)
+	defer cancel()
+	before, consumed := one.stands(), one.Consumed()["rpm"]
+	var err error
+	switch r.IntN(5) {
+	case 0:
+		more := r.Int64N(40)
+		err = h.oracle.corrected(one, 0, func() error { return one.Adjust(ctx, dynalimit.Amounts{"rpm": more}) })
+	case 1:
+		less := r.Int64N(consumed + 1)
+		err = h.oracle.corrected(one, less, func() error { return one.Adjust(ctx, dynalimit.Amounts{"rpm": -less}) })
+	case 2:
+		more := 1 + r.Int64N(5)
+		if err = one.Consume(ctx, dynalimit.Amounts{"rpm": more}); err == nil {
+			h.oracle.admit(one, more, before)
+		}
+	case 3:
+		total := r.Int64N(2*consumed + 1)
+		err = h.oracle.corrected(one, max(0, consumed-total), func() error { return one.Settle(ctx, dynalimit.Amounts{"rpm": total}) })
+	default:
+		err = h.oracle.corrected(one, consumed, func() error { return one.Rollback(ctx) })
+	}
+	h.heard(err)
+}
+
+// heard notes an error: one that this history cannot explain is a violation.
+func (h *history) heard(err error) {
+	var wrong *dynalimit.ValidationError
+	var denied *dynalimit.LimitExceededError
+	switch {
+	case err == nil:
+	case errors.Is(err, dynalimit.ErrUnconfirmed):
+		h.oracle.unconfirmed(err)
+	case errors.As(err, &denied):
+		h.oracle.count("denied")
+		if denied.RetryAfter <= 0 || !denied.Primary().Exceeded {
+			h.oracle.fail("a denial for nothing: %v", err)
+		}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, dynalimit.ErrLeaseEnded):
+	case errors.As(err, &wrong) && (h.changes || strings.Contains(err.Error(), "lease holds")):
+	case (h.faults || h.outage != "") && errors.Is(err, dynalimit.ErrUnavailable), errors.Is(err, dynalimit.ErrContended):
+		h.oracle.count("unavailable")
+	default:
+		h.oracle.fail("unexpected: %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Kinds of limits besides token buckets have attributes of their own, which a later version
+// writes: k_{name}_* in configuration, q_{name}_* and s_{name}_* in buckets, and pu, a
+// bucket's pause. This version knows none, and must not take one for a bucket, nor leave
+// one out.
+const (
+	kindPrefix   = "k_"
+	attrPause    = "pu"
+	attrKindsMin = "kinds_min"
+)
+
+// statePrefixes begin the attributes of a bucket that are of another kind.
+var statePrefixes = []string{"q_", "s_"}
+
+// KindsState are attributes of a bucket such as later versions write, one of each form.
+func KindsState() []string { return []string{"q_probe_w", "s_probe_tk", attrPause} }
+
+// UnknownKind says that an item has a limit of a kind that this version does not know.
+type UnknownKind struct {
+	// Name is the limit's, or that of the attribute if it is of no limit.
+	Name string
+	// Attribute shows it.
+	Attribute string
+}
+
+// Error names the limit and the attribute.
+func (e *UnknownKind) Error() string {
+	return fmt.Sprintf("%s is of a kind that this version does not know (attribute %s)", e.Name, e.Attribute)
+}
+
+// UnknownConfig is the first limit of an unknown kind that an item of configuration has, by
+// its attribute; nil for none.
+func UnknownConfig(item Item) *UnknownKind { return unknownIn(item, isKind) }
+
+// UnknownState is the first limit of an unknown kind that a bucket has; nil for none.
+func UnknownState(item Item) *UnknownKind {
+	return unknownIn(item, func(attr string) (string, bool) {
+		for _, prefix := range statePrefixes {
+			if rest, ok := strings.CutPrefix(attr, prefix); ok {
+				return limitOf(rest), true
+			}
+		}
+		return attr, attr == attrPause
+	})
+}
+
+func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
+	var first *UnknownKind
+	for attr := range item {
+		if name, ok := named(attr); ok && (first == nil || attr < first.Attribute) {
+			first = &UnknownKind{Name: name, Attribute: attr}
+		}
+	}
+	return first
+}
+
+// isKind is the limit whose kind an attribute of configuration says; false for another
+// attribute.
+func isKind(attr string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(attr, kindPrefix)
+	return limitOf(rest), ok
+}
+
+// limitOf is the name in {name}_{field}.
+func limitOf(rest string) string {
+	if i := strings.LastIndexByte(rest, '_'); i > 0 {
+		return rest[:i]
+	}
+	return rest
+}
+
+// kindsMin is the least generation of kinds that clients of a table have to know: 0 for a
+// table without other kinds, and more than any for one that cannot be read.
+func kindsMin(item Item) int64 {
+	d := decoder{item: item}
+	if n, _ := d.number(attrKindsMin); d.err == nil {
+		return n
+	}
+	return math.MaxInt64
+}

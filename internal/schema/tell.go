@@ -1,0 +1,41 @@
+package schema
+
+// TellLimit is what a Tell does to one limit.
+type TellLimit struct {
+	// Name is the limit's.
+	Name string
+	// Count is added to the counter alone, and may be below 0. Back is returned to the
+	// tokens and taken off the counter.
+	Count, Back int64
+	// Passed is the change of the part of the counter that a level above counts too.
+	Passed int64
+}
+
+// Tell is the write that tells a bucket what was counted without it, and gives back what it
+// could not be given before. It needs no image and commutes with every other write. It is
+// written beside the bucket's lane, so it leaves the op slots alone, and it is sent once:
+// nothing would recognise it. It requires that the limits exist; if it gives back, also that
+// the bucket is the incarnation that was taken from.
+type Tell struct {
+	Incarnation []byte
+	Limits      []TellLimit
+}
+
+// Statement returns the conditional update.
+func (t *Tell) Statement() Statement {
+	b, backs := newStatementBuilder(), false
+	for _, l := range t.Limits {
+		a := attrsOf(l.Name)
+		if l.Back > 0 {
+			b.addNumber(a.tokens, l.Back)
+			backs = true
+		}
+		b.addNumber(a.consumed, l.Count-l.Back)
+		b.addPassed(a, l.Passed)
+		b.exists(a.burst)
+	}
+	if backs {
+		b.incarnation(t.Incarnation)
+	}
+	return b.build()
+}

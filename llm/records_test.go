@@ -1,0 +1,196 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+// TestTheKeeperIsNotWaitedFor: a call settles while its table does not answer, and is counted
+// when it does.
+func TestTheKeeperIsNotWaitedFor(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		c := w.start(w.guard(both), request())
+		w.db.SetFaults(down("TransactWriteItems"))
+		began := time.Now()
+		w.settle(c)
+		assert.Zero(t, time.Since(began))
+		require.NoError(t, c.Rollback(t.Context()), "a call that happened is not given back")
+		<-time.After(time.Minute)
+		assert.Empty(t, w.refused)
+		w.db.SetFaults(nil)
+		<-time.After(20 * time.Second)
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+// TestTheLeaseIsNotCorrected: the call is counted all the same, and Settle again corrects it.
+func TestTheLeaseIsNotCorrected(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		c := w.start(w.guard(both), request())
+		w.db.SetFaults(down("UpdateItem", "PutItem"))
+		err := c.Settle(t.Context(), used)
+		var unsettled *llm.UnsettledError
+		require.ErrorAs(t, err, &unsettled)
+		require.ErrorContains(t, err, "call "+c.RequestID+" is not settled")
+		require.ErrorIs(t, unsettled.Lease, dynalimit.ErrUnconfirmed)
+		require.NoError(t, unsettled.Budget)
+		assert.Equal(t, used.Tokens, unsettled.Record.Tokens)
+		assert.Equal(t, []string{org, app, c.RequestID}, []string{unsettled.Org, unsettled.App, unsettled.Record.RequestID})
+		w.recovers()
+		assert.Equal(t, int64(1), w.spent("premium").Requests)
+		w.settle(c)
+		assert.Equal(t, int64(1), w.spent("premium").Requests)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_300}, c.Lease().Consumed())
+	})
+}
+
+// TestSameRequestAgain: a call that is retried under its id is counted once; as another, it is
+// told.
+func TestSameRequestAgain(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		g := w.guard(both)
+		r := request()
+		r.RequestID = uuid(7)
+		for range 2 {
+			w.settle(w.start(g, r))
+		}
+		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
+		assert.Empty(t, w.refused)
+
+		require.NoError(t, w.start(g, r).Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Output: 1}}))
+		l := w.spent("premium")
+		assert.Equal(t, []int64{callMicros, 1}, []int64{l.CostMicros, l.Requests})
+		require.Len(t, w.refused, 1)
+		require.ErrorIs(t, w.refused[0].Err, budget.ErrConflict)
+		assert.Equal(t, []string{org, app, uuid(7)}, []string{w.refused[0].Org, w.refused[0].App, w.refused[0].Record.RequestID})
+	})
+}
+
+// TestACallCountsOnTheDayItBegan, at the price of that time.
+func TestACallCountsOnTheDayItBegan(t *testing.T) {
+	w := memWorld(t)
+	w.clock.set(noon.Add(12*time.Hour - time.Second))
+	c := w.start(w.guard(both), request())
+	w.clock.advance(time.Hour)
+	w.settle(c)
+	w.flush()
+	for day, want := range map[string]int64{"20260123": 1, "20260124": 0} {
+		totals, err := w.newKeeper().Totals(t.Context(), org, app, day)
+		require.NoError(t, err)
+		assert.Equal(t, want, totals.Labels[0].Requests, day)
+	}
+}
+
+// stuck is a keeper that takes no record until it is told to.
+type stuck struct {
+	*budget.Keeper
+	open  chan struct{}
+	asked atomic.Int64
+}
+
+func (s *stuck) Submit(ctx context.Context, org, app string, u budget.Usage) (budget.Receipt, error) {
+	s.asked.Add(1)
+	select {
+	case <-s.open:
+		return s.Keeper.Submit(ctx, org, app, u)
+	case <-ctx.Done():
+		return budget.Receipt{}, &budget.UnavailableError{Package: "budget", Op: "Submit", Err: ctx.Err()}
+	}
+}
+
+// TestRecordsThatWaitAreBounded: the next call waits for one of them, and says so if it waits
+// in vain; later it is handed over.
+func TestRecordsThatWaitAreBounded(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.limits(dynalimit.PerMinute("rpm", 10_000), dynalimit.PerMinute("tpm", 100_000_000))
+		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		g := w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper })
+		for range 1_000 {
+			w.settle(w.start(g, request()))
+		}
+		c := w.start(g, request())
+		began := time.Now()
+		err := c.Settle(t.Context(), used)
+		assert.Equal(t, 20*time.Second, time.Since(began))
+		var unsettled *llm.UnsettledError
+		require.ErrorAs(t, err, &unsettled)
+		require.ErrorIs(t, unsettled.Budget, budget.ErrUnavailable)
+		close(keeper.open)
+		w.settle(c)
+		assert.Equal(t, int64(1_001), w.spent("premium").Requests)
+		assert.Empty(t, w.refused)
+	})
+}
+
+// TestCloseGivesUpInTime, and tells of every record that the keeper does not have. The guard
+// can go on.
+func TestCloseGivesUpInTime(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		g := w.guard(both, func(o *llm.Options) { o.Keeper = keeper })
+		for range 3 {
+			w.settle(w.start(g, request()))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		closed := make(chan error, 2)
+		for range 2 { // at once
+			go func() { closed <- g.Close(ctx) }()
+		}
+		for range 2 {
+			require.ErrorIs(t, <-closed, context.DeadlineExceeded)
+		}
+		synctest.Wait()
+		require.Len(t, w.refused, 3)
+		for _, r := range w.refused {
+			require.ErrorIs(t, r.Err, budget.ErrUnavailable)
+			_, err := w.keeper.Submit(t.Context(), r.Org, r.App, r.Record)
+			require.NoError(t, err, "as the record is")
+		}
+		close(keeper.open)
+		w.settle(w.start(g, request()))
+		require.NoError(t, g.Close(t.Context()))
+		assert.Equal(t, int64(4), w.spent("premium").Requests)
+	})
+}
+
+// TestARefusalIsFinal: what the keeper refuses for good is not sent again.
+func TestARefusalIsFinal(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		close(keeper.open)
+		g := w.guard(both, func(o *llm.Options) { o.Keeper = keeper })
+		c := w.start(g, request())
+		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: used.Tokens, Time: noon.Add(-25 * time.Hour)}))
+		w.flush()
+		require.Len(t, w.refused, 1)
+		var bad *budget.ValidationError
+		require.True(t, errors.As(w.refused[0].Err, &bad))
+		assert.Equal(t, "timestamp", bad.Field)
+		assert.Equal(t, int64(1), keeper.asked.Load())
+	})
+}
+
+// TestACallIsPricedByItsModel, which its label had when it began.
+func TestACallIsPricedByItsModel(t *testing.T) {
+	w := memWorld(t)
+	c := w.start(w.guard(both), request())
+	_, err := w.keeper.PutOrg(t.Context(), budget.Org{
+		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"},
+		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000}, Models: map[string]string{"premium": standardModel},
+	})
+	require.NoError(t, err)
+	w.settle(c)
+	assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
+}

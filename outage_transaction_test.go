@@ -1,0 +1,148 @@
+package dynalimit
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// hangs are the ways in which one bucket can be silent.
+var hangs = map[string]ddbmem.Fault{
+	"drop": {Drop: true}, "hang": {Before: time.Hour}, "lost answers": {After: time.Hour},
+	"5xx": {Error: &ddbmem.Error{Code: "InternalServerError"}},
+}
+
+// One sick partition of a parent: however a cascade is charged, its bucket alone opens, after
+// one call or two that paid for it, and the others are charged as ever.
+func TestOneSickLevelOfATransactionOpensAlone(t *testing.T) {
+	for name, fault := range hangs {
+		for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
+			for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
+				t.Run(name+" "+string(mode)+" "+string(policy), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpm", 1000)}, Cascade: mode, OnUnavailable: policy})
+						s.family("key", "project", "org")
+						s.acquire("key", Amounts{"rpm": 1})
+						s.db.SetFaults(s.silenceOf("org", fault))
+						stop := s.readsOthers()
+						slow, admitted := 0, int64(1)
+						for range 60 {
+							began := time.Now()
+							_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
+							if assert.LessOrEqual(t, time.Since(began), 2100*time.Millisecond); time.Since(began) > 100*time.Millisecond {
+								slow++
+							}
+							if err == nil {
+								admitted++
+							} else {
+								require.ErrorIs(t, err, ErrUnavailable)
+							}
+							elapse(300 * time.Millisecond)
+						}
+						assert.LessOrEqual(t, slow, 2)
+						assert.Equal(t, 1, s.limiter.Health().SilentBuckets)
+						assert.False(t, s.limiter.Health().Open)
+						if policy != Block {
+							assert.Equal(t, int64(61), admitted)
+						}
+						s.recovers()
+						elapse(time.Minute)
+						stop()
+						doubt := s.limiter.Health().Doubt["rpm"]
+						assert.LessOrEqual(t, doubt, int64(6), "what was under way")
+						for _, id := range []string{"key", "project"} {
+							assert.Equal(t, 1000-admitted, s.stored(id, "rpm").Tokens/milli, "charged, and nothing counted")
+						}
+						assert.InDelta(t, admitted, s.stored("org", "rpm").Consumed/milli, float64(doubt))
+					})
+				})
+			}
+		}
+	}
+}
+
+// What a transaction took although no answer came is given back, although nobody calls who
+// would ask its buckets.
+func TestLostTransactionIsGivenBackWithoutTraffic(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, Cascade: CascadeTransaction}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.acquire("key", Amounts{"rpm": 1})
+		s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
+			if q.Operation == "TransactWriteItems" {
+				f.After = time.Hour
+			}
+			return f
+		})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 10})
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.Equal(t, int64(989), s.stored("key", "rpm").Tokens/milli, "it landed")
+		s.db.SetFaults(nil)
+		elapse(10 * time.Second)
+		for _, id := range []string{"key", "org"} {
+			assert.Equal(t, int64(999), s.stored(id, "rpm").Tokens/milli, id)
+		}
+		assert.Zero(t, s.limiter.Health().Doubt["rpm"])
+	})
+}
+
+// A healthy child decides for itself although its parent's bucket is silent.
+func TestHealthyLevelIsAskedBesideASickOne(t *testing.T) {
+	for name, fault := range hangs {
+		for _, policy := range []UnavailablePolicy{Allow, Local} {
+			t.Run(name+" "+string(policy), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := liveProcess(t, memEngine(t), &Options{Cascade: CascadeTransaction, OnUnavailable: policy})
+					s.family("key", "org")
+					require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerDay("rpm", 10)}))
+					require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", "", []Limit{PerDay("rpm", 1000)}))
+					s.acquire("key", Amounts{"rpm": 1})
+					s.db.SetFaults(s.silenceOf("org", fault))
+					stop := s.readsOthers()
+					admitted := 1
+					for range 100 {
+						_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
+						if err == nil {
+							admitted++
+						} else if !errors.Is(err, ErrLimitExceeded) {
+							require.ErrorIs(t, err, ErrUnavailable)
+						}
+						elapse(100 * time.Millisecond)
+					}
+					assert.LessOrEqual(t, admitted, 10)
+					assert.GreaterOrEqual(t, admitted, 8, "what the first call's transaction took may not be back yet")
+					s.recovers()
+					stop()
+				})
+			})
+		}
+	}
+}
+
+// A table that answers again says nothing of a bucket that did not: its own answer closes it.
+func TestSilentBucketStaysSilentWhenTheTableAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Allow})
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Before: time.Hour})
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		require.True(t, s.limiter.Health().Open)
+		s.db.SetFaults(s.silenceOf(userOf(0), ddbmem.Fault{Before: time.Hour}))
+		for s.limiter.Health().Open {
+			elapse(10 * time.Millisecond)
+		}
+		for range 50 {
+			began := time.Now()
+			assert.True(t, s.acquire(userOf(0), Amounts{"rpm": 1}).Degraded())
+			assert.Zero(t, time.Since(began))
+			elapse(100 * time.Millisecond)
+		}
+		s.recovers()
+		assert.False(t, s.acquire(userOf(0), Amounts{"rpm": 1}).Degraded())
+	})
+}
