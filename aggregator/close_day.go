@@ -3,6 +3,7 @@ package aggregator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,47 +22,23 @@ type pair struct{ entity, resource string }
 // shard is the partition that lists it in every hour.
 func (p pair) shard() int { return schema.UsageShard(p.entity, p.resource) }
 
+// name is that of a pair among all, in the order of shards.
+func (p pair) name() string { return fmt.Sprintf("%02d#%s#%s", p.shard(), p.entity, p.resource) }
+
 // comparePairs puts pairs in the order in which totals are made of them: that of the lists.
 func comparePairs(a, b pair) int {
 	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
 }
 
 // sumDay writes the sums of a day: those of an entity and a resource from the day's
-// snapshots, and those of groups from the same. A shard lists every hour of the pairs that
-// it has, so one is looked at after the other.
-func (k *closing) sumDay(ctx context.Context, day time.Time) error {
-	groups := usage.NewSums(schema.UsageDaily, day)
-	for shard := range schema.UsageShards {
-		var lists []table.Query
-		for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
-			lists = append(lists, indexed(opClose, k.keys.UsageHour(hour, shard)))
-		}
-		snapshots, err := k.listed(ctx, lists...)
-		if err != nil {
-			return err
-		}
-		if err := k.sumShard(ctx, day, pairsOf(snapshots), groups); err != nil {
-			return err
-		}
+// snapshots, and adds the same to those of groups.
+func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
+	pairs, err := k.pairsOfDay(ctx, day, shard)
+	if err != nil {
+		return err
 	}
-	return k.writeSums(ctx, groups.Take())
-}
-
-// pairsOf are those of snapshots, each once, in the order of a shard.
-func pairsOf(snapshots []schema.Key) []pair {
-	found := map[pair]bool{}
-	for _, key := range snapshots {
-		if _, entity, resource, _, ok := schema.UsageOf(key); ok {
-			found[pair{entity, resource}] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(found), comparePairs)
-}
-
-// sumShard writes the daily sums of pairs, and adds what they used to those of groups.
-func (k *closing) sumShard(ctx context.Context, day time.Time, pairs []pair, groups *usage.Sums) error {
-	for chunk := range slices.Chunk(pairs, table.PageSize) {
-		items, err := gather(ctx, k.options.Writers, chunk, func(ctx context.Context, p pair) ([]schema.Item, error) {
+	return steps(ctx, k, pairs, pair.name, func(ctx context.Context, pairs []pair) error {
+		items, err := gather(ctx, k.options.Writers, pairs, func(ctx context.Context, p pair) ([]schema.Item, error) {
 			return k.ofDay(ctx, p, day)
 		})
 		if err != nil {
@@ -74,13 +51,36 @@ func (k *closing) sumShard(ctx context.Context, day time.Time, pairs []pair, gro
 		own := usage.NewSums(schema.UsageDaily, day)
 		for _, e := range entries {
 			own.AddEntity(e.Entry)
-			groups.AddGroups(e.Entry)
 		}
-		if err := k.writeSums(ctx, own.Take()); err != nil {
+		if err := k.writeSums(ctx, own.All()); err != nil {
 			return err
 		}
+		for _, e := range entries {
+			k.groups.AddGroups(e.Entry)
+		}
+		return nil
+	})
+}
+
+// pairsOfDay are the pairs of a shard on a day: it lists every hour of those that it has.
+func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
+	var lists []table.Query
+	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
+		lists = append(lists, indexed(opClose, k.keys.UsageHour(hour, shard)))
 	}
-	return nil
+	snapshots, err := k.listed(ctx, lists...)
+	return pairsOf(snapshots), err
+}
+
+// pairsOf are those of snapshots, each once.
+func pairsOf(snapshots []schema.Key) []pair {
+	found := map[pair]bool{}
+	for _, key := range snapshots {
+		if _, entity, resource, _, ok := schema.UsageOf(key); ok {
+			found[pair{entity, resource}] = true
+		}
+	}
+	return slices.Collect(maps.Keys(found))
 }
 
 // gather reads something of each of several, so many at once, and returns all of it.

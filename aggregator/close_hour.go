@@ -28,9 +28,19 @@ type closing struct {
 	later atomic.Int64
 	// records are the entities that were read; nil for one that is not there.
 	records map[string]*schema.EntityRecord
-	// days are the series whose daily sum was written, by the shard that lists them.
-	days map[int]map[schema.UsageSeries]bool
-	done ClosedHour
+	// noted says that what was summed is kept where the call ends before the closing.
+	noted bool
+	// at is how far it came, and from where it began in this call. kept is when that was kept.
+	at, from schema.UsageCourse
+	kept     time.Time
+	// groups are the sums of the window that at is in, but those of entities.
+	groups *usage.Sums
+	// named are the groups that the window before has sums of: the index may lack them yet.
+	named map[schema.UsageSeries]bool
+	// ended are the series of entities with a sum of the day that ends with the hour, by the
+	// shard that lists them; nil until they are known.
+	ended map[int][]schema.UsageSeries
+	done  ClosedHour
 	// skipped are why items were left out that cannot be read.
 	skipped []error
 }
@@ -43,32 +53,70 @@ func (k *closing) skip(err error) {
 	}
 }
 
+// usageWindows are the windows that may end with an hour, in the order in which they are summed.
+var usageWindows = []schema.UsageWindow{schema.UsageHourly, schema.UsageDaily, schema.UsageMonthly}
+
 // closing is work on a namespace that begins to read now.
 func (c *Closer) closing(keys schema.Keys) *closing {
+	now := c.clock.Now()
 	return &closing{
-		Closer: c, keys: keys, made: c.clock.Now().UnixMilli(), records: map[string]*schema.EntityRecord{},
-		days: map[int]map[schema.UsageSeries]bool{}, done: ClosedHour{Namespace: keys.Name()},
+		Closer: c, keys: keys, made: now.UnixMilli(), kept: now, records: map[string]*schema.EntityRecord{},
+		done: ClosedHour{Namespace: keys.Name()},
 	}
 }
 
 // closeHour closes an hour, and the day and month that end with it. What it had to leave out
-// is skipped. first is the first hour that was ever closed.
-func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, skipped, err error) {
+// is skipped. first is the first hour that was ever closed. With a cursor it goes on where the
+// closing of the hour ended that is noted there, and notes how far it comes.
+func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time, cursor *schema.UsageCursor) (done ClosedHour, skipped, err error) {
 	k := c.closing(keys)
 	k.final, k.first, k.done.Hour, k.done.Final = final, first, hour, final
-	end := hour.Add(time.Hour)
-	for _, w := range []schema.UsageWindow{schema.UsageHourly, schema.UsageDaily, schema.UsageMonthly} {
-		if err == nil && end.Equal(w.Floor(end)) {
-			err = k.sum(ctx, w, w.Floor(hour))
+	if k.noted = cursor != nil; k.noted {
+		if err := k.resume(ctx, *cursor); err != nil {
+			return k.done, nil, err
 		}
 	}
+	if err = k.sumWindows(ctx, hour); err != nil && k.noted {
+		_ = k.keep(ctx) // what was not kept is summed again
+	}
 	return k.done, errors.Join(k.skipped...), err
+}
+
+// sumWindows writes the sums of an hour, and of the day and month that end with it.
+func (k *closing) sumWindows(ctx context.Context, hour time.Time) error {
+	end := hour.Add(time.Hour)
+	for ; k.at.Window < len(usageWindows); k.enter(k.at.Window+1, 0) {
+		w := usageWindows[k.at.Window]
+		if !end.Equal(w.Floor(end)) {
+			return nil
+		}
+		if k.groups == nil || k.groups.Window != w {
+			k.begin(w, w.Floor(hour))
+		}
+		if err := k.sum(ctx, w, w.Floor(hour)); err != nil {
+			return err
+		}
+		k.named = k.groups.Names()
+	}
+	return nil
+}
+
+// begin begins a window.
+func (k *closing) begin(w schema.UsageWindow, start time.Time) {
+	k.enter(k.at.Window, 0)
+	k.groups = usage.NewSums(w, start)
+	if w == schema.UsageMonthly {
+		for series := range k.named {
+			k.groups.Expect(series)
+		}
+	}
 }
 
 // sumAgain makes the sums of a day or a month anew.
 func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w schema.UsageWindow, start time.Time, final bool, first time.Time) (sums int, skipped, err error) {
 	k := c.closing(keys)
 	k.final, k.first = final, first
+	k.begin(w, start)
 	err = k.sum(ctx, w, start)
 	return k.done.Sums, errors.Join(k.skipped...), err
 }
@@ -79,35 +127,51 @@ func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w schema.UsageW
 func (k *closing) sum(ctx context.Context, w schema.UsageWindow, start time.Time) error {
 	for before := k.done; ; k.done = before {
 		err := k.sumOnce(ctx, w, start)
-		later := k.later.Swap(0)
-		if err != nil || later == 0 {
+		if err != nil {
 			return err
 		}
+		later := k.later.Swap(0)
+		if later == 0 {
+			return nil
+		}
 		k.made = max(k.clock.Now().UnixMilli(), later)
+		k.begin(w, start)
 	}
 }
 
+// sumOnce sums a window shard by shard, and then puts the sums of groups.
 func (k *closing) sumOnce(ctx context.Context, w schema.UsageWindow, start time.Time) error {
+	sumShard, shards := k.sumDay, schema.UsageShards
 	switch w {
-	case schema.UsageDaily:
-		return k.sumDay(ctx, start)
+	case schema.UsageHourly:
+		sumShard, shards = k.sumHour, 1
 	case schema.UsageMonthly:
-		return k.sumMonth(ctx, start)
-	default:
-		return k.sumHour(ctx, start)
+		sumShard = k.sumMonth
+	case schema.UsageDaily:
 	}
+	for ; k.at.Shard < shards; k.enter(k.at.Window, k.at.Shard+1) {
+		if err := sumShard(ctx, start, k.at.Shard); err != nil {
+			return err
+		}
+	}
+	return steps(ctx, k, k.groups.All(), nameOfSum, k.writeSums)
 }
 
-// sumHour closes the snapshots of an hour and writes its sums.
-func (k *closing) sumHour(ctx context.Context, hour time.Time) error {
-	sums := usage.NewSums(schema.UsageHourly, hour)
+func nameOfSum(s schema.UsageSum) string { return string(s.Kind) + " " + s.ID + " " + s.Resource }
+
+// sumHour closes the snapshots of an hour. All of them are one shard: hours are many, and most
+// are small.
+func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	snapshots, err := k.listed(ctx, k.partitions(hour)...)
 	if err != nil {
 		return err
 	}
-	k.done.Snapshots = len(snapshots)
-	for chunk := range slices.Chunk(snapshots, table.PageSize) {
-		items, err := k.get(ctx, chunk)
+	return steps(ctx, k, pairsOf(snapshots), pair.name, func(ctx context.Context, pairs []pair) error {
+		keys := make([]schema.Key, len(pairs))
+		for i, p := range pairs {
+			keys[i] = k.keys.Usage(p.entity, p.resource, hour)
+		}
+		items, err := k.get(ctx, keys)
 		if err != nil {
 			return err
 		}
@@ -116,11 +180,12 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time) error {
 			return err
 		}
 		for _, e := range entries {
-			sums.AddGroups(e.Entry)
+			k.groups.AddGroups(e.Entry)
 			k.done.Gaps = append(k.done.Gaps, e.gaps...)
 		}
-	}
-	return k.writeSums(ctx, sums.Take())
+		k.done.Snapshots += len(pairs)
+		return nil
+	})
 }
 
 // partitions are the lists of an hour's snapshots.
@@ -165,21 +230,12 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 			}
 			return err
 		})
-		if sum.Window == schema.UsageDaily {
-			k.wrote(sum)
-		}
 	}
-	k.done.Sums += len(sums)
-	return group.Wait()
-}
-
-// wrote remembers that the sum of a day was written.
-func (k *closing) wrote(sum schema.UsageSum) {
-	shard := sum.Shard(k.keys)
-	if k.days[shard] == nil {
-		k.days[shard] = map[schema.UsageSeries]bool{}
+	err := group.Wait()
+	if err == nil {
+		k.done.Sums += len(sums)
 	}
-	k.days[shard][sum.UsageSeries] = true
+	return err
 }
 
 // get reads items.

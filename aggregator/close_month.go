@@ -13,33 +13,31 @@ import (
 
 // sumMonth writes the sums of a month from those of its days. A shard lists every day of the
 // series that it has.
-func (k *closing) sumMonth(ctx context.Context, month time.Time) error {
-	groups := usage.NewSums(schema.UsageMonthly, month)
-	for shard := range schema.UsageShards {
-		series, err := k.seriesOf(ctx, month, shard)
-		if err != nil {
-			return err
-		}
-		for chunk := range slices.Chunk(series, table.PageSize) {
-			if err := k.sumSeries(ctx, month, chunk, groups); err != nil {
-				return err
-			}
-		}
+func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) error {
+	series, err := k.seriesOf(ctx, month, shard)
+	if err != nil {
+		return err
 	}
-	return k.writeSums(ctx, groups.Take())
+	name := func(s schema.UsageSeries) string { return s.Partition(k.keys) + s.Prefix() }
+	return steps(ctx, k, series, name, func(ctx context.Context, series []schema.UsageSeries) error {
+		return k.sumSeries(ctx, month, series)
+	})
 }
 
 // seriesOf are the series with a sum of a day in a month that a shard lists. The index may
-// lack those that were written just now.
+// lack those that were written just now, which are of the last day.
 func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
+	if err := k.endDay(ctx); err != nil {
+		return nil, err
+	}
 	var lists []table.Query
 	for day := month; day.Before(schema.UsageMonthly.Next(month)); day = schema.UsageDaily.Next(day) {
 		lists = append(lists, indexed(opClose, k.keys.UsageDay(day, shard)))
 	}
 	keys, err := k.listed(ctx, lists...)
-	found := maps.Clone(k.days[shard])
-	if found == nil {
-		found = map[schema.UsageSeries]bool{}
+	found := map[schema.UsageSeries]bool{}
+	for _, s := range k.ended[shard] {
+		found[s] = true
 	}
 	for _, key := range keys {
 		if s, ok := k.keys.SeriesOf(key); ok {
@@ -49,8 +47,36 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 	return slices.Collect(maps.Keys(found)), err
 }
 
+// endDay finds the series with a sum of the day that ends with the hour: those of entities by
+// its snapshots, which were written before, and those of groups by what was summed.
+func (k *closing) endDay(ctx context.Context) error {
+	if k.done.Hour.IsZero() || k.ended != nil {
+		return nil
+	}
+	ended := map[int][]schema.UsageSeries{}
+	add := func(s schema.UsageSeries) {
+		s.Window = schema.UsageDaily
+		shard := s.Shard(k.keys)
+		ended[shard] = append(ended[shard], s)
+	}
+	for shard := range schema.UsageShards {
+		pairs, err := k.pairsOfDay(ctx, schema.UsageDaily.Floor(k.done.Hour), shard)
+		if err != nil {
+			return err
+		}
+		for _, p := range pairs {
+			add(schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource})
+		}
+	}
+	for series := range k.named {
+		add(series)
+	}
+	k.ended = ended
+	return nil
+}
+
 // sumSeries writes the monthly sums of entities, and adds those of groups up.
-func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries, groups *usage.Sums) error {
+func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
 	items, err := gather(ctx, k.options.Writers, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
 		last := schema.UsageDaily.Floor(schema.UsageMonthly.Next(month).Add(-time.Hour))
 		return k.whole(ctx, s.Key(k.keys, month), s.Key(k.keys, last))
@@ -59,6 +85,7 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 		return err
 	}
 	own := usage.NewSums(schema.UsageMonthly, month)
+	var ofGroups, ofEntities []schema.UsageSum
 	for _, item := range items {
 		sum, err := schema.DecodeUsageSum(item)
 		switch {
@@ -66,10 +93,19 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 			k.skip(err)
 		case sum.Kind == schema.UsageOfEntity:
 			own.AddSum(sum)
-			groups.CountPlace(sum)
+			ofEntities = append(ofEntities, sum)
 		default:
-			groups.AddSum(sum)
+			ofGroups = append(ofGroups, sum)
 		}
 	}
-	return k.writeSums(ctx, own.Take())
+	if err := k.writeSums(ctx, own.All()); err != nil {
+		return err
+	}
+	for _, sum := range ofEntities {
+		k.groups.CountPlace(sum)
+	}
+	for _, sum := range ofGroups {
+		k.groups.AddSum(sum)
+	}
+	return nil
 }

@@ -103,7 +103,8 @@ type ClosedHour struct {
 	// day and month that it ends.
 	Snapshots, Sums int
 	// Gaps are those of the hour's snapshots, and between them and the ones before. Those
-	// of an hour that is not final may go when more records come.
+	// of an hour that is not final may go when more records come. Of an hour that took several
+	// calls all three are those of the last one; Closed has those of each.
 	Gaps []Gap
 }
 
@@ -272,7 +273,9 @@ func (c *Closer) every(ctx context.Context) error {
 // final. It begins where the last one ended, whoever did that; the first of all begins with
 // the day before the last one. Close does so for days before that.
 //
-// What fails ends it. The hours before that stay closed, and the next call goes on. An item
+// What fails ends it, and so does the end of ctx, up to a few seconds after it: the first step
+// of each call is made whole. The hours before that stay closed, and of the hour that is being
+// closed what was summed is kept for a week: the next call goes on from there. An item
 // that cannot be read ends nothing: it is left out of the sums, and the error names it. Once it
 // was corrected, Close makes them anew.
 func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
@@ -300,17 +303,20 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 		from := cursor
 		if cursor.Closed.IsZero() {
 			from = usage.Begin(c.clock.Now())
+			from.Courses = cursor.Courses
 		}
 		hour, next, due := usage.Due(from, c.clock.Now(), c.options.Grace)
 		if !due {
 			return unread
 		}
-		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First)
+		next.Courses = from.Courses
+		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First, &from)
 		unread = errors.Join(unread, skipped)
 		if err == nil {
 			cursor, err = c.move(ctx, keys, cursor, next)
 		}
 		if err != nil {
+			done.add(closed)
 			return errors.Join(unread, err)
 		}
 		if next.Closed.After(from.Closed) {
@@ -355,7 +361,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	}
 	hour := schema.UsageHourly.Floor(from)
 	for ; hour.Before(to) && !hour.Add(time.Hour).After(c.clock.Now()); hour = hour.Add(time.Hour) {
-		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.clock.Now()), cursor.First)
+		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.clock.Now()), cursor.First, nil)
 		unread = errors.Join(unread, skipped)
 		if err != nil {
 			return unread, err

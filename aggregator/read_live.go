@@ -95,7 +95,7 @@ func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 			return err
 		}
 	}
-	for _, sum := range l.sums.Take() {
+	for _, sum := range l.sums.All() {
 		if sum.Kind == a.Kind && sum.ID == a.ID {
 			a.live[sum.Resource] = append(a.live[sum.Resource], piece{start: hour, sum: sum, pending: sum.Pending, open: true})
 		}

@@ -8,5 +8,6 @@ func UsageAttributes() []string {
 		PK, SK, attrEntity, attrResource, attrWindow, attrWindowStart, attrTotalEvents, attrUsageSeq, GSI3PK, GSI3SK, TTL, usagePrefix + "*",
 		attrParentID, attrPlan, attrClosed,
 		attrSummed, attrEntities, attrFinal, attrMadeAt, attrClosedTo, attrFinalTo, attrFrom,
+		attrClosing, attrFinishing, attrCounted,
 	}
 }

@@ -177,7 +177,7 @@ func TestTotalsThat64BitsDoNotHold(t *testing.T) {
 			}
 			s.AddGroups(used(fmt.Sprint("key-", i), "", "", counts{"rpm": n, "tpm": 1}))
 		}
-		sums := s.Take()
+		sums := s.All()
 		require.Len(t, sums, 1)
 		assert.Equal(t, want, sums[0].Net["rpm"])
 		assert.EqualValues(t, 6, sums[0].Net["tpm"])

@@ -85,11 +85,16 @@ type Sums struct {
 	sums   map[schema.UsageSeries]*schema.UsageSum
 	// counted are the entities that a sum has counted.
 	counted map[schema.UsageSeries]map[string]bool
+	// before is how many others were counted by whoever this goes on from.
+	before map[schema.UsageSeries]int64
 }
 
 // NewSums are those of a window, of nothing yet.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
-	return &Sums{Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{}, counted: map[schema.UsageSeries]map[string]bool{}}
+	return &Sums{
+		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{},
+		counted: map[schema.UsageSeries]map[string]bool{}, before: map[schema.UsageSeries]int64{},
+	}
 }
 
 // AddGroups adds an entry to the sums of its resource, its plan and its parent's children.
@@ -176,18 +181,17 @@ func (s *Sums) AddSum(shorter schema.UsageSum) {
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
-// Take are the sums so far, in the order of their keys; the next begin with nothing.
-func (s *Sums) Take() []schema.UsageSum {
+// All are the sums so far, in the order of their keys.
+func (s *Sums) All() []schema.UsageSum {
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
-		sum.Entities = max(sum.Entities, int64(len(s.counted[series])))
-		all = append(all, *sum)
+		one := *sum
+		one.Entities = max(one.Entities, s.before[series]+int64(len(s.counted[series])))
+		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b schema.UsageSum) int {
 		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.ID, b.ID), strings.Compare(a.Resource, b.Resource))
 	})
-	clear(s.sums)
-	clear(s.counted)
 	return all
 }
 

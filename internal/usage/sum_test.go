@@ -26,7 +26,7 @@ type total struct {
 // totals are the sums by kind and id.
 func totals(s *Sums) map[string]total {
 	all := map[string]total{}
-	for _, sum := range s.Take() {
+	for _, sum := range s.All() {
 		all[string(sum.Kind)+" "+sum.ID] = total{sum.Net, sum.Entities}
 	}
 	return all
@@ -65,7 +65,18 @@ func TestTotalsAreSumsOfWhatNobodyAboveCounted(t *testing.T) {
 			s.AddGroups(e)
 		}
 		assert.Equal(t, c.want, totals(s), name)
-		assert.Empty(t, s.Take(), name)
+		for cut := range c.of { // whoever goes on from what was summed so far has the same
+			first, second := NewSums(schema.UsageHourly, noon), NewSums(schema.UsageHourly, noon)
+			for i, e := range c.of {
+				if i == cut {
+					second.Resume(first.Parts())
+				}
+				if first.AddGroups(e); i >= cut {
+					second.AddGroups(e)
+				}
+			}
+			assert.Equal(t, c.want, totals(second), "%s, cut at %d", name, cut)
+		}
 	}
 }
 
@@ -75,7 +86,7 @@ func TestWhatIsPendingCountsWithItsLimit(t *testing.T) {
 	e := used("key", "team", "", counts{"rpm": 10, "rpm^": 10, "tpm": 14, "tpm^": 4})
 	e.Unseen, e.Unrecorded = counts{"tpm": 1, "tpm^": 1}, counts{"rpm": 2, "rpm^": 2, "tpm": 9, "tpm^": 3}
 	s.AddGroups(e.With(counts{"rpm": 1, "rpm^": 1, "tpm": 2, "tpm^": 1}))
-	sum := s.Take()[1]
+	sum := s.All()[1]
 	assert.Equal(t, schema.UsageOfResource, sum.Kind)
 	assert.Equal(t, counts{"tpm": 11}, sum.Net)
 	assert.EqualValues(t, 1, sum.Pending["tpm"])

@@ -149,6 +149,9 @@ resource "aws_iam_policy" "aggregator" {
                 "closed_to",
                 "final_to",
                 "closed_from",
+                "closing",
+                "finishing",
+                "counted",
               ]
             }
             Null = {

@@ -729,6 +729,9 @@ resource "aws_iam_policy" "aggregator" {
                 "closed_to",
                 "final_to",
                 "closed_from",
+                "closing",
+                "finishing",
+                "counted",
               ]
             }
             Null = {
@@ -932,6 +935,9 @@ resource "aws_iam_policy" "tail" {
                 "closed_to",
                 "final_to",
                 "closed_from",
+                "closing",
+                "finishing",
+                "counted",
               ]
             }
             Null = {
