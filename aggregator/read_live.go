@@ -54,7 +54,19 @@ func (r *Reader) readClosed(ctx context.Context, a *ask) error {
 	if a.closed = cursor.Closed; a.closed.IsZero() {
 		a.closed = usage.Begin(a.now).Closed
 	}
+	if first := r.calendar.Floor(stored[a.window], r.first(cursor)); first.After(a.from) {
+		a.from = first
+	}
 	return err
+}
+
+// first is the first hour that may have usage: the table's, or the first that was closed if that
+// was earlier.
+func (r *Reader) first(cursor schema.UsageCursor) time.Time {
+	if !cursor.Closed.IsZero() && cursor.First.Before(r.began) {
+		return cursor.First
+	}
+	return r.began
 }
 
 // liveHour is an hour that is summed as a Closer does, but stored nowhere.

@@ -27,7 +27,8 @@ type Used struct {
 
 // Used lists who used what in the hours of a query, as far as the stream has brought it, in
 // the order of resources and then of entities. It reads an index: 16 requests for each day
-// of UTC that is final, and for each other hour, at least half a read unit each. Days are
+// of UTC that is final, and for each other hour, at least half a read unit each; none for
+// those before the table was made (ReaderOptions.Began). Days are
 // listed for as long as their sums are kept, hours for as long as they are
 // (ReaderOptions.Retention). It fails with a *ValidationError for a bad query.
 func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
@@ -43,7 +44,10 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &search{Reader: r, resource: q.Resource, found: map[Used]bool{}}
+	if first := schema.UsageDaily.Floor(r.first(cursor)); first.After(a.from) {
+		a.from = first
+	}
+	s := &search{Reader: r, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
 	group, going := errgroup.WithContext(ctx)
 	group.SetLimit(looking)
 	days, hours := r.listed(a, cursor.Final)
@@ -92,14 +96,17 @@ func (r *Reader) listed(a ask, final time.Time) (days, hours []time.Time) {
 type search struct {
 	*Reader
 	resource string // "" for all
+	// first is the first hour that was closed; zero where that is not known.
+	first time.Time
 
 	mu    sync.Mutex
 	found map[Used]bool
 }
 
-// day looks through the sums of a day. One that has none was over before hours were closed.
+// day looks through the sums of a day. One that has none, and was over before hours were
+// closed, is looked through by the hour.
 func (s *search) day(ctx context.Context, day time.Time) error {
-	none := true
+	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {
 		err := each(s.table.Items(ctx, indexed(opUsage, s.keys.UsageDay(day, shard))), func(item schema.Item) bool {
 			none = false

@@ -84,6 +84,12 @@ func TestUsedOfFinalDays(t *testing.T) {
 	assert.EqualValues(t, 1+16+16*6, requests, "hours that are gone are not looked for")
 	used, _ = read(at(0, 0), at(1, 0), aggregator.Query{})
 	assert.Equal(t, []aggregator.Used{early}, used)
+	r = reading(t, db, at(5, 2), aggregator.ReaderOptions{Began: at(4, 0)})
+	used, requests = read(at(-90, 0), at(5, 0), aggregator.Query{})
+	assert.Equal(t, []aggregator.Used{b, a}, used, "a copy has what was closed before it was made")
+	assert.Less(t, requests, int64(16*30))
+	used, _ = read(at(4, 0), at(5, 2), aggregator.Query{})
+	assert.Equal(t, []aggregator.Used{late}, used)
 }
 
 // TestUsedOfANamespace: that of others is not seen.

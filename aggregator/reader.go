@@ -34,6 +34,10 @@ type ReaderOptions struct {
 	// a negative one is for ever. It decides which days and months can be summed from them.
 	// Defaults to 90 days.
 	Retention time.Duration
+	// Began is when the table was made: lists of entities look for nothing before it, unless
+	// hours before it were closed, as they are in a copy of another table. Defaults to not
+	// known: then each hour of a query that no Closer closed is looked for.
+	Began time.Time
 	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -44,6 +48,7 @@ type Reader struct {
 	keys      schema.Keys
 	calendar  usage.Calendar
 	retention time.Duration
+	began     time.Time
 	now       func() time.Time
 }
 
@@ -80,7 +85,7 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	return &Reader{
 		&table.Table{Client: reads{ReaderClient: client}, Name: tableName}, schema.NewKeys(o.Namespace),
 		usage.Calendar{Zone: o.Location},
-		max(0, o.Retention), o.Now,
+		max(0, o.Retention), o.Began, o.Now,
 	}, nil
 }
 

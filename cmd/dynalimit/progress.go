@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -37,15 +38,30 @@ func (g *globals) watch(ctx context.Context, out *term.Output) *progress {
 // items is how many items the table has, by DynamoDB's count, which is up to six hours
 // old; 0 where it is not told.
 func (g *globals) items(ctx context.Context) int64 {
+	return aws.ToInt64(g.described(ctx).ItemCount)
+}
+
+// began is when the table was made; zero where that is not told, and for a table that was
+// restored: what it holds is older.
+func (g *globals) began(ctx context.Context) time.Time {
+	t := g.described(ctx)
+	if t.RestoreSummary != nil {
+		return time.Time{}
+	}
+	return aws.ToTime(t.CreationDateTime)
+}
+
+// described is what DynamoDB tells of the table; nothing where it does not.
+func (g *globals) described(ctx context.Context) types.TableDescription {
 	client, err := g.options(ctx).Client(ctx)
 	if err != nil {
-		return 0
+		return types.TableDescription{}
 	}
 	described, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(g.Table)})
 	if err != nil || described.Table == nil {
-		return 0 // an estimate is not worth a permission
+		return types.TableDescription{} // an estimate is not worth a permission
 	}
-	return aws.ToInt64(described.Table.ItemCount)
+	return *described.Table
 }
 
 // tell tells of a pass that has read items, in all passes.

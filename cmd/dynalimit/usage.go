@@ -191,7 +191,7 @@ func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time
 		if err != nil {
 			return err
 		}
-		reader, err := g.usageReader(ctx, client, zone)
+		reader, err := aggregator.NewReader(client, g.Table, &aggregator.ReaderOptions{Namespace: g.Namespace, Location: zone, Began: g.began(ctx), Now: clockOf(ctx)})
 		if err != nil {
 			return err
 		}

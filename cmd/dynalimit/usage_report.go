@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -42,6 +43,7 @@ func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	return g.readingUsage(ctx, out, a.zone, func(repo *dynalimit.Repository, r *aggregator.Reader) error {
 		s := survey{repo: repo, reader: r, entity: c.Entity, top: c.Top, query: aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by}}
 		s.begin(a.starts(by, at))
+		s.tell = c.teller(ctx, out)
 		page := report.Report{
 			Table: g.Table, Namespace: g.Namespace, Entity: c.Entity, Window: string(by), Zone: a.zone.String(),
 			From: a.From.In(a.zone), To: a.To.In(a.zone), Made: at.In(a.zone), Starts: s.starts,
@@ -86,6 +88,20 @@ func suits(length time.Duration) aggregator.Window {
 		return aggregator.Day
 	}
 	return aggregator.Month
+}
+
+// teller tells now and then how far a report is that takes long.
+func (c usageReportCmd) teller(ctx context.Context, out *term.Output) func(resource string, done, of int) {
+	var mu sync.Mutex
+	told := now(ctx)
+	return func(resource string, done, of int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if at := now(ctx); at.Sub(told) >= tellEvery {
+			told = at
+			out.Notef("dynalimit: %d of %s read, of %s", done, notation.Many(of, "entity"), term.Plain(resource))
+		}
+	}
 }
 
 // put writes the page, and tells of it.

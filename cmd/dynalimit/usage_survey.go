@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -25,6 +26,8 @@ type survey struct {
 	query  aggregator.Query
 	starts []time.Time
 	column map[int64]int // of the window that begins at a second
+	// tell is told what is being read, and how much of it was.
+	tell func(resource string, done, of int)
 }
 
 // begin has the windows begin at some times, in the zone that they are told in.
@@ -64,7 +67,9 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		q := s.query
 		q.Resource = name
+		var read atomic.Int64
 		used, err := readTogether(ctx, users[name], func(ctx context.Context, u consumer) (tallies, error) {
+			defer func() { s.tell(name, int(read.Add(1)), len(users[name])) }()
 			return s.tally(s.reader.Entity(ctx, u.ID, q), s.entity == "")
 		})
 		if err != nil {

@@ -28,7 +28,11 @@ type meteredTable struct {
 // metered is a table of three entities: key-1 cascades into team-a.
 func metered(t *testing.T) *meteredTable {
 	t.Helper()
-	s := newTable(t)
+	s := newShell(t)
+	started := s.now
+	s.now = time.Date(2026, 1, 20, 8, 0, 0, 0, time.UTC) // before anything is used
+	require.NoError(t, s.repository().CreateTable(t.Context()))
+	s.now = started
 	repo, ctx := s.repository(), t.Context()
 	require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}, nil))
 	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "team-a"}))
@@ -264,4 +268,20 @@ func TestUnrecordedTranscript(t *testing.T) {
 		{"usage", "list", "--entity", "key-2", "--from", "2026-01-20", "--to", "2026-01-20"},
 		{"usage", "summary", "--resource", "gpt-4", "--from", "2026-01-20", "--to", "2026-01-20"},
 	})
+}
+
+// TestYoungTablesAreReadFromTheirFirstHour: a period that begins before the table was made
+// costs no requests for the time before it, nor do days of which a Closer wrote that nothing
+// was used.
+func TestYoungTablesAreReadFromTheirFirstHour(t *testing.T) {
+	m := metered(t)
+	m.at(21, 9, 10).use("key-1", "gpt-4", 1200).fold(nil)
+	m.at(21, 10, 20).close()
+	m.at(25, 10, 20).close()
+	for _, command := range []string{"report --since 90d --json", "export --per-entity --by month --since 90d", "top --resource gpt-4 --since 90d"} {
+		began := m.db.Meter()
+		told := m.must(append([]string{"usage"}, strings.Fields(command)...)...)
+		assert.Contains(t, told, "team-a", command)
+		assert.Less(t, m.db.Meter().Sub(began).Requests(), int64(800), command)
+	}
 }
