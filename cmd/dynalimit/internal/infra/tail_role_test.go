@@ -59,11 +59,7 @@ func (w world) follow(policy string) *guarded {
 	elapse(2 * time.Minute)
 	first()
 	second()
-	for range 2 { // past the end of a month, and until that is final
-		elapse(26 * time.Hour)
-		_, err = closer.CloseDue(w.Context())
-		require.NoError(w, err)
-	}
+	w.closeMonth(closer)
 	elapse(500 * 24 * time.Hour)
 	w.db.ExpireNow()
 	archiving := follow("archive", kept.Process)
