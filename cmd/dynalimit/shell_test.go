@@ -45,16 +45,22 @@ type shell struct {
 // newShell is a shell whose commands begin with prefix.
 func newShell(t *testing.T, prefix ...string) *shell {
 	t.Helper()
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_CLOUDFORMATION", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
-		t.Setenv(name, "")
-		require.NoError(t, os.Unsetenv(name)) // restored by Setenv's cleanup
-	}
+	withoutAWS(t)
 	s := &shell{t: t, prefix: prefix, now: time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)}
 	s.db = ddbmem.New(ddbmem.WithClock(s.clock))
 	server := httptest.NewServer(s.db)
 	t.Cleanup(func() { server.Close(); s.db.Close() })
 	s.endpoint = server.URL
 	return s
+}
+
+// withoutAWS empties the environment of what commands read from it.
+func withoutAWS(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_CLOUDFORMATION", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
+		t.Setenv(name, "")
+		require.NoError(t, os.Unsetenv(name)) // restored by Setenv's cleanup
+	}
 }
 
 // newTable is a shell with the table of limits, made.
