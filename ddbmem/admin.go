@@ -38,7 +38,7 @@ func (c *call) createTable() error {
 	c.lastTable++
 	t := &table{
 		keySchema: d.keys, name: d.name, id: c.lastTable, created: c.at, kinds: d.kinds, billing: d.billing,
-		throughput: d.throughput, class: d.class, protected: d.protected, tags: d.tags, indexes: d.indexes, store: newStore(),
+		throughput: d.throughput, class: d.class, protected: d.protected, indexes: d.indexes, store: newStore(),
 	}
 	if d.view != "" {
 		c.openStream(t, d.view)
@@ -79,9 +79,6 @@ func (c *call) deleteTable() error {
 	}
 	if t.stream != nil {
 		t.stream.disable(c.at)
-	}
-	if !t.recovery.since.IsZero() { // DynamoDB keeps the last state for 35 days
-		c.backUp(t, name+"$DeletedTableBackup", "SYSTEM", c.at)
 	}
 	delete(c.tables, name)
 	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "DELETING")

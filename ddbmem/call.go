@@ -42,9 +42,6 @@ func init() {
 		"DescribeTable":      (*call).describeTable,
 		"ListTables":         (*call).listTables,
 		"UpdateTable":        (*call).updateTable,
-		"TagResource":        (*call).tagResource,
-		"UntagResource":      (*call).untagResource,
-		"ListTagsOfResource": (*call).listTagsOfResource,
 		"ListStreams":        (*call).listStreams,
 		"DescribeStream":     (*call).describeStream,
 		"GetShardIterator":   (*call).getShardIterator,
@@ -54,12 +51,6 @@ func init() {
 
 		"UpdateContinuousBackups":   (*call).updateContinuousBackups,
 		"DescribeContinuousBackups": (*call).describeContinuousBackups,
-		"CreateBackup":              (*call).createBackup,
-		"DescribeBackup":            (*call).describeBackup,
-		"DeleteBackup":              (*call).deleteBackup,
-		"ListBackups":               (*call).listBackups,
-		"RestoreTableFromBackup":    (*call).restoreTableFromBackup,
-		"RestoreTableToPointInTime": (*call).restoreTableToPointInTime,
 	}
 }
 

@@ -39,7 +39,6 @@ type DB struct {
 	hooks                 []func(Write)
 	tokens                map[string]*transaction
 	streams               []*stream
-	backups               []*backup // nil: deleted
 
 	logMu sync.Mutex
 	log   []Entry

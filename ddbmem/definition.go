@@ -22,13 +22,12 @@ type definition struct {
 	throughput throughput
 	class      string
 	protected  bool
-	tags       map[string]string
 	indexes    []*index
 	view       string // of the stream, "" for none
 }
 
 func (c *call) readDefinition() (*definition, error) {
-	d := &definition{kinds: map[string]string{}, tags: map[string]string{}, billing: "PROVISIONED"}
+	d := &definition{kinds: map[string]string{}, billing: "PROVISIONED"}
 	r := c.in
 	r.Object(func(member string) {
 		switch member {
@@ -50,8 +49,6 @@ func (c *call) readDefinition() (*definition, error) {
 			d.class = oneOf(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
 		case "DeletionProtectionEnabled":
 			d.protected = r.Bool()
-		case "Tags":
-			readTags(r, d.tags)
 		default:
 			r.Fail(unsupported(member + " in CreateTable"))
 		}
@@ -179,23 +176,6 @@ func readStreamSpecification(r *wire.Reader) string {
 		r.Fail(validation("One or more parameter values were invalid: StreamViewType should not be specified when stream is disabled"))
 	}
 	return view
-}
-
-func readTags(r *wire.Reader, tags map[string]string) {
-	r.Array(func() {
-		var key, val string
-		r.Object(func(member string) {
-			switch member {
-			case "Key":
-				key = r.String()
-			case "Value":
-				val = r.String()
-			default:
-				r.Fail(unsupported(member + " in Tags"))
-			}
-		})
-		tags[key] = val
-	})
 }
 
 // check fails unless the definition is whole and consistent.

@@ -14,13 +14,10 @@
 //
 // # What it does
 //
-// Tables with global secondary indexes, tags, deletion protection, time to live
-// and streams: CreateTable, UpdateTable, DescribeTable, DeleteTable, ListTables,
-// UpdateTimeToLive, DescribeTimeToLive, TagResource, UntagResource,
-// ListTagsOfResource. Backups: CreateBackup, DescribeBackup, DeleteBackup,
-// ListBackups, RestoreTableFromBackup, and point-in-time recovery:
-// UpdateContinuousBackups, DescribeContinuousBackups, RestoreTableToPointInTime for
-// the latest time. Items: GetItem, PutItem, UpdateItem, DeleteItem, Query,
+// Tables with global secondary indexes, deletion protection, time to live and
+// streams: CreateTable, UpdateTable, DescribeTable, DeleteTable, ListTables,
+// UpdateTimeToLive, DescribeTimeToLive. Whether point-in-time recovery is on:
+// UpdateContinuousBackups, DescribeContinuousBackups. Items: GetItem, PutItem, UpdateItem, DeleteItem, Query,
 // Scan with segments, BatchGetItem, BatchWriteItem, TransactGetItems,
 // TransactWriteItems with client request tokens. Streams: ListStreams,
 // DescribeStream, GetShardIterator, GetRecords. Condition, update, projection,
@@ -35,16 +32,15 @@
 //   - local secondary indexes
 //   - the legacy parameters (AttributesToGet, Expected, AttributeUpdates,
 //     ConditionalOperator, KeyConditions, QueryFilter, ScanFilter)
-//   - PartiQL, a restore to an earlier time than the latest, imports and exports, global tables, Kinesis streams,
-//     contributor insights, resource policies, auto scaling, DescribeLimits,
+//   - tags, backups and restores, PartiQL, imports and exports, global tables, Kinesis
+//     streams, contributor insights, resource policies, auto scaling, DescribeLimits,
 //     DescribeEndpoints
 //   - server-side encryption settings, on-demand and warm throughput settings
 //
 // Where it is simpler than DynamoDB:
 //
 //   - Every read is consistent, of indexes too; one that asks for less pays less.
-//   - Tables and indexes are ACTIVE at once, a deleted table is gone at once, a
-//     backup and a restored table are there at once.
+//   - Tables and indexes are ACTIVE at once, a deleted table is gone at once.
 //   - Throughput is not limited and transactions never conflict, TTL is enabled at
 //     once: inject ThrottlingException, ProvisionedThroughputExceededException,
 //     TransactionConflictException and the like with SetFaults.

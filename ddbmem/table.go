@@ -40,10 +40,9 @@ type table struct {
 	throughput throughput
 	class      string
 	protected  bool
-	recovery   recovery
-	tags       map[string]string
-	ttl        string // attribute of the time to live, "" when disabled
-	soonest    int64  // no item expires before this second
+	recovery   time.Time // since when point-in-time recovery is on, zero while it is off
+	ttl        string    // attribute of the time to live, "" when disabled
+	soonest    int64     // no item expires before this second
 	indexes    []*index
 	stream     *stream
 	store

@@ -111,7 +111,7 @@ func TestRejectedTables(t *testing.T) {
 	require.Empty(t, out.TableNames)
 }
 
-func TestListTablesAndTags(t *testing.T) {
+func TestListTables(t *testing.T) {
 	onDDBMem(t, func(t *testing.T, e engine) {
 		for _, name := range []string{"ccc", "aaa", "bbb"} {
 			createTable(t, e.client, name, false)
@@ -124,16 +124,6 @@ func TestListTablesAndTags(t *testing.T) {
 			names = append(names, out.TableNames...)
 		}
 		require.Equal(t, []string{"aaa", "bbb", "ccc"}, names)
-		d, err := e.client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("aaa")})
-		require.NoError(t, err)
-		_, err = e.client.TagResource(t.Context(), &dynamodb.TagResourceInput{ResourceArn: d.Table.TableArn, Tags: []types.Tag{{Key: aws.String("k"), Value: aws.String("v")}, {Key: aws.String("x"), Value: aws.String("y")}}})
-		require.NoError(t, err)
-		_, err = e.client.UntagResource(t.Context(), &dynamodb.UntagResourceInput{ResourceArn: d.Table.TableArn, TagKeys: []string{"x"}})
-		require.NoError(t, err)
-		tags, err := e.client.ListTagsOfResource(t.Context(), &dynamodb.ListTagsOfResourceInput{ResourceArn: d.Table.TableArn})
-		require.NoError(t, err)
-		require.Len(t, tags.Tags, 1)
-		require.Equal(t, "v", *tags.Tags[0].Value)
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 
 // TestTableTranscript plays the life of the tables: made, looked at, deleted.
 func TestTableTranscript(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t).withBackups()
 	s.golden("table.txt", [][]string{
 		{"table", "status"},
 		{"table", "status", "--json"},
@@ -93,7 +93,7 @@ func TestTableCreateCompletesWhatIsHalfMade(t *testing.T) {
 func TestTableCreateOnAnEngineThatKnowsLess(t *testing.T) {
 	s := newShell(t)
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if strings.HasSuffix(r.Operation, "ContinuousBackups") || strings.HasSuffix(r.Operation, "OfResource") {
+		if strings.HasSuffix(r.Operation, "ContinuousBackups") {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "UnknownOperationException", Message: "An unknown operation was requested."}}
 		}
 		return ddbmem.Fault{}

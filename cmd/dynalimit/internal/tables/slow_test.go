@@ -26,6 +26,7 @@ type slow struct {
 	// early is until when a new table has no continuous backups.
 	early time.Time
 	key   *types.SSEDescription
+	tags  []types.Tag
 	// undeletable is what a deletion fails with; nil for none.
 	undeletable error
 	// updated is called after each update; nil for nothing.
@@ -41,9 +42,19 @@ func (s *slow) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o
 		s.key = &types.SSEDescription{Status: types.SSEStatusEnabled, SSEType: e.SSEType, KMSMasterKeyArn: e.KMSMasterKeyId}
 		with.SSESpecification = nil // ddbmem knows no keys
 	}
+	s.tags, with.Tags = with.Tags, nil // nor tags
 	out, err := s.Client.CreateTable(ctx, &with, opts...)
 	s.making, s.busy, s.early = true, time.Now().Add(12*time.Second), time.Now().Add(30*time.Second)
 	return out, err
+}
+
+func (s *slow) TagResource(_ context.Context, in *dynamodb.TagResourceInput, _ ...func(*dynamodb.Options)) (*dynamodb.TagResourceOutput, error) {
+	s.tags = append(s.tags, in.Tags...)
+	return &dynamodb.TagResourceOutput{}, nil
+}
+
+func (s *slow) ListTagsOfResource(context.Context, *dynamodb.ListTagsOfResourceInput, ...func(*dynamodb.Options)) (*dynamodb.ListTagsOfResourceOutput, error) {
+	return &dynamodb.ListTagsOfResourceOutput{Tags: s.tags}, nil
 }
 
 func (s *slow) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {

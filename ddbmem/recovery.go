@@ -1,0 +1,82 @@
+package ddbmem
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// recoveryWindow is how far back a point in time can be restored.
+const recoveryWindow = 35 * 24 * time.Hour
+
+func (c *call) updateContinuousBackups() error {
+	name, specified, enabled := "", false, false
+	c.in.Object(func(member string) {
+		switch member {
+		case "TableName":
+			name = tableName(c.in)
+		case "PointInTimeRecoverySpecification":
+			specified = true
+			c.in.Object(func(m string) {
+				if m != "PointInTimeRecoveryEnabled" {
+					c.in.Fail(unsupported(m + " in PointInTimeRecoverySpecification"))
+					return
+				}
+				enabled = c.in.Bool()
+			})
+		default:
+			c.in.Fail(unsupported(member + " in UpdateContinuousBackups"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	if err := required(specified, "pointInTimeRecoverySpecification"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answerRecovery(name, func(t *table) {
+		switch {
+		case !enabled:
+			t.recovery = time.Time{}
+		case t.recovery.IsZero():
+			t.recovery = c.at
+		}
+	})
+}
+
+func (c *call) describeContinuousBackups() error {
+	name, err := c.onlyTableName()
+	if err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.answerRecovery(name, func(*table) {})
+}
+
+// answerRecovery changes the table's point-in-time recovery and describes it.
+func (c *call) answerRecovery(name string, change func(*table)) error {
+	t := c.tables[name]
+	if t == nil {
+		return fail("TableNotFoundException", "Table not found: %s", name)
+	}
+	change(t)
+	out := append(wire.Field(c.out, "ContinuousBackupsDescription"), '{')
+	out = wire.AppendString(wire.Field(out, "ContinuousBackupsStatus"), "ENABLED")
+	out = append(wire.Field(out, "PointInTimeRecoveryDescription"), '{')
+	if t.recovery.IsZero() {
+		out = wire.AppendString(wire.Field(out, "PointInTimeRecoveryStatus"), "DISABLED")
+	} else {
+		earliest := t.recovery
+		if limit := c.at.Add(-recoveryWindow); limit.After(earliest) {
+			earliest = limit
+		}
+		out = wire.AppendString(wire.Field(out, "PointInTimeRecoveryStatus"), "ENABLED")
+		out = appendTime(wire.Field(out, "EarliestRestorableDateTime"), earliest)
+		out = appendTime(wire.Field(out, "LatestRestorableDateTime"), c.at)
+	}
+	c.out = append(out, '}', '}')
+	return nil
+}
