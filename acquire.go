@@ -181,7 +181,7 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 	c := cascade{rungs: rungs[:0], asked: asked[:0]}
 	c, policy, err := l.chain(ctx, &r, c, &p)
 	if err != nil && unavailable(err) {
-		c, err = l.unconfigured(&r, c, policy, &p, err)
+		c, err = l.unconfigured(&r, c, policy, err)
 	}
 	if err != nil {
 		return nil, p.began.IsZero() && errors.Is(err, ErrBlocked), err

@@ -209,12 +209,29 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 	}
 }
 
+// silentRead marks the error of a call that left a read of the configuration as silence, if
+// nothing was answered meanwhile: since the call began and, if the call joined a read that was
+// under way, since that began. What was throttled once may just wait to be sent again.
+func (l *RateLimiter) silentRead(err error, key configKey, p *patience) error {
+	if !errors.Is(err, errOutOfTime) {
+		return err
+	}
+	since := p.began
+	if read := l.repo.configs.readSince(key); !read.IsZero() && read.Before(since) {
+		since = read
+	}
+	if l.repo.breaker.HeardSince(since) {
+		return err
+	}
+	return &UnavailableError{Op: readConfig, Err: silentCause{errOutOfTime}, RetryAfter: l.repo.breaker.RetryAfter()}
+}
+
 // unconfigured decides a call whose configuration could not be read. Allow admits it
 // without any limit known; Local admits by the limiter's own limits, if it has any.
-func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, p *patience, err error) (cascade, error) {
+func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
 	c.rungs, c.asked, c.unlimited = c.rungs[:0], c.asked[:0], false
 	switch {
-	case !leftToPolicy(err) && (!errors.Is(err, errOutOfTime) || l.repo.breaker.HeardSince(p.began)):
+	case !leftToPolicy(err):
 		err = askedAgain(err, 0)
 	case policy == Allow:
 		return c, nil

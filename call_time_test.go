@@ -2,6 +2,8 @@ package dynalimit
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,6 +85,38 @@ func TestConfigurationIsGivenTheTimeForTheStore(t *testing.T) {
 				s.db.SetFaults(nil)
 				elapse(time.Minute)
 			})
+		})
+	}
+}
+
+// Who joins a read that was throttled before, and leaves it before it is sent again, met no
+// silence.
+func TestJoinedReadThatWasThrottledIsNoOutage(t *testing.T) {
+	for _, policy := range []UnavailablePolicy{Allow, Local} {
+		virtual(t, &Options{Limits: []Limit{PerDay("rpm", 10)}, OnUnavailable: policy}, func(t *testing.T, s *process) {
+			var sent atomic.Int64
+			s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if q.Operation != "BatchGetItem" || sent.Add(1) > 1 {
+					return ddbmem.Fault{Before: time.Hour}
+				}
+				return ddbmem.Fault{Before: 5 * time.Millisecond, Error: &ddbmem.Error{Code: "ThrottlingException"}}
+			})
+			var callers sync.WaitGroup
+			for range 2 {
+				callers.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+					defer cancel()
+					_, err := s.limiter.Acquire(ctx, "u", model, Amounts{"rpm": 1})
+					assert.ErrorIs(t, err, ErrUnavailable)
+					assert.NoError(t, ctx.Err())
+					_, ok := RetryAfter(err)
+					assert.True(t, ok)
+				})
+				elapse(10 * time.Millisecond)
+			}
+			callers.Wait()
+			s.db.SetFaults(nil)
+			elapse(time.Minute)
 		})
 	}
 }

@@ -234,7 +234,7 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *p
 	asked := l.lanes.Ask()
 	resolved, item, read, err := l.store.config(ctx, entity, resource, l.bound(ctx, p))
 	if p != nil {
-		err = l.repo.refusedBy(ctx, err)
+		err = l.repo.refusedBy(ctx, l.silentRead(err, configKey{entity, resource}, p))
 	}
 	if err != nil {
 		return nil, nil, err

@@ -43,6 +43,9 @@ type ConfigCacheStats struct {
 	Size int
 }
 
+// readConfig is what the reads of the cache do, for errors.
+const readConfig = "read the configuration"
+
 type configLoad = cache.Load[*resolvedConfig]
 
 // configCache keeps resolved configurations. A configuration past its TTL is used for at
@@ -91,6 +94,9 @@ func (c *configCache) get(ctx context.Context, key configKey, load configLoad) (
 func (c *configCache) reload(ctx context.Context, key configKey, load configLoad) (*resolvedConfig, error) {
 	return c.loading.Reload(ctx, key, load)
 }
+
+// readSince is when the oldest read of a configuration that is under way began.
+func (c *configCache) readSince(key configKey) time.Time { return c.loading.ReadSince(key) }
 
 // last returns the configuration as last read, however old; nil if it is not kept.
 func (c *configCache) last(key configKey) *resolvedConfig { return c.loading.Last(key) }
@@ -170,7 +176,7 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 		return cfg, err
 	})
 	if ctx.Err() != nil && caller.Err() == nil && err != nil {
-		return nil, nil, false, &UnavailableError{Op: "read the configuration", Err: errOutOfTime}
+		return nil, nil, false, &UnavailableError{Op: readConfig, Err: errOutOfTime}
 	}
 	if err != nil {
 		return nil, nil, false, err
@@ -284,7 +290,7 @@ func (r *Repository) readCurrent(ctx context.Context, keys []schema.Key) (map[sc
 		keys = append(keys, namespace)
 	}
 	began, tick := r.clock.Source(), r.tick()
-	found, err := r.store.BatchGet(ctx, "read the configuration", keys)
+	found, err := r.store.BatchGet(ctx, readConfig, keys)
 	if err == nil && bound {
 		r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: admin.Inactive(r.keys.Name(), found[namespace])})
 	}

@@ -132,7 +132,7 @@ func (r *Repository) outage() error {
 	if !s.Open {
 		return nil
 	}
-	return &UnavailableError{Op: "read the configuration", Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
+	return &UnavailableError{Op: readConfig, Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
 }
 
 // probe asks the table to prove that it takes writes, by an update whose condition is

@@ -115,7 +115,8 @@ type entry[K Key, V any] struct {
 // older than the change.
 type fill[K Key] struct {
 	key     K
-	began   time.Time
+	began   time.Time // by Options.Now
+	sent    time.Time // by the machine's clock
 	dropped bool
 }
 
@@ -355,7 +356,7 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 
 // fill reads the value and stores it, unless it was evicted meanwhile.
 func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error) {
-	f := &fill[K]{key: key, began: c.Now()}
+	f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
 	c.mu.Lock()
 	c.fills[f] = struct{}{}
 	c.stats.Loads++
@@ -382,6 +383,19 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 		e.refreshing, e.unanswered, e.retry = false, c.unanswered(err), &retry
 	}
 	return v, err
+}
+
+// ReadSince is when the oldest read of a key that is under way began, by the machine's
+// clock; the zero time if there is none.
+func (c *Loading[K, V]) ReadSince(key K) (since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f := range c.fills {
+		if f.key == key && (since.IsZero() || f.sent.Before(since)) {
+			since = f.sent
+		}
+	}
+	return since
 }
 
 // Replace caches a value in place of another, if that is still cached. The new value is
