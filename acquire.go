@@ -205,8 +205,8 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 	}
 	lease := newLease(l, r, c, policy)
 	if lease.levels == nil {
-		if !lease.unlimited {
-			l.lanes.CountUnlocated(r.entity, r.resource, lease.consumed)
+		if !lease.unlimited && !l.lanes.CountUnlocated(r.entity, r.resource, lease.consumed) {
+			l.lanes.Drop(lease.consumed) // closed meanwhile
 		}
 		return lease, lease.unlimited && p.began.IsZero(), nil
 	}

@@ -86,8 +86,16 @@ func (l *RateLimiter) undoLocal(lease *Lease) {
 func (lease *Lease) countUnasked() {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.unasked {
-			lv.count(lv.asked)
+			lease.limiter.countAdmitted(lv)
 		}
+	}
+}
+
+// countAdmitted counts what the policy admitted at a level. If the limiter was closed
+// meanwhile, no bucket will be told.
+func (l *RateLimiter) countAdmitted(lv *level) {
+	if !lv.count(lv.asked) {
+		l.lanes.Drop(lv.asked)
 	}
 }
 
@@ -95,7 +103,7 @@ func (lease *Lease) countUnasked() {
 // admitted. It is counted. What its write may have taken all the same is given back, if it
 // is ever known; the write is not sent again.
 func (l *RateLimiter) bookAdmitted(lv *level, o *lane.Op) {
-	lv.count(lv.asked)
+	l.countAdmitted(lv)
 	switch r := o.Result; {
 	case r.Pending:
 		lv.lane.Disown(o)

@@ -191,9 +191,7 @@ func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
 		} else {
 			l.lanes.Doubt(lv.asked)
 		}
-		unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
-			EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(lv.asked), Err: r.Err,
-		})
+		unconfirmed = errors.Join(unconfirmed, lv.unconfirmed(lv.asked, r.Err, false))
 	}
 	return unconfirmed
 }

@@ -74,7 +74,9 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 	if err := lease.checkTarget(target); err != nil {
 		return err
 	}
-	lease.countUnlocated(target)
+	if !lease.countUnlocated(target) {
+		return ErrClosed
+	}
 	lease.consumed = target
 	return nil
 }

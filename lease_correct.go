@@ -99,10 +99,9 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 			EntityID: lease.request.entity, Resource: lease.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
 		}
 	}
-	ops, results := lease.corrections(ctx, target)
+	ops, results, errs := lease.corrections(ctx, target)
 	lease.unlocked(func() { lease.sendCorrections(ctx, ops, results) })
-	done = true
-	var errs []error
+	done = len(errs) == 0
 	for i, o := range ops {
 		if o == nil {
 			continue
@@ -122,15 +121,17 @@ func (lease *Lease) countUnlocated(target []plan.Signed) bool {
 }
 
 // corrections makes the op that each level has to write for the target; nil where nothing
-// is missing. What is counted is corrected here. A level that does not answer gets its
-// result here, without a request.
-func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*lane.Op, []lane.Result) {
-	ops, results := make([]*lane.Op, len(lease.levels)), make([]lane.Result, len(lease.levels))
+// is missing. What is counted is corrected here: the errors are of what cannot be, because
+// the limiter is closed. A level that does not answer gets its result here, without a request.
+func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) (ops []*lane.Op, results []lane.Result, errs []error) {
+	ops, results = make([]*lane.Op, len(lease.levels)), make([]lane.Result, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		lv.resolve()
 		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return lease.passes(i, limit) })
-		lease.count(lv, uncounts)
+		if !lease.count(lv, uncounts) {
+			errs = append(errs, lv.unconfirmed(uncounts, ErrClosed, true))
+		}
 		lease.limiter.lanes.Doubt(givenUp)
 		if len(writes) == 0 {
 			continue
@@ -141,7 +142,12 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 			lv.lane.GiveUp(ops[i], results[i].Err)
 		}
 	}
-	return ops, results
+	return ops, results, errs
+}
+
+// unconfirmed is the error of a correction that was not written, or perhaps not.
+func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) *UnconfirmedError {
+	return &UnconfirmedError{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: err, NotWritten: notWritten}
 }
 
 // count corrects what is counted at a level and, under Local, the process's share. It
@@ -176,9 +182,7 @@ func (lease *Lease) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError
 			lv.holding(a.Name) // known to the lease, though nothing of it is held
 		}
 	}
-	return &UnconfirmedError{
-		EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(o.Amounts), Err: r.Err, NotWritten: !r.Unconfirmed,
-	}
+	return lv.unconfirmed(o.Amounts, r.Err, !r.Unconfirmed)
 }
 
 // keep counts charges that could not be written, and has give-backs wait for the bucket. It

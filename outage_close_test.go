@@ -93,6 +93,46 @@ func TestNothingIsKeptAfterClose(t *testing.T) {
 	})
 }
 
+// What a policy admits while the limiter closes, or what was not located by then, no bucket
+// will be told: Health says so.
+func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
+	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Drop: true})
+		s.acquire("unknown", Amounts{"rpm": 2})
+		counted := s.acquire(userOf(0), Amounts{"rpm": 4})
+		s.limiter.lanes.End()
+		s.acquire(userOf(0), Amounts{"rpm": 8})
+		s.acquire("unknown-too", Amounts{"rpm": 16})
+		var unconfirmed *UnconfirmedError
+		require.ErrorAs(t, counted.Rollback(t.Context()), &unconfirmed)
+		assert.Equal(t, Amounts{"rpm": -4}, unconfirmed.Amounts)
+		assert.True(t, unconfirmed.NotWritten)
+		assert.Equal(t, Amounts{"rpm": 4}, counted.Consumed())
+		assert.Equal(t, Amounts{"rpm": 8 + 16}, s.limiter.Health().Dropped)
+		s.db.SetFaults(nil)
+		s.limiter.lanes.Flush(t.Context())
+		assert.Equal(t, Amounts{"rpm": 2 + 8 + 16}, s.limiter.Health().Dropped)
+		assert.Equal(t, int64(1+4), s.stored(userOf(0), "rpm").Consumed/milli)
+	})
+}
+
+// A take that cannot even be sent while the limiter closes is dropped, not forgotten.
+func TestTakeThatIsAdmittedWhileClosingIsDropped(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
+		f := &fault{unsent: true, match: only("UpdateItem", "PutItem")}
+		cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
+		cut.acquire(userOf(0), Amounts{"rpm": 1})
+		f.times(-1)
+		cut.limiter.lanes.End()
+		lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
+		assert.True(t, lease.Degraded())
+		assert.Equal(t, Amounts{"rpm": 10}, cut.limiter.Health().Dropped)
+		f.times(0)
+	})
+}
+
 // After Close a correction that cannot even be sent ends: nothing probes any more.
 func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {

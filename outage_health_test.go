@@ -123,6 +123,27 @@ func TestEntityThatWasNotKnownIsCountedOnceItIs(t *testing.T) {
 	})
 }
 
+// A bucket that does not answer is left alone, however many others are used meanwhile.
+func TestSilentBucketIsRememberedAmongMany(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow, MaxBuckets: 2}, func(t *testing.T, s *process) {
+		s.silence(userOf(0))
+		for range 3 {
+			s.acquire(userOf(0), Amounts{"rpm": 1})
+			for i := range 5 {
+				s.acquire(userOf(1+i), Amounts{"rpm": 1})
+			}
+			elapse(5 * time.Second)
+		}
+		h := s.limiter.Health()
+		assert.Equal(t, 1, h.SilentBuckets)
+		assert.Equal(t, Amounts{"rpm": 3 + 1}, h.Waiting, "with what is under way")
+		assert.Empty(t, h.Doubt)
+		s.recovers()
+		elapse(time.Minute)
+		assert.Equal(t, 0, s.limiter.Health().SilentBuckets)
+	})
+}
+
 // More buckets than a process keeps in mind: the rest is told as dropped.
 func TestTooManyBucketsThatWaitAreTold(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {

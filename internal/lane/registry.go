@@ -20,8 +20,8 @@ import (
 type bucketKey struct{ entity, resource string }
 
 // Registry keeps the lanes of the buckets that this process has used lately. A lane at
-// rest has no goroutine and may be forgotten, unless callers wait in its line; a lane that
-// is forgotten while it works finishes first. A Registry is safe for concurrent use; New makes it.
+// rest has no goroutine and may be forgotten, unless callers wait in its line or its bucket
+// does not answer; a lane that is forgotten while it works finishes first. A Registry is safe for concurrent use; New makes it.
 type Registry struct {
 	Options
 	// IDs makes the ids of this client's writes.
@@ -112,7 +112,8 @@ func New(o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	byKey.Held = func(l *Lane) bool { return l.waited.Load() } // their places are in its line
+	// Who waits has a place in its line, and a bucket that does not answer is to be left alone.
+	byKey.Held = func(l *Lane) bool { return l.waited.Load() || l.tripped.Load() }
 	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: origin()}
 	s.life, s.End = context.WithCancel(context.Background())
 	s.told.lanes = s
@@ -121,6 +122,9 @@ func New(o Options) (*Registry, error) {
 
 // Doubt counts amounts for which it is not known whether they were written.
 func (s *Registry) Doubt(amounts []plan.Signed) { s.tally.doubt(amounts) }
+
+// Drop counts amounts that no bucket will be told.
+func (s *Registry) Drop(amounts []plan.Signed) { s.tally.drop(amounts) }
 
 // Uncertain returns the amounts in doubt, and those that no bucket will be told.
 func (s *Registry) Uncertain() (doubted, dropped []plan.Signed) { return s.tally.amounts() }

@@ -133,7 +133,9 @@ func (d *told) locate(ctx context.Context, w *untold) bool {
 				c.Passed = c.Amount
 			}
 		}
-		f.Lane.Count(mine.counts, f.Config)
+		if !f.Lane.Count(mine.counts, f.Config) {
+			d.lanes.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
+		}
 		rest := part{counts: unknown}
 		rest, _ = rest.fit(func(name string) bool { return !has(name) })
 		unknown = rest.counts
