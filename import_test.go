@@ -287,7 +287,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "examples",
-		project: []string{".", "aggregator", "budget", "llm", "ddbmem"},
+		project: []string{".", "ddbmem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "they show what a user can do, so they import what a user can",
 		future:  true,

@@ -1,14 +1,13 @@
-// Command quickstart shows rate-limited LLM calls: admitted, corrected to what
-// they really used, denied with an exact wait, cascaded to a project, rolled back
-// on error, and exact among processes.
+// Command quickstart shows rate-limited LLM calls: settled at what they used, denied with
+// an exact wait, charged to a project too, exact among processes, and served while DynamoDB
+// does not answer.
 //
 //	go run ./examples/quickstart
 //
-// It needs nothing but Go: DynamoDB runs in this process (package ddbmem). The
-// same code runs on a table of yours:
+// It needs nothing but Go: DynamoDB runs in this process (package ddbmem). With -endpoint it
+// runs on another engine, and leaves out the last scene:
 //
-//	go run ./examples/quickstart -table limits                                # your AWS account
-//	go run ./examples/quickstart -table limits -endpoint http://127.0.0.1:8000  # any other engine
+//	go run ./examples/quickstart -endpoint http://127.0.0.1:8000
 //
 // Read tour.go: each scene is what a service would write.
 package main
@@ -21,39 +20,75 @@ import (
 	"io"
 	"os"
 	"os/signal"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], newScreen(os.Stdout, os.Getenv), os.Stderr)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-// run parses the command line, connects and plays the tour.
-func run(ctx context.Context, args []string, s *screen, usage io.Writer) error {
+// run parses the command line and plays the tour.
+func run(ctx context.Context, args []string, out, usage io.Writer) error {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	table := flags.String("table", "", "the DynamoDB table to use, created if it is missing (default: DynamoDB in this process)")
-	endpoint := flags.String("endpoint", "", "the `URL` of a DynamoDB engine (default: AWS, when -table is given)")
+	endpoint := flags.String("endpoint", "", "the `URL` of a DynamoDB engine (default: DynamoDB in this process)")
+	table := flags.String("table", "limits", "the table to use there, made if it is missing")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q; -h lists the flags", flags.Arg(0))
 	}
+	t := &tour{out: out, table: *table}
+	if *endpoint == "" {
+		t.db = ddbmem.New()
+		defer t.db.Close()
+		t.client = t.db.Client()
+	} else { // in production dynamodb.NewFromConfig(cfg): the same type
+		t.client = dynamodb.New(dynamodb.Options{
+			BaseEndpoint: endpoint, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		})
+	}
+	return t.play(ctx)
+}
 
-	e, err := connect(ctx, *table, *endpoint)
+// play makes the table and its limits, shows all scenes, and removes what they made.
+func (t *tour) play(ctx context.Context) (err error) {
+	// A Repository is one table; a RateLimiter charges its buckets. One of each per process is
+	// enough: both are safe for concurrent use.
+	repo, err := dynalimit.NewRepository(t.client, t.table, options)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	s.title("dynalimit quickstart", e.where)
-	return play(ctx, e, s)
+	if err := repo.CreateTable(ctx); err != nil {
+		return err
+	}
+	if t.limiter, err = dynalimit.New(repo, nil); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.leave(ctx, repo)) }()
+	if err := prepare(ctx, repo); err != nil {
+		return err
+	}
+	scenes := []func(context.Context) error{t.settled, t.denied, t.parent, t.race}
+	if t.db != nil { // only an engine of ours can be made to fail
+		scenes = append(scenes, t.outage)
+	}
+	for _, scene := range scenes {
+		if err := scene(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
