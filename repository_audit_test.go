@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -125,6 +126,47 @@ func TestEventsAreFoundWhenTheClockIsSetBack(t *testing.T) {
 		assert.Empty(t, trail(t, r, q))
 	}
 }
+
+// The events of an item are in the order of its changes, though the clocks of those who make
+// them differ.
+func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
+	clock := newHandClock()
+	e := memEngine(t, ddbmem.WithClock(clock.now))
+	ahead := func() time.Time { return clock.now().Add(900 * time.Millisecond) }
+	ann, err := NewRepository(e.client(), e.repository(t, nil).table, &RepositoryOptions{Now: ahead, Principal: "ann"})
+	require.NoError(t, err)
+	bob, err := NewRepository(e.client(), ann.table, &RepositoryOptions{Now: clock.now, Principal: "bob"})
+	require.NoError(t, err)
+	limits := func(n int64) []Limit { return []Limit{PerMinute("rpm", n)} }
+	require.NoError(t, ann.CreateEntity(t.Context(), Entity{ID: "key-1"}))
+	for i, r := range []*Repository{bob, ann, bob} {
+		n := int64(i + 1)
+		require.NoError(t, r.SetSystemLimits(t.Context(), limits(n), nil))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "key-2", "gpt-4", limits(n)))
+		record, err := r.GetEntity(t.Context(), "key-1")
+		require.NoError(t, err)
+		record.Name = fmt.Sprint("name ", n)
+		_, err = r.UpdateEntity(t.Context(), record)
+		require.NoError(t, err)
+	}
+	require.NoError(t, bob.DeleteEntity(t.Context(), "key-1"))
+	require.NoError(t, bob.DeleteEntityLimits(t.Context(), "key-2", "gpt-4"))
+	for target, want := range map[string][]string{
+		AuditSystem: {"bob", "ann", "bob"}, "key-1": {"ann", "bob", "ann", "bob", "bob"}, "key-2": {"bob", "ann", "bob", "bob"},
+	} {
+		var who []string
+		after := map[string]string{}
+		for _, event := range trail(t, bob, AuditQuery{Target: target, To: clock.now().Add(time.Minute)}) {
+			who = append(who, event.Principal)
+			for _, c := range event.Changes {
+				assert.Equal(t, after[c.Field], string(c.Before), "%s: each begins where the one before it ended", target)
+				after[c.Field] = string(c.After)
+			}
+		}
+		assert.Equal(t, want, who, target)
+	}
+}
+
 
 // A range that ends in the far future is not looked through day by day, and principals of
 // any spelling are told apart.

@@ -33,6 +33,9 @@ type Deed struct {
 	Target, Resource string
 	// Before and After are the fields of what is changed.
 	Before, After audit.Fields
+	// Was and Is are its item, nil for none: the event comes after the last one that Was
+	// names, and Is names it.
+	Was, Is schema.Item
 }
 
 // Record is the part of a transaction that puts the event of a deed. Its key proves that
@@ -42,8 +45,9 @@ func (a *Admin) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
 	if err != nil {
 		return types.TransactWriteItem{}, schema.Key{}, err
 	}
-	id := a.IDs.New(a.Now())
+	id := a.IDs.Above(schema.LastEvent(d.Was), a.Now())
 	now, _ := audit.TimeOf(id) // an id is never below the last, so a clock set back is not told
+	schema.SetLastEvent(d.Is, id)
 	item := a.Events.Item(audit.Event{
 		ID: id, Time: now, Principal: d.By, Action: d.Action, Target: d.Target, Resource: d.Resource, Changes: changes,
 	})

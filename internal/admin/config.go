@@ -222,11 +222,15 @@ func (c *configChange) action() string {
 
 // addConfig adds a change, with its event, to a proposal.
 func (a *Admin) addConfig(p *table.Proposal, by string, c *configChange) error {
-	d := Deed{By: by, Action: c.action(), Target: TargetOf(c.owner), Resource: c.owner.Resource, Before: configFields(c.stored), After: configFields(c.next)}
+	d := Deed{
+		By: by, Action: c.action(), Target: TargetOf(c.owner), Resource: c.owner.Resource,
+		Before: configFields(c.stored), After: configFields(c.next), Was: c.item,
+	}
 	unchanged := schema.ConfigUnchanged(c.item)
 	write := a.Table.Delete(a.Keys.Config(c.owner), unchanged)
 	if c.next != nil {
-		write = a.Table.Put(a.Keys.EncodeConfig(c.owner, c.item, *c.next), unchanged)
+		d.Is = a.Keys.EncodeConfig(c.owner, c.item, *c.next)
+		write = a.Table.Put(d.Is, unchanged)
 	}
 	event, proof, err := a.Record(d)
 	if err != nil {

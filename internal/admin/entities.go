@@ -69,9 +69,14 @@ func (a *Admin) CreateEntity(ctx context.Context, by string, e schema.EntityReco
 		if err != nil {
 			return table.Proposal{}, err
 		}
-		put := a.Table.Put(a.Keys.EncodeEntity(e, nil), schema.EntityUnchanged(nil))
-		return a.propose(Deed{By: by, Action: EntityCreated, Target: e.ID, After: entityFields(e)}, slices.Insert(a.adopt(above), 0, put)...)
+		d := created(by, e, a.Keys.EncodeEntity(e, nil))
+		return a.propose(d, slices.Insert(a.adopt(above), 0, a.Table.Put(d.Is, schema.EntityUnchanged(nil)))...)
 	})
+}
+
+// created is the making of an entity as it is recorded.
+func created(by string, e schema.EntityRecord, item schema.Item) Deed {
+	return Deed{By: by, Action: EntityCreated, Target: e.ID, After: entityFields(e), Is: item}
 }
 
 // Entity reads an entity's record. It fails with problem.ErrNotFound for none, and for

@@ -247,7 +247,7 @@ func (b *entityBatch) add(ctx context.Context, s Setup) (fits bool, err error) {
 func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []ConfigEdit) error {
 	e.CreatedAt, e.Version = b.Now(), 1
 	item := b.Keys.EncodeEntity(e, nil)
-	p, err := b.Admin.propose(Deed{By: b.by, Action: EntityCreated, Target: e.ID, After: entityFields(e)}, b.Table.Put(item, schema.EntityUnchanged(nil)))
+	p, err := b.Admin.propose(created(b.by, e, item), b.Table.Put(item, schema.EntityUnchanged(nil)))
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (a *Admin) markDeleted(ctx context.Context, op, by, id string, asRead *Enti
 				return table.Proposal{}, err
 			}
 		}
-		d := Deed{By: by, Action: EntityDeleted, Target: id}
+		d := Deed{By: by, Action: EntityDeleted, Target: id, Was: item}
 		if item != nil {
 			d.Before = entityFields(e)
 		} else {
@@ -72,6 +72,7 @@ func (a *Admin) markDeleted(ctx context.Context, op, by, id string, asRead *Enti
 		}
 		e.ID, e.Deleting, e.Version = id, true, e.Version+1
 		marked = a.Keys.EncodeEntity(e, item)
+		d.Is = marked
 		return a.propose(d, append(unchanged, a.Table.Put(marked, schema.EntityUnchanged(item)))...)
 	})
 	return marked, err

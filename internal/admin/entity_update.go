@@ -75,9 +75,11 @@ func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityReco
 
 // proposeUpdate is the transaction that replaces a record, below ancestors if it moves.
 func (a *Admin) proposeUpdate(by string, c entityChange, above []ancestor) (table.Proposal, error) {
-	put := a.Table.Put(a.Keys.EncodeEntity(c.next, c.item), schema.EntityUnchanged(c.item))
-	d := Deed{By: by, Action: EntityUpdated, Target: c.next.ID, Before: entityFields(c.stored), After: entityFields(c.next)}
-	return a.propose(d, slices.Insert(a.adopt(above), 0, put)...)
+	d := Deed{
+		By: by, Action: EntityUpdated, Target: c.next.ID, Before: entityFields(c.stored), After: entityFields(c.next),
+		Was: c.item, Is: a.Keys.EncodeEntity(c.next, c.item),
+	}
+	return a.propose(d, slices.Insert(a.adopt(above), 0, a.Table.Put(d.Is, schema.EntityUnchanged(c.item)))...)
 }
 
 // mostMoves is how many entities get another parent at once.

@@ -197,8 +197,11 @@ func (a *Admin) changeNamespace(ctx context.Context, by, name string, t transiti
 			after.Name, after.RegisteredAt, after.RegisteredBy = name, now, by
 		}
 		after.State, after.ChangedAt, after.ChangedBy, after.Version = t.to, now, by, before.Version+1
-		d := Deed{By: by, Action: t.action, Target: audit.NamespaceTarget(name), Before: namespaceFields(before), After: namespaceFields(after)}
-		return a.propose(d, a.Table.Put(schema.EncodeNamespace(after), schema.NamespaceUnchanged(item)))
+		d := Deed{
+			By: by, Action: t.action, Target: audit.NamespaceTarget(name), Before: namespaceFields(before), After: namespaceFields(after),
+			Was: item, Is: schema.EncodeNamespace(after),
+		}
+		return a.propose(d, a.Table.Put(d.Is, schema.NamespaceUnchanged(item)))
 	})
 }
 

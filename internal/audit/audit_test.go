@@ -72,6 +72,30 @@ func TestIDsOfAProcessRise(t *testing.T) {
 	assert.Equal(t, id{14: 1}, carried)
 }
 
+// An id is above one of another process that is a little ahead, and not above what a wrong
+// clock drew.
+func TestIDsFollowOthers(t *testing.T) {
+	now := time.UnixMilli(1_795_254_842_412)
+	for ahead, follows := range map[time.Duration]bool{
+		-time.Hour: true, 0: true, time.Second: true, time.Minute: true, time.Minute + time.Millisecond: false, 24 * time.Hour: false,
+	} {
+		last := new(IDs).New(now.Add(ahead))
+		drawn := new(IDs).Above(last, now)
+		assert.Equal(t, follows, drawn > last, ahead)
+		at, ok := TimeOf(drawn)
+		require.True(t, ok)
+		want := now
+		if follows && ahead > 0 {
+			want = now.Add(ahead)
+		}
+		assert.Equal(t, want.UTC(), at, ahead)
+	}
+	var s IDs
+	first := s.Above(FirstID(now.Add(time.Second)), now)
+	assert.Greater(t, s.New(now), first)
+	assert.Greater(t, s.Above("not an id", now), first)
+}
+
 func TestDiffNamesTheFieldsThatDiffer(t *testing.T) {
 	changes, err := Diff(
 		Fields{"name": "Key one", "parent": "proj-1", "cascade": true, "metadata": json.RawMessage(`{"a": 1}`), "gone": 3},

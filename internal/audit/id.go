@@ -2,6 +2,7 @@ package audit
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"strings"
 	"sync"
 	"time"
@@ -10,10 +11,11 @@ import (
 // crockford are the digits of Crockford's base 32, which sort as their values do.
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// idLength is how many digits an id has, timeDigits how many of them are its time.
 const (
-	idLength   = 26
-	timeDigits = 10
+	// idLength is how many digits an id has.
+	idLength = 26
+	// padding is how many bits the digits have beside the id's: the first holds 3.
+	padding = idLength*5 - 128
 )
 
 // id is a ULID (github.com/ulid/spec): 48 bits of Unix milliseconds, then 80 random
@@ -52,7 +54,6 @@ func (u id) above(v id) bool { return string(u[:]) > string(v[:]) }
 // String is the id as text, 26 digits of base 32.
 func (u id) String() string {
 	var out [idLength]byte
-	const padding = idLength*5 - 128 // the first digit holds 3 bits
 	for i := range out {
 		var digit byte
 		for bit := range 5 {
@@ -74,15 +75,28 @@ type IDs struct {
 	last id
 }
 
+// mostAhead is how far the clock of another process may be ahead of ours: ids of later are
+// those of a wrong clock.
+const mostAhead = time.Minute
+
 // New returns the id of an event at a moment.
-func (s *IDs) New(now time.Time) string {
+func (s *IDs) New(now time.Time) string { return s.Above("", now) }
+
+// Above is New, with an id above last: that of the event before it of what is changed, which
+// another process may have drawn. An id that is more than a minute ahead is not followed:
+// all later events would have its time.
+func (s *IDs) Above(last string, now time.Time) string {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails
+	u := newID(now.UnixMilli(), random)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := newID(now.UnixMilli(), random)
-	if !u.above(s.last) {
-		u = s.last.next()
+	before := s.last
+	if other, ok := parse(last); ok && other.above(before) && other.ms() <= now.Add(mostAhead).UnixMilli() {
+		before = other
+	}
+	if !u.above(before) {
+		u = before.next()
 	}
 	s.last = u
 	return u.String()
@@ -94,18 +108,28 @@ func FirstID(t time.Time) string { return newID(t.UnixMilli(), [10]byte{}).Strin
 
 // TimeOf is when an id was drawn, to the millisecond; false for what is no id.
 func TimeOf(text string) (time.Time, bool) {
+	u, ok := parse(text)
+	return time.UnixMilli(u.ms()).UTC(), ok
+}
+
+// parse reads the text of an id; false for what is none.
+func parse(text string) (u id, ok bool) {
 	if len(text) != idLength || text[0] > '7' {
-		return time.Time{}, false
+		return id{}, false
 	}
-	var ms int64
 	for i := range idLength {
 		digit := strings.IndexByte(crockford, text[i])
 		if digit < 0 {
-			return time.Time{}, false
+			return id{}, false
 		}
-		if i < timeDigits {
-			ms = ms<<5 | int64(digit)
+		for bit := range 5 {
+			if at := i*5 + bit - padding; at >= 0 {
+				u[at/8] |= byte(digit>>(4-bit)&1) << (7 - at%8)
+			}
 		}
 	}
-	return time.UnixMilli(ms).UTC(), true
+	return u, true
 }
+
+// ms is the time of an id in Unix milliseconds.
+func (u id) ms() int64 { return int64(binary.BigEndian.Uint64(u[:8]) >> 16) }
