@@ -140,6 +140,15 @@ func (m *mutant) apply(text string) (string, error) {
 	return strings.Replace(text, m.old, m.changed, 1), nil
 }
 
+// fits says whether the mutant can be tried in a tree.
+func (m *mutant) fits(tree string) error {
+	text, err := os.ReadFile(filepath.Join(tree, filepath.FromSlash(m.file)))
+	if err == nil {
+		_, err = m.apply(string(text))
+	}
+	return err
+}
+
 // packages are the packages of some mutants' tests, each with its patterns.
 func packages(list []mutant) map[string][]string {
 	all := map[string][]string{}

@@ -87,10 +87,7 @@ func curated(ctx context.Context, o options, top, dir string) error {
 func show(list []mutant, top string) error {
 	moved := 0
 	for _, m := range list {
-		text, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(m.file)))
-		if err == nil {
-			_, err = m.apply(string(text))
-		}
+		err := m.fits(top)
 		why := m.breaks
 		if err != nil {
 			why = "BROKEN: " + err.Error()
