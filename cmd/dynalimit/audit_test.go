@@ -114,9 +114,12 @@ func TestNothingIsLookedForBeforeThereWereEvents(t *testing.T) {
 }
 
 // olderLayout makes the table one that another tool wrote, before composite items.
-func (s *shell) olderLayout(more ...schema.Item) {
+func (s *shell) olderLayout(more ...schema.Item) { s.writtenBy("zae-0.6", more...) }
+
+// writtenBy puts what another tool wrote into the table.
+func (s *shell) writtenBy(tool string, more ...schema.Item) {
 	s.t.Helper()
-	data, err := os.ReadFile("../../internal/schema/testdata/zae-0.6-items.json")
+	data, err := os.ReadFile("../../internal/schema/testdata/" + tool + "-items.json")
 	require.NoError(s.t, err)
 	items, err := itemjson.Items(data)
 	require.NoError(s.t, err)
@@ -124,6 +127,25 @@ func (s *shell) olderLayout(more ...schema.Item) {
 		_, err := s.db.Client().PutItem(s.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: item})
 		require.NoError(s.t, err)
 	}
+}
+
+// Where entities of zae-limiter are missing in what is listed, it is said until they are.
+func TestEntitiesThatAreNotListedAreNoted(t *testing.T) {
+	s := newTable(t)
+	s.writtenBy("zae-0.8.1")
+	t.Chdir(withTestdata(t))
+	file(t, "nothing.yaml", "version: 1\nname: nothing\n")
+	lists := [][]string{{"entity", "list"}, {"manifest", "export"}, {"manifest", "plan", "nothing.yaml"}}
+	for _, args := range lists {
+		_, _, notes := s.run(args...)
+		assert.Contains(t, notes, "zae-limiter made are not listed", args)
+	}
+	s.must("migrate", "--yes")
+	for _, args := range lists {
+		_, _, notes := s.run(args...)
+		assert.Empty(t, notes, args)
+	}
+	assert.Contains(t, s.must("entity", "list"), "proj-1")
 }
 
 // TestMigrationTranscript plays the way from the older layout.

@@ -95,7 +95,7 @@ func (g *globals) next(err error) string {
 	case errors.Is(err, dynalimit.ErrLost):
 		return "what was done stays done: run the command again to go on"
 	case errors.Is(err, dynalimit.ErrVersion):
-		return "run a version of dynalimit that knows the table, or 'dynalimit migrate'"
+		return "run a version of dynalimit that knows the table, or name another with --table"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "start an engine there with 'dynalimit local', or correct --endpoint"
 	case connect.NoCredentials(err):

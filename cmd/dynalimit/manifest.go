@@ -117,6 +117,7 @@ func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if err != nil {
 			return err
 		}
+		g.noteUnlisted(ctx, out)
 		if err := out.Show(p, func() { manifest.Show(out, p, c.short(), c.Full) }); err != nil {
 			return err
 		}
@@ -138,6 +139,7 @@ func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output
 		if err != nil {
 			return err
 		}
+		g.noteUnlisted(ctx, out)
 		m, notes := manifest.Export(live, cmp.Or(c.Name, manifest.Manager(live)), g.Namespace, c.Managed)
 		for at, why := range notes {
 			out.Notef("dynalimit: %s is not in the manifest: it %s", term.Plain(at.String()), term.Plain(why))

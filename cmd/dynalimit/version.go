@@ -56,6 +56,14 @@ func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
+// noteUnlisted notes that entities may be missing in what is listed: records that zae-limiter
+// made are in no list until the table is migrated.
+func (g *globals) noteUnlisted(ctx context.Context, out *term.Output) {
+	if t, err := g.layout(ctx); err == nil && !t.CompositeOnly {
+		out.Notef("dynalimit: entities that zae-limiter made are not listed before the table is migrated: see 'dynalimit migrate --dry-run'")
+	}
+}
+
 // layout reads the version of the table's layout.
 func (g *globals) layout(ctx context.Context) (*layoutJSON, error) {
 	client, err := g.options(ctx).Client(ctx)
