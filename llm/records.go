@@ -36,25 +36,36 @@ type records struct {
 	slots   chan struct{} // one is in it for each record that waits
 	closing chan struct{} // one is in it while Close waits
 
-	mu   sync.Mutex
-	ctx  context.Context // of what waits; Close may end it
+	mu      sync.Mutex
+	waiting *batch
+}
+
+// batch is the records that wait, of those that were taken since the last Close began.
+type batch struct {
+	ctx  context.Context // Close may end it
 	stop context.CancelFunc
+	all  sync.WaitGroup
+}
+
+func newBatch() *batch {
+	b := new(batch)
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	return b
 }
 
 func newRecords(keeper Keeper, refused func(Refused)) *records {
-	r := &records{keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1)}
+	r := &records{
+		keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1), waiting: newBatch(),
+	}
 	if r.refused == nil {
 		r.refused = logRefused
 	}
-	r.renew()
 	return r
 }
 
 func logRefused(r Refused) {
 	slog.Error("llm: a call is not counted", "org", r.Org, "app", r.App, "record", r.Record, "error", r.Err)
 }
-
-func (r *records) renew() { r.ctx, r.stop = context.WithCancel(context.Background()) }
 
 // take takes a record over. While too many wait, it waits for one of them until ctx ends.
 func (r *records) take(ctx context.Context, org, app string, record budget.Usage) error {
@@ -64,14 +75,14 @@ func (r *records) take(ctx context.Context, org, app string, record budget.Usage
 		return &UnavailableError{Package: "llm", Op: "Settle", Err: errWaiting}
 	}
 	r.mu.Lock()
-	lasting := r.ctx
-	r.mu.Unlock()
-	go func() {
+	defer r.mu.Unlock()
+	of := r.waiting
+	of.all.Go(func() {
 		defer func() { <-r.slots }()
-		if err := r.send(lasting, org, app, record); err != nil {
+		if err := r.send(of.ctx, org, app, record); err != nil {
 			r.refused(Refused{org, app, record, err})
 		}
-	}()
+	})
 	return nil
 }
 
@@ -85,7 +96,8 @@ func (r *records) send(ctx context.Context, org, app string, record budget.Usage
 	}
 }
 
-// drain waits until nothing waits any more. When ctx ends, it gives up what does.
+// drain waits until nothing waits any more of what was taken before. When ctx ends, it gives
+// up what does. What is taken meanwhile is not waited for: in an outage that would be for ever.
 func (r *records) drain(ctx context.Context) (err error) {
 	select {
 	case r.closing <- struct{}{}:
@@ -93,23 +105,21 @@ func (r *records) drain(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	defer func() { <-r.closing }()
-	for range cap(r.slots) {
-		select {
-		case r.slots <- struct{}{}:
-			continue
-		case <-ctx.Done():
-		}
-		if err == nil {
-			err = ctx.Err()
-			r.mu.Lock()
-			r.stop()
-			r.renew()
-			r.mu.Unlock()
-		}
-		r.slots <- struct{}{}
+	r.mu.Lock()
+	taken := r.waiting
+	r.waiting = newBatch()
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		taken.all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	for range cap(r.slots) {
-		<-r.slots
-	}
+	taken.stop()
+	<-done
 	return err
 }
