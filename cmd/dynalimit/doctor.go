@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,9 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go/logging"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -32,8 +31,8 @@ func (c doctorCmd) Validate() error {
 
 // findings are what the doctor found, for programs.
 type findings struct {
-	Status  doctor.Status   `json:"status"`
-	Results []doctor.Result `json:"results"`
+	Status  tables.Status   `json:"status"`
+	Results []tables.Finding `json:"results"`
 }
 
 func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
@@ -45,13 +44,13 @@ func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error 
 	if err := out.Show(f, func() { printFindings(out, f) }); err != nil {
 		return err
 	}
-	if f.Status == doctor.Wrong {
+	if f.Status == tables.Wrong {
 		return errNo
 	}
 	return nil
 }
 
-func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([]doctor.Result, error) {
+func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([]tables.Finding, error) {
 	o := g.options(ctx)
 	if err := o.Check(); err != nil {
 		return nil, badInput("%w", err)
@@ -60,8 +59,8 @@ func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([
 	defer func() { over() }()
 	cfg, err := o.Config(ctx)
 	if err != nil {
-		return []doctor.Result{{
-			Check: "configuration of AWS", Status: doctor.Wrong, Found: err.Error(), Means: "nothing can be asked", Fix: "aws configure list",
+		return []tables.Finding{{
+			Check: "configuration of AWS", Status: tables.Wrong, Found: err.Error(), Means: "nothing can be asked", Fix: "aws configure list",
 		}}, nil
 	}
 	cfg.Logger = logging.Nop{}                                   // what is wrong is told as a finding
@@ -78,23 +77,19 @@ func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([
 
 // patient is what is examined.
 func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
+	o.Timeout = c.Timeout
 	client := o.ClientOf(cfg)
-	repo, err := dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{Namespace: o.Namespace, Now: o.Now, RequestTimeout: c.Timeout})
+	repo, err := o.On(client)
+	if err != nil {
+		return doctor.Patient{}, err
+	}
+	plans, err := c.plans(g, o, client)
 	if err != nil {
 		return doctor.Patient{}, err
 	}
 	p := doctor.Patient{
-		Client: client, Limits: repo, Table: o.Table, Namespace: o.Namespace, Region: cfg.Region, Where: o.Where(), Engine: o.Engine(),
+		Client: client, Limits: repo, Namespace: o.Namespace, Tables: plans, Region: cfg.Region, Where: o.Where(), Engine: o.Engine(),
 		Profile: o.Profile, Role: c.Role, Now: time.Now, Timeout: c.Timeout,
-	}
-	p.Try = func(ctx context.Context) (err error) {
-		limiter, err := dynalimit.New(repo, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { err = cmp.Or(err, limiter.Close(context.WithoutCancel(ctx))) }()
-		_, err = limiter.Check(ctx, "probe", "probe", nil)
-		return err
 	}
 	if o.Now != nil {
 		p.Now = o.Now
@@ -105,36 +100,35 @@ func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (docto
 	if !o.Engine() {
 		p.Identity = func(ctx context.Context) (string, error) { return o.CallerOf(ctx, cfg) }
 	}
-	if c.Budget {
-		p.Budget = []string{c.Control, c.Usage}
-	}
 	if port := o.Port(); port != 0 && o.Endpoint != "" {
 		p.LocalFlags = fmt.Sprintf(" --port %d", port)
 	}
-	c.flags(g, &p)
 	return p, nil
 }
 
 // flags are those that commands need to be about the same tables.
-func (c doctorCmd) flags(g *globals, p *doctor.Patient) {
+func (w whichTables) flags(g *globals, region string) tables.Flags {
+	f := tables.Flags{Table: g.Table, Region: region}
 	add := func(to *string, flag, value, unless string) {
 		if value != unless {
 			*to += " " + flag + " " + shellWord(value)
 		}
 	}
 	if g.Local {
-		p.Flags, p.AWSFlags = " --local", " --endpoint-url "+connect.LocalEndpoint
+		f.Ours, f.AWS = " --local", " --endpoint-url "+connect.LocalEndpoint
 	}
-	add(&p.Flags, "--endpoint", g.Endpoint, "")
-	add(&p.AWSFlags, "--endpoint-url", g.Endpoint, "")
-	for _, to := range []*string{&p.Flags, &p.AWSFlags} {
+	add(&f.Ours, "--endpoint", g.Endpoint, "")
+	add(&f.AWS, "--endpoint-url", g.Endpoint, "")
+	for _, to := range []*string{&f.Ours, &f.AWS} {
 		add(to, "--region", g.Region, "")
 		add(to, "--profile", g.Profile, "")
 	}
-	add(&p.Flags, "--table", g.Table, "limits")
-	add(&p.Flags, "--namespace", g.Namespace, "")
-	add(&p.BudgetFlags, "--control", c.Control, "control")
-	add(&p.BudgetFlags, "--usage", c.Usage, "usage")
+	add(&f.Ours, "--table", g.Table, "limits")
+	add(&f.Ours, "--namespace", g.Namespace, "")
+	f.Budget = " --budget"
+	add(&f.Budget, "--control", w.Control, "control")
+	add(&f.Budget, "--usage", w.Usage, "usage")
+	return f
 }
 
 // shellWord is a word as a shell reads it.
@@ -149,11 +143,11 @@ func shellWord(s string) string {
 }
 
 // together makes one line of checks that one reason kept from being made.
-func together(results []doctor.Result) []doctor.Result {
-	var lines []doctor.Result
+func together(results []tables.Finding) []tables.Finding {
+	var lines []tables.Finding
 	for i := 0; i < len(results); {
 		r, to := results[i], i+1
-		for to < len(results) && r.Status == doctor.Unchecked && results[to].Status == r.Status && results[to].Found == r.Found {
+		for to < len(results) && r.Status == tables.Unchecked && results[to].Status == r.Status && results[to].Found == r.Found {
 			r.Means += ", " + results[to].Check
 			to++
 		}
@@ -167,10 +161,10 @@ func together(results []doctor.Result) []doctor.Result {
 
 // printFindings shows them to a person.
 func printFindings(out *term.Output, f findings) {
-	colours := map[doctor.Status]func(string) string{
-		doctor.OK: out.Green, doctor.Hint: out.Cyan, doctor.Warning: out.Yellow, doctor.Wrong: out.Red, doctor.Unchecked: out.Dim,
+	colours := map[tables.Status]func(string) string{
+		tables.OK: out.Green, tables.Hint: out.Cyan, tables.Warning: out.Yellow, tables.Wrong: out.Red, tables.Unchecked: out.Dim,
 	}
-	width, count := 0, map[doctor.Status]int{}
+	width, count := 0, map[tables.Status]int{}
 	for _, r := range f.Results {
 		count[r.Status]++
 	}
@@ -188,7 +182,7 @@ func printFindings(out *term.Output, f findings) {
 		}
 	}
 	var parts []string
-	for _, s := range []doctor.Status{doctor.Wrong, doctor.Warning, doctor.Unchecked, doctor.Hint} {
+	for _, s := range []tables.Status{tables.Wrong, tables.Warning, tables.Unchecked, tables.Hint} {
 		if n := count[s]; n > 0 {
 			parts = append(parts, colours[s](fmt.Sprintf("%d %s", n, s)))
 		}

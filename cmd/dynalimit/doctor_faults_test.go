@@ -22,6 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -64,11 +65,11 @@ func (x *ill) readmit() {
 }
 
 // examine is the examination's results by their checks.
-func (x *ill) examine() map[string]doctor.Result {
+func (x *ill) examine() map[string]tables.Finding {
 	x.t.Helper()
 	results, err := doctor.Examine(x.t.Context(), x.Patient, func(string) {})
 	require.NoError(x.t, err)
-	byCheck := map[string]doctor.Result{}
+	byCheck := map[string]tables.Finding{}
 	for _, r := range results {
 		require.NotContains(x.t, byCheck, r.Check, "a check twice")
 		byCheck[r.Check] = r
@@ -182,42 +183,42 @@ var ailments = []struct {
 	name       string
 	make       func(x *ill)
 	check      string
-	status     doctor.Status
+	status     tables.Status
 	found, fix string
 }{
-	{"nobody listens", func(x *ill) { x.g.Endpoint = "http://127.0.0.1:1"; x.readmit() }, "endpoint", doctor.Wrong, "connection refused", "dynalimit local --port 1"},
+	{"nobody listens", func(x *ill) { x.g.Endpoint = "http://127.0.0.1:1"; x.readmit() }, "endpoint", tables.Wrong, "connection refused", "dynalimit local --port 1"},
 	{"the endpoint hangs", func(x *ill) {
 		x.cmd.Timeout = 50 * time.Millisecond
 		x.readmit()
 		x.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
-	}, "endpoint", doctor.Wrong, "no answer within 50ms", "dynalimit local"},
+	}, "endpoint", tables.Wrong, "no answer within 50ms", "dynalimit local"},
 	{"another server answers", func(x *ill) {
 		elsewhere(x, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusNotFound) })
-	}, "endpoint", doctor.Wrong, "not DynamoDB", "dynalimit doctor --endpoint"},
-	{"credentials that DynamoDB says have expired", func(x *ill) { x.fail("ExpiredTokenException", "") }, "endpoint", doctor.Wrong, "have expired", "aws sso login"},
-	{"unknown credentials", func(x *ill) { x.fail("UnrecognizedClientException", "") }, "endpoint", doctor.Wrong, "not known here", "aws sso login"},
-	{"a refused signature", func(x *ill) { x.fail("InvalidSignatureException", "") }, "endpoint", doctor.Wrong, "signature", "aws sso login"},
-	{"credentials whose time is over", func(x *ill) { x.Credentials = expired }, "credentials", doctor.Wrong, "expired at 2026-01-23 15:00:00 UTC", "aws sso login"},
+	}, "endpoint", tables.Wrong, "not DynamoDB", "dynalimit doctor --endpoint"},
+	{"credentials that DynamoDB says have expired", func(x *ill) { x.fail("ExpiredTokenException", "") }, "endpoint", tables.Wrong, "have expired", "aws sso login"},
+	{"unknown credentials", func(x *ill) { x.fail("UnrecognizedClientException", "") }, "endpoint", tables.Wrong, "not known here", "aws sso login"},
+	{"a refused signature", func(x *ill) { x.fail("InvalidSignatureException", "") }, "endpoint", tables.Wrong, "signature", "aws sso login"},
+	{"credentials whose time is over", func(x *ill) { x.Credentials = expired }, "credentials", tables.Wrong, "expired at 2026-01-23 15:00:00 UTC", "aws sso login"},
 	{"credentials that cannot be had", func(x *ill) {
 		x.Credentials, x.Profile = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, assert.AnError }), "prod"
-	}, "credentials", doctor.Wrong, assert.AnError.Error(), "aws sso login --profile prod"},
+	}, "credentials", tables.Wrong, assert.AnError.Error(), "aws sso login --profile prod"},
 	{"credentials that end soon", func(x *ill) {
 		x.Credentials, x.Identity = lasting, func(context.Context) (string, error) { return "arn:aws:iam::1:user/ann", nil }
-	}, "credentials", doctor.Warning, "user/ann, until 2026-01-23 15:40:00 UTC", "aws sso login"},
+	}, "credentials", tables.Warning, "user/ann, until 2026-01-23 15:40:00 UTC", "aws sso login"},
 	{"STS that does not answer", func(x *ill) {
 		x.Credentials, x.Identity = lasting, func(context.Context) (string, error) { return "", context.DeadlineExceeded }
-	}, "credentials", doctor.Unchecked, "STS", ""},
-	{"a clock 10 minutes ahead", func(x *ill) { x.Now = func() time.Time { return x.now.Add(10 * time.Minute) } }, "clock", doctor.Wrong, "ahead", "chronyc"},
-	{"a clock 10 minutes behind", func(x *ill) { x.Now = func() time.Time { return x.now.Add(-10 * time.Minute) } }, "clock", doctor.Wrong, "10m0s behind", "chronyc"},
-	{"a clock 5 seconds ahead", func(x *ill) { x.Now = func() time.Time { return x.now.Add(5 * time.Second) } }, "clock", doctor.Warning, "4s ahead", "chronyc"},
-	{"no such table", func(x *ill) { x.g.Table = "limts"; x.readmit() }, "table", doctor.Wrong, `no table "limts" in us-east-1`, "dynalimit table create --endpoint"},
+	}, "credentials", tables.Unchecked, "STS", ""},
+	{"a clock 10 minutes ahead", func(x *ill) { x.Now = func() time.Time { return x.now.Add(10 * time.Minute) } }, "clock", tables.Wrong, "ahead", "chronyc"},
+	{"a clock 10 minutes behind", func(x *ill) { x.Now = func() time.Time { return x.now.Add(-10 * time.Minute) } }, "clock", tables.Wrong, "10m0s behind", "chronyc"},
+	{"a clock 5 seconds ahead", func(x *ill) { x.Now = func() time.Time { return x.now.Add(5 * time.Second) } }, "clock", tables.Warning, "4s ahead", "chronyc"},
+	{"no such table", func(x *ill) { x.g.Table = "limts"; x.readmit() }, "table", tables.Wrong, `no table "limts" in us-east-1`, "dynalimit table create --endpoint"},
 	{"a table that is being made", func(x *ill) {
 		x.alter(func(d *types.TableDescription) { d.TableStatus = types.TableStatusCreating })
-	}, "table", doctor.Wrong, "CREATING", "dynalimit doctor"},
+	}, "table", tables.Wrong, "CREATING", "dynalimit doctor"},
 	{"a key that cannot be used", func(x *ill) {
 		x.alter(func(d *types.TableDescription) { d.TableStatus = types.TableStatusInaccessibleEncryptionCredentials })
-	}, "table", doctor.Wrong, "INACCESSIBLE", "aws kms describe-key"},
-	{"a table that may not be described", func(x *ill) { x.fail("AccessDeniedException", "DescribeTable") }, "table", doctor.Unchecked, "not permitted", ""},
+	}, "table", tables.Wrong, "INACCESSIBLE", "aws kms describe-key"},
+	{"a table that may not be described", func(x *ill) { x.fail("AccessDeniedException", "DescribeTable") }, "table", tables.Unchecked, "not permitted", ""},
 	{"a table of another product", func(x *ill) {
 		x.made("users", func(in *dynamodb.CreateTableInput) {
 			in.KeySchema = []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}}
@@ -225,73 +226,73 @@ var ailments = []struct {
 			in.GlobalSecondaryIndexes = nil
 			keyed(in)
 		})
-	}, "keys", doctor.Wrong, "(id N), not (PK S, SK S)", "dynalimit table create --table users-limits"},
+	}, "keys", tables.Wrong, "(id N), not (PK S, SK S)", "dynalimit table create --table users-limits"},
 	{"a table of another product with the same keys", func(x *ill) {
 		x.made("users", func(*dynamodb.CreateTableInput) {})
 		x.put(map[string]types.AttributeValue{"PK": text("USER#1"), "SK": text("PROFILE")})
-	}, "layout", doctor.Wrong, "about 1 items", "dynalimit table create --table users-limits"},
-	{"a table that was made by hand", func(x *ill) { x.made("raw", func(*dynamodb.CreateTableInput) {}) }, "layout", doctor.Warning, "no record", "dynalimit table create"},
+	}, "layout", tables.Wrong, "about 1 items", "dynalimit table create --table users-limits"},
+	{"a table that was made by hand", func(x *ill) { x.made("raw", func(*dynamodb.CreateTableInput) {}) }, "layout", tables.Warning, "no record", "dynalimit table create"},
 	{"a missing index", func(x *ill) {
 		x.made("bare", func(in *dynamodb.CreateTableInput) {
 			in.GlobalSecondaryIndexes = in.GlobalSecondaryIndexes[:1]
 			keyed(in)
 		})
-	}, "index GSI2", doctor.Wrong, "missing", "aws dynamodb update-table --table-name bare --attribute-definitions"},
+	}, "index GSI2", tables.Wrong, "missing", "aws dynamodb update-table --table-name bare --attribute-definitions"},
 	{"an index of something else", func(x *ill) {
 		x.made("odd", func(in *dynamodb.CreateTableInput) {
 			in.GlobalSecondaryIndexes[1].KeySchema = in.GlobalSecondaryIndexes[0].KeySchema
 			keyed(in)
 		})
-	}, "index GSI2", doctor.Wrong, "(GSI1PK S, GSI1SK S), not (GSI2PK S, GSI2SK S)", "dynalimit table create --table odd-limits"},
+	}, "index GSI2", tables.Wrong, "(GSI1PK S, GSI1SK S), not (GSI2PK S, GSI2SK S)", "dynalimit table create --table odd-limits"},
 	{"an index of everything", func(x *ill) {
 		x.made("dear", func(in *dynamodb.CreateTableInput) {
 			in.GlobalSecondaryIndexes[1].Projection = &types.Projection{ProjectionType: types.ProjectionTypeAll}
 		})
-	}, "index GSI2", doctor.Warning, "ALL", "aws dynamodb describe-table"},
+	}, "index GSI2", tables.Warning, "ALL", "aws dynamodb describe-table"},
 	{"an index of less", func(x *ill) {
 		x.made("old", func(in *dynamodb.CreateTableInput) {
 			in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
 		})
-	}, "index GSI1", doctor.Hint, "less than", "aws dynamodb describe-table"},
+	}, "index GSI1", tables.Hint, "less than", "aws dynamodb describe-table"},
 	{"an index that is being made", func(x *ill) {
 		x.alter(func(d *types.TableDescription) { d.GlobalSecondaryIndexes[2].IndexStatus = types.IndexStatusCreating })
-	}, "index GSI3", doctor.Wrong, "CREATING", "dynalimit doctor"},
+	}, "index GSI3", tables.Wrong, "CREATING", "dynalimit doctor"},
 	{"provisioned throughput", func(x *ill) {
 		x.alter(func(d *types.TableDescription) {
 			d.BillingModeSummary = nil
 			d.ProvisionedThroughput = &types.ProvisionedThroughputDescription{WriteCapacityUnits: aws.Int64(5)}
 		})
-	}, "billing", doctor.Warning, "5 write units", "aws dynamodb update-table --table-name limits --billing-mode PAY_PER_REQUEST"},
-	{"no time to live", func(x *ill) { x.made("raw", func(*dynamodb.CreateTableInput) {}) }, "ttl", doctor.Wrong, "off", "dynalimit table create"},
+	}, "billing", tables.Warning, "5 write units", "aws dynamodb update-table --table-name limits --billing-mode PAY_PER_REQUEST"},
+	{"no time to live", func(x *ill) { x.made("raw", func(*dynamodb.CreateTableInput) {}) }, "ttl", tables.Wrong, "off", "dynalimit table create"},
 	{"time to live on another attribute", func(x *ill) {
 		x.made("raw", func(*dynamodb.CreateTableInput) {})
 		_, err := x.db.Client().UpdateTimeToLive(x.t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String("raw"), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("expires"), Enabled: aws.Bool(true)}})
 		require.NoError(x.t, err)
-	}, "ttl", doctor.Wrong, `"expires"`, "aws dynamodb update-time-to-live"},
-	{"no stream", func(x *ill) { x.made("raw", func(in *dynamodb.CreateTableInput) { in.StreamSpecification = nil }) }, "stream", doctor.Warning, "off", "dynalimit table create"},
+	}, "ttl", tables.Wrong, `"expires"`, "aws dynamodb update-time-to-live"},
+	{"no stream", func(x *ill) { x.made("raw", func(in *dynamodb.CreateTableInput) { in.StreamSpecification = nil }) }, "stream", tables.Warning, "off", "dynalimit table create"},
 	{"a stream of keys", func(x *ill) {
 		x.made("raw", func(in *dynamodb.CreateTableInput) {
 			in.StreamSpecification.StreamViewType = types.StreamViewTypeKeysOnly
 		})
-	}, "stream", doctor.Warning, "KEYS_ONLY", "aws dynamodb update-table"},
-	{"no point-in-time recovery", func(*ill) {}, "recovery", doctor.Warning, "off", "dynalimit table create"},
-	{"an engine that knows no recovery", func(x *ill) { x.fail("UnknownOperationException", "DescribeContinuousBackups") }, "recovery", doctor.Unchecked, "does not know", ""},
-	{"no deletion protection", func(*ill) {}, "protection", doctor.Warning, "off", "dynalimit table create"},
-	{"an engine that knows no protection", func(x *ill) { x.alter(func(d *types.TableDescription) { d.DeletionProtectionEnabled = nil }) }, "protection", doctor.Unchecked, "does not say", ""},
+	}, "stream", tables.Warning, "KEYS_ONLY", "aws dynamodb update-table"},
+	{"no point-in-time recovery", func(*ill) {}, "recovery", tables.Warning, "off", "dynalimit table create"},
+	{"an engine that knows no recovery", func(x *ill) { x.fail("UnknownOperationException", "DescribeContinuousBackups") }, "recovery", tables.Unchecked, "does not know", ""},
+	{"no deletion protection", func(*ill) {}, "protection", tables.Warning, "off", "dynalimit table create"},
+	{"an engine that knows no protection", func(x *ill) { x.alter(func(d *types.TableDescription) { d.DeletionProtectionEnabled = nil }) }, "protection", tables.Unchecked, "does not say", ""},
 	{"a layout of the future", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("9.0.0"), "client_min_version": text("0.0.0")})
-	}, "layout", doctor.Wrong, "layout 9.0.0", "dynalimit --version"},
+	}, "layout", tables.Wrong, "layout 9.0.0", "dynalimit --version"},
 	{"a table that was not migrated", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
-	}, "older items", doctor.Warning, "not migrated", "dynalimit migrate"},
-	{"GetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "GetItem") }, "permission GetItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"BatchGetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchGetItem") }, "permission BatchGetItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"UpdateItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "UpdateItem") }, "permission UpdateItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"PutItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "PutItem") }, "permission PutItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"DeleteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "DeleteItem") }, "permission DeleteItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"ConditionCheckItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "TransactWriteItems") }, "permission ConditionCheckItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"BatchWriteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchWriteItem") }, "permission BatchWriteItem", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"Scan is not permitted", func(x *ill) { x.fail("AccessDeniedException", "Scan") }, "permission Scan", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	}, "older items", tables.Warning, "not migrated", "dynalimit migrate"},
+	{"GetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "GetItem") }, "permission GetItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"BatchGetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchGetItem") }, "permission BatchGetItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"UpdateItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "UpdateItem") }, "permission UpdateItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"PutItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "PutItem") }, "permission PutItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"DeleteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "DeleteItem") }, "permission DeleteItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"ConditionCheckItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "TransactWriteItems") }, "permission ConditionCheckItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"BatchWriteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchWriteItem") }, "permission BatchWriteItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"Scan is not permitted", func(x *ill) { x.fail("AccessDeniedException", "Scan") }, "permission Scan", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
 	{"Query of an index is not permitted", func(x *ill) {
 		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Operation == "Query" && strings.Contains(string(r.Body), "GSI2") {
@@ -299,34 +300,34 @@ var ailments = []struct {
 			}
 			return ddbmem.Fault{}
 		})
-	}, "permission Query on GSI2", doctor.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"a table that throttles", func(x *ill) { x.fail("ThrottlingException", "UpdateItem") }, "permission UpdateItem", doctor.Unchecked, "throttles", ""},
+	}, "permission Query on GSI2", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"a table that throttles", func(x *ill) { x.fail("ThrottlingException", "UpdateItem") }, "permission UpdateItem", tables.Unchecked, "throttles", ""},
 	{"a connection that breaks", func(x *ill) {
 		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
-	}, "permission UpdateItem", doctor.Unchecked, "the network, not the permission", ""},
-	{"a namespace that nobody registered", func(x *ill) { x.g.Namespace = "eu"; x.readmit() }, "namespace", doctor.Wrong, "not registered", "dynalimit namespace register eu"},
+	}, "permission UpdateItem", tables.Unchecked, "the network, not the permission", ""},
+	{"a namespace that nobody registered", func(x *ill) { x.g.Namespace = "eu"; x.readmit() }, "namespace", tables.Wrong, "not registered", "dynalimit namespace register eu"},
 	{"a namespace that was deleted", func(x *ill) {
 		require.NoError(x.t, x.repository().RegisterNamespace(x.t.Context(), "eu"))
 		require.NoError(x.t, x.repository().DeleteNamespace(x.t.Context(), "eu"))
 		x.g.Namespace = "eu"
 		x.readmit()
-	}, "namespace", doctor.Wrong, "was deleted", "dynalimit namespace recover eu"},
+	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace recover eu"},
 	{"a level that cannot be read", func(x *ill) {
 		require.NoError(x.t, x.repository().SetResourceLimits(x.t.Context(), "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
-	}, "configuration of resource gpt-4", doctor.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
-	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", doctor.Unchecked, "not permitted", ""},
-	{"no system limits", func(*ill) {}, "system limits", doctor.Hint, "none", "dynalimit system set rpm=100"},
+	}, "configuration of resource gpt-4", tables.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
+	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", tables.Unchecked, "not permitted", ""},
+	{"no system limits", func(*ill) {}, "system limits", tables.Hint, "none", "dynalimit system set rpm=100"},
 	{"a blocked system", func(x *ill) {
 		require.NoError(x.t, x.repository().SetBlocked(x.t.Context(), dynalimit.Scope{}, true))
-	}, "system limits", doctor.Wrong, "blocked", "dynalimit system show"},
-	{"usage that nobody sums up", func(*ill) {}, "usage", doctor.Hint, "nobody", "dynalimit tail"},
-	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", doctor.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
-	{"a stream that nobody has followed for days", func(x *ill) { x.closedTo(49 * time.Hour) }, "usage", doctor.Warning, "up to 2026-01-21 14:00:00", "dynalimit tail"},
+	}, "system limits", tables.Wrong, "blocked", "dynalimit system show"},
+	{"usage that nobody sums up", func(*ill) {}, "usage", tables.Hint, "nobody", "dynalimit tail"},
+	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
+	{"a stream that nobody has followed for days", func(x *ill) { x.closedTo(49 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-21 14:00:00", "dynalimit tail"},
 	{"hours of usage that cannot be told apart", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#USAGE_CLOSED"), "closed_to": text("soon")})
-	}, "usage", doctor.Warning, "delete it", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"SYSTEM#\"}"},
-	{"no tables of budgets", func(x *ill) { x.cmd.Budget, x.cmd.Usage = true, "spent"; x.readmit() }, "budget table spent", doctor.Wrong, `no table "spent"`, "dynalimit table create --budget --usage spent"},
+	}, "usage", tables.Warning, "delete it", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"SYSTEM#\"}"},
+	{"no tables of budgets", func(x *ill) { x.cmd.Budget, x.cmd.Usage = true, "spent"; x.readmit() }, "budget table spent", tables.Wrong, `no table "spent"`, "dynalimit table create --budget --usage spent"},
 	{"a table of budgets whose time to live is being turned off", func(x *ill) {
 		_, _, _ = x.run("table", "create", "--budget")
 		_, err := x.db.Client().UpdateTimeToLive(x.t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String("usage"), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl_epoch"), Enabled: aws.Bool(false)}})
@@ -338,7 +339,7 @@ var ailments = []struct {
 				d.TimeToLiveStatus, d.AttributeName = types.TimeToLiveStatusDisabling, aws.String("ttl_epoch")
 			}
 		})
-	}, "budget table usage", doctor.Wrong, "off", "dynalimit table create --budget"},
+	}, "budget table usage ttl", tables.Wrong, "off", "dynalimit table create --budget"},
 	{"a table of budgets with time to live on another attribute", func(x *ill) {
 		in := x.repository().TableInput()
 		in.TableName = aws.String("usage")
@@ -348,7 +349,7 @@ var ailments = []struct {
 		require.NoError(x.t, err)
 		x.cmd.Budget = true
 		x.readmit()
-	}, "budget table usage", doctor.Wrong, `"ttl", not ttl_epoch`, "aws dynamodb update-time-to-live --table-name usage --time-to-live-specification Enabled=false,AttributeName=ttl"},
+	}, "budget table usage ttl", tables.Wrong, `"ttl", not ttl_epoch`, "aws dynamodb update-time-to-live --table-name usage --time-to-live-specification Enabled=false,AttributeName=ttl"},
 }
 
 // TestDoctorNamesWhatIsWrong: each thing that is made wrong is named, with a command that
@@ -364,7 +365,7 @@ func TestDoctorNamesWhatIsWrong(t *testing.T) {
 			assert.Contains(t, r.Found, a.found)
 			assert.Contains(t, r.Fix, a.fix)
 			assert.Equal(t, a.fix == "", r.Fix == "", "%+v", r)
-			if r.Status != doctor.Unchecked {
+			if r.Status != tables.Unchecked {
 				assert.NotEmpty(t, r.Means)
 			}
 			commandExists(t, r.Fix)
@@ -391,7 +392,7 @@ func TestDoctorsFixesMend(t *testing.T) {
 			require.Equal(t, exitOK, code, "%s: %s", fix, stderr)
 			x.readmit()
 			r := x.examine()[a.check]
-			assert.Equal(t, doctor.OK, r.Status, "%s: %+v", fix, r)
+			assert.Equal(t, tables.OK, r.Status, "%s: %+v", fix, r)
 		})
 	}
 	assert.Equal(t, len(mendable), mended)
@@ -447,7 +448,7 @@ func TestDoctorLeavesNoTrace(t *testing.T) {
 		x.cmd.Role = role
 		x.readmit()
 		for _, r := range x.examine() {
-			assert.NotEqual(t, doctor.Wrong, r.Status, "%+v", r)
+			assert.NotEqual(t, tables.Wrong, r.Status, "%+v", r)
 		}
 	}
 	assert.Zero(t, writes)
@@ -475,8 +476,8 @@ func TestDoctorGivesUpOnce(t *testing.T) {
 			})
 			began := time.Now()
 			results := x.examine()
-			assert.Equal(t, doctor.Unchecked, results["permission Query"].Status)
-			assert.Equal(t, doctor.Unchecked, results["configuration"].Status)
+			assert.Equal(t, tables.Unchecked, results["permission Query"].Status)
+			assert.Equal(t, tables.Unchecked, results["configuration"].Status)
 			assert.LessOrEqual(t, hung.Load(), int64(2), "%s: requests that hang", hangs)
 			assert.Less(t, time.Since(began), 2*x.cmd.Timeout, hangs)
 		})

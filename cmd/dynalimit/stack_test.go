@@ -71,7 +71,7 @@ func TestStackDeployMakesTheTableReady(t *testing.T) {
 	require.Len(t, status.Tables, 3)
 	for _, table := range status.Tables {
 		assert.True(t, table.Ready, table.Name)
-		assert.Empty(t, table.Remarks, table.Name)
+		assert.Empty(t, table.Findings, table.Name)
 	}
 	assert.True(t, status.Tables[0].CompositeOnly)
 	assert.Contains(t, s.must("table", "create", "--budget", "--dry-run"), "It is as it should be.")

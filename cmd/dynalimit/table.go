@@ -29,14 +29,15 @@ type whichTables struct {
 }
 
 // plans are the tables that are meant, as the library makes them.
-func (w whichTables) plans(o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
+func (w whichTables) plans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
 	o.Namespace = "" // a namespace has no table of its own
+	flags := w.flags(g, client.Options().Region)
 	repo, err := o.On(client)
 	if err != nil {
 		return nil, err
 	}
 	all := []tables.Plan{{
-		Input: repo.TableInput(), TTL: "ttl", Layout: repo,
+		Input: repo.TableInput(), TTL: "ttl", Layout: repo, Flags: flags,
 		Make: func(ctx context.Context, client tables.Client) error {
 			repo, err := o.On(client)
 			if err != nil {
@@ -45,10 +46,11 @@ func (w whichTables) plans(o connect.Options, client *dynamodb.Client) ([]tables
 			return repo.CreateTable(ctx)
 		},
 	}}
+	all[0].Flags.Budget = ""
 	if !w.Budget {
 		return all, nil
 	}
-	budgets, err := w.budgetPlans()
+	budgets, err := w.budgetPlans(flags)
 	return append(all, budgets...), err
 }
 
@@ -69,7 +71,7 @@ func (g *globals) tablesOf(
 		}
 	}
 	client := o.ClientOf(cfg)
-	plans, err := w.plans(o, client)
+	plans, err := w.plans(g, o, client)
 	if err == nil {
 		err = run(client, plans)
 	}
@@ -149,7 +151,7 @@ func printUsable(out *term.Output, r tables.Result) {
 	case len(r.Steps) == 0 && r.State.Ready:
 		fmt.Fprintln(out, "It is as it should be.")
 	case !r.State.Ready: // what is wrong cannot be made here
-		printLacks(out, r.State)
+		printFaults(out, r.State)
 	default:
 		fmt.Fprintln(out, "It can be used.")
 	}
@@ -190,7 +192,7 @@ func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 func printState(out *term.Output, s tables.State) {
 	if !s.There() {
 		fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), out.Red("there is no such table"))
-		printLacks(out, s)
+		printFaults(out, s)
 		return
 	}
 	ready := out.Green("ready")
@@ -222,15 +224,25 @@ func printState(out *term.Output, s tables.State) {
 		row("tags", tagText(s.Tags))
 	}
 	row("size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.Many(s.Items, "item")))
-	printLacks(out, s)
+	printFaults(out, s)
 }
 
-func printLacks(out *term.Output, s tables.State) {
-	for _, text := range s.Lacks {
-		fmt.Fprintln(out, "  "+out.Red("✗ "+text))
-	}
-	for _, text := range s.Remarks {
-		fmt.Fprintln(out, "  "+out.Yellow("! "+text))
+// printFaults says what is not as it should be, and what makes it so.
+func printFaults(out *term.Output, s tables.State) {
+	for _, f := range s.Findings {
+		text := f.Check + ": " + f.Found
+		if f.Means != "" {
+			text += "; " + f.Means
+		}
+		switch text = term.Plain(text); f.Status {
+		case tables.Wrong:
+			fmt.Fprintln(out, "  "+out.Red("✗ "+text))
+		case tables.Warning, tables.Hint:
+			fmt.Fprintln(out, "  "+out.Yellow("! "+text))
+		default:
+			continue
+		}
+		fmt.Fprintln(out, "    "+out.Cyan("$ "+term.Plain(f.Fix)))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // budgetPlans are the tables of budgets, as the library makes them: both at once.
-func (w whichTables) budgetPlans() ([]tables.Plan, error) {
+func (w whichTables) budgetPlans(flags tables.Flags) ([]tables.Plan, error) {
 	names := budget.Tables{Control: w.Control, Usage: w.Usage}
 	inputs, err := names.TableInputs()
 	if err != nil {
@@ -17,7 +17,7 @@ func (w whichTables) budgetPlans() ([]tables.Plan, error) {
 	}
 	var plans []tables.Plan
 	for _, in := range inputs {
-		plans = append(plans, tables.Plan{Input: in, TTL: budget.TTLAttribute, Make: func(ctx context.Context, client tables.Client) error {
+		plans = append(plans, tables.Plan{Input: in, TTL: budget.TTLAttribute, Flags: flags, Make: func(ctx context.Context, client tables.Client) error {
 			keeper, err := budget.New(client, names, nil)
 			if err != nil {
 				return err

@@ -112,7 +112,7 @@ func TestTableOfCloudFormation(t *testing.T) {
 	require.NoError(t, err)
 	code, stdout, _ := s.run("table", "status")
 	assert.Equal(t, exitNo, code)
-	assert.Contains(t, stdout, "it has no version record")
+	assert.Contains(t, stdout, "! layout: there is no record of its version; dynalimit did not make the table, or not to the end\n    $ dynalimit table create --endpoint "+s.endpoint+"\n")
 	s.must("table", "create")
 	var status tablesStatus
 	unmarshal(t, s.must("table", "status", "--json"), &status)
@@ -124,7 +124,7 @@ func TestTableOfCloudFormation(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, other.repository().SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, nil))
 	other.must("table", "create")
-	assert.Contains(t, other.must("table", "status"), "'dynalimit migrate' ends that", "it may hold items of an older layout")
+	assert.Contains(t, other.must("table", "status"), "! older items: the table was not migrated", "it may hold items of an older layout")
 }
 
 // TestTableThatIsNotOurs: it is neither changed nor called ready.
@@ -133,7 +133,7 @@ func TestTableThatIsNotOurs(t *testing.T) {
 	createTable(t, s.db.Client(), "limits")
 	code, stdout, _ := s.run("table", "status")
 	assert.Equal(t, exitNo, code)
-	assert.Contains(t, stdout, "its key is id, not PK, SK")
+	assert.Contains(t, stdout, "✗ keys: it has the key (id S), not (PK S, SK S)")
 	code, _, stderr := s.run("table", "create")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "is not a dynalimit table")

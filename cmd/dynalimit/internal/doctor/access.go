@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
 // tableFacts are what the endpoint said about the table.
@@ -27,16 +29,16 @@ type tableFacts struct {
 // soon is how long credentials should be valid.
 const soon = 15 * time.Minute
 
-func (v *visit) region(context.Context) Result {
+func (v *visit) region(context.Context) tables.Finding {
 	if v.Engine {
-		return ok("%s, which an engine does not look at", v.Region)
+		return tables.Fine("%s, which an engine does not look at", v.Region)
 	}
-	return ok("%s", v.Region)
+	return tables.Fine("%s", v.Region)
 }
 
-func (v *visit) credentials(ctx context.Context) Result {
+func (v *visit) credentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
-		return ok("an engine on this machine asks for none")
+		return tables.Fine("an engine on this machine asks for none")
 	}
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
@@ -52,7 +54,7 @@ func (v *visit) credentials(ctx context.Context) Result {
 		until = ", until " + clock(given.Expires)
 	}
 	if v.Identity == nil {
-		return ok("those of %s%s", source(given), until)
+		return tables.Fine("those of %s%s", source(given), until)
 	}
 	who, err := v.Identity(ctx)
 	switch causeOf(err) {
@@ -60,17 +62,17 @@ func (v *visit) credentials(ctx context.Context) Result {
 	case refusedCredentials:
 		return v.badCredentials(v.why(err))
 	default:
-		r := unchecked("STS does not say who they are: %s", v.why(err))
+		r := tables.Unseen("STS does not say who they are: %s", v.why(err))
 		r.Means = "DynamoDB may take them all the same, as the next checks tell"
 		return r
 	}
 	if given.CanExpire && given.Expires.Sub(v.Now()) < soon {
-		return Result{
-			Status: Warning, Found: who + until, Means: "they are about to expire: what runs longer has to renew them",
+		return tables.Finding{
+			Status: tables.Warning, Found: who + until, Means: "they are about to expire: what runs longer has to renew them",
 			Fix: v.login(),
 		}
 	}
-	return ok("%s%s", who, until)
+	return tables.Fine("%s%s", who, until)
 }
 
 func source(c aws.Credentials) string {
@@ -91,39 +93,37 @@ func (v *visit) login() string {
 }
 
 // badCredentials ends what asks DynamoDB.
-func (v *visit) badCredentials(found string) Result {
+func (v *visit) badCredentials(found string) tables.Finding {
 	v.down = "the credentials cannot be used"
-	return Result{Status: Wrong, Found: found, Means: "every request is refused", Fix: v.login()}
+	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.login()}
 }
 
 // endpoint asks it for the table, which tells most of what the next checks need.
-func (v *visit) endpoint(ctx context.Context) Result {
+func (v *visit) endpoint(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
-	v.described = v.describe(ctx, v.Table)
+	v.described = v.describe(ctx, v.table.Name())
 	facts := v.described
 	switch c := causeOf(facts.err); {
 	case c == refusedCredentials:
 		return v.badCredentials(fmt.Sprintf("%s answers, and %s", v.Where, v.why(facts.err)))
 	case c == notDynamoDB:
 		v.down = v.why(facts.err)
-		return Result{Status: Wrong, Found: v.Where + ": " + v.down, Means: "nothing can be asked there", Fix: v.command("doctor")}
+		return tables.Finding{Status: tables.Wrong, Found: v.Where + ": " + v.down, Means: "nothing can be asked there", Fix: v.command("doctor")}
 	case c == silent && !facts.reached:
 		v.down = "the endpoint does not answer"
-		r := Result{Status: Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: "curl -sv https://dynamodb." + v.Region + ".amazonaws.com"}
+		r := tables.Finding{Status: tables.Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: "curl -sv https://dynamodb." + v.Region + ".amazonaws.com"}
 		if v.Engine {
 			r.Fix = "dynalimit local" + v.LocalFlags
 		}
 		return r
 	}
-	return ok("%s answered in %v", v.Where, facts.received.Sub(facts.sent).Round(time.Millisecond))
+	return tables.Fine("%s answered in %v", v.Where, facts.received.Sub(facts.sent).Round(time.Millisecond))
 }
 
 // describe asks what a table is like.
 func (v *visit) describe(ctx context.Context, table string) *tableFacts {
-	ctx, cancel := v.timed(ctx)
-	defer cancel()
 	facts := &tableFacts{sent: v.Now()}
 	out, err := v.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 	facts.received, facts.err = v.Now(), err
@@ -159,12 +159,12 @@ func (f *tableFacts) offBy() time.Duration {
 // what AWS refuses.
 const clockTolerated, clockWrong = time.Second, time.Minute
 
-func (v *visit) clock(context.Context) Result {
+func (v *visit) clock(context.Context) tables.Finding {
 	if v.described == nil {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
 	if v.described.date.IsZero() {
-		return unchecked("the answer has no Date")
+		return tables.Unseen("the answer has no Date")
 	}
 	off := v.described.offBy()
 	found := fmt.Sprintf("this machine is %v ahead", off.Round(10*time.Millisecond))
@@ -175,9 +175,9 @@ func (v *visit) clock(context.Context) Result {
 	const fix = "sudo chronyc makestep"
 	switch {
 	case off < clockTolerated:
-		return ok("as DynamoDB's, to a second")
+		return tables.Fine("as DynamoDB's, to a second")
 	case off < clockWrong:
-		return Result{Status: Warning, Found: found, Means: "the limiter corrects for it (RepositoryOptions.CorrectClock); other programs do not", Fix: fix}
+		return tables.Finding{Status: tables.Warning, Found: found, Means: "the limiter corrects for it (RepositoryOptions.CorrectClock); other programs do not", Fix: fix}
 	}
-	return Result{Status: Wrong, Found: found, Means: "signatures of requests are refused at five minutes, and times in the table's records are wrong", Fix: fix}
+	return tables.Finding{Status: tables.Wrong, Found: found, Means: "signatures of requests are refused at five minutes, and times in the table's records are wrong", Fix: fix}
 }

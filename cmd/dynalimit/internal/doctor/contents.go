@@ -3,132 +3,52 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// layout reads the record of the table's version, and has the library judge it.
-func (v *visit) layout(ctx context.Context) Result {
-	record, r := v.version(ctx)
-	if r.Status != "" {
-		return r
-	}
-	reading, cancel := v.timed(ctx)
-	defer cancel()
-	version, is := errors.AsType[*dynalimit.VersionError](v.Try(reading))
-	switch {
-	case is && record.Schema == "": // another table is what the reason says
-		return Result{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: v.otherTable()}
-	case is:
-		return Result{
-			Status: Wrong, Found: fmt.Sprintf("layout %s, and this program knows %s", version.Schema, version.KnownSchema),
-			Means: "every call fails: " + version.Reason, Fix: "dynalimit --version",
-		}
-	case record.Schema == "":
-		return v.unmarked()
-	}
-	return ok("layout %s", record.Schema)
-}
-
-// version reads the record; the Result tells why it could not be.
-func (v *visit) version(ctx context.Context) (schema.VersionRecord, Result) {
+func (v *visit) namespace(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return schema.VersionRecord{}, unchecked("%s", v.down)
-	}
-	ctx, cancel := v.timed(ctx)
-	defer cancel()
-	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &v.Table, Key: schema.Keys{}.Version().Attributes(), ConsistentRead: aws.Bool(true)})
-	if causeOf(err) == silent {
-		v.down = "DynamoDB does not answer any more"
-	}
-	if err != nil {
-		return schema.VersionRecord{}, unchecked("%s", v.why(err))
-	}
-	record, _ := schema.DecodeVersion(out.Item)
-	return record, Result{}
-}
-
-// unmarked is a table without a version record: an empty one was not made by dynalimit,
-// and one that holds something is probably another program's.
-func (v *visit) unmarked() Result {
-	r := Result{
-		Status: Warning, Found: "there is no record of its version", Means: "dynalimit did not make the table, or not to the end",
-		Fix: v.create(),
-	}
-	if v.described != nil && v.described.TableDescription != nil && aws.ToInt64(v.described.ItemCount) > 0 {
-		r.Status, r.Found = Wrong, fmt.Sprintf("there is no record of its version, and about %d items", aws.ToInt64(v.described.ItemCount))
-		r.Means = "they are probably another program's: name another table; if they are zae-limiter's, run 'dynalimit migrate'"
-		r.Fix = v.otherTable()
-	}
-	return r
-}
-
-// legacy tells whether items of an older layout are looked for.
-func (v *visit) legacy(ctx context.Context) Result {
-	record, r := v.version(ctx)
-	switch {
-	case r.Status != "":
-		return r
-	case record.Schema == "":
-		return unchecked("there is no record of its version")
-	case record.CompositeOnly:
-		return ok("none, the table is of today's layout")
-	}
-	return Result{
-		Status: Warning, Found: "the table was not migrated", Means: "items of an older layout are looked for, which costs queries and more permissions; 'migrate --dry-run' shows what there is",
-		Fix: v.command("migrate"),
-	}
-}
-
-func (v *visit) namespace(ctx context.Context) Result {
-	if v.down != "" {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
 	if v.Namespace == "" {
-		return ok("none is named")
+		return tables.Fine("none is named")
 	}
-	ctx, cancel := v.timed(ctx)
-	defer cancel()
-	err := v.Try(ctx)
-	if _, is := errors.AsType[*dynalimit.NamespaceError](err); is {
-		v.down = "the namespace cannot be used"
-		bare := strings.ReplaceAll(v.Flags, " --namespace "+v.Namespace, "")
-		if errors.Is(err, dynalimit.ErrNamespaceDeleted) {
-			return Result{
-				Status: Wrong, Found: fmt.Sprintf("%s was deleted", v.Namespace), Means: "every call in it fails; one that was not purged can be recovered",
-				Fix: "dynalimit namespace recover " + v.Namespace + bare,
-			}
-		}
-		return Result{
-			Status: Wrong, Found: fmt.Sprintf("%s is not registered", v.Namespace), Means: "every call in it fails; a misspelt name is no new tenant",
-			Fix: "dynalimit namespace register " + v.Namespace + bare,
-		}
+	n, err := v.Limits.GetNamespace(ctx, v.Namespace)
+	if err != nil {
+		return tables.Unseen("%s", v.why(err))
 	}
-	if _, invalid := errors.AsType[*dynalimit.ValidationError](err); err != nil && !invalid { // no limits are set: for others to say
-		return unchecked("%s", v.why(err))
+	f := tables.Finding{Status: tables.Wrong, Found: v.Namespace + " is not registered", Means: "every call in it fails; a misspelt name is no new tenant"}
+	command := "register"
+	switch n.State {
+	case dynalimit.NamespaceActive:
+		return tables.Fine("%s is registered", v.Namespace)
+	case "":
+	default:
+		command, f.Found, f.Means = "recover", v.Namespace+" was deleted", "every call in it fails; one that was not purged can be recovered"
 	}
-	return ok("%s is registered", v.Namespace)
+	v.down = "the namespace cannot be used"
+	f.Fix = "dynalimit namespace " + command + " " + v.Namespace + strings.ReplaceAll(v.table.Flags.Ours, " --namespace "+v.Namespace, "")
+	return f
 }
 
 // mostLevels bounds how many levels are read, readingTimes for how many timeouts.
 const mostLevels, readingTimes, batch = 5_000, 6, 100
 
 // configuration reads every level, and names those that cannot be read.
-func (v *visit) configuration(ctx context.Context) []Result {
+func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	if v.down != "" {
-		return []Result{unchecked("%s", v.down)}
+		return []tables.Finding{tables.Unseen("%s", v.down)}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
 	var pending []dynalimit.Scope
-	var results []Result
+	var results []tables.Finding
 	seen, plans := 0, map[string]bool{}
 	read := func() error {
 		broken, err := v.unreadable(ctx, pending)
@@ -145,14 +65,14 @@ func (v *visit) configuration(ctx context.Context) []Result {
 			err = read()
 		}
 		if err != nil {
-			return append(results, unchecked("%s; %d levels were read", v.why(err), seen-len(pending)))
+			return append(results, tables.Unseen("%s; %d levels were read", v.why(err), seen-len(pending)))
 		}
 		if seen == mostLevels {
 			break
 		}
 	}
 	if err := read(); err != nil {
-		return append(results, unchecked("%s", v.why(err)))
+		return append(results, tables.Unseen("%s", v.why(err)))
 	}
 	if seen < mostLevels {
 		v.plans = plans
@@ -161,13 +81,13 @@ func (v *visit) configuration(ctx context.Context) []Result {
 		return results
 	}
 	if seen == mostLevels {
-		return []Result{ok("the first %d levels can be read, the others were not looked at", seen)}
+		return []tables.Finding{tables.Fine("the first %d levels can be read, the others were not looked at", seen)}
 	}
-	return []Result{ok("%s, all can be read", notation.Many(seen, "level"))}
+	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "level"))}
 }
 
 // unreadable reads levels together, and one by one if one of them cannot be read.
-func (v *visit) unreadable(ctx context.Context, levels []dynalimit.Scope) ([]Result, error) {
+func (v *visit) unreadable(ctx context.Context, levels []dynalimit.Scope) ([]tables.Finding, error) {
 	if len(levels) == 0 {
 		return nil, nil
 	}
@@ -175,12 +95,12 @@ func (v *visit) unreadable(ctx context.Context, levels []dynalimit.Scope) ([]Res
 	if _, wrong := errors.AsType[*dynalimit.ValidationError](err); !wrong {
 		return nil, err
 	}
-	var results []Result
+	var results []tables.Finding
 	for _, at := range levels {
 		_, err := v.Limits.GetConfig(ctx, at)
 		if _, wrong := errors.AsType[*dynalimit.ValidationError](err); wrong {
-			results = append(results, Result{
-				Check: "configuration of " + at.String(), Status: Wrong, Found: strings.TrimPrefix(err.Error(), "dynalimit: "),
+			results = append(results, tables.Finding{
+				Check: "configuration of " + at.String(), Status: tables.Wrong, Found: strings.TrimPrefix(err.Error(), "dynalimit: "),
 				Means: "calls that it is about fail; without it, less specific levels decide. The command prints what it removes", Fix: v.deleteLevel(at),
 			})
 		} else if err != nil {
@@ -206,30 +126,28 @@ func (v *visit) deleteLevel(at dynalimit.Scope) string {
 	return v.deleteItem(key)
 }
 
-func (v *visit) systemLimits(ctx context.Context) Result {
+func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
-	ctx, cancel := v.timed(ctx)
-	defer cancel()
 	config, err := v.Limits.GetConfig(ctx, dynalimit.Scope{})
 	switch {
 	case err != nil:
-		return unchecked("%s", v.why(err))
+		return tables.Unseen("%s", v.why(err))
 	case config.Blocked:
-		return Result{Status: Wrong, Found: "the system is blocked", Means: "no call is admitted at all", Fix: v.command("system show")}
+		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked", Means: "no call is admitted at all", Fix: v.command("system show")}
 	case config.Unlimited:
-		return Result{Status: Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.command("system show")}
+		return tables.Finding{Status: tables.Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.command("system show")}
 	case len(config.Limits) == 0:
-		return Result{
-			Status: Hint, Found: "there are none", Means: "calls of an entity that has no other limits fail, unless the service gives some to New",
+		return tables.Finding{
+			Status: tables.Hint, Found: "there are none", Means: "calls of an entity that has no other limits fail, unless the service gives some to New",
 			Fix: v.command("system set rpm=100"),
 		}
 	}
-	return ok("%s", notation.Many(len(config.Limits), "limit"))
+	return tables.Fine("%s", notation.Many(len(config.Limits), "limit"))
 }
 
 // deleteItem is the command that deletes an item, and shows what it held.
 func (v *visit) deleteItem(key schema.Key) string {
-	return v.awsCommand(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.Table, key.PK, key.SK)
+	return v.table.Flags.OfAWS(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.table.Name(), key.PK, key.SK)
 }

@@ -123,7 +123,7 @@ func (v *visit) why(err error) string {
 	case refusedCredentials:
 		return whyRefused(err, api)
 	case missing:
-		return fmt.Sprintf("there is no table %q in %s", v.Table, v.Region)
+		return fmt.Sprintf("there is no table %q in %s", v.table.Name(), v.Region)
 	case unknownOperation:
 		return "this engine does not know the operation"
 	case silent:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
 // mostTold is how many names that stand nowhere are told.
@@ -14,12 +15,12 @@ const mostTold = 3
 
 // names looks whether the plans and parents that records name are there: a misspelt one is
 // accepted, as it may be stored later.
-func (v *visit) names(ctx context.Context) Result {
+func (v *visit) names(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
 	if v.plans == nil {
-		return unchecked("not every level was read")
+		return tables.Unseen("not every level was read")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
@@ -27,7 +28,7 @@ func (v *visit) names(ctx context.Context) Result {
 	there := map[string]bool{"": true}
 	for e, err := range v.Limits.Entities(ctx) {
 		if err != nil {
-			return unchecked("%s; %s were read", v.why(err), notation.Many(len(records), "record"))
+			return tables.Unseen("%s; %s were read", v.why(err), notation.Many(len(records), "record"))
 		}
 		records, there[e.ID] = append(records, e), true
 		if len(records) == mostLevels {
@@ -49,11 +50,11 @@ func (v *visit) names(ctx context.Context) Result {
 		}
 	}
 	if len(wrong) == 0 {
-		return ok("%s; the plans and parents that records name are there", notation.Many(len(records), "record"))
+		return tables.Fine("%s; the plans and parents that records name are there", notation.Many(len(records), "record"))
 	}
 	found := strings.Join(wrong[:min(len(wrong), mostTold)], "; ")
 	if more := len(wrong) - mostTold; more > 0 {
 		found += fmt.Sprintf("; and %d more", more)
 	}
-	return Result{Status: Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command("entity show " + first)}
+	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command("entity show " + first)}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -74,9 +75,9 @@ func (v *visit) needed() []probe {
 }
 
 // permissions tries every action that the role needs.
-func (v *visit) permissions(ctx context.Context) []Result {
-	at := place{v.Table, schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
-	var results []Result
+func (v *visit) permissions(ctx context.Context) []tables.Finding {
+	at := place{v.table.Name(), schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
+	var results []tables.Finding
 	for _, p := range v.needed() {
 		r := v.permission(ctx, p, at)
 		r.Check = "permission " + p.action
@@ -88,26 +89,24 @@ func (v *visit) permissions(ctx context.Context) []Result {
 	return results
 }
 
-func (v *visit) permission(ctx context.Context, p probe, at place) Result {
+func (v *visit) permission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
-	ctx, cancel := v.timed(ctx)
-	defer cancel()
 	err := p.ask(ctx, p, v.Client, at)
 	switch c := causeOf(err); {
 	case c == none || conditionFailed(err):
-		return ok("permitted")
+		return tables.Fine("permitted")
 	case c == denied:
-		return Result{
-			Status: Wrong, Found: v.why(err), Means: "the role " + string(v.Role) + " needs it; the policies of the roles are printed by the command below",
+		return tables.Finding{
+			Status: tables.Wrong, Found: v.why(err), Means: "the role " + string(v.Role) + " needs it; the policies of the roles are printed by the command below",
 			Fix: v.command(rolesCommand),
 		}
 	case c == silent:
 		v.down = "DynamoDB does not answer any more"
-		return unchecked("%s: the network, not the permission", v.why(err))
+		return tables.Unseen("%s: the network, not the permission", v.why(err))
 	default:
-		return unchecked("%s", v.why(err))
+		return tables.Unseen("%s", v.why(err))
 	}
 }
 

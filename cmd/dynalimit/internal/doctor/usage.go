@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -17,34 +18,32 @@ import (
 const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
 
 // usage tells whether somebody follows the stream, by how far hours are closed.
-func (v *visit) usage(ctx context.Context) Result {
+func (v *visit) usage(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return unchecked("%s", v.down)
+		return tables.Unseen("%s", v.down)
 	}
-	ctx, cancel := v.timed(ctx)
-	defer cancel()
 	key := schema.NewKeys(v.Namespace).UsageClosed()
-	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &v.Table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
+	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return unchecked("%s", v.why(err))
+		return tables.Unseen("%s", v.why(err))
 	}
 	cursor, err := schema.DecodeUsageCursor(out.Item)
 	if err != nil {
-		return Result{Status: Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItem(key)}
+		return tables.Finding{Status: tables.Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItem(key)}
 	}
 	if cursor.Closed.IsZero() {
-		return Result{Status: Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tail()}
+		return tables.Finding{Status: tables.Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tail()}
 	}
 	closed := "hours are closed up to " + clock(cursor.Closed)
 	late := v.Now().Sub(cursor.Closed)
 	if late <= closedLate {
-		return ok("%s", closed)
+		return tables.Fine("%s", closed)
 	}
 	means := fmt.Sprintf("nobody has closed any for %s: the stream keeps records for a day, and then they are gone", notation.Wait(late))
 	if late > recordsKept {
 		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show what was used meanwhile, in the hour of each one's next record", notation.Wait(late))
 	}
-	return Result{Status: Warning, Found: closed, Means: means, Fix: v.tail()}
+	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tail()}
 }
 
 // tail follows the stream, of the whole table.

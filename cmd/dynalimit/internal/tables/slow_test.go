@@ -159,7 +159,7 @@ func TestTableThatTakesItsTime(t *testing.T) {
 		assert.Equal(t, Yes, r.State.Recovery)
 		assert.Equal(t, Yes, r.State.Protection)
 		assert.Equal(t, everything.KMSKey, r.State.KMSKey)
-		assert.Empty(t, r.State.Lacks)
+		assert.True(t, r.State.Ready)
 
 		r, err = Create(t.Context(), s, p, everything, false, func(string) {})
 		require.NoError(t, err)

@@ -1,13 +1,9 @@
 package tables
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -40,14 +36,12 @@ type State struct {
 	Name string `json:"table"`
 	// Status is DynamoDB's, such as ACTIVE; "" where there is no table.
 	Status string `json:"status"`
-	// Ready says that calls can be served.
+	// Ready says that calls can be served: nothing of what was found is Wrong.
 	Ready bool `json:"ready"`
-	// Lacks is what keeps it from being ready.
-	Lacks []string `json:"lacks,omitempty"`
-	// Remarks are what production should have besides.
-	Remarks []string   `json:"remarks,omitempty"`
-	ARN     string     `json:"arn,omitempty"`
-	Created *time.Time `json:"created,omitempty"`
+	// Findings are what is not as it should be; of Check, what is as well.
+	Findings []Finding  `json:"findings,omitempty"`
+	ARN      string     `json:"arn,omitempty"`
+	Created  *time.Time `json:"created,omitempty"`
 	// Items and Bytes are DynamoDB's own count, up to six hours old.
 	Items   int64   `json:"items"`
 	Bytes   int64   `json:"bytes"`
@@ -73,6 +67,8 @@ type State struct {
 	foreign bool
 	// id is DynamoDB's own for the table, "" where the engine gives none.
 	id string
+	// failures are why something could not be read.
+	failures []error
 }
 
 // There reports whether there is a table.
@@ -111,39 +107,6 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// lacks says what keeps a table from being the one that the library makes.
-func lacks(d *types.TableDescription, want *dynamodb.CreateTableInput) []string {
-	if d.TableStatus != types.TableStatusActive && d.TableStatus != types.TableStatusUpdating {
-		return []string{"it is " + string(d.TableStatus) + ": wait until it is ACTIVE"}
-	}
-	var faults []string
-	if keys(d.KeySchema) != keys(want.KeySchema) {
-		faults = append(faults, fmt.Sprintf("its key is %s, not %s: it is not one of dynalimit's, name another table", keys(d.KeySchema), keys(want.KeySchema)))
-	}
-	for _, x := range want.GlobalSecondaryIndexes {
-		name := aws.ToString(x.IndexName)
-		i := slices.IndexFunc(d.GlobalSecondaryIndexes, func(have types.GlobalSecondaryIndexDescription) bool { return aws.ToString(have.IndexName) == name })
-		switch {
-		case i < 0:
-			faults = append(faults, "index "+name+" is missing: add it as 'dynalimit cfn' describes it")
-		case keys(d.GlobalSecondaryIndexes[i].KeySchema) != keys(x.KeySchema):
-			faults = append(faults, fmt.Sprintf("index %s has the key %s, not %s", name, keys(d.GlobalSecondaryIndexes[i].KeySchema), keys(x.KeySchema)))
-		case !usable(d.GlobalSecondaryIndexes[i].IndexStatus):
-			faults = append(faults, fmt.Sprintf("index %s is %s: wait until it is ACTIVE", name, d.GlobalSecondaryIndexes[i].IndexStatus))
-		}
-	}
-	return faults
-}
-
 func usable(s types.IndexStatus) bool {
 	return s == types.IndexStatusActive || s == types.IndexStatusUpdating
-}
-
-// keys spells a key: "PK, SK".
-func keys(k []types.KeySchemaElement) string {
-	names := make([]string, len(k))
-	for i := range k {
-		names[i] = aws.ToString(k[i].AttributeName)
-	}
-	return strings.Join(names, ", ")
 }

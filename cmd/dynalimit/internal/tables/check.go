@@ -1,0 +1,314 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Check judges a table by its description, nil if it may not be described, and by what it
+// asks besides. It goes on after what is wrong and what cannot be read, unless the table is
+// not ours; why says in words why a request failed.
+func Check(ctx context.Context, client Reader, p Plan, d *types.TableDescription, why func(error) string) State {
+	c := &checking{client: client, plan: p, described: d, why: why, State: describe(p.Name(), d)}
+	if d != nil {
+		c.note("table", c.status())
+		c.note("keys", c.keys())
+	}
+	if d != nil && !c.foreign && c.Status != string(types.TableStatusCreating) {
+		for _, want := range p.Input.GlobalSecondaryIndexes {
+			c.note("index "+aws.ToString(want.IndexName), c.index(want))
+		}
+		c.note("billing", c.billing())
+		c.note("ttl", c.ttl(ctx))
+		c.note("stream", c.stream())
+		c.note("recovery", c.recovery(ctx))
+		c.note("protection", c.protection())
+	}
+	if p.Layout != nil && !c.foreign && c.Status != string(types.TableStatusCreating) {
+		c.layout(ctx)
+	}
+	c.Ready = d != nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == Wrong })
+	return c.State
+}
+
+// NoTable is the finding of a table that is not there.
+func (p Plan) NoTable() Finding {
+	return Finding{
+		Check: "table", Status: Wrong, Found: fmt.Sprintf("there is no table %q in %s", p.Name(), p.Flags.Region),
+		Means: "it has another name, is in another region or account, or has not been made", Fix: p.create(),
+	}
+}
+
+// create is the command that completes a table, or makes it.
+func (p Plan) create() string { return p.Flags.Command("table create" + p.Flags.Budget) }
+
+// checking is one check of a table.
+type checking struct {
+	State
+	plan      Plan
+	client    Reader
+	described *types.TableDescription
+	why       func(error) string
+}
+
+func (c *checking) note(check string, f Finding) {
+	f.Check = check
+	c.Findings = append(c.Findings, f)
+}
+
+// unread notes what could not be read.
+func (c *checking) unread(what string, err error) Finding {
+	c.failures = append(c.failures, fmt.Errorf("%s of %s: %w", what, c.plan.Name(), err))
+	return Unseen("%s", c.why(err))
+}
+
+// status tells whether the table can be used.
+func (c *checking) status() Finding {
+	found := fmt.Sprintf("%s is %s", c.plan.Name(), c.described.TableStatus)
+	f := Finding{Status: Wrong, Found: found, Means: "it cannot be used", Fix: c.plan.Flags.Command("doctor")}
+	switch c.described.TableStatus {
+	case types.TableStatusActive:
+		return Fine("%s", found)
+	case types.TableStatusUpdating:
+		return Fine("%s; it can be used meanwhile", found)
+	case types.TableStatusCreating:
+		f.Means = "calls fail until it is ACTIVE, which takes a minute or so: look again"
+	case types.TableStatusInaccessibleEncryptionCredentials:
+		key := "alias/aws/dynamodb"
+		if c.KMSKey != "" {
+			key = c.KMSKey
+		}
+		f.Means = "DynamoDB may not use the key that the table is encrypted under: enable the key, or give back its grant"
+		f.Fix = c.plan.Flags.OfAWS("kms describe-key --key-id %s", key)
+	}
+	return f
+}
+
+func (c *checking) keys() Finding {
+	found, wanted := keyText(c.described.KeySchema, c.described.AttributeDefinitions), keyText(c.plan.Input.KeySchema, c.plan.Input.AttributeDefinitions)
+	if found == wanted {
+		return Fine("%s", found)
+	}
+	c.foreign = true
+	return Finding{
+		Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", found, wanted),
+		Means: "it is a table of something else: name another one", Fix: c.plan.Flags.OtherTable(),
+	}
+}
+
+// keyText spells a key: "PK S, SK S".
+func keyText(key []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
+	var parts []string
+	for _, kind := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {
+		for _, k := range key {
+			if k.KeyType != kind {
+				continue
+			}
+			text := aws.ToString(k.AttributeName)
+			for _, d := range definitions {
+				if aws.ToString(d.AttributeName) == text {
+					text += " " + string(d.AttributeType)
+					break
+				}
+			}
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// index tells whether an index is there, and what it costs: other ones than the library's
+// work, and cost more.
+func (c *checking) index(want types.GlobalSecondaryIndex) Finding {
+	i := slices.IndexFunc(c.described.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndexDescription) bool {
+		return aws.ToString(x.IndexName) == aws.ToString(want.IndexName)
+	})
+	if i < 0 {
+		return Finding{Status: Wrong, Found: "it is missing", Means: "lists that read it fail", Fix: c.addIndex(want)}
+	}
+	x, wanted := c.described.GlobalSecondaryIndexes[i], keyText(want.KeySchema, c.plan.Input.AttributeDefinitions)
+	if found := keyText(x.KeySchema, c.described.AttributeDefinitions); found != wanted {
+		return Finding{
+			Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", found, wanted),
+			Means: "it is an index of something else, so the table is: name another one", Fix: c.plan.Flags.OtherTable(),
+		}
+	}
+	if x.IndexStatus != "" && !usable(x.IndexStatus) {
+		return Finding{Status: Wrong, Found: "it is " + string(x.IndexStatus), Means: "lists that read it fail until it is ACTIVE: look again", Fix: c.plan.Flags.Command("doctor")}
+	}
+	if x.Projection == nil {
+		return Fine("(%s)", wanted)
+	}
+	f := Fine("(%s), %s", wanted, x.Projection.ProjectionType)
+	describe := c.plan.Flags.OfAWS("dynamodb describe-table --table-name %s --query Table.GlobalSecondaryIndexes", c.plan.Name())
+	switch kind := want.Projection.ProjectionType; {
+	case x.Projection.ProjectionType == types.ProjectionTypeAll && kind != types.ProjectionTypeAll:
+		f.Status, f.Means, f.Fix = Warning, "every write of what it lists is charged for it as well; the library's own projects "+string(kind), describe
+	case kind == types.ProjectionTypeInclude && slices.ContainsFunc(want.Projection.NonKeyAttributes, func(name string) bool {
+		return !slices.Contains(x.Projection.NonKeyAttributes, name)
+	}):
+		f.Status, f.Means, f.Fix = Hint, "lists of children read each record besides, which costs more", describe
+		f.Found += ", less than new tables have"
+	}
+	return f
+}
+
+// addIndex is the command that adds an index to a table.
+func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
+	var hash, sort string
+	for _, k := range x.KeySchema {
+		if k.KeyType == types.KeyTypeHash {
+			hash = aws.ToString(k.AttributeName)
+		} else {
+			sort = aws.ToString(k.AttributeName)
+		}
+	}
+	projection := fmt.Sprintf(`{ProjectionType=%s}`, x.Projection.ProjectionType)
+	if len(x.Projection.NonKeyAttributes) > 0 {
+		projection = fmt.Sprintf(`{ProjectionType=INCLUDE,NonKeyAttributes=[%s]}`, strings.Join(x.Projection.NonKeyAttributes, ","))
+	}
+	return c.plan.Flags.OfAWS("dynamodb update-table --table-name %s --attribute-definitions AttributeName=%s,AttributeType=S AttributeName=%s,AttributeType=S"+
+		" --global-secondary-index-updates 'Create={IndexName=%s,KeySchema=[{AttributeName=%s,KeyType=HASH},{AttributeName=%s,KeyType=RANGE}],Projection=%s}'",
+		c.plan.Name(), hash, sort, aws.ToString(x.IndexName), hash, sort, projection)
+}
+
+func (c *checking) billing() Finding {
+	b, t := c.described.BillingModeSummary, c.described.ProvisionedThroughput
+	if b != nil && b.BillingMode == types.BillingModePayPerRequest || t == nil || aws.ToInt64(t.WriteCapacityUnits) == 0 {
+		return Fine("on demand")
+	}
+	return Finding{
+		Status: Warning, Found: fmt.Sprintf("provisioned, %d write units a second", aws.ToInt64(t.WriteCapacityUnits)),
+		Means: "a call takes a write unit: more calls than that are throttled",
+		Fix:   c.plan.Flags.OfAWS("dynamodb update-table --table-name %s --billing-mode PAY_PER_REQUEST", c.plan.Name()),
+	}
+}
+
+func (c *checking) ttl(ctx context.Context) Finding {
+	out, err := c.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: c.plan.Input.TableName})
+	if err != nil {
+		return c.unread("describe the TTL", err)
+	}
+	d := out.TimeToLiveDescription
+	if d != nil && (d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
+		c.TTL = aws.ToString(d.AttributeName)
+	}
+	f := Finding{Status: Wrong, Found: "off", Means: "what has expired, such as buckets that nobody uses, is never deleted", Fix: c.plan.create()}
+	switch c.TTL {
+	case c.plan.TTL:
+		return Fine("on %s", c.plan.TTL)
+	case "":
+		return f
+	}
+	f.Found = fmt.Sprintf("on the attribute %q, not %s", c.TTL, c.plan.TTL)
+	f.Means += "; AWS takes an hour between two changes"
+	f.Fix = c.plan.Flags.OfAWS("dynamodb update-time-to-live --table-name %s --time-to-live-specification Enabled=false,AttributeName=%s", c.plan.Name(), c.TTL)
+	return f
+}
+
+func (c *checking) stream() Finding {
+	const without = "usage cannot be aggregated from it, nor what expires archived"
+	switch c.Stream {
+	case string(types.StreamViewTypeNewAndOldImages):
+		return Fine("of new and old images")
+	case "":
+		return Finding{Status: Warning, Found: "off", Means: without, Fix: c.plan.create()}
+	}
+	return Finding{
+		Status: Warning, Found: "of " + c.Stream, Means: without + ": that needs NEW_AND_OLD_IMAGES; turn it off, then on again",
+		Fix: c.plan.Flags.OfAWS("dynamodb update-table --table-name %s --stream-specification StreamEnabled=false", c.plan.Name()),
+	}
+}
+
+func (c *checking) recovery(ctx context.Context) Finding {
+	out, err := c.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: c.plan.Input.TableName})
+	if c.Recovery = Unclear; Unknown(err) || Denied(err) {
+		return Unseen("%s", c.why(err))
+	}
+	if err != nil {
+		return c.unread("describe the backups", err)
+	}
+	c.Recovery = No
+	if d := out.ContinuousBackupsDescription; d != nil && d.PointInTimeRecoveryDescription != nil {
+		c.Recovery = on(d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled)
+		c.Earliest = utc(d.PointInTimeRecoveryDescription.EarliestRestorableDateTime)
+	}
+	if c.Recovery == Yes {
+		return Fine("on")
+	}
+	return Finding{Status: Warning, Found: "off", Means: "what is deleted by mistake cannot be had back", Fix: c.plan.create()}
+}
+
+func (c *checking) protection() Finding {
+	switch c.Protection {
+	case Yes:
+		return Fine("on")
+	case No:
+		return Finding{Status: Warning, Found: "off", Means: "whoever may delete tables deletes it with one command", Fix: c.plan.create()}
+	}
+	return Unseen("the answer does not say")
+}
+
+// layout reads the record of the table's version, and has the library judge it, or none, as
+// it does whenever it reads configuration.
+func (c *checking) layout(ctx context.Context) {
+	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: c.plan.Input.TableName, Key: schema.Keys{}.Version().Attributes(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		c.note("layout", c.unread("read the version record", err))
+		return
+	}
+	record, marked := schema.DecodeVersion(out.Item)
+	c.Layout, c.CompositeOnly = record.Schema, record.CompositeOnly
+	_, err = c.plan.Layout.ResolveLimits(ctx, "probe", "probe")
+	version, refused := errors.AsType[*dynalimit.VersionError](err)
+	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level that is: the layout was judged before
+	switch {
+	case err != nil && !refused && !malformed:
+		c.note("layout", Unseen("%s", c.why(err)))
+	case refused && !marked: // another table is what the reason says
+		c.note("layout", Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.OtherTable()})
+	case refused:
+		c.note("layout", Finding{
+			Status: Wrong, Found: fmt.Sprintf("layout %s, and this program knows %s", version.Schema, version.KnownSchema),
+			Means: "every call fails: " + version.Reason, Fix: "dynalimit --version",
+		})
+	case !marked:
+		c.note("layout", c.unmarked())
+		return
+	default:
+		c.note("layout", Fine("layout %s", record.Schema))
+	}
+	older := Fine("none, the table is of today's layout")
+	if !record.CompositeOnly {
+		older = Finding{
+			Status: Warning, Found: "the table was not migrated", Means: "items of an older layout are looked for, which costs queries and more permissions; 'migrate --dry-run' shows what there is",
+			Fix: c.plan.Flags.Command("migrate"),
+		}
+	}
+	c.note("older items", older)
+}
+
+// unmarked is a table without a version record: an empty one was not made by dynalimit,
+// and one that holds something is probably another program's.
+func (c *checking) unmarked() Finding {
+	f := Finding{
+		Status: Warning, Found: "there is no record of its version", Means: "dynalimit did not make the table, or not to the end",
+		Fix: c.plan.create(),
+	}
+	if c.Items > 0 {
+		f.Status, f.Found = Wrong, fmt.Sprintf("there is no record of its version, and about %d items", c.Items)
+		f.Means = "they are probably another program's: name another table; if they are zae-limiter's, run 'dynalimit migrate'"
+		f.Fix = c.plan.Flags.OtherTable()
+	}
+	return f
+}
