@@ -31,7 +31,7 @@ func (c doctorCmd) Validate() error {
 
 // findings are what the doctor found, for programs.
 type findings struct {
-	Status  tables.Status   `json:"status"`
+	Status  tables.Status    `json:"status"`
 	Results []tables.Finding `json:"results"`
 }
 

@@ -63,7 +63,7 @@ func TestOperationsPage(t *testing.T) {
 	for _, name := range []string{
 		"stack deploy", "stack status", "stack delete", "table create", "table status", "table delete", "cfn", "terraform", "manifest plan", "manifest apply",
 		"doctor", "check", "top", "migrate", "namespace purge", "namespace recover", "entity delete", "bucket reset", "audit", "limits resolve", "block set",
-		"tail", "usage summary", "usage top", "usage list", "usage export",
+		"tail", "usage top", "usage list", "usage export",
 	} {
 		assert.Positive(t, p.ran[name], "the page has no %s", name)
 	}

@@ -17,12 +17,10 @@ import (
 
 // usageCmd is about what was used.
 type usageCmd struct {
-	List    usageListCmd    `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show what was used, hour by hour, by day or by month."`
-	Summary usageSummaryCmd `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show a period at a glance: what was used of each resource."`
-	Top     usageTopCmd     `cmd:"" set:"usual=24h" help:"Show who used most of a resource, in a period or now."`
-	Watch   usageWatchCmd   `cmd:"" help:"Watch what is used, as it is."`
-	Export  usageExportCmd  `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Write usage as CSV, or as lines of JSON."`
-	Report  usageReportCmd  `cmd:"" set:"usual=7d" help:"Write a page of HTML with charts of what was used."`
+	List   usageListCmd   `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show what was used, hour by hour, by day or by month."`
+	Top    usageTopCmd    `cmd:"" set:"usual=24h" help:"Show who used most of a resource."`
+	Export usageExportCmd `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Write usage as CSV, or as lines of JSON."`
+	Report usageReportCmd `cmd:"" set:"usual=7d" help:"Write a page of HTML with charts of what was used."`
 }
 
 // period are the flags of a time.
@@ -197,10 +195,6 @@ func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time
 		}
 		return run(repo, reader)
 	})
-}
-
-func (g *globals) usageReader(ctx context.Context, client aggregator.ReaderClient, zone *time.Location) (*aggregator.Reader, error) {
-	return aggregator.NewReader(client, g.Table, &aggregator.ReaderOptions{Namespace: g.Namespace, Location: zone, Now: clockOf(ctx)})
 }
 
 // nothingUsed says that there is no usage, and why that may be.

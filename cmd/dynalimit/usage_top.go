@@ -21,21 +21,18 @@ type usageTopCmd struct {
 	Resource string `required:"" help:"The resource." placeholder:"NAME"`
 	Of       string `help:"Only by this limit. Default: by each." placeholder:"LIMIT"`
 	Most     int    `help:"At most so many entities of each limit; 0 for all." default:"20"`
-	Now      bool   `help:"What is used of the resource now, read from its buckets, in place of what was used."`
 	period
+	watch
 }
 
 func (c usageTopCmd) Validate() error {
 	if c.Resource == "" {
-		return errors.New("no resource is named: give one with --resource; 'dynalimit usage summary' shows all of them")
-	}
-	if c.Now && c.Since+c.From+c.To != "" {
-		return errors.New("--now is about now: leave --since, --from and --to out")
+		return errors.New("no resource is named: give one with --resource; 'dynalimit usage list' shows all of them")
 	}
 	if c.Most < 0 {
 		return fmt.Errorf("--most %d is no number of entities: give 0 or more", c.Most)
 	}
-	return nil
+	return c.watch.Validate()
 }
 
 // topUsage is a ranking, for programs.
@@ -61,6 +58,10 @@ type topEntry struct {
 }
 
 func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.again(ctx, out, func(out *term.Output) error { return c.show(ctx, g, out) })
+}
+
+func (c usageTopCmd) show(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), 24*time.Hour)
 	if err != nil {
 		return badInput("%w", err)
@@ -68,10 +69,7 @@ func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	by := a.widest()
 	a = a.widened(by, now(ctx))
 	a.namespace = g.Namespace
-	return g.readingUsage(ctx, out, a.zone, func(repo *dynalimit.Repository, r *aggregator.Reader) error {
-		if c.Now {
-			return c.showNow(ctx, out, repo)
-		}
+	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		t, err := c.rank(ctx, r, a, aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by})
 		if err != nil {
 			return err
@@ -148,8 +146,22 @@ func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
 			bars[i] = term.Measure{Name: e.Entity, Text: text, Share: float64(e.Consumed) / float64(max(1, l.Entities[0].Consumed)), Paint: out.Green}
 		}
 		out.Bars(2, bars)
-		printMore(out, l.Users-len(l.Entities))
+		if more := l.Users - len(l.Entities); more > 0 {
+			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  and %s more: --most 0 shows all", notation.Number(int64(more)))))
+		}
 	}
+}
+
+// shareText is a share of a sum: " 12 %".
+func shareText(part, sum int64) string {
+	if part <= 0 || sum <= 0 {
+		return "      "
+	}
+	share := 100 * float64(part) / float64(sum)
+	if share < 1 {
+		return "  <1 %"
+	}
+	return fmt.Sprintf("%4.0f %%", share)
 }
 
 // perEntity is what each entity used of each resource, or of the one that a query names.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 
-
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"

@@ -136,7 +136,7 @@ func Worst(results []tables.Finding) tables.Status {
 type visit struct {
 	Patient
 	// down says why DynamoDB is not asked any more, "" while it answers.
-	down string
+	down  string
 	table tables.Plan // of limits
 	// described is that table, nil if nothing was asked.
 	described *tableFacts

@@ -21,9 +21,6 @@ type Total struct {
 type Book struct {
 	totals map[name]*Total
 	starts []time.Time
-	// Windows counts those that were added, Open and Closed those of them that are not
-	// final.
-	Windows, Open, Closed int
 }
 
 type name struct{ resource, limit string }
@@ -36,13 +33,6 @@ func (b *Book) Begin(starts []time.Time) { b.starts = slices.Clone(starts) }
 func (b *Book) Add(u aggregator.Usage) {
 	if b.totals == nil {
 		b.totals = map[name]*Total{}
-	}
-	b.Windows++
-	switch State(u) {
-	case "open":
-		b.Open++
-	case "closed":
-		b.Closed++
 	}
 	column := b.column(u.Start)
 	for _, l := range u.Limits {

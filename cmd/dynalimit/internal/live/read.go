@@ -48,11 +48,10 @@ type Reader struct {
 }
 
 // What is looked at: a resource's buckets, those of entities and their children, or, where
-// both are empty, the resources there are. A page has a name, and a hint about it.
+// both are empty, the resources there are.
 type What struct {
-	Resource   string
-	Entities   []string
-	Page, Hint string
+	Resource string
+	Entities []string
 }
 
 // Read reads once. It ends with ctx.

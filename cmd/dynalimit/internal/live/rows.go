@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // Key names a bucket.
@@ -30,10 +29,6 @@ type Reading struct {
 	Blocked map[Key]dynalimit.ConfigLevel
 	// Resources are those there are to choose from, where nothing was chosen.
 	Resources []string
-	// Page, if there is one, draws what is shown instead of buckets, and Facts say how much
-	// that is.
-	Page  func(style *term.Output) []string
-	Facts string
 	// Err is why there is nothing.
 	Err error
 }

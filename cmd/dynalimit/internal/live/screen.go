@@ -16,8 +16,6 @@ import (
 type Screen struct {
 	// Title says what is looked at, Note what to know about it.
 	Title, Note string
-	// Page says that what the last reading draws is shown, not Rows.
-	Page bool
 	// Rows are shown, sorted and filtered; Of is how many there are without the filter.
 	Rows []Row
 	Of   int
@@ -112,8 +110,6 @@ func (s Screen) facts() string {
 	}
 	parts := []string{s.Last.At.Format("15:04:05 MST")}
 	switch {
-	case s.Page:
-		parts = append(parts, s.Last.Facts)
 	case s.Choices != nil:
 		parts = append(parts, notation.Many(len(s.Choices), "resource"))
 	case len(s.Rows) != s.Of:
@@ -137,9 +133,6 @@ func (s Screen) foot() string {
 		return "/" + term.Plain(s.Filter) + "█  Enter keeps it, Esc drops it"
 	case s.Choices != nil:
 		return s.Style.Dim("q quit  ↑↓ choose  Enter show")
-	}
-	if s.Page {
-		return s.Style.Dim("q quit  r read now  p pause  ↑↓ scroll")
 	}
 	text := "q quit  s sort: " + string(s.By) + "  / filter  p pause  ? help"
 	if s.Filter != "" {
@@ -174,8 +167,6 @@ func (s Screen) body(room int) []string {
 		return lines
 	}
 	switch {
-	case s.Page:
-		return fits(s.page(), s.From)
 	case s.Help:
 		return fits(help, 0)
 	case s.Choices != nil:
@@ -197,14 +188,6 @@ func (s Screen) body(room int) []string {
 		lines = append(lines, s.line(columns, func(c column) string { return c.cell(s, r) }))
 	}
 	return lines
-}
-
-// page is what is shown in place of rows; nothing before the first reading.
-func (s Screen) page() []string {
-	if s.Last.Page == nil {
-		return nil
-	}
-	return s.Last.Page(s.Style)
 }
 
 // nothing says why there are no rows.
@@ -360,7 +343,7 @@ func usedText(r Row) string {
 	return fmt.Sprintf("%.0f%%", 100*r.Used)
 }
 
-// paint is red for who gets nothing, yellow for who soon will.
+// paint is red for an empty bucket, yellow for a nearly empty one.
 func paint(s Screen, r Row, text string) string {
 	switch {
 	case r.Blocked != "" || r.Remaining <= 0:

@@ -168,7 +168,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "s":
 		m.By, m.from = m.By.next(), 0
 	case "/":
-		m.typing = !m.choosing() && m.what.Page == ""
+		m.typing = !m.choosing()
 	case "?":
 		m.help = !m.help
 	case "enter":
@@ -214,7 +214,7 @@ func (m *model) typed(k tea.KeyPressMsg) {
 
 func (m *model) choosing() bool { return m.what.choosing() }
 
-func (w What) choosing() bool { return w.Resource == "" && len(w.Entities) == 0 && w.Page == "" }
+func (w What) choosing() bool { return w.Resource == "" && len(w.Entities) == 0 }
 
 // choose looks at the resource that was chosen.
 func (m *model) choose() tea.Cmd {
@@ -254,11 +254,7 @@ func (m *model) scroll(key string) {
 		m.from = max(0, m.chosen-page+1)
 		return
 	}
-	lines := len(Filter(m.rows, m.filter))
-	if m.last.Page != nil {
-		lines = len(m.last.Page(m.style()))
-	}
-	m.from = max(0, min(m.from+step, lines-1))
+	m.from = max(0, min(m.from+step, len(Filter(m.rows, m.filter))-1))
 }
 
 // style is the terminal's, as wide as it is now.
@@ -271,7 +267,7 @@ func (m *model) screen() Screen {
 	rows := Filter(m.rows, m.filter)
 	Sort(rows, m.By)
 	s := Screen{
-		Title: m.what.Title(), Note: m.what.Note(), Page: m.what.Page != "", Rows: rows, Of: len(m.rows), Last: m.last, Now: m.Now(), By: m.By, Filter: m.filter,
+		Title: m.what.Title(), Note: m.what.Note(), Rows: rows, Of: len(m.rows), Last: m.last, Now: m.Now(), By: m.By, Filter: m.filter,
 		Typing: m.typing, Paused: m.paused, Help: m.help, Every: m.Every, Keys: true, Style: m.style(), Height: m.height, From: m.from, Chosen: m.chosen,
 	}
 	if m.choosing() {
@@ -293,8 +289,6 @@ func (m *model) View() tea.View {
 // Title says what is looked at.
 func (w What) Title() string {
 	switch {
-	case w.Page != "":
-		return w.Page
 	case len(w.Entities) > 0 && w.Resource != "":
 		return strings.Join(w.Entities, ", ") + " and children, on " + w.Resource
 	case len(w.Entities) > 0:
@@ -308,8 +302,6 @@ func (w What) Title() string {
 // Note says what to know about it.
 func (w What) Note() string {
 	switch {
-	case w.Page != "":
-		return w.Hint
 	case len(w.Entities) > 0:
 		return "Children are found by an index, which may lag by a moment."
 	case w.Resource != "":

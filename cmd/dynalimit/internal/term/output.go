@@ -57,7 +57,7 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 
 // Sheet is an output for people onto w, drawn as this one is and this wide.
 func (o *Output) Sheet(w io.Writer, width int) *Output {
-	return &Output{Writer: w, Width: width, Colour: o.Colour, ASCII: o.ASCII}
+	return &Output{Writer: w, Notes: o.Notes, Patience: o.Patience, Width: width, Colour: o.Colour, ASCII: o.ASCII}
 }
 
 // Write writes a part of the result.

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// watch is the flag of lists that can follow what they show.
+type watch struct {
+	Watch time.Duration `help:"Show it anew after each of these times, such as 10s, until Ctrl-C." placeholder:"PERIOD"`
+}
+
+func (w watch) Validate() error {
+	if w.Watch != 0 && w.Watch < time.Second {
+		return fmt.Errorf("--watch is %v: give at least 1s, each reading costs read units", w.Watch)
+	}
+	return nil
+}
+
+// again shows a list, once or until ctx ends: on a terminal in the place of what was there.
+func (w watch) again(ctx context.Context, out *term.Output, show func(*term.Output) error) error {
+	if w.Watch == 0 {
+		return show(out)
+	}
+	if out.JSON {
+		return badInput("%w", errors.New("--watch is for people: leave --json out, or call it now and then"))
+	}
+	for {
+		var text bytes.Buffer
+		if err := show(out.Sheet(&text, out.Width)); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if out.Width > 0 {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		}
+		if fmt.Fprintln(out, text.String()); out.Err() != nil || !ddb.Sleep(ctx, w.Watch) {
+			return out.Err()
+		}
+	}
+}
