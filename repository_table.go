@@ -392,5 +392,5 @@ func (r *Repository) Alone(ctx context.Context, name string, opts *AloneOptions,
 		return err
 	}
 	l := &lock.Lock{Table: r.admin.Table, Key: r.keys.Lease(name), Name: name, Holder: by, Hold: o.Hold, Now: r.clock.Now}
-	return l.Do(ctx, o.Wait, o.OnWait, func(ctx context.Context, _ int64) error { return do(ctx) })
+	return l.Do(ctx, o.Wait, o.OnWait, do)
 }

@@ -46,15 +46,11 @@ type Storage interface {
 // whole is a client with what a Closer never asks for.
 type whole struct {
 	Storage
-	neverAsked
+	never
 }
 
-type neverAsked interface {
-	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
-	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
-	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
-	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
-}
+// never is what a user's client need not have.
+type never struct{ ddb.API }
 
 // Retention is how long sums are kept after their window, by the window: at most 100 years
 // each. A negative one is for ever.
@@ -247,7 +243,7 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 	for {
 		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.clock.Now}
-		err := l.Do(ctx, 0, nil, func(ctx context.Context, _ int64) error { return c.every(ctx) })
+		err := l.Do(ctx, 0, nil, c.every)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
 			c.options.Failed(err)
 		}

@@ -7,5 +7,5 @@
 // seen. [FromStream] converts records of DynamoDB Streams.
 //
 // A Tail follows the stream: it reads its shards and has a Processor, or what else there is,
-// process their records. Several share the shards.
+// process their records. Of several one works, and the others stand by.
 package aggregator

@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"context"
-	"crypto/rand"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -49,7 +48,7 @@ type StreamsAPI interface {
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and leases.
+// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and its lease.
 // *dynamodb.Client implements it.
 type TailDynamoDB interface {
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
@@ -61,12 +60,12 @@ type TailDynamoDB interface {
 
 // TailOptions configures a Tail. The zero value gives the defaults that the fields name.
 type TailOptions struct {
-	// Name is what checkpoints and leases are kept under: whoever does the same with the
+	// Name is what checkpoints and the lease are kept under: whoever does the same with the
 	// records uses the same, anybody else another. 1 to 64 of a to z, and - after the first
 	// letter. DynamoDB lets two read a shard at once. Defaults to "usage".
 	Name string
-	// Holder names this Tail to people who look at leases, such as a host's name, in at most
-	// 256 bytes. It need not be unique. Defaults to "tail".
+	// Holder names this Tail to people who look at the lease, such as a host's name, in at
+	// most 256 bytes. It need not be unique. Defaults to "tail".
 	Holder string
 	// FoldEvery is for how long records of a shard are gathered before they are processed
 	// together: the longer, the fewer writes, and the later usage is seen. At most 5
@@ -75,9 +74,9 @@ type TailOptions struct {
 	// MaxRecords bounds how many records are gathered, over all shards: where there are
 	// more, they are processed early. Defaults to 10,000.
 	MaxRecords int
-	// Hold is how long the lease of a shard lasts unless it is renewed, which happens three
-	// times as often: so long, and 5 s for clocks that differ, the shards of one that died
-	// wait for another. 1 s to 1 hour. Defaults to 30 s.
+	// Hold is how long the lease lasts unless it is renewed, which happens three times as
+	// often: for so long, and at most 7 s more, the shards of one that died wait for another.
+	// 1 s to 1 hour. Defaults to 30 s.
 	Hold time.Duration
 	// Poll is the pause before a shard is read again that has nothing new, more or less: it
 	// varies by a quarter. 10 ms to 1 minute, though DynamoDB serves five reads of a shard in
@@ -89,27 +88,29 @@ type TailOptions struct {
 	// Drain is for how long, once the ctx of Run has ended, Run goes on to process what was
 	// gathered and could not be. At most 10 minutes. Defaults to 10 s.
 	Drain time.Duration
-	// Now is the clock of leases and of lag. Defaults to time.Now.
+	// Now is the clock of lag, and of the lease until DynamoDB has answered: then it is
+	// corrected by the time of its answers. Defaults to time.Now.
 	Now func() time.Time
 	// Observer is told what happens. Defaults to none.
 	Observer TailObserver
 }
 
 // Tail follows the stream of a table: it reads every shard, parents before their children,
-// and has the records processed. Several share the shards, each about as many as another;
-// one that dies is replaced after TailOptions.Hold. Make one with NewTail, and call Run. How
-// far it came is stored in the table after records were processed, so that some come again
-// when a process ends in between.
+// and has the records processed. Of several one works, under a lease, and the others stand
+// by: one that dies is replaced after TailOptions.Hold. Make one with NewTail, and call Run.
+// How far it came is stored in the table after records were processed, so that some come again
+// when a process ends in between. Where one process is not enough, use the function of AWS
+// Lambda instead.
 type Tail struct {
 	streams  StreamsAPI
-	store    store
+	client   *ddb.Client
+	table    *table.Table
+	clock    *ddb.Clock
 	process  ProcessFunc
 	options  TailOptions
 	keys     schema.TailKeys
 	observer *shielded
 
-	// me is unique to this Tail.
-	me      string
 	running atomic.Bool
 	// room bounds what is gathered.
 	room *semaphore.Weighted
@@ -139,14 +140,12 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	me := o.Holder + " " + rand.Text()[:8]
-	t := &Tail{
-		streams: streams, process: process, options: o, keys: schema.TailKeys{Name: o.Name}, observer: &shielded{to: o.Observer}, me: me,
-		room: semaphore.NewWeighted(int64(o.MaxRecords)),
-	}
-	t.store = store{api: client, name: tableName}
-	t.store.table = &table.Table{Client: t.store, Name: tableName}
-	return t, nil
+	clock := ddb.NewClock(o.Now, true)
+	store := ddb.Watch(tailStorage{TailDynamoDB: client}, nil, clock, requestTimeout)
+	return &Tail{
+		streams: streams, client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, process: process, options: o,
+		keys: schema.TailKeys{Name: o.Name}, observer: &shielded{to: o.Observer}, room: semaphore.NewWeighted(int64(o.MaxRecords)),
+	}, nil
 }
 
 // complete sets the options that are not set, and checks them.
@@ -203,9 +202,4 @@ func orDefault[T comparable](v *T, to T) {
 	if *v == none {
 		*v = to
 	}
-}
-
-// lease is one try to be alone at something of the tail.
-func (t *Tail) lease(key schema.Key, name string) *lock.Lock {
-	return &lock.Lock{Table: t.store.table, Key: key, Name: name, Holder: t.me, Hold: t.options.Hold, Now: t.options.Now}
 }

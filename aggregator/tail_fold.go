@@ -22,7 +22,6 @@ func (r *reader) fold(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	r.drop()
-	r.lagged()
 	return nil
 }
 

@@ -44,10 +44,9 @@ const (
 	ShardTaken ShardState = "taken"
 	// ShardFinished means that it has ended, and that all of it was processed.
 	ShardFinished ShardState = "finished"
-	// ShardReleased means that it was left to others: because this Tail stops, or because
-	// another has fewer shards.
+	// ShardReleased means that it was left to others, because this Tail stops.
 	ShardReleased ShardState = "released"
-	// ShardLost means that the lease ended before the work: another may read it now.
+	// ShardLost means that the lease ended before the work: another Tail may read it now.
 	ShardLost ShardState = "lost"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// fleet is a firm whose stream is followed by tails that stand still at times, under leases
-// that end meanwhile, and go on with what they have in hand.
+// fleet is a firm whose stream is followed by tails that stand still at times, under a lease
+// that ends meanwhile, and go on with what they have in hand.
 type fleet struct {
 	*firm
 	h      *harbor
@@ -47,9 +47,9 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 
 // start starts a tail with a clock and a pace of its own.
 func (f *fleet) start() *tailer {
-	began, skew := time.Now(), time.Duration(f.rnd.IntN(9)-4)*time.Second
+	skew := time.Duration(f.rnd.IntN(9)-4) * time.Second
 	x := f.h.tail(aggregator.TailOptions{
-		Now:       func() time.Time { return f.clock().Add(time.Since(began) + skew) },
+		Now:       func() time.Time { return f.clock().Add(skew) },
 		FoldEvery: []time.Duration{-1, 5 * time.Second, time.Minute}[f.rnd.IntN(3)], MaxRecords: []int{0, 7}[f.rnd.IntN(2)],
 		Poll: []time.Duration{0, 7 * time.Second}[f.rnd.IntN(2)],
 	}, f.process)
@@ -80,7 +80,7 @@ func (f *fleet) process(ctx context.Context, records []aggregator.Record) (aggre
 
 // catchUp lets the tails read and process all that there is.
 func (f *fleet) catchUp() {
-	after(5 * time.Minute)
+	f.after(5 * time.Minute)
 	f.read = f.clock()
 }
 
@@ -96,10 +96,10 @@ func (f *fleet) trouble(seed uint64) {
 		f.paused++
 	case 4:
 		f.db.SetFaults(busy(seed + f.rnd.Uint64N(100)))
-		after(time.Duration(f.rnd.IntN(90)) * time.Second)
-	case 5: // down for longer than leases
+		f.after(time.Duration(f.rnd.IntN(90)) * time.Second)
+	case 5: // down for longer than the lease
 		f.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
-		after(time.Duration(f.rnd.IntN(300)) * time.Second)
+		f.after(time.Duration(f.rnd.IntN(300)) * time.Second)
 	case 6:
 		f.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			if q.Operation == "UpdateItem" && q.Seq%3 == 0 && strings.Contains(string(q.Body), "#CHECKPOINT#") {
@@ -107,7 +107,7 @@ func (f *fleet) trouble(seed uint64) {
 			}
 			return ddbmem.Fault{}
 		})
-		after(time.Duration(f.rnd.IntN(90)) * time.Second)
+		f.after(time.Duration(f.rnd.IntN(90)) * time.Second)
 	case 7:
 		if f.rnd.IntN(3) == 0 {
 			f.replaceStream()
@@ -127,7 +127,7 @@ func (f *fleet) replaceStream() {
 
 // TestTailsThatStandStill: several tails of different pace, whose clocks differ, stand still
 // with records in hand until others have taken over and are far beyond, and go on; DynamoDB
-// is down for longer than leases, checkpoints are written late, shards split and streams are
+// is down for longer than the lease, checkpoints are written late, shards split and streams are
 // replaced, while hours are closed. Snapshots are what was consumed, in the hour
 // of the write, sums those of a ledger, and nothing is said to be missing.
 func TestTailsThatStandStill(t *testing.T) {
@@ -142,7 +142,7 @@ func TestTailsThatStandStill(t *testing.T) {
 				}
 				f.trouble(seed)
 				f.step()
-				after(time.Duration(f.rnd.IntN(5000)) * time.Millisecond)
+				f.after(time.Duration(f.rnd.IntN(5000)) * time.Millisecond)
 			}
 			f.catchUp()
 			close(f.late)

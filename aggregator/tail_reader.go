@@ -26,14 +26,11 @@ const (
 	recent = 5 * time.Second
 )
 
-// reader reads one shard for as long as it has the lease.
+// reader reads one shard.
 type reader struct {
 	*Tail
 	id  shards.ID
 	arn string
-	// going ends when the shard is to be left to others.
-	going context.Context
-	leave context.CancelFunc
 
 	iterator *string
 	// at is the number of the last record that was read, stored that of the checkpoint.
@@ -57,48 +54,22 @@ type reader struct {
 	unprocessed error
 }
 
-func newReader(work context.Context, t *Tail, arn string, id shards.ID, floor string) *reader {
-	r := &reader{Tail: t, id: id, arn: arnOf(arn, id.Stream), last: floor}
-	r.going, r.leave = context.WithCancel(work)
-	return r
-}
-
-// left reports whether the shard is being left to others.
-func (r *reader) left() bool { return r.going.Err() != nil }
-
 // shard names the shard to the observer.
 func (r *reader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id.Shard} }
 
-// run takes the lease and reads the shard, unless somebody else does.
-func (r *reader) run(ctx context.Context) {
-	defer r.leave()
-	key := r.keys.Lease(r.id)
-	taken := false
-	err := r.lease(key, "shard "+r.id.Shard).Do(ctx, 0, nil, func(ctx context.Context, _ int64) error {
-		if err := r.start(ctx); err != nil || r.finished {
-			return err
-		}
-		taken = true
-		r.observer.ShardChanged(ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.reading.Add(1))})
-		return r.follow(ctx)
-	})
-	if !taken {
-		if r.finished {
-			r.forget(ctx, key)
-			return
-		}
-		if !errors.Is(err, lock.ErrHeld) && !r.left() {
-			r.retrying("take the shard", 0, err)
-		}
+// run reads the shard until it or reading ends, and processes what it read under the lease,
+// whose context held is.
+func (r *reader) run(held, reading context.Context) {
+	if !r.insist(reading, "begin the shard", func() error { return r.start(reading) }) || r.finished {
 		return
 	}
+	r.observer.ShardChanged(ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.reading.Add(1))})
+	r.unprocessed = r.follow(held, reading)
 	change := ShardChange{Shard: r.shard(), State: ShardReleased, Held: int(r.reading.Add(-1))}
-	switch {
-	case r.finished:
+	if lost := context.Cause(held); r.finished {
 		change.State = ShardFinished
-		r.forget(ctx, key)
-	case errors.Is(err, lock.ErrLost):
-		change.State, change.Err = ShardLost, err
+	} else if errors.Is(lost, lock.ErrLost) {
+		change.State, change.Err = ShardLost, lost
 	}
 	r.observer.ShardChanged(change)
 }
@@ -107,26 +78,23 @@ func (r *reader) retrying(op string, try int, err error) {
 	r.observer.Retrying(TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
-// follow reads the shard until it ends, or is to be left. The context is that of the lease.
-func (r *reader) follow(ctx context.Context) error {
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(r.going, stop)()
+// follow reads and processes. The error is why not all that was gathered was processed.
+func (r *reader) follow(held, reading context.Context) error {
 	defer r.drop()
 	for {
 		ended := r.read(reading)
-		if ctx.Err() != nil {
-			r.unprocessed = r.lostInHand(ctx)
-			return context.Cause(ctx)
+		if held.Err() != nil {
+			return r.lostInHand(held)
 		}
 		if ended || reading.Err() != nil || r.due() {
-			if r.unprocessed = r.fold(ctx); r.unprocessed != nil {
-				return r.unprocessed
+			if err := r.fold(held); err != nil {
+				return err
 			}
 		}
 		switch {
 		case ended:
-			return r.end(ctx)
+			r.end(held)
+			return nil
 		case reading.Err() != nil:
 			return nil
 		}
@@ -142,39 +110,46 @@ func (r *reader) lostInHand(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// start finds out where to begin, and whether somebody came to the end meanwhile.
+// start finds out where to begin, and whether somebody came to the end. It notes that the
+// shard was begun: whoever comes next reads it before those that follow it, also where it is
+// not listed.
 func (r *reader) start(ctx context.Context) error {
 	c, err := r.checkpoint(ctx, r.id)
+	if err != nil {
+		return err
+	}
 	r.at, r.last, r.finished = c.Number, max(r.last, c.Seq), c.Finished
-	return err
-}
-
-// end stores that the shard was processed to its end. It is not finished if somebody came
-// further meanwhile: they may have records in hand that are to be processed before those of
-// its children.
-func (r *reader) end(ctx context.Context) error {
-	if !r.insist(ctx, "write the checkpoint", func() error {
-		if err := r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
-			return err
-		}
-		return r.start(ctx)
-	}) {
-		return context.Cause(ctx)
+	if c.Seq == "" {
+		return r.advance(ctx, r.id, schema.TailCheckpoint{})
 	}
 	return nil
 }
 
-// insist does something until it succeeds; false if ctx ended before.
+// end stores that the shard was processed to its end. It is not finished if somebody came
+// further: this one is not alone any more, and what they read is to be processed before the
+// records of its children.
+func (r *reader) end(ctx context.Context) {
+	r.insist(ctx, "write the checkpoint", func() error {
+		if err := r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
+			return err
+		}
+		return r.start(ctx)
+	})
+}
+
+// insist does something until it succeeds; false if ctx ended before. Then it does nothing.
 func (r *reader) insist(ctx context.Context, op string, do func() error) bool {
-	for try := 0; ; try++ {
+	for try := 0; ctx.Err() == nil; try++ {
 		err := do()
-		if err == nil || ctx.Err() != nil {
-			return err == nil
+		if err == nil {
+			return true
 		}
-		if r.retrying(op, try, err); !pauses.Pause(ctx, try) {
-			return false
+		if ctx.Err() == nil {
+			r.retrying(op, try, err)
 		}
+		_ = pauses.Pause(ctx, try)
 	}
+	return false
 }
 
 // due reports whether what was gathered is to be processed.
@@ -327,8 +302,11 @@ func (r *reader) lagged() {
 	r.observer.Lagged(lag)
 }
 
-// drop gives the room back of what was gathered.
+// drop lets go of what was gathered. The room is free once that was told, so that what is told
+// of all shards together is never more than there is room for.
 func (r *reader) drop() {
-	r.room.Release(int64(len(r.gathered)))
+	n := len(r.gathered)
 	r.gathered = nil
+	r.lagged()
+	r.room.Release(int64(n))
 }

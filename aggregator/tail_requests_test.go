@@ -27,7 +27,6 @@ var chance = []struct {
 	pattern *regexp.Regexp
 	as      string
 }{
-	{regexp.MustCompile(`tail [A-Z2-7]{8}`), "tail ME"},
 	{regexp.MustCompile(`"[A-Z2-7]{26}"`), `"TOKEN"`},
 	{regexp.MustCompile(`"ClientRequestToken": "[^"]*"`), `"ClientRequestToken": "REQUEST"`},
 	{regexp.MustCompile(`[0-9-]+T[0-9:.]+`), "STREAM"},
@@ -73,7 +72,7 @@ func TestTailRequests(t *testing.T) {
 		x.end(t)
 		assert.EqualValues(t, 1, h.total())
 	})
-	slices.Sort(shapes) // those of a follower and of its shards are made beside each other
+	slices.Sort(shapes) // those of the lease and of shards are made beside each other
 	path := filepath.Join("testdata", "tail_requests.txt")
 	got := strings.Join(shapes, "\n")
 	if *update {

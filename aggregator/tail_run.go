@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -18,18 +15,22 @@ import (
 )
 
 const (
-	// lookEvery is how often leases are looked at where there are others.
+	// lookEvery is how often whoever stands by looks at the lease.
 	lookEvery = 2 * time.Second
 	// listEvery is how often shards are listed; after one ended, sooner.
 	listEvery, listSoon = 30 * time.Second, time.Second
 )
 
-// errRunning is that of a second Run at once.
-var errRunning = errors.New("aggregator: this Tail runs already; make another one")
+var (
+	// errRunning is that of a second Run at once.
+	errRunning = errors.New("aggregator: this Tail runs already; make another one")
+	// errOvertaken is that of a Tail that finds it is not alone.
+	errOvertaken = errors.New("aggregator: somebody else has read further than the holder of the lease")
+)
 
-// Run follows the stream until ctx ends. Then it processes what it has gathered, stores how
-// far it came and leaves its shards to others, for at most TailOptions.Drain, and some more
-// where DynamoDB does not answer. It returns nil; an error if something was left, which is
+// Run follows the stream until ctx ends, or stands by while another Tail does. Then it
+// processes what it has gathered, stores how far it came and leaves the stream to others, for
+// at most TailOptions.Drain, and some more where DynamoDB does not answer. It returns nil; an error if something was left, which is
 // read again by whoever comes next, or if the Observer panicked, with the first of what it
 // panicked with, which ends nothing. It fails at once with a *TableError if the table has no
 // stream that tells of usage, with that of DynamoDB if it may not be read, and with a
@@ -60,20 +61,33 @@ func (t *Tail) follow(ctx context.Context) error {
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	r := &run{
-		Tail: t, arn: arn, work: work, readers: map[shards.ID]*reader{}, finished: map[shards.ID]bool{},
-		idle: map[shards.ID]time.Time{}, ended: make(chan *reader), listPause: listSoon,
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.options.Drain, cancel) })()
+	for failures := 0; ctx.Err() == nil; {
+		r := &run{Tail: t, arn: arn, readers: map[shards.ID]*reader{}, ended: make(chan *reader), listPause: listSoon}
+		err := t.lease().Do(work, 0, nil, func(held context.Context) error {
+			failures = 0
+			return r.read(ctx, held)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return r.left
+		case errors.Is(err, lock.ErrHeld):
+			failures = 0
+			_ = ddb.Sleep(ctx, lookEvery)
+		case !errors.Is(err, lock.ErrLost): // which each shard has told
+			failures++
+			t.observer.Retrying(TailRetry{Op: "take the stream", Try: failures, Err: err})
+			_ = pauses.Pause(ctx, failures)
+		}
 	}
-	var member sync.WaitGroup
-	member.Go(func() { r.attend(ctx) })
-	for wait := time.Duration(0); r.wait(ctx, wait); {
-		wait = r.step(ctx)
+	return nil
+}
+
+// lease is what one Tail holds at a time, which then reads all shards.
+func (t *Tail) lease() *lock.Lock {
+	return &lock.Lock{
+		Table: t.table, Key: t.keys.Lease(), Name: "the stream of " + t.table.Name, Holder: t.options.Holder, Hold: t.options.Hold, Now: t.clock.Now,
 	}
-	late := time.AfterFunc(t.options.Drain, cancel)
-	defer late.Stop()
-	err = r.drain()
-	member.Wait()
-	return err
 }
 
 // begin finds the stream. It fails for what does not pass by itself, and with the error of
@@ -97,186 +111,103 @@ func (t *Tail) begin(ctx context.Context) (string, error) {
 	}
 }
 
-// run is one Run of a Tail.
+// run is one hold of the lease.
 type run struct {
 	*Tail
 	arn string
-	// work ends when Run has to be over, some time after its own context.
-	work    context.Context
+	// begun are the shards that somebody began to read, and how far they came.
+	begun   map[shards.ID]schema.TailCheckpoint
 	readers map[shards.ID]*reader
 	// ended gets each reader when it is done.
 	ended chan *reader
 
-	// seen is what the followers of the stream remembered at the last look.
-	seen      schema.TailMemory
 	listed    []shards.Shard
 	listNext  time.Time
 	listPause time.Duration
-	// finished are shards that this run read to the end.
-	finished map[shards.ID]bool
-	// idle is since when shards have been without a reader.
-	idle map[shards.ID]time.Time
-	// tries counts the looks that failed in a row.
-	tries int
+	// failures counts the lists that failed in a row.
+	failures int
+	// left is an error if something that was gathered was not processed.
+	left error
 }
 
-// attend holds the lease that says that this Tail is there, until ctx ends.
-func (r *run) attend(ctx context.Context) {
-	key := r.keys.Member(r.me)
-	for try := 0; ctx.Err() == nil; try++ {
-		err := r.lease(key, "follower "+r.me).Do(r.work, 0, nil, func(held context.Context, _ int64) error {
-			try = 0
-			select {
-			case <-ctx.Done():
-			case <-held.Done():
+// read reads all shards, until ctx ends or the lease, whose context held is.
+func (r *run) read(ctx, held context.Context) error {
+	reading, stop := context.WithCancel(held)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	begun, err := r.checkpoints(reading)
+	if err != nil {
+		return err
+	}
+	r.begun = begun
+	for wait := time.Duration(0); r.wait(reading, wait); {
+		wait = r.step(held, reading)
+	}
+	if reading.Err() == nil { // a reader gave up
+		err = errOvertaken
+	}
+	stop()
+	r.left = r.drain()
+	return err
+}
+
+// step begins the shards that may be read. It returns when to look again.
+func (r *run) step(held, reading context.Context) time.Duration {
+	if !time.Now().Before(r.listNext) {
+		if err := r.list(reading); err != nil {
+			if reading.Err() == nil {
+				r.failures++
+				r.observer.Retrying(TailRetry{Op: "look for shards", Try: r.failures, Err: err})
 			}
-			return nil
-		})
-		if ctx.Err() != nil {
-			break
+			return pauses.Wait(r.failures)
 		}
-		r.observer.Retrying(TailRetry{Op: "hold the lease of a follower", Try: try + 1, Err: err})
-		_ = pauses.Pause(ctx, try)
+		r.failures = 0
 	}
-	r.forget(r.work, key)
-}
-
-// step looks at what there is and does what is to be done. It returns when to look again.
-func (r *run) step(ctx context.Context) time.Duration {
-	due := !time.Now().Before(r.listNext)
-	m, err := r.look(ctx, due)
-	if err == nil && due {
-		err = r.list(ctx, m)
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			r.tries++
-			r.observer.Retrying(TailRetry{Op: "look for shards", Try: r.tries, Err: err})
-		}
-		return pauses.Wait(r.tries)
-	}
-	r.tries = 0
-	now := r.options.Now()
-	sight := r.sight(m, now)
-	plan := sight.Plan(now)
-	for _, s := range sight.Ready {
-		if slices.Contains(plan.Take, s.ID) {
-			r.take(s, m)
+	known := shards.Known(r.listed, maps.Keys(r.begun))
+	for _, s := range shards.Ready(known, func(id shards.ID) bool { return r.begun[id].Finished }) {
+		if r.readers[s.ID] == nil {
+			r.take(held, reading, s)
 		}
 	}
-	for _, id := range plan.Leave {
-		r.readers[id].leave()
-	}
-	wait := min(r.options.Hold/3, time.Until(r.listNext))
-	if len(sight.Members) > 1 || len(sight.Ready) > len(r.readers) {
-		wait = min(wait, lookEvery)
-	}
-	if !plan.Next.IsZero() {
-		wait = min(wait, plan.Next.Sub(now))
-	}
-	return max(wait, 10*time.Millisecond)
-}
-
-// look reads what there is of leases. Checkpoints, of which there are some for each shard that
-// ended in the last days, are read with the list of shards, and where a lease is gone: then its
-// shard is at its end.
-func (r *run) look(ctx context.Context, whole bool) (schema.TailMemory, error) {
-	m, err := r.leases(ctx)
-	if err != nil {
-		return m, err
-	}
-	for id := range r.seen.Leases {
-		_, there := m.Leases[id]
-		whole = whole || !there
-	}
-	if m.Checkpoints = r.seen.Checkpoints; whole {
-		if m.Checkpoints, err = r.checkpoints(ctx); err != nil {
-			return m, err
-		}
-	}
-	r.seen = m
-	return m, nil
+	return max(time.Until(r.listNext), 10*time.Millisecond)
 }
 
 // list lists the shards.
-func (r *run) list(ctx context.Context, m schema.TailMemory) error {
+func (r *run) list(ctx context.Context) error {
 	arn, err := r.source(ctx)
 	if err != nil && ctx.Err() == nil { // what the last stream still has can be read
 		r.observer.Retrying(TailRetry{Op: "find the stream", Try: 1, Err: err})
 	} else if err == nil {
 		r.arn = arn
 	}
-	listed, err := r.discover(ctx, r.arn, m)
+	listed, err := r.discover(ctx, r.arn, maps.Keys(r.begun))
 	if err != nil {
 		return err
 	}
 	r.listed, r.listNext = listed, time.Now().Add(r.listPause)
 	r.listPause = min(2*r.listPause, listEvery)
-	maps.DeleteFunc(r.finished, func(id shards.ID, _ bool) bool { return m.Checkpoints[id].Finished }) // known to all
 	return nil
 }
 
-// known are the shards that are listed, and those that somebody began to read.
-func (r *run) known(m schema.TailMemory) []shards.Shard {
-	return shards.Known(r.listed, func(yield func(shards.ID) bool) {
-		for _, begun := range []iter.Seq[shards.ID]{maps.Keys(m.Checkpoints), maps.Keys(m.Leases), maps.Keys(r.readers)} {
-			for id := range begun {
-				if !yield(id) {
-					return
-				}
-			}
-		}
-	})
-}
-
-// sight is what there is.
-func (r *run) sight(m schema.TailMemory, now time.Time) *shards.Sight {
-	s := &shards.Sight{
-		Me: r.me, Leases: map[shards.ID]shards.Lease{}, Mine: map[shards.ID]bool{}, Idle: r.idle, Patience: r.options.Hold,
-	}
-	s.Ready = shards.Ready(r.known(m), func(id shards.ID) bool { return r.finished[id] || m.Checkpoints[id].Finished })
-	for id, reader := range r.readers {
-		s.Mine[id] = !reader.left()
-	}
-	for id, l := range m.Leases {
-		s.Leases[id] = shards.Lease{Holder: l.Holder, Free: lock.FreeAt(l)}
-	}
-	for _, l := range m.Members {
-		if free := lock.FreeAt(l); now.Before(free) {
-			s.Members = append(s.Members, shards.Lease{Holder: l.Holder, Free: free})
-		}
-	}
-	idle := map[shards.ID]time.Time{}
-	for _, shard := range s.Ready {
-		if r.readers[shard.ID] != nil || now.Before(s.Leases[shard.ID].Free) {
-			continue
-		}
-		if idle[shard.ID] = r.idle[shard.ID]; idle[shard.ID].IsZero() {
-			idle[shard.ID] = now
-		}
-	}
-	r.idle, s.Idle = idle, idle
-	return s
-}
-
 // take begins to read a shard.
-func (r *run) take(s shards.Shard, m schema.TailMemory) {
-	reader := newReader(r.work, r.Tail, r.arn, s.ID, floor(s, m))
+func (r *run) take(held, reading context.Context, s shards.Shard) {
+	reader := &reader{Tail: r.Tail, id: s.ID, arn: arnOf(r.arn, s.Stream), last: r.floor(s)}
 	r.readers[s.ID] = reader
+	r.begun[s.ID] = schema.TailCheckpoint{Seq: r.begun[s.ID].Seq}
 	go func() {
-		reader.run(r.work)
+		reader.run(held, reading)
 		r.ended <- reader
 	}()
 }
 
 // floor is the last sequence number before those of a shard: its parent's, or, for one
 // without a parent, that of the streams before. It is "" where that is not known.
-func floor(s shards.Shard, m schema.TailMemory) string {
+func (r *run) floor(s shards.Shard) string {
 	if s.Parent != "" {
-		return m.Checkpoints[shards.ID{Stream: s.Stream, Shard: s.Parent}].Seq
+		return r.begun[shards.ID{Stream: s.Stream, Shard: s.Parent}].Seq
 	}
 	last := ""
-	for id, c := range m.Checkpoints {
+	for id, c := range r.begun {
 		if id.Stream < s.Stream {
 			last = max(last, c.Seq)
 		}
@@ -284,39 +215,33 @@ func floor(s shards.Shard, m schema.TailMemory) string {
 	return last
 }
 
-// wait waits for so long, or until a reader is done; false once ctx has ended.
+// wait waits for so long, or until a shard was read to its end; false once ctx has ended, or a
+// reader gives up.
 func (r *run) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return ctx.Err() == nil
-		case reader := <-r.ended:
-			if r.done(reader); reader.finished {
-				return ctx.Err() == nil
-			}
-			timer.Reset(min(d, listSoon))
-		}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	case reader := <-r.ended:
+		r.done(reader)
+		return reader.finished && ctx.Err() == nil
 	}
 }
 
 // done notes that a reader is done.
 func (r *run) done(reader *reader) {
 	delete(r.readers, reader.id)
+	r.begun[reader.id] = schema.TailCheckpoint{Seq: reader.last, Finished: reader.finished}
 	if reader.finished {
-		r.finished[reader.id] = true
 		r.listNext, r.listPause = time.Time{}, listSoon // its children
 	}
 }
 
-// drain has all shards left, and waits for it.
+// drain waits for all readers.
 func (r *run) drain() error {
-	for _, reader := range r.readers {
-		reader.leave()
-	}
 	var left []string
 	var why error
 	for len(r.readers) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
-	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shards"
 )
 
@@ -29,16 +29,16 @@ const (
 // source finds the ARN of the table's stream. It fails with a *problem.TableError if there
 // is none that can be used.
 func (t *Tail) source(ctx context.Context) (string, error) {
-	out, err := bounded(ctx, t.store.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &t.store.name})
+	out, err := t.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.table.Name})
 	if err != nil {
-		return "", t.store.table.Failure("describe the table", err)
+		return "", t.table.Failure("describe the table", err)
 	}
 	spec := out.Table.StreamSpecification
 	switch {
 	case spec == nil || !aws.ToBool(spec.StreamEnabled) || out.Table.LatestStreamArn == nil:
-		return "", &problem.TableError{Table: t.store.name, Reason: fmt.Sprintf(noStream, t.store.name)}
+		return "", &problem.TableError{Table: t.table.Name, Reason: fmt.Sprintf(noStream, t.table.Name)}
 	case spec.StreamViewType != types.StreamViewTypeNewAndOldImages:
-		return "", &problem.TableError{Table: t.store.name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
+		return "", &problem.TableError{Table: t.table.Name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
 	}
 	return *out.Table.LatestStreamArn, nil
 }
@@ -54,12 +54,9 @@ func arnOf(sibling, label string) string {
 // discover lists the shards of the table's stream, after those of streams before it that
 // somebody began to read. The ARN is that of the last; it is known if the table's stream
 // cannot be found now.
-func (t *Tail) discover(ctx context.Context, arn string, m schema.TailMemory) ([]shards.Shard, error) {
+func (t *Tail) discover(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
 	labels := map[string]bool{labelOf(arn): true}
-	for id := range m.Checkpoints {
-		labels[id.Stream] = true
-	}
-	for id := range m.Leases {
+	for id := range begun {
 		labels[id.Stream] = true
 	}
 	var all []shards.Shard

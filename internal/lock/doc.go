@@ -5,6 +5,5 @@
 // for as long as something takes, and ends its context before anybody else can be alone.
 //
 // A process that stands still, because its machine does, looks at no context. What it
-// writes once it goes on has to be conditioned on something besides: on the version of
-// what it changes, or on the fence.
+// writes once it goes on has to be conditioned on the version of what it changes.
 package lock

@@ -21,12 +21,11 @@ var errSilence = errors.New("the table has not answered")
 // do ends, with a *LostError as its cause, before anybody else can take the lease. The lease
 // is renewed meanwhile, and released afterwards. If the hold ended too early Do fails with
 // that error, whatever do returns.
-func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*HeldError), do func(ctx context.Context, fence int64) error) (err error) {
+func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*HeldError), do func(ctx context.Context) error) (err error) {
 	h := &holding{lock: l}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	defer h.cancel(nil)
-	fence, err := h.wait(most, told)
-	if err != nil {
+	if err := h.wait(most, told); err != nil {
 		return err
 	}
 	var renewals sync.WaitGroup
@@ -41,7 +40,7 @@ func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*HeldError)
 			err = errors.Join(lost, err)
 		}
 	}()
-	return do(h.ctx, fence)
+	return do(h.ctx)
 }
 
 // holding is a lease that is being held.
@@ -58,40 +57,37 @@ type holding struct {
 }
 
 // wait takes the lease. It waits for whoever holds it.
-func (h *holding) wait(most time.Duration, told func(*HeldError)) (int64, error) {
+func (h *holding) wait(most time.Duration, told func(*HeldError)) error {
 	var held *HeldError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
 	for {
-		fence, err := h.take()
+		err := h.take()
 		last, ok := errors.AsType[*HeldError](err)
 		switch {
 		case ok:
 			held = last
 		case err != nil && held != nil && h.ctx.Err() != nil:
-			return 0, fmt.Errorf("%w; %w", err, held)
+			return fmt.Errorf("%w; %w", err, held)
 		default:
-			return fence, err
+			return err
 		}
 		left := time.Until(end)
 		if left <= 0 {
-			return 0, held
+			return held
 		}
 		if told != nil {
 			told(held)
 		}
 		if !ddb.Sleep(h.ctx, min(left, lookEvery)) {
-			return 0, fmt.Errorf("%w; %w", h.ctx.Err(), held)
+			return fmt.Errorf("%w; %w", h.ctx.Err(), held)
 		}
 	}
 }
 
 // take takes the lease, unless somebody holds it. What may have been taken is released if
 // it cannot be used.
-func (h *holding) take() (fence int64, err error) {
-	err = h.extend(func() (err error) {
-		fence, err = h.lock.Take(h.ctx)
-		return err
-	})
+func (h *holding) take() error {
+	err := h.extend(func() error { return h.lock.Take(h.ctx) })
 	if err == nil && h.ctx.Err() != nil { // it ended, or the answer came too late
 		h.end.Stop()
 		err = context.Cause(h.ctx)
@@ -99,7 +95,7 @@ func (h *holding) take() (fence int64, err error) {
 	} else if unconfirmed(err) {
 		_ = h.lock.Release(h.ctx)
 	}
-	return fence, err
+	return err
 }
 
 // extend sends a request that extends the hold. The end is counted from before the request,

@@ -93,8 +93,8 @@ func (e *LostError) Unwrap() error { return e.Err }
 // Is matches ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// FreeAt is when a lease can be taken by somebody else; the zero time for now.
-func FreeAt(l schema.Lease) time.Time {
+// freeAt is when a lease can be taken by somebody else; the zero time for now.
+func freeAt(l schema.Lease) time.Time {
 	if l.Token == "" {
 		return time.Time{}
 	}
@@ -104,7 +104,7 @@ func FreeAt(l schema.Lease) time.Time {
 // taken is a lease as whoever takes it now stores it; false while somebody else holds it.
 // The fence is above that of every take before, also where the item of those expired.
 func taken(stored schema.Lease, holder, token string, now time.Time, hold time.Duration) (schema.Lease, bool) {
-	if now.Before(FreeAt(stored)) {
+	if now.Before(freeAt(stored)) {
 		return stored, false
 	}
 	return schema.Lease{

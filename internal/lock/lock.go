@@ -30,37 +30,34 @@ type Lock struct {
 	token string
 }
 
-// Take takes the lease, which nobody else may hold, and returns its fence. It fails with a
-// *HeldError. An error that says that the lease may have been taken is to be followed by
+// Take takes the lease, which nobody else may hold. It fails with a *HeldError. An error that says that the lease may have been taken is to be followed by
 // Release.
-func (l *Lock) Take(ctx context.Context) (fence int64, err error) {
+func (l *Lock) Take(ctx context.Context) error {
 	if l.token == "" {
 		l.token = rand.Text()
 	}
 	op := "take the lease of " + l.Name
-	var next schema.Lease
-	err = l.Table.Change(ctx, op, func() (table.Proposal, error) {
+	err := l.Table.Change(ctx, op, func() (table.Proposal, error) {
 		stored, item, err := l.read(ctx, op)
 		if err != nil {
 			return table.Proposal{}, err
 		}
 		if stored.Token == l.token { // a try before this one made it
-			next = stored
 			return table.Proposal{}, nil
 		}
-		var free bool
-		if next, free = taken(stored, l.Holder, l.token, l.Now(), l.Hold); !free {
-			return table.Proposal{}, &HeldError{Name: l.Name, Holder: stored.Holder, Until: FreeAt(stored)}
+		next, free := taken(stored, l.Holder, l.token, l.Now(), l.Hold)
+		if !free {
+			return table.Proposal{}, &HeldError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
 		}
 		put := l.Table.Put(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
 		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil
 	})
 	if unconfirmed(err) {
 		if stored, _, lookErr := l.read(context.WithoutCancel(ctx), op); lookErr == nil && stored.Token == l.token {
-			return stored.Fence, nil
+			return nil
 		}
 	}
-	return next.Fence, err
+	return err
 }
 
 // unconfirmed reports whether a change that failed may have been made.

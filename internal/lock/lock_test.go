@@ -72,8 +72,8 @@ func (r *room) stored() schema.Lease {
 }
 
 // works is something that takes so long, unless its context ends.
-func works(d time.Duration) func(context.Context, int64) error {
-	return func(ctx context.Context, _ int64) error {
+func works(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
 		select {
 		case <-time.After(d):
 			return nil
@@ -92,9 +92,7 @@ func inBubble(t *testing.T, test func(t *testing.T, r *room)) {
 func TestOneOfTwoIsAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		began := time.Now()
-		var fences []int64
-		err := r.lock("ann", 0).Do(t.Context(), 0, nil, func(ctx context.Context, fence int64) error {
-			fences = append(fences, fence)
+		err := r.lock("ann", 0).Do(t.Context(), 0, nil, func(ctx context.Context) error {
 			err := r.lock("ben", 0).Do(ctx, 0, nil, works(0))
 			held, ok := errors.AsType[*HeldError](err)
 			if assert.True(t, ok, "%v", err) {
@@ -109,16 +107,12 @@ func TestOneOfTwoIsAlone(t *testing.T) {
 			require.ErrorIs(t, err, ErrHeld)
 			assert.Equal(t, 3, looks)
 			assert.Equal(t, 3*time.Second, time.Since(began))
-			return works(10*time.Minute)(ctx, 0)
+			return works(10 * time.Minute)(ctx)
 		})
 		require.NoError(t, err, "renewed for as long as it takes")
-		require.NoError(t, r.lock("ben", 0).Do(t.Context(), 0, nil, func(_ context.Context, fence int64) error {
-			fences = append(fences, fence)
-			return nil
-		}), "released")
-		assert.Greater(t, fences[1], fences[0])
+		require.NoError(t, r.lock("ben", 0).Do(t.Context(), 0, nil, works(0)), "released")
 		failed := errors.New("failed")
-		assert.Equal(t, failed, r.lock("ben", 0).Do(t.Context(), 0, nil, func(context.Context, int64) error { return failed }))
+		assert.Equal(t, failed, r.lock("ben", 0).Do(t.Context(), 0, nil, func(context.Context) error { return failed }))
 	})
 }
 
@@ -133,7 +127,7 @@ func TestOneOfTwoTakersAtOnceWins(t *testing.T) {
 		})
 		errs := make(chan error, 2)
 		for _, who := range []string{"ann", "ben"} {
-			go func() { errs <- second(r.lock(who, 0).Take(t.Context())) }()
+			go func() { errs <- r.lock(who, 0).Take(t.Context()) }()
 		}
 		first, last := <-errs, <-errs
 		if first != nil {
@@ -148,11 +142,11 @@ func TestOneOfTwoTakersAtOnceWins(t *testing.T) {
 func TestATakeSeesARenewal(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		ann := r.lock("ann", 0)
-		require.NoError(t, second(ann.Take(t.Context())))
+		require.NoError(t, ann.Take(t.Context()))
 		<-time.After(ann.Hold + Margin)
 		r.faults("ben", "TransactWriteItems", func() ddbmem.Fault { return ddbmem.Fault{Before: time.Second} })
 		done := make(chan error, 1)
-		go func() { done <- second(r.lock("ben", 0).Take(r.ctx("ben"))) }()
+		go func() { done <- r.lock("ben", 0).Take(r.ctx("ben")) }()
 		synctest.Wait()
 		require.NoError(t, ann.Renew(t.Context()))
 		require.ErrorIs(t, <-done, ErrHeld)
@@ -174,7 +168,7 @@ func TestWhoeverWaitsIsNextAndStopsWithItsContext(t *testing.T) {
 		err := r.lock("cid", 0).Do(ctx, time.Hour, nil, works(0))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, ErrHeld)
-		require.NoError(t, r.lock("ben", 0).Do(t.Context(), time.Hour, nil, func(context.Context, int64) error {
+		require.NoError(t, r.lock("ben", 0).Do(t.Context(), time.Hour, nil, func(context.Context) error {
 			took := time.Since(began)
 			assert.GreaterOrEqual(t, took, 90*time.Second)
 			assert.Less(t, took, 92*time.Second)
@@ -211,8 +205,8 @@ func TestWaitingIsNotByAClockThatSteps(t *testing.T) {
 func TestTheLeaseOfTheDeadEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		began := time.Now()
-		require.NoError(t, second(r.lock("ann", 0).Take(t.Context()))) // and is never heard of again
-		require.NoError(t, r.lock("ben", 0).Do(t.Context(), time.Hour, nil, func(context.Context, int64) error {
+		require.NoError(t, r.lock("ann", 0).Take(t.Context())) // and is never heard of again
+		require.NoError(t, r.lock("ben", 0).Do(t.Context(), time.Hour, nil, func(context.Context) error {
 			took := time.Since(began)
 			assert.GreaterOrEqual(t, took, time.Minute+Margin)
 			assert.Less(t, took, time.Minute+Margin+2*time.Second)
@@ -220,8 +214,6 @@ func TestTheLeaseOfTheDeadEnds(t *testing.T) {
 		}))
 	})
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // The answer to each request may be lost: a take that was made is recognised, a renewal is
 // made again, and a release that was made is one.
@@ -248,10 +240,9 @@ func TestLostAnswers(t *testing.T) {
 					return ddbmem.Fault{Lose: true}
 				})
 				done := false
-				require.NoError(t, r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, func(ctx context.Context, fence int64) error {
+				require.NoError(t, r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, func(ctx context.Context) error {
 					done = true
-					assert.Equal(t, r.stored().Fence, fence)
-					return works(90*time.Second)(ctx, fence)
+					return works(90 * time.Second)(ctx)
 				}))
 				assert.True(t, done)
 				assert.Equal(t, test.lost, lost)
@@ -272,7 +263,7 @@ func TestATakeThatMayHaveBeenMadeIsGivenBack(t *testing.T) {
 			}
 			return ddbmem.Fault{}
 		})
-		never := func(context.Context, int64) error { return errors.New("called") }
+		never := func(context.Context) error { return errors.New("called") }
 		err := r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, never)
 		require.True(t, unconfirmed(err), "%v", err)
 		assert.Empty(t, r.stored().Token)
@@ -318,7 +309,7 @@ func TestATakeThatMayHaveBeenMadeIsGivenBack(t *testing.T) {
 func TestATakeThatIsAnsweredTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		r.faults("ann", "TransactWriteItems", func() ddbmem.Fault { return ddbmem.Fault{After: 55 * time.Second} })
-		err := r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, func(context.Context, int64) error { return errors.New("called") })
+		err := r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, func(context.Context) error { return errors.New("called") })
 		require.ErrorIs(t, err, ErrLost)
 		assert.Empty(t, r.stored().Token, "released")
 	})
@@ -348,7 +339,7 @@ func TestTheHoldEndsBeforeAnybodyElseCanTakeIt(t *testing.T) {
 					go func() {
 						defer close(done)
 						ctx := r.ctx("ann")
-						err := r.lock("ann", 0).Do(ctx, 0, nil, func(ctx context.Context, _ int64) error {
+						err := r.lock("ann", 0).Do(ctx, 0, nil, func(ctx context.Context) error {
 							<-ctx.Done()
 							ended = time.Now()
 							assert.ErrorIs(t, context.Cause(ctx), ErrLost)
@@ -357,7 +348,7 @@ func TestTheHoldEndsBeforeAnybodyElseCanTakeIt(t *testing.T) {
 						assert.ErrorIs(t, err, ErrLost, "also if what it did ends well")
 					}()
 					synctest.Wait()
-					require.NoError(t, r.lock("ben", off).Do(t.Context(), time.Hour, nil, func(context.Context, int64) error {
+					require.NoError(t, r.lock("ben", off).Do(t.Context(), time.Hour, nil, func(context.Context) error {
 						taken = time.Now()
 						return nil
 					}))
@@ -392,8 +383,8 @@ func TestRenewalsAreTriedAgain(t *testing.T) {
 func TestALeaseThatWasTakenAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		began := time.Now()
-		err := r.lock("ann", 0).Do(t.Context(), 0, nil, func(ctx context.Context, _ int64) error {
-			require.NoError(t, second(r.lock("ben", time.Hour).Take(t.Context())))
+		err := r.lock("ann", 0).Do(t.Context(), 0, nil, func(ctx context.Context) error {
+			require.NoError(t, r.lock("ben", time.Hour).Take(t.Context()))
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -412,7 +403,7 @@ func TestALeaseThatWasTakenAway(t *testing.T) {
 func TestTheLeaseIsReleased(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := r.lock("ann", 0).Do(ctx, 0, nil, func(ctx context.Context, _ int64) error {
+		err := r.lock("ann", 0).Do(ctx, 0, nil, func(ctx context.Context) error {
 			cancel()
 			<-ctx.Done()
 			return ctx.Err()
@@ -421,12 +412,12 @@ func TestTheLeaseIsReleased(t *testing.T) {
 		require.NotErrorIs(t, err, ErrLost)
 		assert.Empty(t, r.stored().Token)
 		assert.PanicsWithValue(t, "oh", func() {
-			_ = r.lock("ann", 0).Do(t.Context(), 0, nil, func(context.Context, int64) error { panic("oh") })
+			_ = r.lock("ann", 0).Do(t.Context(), 0, nil, func(context.Context) error { panic("oh") })
 		})
 		assert.Empty(t, r.stored().Token)
 
 		l := r.lock("ann", 0)
-		require.NoError(t, second(l.Take(t.Context())))
+		require.NoError(t, l.Take(t.Context()))
 		require.NoError(t, l.Release(t.Context()))
 		require.ErrorIs(t, l.Renew(t.Context()), ErrLost)
 		require.NoError(t, l.Release(t.Context()), "once more")
@@ -447,10 +438,10 @@ func TestALeaseThatCannotBeRead(t *testing.T) {
 			}
 			_, err := r.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: item})
 			require.NoError(t, err)
-			require.ErrorContains(t, second(l.Take(t.Context())), "the item MANIFEST# #LEASE cannot be read")
+			require.ErrorContains(t, l.Take(t.Context()), "the item MANIFEST# #LEASE cannot be read")
 		}
 		_, err := r.db.Client().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name})
 		require.NoError(t, err)
-		require.ErrorIs(t, second(l.Take(t.Context())), problem.ErrTable)
+		require.ErrorIs(t, l.Take(t.Context()), problem.ErrTable)
 	})
 }

@@ -10,8 +10,6 @@ import (
 const (
 	tailPrefix   = "TAIL#"
 	skCheckpoint = "#CHECKPOINT#"
-	skShardLease = "#LEASE#"
-	skMember     = "#MEMBER#"
 
 	attrTailNumber = "number"
 	attrTailDone   = "finished"
@@ -35,16 +33,8 @@ func (k TailKeys) Checkpoint(s StreamShard) Key { return Key{k.Partition(), skCh
 // Checkpoints is what the sort keys of all checkpoints begin with.
 func (k TailKeys) Checkpoints() string { return skCheckpoint }
 
-// Leases is the range of the sort keys of all leases: of shards, and of those who follow.
-func (k TailKeys) Leases() (from, to string) {
-	return skShardLease, strings.TrimSuffix(skMember, "#") + "$" // the sign after '#'
-}
-
-// Lease is the key of the lease of a shard.
-func (k TailKeys) Lease(s StreamShard) Key { return Key{k.Partition(), skShardLease + s.text()} }
-
-// Member is the key of the lease by which one who follows the stream says that it is there.
-func (k TailKeys) Member(id string) Key { return Key{k.Partition(), skMember + id} }
+// Lease is the key of the lease of whoever follows the stream.
+func (k TailKeys) Lease() Key { return Key{k.Partition(), skLease} }
 
 // OfTail reports whether an item is what followers of a stream remember.
 func OfTail(key Key) bool { return strings.HasPrefix(key.PK, tailPrefix) }
@@ -56,6 +46,12 @@ type StreamShard struct {
 }
 
 func (s StreamShard) text() string { return s.Stream + "#" + s.Shard }
+
+// TailShardOf is the shard of the key of a checkpoint.
+func TailShardOf(key Key) StreamShard {
+	stream, shard, _ := strings.Cut(strings.TrimPrefix(key.SK, skCheckpoint), "#")
+	return StreamShard{stream, shard}
+}
 
 // TailCheckpoint is how far a shard was read.
 type TailCheckpoint struct {
@@ -88,48 +84,4 @@ func (c TailCheckpoint) Advance(now int64) Statement {
 func DecodeTailCheckpoint(item Item) TailCheckpoint {
 	done, _ := item[attrTailDone].(*types.AttributeValueMemberBOOL)
 	return TailCheckpoint{Number: Text(item, attrTailNumber), Seq: Text(item, attrUsageSeq), Finished: done != nil && done.Value}
-}
-
-// TailMemory is what followers of a stream remember.
-type TailMemory struct {
-	Checkpoints map[StreamShard]TailCheckpoint
-	Leases      map[StreamShard]Lease
-	// Members are those who follow the stream, by id.
-	Members map[string]Lease
-}
-
-// DecodeTail reads the items of a tail's partition. An item that cannot be understood
-// counts for nothing.
-func DecodeTail(items []Item) TailMemory {
-	m := TailMemory{map[StreamShard]TailCheckpoint{}, map[StreamShard]Lease{}, map[string]Lease{}}
-	for _, item := range items {
-		sk := KeyOf(item).SK
-		if rest, ok := strings.CutPrefix(sk, skCheckpoint); ok {
-			m.Checkpoints[streamShard(rest)] = DecodeTailCheckpoint(item)
-			continue
-		}
-		lease, err := DecodeLease(item)
-		if err != nil {
-			continue
-		}
-		if rest, ok := strings.CutPrefix(sk, skShardLease); ok {
-			m.Leases[streamShard(rest)] = lease
-		} else if id, ok := strings.CutPrefix(sk, skMember); ok {
-			m.Members[id] = lease
-		}
-	}
-	return m
-}
-
-func streamShard(text string) StreamShard {
-	stream, shard, _ := strings.Cut(text, "#")
-	return StreamShard{stream, shard}
-}
-
-// LeaseIsFree is the condition under which the item of a lease may be deleted: nobody
-// holds it.
-func LeaseIsFree() Statement {
-	b := newStatementBuilder()
-	b.absent(attrToken)
-	return b.build()
 }

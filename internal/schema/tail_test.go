@@ -3,7 +3,6 @@ package schema_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -65,24 +64,9 @@ func TestCheckpointsMoveForward(t *testing.T) {
 // in no namespace.
 func TestTailItems(t *testing.T) {
 	k := schema.TailKeys{Name: "usage"}
-	until := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMilli()
-	lease := schema.Lease{Holder: "host 1", Token: "t", Fence: 7, Until: until}
-	items := []schema.Item{
-		schema.EncodeLease(k.Lease(shardOne), lease), schema.EncodeLease(k.Member("host#1"), lease),
-		k.Checkpoint(shardOne).Attributes(), k.Member("half").Attributes(),
-	}
-	from, to := k.Leases()
-	for i, isLease := range []bool{true, true, false, true} {
-		sk := schema.KeyOf(items[i]).SK
-		assert.Equal(t, isLease, from <= sk && sk <= to, sk)
-		assert.Equal(t, !isLease, strings.HasPrefix(sk, k.Checkpoints()), sk)
-	}
-	m := schema.DecodeTail(items)
-	assert.Equal(t, map[schema.StreamShard]schema.Lease{shardOne: lease}, m.Leases)
-	assert.Equal(t, map[string]schema.Lease{"host#1": lease}, m.Members, "what cannot be read counts for nothing")
-	assert.Contains(t, m.Checkpoints, shardOne)
-	for _, item := range items {
-		key := schema.KeyOf(item)
+	assert.Equal(t, shardOne, schema.TailShardOf(k.Checkpoint(shardOne)))
+	assert.False(t, strings.HasPrefix(k.Lease().SK, k.Checkpoints()))
+	for _, key := range []schema.Key{k.Checkpoint(shardOne), k.Lease()} {
 		assert.True(t, schema.OfTail(key))
 		_, _, _, bucket := schema.BucketOf(key)
 		assert.False(t, bucket)

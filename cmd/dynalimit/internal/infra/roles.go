@@ -216,7 +216,7 @@ func tailRole() Role {
 		readUsage(),
 		writeUsage(),
 		{
-			Sid: "KeepPlace", About: "How far shards were read, and who reads them.", Actions: actions("DeleteItem", "PutItem", "UpdateItem"),
+			Sid: "KeepPlace", About: "How far shards were read, and who reads them.", Actions: actions("PutItem", "UpdateItem"),
 			Resources: []Resource{{Table: limitsTable}}, Conditions: bounded(leadingKeys, []string{schema.TailKeys{}.Partition() + "*"}),
 		},
 		useKey("kms:Decrypt"),

@@ -950,7 +950,7 @@ resource "aws_iam_policy" "tail" {
         {
           Sid      = "KeepPlace"
           Effect   = "Allow"
-          Action   = ["dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Action   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
           Resource = [local.limits_table_arn]
           Condition = {
             "ForAllValues:StringLike" = {
