@@ -172,6 +172,8 @@ func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
 		"charge of which nobody knows":    {ddbmem.Fault{Drop: true}, 10, 10, 40, 0},
 		"give-back":                       {ddbmem.Fault{Lose: true}, -10, 0, 30, 0},
 		"give-back of which nobody knows": {ddbmem.Fault{Drop: true}, -10, 10, 40, 10},
+		"charge that is too slow":         {ddbmem.Fault{Before: time.Hour}, 10, 10, 40, 0},
+		"give-back that is too slow":      {ddbmem.Fault{Before: time.Hour}, -10, 10, 40, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {

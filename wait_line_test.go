@@ -155,6 +155,20 @@ func TestWaitNoticesARaisedLimit(t *testing.T) {
 	})
 }
 
+// A waiter notices at once that its own process raised the limit.
+func TestWaitNoticesALimitRaisedHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t)
+		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerDay("tpm", 24)}, nil))
+		drain(t, l, Amounts{"tpm": 24})
+		served := waitFor(t, l, "u", Amounts{"tpm": 20})
+		<-time.After(10 * time.Second)
+		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 2400)}, nil))
+		changed := time.Now()
+		assert.Less(t, (<-served).Sub(changed), 2*time.Second)
+	})
+}
+
 // Nobody behind a waiter that does not fit is called along: it would overtake in
 // the write that carries the head.
 func TestCalledAlongInOrder(t *testing.T) {

@@ -40,6 +40,9 @@ type world struct {
 	changes, together, waits, shared, cancels bool
 	maxBuckets                                int
 	prefetch                                  time.Duration
+	// closes lets processes end and others begin; share is each one's part under Local.
+	closes bool
+	share  float64
 }
 
 func worldOf(seed uint64) world {
@@ -64,6 +67,10 @@ func worldOf(seed uint64) world {
 	if maybe(.2) {
 		w.prefetch = time.Duration(250+r.IntN(2000)) * time.Millisecond
 	}
+	w.closes, w.share = maybe(.3), 1
+	if maybe(.5) {
+		w.share = []float64{.5, .1}[r.IntN(2)]
+	}
 	return w
 }
 
@@ -73,22 +80,23 @@ type history struct {
 	t        *testing.T
 	db       *ddbmem.DB
 	operator *dynalimit.Repository
-	members  []*member
 	entities []string
 	oracle   *oracle
 
-	mu     sync.Mutex           // guards what follows
-	luck   *rand.Rand           // which requests fail
-	sick   string               // the entity whose partition does not answer
-	silent time.Time            // until when
-	hit    map[string]time.Time // when an entity last got no answer because of that
-	calm   bool
-	leases []*held
+	mu              sync.Mutex // guards what follows
+	members, closed []*member
+	luck            *rand.Rand           // which requests fail
+	sick            string               // the entity whose partition does not answer
+	silent          time.Time            // until when
+	hit             map[string]time.Time // when an entity last got no answer because of that
+	calm            bool
+	leases          []*held
 }
 
-// member is a process: a limiter with a clock.
+// member is a process: a limiter with a clock. Several may share a repository.
 type member struct {
 	limiter *dynalimit.RateLimiter
+	repo    *dynalimit.Repository
 	mu      sync.Mutex
 	behind  time.Duration
 	looks   int
@@ -127,23 +135,32 @@ func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
 	h.db.SetFaults(h.fault)
 	var repo *dynalimit.Repository
 	for range 1 + r.IntN(4) {
-		m := &member{}
-		if w.behind > 0 {
-			m.behind = time.Duration(r.Int64N(int64(w.behind)))
-		}
-		if repo == nil || !w.shared {
-			repo = h.repository(func() time.Time { return m.now(h) })
-		}
-		o := &dynalimit.Options{MaxBuckets: w.maxBuckets, OnUnavailable: w.policy, Prefetch: w.prefetch}
-		if w.together && r.IntN(2) == 0 {
-			o.Cascade = dynalimit.CascadeTransaction
-		}
-		var err error
-		m.limiter, err = dynalimit.New(repo, o)
-		require.NoError(t, err)
+		m := h.process(r, repo)
 		h.members = append(h.members, m)
+		if w.shared {
+			repo = m.repo
+		}
 	}
 	return h, r
+}
+
+// process begins a process, on a repository or, if that is nil, one of its own.
+func (h *history) process(r *rand.Rand, repo *dynalimit.Repository) *member {
+	m := &member{repo: repo}
+	if h.behind > 0 {
+		m.behind = time.Duration(r.Int64N(int64(h.behind)))
+	}
+	if repo == nil {
+		m.repo = h.repository(func() time.Time { return m.now(h) })
+	}
+	o := &dynalimit.Options{MaxBuckets: h.maxBuckets, OnUnavailable: h.policy, Prefetch: h.prefetch, LocalShare: h.share}
+	if h.together && r.IntN(2) == 0 {
+		o.Cascade = dynalimit.CascadeTransaction
+	}
+	var err error
+	m.limiter, err = dynalimit.New(m.repo, o)
+	require.NoError(h.t, err)
+	return m
 }
 
 func (h *history) repository(now func() time.Time) *dynalimit.Repository {
@@ -206,6 +223,8 @@ func (h *history) rest() {
 	elapse(3 * time.Minute)
 	for _, m := range h.members {
 		require.NoError(h.t, m.limiter.Close(context.WithoutCancel(h.t.Context())))
+	}
+	for _, m := range append(h.members, h.closed...) {
 		h.oracle.uncertain(m.limiter.Health())
 	}
 	elapse(time.Minute)
@@ -231,7 +250,7 @@ func TestFromOutside(t *testing.T) {
 	}
 	t.Logf("%d histories: %v", end-first, sum)
 	if end-first > 50 { // a history in which nothing happens proves nothing
-		for _, what := range []string{"admitted", "denied", "degraded", "given back", "ledgers"} {
+		for _, what := range []string{"admitted", "denied", "degraded", "shared out", "given back", "ledgers", "closed"} {
 			require.Positive(t, sum[what], what)
 		}
 	}

@@ -23,6 +23,8 @@ type held struct {
 	chain []string // the entity and its parents
 	busy  atomic.Bool
 	taken map[string]int64
+	// local is what the process's share admitted, alike, or was told of.
+	local map[string]int64
 }
 
 // stands is what the lease uses of each level and limit.
@@ -44,11 +46,19 @@ type queue struct {
 	late      float64
 }
 
+// share is a process's share of a level's limit.
+type share struct {
+	of  *dynalimit.Repository
+	key string
+}
+
 // oracle judges a history.
 type oracle struct {
 	world
 	mu     sync.Mutex
 	queues map[string]*queue
+	// shares are what processes admitted by their shares, by repository and level.
+	shares map[share]*queue
 	// rate is the fastest rate of any limit, in tokens a second, and burst the largest
 	// burst, by the limit's name: entities may have any of them at any time.
 	rate, burst map[string]float64
@@ -65,7 +75,7 @@ type oracle struct {
 
 func newOracle(w world) *oracle {
 	return &oracle{
-		world: w, queues: map[string]*queue{}, rate: map[string]float64{}, burst: map[string]float64{},
+		world: w, queues: map[string]*queue{}, shares: map[share]*queue{}, rate: map[string]float64{}, burst: map[string]float64{},
 		known: map[string]bool{}, items: map[string]map[string]types.AttributeValue{}, doubt: map[string]int64{}, tally: map[string]int{},
 	}
 }
@@ -119,6 +129,7 @@ func (o *oracle) admit(l *held, asked int64, before map[string]int64) {
 			continue
 		case s.Degraded:
 			o.tally["degraded"]++
+			o.admitLocally(l, key, s.Limit.Name, got)
 			continue
 		}
 		o.tally["admitted"]++
@@ -136,15 +147,42 @@ func (o *oracle) admit(l *held, asked int64, before map[string]int64) {
 	}
 }
 
+// admitLocally notes what a process's share admitted: at most its part of the burst, or one
+// call. o.mu must be held.
+func (o *oracle) admitLocally(l *held, key, limit string, got int64) {
+	if o.policy != dynalimit.Local || o.changes {
+		return
+	}
+	q := o.sharedOut(l, key)
+	q.tokens += float64(got)
+	l.local[key] += got
+	o.tally["shared out"]++
+	if most := max(o.burst[limit]*o.share, float64(got)) + o.slack(limit); q.tokens-float64(q.returning) > most {
+		o.accuse("Local admitted %.0f of %s at once, of %.0f", q.tokens, key, most)
+	}
+}
+
+// sharedOut is the queue of a process's share now. o.mu must be held.
+func (o *oracle) sharedOut(l *held, key string) *queue {
+	return drained(o.shares, share{l.of.repo, key}, o.rateOf(key)*o.share)
+}
+
 // drained is the queue of a limit now. o.mu must be held.
-func (o *oracle) drained(key string) *queue {
+func (o *oracle) drained(key string) *queue { return drained(o.queues, key, o.rateOf(key)) }
+
+// rateOf is the fastest rate of a limit, by "entity|limit".
+func (o *oracle) rateOf(key string) float64 {
 	_, limit, _ := strings.Cut(key, "|")
-	q := o.queues[key]
+	return o.rate[limit]
+}
+
+func drained[K comparable](queues map[K]*queue, key K, rate float64) *queue {
+	q := queues[key]
 	if q == nil {
 		q = &queue{at: time.Now()}
-		o.queues[key] = q
+		queues[key] = q
 	}
-	q.tokens = max(0, q.tokens-o.rate[limit]*time.Since(q.at).Seconds())
+	q.tokens = max(0, q.tokens-rate*time.Since(q.at).Seconds())
 	q.at = time.Now()
 	return q
 }
@@ -161,6 +199,11 @@ func (o *oracle) corrected(l *held, most int64, correct func() error) error {
 		returning[q] = min(n, most)
 		q.returning += returning[q]
 	}
+	for key, n := range l.local {
+		q := o.sharedOut(l, key)
+		returning[q] = min(n, most)
+		q.returning += returning[q]
+	}
 	o.mu.Unlock()
 	open := l.of.limiter.Health().Open
 	err := correct()
@@ -172,8 +215,17 @@ func (o *oracle) corrected(l *held, most int64, correct func() error) error {
 	}
 	stands := l.stands()
 	for key, n := range stands {
-		if more := n - before[key]; more > 0 && !counted {
-			l.taken[key] += more
+		if more := n - before[key]; more > 0 {
+			l.local[key] += more // the share may have grown by it, too
+			if !counted {
+				l.taken[key] += more
+			}
+		}
+	}
+	for key, n := range l.local {
+		if back := min(n, before[key]-stands[key]); back > 0 {
+			q := o.sharedOut(l, key)
+			q.tokens, l.local[key] = max(0, q.tokens-float64(back)), n-back
 		}
 	}
 	for key, n := range l.taken {

@@ -75,7 +75,7 @@ func (h *history) step(r *rand.Rand) {
 		pauses := []int64{0, 1, 20, 900, 1100, r.Int64N(70_000)}
 		elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
 	}
-	m := h.members[r.IntN(len(h.members))]
+	m := h.member(r)
 	switch p := r.Float64(); {
 	case p < .04 && h.outage != "":
 		h.mu.Lock()
@@ -87,11 +87,37 @@ func (h *history) step(r *rand.Rand) {
 		m.mu.Unlock()
 	case p < .12 && h.changes:
 		h.change(r)
+	case p < .14 && h.closes:
+		h.restart(r)
 	case p < .6:
 		h.acquire(r, m)
 	default:
 		h.amend(r)
 	}
+}
+
+// member is one of the processes.
+func (h *history) member(r *rand.Rand) *member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members[r.IntN(len(h.members))]
+}
+
+// restart ends a process, whose leases go on, and begins another in its place.
+func (h *history) restart(r *rand.Rand) {
+	h.mu.Lock()
+	i := r.IntN(len(h.members))
+	old, repo := h.members[i], (*dynalimit.Repository)(nil)
+	if h.shared {
+		repo = old.repo
+	}
+	h.members[i] = h.process(r, repo)
+	h.closed = append(h.closed, old)
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Duration(r.Int64N(20_000))*time.Millisecond)
+	defer cancel()
+	h.heard(old.limiter.Close(ctx))
+	h.oracle.count("closed")
 }
 
 // change changes limits, a plan, a parent or a policy.
@@ -158,7 +184,7 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 			if err != nil {
 				return
 			}
-			one := &held{Lease: lease, of: m, chain: h.entities[level:], taken: map[string]int64{}}
+			one := &held{Lease: lease, of: m, chain: h.entities[level:], taken: map[string]int64{}, local: map[string]int64{}}
 			h.oracle.admit(one, amounts["rpm"], nil)
 			h.mu.Lock()
 			hit := maps.Clone(h.hit)
@@ -230,6 +256,7 @@ func (h *history) heard(err error) {
 			h.oracle.fail("a denial for nothing: %v", err)
 		}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, dynalimit.ErrLeaseEnded):
+	case h.closes && errors.Is(err, dynalimit.ErrClosed):
 	case errors.As(err, &wrong) && (h.changes || strings.Contains(err.Error(), "lease holds")):
 	case (h.faults || h.outage != "") && errors.Is(err, dynalimit.ErrUnavailable), errors.Is(err, dynalimit.ErrContended):
 		h.oracle.count("unavailable")
