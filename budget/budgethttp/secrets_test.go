@@ -1,6 +1,7 @@
 package budgethttp
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -236,6 +237,59 @@ func TestKeyOfOneOrganisation(t *testing.T) {
 	send(http.MethodDelete, pathO, nil).is(http.StatusOK)
 	send(http.MethodGet, pathO, nil).fails(http.StatusNotFound, wire.NotFound)
 	w.a.as("key").get("/api/v1/orgs/" + orgOther).is(http.StatusOK)
+}
+
+// However it writes the path, and with whatever token of another's, a key of one organisation
+// reads, changes and fetches nothing of another.
+func TestKeyOfOneOrganisationReachesNoOther(t *testing.T) {
+	w := newWorld(t)
+	key, err := w.store().CreateOrgKey(t.Context(), orgO, "theirs")
+	require.NoError(t, err)
+	admin, n := w.a.as("key"), w.a.as("")
+	const orgs, other = "/api/v1/orgs/", "/api/v1/orgs/" + orgOther
+	send := func(method, path string, body []byte) *reply {
+		return n.send(method, path, body, "X-Api-Key", key.Secret.Reveal())
+	}
+	issued := admin.do(http.MethodPut, other, exampleOrg).is(http.StatusCreated).text("retrieval_token")
+	version := admin.get(other).is(http.StatusOK).number("version")
+	put, err := wireJSON(exampleOrg)
+	require.NoError(t, err)
+	hex := func(id string) (out string) {
+		for _, c := range []byte(id) {
+			out += fmt.Sprintf("%%%02x", c)
+		}
+		return out
+	}
+	for _, path := range []string{
+		other + "?org_id=" + orgO, orgs + hex(orgOther), orgs + strings.ToUpper(orgOther), orgs + strings.ToUpper(orgO), orgs + orgO + "/../" + orgOther,
+		orgs + orgO + "/%2e%2e/" + orgOther, orgs + orgO + "%2f..%2f" + orgOther, orgs + orgO + "/" + orgOther, orgs + "/" + orgOther, other + "/",
+		orgs + orgOther + ";" + orgO, orgs + orgO + "%00" + orgOther, orgs + orgO + "/apps/..%2f..%2f" + orgOther, orgs + orgO + "/apps/../../" + orgOther,
+	} {
+		for method, body := range map[string][]byte{http.MethodGet: nil, http.MethodPut: put, http.MethodDelete: nil} {
+			r := send(method, path, body)
+			assert.GreaterOrEqual(t, r.status, 400, "%s %s: %s", method, path, r.raw)
+			assert.Less(t, r.status, 500, "%s %s: %s", method, path, r.raw)
+		}
+	}
+	send(http.MethodPut, pathO, []byte(`{"org_id":"`+orgOther+`"}`)).is(http.StatusBadRequest)
+	assert.Equal(t, version, admin.get(other).is(http.StatusOK).number("version"))
+
+	token := []byte(`{"token":"` + issued + `"}`)
+	for _, path := range []string{pathO, pathA} {
+		send(http.MethodPost, path+"/credentials/secret", token).fails(http.StatusUnauthorized, wire.Unauthorized)
+	}
+	send(http.MethodPost, other+"/credentials/secret", token).fails(http.StatusForbidden, wire.Forbidden)
+	admin.do(http.MethodPost, other+"/credentials/secret", example{"token": issued}).is(http.StatusOK)
+
+	id := uuid(7)
+	adjust := func(n func(string, string, []byte) *reply, path string, micros int) *reply {
+		body, err := wireJSON(exampleAdjustment.but(example{"id": id, "delta_usd_micros": micros}))
+		require.NoError(t, err)
+		return n(http.MethodPost, path+"/adjustments", body)
+	}
+	assert.Equal(t, "accepted", adjust(send, pathA, 5).is(http.StatusOK).at("status"))
+	all := func(method, path string, body []byte) *reply { return admin.send(method, path, body) }
+	assert.Equal(t, "accepted", adjust(all, other+"/apps/"+appA, 7).is(http.StatusOK).at("status"), "an id is that of one organisation")
 }
 
 // An adjustment is applied once under its id, in the name of the key.
