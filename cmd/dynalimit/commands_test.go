@@ -9,15 +9,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // leaves are the commands that do something, by their words: "limits set".
 func leaves(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, leaf := range newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Leaves(true) {
+	for _, leaf := range grammar().Leaves(true) {
 		names = append(names, strings.TrimPrefix(leaf.FullPath(), "dynalimit "))
 	}
 	return names
@@ -25,7 +23,7 @@ func leaves(t *testing.T) []string {
 
 // leafNames are the commands that do something.
 var leafNames = sync.OnceValue(func() (names []string) {
-	for _, leaf := range newParser(nil, &commands{}, &term.Output{}, nil).Model.Leaves(true) { //nolint:staticcheck // nothing runs
+	for _, leaf := range grammar().Leaves(true) {
 		names = append(names, strings.TrimPrefix(leaf.FullPath(), "dynalimit "))
 	}
 	return names

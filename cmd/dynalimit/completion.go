@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -62,13 +64,12 @@ type completionWordsCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-func (c completionWordsCmd) Run(out *term.Output) error {
+func (c completionWordsCmd) Run(out *term.Output, k *kong.Kong) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	parser := newParser(nil, &commands{}, &term.Output{}, nil) //nolint:staticcheck // nothing runs
-	for _, found := range candidates(parser.Model.Node, words) {
+	for _, found := range candidates(k.Model.Node, words) {
 		about := strings.ReplaceAll(found.about, "\n", " ")
 		switch c.Shell {
 		case "zsh":

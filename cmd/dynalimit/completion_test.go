@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // complete is what the last word can become.
@@ -55,7 +53,7 @@ func TestCompletionOfWords(t *testing.T) {
 
 // TestCompletionOfEveryCommand: each can be typed by its beginning, word by word.
 func TestCompletionOfEveryCommand(t *testing.T) {
-	root := newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Node
+	root := grammar().Node
 	can := func(words ...string) (become []string) {
 		for _, c := range candidates(root, words) {
 			become = append(become, c.word)

@@ -433,8 +433,7 @@ func commandExists(t *testing.T, fix string) {
 	if !ours || line == "--version" {
 		return
 	}
-	_, err := newParser(t.Context(), &commands{}, nil, nil).Parse(words(t, line))
-	assert.NoError(t, err, fix)
+	assert.NoError(t, parse(words(t, line)), fix)
 }
 
 // TestDoctorLeavesNoTrace: nothing is wrong, and nothing is left behind.

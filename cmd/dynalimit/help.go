@@ -39,14 +39,18 @@ func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	options.FlagsLast = options.NoExpandSubcommands
 	if c.Selected() != nil { // its own commands are no groups
 		for _, noun := range c.Model.Children {
+			group := noun.Group
 			noun.Group = nil
+			defer func() { noun.Group = group }()
 		}
 	}
 	if node := c.Selected(); node != nil && node.FullPath() == "dynalimit keeper serve" {
 		for _, group := range node.AllFlags(true) {
 			for _, flag := range group {
 				if flag.Name == "local" {
+					help := flag.Help
 					flag.Help = keeperLocalHelp
+					defer func() { flag.Help = help }()
 				}
 			}
 		}

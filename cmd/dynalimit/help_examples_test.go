@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // helpExamples are the lines of help.txt that run the program, without what a shell does
@@ -39,18 +37,18 @@ func TestExamplesInHelpAreUnderstood(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.Greater(t, len(helpExamples()), len(leaves(t)))
 	for _, line := range helpExamples() {
-		_, err := newParser(t.Context(), &commands{}, &term.Output{}, nil).Parse(unquoted(line))
-		assert.NoError(t, err, line)
+		assert.NoError(t, parse(unquoted(line)), line)
 	}
 }
 
 // TestExamplesOfUsageSucceedOnAnyDay: what hours are kept for does not reach back to a month
 // that an example named once.
 func TestExamplesOfUsageSucceedOnAnyDay(t *testing.T) {
-	s := newTable(t)
 	t.Chdir(t.TempDir())
 	for _, day := range []time.Time{time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), time.Date(2027, 3, 1, 0, 30, 0, 0, time.UTC)} {
-		s.now = day
+		s := newShell(t)
+		s.now = day // also the table's first: no hour before it is read
+		require.NoError(t, s.repository().CreateTable(t.Context()))
 		for _, line := range helpExamples() {
 			if reads := strings.HasPrefix(line, "usage ") && changing[leafOf(line)] == "" && !strings.Contains(line, "--watch"); reads {
 				code, _, stderr := s.run(unquoted(line)...)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // TestKeeperTakesFlagsBeforeEnvironmentBeforeFile: the nearest that says anything says, also
@@ -28,10 +27,11 @@ func TestKeeperTakesFlagsBeforeEnvironmentBeforeFile(t *testing.T) {
 			t.Setenv(name, value)
 			defer func() { require.NoError(t, os.Unsetenv(name)) }()
 		}
-		all := &commands{}
-		_, err := newParser(t.Context(), all, &term.Output{}, nil).Parse(append([]string{"keeper", "serve", "--config", file}, args...))
+		p := programs.Get().(*cli)
+		defer func() { p.forget(); programs.Put(p) }()
+		_, err := p.Parse(append([]string{"keeper", "serve", "--config", file}, args...))
 		require.NoError(t, err)
-		return all.Keeper.Serve.config()
+		return p.Keeper.Serve.config()
 	}
 	fields := map[string]func(keeper.Config) any{
 		"listen":           func(c keeper.Config) any { return c.Listen },

@@ -59,15 +59,21 @@ type commands struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	os.Exit(run(ctx, os.Args[1:], term.New(os.Stdin, os.Stdout, os.Getenv), os.Stderr))
+	os.Exit(newCLI().run(ctx, os.Args[1:], term.New(os.Stdin, os.Stdout, os.Getenv), os.Stderr))
 }
 
 // exit is how kong ends the program from within its parser, after --help: the
 // panic stops the parser, and run turns it into an exit code.
 type exit int
 
+// cli is the command line. It runs commands, one at a time.
+type cli struct {
+	commands
+	*kong.Kong
+}
+
 // run is main with everything it touches as an argument; it returns the exit code.
-func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
+func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -86,15 +92,15 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 		return exitOK
 	}
 	ctx = connect.NotingWrites(ctx)
-	all := &commands{}
-	parser := newParser(ctx, all, out, stderr)
-	command, err := parser.Parse(args)
+	p.Stdout, p.Stderr = out, stderr
+	command, err := p.Parse(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "dynalimit: %s\n%s\n", inCommands(term.PlainLines(err.Error())), helpHint(err))
 		return exitUsage
 	}
-	out.JSON = all.JSON
-	switch err := cmp.Or(command.Run(), out.Err()); {
+	out.JSON = p.JSON
+	command.BindTo(ctx, (*context.Context)(nil))
+	switch err := cmp.Or(command.Run(out), out.Err()); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errNo):
@@ -105,11 +111,11 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 	}
 }
 
-func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.Writer) *kong.Kong {
-	k := kong.Must(all,
+func newCLI() *cli {
+	p := &cli{}
+	p.Kong = kong.Must(&p.commands,
 		kong.Name("dynalimit"),
 		kong.Description("Rate limits and budgets for LLM calls, kept in DynamoDB."),
-		kong.Writers(out, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Help(printHelp),
@@ -122,11 +128,10 @@ func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.W
 			{Key: "where", Title: "Where the table is:"},
 			{Key: "how", Title: "Every command:"},
 		}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(out, &all.globals),
+		kong.Bind(&p.globals),
 	)
-	explainCommands(k.Model)
-	return k
+	explainCommands(p.Model)
+	return p
 }
 
 // helpHint names the help that explains the arguments err is about.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,7 +28,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCurl) != "" {
 		os.Exit(curl(os.Args[1:]))
 	}
-	debug.SetGCPercent(400) // every command makes a parser of 3 MB: a quarter of the time else
 	goleak.VerifyTestMain(m)
 }
 

@@ -184,7 +184,7 @@ func TestRestoredBucketsHaveTheLevelOfThePast(t *testing.T) {
 	assert.Contains(t, left("limits-restored"), " 70 of 100 left")
 	code, out, _ := s.run("table", "status", "--table", "limits-restored")
 	assert.Equal(t, exitNo, code, "TTL is not restored")
-	assert.Contains(t, out, "TTL is off")
+	assert.Contains(t, out, "✗ ttl: off")
 	s.must("table", "create", "--table", "limits-restored")
 	assert.Contains(t, s.must("table", "status", "--table", "limits-restored"), "ACTIVE, ready")
 }

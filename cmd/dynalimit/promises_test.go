@@ -9,7 +9,6 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -44,7 +43,7 @@ var destroying = []string{
 // TestCommandsThatChangeSomethingSayWhatWould: each has --dry-run, and those that destroy
 // ask, unless --yes answers before.
 func TestCommandsThatChangeSomethingSayWhatWould(t *testing.T) {
-	for _, leaf := range newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Leaves(true) {
+	for _, leaf := range grammar().Leaves(true) {
 		name := strings.TrimPrefix(leaf.FullPath(), "dynalimit ")
 		has := func(flag string) bool {
 			return slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag })
