@@ -50,7 +50,7 @@ bench: ## Measure the limiter and print one table beside what must hold (7 minut
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks named by BENCH (all) COUNT times (1)
-	@go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(ARGS) $$(scripts/modules.sh | sed 's|$$|/...|')
+	@go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=1h $(ARGS) $$(scripts/modules.sh | sed 's|$$|/...|')
 
 .PHONY: cover
 cover: ## Test with coverage, write coverage.txt and print the total

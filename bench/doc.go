@@ -1,7 +1,7 @@
-// Package bench measures dynalimit: its benchmarks compare a warm acquire with
-// a bare UpdateItem, and the limiter with others. Its commands are contend, which
-// sets processes against each other on one bucket, scale, which simulates
-// thousands of them in virtual time, keeper, which loads a keeper through its
-// REST API, and report, which runs everything about limits and prints one table.
+// Package bench measures dynalimit: its benchmarks compare a warm acquire with a bare
+// UpdateItem, and the limiter with others. Those of contend set processes against each other
+// on one bucket, those of scale simulate thousands of them in virtual time, those of outage
+// take the store away, and those of keeper load a keeper through its REST API. All print
+// lines that benchstat compares. The program report runs them and prints one table.
 // docs/performance.md explains the results.
 package bench

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 // empty is a table that forgets everything: what grows is the limiter.
@@ -38,11 +39,6 @@ var version = map[string]types.AttributeValue{
 func (empty) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	return &dynamodb.UpdateItemOutput{}, nil
 }
-
-// keys is how many buckets a process meets: a million are shown by
-//
-//	go test -run TestMemoryIsBounded -v -keys 1000000 .
-var keys = flag.Int("keys", 200_000, "distinct keys of TestMemoryIsBounded")
 
 // bound is how many buckets and configurations are remembered.
 const bound = 10_000
@@ -86,12 +82,25 @@ func (k *keyed) reach(tb testing.TB, keys int) (size, objects float64) {
 // TestMemoryIsBounded shows that a process that meets many keys remembers no more
 // than it was told to.
 func TestMemoryIsBounded(t *testing.T) {
-	k := newKeyed(t, bound)
-	full, _ := k.reach(t, bound)
-	few, _ := k.reach(t, 100_000)
-	many, _ := k.reach(t, *keys)
-	t.Logf("heap in use: %.1f MB after %d keys, %.1f MB after 100000, %.1f MB after %d", full/1e6, bound, few/1e6, many/1e6, *keys)
+	few, many := heapAfter(t, 200_000)
 	require.Less(t, many, 1.1*few)
+}
+
+// BenchmarkHeap is the heap in use after a hundred thousand keys, and a million.
+func BenchmarkHeap(b *testing.B) {
+	var few, many float64
+	for b.Loop() {
+		few, many = heapAfter(b, 1_000_000)
+	}
+	program.Report(b, program.Values{"few-MB": few / 1e6, "many-MB": many / 1e6, "many/few": many / few})
+}
+
+// heapAfter is the heap in use after 100,000 keys, and after more.
+func heapAfter(tb testing.TB, keys int) (few, many float64) {
+	k := newKeyed(tb, bound)
+	few, _ = k.reach(tb, 100_000)
+	many, _ = k.reach(tb, keys)
+	return few, many
 }
 
 // TestMemoryPerKey shows what a process keeps of a bucket and its configuration: a

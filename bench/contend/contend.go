@@ -1,134 +1,88 @@
-package main
+// Package contend sets processes against each other on one bucket, or a few, and says
+// whether they kept to the limit, how fast they were and what it cost:
+//
+//	go test -run '^$' -bench Contend/1x256 ./contend      # by name: 1x256, 8x64, exhausted
+//	go test -run '^$' -bench Contend/flags ./contend -processes 4 -goroutines 32 -latency 1ms
+//
+// The processes are real ones, which ask ddbmem in this one over HTTP on loopback.
+package contend
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"slices"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
-	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-// sample is how far all were at a time since the start, in tokens.
-type sample struct {
-	at                time.Duration
-	admitted, allowed float64
+// settings are a contest.
+type settings struct {
+	Processes  int           `json:"processes"`
+	Goroutines int           `json:"goroutines"` // of each process
+	Buckets    int           `json:"buckets"`    // that they share
+	For        time.Duration `json:"for"`
+	Latency    time.Duration `json:"latency"` // what ddbmem waits before it executes a request
+	Start      string        `json:"start"`   // the buckets at the start: full or empty
+	Call       string        `json:"call"`    // acquire, which comes back after RetryAfter when denied, or wait
+	Burst      int64         `json:"burst"`   // tokens a bucket holds
+	Rate       int64         `json:"rate"`    // tokens it regains a second
+	Load       float64       `json:"load"`    // calls a second of all together; 0: each goroutine calls again at once
+}
+
+// outcome is what a contest came to.
+type outcome struct {
+	tally
+	// values are named in docs/performance.md.
+	values program.Values
 }
 
 // contend runs one contest.
-func contend(ctx context.Context, s settings, st *store, stderr io.Writer) (*report, []sample, error) {
-	start := startChildren
-	if s.Processes == 0 {
-		start = startInsiders
-	}
-	all, err := start(ctx, s, st)
+func contend(ctx context.Context, s settings) (_ *outcome, err error) {
+	st, err := openStore(ctx, s)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	all, err := startChildren(ctx, s, st)
+	if err != nil {
+		return nil, err
 	}
 	defer all.dismiss()
 	before, err := st.entries(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var meter ddbmem.Meter
-	if st.db != nil {
-		meter = st.db.Meter()
-	}
-	began := time.Now()
-	p := newProgress(s, began, before, stderr)
-	ends, err := all.run(ctx, p.note)
+	meter, began := st.db.Meter(), time.Now()
+	sum, err := all.run()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	elapsed := time.Since(began)
-	r := newReport(s, elapsed, ends)
-	if st.db != nil {
-		r.meter(st.db.Meter().Sub(meter))
-	} else {
-		r.count(ends)
-	}
+	used := st.db.Meter().Sub(meter)
 	after, err := st.entries(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	to := time.Now().UnixMilli()
-	for b := range before {
+	var account ledger.Account
+	for b, to := 0, time.Now().UnixMilli(); b < len(before); b++ {
 		a, err := ledger.Between(before[b], after[b], began.UnixMilli(), to)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		r.Ledger = r.Ledger.Plus(a)
+		account = account.Plus(a)
 	}
-	return r.finish(), p.samples, ctx.Err()
-}
-
-// progress gathers how far the limiters are, and prints it once a second.
-type progress struct {
-	settings settings
-	began    time.Time
-	stderr   io.Writer
-	level    float64 // tokens at the start
-
-	mu      sync.Mutex
-	granted []int64
-	printed time.Time
-	sampled time.Time
-	last    int64
-	samples []sample
-}
-
-func newProgress(s settings, began time.Time, before []ledger.Entry, stderr io.Writer) *progress {
-	p := &progress{settings: s, began: began, stderr: stderr, granted: make([]int64, s.callers()), printed: began}
-	for _, e := range before {
-		p.level += float64(e.Level(began.UnixMilli())) / 1000
-	}
-	p.samples = []sample{{allowed: p.level}}
-	return p
-}
-
-func (p *progress) note(who int, granted int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.granted[who] = granted
-	now := time.Now()
-	sum := int64(0)
-	for _, n := range p.granted {
-		sum += n
-	}
-	at := now.Sub(p.began)
-	if now.Sub(p.sampled) >= every {
-		p.sampled = now
-		p.samples = append(p.samples, sample{
-			at: at, admitted: float64(sum * p.settings.Amount),
-			allowed: p.level + at.Seconds()*float64(p.settings.Rate)*float64(p.settings.Buckets),
-		})
-	}
-	if since := now.Sub(p.printed); since >= time.Second {
-		fmt.Fprintf(p.stderr, "contend: %4.1fs  %d acquired, %.0f a second\n", at.Seconds(), sum, float64(sum-p.last)/since.Seconds())
-		p.printed, p.last = now, sum
-	}
-}
-
-// newReport adds up what the limiters did.
-func newReport(s settings, elapsed time.Duration, ends []message) *report {
-	r := &report{settings: s, Seconds: s.For.Seconds(), Elapsed: elapsed.Seconds()}
-	hist := latency.New()
-	for _, m := range ends {
-		t := m.Tally
-		r.Acquired += t.Granted
-		r.Denied += t.Denied
-		r.FromMemory += t.FromMemory
-		r.Failed += t.Failed
-		r.Writes = r.Writes.plus(t.Writes)
-		hist.Add(latency.Import(t.Latency))
-		if t.FirstError != "" && !slices.Contains(r.Errors, t.FirstError) {
-			r.Errors = append(r.Errors, t.FirstError)
-		}
-	}
-	r.Latency = hist.Summary()
-	return r
+	took := latency.Import(sum.Latency).Summary()
+	return &outcome{tally: sum, values: program.Values{
+		"acquires/s":      float64(sum.Granted) / s.For.Seconds(),
+		"p50-ms":          float64(took.P50) / float64(time.Millisecond),
+		"p99-ms":          float64(took.P99) / float64(time.Millisecond),
+		"failed":          float64(sum.Failed),
+		"wcu/op":          used.WriteUnits() / float64(max(1, sum.Granted)),
+		"requests/landed": float64(used.Requests()) / float64(max(1, sum.Landed)),
+		"callers/landed":  float64(sum.Callers) / float64(max(1, sum.Landed)),
+		"used":            account.Used(),
+		"above-limit":     max(0, -float64(account.Lost)/1000),
+		"miscounted":      float64(account.Admitted)/1000 - float64(sum.Granted),
+	}}, nil
 }

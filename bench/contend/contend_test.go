@@ -1,20 +1,22 @@
-package main
+package contend
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit/bench/internal/latency"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(workerVariable) != "" { // contend runs itself again
+	if os.Getenv(role) != "" { // contend runs itself again
 		if err := work(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -24,64 +26,79 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// outcome is what a contest prints with -json.
-func outcome(t *testing.T, args ...string) report {
-	t.Helper()
-	var out, progress bytes.Buffer
-	require.NoError(t, run(t.Context(), append(args, "-json", "-latency=1ms", "-for=300ms"), &out, &progress), progress.String())
-	var r report
-	require.NoError(t, json.Unmarshal(out.Bytes(), &r))
-	require.Zero(t, r.Failed, r.Errors)
-	require.Positive(t, r.Acquired)
-	require.Equal(t, r.Acquired, r.Latency.Count)
-	require.True(t, r.Exact, "the store's counter is what was granted")
-	require.GreaterOrEqual(t, r.Ledger.Lost, int64(0), "over-admitted")
-	return r
+// flags are the contest of Contend/flags; -for and -latency are for the named ones too.
+var flags settings
+
+func init() {
+	flag.IntVar(&flags.Processes, "processes", 8, "processes")
+	flag.IntVar(&flags.Goroutines, "goroutines", 64, "goroutines of each process")
+	flag.IntVar(&flags.Buckets, "buckets", 1, "buckets they share")
+	flag.DurationVar(&flags.For, "for", 4*time.Second, "how long")
+	flag.DurationVar(&flags.Latency, "latency", 5*time.Millisecond, "what ddbmem waits before it executes a request")
+	flag.StringVar(&flags.Start, "start", "full", "the buckets at the start: full or empty")
+	flag.StringVar(&flags.Call, "call", "acquire", "acquire, which comes back after RetryAfter when denied, or wait")
+	flag.Int64Var(&flags.Burst, "burst", 1_000_000_000, "tokens a bucket holds")
+	flag.Int64Var(&flags.Rate, "rate", 1000, "tokens it regains a second")
+	flag.Float64Var(&flags.Load, "load", 0, "calls a second of all together; 0: each goroutine calls again at once")
+}
+
+// named is a contest on a bucket that never runs empty.
+func named(processes, goroutines int) settings {
+	return settings{
+		Processes: processes, Goroutines: goroutines, Buckets: 1, For: flags.For, Latency: flags.Latency,
+		Start: "full", Call: "acquire", Burst: 1_000_000_000, Rate: 1000,
+	}
+}
+
+// BenchmarkContend runs each contest once, in seconds; make bench judges what comes out.
+func BenchmarkContend(b *testing.B) {
+	b.Run("flags", func(b *testing.B) { flags.run(b) })
+	b.Run("1x256", func(b *testing.B) { named(1, 256).run(b) })
+	b.Run("8x64", func(b *testing.B) { named(8, 64).run(b) })
+	for _, call := range []string{"acquire", "wait"} {
+		for _, start := range []string{"empty", "full"} {
+			s := named(8, 64)
+			s.Rate, s.Burst, s.Call, s.Start = 500, 1000, call, start
+			b.Run("exhausted/"+call+"/"+start, func(b *testing.B) { s.run(b) })
+		}
+	}
+}
+
+func (s settings) run(b *testing.B) {
+	var o *outcome
+	var err error
+	for b.Loop() {
+		o, err = contend(b.Context(), s)
+		require.NoError(b, err)
+	}
+	program.Report(b, o.values)
+	if o.Failed > 0 {
+		b.Log("failed:", o.FirstError)
+	}
 }
 
 func TestContend(t *testing.T) {
-	tests := map[string][]string{
-		"processes":    {"-processes=2", "-goroutines=4"},
-		"in process":   {"-processes=0", "-limiters=2", "-goroutines=4", "-buckets=3"},
-		"offered load": {"-processes=0", "-goroutines=8", "-load=500"},
-		"exhausted":    {"-processes=0", "-limiters=2", "-goroutines=4", "-rate=100", "-burst=20", "-start=empty"},
-		"waiting":      {"-processes=0", "-limiters=2", "-goroutines=4", "-rate=100", "-burst=20", "-start=empty", "-call=wait"},
-	}
-	for name, args := range tests {
+	for name, change := range map[string]func(*settings){
+		"closed loop":  func(s *settings) { s.Buckets = 3 },
+		"offered load": func(s *settings) { s.Load = 500 },
+		"exhausted":    func(s *settings) { s.Rate, s.Burst, s.Start = 100, 10_000, "empty" },
+		"waiting":      func(s *settings) { s.Rate, s.Burst, s.Start, s.Call = 100, 10_000, "empty", "wait" },
+	} {
 		t.Run(name, func(t *testing.T) {
-			r := outcome(t, args...)
-			require.Positive(t, r.WriteUnits)
-			if r.Start == "empty" {
-				require.InDelta(t, 1.0, r.Used, 0, "from empty nothing is lost")
+			s := named(2, 4)
+			s.For, s.Latency = 300*time.Millisecond, time.Millisecond
+			change(&s)
+			o, err := contend(t.Context(), s)
+			require.NoError(t, err)
+			require.Zero(t, o.Failed, o.FirstError)
+			require.Positive(t, o.Granted)
+			require.Equal(t, o.Granted, latency.Import(o.Latency).Summary().Count)
+			require.Zero(t, o.values["miscounted"], "the store's counter is what was granted")
+			require.Zero(t, o.values["above-limit"], "over-admitted")
+			require.Positive(t, o.values["wcu/op"])
+			if s.Start == "empty" {
+				require.InDelta(t, 1, o.values["used"], 0, "from empty nothing is lost")
 			}
 		})
-	}
-}
-
-func TestPlot(t *testing.T) {
-	chart := filepath.Join(t.TempDir(), "chart.svg")
-	outcome(t, "-processes=0", "-goroutines=2", "-plot="+chart)
-	text, err := os.ReadFile(chart)
-	require.NoError(t, err)
-	require.Contains(t, string(text), "admitted")
-}
-
-func TestParse(t *testing.T) {
-	s, err := parse([]string{"-processes=3", "-call=wait"}, t.Output())
-	require.NoError(t, err)
-	require.Equal(t, 3, s.callers())
-	for _, args := range [][]string{
-		{"-processes=-1"},
-		{"-limiters=2"},
-		{"-for=0"},
-		{"-burst=0"},
-		{"-amount=2", "-burst=1"},
-		{"-start=half"},
-		{"-call=ask"},
-		{"-processes=0", "-endpoint=http://x"},
-		{"more"},
-	} {
-		_, err := parse(args, t.Output())
-		require.Error(t, err, args)
 	}
 }

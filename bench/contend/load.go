@@ -1,4 +1,4 @@
-package main
+package contend
 
 import (
 	"context"
@@ -25,75 +25,71 @@ func entity(bucket int) string { return fmt.Sprintf("entity-%d", bucket) }
 // task is what one limiter is to do.
 type task struct {
 	Settings settings `json:"settings"`
-	Table    string   `json:"table"`
 	Endpoint string   `json:"endpoint"`
 	// First is the number of the limiter's first goroutine among all.
 	First int `json:"first"`
 }
 
-// tally is what one limiter did.
+// tally is what limiters did.
 type tally struct {
 	Granted    int64          `json:"granted"`
-	Denied     int64          `json:"denied"`
-	FromMemory int64          `json:"from_memory"`
 	Failed     int64          `json:"failed"`
 	FirstError string         `json:"first_error,omitempty"`
 	Latency    latency.Counts `json:"latency"`
-	Writes     writes         `json:"writes"`
-}
-
-// writes are a limiter's decided writes by outcome, and the requests and callers
-// they had.
-type writes struct {
+	// Landed are the writes that did, and Callers those that they were for.
 	Landed  int64 `json:"landed"`
-	Refused int64 `json:"refused"`
-	Other   int64 `json:"other"`
-	Tries   int64 `json:"tries"`
 	Callers int64 `json:"callers"`
 }
 
-func (w writes) plus(o writes) writes {
-	return writes{w.Landed + o.Landed, w.Refused + o.Refused, w.Other + o.Other, w.Tries + o.Tries, w.Callers + o.Callers}
+func (t tally) plus(o tally) tally {
+	took := latency.Import(t.Latency)
+	took.Add(latency.Import(o.Latency))
+	if t.FirstError == "" {
+		t.FirstError = o.FirstError
+	}
+	return tally{t.Granted + o.Granted, t.Failed + o.Failed, t.FirstError, took.Export(), t.Landed + o.Landed, t.Callers + o.Callers}
 }
 
 // load calls one limiter from many goroutines.
 type load struct {
 	task
-	limiter *dynalimit.RateLimiter
-	watch   *watch
-	granted atomic.Int64
+	dynalimit.NopObserver
+	limiter         *dynalimit.RateLimiter
+	landed, callers atomic.Int64
 
-	mu   sync.Mutex
-	sum  tally
-	hist latency.Histogram
+	mu  sync.Mutex
+	sum tally
 }
 
-func newLoad(client dynalimit.DynamoDB, t task) (*load, error) {
-	repo, err := dynalimit.NewRepository(client, t.Table, &dynalimit.RepositoryOptions{Principal: "bench"})
+// newLoad reads the configuration and the bucket, so that the start finds every limiter
+// alike.
+func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
+	repo, err := dynalimit.NewRepository(client, table, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{}
-	limiter, err := dynalimit.New(repo, &dynalimit.Options{Observer: w})
-	if err != nil {
+	l := &load{task: t}
+	if l.limiter, err = dynalimit.New(repo, &dynalimit.Options{Observer: l}); err != nil {
 		return nil, err
 	}
-	return &load{task: t, limiter: limiter, watch: w, hist: latency.New()}, nil
-}
-
-// warm reads the configuration and the bucket, so that the start finds every
-// limiter alike.
-func (l *load) warm(ctx context.Context) error {
-	for b := range l.Settings.Buckets {
+	for b := range t.Settings.Buckets {
 		if _, err := l.limiter.Check(ctx, entity(b), resource, nil); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return l, nil
 }
 
-// run calls until the time is over or ctx ends, and returns what was done when
-// all has landed.
+// WriteEnd counts a write.
+func (l *load) WriteEnd(_ context.Context, e dynalimit.WriteEnd) {
+	if e.Outcome == "landed" {
+		l.landed.Add(1)
+		l.callers.Add(int64(e.Callers))
+	}
+}
+
+// run calls until the time is over or ctx ends, and returns what was done when all has
+// landed.
 func (l *load) run(ctx context.Context) (tally, error) {
 	until, cancel := context.WithTimeout(ctx, l.Settings.For)
 	defer cancel()
@@ -104,22 +100,21 @@ func (l *load) run(ctx context.Context) (tally, error) {
 	wg.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sum.Latency, l.sum.Writes, l.sum.FromMemory = l.hist.Export(), l.watch.writes(), l.watch.fromMemory.Load()
+	l.sum.Landed, l.sum.Callers = l.landed.Load(), l.callers.Load()
 	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancelClose()
 	return l.sum, l.limiter.Close(closing)
 }
 
-// goroutine calls in a closed loop, or by its share of the offered load: then a
-// call's time counts from when it was due.
+// goroutine calls in a closed loop, or by its share of the offered load: then a call's time
+// counts from when it was due.
 func (l *load) goroutine(ctx, until context.Context, number int) {
 	s := l.Settings
-	id := entity(number % s.Buckets)
 	var sum tally
-	hist := latency.New()
+	took := latency.New()
 	mean := 0.0
 	if s.Load > 0 {
-		mean = float64(s.callers()*s.Goroutines) / s.Load * float64(time.Second)
+		mean = float64(s.Processes*s.Goroutines) / s.Load * float64(time.Second)
 	}
 	due := time.Now()
 	for until.Err() == nil {
@@ -131,25 +126,20 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 		} else {
 			due = time.Now()
 		}
-		wait := l.call(ctx, until, id, &sum, func() { hist.Record(time.Since(due)) })
+		wait := l.call(ctx, until, entity(number%s.Buckets), &sum, func() { took.Record(time.Since(due)) })
 		if wait > 0 && mean == 0 && !ddb.Sleep(until, wait) {
 			break
 		}
 	}
+	sum.Latency = took.Export()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hist.Add(hist)
-	l.sum.Granted += sum.Granted
-	l.sum.Denied += sum.Denied
-	l.sum.Failed += sum.Failed
-	if l.sum.FirstError == "" {
-		l.sum.FirstError = sum.FirstError
-	}
+	l.sum = l.sum.plus(sum)
 }
 
 // call makes one call and returns how long to rest after a denial.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
-	amounts := dynalimit.Amounts{limitName: l.Settings.Amount}
+	amounts := dynalimit.Amounts{limitName: 1}
 	var err error
 	if l.Settings.Call == "wait" {
 		_, err = l.limiter.Wait(until, id, resource, amounts)
@@ -161,9 +151,7 @@ func (l *load) call(ctx, until context.Context, id string, sum *tally, granted f
 	case err == nil:
 		granted()
 		sum.Granted++
-		l.granted.Add(1)
 	case errors.As(err, &denial):
-		sum.Denied++
 		return denial.RetryAfter + rand.N(denial.RetryAfter/10+time.Millisecond)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 	default:
@@ -174,36 +162,4 @@ func (l *load) call(ctx, until context.Context, id string, sum *tally, granted f
 		return 10 * time.Millisecond
 	}
 	return 0
-}
-
-// watch counts a limiter's writes and denials from memory.
-type watch struct {
-	dynalimit.NopObserver
-	landed, refused, other, tries, callers atomic.Int64
-	fromMemory                             atomic.Int64
-}
-
-// AcquireEnd counts a denial from memory.
-func (w *watch) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
-	if e.FromMemory {
-		w.fromMemory.Add(1)
-	}
-}
-
-// WriteEnd counts a write.
-func (w *watch) WriteEnd(_ context.Context, e dynalimit.WriteEnd) {
-	w.tries.Add(int64(e.Tries))
-	switch e.Outcome {
-	case "landed":
-		w.landed.Add(1)
-		w.callers.Add(int64(e.Callers))
-	case "refused":
-		w.refused.Add(1)
-	default:
-		w.other.Add(1)
-	}
-}
-
-func (w *watch) writes() writes {
-	return writes{w.landed.Load(), w.refused.Load(), w.other.Load(), w.tries.Load(), w.callers.Load()}
 }

@@ -1,4 +1,4 @@
-package main
+package contend
 
 import (
 	"context"
@@ -6,133 +6,99 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-
-	"golang.org/x/sync/errgroup"
+	"net/http"
 
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-// crew are the limiters under test, ready to go.
-type crew interface {
-	// run lets them go and returns what each did. It tells of each one's grants
-	// so far, from several goroutines.
-	run(ctx context.Context, progress func(who int, granted int64)) ([]message, error)
-	// dismiss ends them if they still run.
-	dismiss()
+// role marks a process as a worker. It reads its task from standard input, says that it is
+// ready, waits for the word to go, and then says what it did: one JSON value each.
+const role = "DYNALIMIT_CONTEND_WORKER"
+
+func work(ctx context.Context, in io.Reader, out io.Writer) error {
+	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
+	var t task
+	if err := orders.Decode(&t); err != nil {
+		return err
+	}
+	idle := t.Settings.Goroutines
+	transport := &http.Transport{MaxIdleConnsPerHost: idle, MaxIdleConns: idle}
+	defer transport.CloseIdleConnections()
+	l, err := newLoad(ctx, dial(t.Endpoint, &http.Client{Transport: transport}), t)
+	if err != nil {
+		return err
+	}
+	var word string
+	if err := errors.Join(answers.Encode("ready"), orders.Decode(&word)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // the parent keeps the pipe open while it wants us to run
+		_ = orders.Decode(&word)
+		cancel()
+	}()
+	sum, err := l.run(ctx)
+	return errors.Join(err, answers.Encode(sum))
 }
 
 // child is one worker process.
 type child struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *json.Decoder
-	done bool
+	*program.Child
+	orders  *json.Encoder
+	answers *json.Decoder
 }
 
-type children []*child
+type children []child
 
 // startChildren starts the processes and waits until all are ready.
-func startChildren(ctx context.Context, s settings, st *store) (crew, error) {
+func startChildren(ctx context.Context, s settings, st *store) (_ children, err error) {
 	var all children
-	for p := range s.Processes {
-		c, err := startChild(ctx, task{Settings: s, Table: st.table, Endpoint: st.endpoint, First: p * s.Goroutines})
+	defer func() {
 		if err != nil {
 			all.dismiss()
+		}
+	}()
+	for p := range s.Processes {
+		c, err := program.Again(ctx, role)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, c)
+		all = append(all, child{c, json.NewEncoder(c.In), json.NewDecoder(c.Out)})
+		if err := all[p].orders.Encode(task{s, st.endpoint, p * s.Goroutines}); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range all {
-		var m message
-		if err := c.out.Decode(&m); err != nil || !m.Ready {
-			all.dismiss()
-			return nil, fmt.Errorf("a worker did not start: %w", errors.Join(err, ctx.Err()))
+		var word string
+		if err := c.answers.Decode(&word); err != nil {
+			return nil, fmt.Errorf("a worker did not start: %w", err)
 		}
 	}
 	return all, nil
 }
 
-func startChild(ctx context.Context, t task) (*child, error) {
-	cmd, err := program.Again(ctx, workerVariable)
-	if err != nil {
-		return nil, err
-	}
-	c, err := program.Start(cmd)
-	if err != nil {
-		return nil, err
-	}
-	return &child{cmd: c.Cmd, in: c.In, out: json.NewDecoder(c.Out)}, json.NewEncoder(c.In).Encode(t)
-}
-
-func (all children) run(_ context.Context, progress func(int, int64)) ([]message, error) {
-	ends := make([]message, len(all))
+// run lets them go and adds up what they did.
+func (all children) run() (sum tally, err error) {
 	for _, c := range all {
-		if _, err := io.WriteString(c.in, "go\n"); err != nil {
-			return nil, err
+		if err := c.orders.Encode("go"); err != nil {
+			return sum, err
 		}
 	}
-	var g errgroup.Group
 	for i, c := range all {
-		g.Go(func() error {
-			for {
-				var m message
-				if err := c.out.Decode(&m); err != nil {
-					return fmt.Errorf("worker %d ended early: %w", i, err)
-				}
-				if m.Tally == nil {
-					progress(i, m.Granted)
-					continue
-				}
-				progress(i, m.Tally.Granted)
-				ends[i] = m
-				c.done = true
-				return errors.Join(c.in.Close(), c.cmd.Wait())
-			}
-		})
+		var did tally
+		if err := c.answers.Decode(&did); err != nil {
+			return sum, fmt.Errorf("worker %d ended early: %w", i, err)
+		}
+		sum = sum.plus(did)
 	}
-	return ends, g.Wait()
+	return sum, nil
 }
 
+// dismiss ends them.
 func (all children) dismiss() {
 	for _, c := range all {
-		if !c.done {
-			_ = c.in.Close() // tells it to end
-			_ = c.cmd.Wait()
-		}
+		_ = c.In.Close() // tells it to end
+		_ = c.Wait()
 	}
 }
-
-// insiders are limiters of this process.
-type insiders []*load
-
-func startInsiders(ctx context.Context, s settings, st *store) (crew, error) {
-	var all insiders
-	for i := range s.Limiters {
-		l, err := newLoad(st.db.Client(), task{Settings: s, Table: st.table, First: i * s.Goroutines})
-		if err != nil {
-			return nil, err
-		}
-		if err := l.warm(ctx); err != nil {
-			return nil, err
-		}
-		all = append(all, l)
-	}
-	return all, nil
-}
-
-func (all insiders) run(ctx context.Context, progress func(int, int64)) ([]message, error) {
-	ends := make([]message, len(all))
-	var g errgroup.Group
-	for i, l := range all {
-		g.Go(func() error {
-			sum, err := l.report(ctx, func(granted int64) { progress(i, granted) })
-			progress(i, sum.Granted)
-			ends[i].Tally = &sum
-			return err
-		})
-	}
-	return ends, g.Wait()
-}
-
-func (all insiders) dismiss() {}

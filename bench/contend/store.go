@@ -1,8 +1,7 @@
-package main
+package contend
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
 	"net/http"
@@ -18,56 +17,37 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// store is the table under test: in a ddbmem of this process, on a loopback
-// port, or at an endpoint.
+const table = "contend"
+
+// store is the table under test, in a ddbmem on a loopback port.
 type store struct {
 	settings settings
-	table    string
 	endpoint string
-	client   *dynamodb.Client
-	db       *ddbmem.DB // nil at an endpoint
+	db       *ddbmem.DB
 	server   *http.Server
 }
 
 // openStore makes the table and its buckets, full or empty.
 func openStore(ctx context.Context, s settings) (*store, error) {
-	st := &store{settings: s, table: "contend-" + rand.Text(), endpoint: s.Endpoint}
-	if s.Endpoint == "" {
-		st.db = ddbmem.New()
-		if s.Processes > 0 {
-			if err := st.serve(); err != nil {
-				return nil, err
-			}
-		}
-		st.client = st.db.Client()
-	} else {
-		st.client = dial(s.Endpoint, http.DefaultClient)
-	}
-	if err := st.fill(ctx); err != nil {
-		return nil, errors.Join(err, st.close(context.WithoutCancel(ctx)))
-	}
-	if st.db != nil {
-		st.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: s.Latency} })
-	}
-	return st, nil
-}
-
-func (st *store) serve() error {
 	var listen net.ListenConfig
-	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	st.endpoint = "http://" + listener.Addr().String()
+	st := &store{settings: s, endpoint: "http://" + listener.Addr().String(), db: ddbmem.New()}
 	st.server = &http.Server{Handler: st.db, ReadHeaderTimeout: time.Minute}
 	go func() { _ = st.server.Serve(listener) }() // until close
-	return nil
+	if err := st.fill(ctx); err != nil {
+		return nil, errors.Join(err, st.close())
+	}
+	st.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: s.Latency} })
+	return st, nil
 }
 
 // fill writes the limit and makes the buckets: full but for a token that a call
 // took and gave back, or empty.
 func (st *store) fill(ctx context.Context) error {
-	repo, err := dynalimit.NewRepository(st.client, st.table, &dynalimit.RepositoryOptions{Principal: "bench"})
+	repo, err := dynalimit.NewRepository(st.db.Client(), table, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
 		return err
 	}
@@ -104,8 +84,8 @@ func (st *store) fill(ctx context.Context) error {
 func (st *store) entries(ctx context.Context) ([]ledger.Entry, error) {
 	out := make([]ledger.Entry, st.settings.Buckets)
 	for b := range out {
-		got, err := st.client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName: &st.table, ConsistentRead: aws.Bool(true),
+		got, err := st.db.Client().GetItem(ctx, &dynamodb.GetItemInput{
+			TableName: aws.String(table), ConsistentRead: aws.Bool(true),
 			Key: schema.NewKeys("").Bucket(entity(b), resource).Attributes(),
 		})
 		if err != nil {
@@ -118,18 +98,9 @@ func (st *store) entries(ctx context.Context) ([]ledger.Entry, error) {
 	return out, nil
 }
 
-func (st *store) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if st.db != nil {
-		st.db.Close()
-		if st.server != nil {
-			return st.server.Close()
-		}
-		return nil
-	}
-	_, err := st.client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &st.table})
-	return err
+func (st *store) close() error {
+	st.db.Close()
+	return st.server.Close()
 }
 
 // dial returns a client for an endpoint that checks no credentials.

@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import (
 	"testing"
@@ -42,10 +42,10 @@ func TestScheduleIsDrawnAgain(t *testing.T) {
 
 func TestMonthly(t *testing.T) {
 	b := monthly(4, 3, 1, 900) // a second
-	assert.InDelta(t, 6.48, b.Writes, .001)
-	assert.InDelta(t, .972, b.Reads, .001)
-	assert.InDelta(t, .0441, b.Storage, .0001, "176,400 items of 1,000 bytes")
-	assert.InDelta(t, b.Writes+b.Reads+b.Storage, b.Total, 1e-9)
+	assert.InDelta(t, 6.48, b.writes, .001)
+	assert.InDelta(t, .972, b.reads, .001)
+	assert.InDelta(t, .0441, b.storage, .0001, "176,400 items of 1,000 bytes")
+	assert.InDelta(t, b.writes+b.reads+b.storage, b.total, 1e-9)
 	assert.Zero(t, monthly(0, 0, 0, 0))
 }
 

@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import (
 	"math/rand/v2"
@@ -13,9 +13,6 @@ const (
 	submission
 	kinds
 )
-
-// routes are the operations of the API, by kind.
-var routes = [kinds]string{selection: "selectModel", submission: "submitUsage"}
 
 // arrival is a request that is due, whether or not those before it were answered.
 type arrival struct {

@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import "time"
 
@@ -17,21 +17,16 @@ const (
 )
 
 // bill is what a load costs in a month of 30 days, in dollars.
-type bill struct {
-	Writes  float64 `json:"writes"`
-	Reads   float64 `json:"reads"`
-	Storage float64 `json:"storage"`
-	Total   float64 `json:"total"`
-}
+type bill struct{ writes, reads, storage, total float64 }
 
 // monthly is the bill of what is used a second: write and read units, and items with their
 // bytes, which are kept for as long as a record is.
 func monthly(writes, reads, items, bytes float64) bill {
 	b := bill{
-		Writes:  writes * secondsOfMonth * dollarsPerWriteUnit,
-		Reads:   reads * secondsOfMonth * dollarsPerReadUnit,
-		Storage: (bytes + items*bytesOfIndexing) * secondsThatRecordsAre / bytesPerGB * dollarsPerGBMonth,
+		writes:  writes * secondsOfMonth * dollarsPerWriteUnit,
+		reads:   reads * secondsOfMonth * dollarsPerReadUnit,
+		storage: (bytes + items*bytesOfIndexing) * secondsThatRecordsAre / bytesPerGB * dollarsPerGBMonth,
 	}
-	b.Total = b.Writes + b.Reads + b.Storage
+	b.total = b.writes + b.reads + b.storage
 	return b
 }

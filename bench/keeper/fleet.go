@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import (
 	"context"
@@ -36,9 +36,8 @@ type fleet struct {
 	stop func(ctx context.Context) error
 }
 
-// inside makes a fleet of this process, whose clients call its handlers, or, over TCP,
-// send requests.
-func inside(ctx context.Context, s settings, tcp bool) (_ *fleet, err error) {
+// inside makes a fleet of this process, whose clients call its handlers.
+func inside(ctx context.Context, s settings) (_ *fleet, err error) {
 	db := ddbmem.New()
 	var ends []func(context.Context) error
 	f, h := &fleet{}, newHot(s.Latency, s.Busy)
@@ -63,7 +62,7 @@ func inside(ctx context.Context, s settings, tcp bool) (_ *fleet, err error) {
 	if f.targets, err = prepare(ctx, db.Client(), keys, s); err != nil {
 		return nil, err
 	}
-	handlers := make([]http.Handler, max(1, s.Processes))
+	handlers := make([]http.Handler, s.Processes)
 	for i := range handlers {
 		n, err := openNode(db.Client(), keys, s)
 		if err != nil {
@@ -77,14 +76,6 @@ func inside(ctx context.Context, s settings, tcp bool) (_ *fleet, err error) {
 	}
 	db.SetFaults(h.fault)
 	f.dial = func(process int) client { return caller{handlers[process%len(handlers)]} }
-	if tcp {
-		address, end, err := listen(ctx, handlers[0])
-		if err != nil {
-			return nil, err
-		}
-		ends = append([]func(context.Context) error{func(context.Context) error { return end() }}, ends...)
-		f.dial = func(int) client { return &connection{address: address} }
-	}
 	f.read = func() (store, keepers reading, err error) { return h.read(db), reading{CPU: cpu()}, nil }
 	f.size = func(ctx context.Context) (size, error) { return sizeOf(ctx, db.Client()) }
 	return f, nil

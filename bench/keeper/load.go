@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import (
 	"context"
@@ -17,18 +17,22 @@ type load struct {
 	targets []target
 	// pause is how to wait for what is due.
 	pause func(time.Duration)
+	// half of the schedule that is asked.
+	half time.Duration
 }
 
 // tally is what came of the requests of one kind.
 type tally struct {
 	due, done, failed, unsent int
 	took                      latency.Histogram
+	early                     time.Duration // the longest of the schedule's first half
 	firstError                string
 }
 
 func (t *tally) add(o *tally) {
 	t.due, t.done, t.failed, t.unsent = t.due+o.due, t.done+o.done, t.failed+o.failed, t.unsent+o.unsent
 	t.took.Add(o.took)
+	t.early = max(t.early, o.early)
 	if t.firstError == "" {
 		t.firstError = o.firstError
 	}
@@ -59,6 +63,7 @@ const patience = 5 * time.Second
 // run asks until the schedule ends, and returns when all is answered.
 func (l *load) run(ctx context.Context, id uint32, s *schedule) *outcome {
 	start := time.Now()
+	l.half = s.until / 2
 	due := make(chan arrival, len(l.clients))
 	parts := make([][kinds]*tally, len(l.clients))
 	var group sync.WaitGroup
@@ -120,7 +125,11 @@ func (l *load) ask(ctx context.Context, c client, id uint32, a arrival, start ti
 		return
 	}
 	t.done++
-	t.took.Record(time.Since(start.Add(a.due)))
+	took := time.Since(start.Add(a.due))
+	t.took.Record(took)
+	if a.due < l.half {
+		t.early = max(t.early, took)
+	}
 }
 
 // logIn gets the targets their tokens, which are good for all processes.

@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import (
 	"context"
@@ -56,8 +56,8 @@ func measure(ctx context.Context, s settings) (_ *report, err error) {
 
 // open makes the fleet that the settings ask for.
 func open(ctx context.Context, s settings) (*fleet, error) {
-	if s.Virtual || s.Processes == 0 {
-		return inside(ctx, s, !s.Virtual)
+	if s.Virtual {
+		return inside(ctx, s)
 	}
 	return outside(ctx, s)
 }

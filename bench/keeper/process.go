@@ -1,4 +1,4 @@
-package main
+package keeper
 
 import (
 	"bufio"
@@ -16,10 +16,10 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// processVariable marks a process as one of a fleet. It reads its task, one JSON object,
+// role marks a process as one of a fleet. It reads its task, one JSON object,
 // says where it listens, answers each further line with what it used, and ends with its
 // input.
-const processVariable = "DYNALIMIT_KEEPER_PROCESS"
+const role = "DYNALIMIT_KEEPER_PROCESS"
 
 // task is what a process is to be: the store, or without Store a keeper on it.
 type task struct {
@@ -103,11 +103,7 @@ type process struct {
 }
 
 func start(ctx context.Context, t task) (*process, error) {
-	cmd, err := program.Again(ctx, processVariable)
-	if err != nil {
-		return nil, err
-	}
-	child, err := program.Start(cmd)
+	child, err := program.Again(ctx, role)
 	if err != nil {
 		return nil, err
 	}

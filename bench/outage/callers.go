@@ -1,4 +1,4 @@
-package main
+package outage
 
 import (
 	"context"
@@ -36,13 +36,13 @@ type callers struct {
 
 // start lets n callers go until ctx ends.
 func (c *callers) start(ctx context.Context, s settings) {
-	for i := range s.Callers {
+	for i := range s.callers {
 		c.group.Go(func() {
 			// What a caller needs it has: its garbage would be collected in the time
 			// that is measured.
-			who, one, lasting := entity(i%s.Buckets), dynalimit.Amounts{limitName: 1}, context.WithoutCancel(ctx)
-			pause(ctx, rand.N(s.Every))
-			next := time.NewTicker(s.Every)
+			who, one, lasting := entity(i%s.buckets), dynalimit.Amounts{limitName: 1}, context.WithoutCancel(ctx)
+			pause(ctx, rand.N(s.every))
+			next := time.NewTicker(s.every)
 			defer next.Stop()
 			for met := false; ctx.Err() == nil; {
 				began := time.Now()

@@ -1,4 +1,4 @@
-package main
+package outage
 
 import (
 	"context"
@@ -80,9 +80,9 @@ func (w *wire) fail(down bool) error {
 		return nil
 	}
 	if down {
-		return w.server.signal(syscall.SIGSTOP)
+		return w.server.Process.Signal(syscall.SIGSTOP)
 	}
-	return w.server.signal(syscall.SIGCONT)
+	return w.server.Process.Signal(syscall.SIGCONT)
 }
 
 // Do sends a request, or fails.

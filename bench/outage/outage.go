@@ -1,4 +1,13 @@
-package main
+// Package outage takes the store away from callers and says what they saw: how long the
+// first of them waited, and the rest, who failed, and whether what they used was charged
+// afterwards. There are 18 cases, every policy with every failure:
+//
+//	go test -run '^$' -bench . -benchtime 1x ./outage            # 5 s each
+//	go test -run '^$' -bench Outage/local/hang ./outage -for 20s
+//
+// The store is ddbmem in a process of its own, behind a real HTTP client on loopback. A hang
+// is that process stopped.
+package outage
 
 import (
 	"context"
@@ -10,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -21,11 +31,27 @@ const (
 	settling   = 30 * time.Second // bounds what follows an outage
 )
 
+// settings are the callers, and how long the store does not answer.
+type settings struct {
+	callers, buckets int
+	lasting          time.Duration
+	every            time.Duration // between two calls of a caller
+}
+
+// outcome is what callers saw of one outage.
+type outcome struct {
+	used, charged, doubt int64 // whole tokens: admitted, counted by the buckets, perhaps charged
+	failed               int
+	firstError           error
+	// values are named in docs/performance.md.
+	values program.Values
+}
+
 // suffer takes the store away from callers once.
-func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*report, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.For+2*settling)
+func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.lasting+2*settling)
 	defer cancel()
-	store, err := startServer(ctx, s.store)
+	store, err := startServer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,17 +61,17 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 		return nil, err
 	}
 	defer w.close()
-	limiter, err := open(ctx, w.dial(), policy, s.Buckets)
+	limiter, err := open(ctx, w.dial(), policy, s.buckets)
 	if err != nil {
 		return nil, err
 	}
-	r := &report{Policy: string(policy), Failure: failure, settings: s}
 	c := &callers{limiter: limiter, rest: latency.New()}
 	calling, enough := context.WithCancel(ctx)
 	defer enough()
 	c.start(calling, s)
 	pause(ctx, 300*time.Millisecond)
-	if err := r.endure(ctx, w, c); err != nil {
+	values, err := endure(ctx, s, w, c, policy)
+	if err != nil {
 		return nil, err
 	}
 	pause(ctx, 200*time.Millisecond)
@@ -54,15 +80,33 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 	for limiter.Health().WaitingBuckets > 0 && ctx.Err() == nil {
 		pause(ctx, 20*time.Millisecond)
 	}
-	r.doubt(limiter.Health())
+	o := &outcome{used: c.used, doubt: limiter.Health().Doubt[limitName], failed: c.failed, firstError: c.firstError, values: values}
 	if err := limiter.Close(ctx); err != nil {
 		return nil, err
 	}
-	if r.Charged, err = charged(ctx, w.dial(), s.Buckets); err != nil {
+	if o.charged, err = charged(ctx, w.dial(), s.buckets); err != nil {
 		return nil, err
 	}
-	r.sum(c)
-	return r, ctx.Err()
+	o.sum(c)
+	return o, ctx.Err()
+}
+
+// sum adds what the callers noted.
+func (o *outcome) sum(c *callers) {
+	rest := c.rest.Summary()
+	for unit, v := range map[string]int64{
+		"first-ms":  c.first.Milliseconds(),
+		"p50-us":    rest.P50.Microseconds(),
+		"p99-us":    rest.P99.Microseconds(),
+		"later":     rest.Count,
+		"failed":    int64(c.failed),
+		"unhelpful": int64(c.unhelpful),
+		"used":      o.used,
+		"doubt":     o.doubt,
+		"untold":    max(0, max(o.used-o.charged, o.charged-o.used)-o.doubt),
+	} {
+		o.values[unit] = float64(v)
+	}
 }
 
 // open makes the table, its limits and its buckets.
@@ -100,40 +144,45 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	return limiter, nil
 }
 
-// endure is the outage itself, until the store answers again.
-func (r *report) endure(ctx context.Context, w *wire, c *callers) error {
+// endure is the outage itself, until the store answers again. It tells whether a caller with
+// 5 s was refused, what a small limit admitted, and how long after the next probe the table
+// answered.
+func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
 	began := time.Now()
 	c.outage(began)
 	if err := w.fail(true); err != nil {
-		return err
+		return nil, err
 	}
+	values := program.Values{"refused-5s": 0, "small": 0}
 	within, cancel := context.WithTimeout(ctx, 5*time.Second)
-	lease, err := c.limiter.Acquire(within, small, resource, dynalimit.Amounts{limitName: 1})
+	_, err := c.limiter.Acquire(within, small, resource, dynalimit.Amounts{limitName: 1})
 	cancel()
-	r.Deadline = err == nil
+	if err == nil {
+		values["small"]++
+	} else {
+		values["refused-5s"]++
+	}
 	for range 3 * smallLimit {
-		if err != nil && r.Policy != string(dynalimit.Local) {
+		if err != nil && policy != dynalimit.Local {
 			break
 		}
 		if _, err := c.limiter.Acquire(ctx, small, resource, dynalimit.Amounts{limitName: 1}); err == nil {
-			r.Local++
+			values["small"]++
 		}
 	}
-	if lease != nil {
-		r.Local++
-	}
-	pause(ctx, time.Until(began.Add(r.For)))
+	pause(ctx, time.Until(began.Add(s.lasting)))
 	c.outage(time.Time{})
 	h, ended := c.limiter.Health(), time.Now()
-	r.Probe = max(0, h.NextProbe.Sub(ended))
+	probe := max(0, h.NextProbe.Sub(ended))
 	if err := w.fail(false); err != nil {
-		return err
+		return nil, err
 	}
 	for c.limiter.Health().Open && ctx.Err() == nil {
 		pause(ctx, time.Millisecond)
 	}
-	r.Normal = time.Since(ended)
-	return ctx.Err()
+	values["normal-ms"] = float64(time.Since(ended).Milliseconds())
+	values["after-probe-ms"] = values["normal-ms"] - float64(probe.Milliseconds())
+	return values, ctx.Err()
 }
 
 // charged is what the callers' buckets were charged, in whole tokens.

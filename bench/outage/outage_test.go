@@ -1,21 +1,23 @@
-package main
+package outage
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serverVariable) != "" { // outage runs itself again
+	if os.Getenv(role) != "" { // outage runs itself again
 		if err := serve(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -25,29 +27,55 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+var flags settings
+
+func init() {
+	flag.IntVar(&flags.callers, "callers", 256, "callers")
+	flag.IntVar(&flags.buckets, "buckets", 4, "buckets they share")
+	flag.DurationVar(&flags.lasting, "for", 5*time.Second, "how long the store does not answer")
+	flag.DurationVar(&flags.every, "every", 100*time.Millisecond, "time between two calls of a caller")
+}
+
+var policies = []dynalimit.UnavailablePolicy{dynalimit.Allow, dynalimit.Local, dynalimit.Block}
+
+// BenchmarkOutage is every policy with every failure; make bench ARGS='-suite outage' judges
+// them.
+func BenchmarkOutage(b *testing.B) {
+	for _, policy := range policies {
+		for _, failure := range failures {
+			b.Run(string(policy)+"/"+failure, func(b *testing.B) {
+				var o *outcome
+				var err error
+				for b.Loop() {
+					o, err = suffer(b.Context(), flags, policy, failure)
+					require.NoError(b, err)
+				}
+				program.Report(b, o.values)
+				if o.failed > 0 && policy != dynalimit.Block {
+					b.Log("failed:", o.firstError)
+				}
+			})
+		}
+	}
+}
+
 func TestOutage(t *testing.T) {
 	for _, policy := range policies {
-		t.Run(policy, func(t *testing.T) {
-			var out, progress bytes.Buffer
-			err := run(t.Context(), []string{"-json", "-for=1s", "-callers=8", "-failure=reset", "-policy=" + policy}, &out, &progress)
-			if !errors.Is(err, errMissed) { // times are not judged here
-				require.NoError(t, err, progress.String())
-			}
-			var all []report
-			require.NoError(t, json.Unmarshal(out.Bytes(), &all))
-			require.Len(t, all, 1)
-			r := all[0]
-			require.Positive(t, r.Rest.Count)
-			require.LessOrEqual(t, r.Used-r.Doubt, r.Charged)
-			if policy == "block" {
-				require.Positive(t, r.Failed)
+		t.Run(string(policy), func(t *testing.T) {
+			s := settings{callers: 8, buckets: 4, lasting: time.Second, every: 100 * time.Millisecond}
+			o, err := suffer(t.Context(), s, policy, "reset") // times are not judged here
+			require.NoError(t, err)
+			require.Positive(t, o.values["later"])
+			require.LessOrEqual(t, o.used-o.doubt, o.charged)
+			if policy == dynalimit.Block {
+				require.Positive(t, o.failed)
 				return
 			}
-			require.Zero(t, r.Failed, r.Error)
-			require.True(t, r.Deadline)
-			require.LessOrEqual(t, r.Charged, r.Used)
-			if policy == "local" {
-				assert.LessOrEqual(t, r.Local, int64(smallLimit*share))
+			require.Zero(t, o.failed, o.firstError)
+			require.Zero(t, o.values["refused-5s"])
+			require.LessOrEqual(t, o.charged, o.used)
+			if policy == dynalimit.Local {
+				assert.LessOrEqual(t, o.values["small"], smallLimit*share)
 			}
 		})
 	}

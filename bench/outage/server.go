@@ -1,4 +1,4 @@
-package main
+package outage
 
 import (
 	"bufio"
@@ -7,22 +7,20 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// serverVariable marks a process as the store. It prints its endpoint and serves
-// until its standard input ends, with whoever started it.
-const serverVariable = "DYNALIMIT_OUTAGE_SERVER"
+// role marks a process as the store. It prints its endpoint and serves until its standard
+// input ends, with whoever started it.
+const role = "DYNALIMIT_OUTAGE_SERVER"
 
-func serve(_ context.Context, in io.Reader, out io.Writer) error {
+func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var listen net.ListenConfig
-	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -37,44 +35,29 @@ func serve(_ context.Context, in io.Reader, out io.Writer) error {
 
 // server is the store's process.
 type server struct {
-	cmd      *exec.Cmd
-	in       io.WriteCloser
+	*program.Child
 	endpoint string
 }
 
-// startServer starts the store: what dynalimit local of a binary serves, or, for
-// "", this program once more.
-func startServer(ctx context.Context, binary string) (*server, error) {
-	cmd := exec.CommandContext(ctx, binary, "local", "--port", "0")
-	if binary == "" {
-		var err error
-		if cmd, err = program.Again(ctx, serverVariable); err != nil {
-			return nil, err
-		}
-	}
-	child, err := program.Start(cmd)
+// startServer starts the store: this program once more.
+func startServer(ctx context.Context) (*server, error) {
+	child, err := program.Again(ctx, role)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cmd: cmd, in: child.In}
-	lines := bufio.NewReader(child.Out)
-	line, err := lines.ReadString('\n')
-	at := strings.Index(line, "http://")
-	if err != nil || at < 0 {
+	s := &server{Child: child}
+	line, err := bufio.NewReader(child.Out).ReadString('\n')
+	if err != nil {
 		s.stop()
-		return nil, fmt.Errorf("the store did not start: it said %q: %w", line, err)
+		return nil, fmt.Errorf("the store did not start: %w", err)
 	}
-	s.endpoint = strings.TrimSpace(line[at:])
-	go func() { _, _ = io.Copy(io.Discard, lines) }() // until it ends
+	s.endpoint = strings.TrimSpace(line)
 	return s, nil
 }
 
-// signal stops the process or lets it go on.
-func (s *server) signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
-
 // stop ends the process, stopped or not.
 func (s *server) stop() {
-	_ = s.in.Close()
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	_ = s.In.Close()
+	_ = s.Process.Kill()
+	_ = s.Wait()
 }

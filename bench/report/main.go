@@ -1,7 +1,8 @@
-// Command report runs the benchmarks, contend, scale and keeper, and prints one table
-// beside what must hold. docs/performance.md says how long it takes.
+// Command report runs the benchmarks and prints one table beside what must hold.
+// docs/performance.md says how long it takes.
 //
 //	cd bench && go run ./report
+//	go run ./report -suite outage
 package main
 
 import (
@@ -12,103 +13,95 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-func main() { program.Main("report", run) }
-
-// reporter runs the programs and gathers the rows.
-type reporter struct {
-	dir    string // of the built programs
-	stderr io.Writer
-	limit  time.Duration
-	rows   []row
-	broken []string
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
 }
 
-func (r *reporter) add(rows ...row) { r.rows = append(r.rows, rows...) }
+// reporter runs suites.
+type reporter struct {
+	dir    string // of the built tests
+	stderr io.Writer
+	limit  time.Duration
+}
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var strict *bool
-	var limit *time.Duration
-	err := program.Parse("report", args, stderr, func(f *flag.FlagSet) {
-		strict = f.Bool("strict", false, "fail when something that must hold does not")
-		limit = f.Duration("limit", 6*time.Minute, "the most that one program may take")
-	})
-	if err != nil {
+	flags := flag.NewFlagSet("report", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	strict := flags.Bool("strict", false, "fail when something that must hold does not")
+	limit := flags.Duration("limit", 6*time.Minute, "the most that one suite may take")
+	which := flags.String("suite", "acquire|memory|contend|scale|keeper", "a `regexp` of the suites to run; there is outage too")
+	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	asked, err := regexp.Compile(*which)
+	if err != nil || flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: %w", flags.Args(), err)
 	}
 	dir, err := os.MkdirTemp("", "dynalimit-bench-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // built programs, nothing is lost
+	defer func() { _ = os.RemoveAll(dir) }() // built tests, nothing is lost
 	r := &reporter{dir: dir, stderr: stderr, limit: *limit}
-	if err := r.build(ctx); err != nil {
-		return err
-	}
 	began := time.Now()
-	for _, measure := range []func(context.Context) error{
-		r.benchmarks, r.memory, r.oneProcess, r.eightProcesses, r.exhausted, r.scale, r.fleets, r.keepers,
-	} {
-		if err := measure(ctx); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r.broken = append(r.broken, err.Error())
+	all, broken := map[string]metrics{}, []string(nil)
+	for _, s := range suites {
+		if !asked.MatchString(s.name) {
+			continue
+		}
+		if err := r.run(ctx, s, all); err != nil {
+			broken = append(broken, err.Error())
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	fmt.Fprintf(stdout, "%s, %d processors, load %s at the end, %.0f s\n\n",
 		runtime.Version(), runtime.NumCPU(), loadAverage(), time.Since(began).Seconds())
-	failed, err := printTable(stdout, r.rows)
+	failed, err := printTable(stdout, rows(all))
 	if err != nil {
 		return err
 	}
-	for _, text := range r.broken {
+	for _, text := range broken {
 		fmt.Fprintln(stdout, "\nnot measured:", text)
 	}
-	if *strict && failed+len(r.broken) > 0 {
-		return fmt.Errorf("%d bounds do not hold, %d measurements failed", failed, len(r.broken))
+	if *strict && failed+len(broken) > 0 {
+		return fmt.Errorf("%d bounds do not hold, %d suites failed", failed, len(broken))
 	}
 	return nil
 }
 
-// build makes the programs first, so that no compiler runs beside them.
-func (r *reporter) build(ctx context.Context) error {
-	for _, args := range [][]string{
-		{"build", "-o", filepath.Join(r.dir, "contend"), "github.com/dynalimit/dynalimit/bench/contend"},
-		{"build", "-o", filepath.Join(r.dir, "scale"), "github.com/dynalimit/dynalimit/bench/scale"},
-		{"build", "-o", filepath.Join(r.dir, "keeper"), "github.com/dynalimit/dynalimit/bench/keeper"},
-		{"test", "-c", "-o", filepath.Join(r.dir, "bench.test"), "github.com/dynalimit/dynalimit/bench"},
-	} {
-		if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	return nil
-}
-
-// output runs a program and returns what it wrote, also when that failed.
-func (r *reporter) output(ctx context.Context, name string, args ...string) ([]byte, error) {
-	line := name + " " + strings.Join(args, " ")
-	fmt.Fprintln(r.stderr, "report:", line)
+// run builds a suite's test, so that no compiler runs beside it, and runs its benchmarks.
+func (r *reporter) run(ctx context.Context, s suite, all map[string]metrics) error {
+	fmt.Fprintln(r.stderr, "report:", s.folder, strings.Join(s.args, " "))
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, filepath.Join(r.dir, name), args...).Output()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s did not end within %v", line, r.limit)
+	test := filepath.Join(r.dir, strings.ReplaceAll(s.folder, "/", "-")+".test")
+	if _, err := os.Stat(test); err != nil {
+		if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "github.com/dynalimit/dynalimit/"+s.folder).CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", s.folder, err, out)
+		}
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		const most = 2000
-		return out, fmt.Errorf("%s: %w\n%s\n%.*s", line, err, out, most, exit.Stderr)
+	out, err := exec.CommandContext(ctx, test, append([]string{"-test.run=^$"}, s.args...)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", s.folder, strings.Join(s.args, " "), err, out)
 	}
-	return out, err
+	return errors.Join(err, parseBenchmarks(string(out), all)) // what came before it failed is shown
 }
 
 // loadAverage is how busy the machine is, where Linux tells.

@@ -1,211 +1,192 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
-	"time"
+	"strings"
 )
 
-// benchmarks are those of go test -bench.
-func (r *reporter) benchmarks(ctx context.Context) error {
-	all := map[string]metrics{}
-	for _, run := range []struct{ pattern, duration string }{
-		{"^BenchmarkAcquire$", "3s"}, {"Own|Denial|Prefetched|Arithmetic|InProcess", "500ms"},
-	} {
-		out, err := r.output(ctx, "bench.test", "-test.run=^$", "-test.bench="+run.pattern, "-test.benchtime="+run.duration)
-		if err != nil {
-			return err
+// suite are benchmarks of a folder that are run together.
+type suite struct {
+	name, folder string
+	args         []string
+}
+
+var suites = []suite{
+	{"acquire", "bench", []string{"-test.bench=^BenchmarkAcquire$", "-test.benchtime=3s"}},
+	{"acquire", "bench", []string{"-test.bench=Own|Denial|Prefetched|Arithmetic|InProcess", "-test.benchtime=500ms"}},
+	{"memory", "bench", []string{"-test.bench=Heap", "-test.benchtime=1x"}},
+	{"contend", "bench/contend", []string{"-test.bench=Contend/^(1x256|8x64|exhausted)$", "-test.benchtime=1x"}},
+	{"scale", "bench/scale", []string{"-test.bench=Scale/^(many-.*|A|A-1s|A-250ms|A2|B|C|D|F)$", "-test.benchtime=1x", "-for=10s"}},
+	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^(linger|selection|submission)$", "-test.benchtime=1x"}},
+	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^month$", "-test.benchtime=1x", "-warm-up=10s"}},
+	{"outage", "bench/outage", []string{"-test.bench=.", "-test.benchtime=1x"}},
+}
+
+// measure is a value of a benchmark, and what must hold of it. Units of the same benchmark
+// are shown beside it as a remark.
+type measure struct {
+	what, benchmark, unit string
+	bar                   bar
+	remark                string
+}
+
+// rows are the measures of the benchmarks that were run.
+func rows(all map[string]metrics) []row {
+	var out []row
+	for _, m := range measures() {
+		got, ok := all[m.benchmark]
+		if !ok {
+			continue
 		}
-		some, err := parseBenchmarks(string(out))
-		if err != nil {
-			return err
+		var notes []string
+		for _, unit := range strings.Fields(m.remark) {
+			notes = append(notes, number(got[unit])+" "+unit)
 		}
-		for name, m := range some {
-			all[name] = m
+		value, ok := got[m.unit]
+		if !ok {
+			notes, m.bar = append(notes, "no "+m.unit+" in the output"), exactly(1)
 		}
+		out = append(out, row{m.what, value, m.unit, m.bar, strings.Join(notes, ", ")})
 	}
-	server, stub, mem := all["Acquire/server"], all["Acquire/stub"], all["Acquire/ddbmem"]
-	r.add(
-		row{"warm acquire ÷ bare UpdateItem on a stub server: CPU", server["cpu-ratio"], "", atMost(1.15), fmt.Sprintf("median %s against %s", nanos(server["ours-ns"]), nanos(server["bare-ns"]))},
-		row{"— time, one goroutine", server["time-ratio"], "", atMost(1.10), "medians of alternating blocks"},
-		row{"— on a transport that answers at once: CPU", stub["cpu-ratio"], "", bar{}, fmt.Sprintf("median %s against %s", nanos(stub["ours-ns"]), nanos(stub["bare-ns"]))},
-		row{"— — time", stub["time-ratio"], "", bar{}, "no network, no HTTP client: the SDK alone"},
-		row{"— allocations more", stub["more-allocs"], "", atMost(60), fmt.Sprintf("the bare update has %.0f", stub["bare-allocs"])},
-		row{"— on ddbmem: time", mem["time-ratio"], "", bar{}, fmt.Sprintf("median %s against %s", nanos(mem["ours-ns"]), nanos(mem["bare-ns"]))},
-		row{"acquire without the SDK", all["Own"]["ns/op"], "ns", bar{}, fmt.Sprintf("%.0f allocations", all["Own"]["allocs/op"])},
-		row{"denial from memory", all["DenialFromMemory"]["ns/op"], "ns", atMost(600), ""},
-		row{"— allocations", all["DenialFromMemory"]["allocs/op"], "", atMost(2), "the error with its statuses"},
-		row{"— requests", all["DenialFromMemory"]["requests"], "", exactly(0), ""},
-	)
-	prefetched := all["Prefetched"]
-	r.add(
-		row{"acquire from memory, Prefetch 1 s", prefetched["ns/op"], "ns", atMost(300), "its part of the refetches counted"},
-		row{"— allocations", prefetched["allocs/op"], "", atMost(1), "the lease"},
-		row{"— write units", prefetched["wcu/op"], "", atMost(0.01), ""},
-	)
-	for _, part := range []string{"level", "wait", "spend", "claim"} {
-		r.add(row{"arithmetic of one limit: " + part, all["Arithmetic/"+part]["ns/op"], "ns", bar{}, ""})
+	return append(out, ratios(all)...)
+}
+
+// ratios set the limiter beside others, which count in memory alone.
+func ratios(all map[string]metrics) (out []row) {
+	if allow := all["InProcess/x-time-rate/alone"]["ns/op"]; allow > 0 {
+		out = append(out, row{"denial from memory ÷ x/time/rate.Allow", all["DenialFromMemory"]["ns/op"] / allow, "", bar{}, ""},
+			row{"acquire from memory ÷ x/time/rate.Allow", all["Prefetched"]["ns/op"] / allow, "", bar{}, ""})
 	}
 	for _, who := range []string{"alone", "many"} {
-		ours := all["InProcess/dynalimit-ddbmem/"+who]["ns/op"]
+		ours, ok := all["InProcess/dynalimit-ddbmem/"+who]["ns/op"]
+		if !ok {
+			continue
+		}
 		for _, peer := range []string{"x-time-rate", "go-limiter-memory"} {
 			theirs := all["InProcess/"+peer+"/"+who]["ns/op"]
-			r.add(row{"in process, " + who + ": dynalimit on ddbmem ÷ " + peer, ours / theirs, "", bar{}, nanos(ours) + " against " + nanos(theirs)})
+			out = append(out, row{"in process, " + who + ": dynalimit on ddbmem ÷ " + peer, ours / theirs, "", bar{}, fmt.Sprintf("%s against %s ns/op", number(ours), number(theirs))})
 		}
 	}
-	return nil
+	return out
 }
 
-func nanos(n float64) string { return time.Duration(n).Round(10 * time.Nanosecond).String() }
-
-// memory is the heap after a million keys.
-func (r *reporter) memory(ctx context.Context) error {
-	out, err := r.output(ctx, "bench.test", "-test.run=^TestMemoryIsBounded$", "-test.v", "-keys=1000000")
-	if err != nil {
-		return err
+func measures() []measure {
+	none := bar{}
+	all := []measure{
+		{"warm acquire ÷ bare UpdateItem on a stub server: CPU", "Acquire/server", "cpu-ratio", atMost(1.2), "ours-ns bare-ns"},
+		{"— time, one goroutine", "Acquire/server", "time-ratio", atMost(1.2), ""},
+		{"— on a transport that answers at once: CPU", "Acquire/stub", "cpu-ratio", none, "ours-ns bare-ns"},
+		{"— — time", "Acquire/stub", "time-ratio", none, ""},
+		{"— allocations more", "Acquire/stub", "more-allocs", atMost(60), "bare-allocs"},
+		{"— on ddbmem: time", "Acquire/ddbmem", "time-ratio", none, "ours-ns bare-ns"},
+		{"acquire without the SDK", "Own", "ns/op", none, "allocs/op"},
+		{"denial from memory", "DenialFromMemory", "ns/op", none, ""},
+		{"— allocations", "DenialFromMemory", "allocs/op", atMost(2), ""},
+		{"— requests", "DenialFromMemory", "requests", exactly(0), ""},
+		{"acquire from memory, Prefetch 1 s", "Prefetched", "ns/op", none, ""},
+		{"— allocations", "Prefetched", "allocs/op", atMost(1), ""},
+		{"— write units", "Prefetched", "wcu/op", atMost(0.01), ""},
+		{"heap after 1,000,000 keys ÷ after 100,000", "Heap", "many/few", atMost(1.1), "many-MB few-MB"},
+		{"1 process × 256 goroutines, 5 ms", "Contend/1x256", "acquires/s", atLeast(20_000), "callers/landed p50-ms"},
+		{"— p99", "Contend/1x256", "p99-ms", atMost(20), ""},
+		{"— write units", "Contend/1x256", "wcu/op", atMost(0.02), ""},
+		{"8 processes × 64 goroutines, 5 ms", "Contend/8x64", "acquires/s", atLeast(10_000), "callers/landed p50-ms"},
+		{"— p99", "Contend/8x64", "p99-ms", atMost(50), ""},
+		{"— requests for a landed write", "Contend/8x64", "requests/landed", atMost(1.05), ""},
 	}
-	few, many, keys, err := parseHeap(string(out))
-	if err != nil {
-		return err
+	for _, part := range []string{"level", "wait", "spend", "claim"} {
+		all = append(all, measure{"arithmetic of one limit: " + part, "Arithmetic/" + part, "ns/op", none, ""})
 	}
-	r.add(row{fmt.Sprintf("heap after %d keys ÷ after 100000", keys), many / few, "", atMost(1.1), fmt.Sprintf("%.1f MB against %.1f MB, 10000 remembered", many, few)})
-	return nil
-}
-
-// contest is what this table shows of contend's report.
-type contest struct {
-	PerSecond         float64 `json:"acquired_per_second"`
-	UnitsPerAcquire   float64 `json:"write_units_per_acquire"`
-	RequestsPerLanded float64 `json:"requests_per_landed_write"`
-	CallersPerLanded  float64 `json:"callers_per_landed_write"`
-	Failed            int64   `json:"failed"`
-	Exact             bool    `json:"exact"`
-	Used              float64 `json:"used"`
-	Settings          string  `json:"-"`
-	Latency           struct {
-		P50 float64 `json:"p50_ns"`
-		P99 float64 `json:"p99_ns"`
-	} `json:"latency"`
-	Ledger struct{ Allowed, Admitted, Left, Lost int64 } `json:"ledger_millitokens"`
-}
-
-// trip is the store's injected latency.
-const trip = 5 * time.Millisecond
-
-func (c contest) times() float64 { return c.Latency.P99 / float64(trip) }
-
-func (r *reporter) contend(ctx context.Context, processes, goroutines int, more ...string) (contest, error) {
-	args := append([]string{"-json", "-latency=" + trip.String(), "-processes=" + strconv.Itoa(processes), "-goroutines=" + strconv.Itoa(goroutines)}, more...)
-	out, err := r.output(ctx, "contend", args...)
-	if err != nil {
-		return contest{}, err
-	}
-	var c contest
-	return c, json.Unmarshal(out, &c)
-}
-
-func (r *reporter) oneProcess(ctx context.Context) error {
-	c, err := r.contend(ctx, 1, 256)
-	if err != nil {
-		return err
-	}
-	r.add(
-		row{"1 process × 256 goroutines, 5 ms: acquires a second", c.PerSecond, "", atLeast(20_000), fmt.Sprintf("%.0f callers a write", c.CallersPerLanded)},
-		row{"— write units per acquire", c.UnitsPerAcquire, "", atMost(0.02), ""},
-		row{"— p99 ÷ latency", c.times(), "", atMost(4), ""},
-	)
-	return nil
-}
-
-func (r *reporter) eightProcesses(ctx context.Context) error {
-	c, err := r.contend(ctx, 8, 64)
-	if err != nil {
-		return err
-	}
-	r.add(
-		row{"8 processes × 64 goroutines, 5 ms: acquires a second", c.PerSecond, "", atLeast(10_000), fmt.Sprintf("%.0f callers a write", c.CallersPerLanded)},
-		row{"— p99 ÷ latency", c.times(), "", atMost(10), ""},
-		row{"— requests per landed write", c.RequestsPerLanded, "", atMost(1.05), ""},
-	)
-	return nil
-}
-
-// exhausted is the same on a bucket of 500 a second and 1,000 at once.
-func (r *reporter) exhausted(ctx context.Context) error {
 	for _, call := range []string{"acquire", "wait"} {
-		for _, start := range []string{"empty", "full"} {
-			c, err := r.contend(ctx, 8, 64, "-rate=500", "-burst=1000", "-for=4s", "-start="+start, "-call="+call)
-			if err != nil {
-				return err
-			}
-			used := atLeast(1 - 1.0/32)
-			if start == "empty" {
-				used = exactly(1)
-			}
-			r.add(
-				row{"exhausted, " + start + " at the start, " + call + ": used of what could be had", c.Used, "", used, fmt.Sprintf("p99 %.0f ms, %d failed, %.2f requests per landed write", c.Latency.P99/1e6, c.Failed, c.RequestsPerLanded)},
-				row{"— tokens admitted too much", max(0, -float64(c.Ledger.Lost)) / 1000, "", exactly(0), ""},
-			)
+		for _, m := range []measure{{benchmark: "empty", bar: exactly(1)}, {benchmark: "full", bar: atLeast(1 - 1.0/32)}} {
+			name := "Contend/exhausted/" + call + "/" + m.benchmark
+			all = append(all, measure{"exhausted, " + m.benchmark + " at the start, " + call, name, "used", m.bar, "p99-ms failed requests/landed"},
+				measure{"— admitted too much", name, "above-limit", exactly(0), ""})
 		}
 	}
-	return nil
+	return append(append(append(all, fleets()...), keepers()...), outages()...)
 }
 
-// simulation is what this table shows of scale's report.
-type simulation struct {
-	OfLimit    float64 `json:"admitted_of_limit"`
-	MeanLoad   float64 `json:"partition_load_mean"`
-	PeakLoad   float64 `json:"partition_load_peak"`
-	WriteUnits float64 `json:"write_units_per_second"`
-	Refused    float64 `json:"refused_writes_per_second"`
-	Failed     int64   `json:"failed"`
-	Offered    int64   `json:"offered"`
-	Denied     int64   `json:"denied"`
-	Granted    struct {
-		P50 time.Duration `json:"p50_ns"`
-		P99 time.Duration `json:"p99_ns"`
-	} `json:"granted_after"`
-	Ledger struct{ Lost int64 } `json:"ledger_millitokens"`
-
-	Fleet       string      `json:"fleet"`
-	Goals       []fleetGoal `json:"goals"`
-	Attempts    float64     `json:"attempted_writes_per_second"`
-	Landed      float64     `json:"landed_writes_per_second"`
-	Throttled   float64     `json:"throttled_writes_per_second"`
-	ReadUnits   float64     `json:"read_units_per_second"`
-	LeastServed float64     `json:"least_served"`
-
-	Prefetch time.Duration `json:"prefetch_ns"`
-	Excess   float64       `json:"excess_allowed"`
-	Served   float64       `json:"granted_from_memory_share"`
-	Lapsed   float64       `json:"lapsed_share"`
-}
-
-// fleetGoal is what must come out of a named fleet, and what did.
-type fleetGoal struct {
-	What    string  `json:"what"`
-	Value   float64 `json:"value"`
-	Bound   float64 `json:"bound"`
-	AtLeast bool    `json:"at_least"`
-}
-
-func (r *reporter) scale(ctx context.Context) error {
+// fleets are what must come out of scale.
+func fleets() []measure {
+	var all []measure
+	add := func(name string, more ...measure) {
+		what, remark := name, "p50-ms denied/call least-served writes/s landed/s refused/s throttled/s reads/s"
+		for _, m := range append(more, measure{unit: "above-limit", bar: exactly(0)}) {
+			all = append(all, measure{what, "Scale/" + name, m.unit, m.bar, remark})
+			what, remark = "—", ""
+		}
+	}
+	must := func(unit string, b bar) measure { return measure{unit: unit, bar: b} }
+	none := must("failed/call", exactly(0))
 	for _, call := range []string{"acquire", "wait"} {
-		out, err := r.output(ctx, "scale", "-json", "-for=20s", "-call="+call)
-		if err != nil {
-			return err
-		}
-		var s simulation
-		if err := json.Unmarshal(out, &s); err != nil {
-			return err
-		}
-		r.add(
-			row{"1000 processes, " + call + ": admitted ÷ limit", s.OfLimit, "", atLeast(0.99), fmt.Sprintf("of %d offered %d denied, %d failed; granted after p50 %v, p99 %v", s.Offered, s.Denied, s.Failed, s.Granted.P50.Round(time.Millisecond), s.Granted.P99.Round(time.Millisecond))},
-			row{"— tokens admitted too much", max(0, -float64(s.Ledger.Lost)) / 1000, "", exactly(0), ""},
-			row{"— partition's load", s.MeanLoad, "", atMost(0.5), fmt.Sprintf("%.0f units/s, %.0f refused/s, %.3f in the busiest second", s.WriteUnits, s.Refused, s.PeakLoad)},
-		)
+		add("many-"+call+"/1000x0.3/limit=0.667x", must("of-limit", atLeast(0.99)), must("load", atMost(0.5)))
 	}
-	return nil
+	add("A/50x100/limit=2x", none, must("p99-ms", atMost(100)), must("throttled/s", atMost(5)))
+	add("A-1s/50x100/limit=2x", none, must("load", atMost(0.15)), must("from-memory", atLeast(0.99)))
+	add("A-250ms/50x100/limit=2x", none, must("load", atMost(0.5)), must("from-memory", atLeast(0.99)))
+	add("A2/200x25/limit=2x", none, must("p99-ms", atMost(500)))
+	add("A2/1000x5/limit=2x", none, must("p99-ms", atMost(2500)))
+	add("B/50x100/limit=0.4x", none, must("of-limit", atLeast(0.99)), must("p99-ms", atMost(300)))
+	add("C/1000x0.3/limit=0.667x", must("load", atMost(0.6)), must("throttled/s", exactly(0)), must("of-limit", atLeast(0.99)))
+	add("D/10000x0.3/limit=0.0667x", must("failed/call", atMost(0.01)), must("of-limit", atLeast(0.99)), must("p99-ms", atMost(50)))
+	for _, f := range []string{"10x10", "200x20", "1000x5"} {
+		for _, times := range []string{"1.2", "20"} {
+			add("F/"+f+"/limit="+times+"x", must("requests/op", atMost(1.15)), none, must("p99-ms", atMost(20)))
+		}
+	}
+	return all
+}
+
+// keepers are what must come out of keeper.
+func keepers() []measure {
+	var all []measure
+	add := func(name, remark string, more ...measure) {
+		name = "Keeper/" + name
+		all = append(all, measure{name, name, "failed", exactly(0), remark}, measure{"— answered ÷ due", name, "kept-up", atLeast(0.99), ""})
+		for _, m := range more {
+			all = append(all, measure{"—", name, m.unit, m.bar, ""})
+		}
+	}
+	const submitted = "submit-p50-ms submit-p99-ms wcu/submission per-write"
+	for _, linger := range []string{"5ms", "15ms", "20ms", "40ms"} {
+		add("linger/"+linger, submitted)
+	}
+	inTime := measure{unit: "submit-p99-ms", bar: atMost(20)}
+	add("linger/10ms", submitted, inTime, measure{unit: "wcu/submission", bar: atMost(2.5)})
+	for _, m := range []struct {
+		name string
+		most float64
+	}{{"strict", 4.1}, {"strict-of-two", 4.1}, {"batch", 2.5}, {"window", 2.1}, {"none", 1.1}} {
+		add("month/"+m.name, "dollars/month", measure{unit: "wcu/submission", bar: atMost(m.most)})
+	}
+	add("selection", "select-p50-ms keeper-cpu", measure{unit: "select-p99-ms", bar: atMost(2)}, measure{unit: "requests/1000", bar: atMost(1)})
+	add("submission/1-app", submitted+" keeper-cpu", inTime)
+	add("submission/1-app/linger=40ms", submitted+" keeper-cpu")
+	add("submission/50-apps", submitted+" keeper-cpu", inTime)
+	return all
+}
+
+// outages are what must come out of each policy with each failure.
+func outages() []measure {
+	var all []measure
+	for _, policy := range []string{"allow", "local", "block"} {
+		for _, failure := range []string{"hang", "reset", "5xx", "refused", "writes", "credentials"} {
+			name := "Outage/" + policy + "/" + failure
+			all = append(all, measure{name + ": first calls", name, "first-ms", atMost(1050), "p99-us later normal-ms used doubt small"},
+				measure{"— the median of the rest", name, "p50-us", atMost(10), ""},
+				measure{"— answered after the next probe", name, "after-probe-ms", atMost(1200), ""},
+				measure{"— used, but not told within the doubt", name, "untold", exactly(0), ""},
+				measure{"— doubt: two for each caller at most", name, "doubt", atMost(512), ""})
+			if policy == "block" {
+				all = append(all, measure{"— errors", name, "p99-us", atMost(100), "failed"}, measure{"— without a time to come back", name, "unhelpful", exactly(0), ""})
+				continue
+			}
+			all = append(all, measure{"— failed", name, "failed", exactly(0), ""}, measure{"— refused with 5 s", name, "refused-5s", exactly(0), ""})
+			if policy == "local" {
+				all = append(all, measure{"— of a limit of 100, within half", name, "small", atMost(50), ""})
+			}
+		}
+	}
+	return all
 }

@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"bytes"
@@ -43,7 +43,6 @@ type world struct {
 	counting      bool
 	counts        counts
 	granted       latency.Histogram
-	denied        latency.Histogram
 	errors        map[string]int64
 }
 
@@ -57,24 +56,18 @@ type process struct {
 
 // counts are what happened to the calls that came in the measured time.
 type counts struct {
-	Offered int64 `json:"offered"`
-	Granted int64 `json:"granted"`
-	Denied  int64 `json:"denied"`
-	Failed  int64 `json:"failed"`
-	// DeniedFromMemory and Served are answers that needed no request of their own:
-	// denials, and grants from tokens debited ahead. Grants are all grants that ended
-	// in the measured time.
-	DeniedFromMemory int64 `json:"denied_from_memory"`
-	Served           int64 `json:"granted_from_memory"`
-	Grants           int64 `json:"grants_ended"`
+	offered, granted, denied, failed int64
+	// served are grants from tokens debited ahead, which needed no request of their own, of
+	// all grants that ended in the measured time.
+	served, grants int64
 }
 
-// simulate runs in a synctest bubble.
+// simulate runs a fleet, in virtual time if it runs in a bubble.
 func simulate(ctx context.Context, s settings) (*report, error) {
 	w := &world{
 		settings: s, db: ddbmem.New(),
-		writes: newPartition(s.Partition, s.Holds, time.Now()), reads: newPartition(s.Reads, s.Holds, time.Now()),
-		granted: latency.New(), denied: latency.New(), errors: map[string]int64{},
+		writes: newPartition(s.partition, s.holds, time.Now()), reads: newPartition(s.reads, s.holds, time.Now()),
+		granted: latency.New(), errors: map[string]int64{},
 	}
 	defer w.db.Close()
 	w.db.SetFaults(w.fault)
@@ -82,9 +75,9 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	if err := w.prepare(own); err != nil {
 		return nil, err
 	}
-	end := time.Now().Add(s.WarmUp + s.For)
+	end := time.Now().Add(s.warmUp + s.lasting)
 	var processes sync.WaitGroup
-	for range s.Processes {
+	for range s.processes {
 		p, err := w.process()
 		if err != nil {
 			return nil, err
@@ -92,7 +85,7 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 		w.processes = append(w.processes, p)
 		processes.Go(func() { w.live(ctx, p, end) })
 	}
-	pause(s.WarmUp)
+	pause(s.warmUp)
 	before, err := w.entry(own)
 	if err != nil {
 		return nil, err
@@ -104,7 +97,7 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	w.reads.reset()
 	w.mu.Unlock()
 
-	pause(s.For)
+	pause(s.lasting)
 	after, err := w.entry(own)
 	if err != nil {
 		return nil, err
@@ -147,7 +140,7 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 
 // way is the latency of one way.
 func (w *world) way() time.Duration {
-	return time.Duration(float64(w.Latency) / 2 * (1 - w.Spread + 2*w.Spread*rand.Float64()))
+	return time.Duration(float64(w.latency) / 2 * (1 - w.spread + 2*w.spread*rand.Float64()))
 }
 
 // prepare makes the table, the limit and the bucket: empty, full after a call that was
@@ -160,19 +153,19 @@ func (w *world) prepare(ctx context.Context) error {
 	if err := repo.CreateTable(ctx); err != nil {
 		return err
 	}
-	limit := dynalimit.PerSecond(limitName, w.Rate).WithBurst(w.Burst)
+	limit := dynalimit.PerSecond(limitName, w.rate).WithBurst(w.burst)
 	if err := repo.SetResourceLimits(ctx, resource, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
-	taken := w.Burst
-	if w.Start == "part" {
+	taken := w.burst
+	if w.start == "part" {
 		taken = taken * 2 / 5
 	}
 	lease, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: taken})
 	if err != nil {
 		return err
 	}
-	if w.Start == "full" {
+	if w.start == "full" {
 		if err := lease.Rollback(ctx); err != nil {
 			return err
 		}
@@ -196,7 +189,7 @@ func (w *world) open(opts ...func(*dynalimit.Options)) (*dynalimit.RateLimiter, 
 // process starts one.
 func (w *world) process() (*process, error) {
 	limiter, _, err := w.open(func(o *dynalimit.Options) {
-		o.Observer, o.Timeout, o.Prefetch = memory{world: w}, w.Timeout, w.Prefetch
+		o.Observer, o.Timeout, o.Prefetch = memory{world: w}, w.timeout, w.prefetch
 	})
 	return &process{limiter: limiter}, err
 }
@@ -204,13 +197,13 @@ func (w *world) process() (*process, error) {
 // live offers calls at random instants until the end.
 func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	var calls sync.WaitGroup
-	mean := float64(time.Second) / w.Each
+	mean := float64(time.Second) / w.each
 	for {
 		pause(time.Duration(rand.ExpFloat64() * mean))
 		if !time.Now().Before(end) {
 			break
 		}
-		calls.Go(func() { w.call(ctx, p) })
+		calls.Go(func() { w.oneCall(ctx, p) })
 	}
 	calls.Wait()
 	if err := p.limiter.Close(ctx); err != nil {
@@ -218,8 +211,8 @@ func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	}
 }
 
-// call makes one call and notes what became of it.
-func (w *world) call(ctx context.Context, p *process) {
+// oneCall makes one call and notes what became of it.
+func (w *world) oneCall(ctx context.Context, p *process) {
 	w.mu.Lock()
 	counted := w.counting
 	w.mu.Unlock()
@@ -231,18 +224,17 @@ func (w *world) call(ctx context.Context, p *process) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.counts.Offered++
+	w.counts.offered++
 	p.offered++
 	switch {
 	case err == nil:
 		p.granted++
-		w.counts.Granted++
+		w.counts.granted++
 		w.granted.Record(took)
 	case errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, context.DeadlineExceeded):
-		w.counts.Denied++
-		w.denied.Record(took)
+		w.counts.denied++
 	default:
-		w.counts.Failed++
+		w.counts.failed++
 		w.errors[cause(err)]++
 	}
 }
@@ -250,17 +242,17 @@ func (w *world) call(ctx context.Context, p *process) {
 // ask acquires in the way under test.
 func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
 	amounts := dynalimit.Amounts{limitName: 1}
-	if w.Call == "wait" {
-		ctx, cancel := context.WithTimeout(ctx, w.Patience)
+	if w.call == "wait" {
+		ctx, cancel := context.WithTimeout(ctx, w.patience)
 		defer cancel()
 		_, err := p.Wait(ctx, entity, resource, amounts)
 		return err
 	}
-	deadline := time.Now().Add(w.Patience)
+	deadline := time.Now().Add(w.patience)
 	for {
 		_, err := p.Acquire(ctx, entity, resource, amounts)
 		var denial *dynalimit.LimitExceededError
-		if w.Call == "acquire" || !errors.As(err, &denial) {
+		if w.call == "acquire" || !errors.As(err, &denial) {
 			return err
 		}
 		wait := denial.RetryAfter + rand.N(50*time.Millisecond)
@@ -304,20 +296,16 @@ type memory struct {
 	world *world
 }
 
-// AcquireEnd counts grants, and answers from memory.
+// AcquireEnd counts grants, and those from memory.
 func (m memory) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
-	c := &m.world.counts
-	switch {
-	case !m.world.counting:
-	case e.Err != nil && e.FromMemory:
-		c.DeniedFromMemory++
-	case e.Err == nil:
-		c.Grants++
-		if e.FromMemory {
-			c.Served++
-		}
+	if !m.world.counting || e.Err != nil {
+		return
+	}
+	m.world.counts.grants++
+	if e.FromMemory {
+		m.world.counts.served++
 	}
 }
 

@@ -1,0 +1,33 @@
+// Package scale simulates thousands of processes on one bucket in virtual time: the
+// limiter's own code on ddbmem, behind a latency and a partition that throttles, as
+// DynamoDB's do, beyond 1,000 write and 3,000 read units a second. Its benchmarks are
+// fleets by name, and one by flags:
+//
+//	go test -run '^$' -bench Scale/A ./scale             # A, A-1s, A-250ms, A2, B, C, D, F
+//	go test -run '^$' -bench Scale/flags ./scale         # 1,000 processes offering 0.3 calls a second each to 200/s
+//	go test -run '^$' -bench Scale/flags ./scale -processes 10000 -call wait -patience 1s
+//	go test -run '^$' -bench Scale/F-real ./scale        # in real time: B-real, F-real
+package scale
+
+import "time"
+
+// settings are a fleet of processes on one bucket, and the store.
+type settings struct {
+	processes int
+	each      float64       // calls a second that each offers, at random instants
+	rate      int64         // tokens a second of the one bucket; a call takes one
+	burst     int64         // tokens it holds
+	call      string        // acquire: once; retry: again after RetryAfter; wait
+	patience  time.Duration // when retry and wait give up
+	warmUp    time.Duration // before what is measured
+	lasting   time.Duration // measured
+	latency   time.Duration // round trip to the store, on average
+	spread    float64       // the share that a trip takes more or less, each way, at random
+	partition float64       // write units a second of the bucket's partition; 0: no bound
+	reads     float64       // its read units a second; 0: no bound
+	holds     float64       // seconds of unused throughput that it lends: DynamoDB's may lend 300
+	timeout   time.Duration // Options.Timeout; 0: its default
+	prefetch  time.Duration // Options.Prefetch; 0: none
+	start     string        // the bucket at the start: empty, full, or part: three fifths full
+	real      bool          // in real time; the machine must keep up
+}
