@@ -134,7 +134,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/audit",
-		std:     append([]string{"crypto/rand", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
+		std:     append([]string{"crypto/rand", "encoding/binary", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
 		project: []string{"internal/schema"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "what is recorded about a change is a value: whoever makes the change writes it, with the change",
