@@ -61,7 +61,7 @@ func (a Adjustment) validate() error {
 // Adjust charges (DeltaMicros above zero) or credits (below) a label's day,
 // with a reason that is kept. Days that are closed are opened again for it.
 //
-// It is applied once under its ID: sent again, it answers what was applied,
+// It is applied once under its ID for Options.KeepDays after its day: sent again, it answers what was applied,
 // marked Duplicate; with other contents it is ErrConflict. What Adjust returns
 // has the ID and the day in it, with an error too: after an *UnavailableError
 // send just that again. One that is applied has one AuditEvent, one that is not has none.
@@ -140,7 +140,7 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	if day > today {
 		return "", invalid("day", "%s is in the future: today is %s", day, today)
 	}
-	return day, t.notRetired("day", day)
+	return day, t.kept("day", day, now)
 }
 
 // Adjustments lists what was credited and charged by hand to an app, oldest

@@ -64,7 +64,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 		return orgItem{}, nil, err
 	}
 	created := now
-	if seen.Zone != "" && !seen.Purged { // also of one that was deleted: what was counted is by its days
+	if seen.Zone != "" { // also of one that was deleted: what was counted is by its days
 		created = time.Unix(seen.Created, 0)
 		if org, err = org.inPlaceOf(seen); err != nil {
 			return orgItem{}, nil, err
@@ -84,7 +84,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	}
 	item := newOrgItem(org, created, now, seen.Version+1, writer)
 	item.Past = pastModels(seen.configItem, item.Models, now)
-	item.Labels, item.AppsVersion, item.Purges = labels, seen.AppsVersion, seen.Purges
+	item.Labels, item.AppsVersion = labels, seen.AppsVersion
 	c, err := adm.orgChange(now, by, org.ID, item, seen)
 	return item, c, err
 }
@@ -197,12 +197,12 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 		return appItem{}, nil, err
 	}
 	created := now
-	if seen.Created != 0 && !seen.Purged { // as of an organisation
+	if seen.Created != 0 {
 		created = time.Unix(seen.Created, 0)
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
-	item.Past, item.Purges = pastModels(seen.configItem, item.Models, now), seen.Purges
+	item.Past = pastModels(seen.configItem, item.Models, now)
 	c, err := adm.appChange(now, AuditEvent{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
 	return item, c, err
 }

@@ -21,8 +21,7 @@ import (
 //     version, and has an event without Changes.
 //   - app_created and app_updated, by PutApp, likewise.
 //   - org_deleted, by DeleteOrg, and app_deleted, by DeleteApp and for each app of an
-//     organisation that is deleted; once more if what was counted is removed later.
-//   - days_retired, by Retire, for the first call of each day.
+//     organisation that is deleted.
 //   - override_set and override_cleared, by Override and ClearOverride, and prices_set, by
 //     PutPrices, ImportPrices and PutModelInfo. What changes nothing writes nothing, and has no event.
 //   - adjusted, by Adjust, once for each adjustment's id.

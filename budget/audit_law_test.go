@@ -34,7 +34,6 @@ func watchChanges(db *ddbmem.DB) *changes {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
-		case w.Old != nil && strings.HasPrefix(key.PK, "AUDIT#ORG#"): // a purge or a retirement, whose own events tell
 		case strings.HasPrefix(key.SK, "#AUDIT#") && w.New["action"] != nil && w.New["principal"] != nil:
 			c.events[w.RequestSeq]++
 		case administered(key, w.New):

@@ -21,7 +21,6 @@ const (
 	actionAppUpdated      = "app_updated"
 	actionOrgDeleted      = "org_deleted"
 	actionAppDeleted      = "app_deleted"
-	actionDaysRetired     = "days_retired"
 	actionOverrideSet     = "override_set"
 	actionOverrideCleared = "override_cleared"
 	actionPricesSet       = "prices_set"

@@ -30,8 +30,6 @@ type configItem struct {
 	Updated  int64             `dynamodbav:"updated_at_epoch"`
 	Writer   string            `dynamodbav:"put_id,omitempty"`
 	Deleted  int64             `dynamodbav:"deleted_at_epoch,omitempty"` // 0: it is not
-	Purges   int64             `dynamodbav:"purges,omitempty"`           // how often what was counted was removed
-	Purged   bool              `dynamodbav:"purged,omitempty"`           // it was, by the deletion
 }
 
 type orgItem struct {
@@ -43,8 +41,6 @@ type orgItem struct {
 	Shards      int      `dynamodbav:"agg_shard_count"`
 	Labels      []string `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
 	AppsVersion int64    `dynamodbav:"apps_version"`               // rises with every app PUT
-	Retired     string   `dynamodbav:"retired_before,omitempty"`   // the first day that is kept; empty: all are
-	RetiredAt   int64    `dynamodbav:"retired_at_epoch_ms,omitempty"`
 }
 
 type appItem struct {
@@ -128,7 +124,7 @@ func setAll(item any, optional ...string) (expression string, names map[string]s
 
 var optionalConfig = []string{
 	"model_ordering", "quotas", "models", "past_models", "tight_mode_threshold_pct",
-	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch", "purged",
+	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch",
 	attrCalendar, attrEnforcement, attrLimits,
 }
 
@@ -152,7 +148,7 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
 	}
 	switch reason := enforced(item); {
-	case deleted && (reason == "" || o.Purged):
+	case deleted && reason == "":
 		return o, notFound("organisation %s was deleted; create it again with PutOrg", org)
 	case reason != "":
 		return o, &enforcedError{"organisation " + org, reason, deleted}

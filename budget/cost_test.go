@@ -135,40 +135,19 @@ func TestCostOfOperations(t *testing.T) {
 			importing(t, w.a, hundredModels(t))
 			return func() { require.Len(t, storedModels(t, w.a), 100) }
 		}, cost{1, 0, 12}},
-		{"retire 2 days of 2 labels and a tag", MeteringStrict, fixtureOrg(), func(w *world) func() {
-			r := Retirement{Before: aged(t, w, fixtureOrg()), Export: &shelf{}}
-			_, err := w.a.Retire(ctx, orgO, r)
-			require.NoError(t, err)
-			w.clock.Advance(purgeAfter)
-			return func() {
-				report, err := w.a.Retire(ctx, orgO, r)
-				require.NoError(t, err)
-				assert.Equal(t, 14, report.Exported)
-			}
-		}, cost{16, 14, 3}},
 		{"delete an organisation with one app", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			return func() {
-				_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+				err := w.a.DeleteOrg(ctx, orgO, nil)
 				require.NoError(t, err)
 			}
-		}, cost{9, 15, 6}},
+		}, cost{8, 15, 5}},
 		{"delete one again", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
-			_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+			err := w.a.DeleteOrg(ctx, orgO, nil)
 			require.NoError(t, err)
 			return func() {
-				_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
-				require.NoError(t, err)
-			}
-		}, cost{2, 0, 2}},
-		{"finish a purge that waits", MeteringStrict, fixtureOrg(), func(w *world) func() {
-			w.submit(w.a, call(1))
-			how := Deletion{Purge: true, Revoke: revokeNothing}
-			_, err := w.a.DeleteOrg(ctx, orgO, how)
-			require.NoError(t, err)
-			return func() {
-				_, err := w.a.FinishDeletions(ctx, how)
+				err := w.a.DeleteOrg(ctx, orgO, nil)
 				require.NoError(t, err)
 			}
 		}, cost{2, 0, 2}},

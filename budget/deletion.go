@@ -3,104 +3,66 @@ package budget
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// purgeAfter is how long after a deletion no process counts for the tenant any more: a
-// configuration is used for Options.usableFor, and a write takes a while.
-// administration.purgeAfter is it with the options.
-const purgeAfter = usableFor + time.Minute
-
-// Deletion says how an organisation or an app is deleted. The zero value keeps what was
-// counted and leaves credentials alone.
-type Deletion struct {
-	// Purge removes what was counted, too: counters, totals, tags, records, adjustments,
-	// events and the sticky record. Defaults to keeping it.
-	Purge bool
-	// Revoke ends the credentials of the organisation (its app is "") and of each app;
-	// (*credentials.Store).Delete does. It is called before the deletion is complete, again
-	// if that was interrupted, and must do nothing the second time. Defaults to nothing.
-	Revoke func(ctx context.Context, org, app string) error
-	// Progress is told how far a purge is, once for each page that it read, on the goroutine
-	// of the call. Defaults to nothing.
-	Progress func(DeletionReport)
-	// Pages is how many pages of the usage table, of 1 MB, a purge reads in this call; the
-	// next goes on after them. Defaults to all.
-	Pages int
-}
-
-// DeletionReport is what a deletion did.
-type DeletionReport struct {
-	Apps    int // that were deleted with their organisation
-	Scanned int // items of the usage table looked at by a purge
-	Purged  int // items removed by it
-	// Complete says that nothing is left to do: the tenant may be put again.
-	Complete bool
-	// Again is when to call again, if it is not Complete: other processes may have counted
-	// until then, or it is the present and there are further pages.
-	Again time.Time
-}
+// Revoke ends the credentials of an organisation (its app is "") or of an app;
+// (*credentials.Store).Delete does. It is called before the deletion is complete, again if
+// that was interrupted, and must do nothing the second time.
+type Revoke func(ctx context.Context, org, app string) error
 
 // DeleteOrg deletes an organisation with its apps. From the moment its item says so nothing
 // is admitted or counted for it any more: by this process at once, by others within
 // Options.ConfigTTL, or five minutes while they cannot read the control table. Calls fail
-// with ErrNotFound then. What was counted is kept, or removed with
-// Deletion.Purge, which reads the whole usage table and is not Complete before other
-// processes are certain to have noticed: call it again at DeletionReport.Again, or have
-// FinishDeletions do so.
+// with ErrNotFound then. What was counted stays until its time to live ends, see
+// Options.KeepDays. A nil revoke leaves credentials alone.
 //
-// It may be called again at any time, and goes on where one that was interrupted stopped.
-// Until it is Complete, PutOrg fails with ErrConflict, so that no credentials and no app
-// outlive their organisation; RetryAfter of that is when it can be completed. An organisation
-// that is put again goes on with the next version, and with what was kept; each of its apps must
-// be put again.
+// It may be called again at any time, and goes on where one that was interrupted stopped;
+// FinishDeletions does so, too. Until then PutOrg fails with ErrConflict, so that no
+// credentials and no app outlive their organisation. An organisation that is put again goes on
+// with the next version, and with what was counted; each of its apps must be put again.
 //
 // The deletion and that of each app have an AuditEvent; events stay.
 //
 // Errors: *ValidationError, ErrNotFound for one that never was, ErrConflict,
-// *UnavailableError, those of Deletion.Revoke. The report has what was done before.
-func (k *Keeper) DeleteOrg(ctx context.Context, org string, how Deletion) (DeletionReport, error) {
+// *UnavailableError, those of revoke.
+func (k *Keeper) DeleteOrg(ctx context.Context, org string, revoke Revoke) error {
 	by, err := k.author(ctx)
 	if err != nil {
-		return DeletionReport{}, err
+		return err
 	}
 	if err := validUUID("org_id", org); err != nil {
-		return DeletionReport{}, err
+		return err
 	}
-	d := &deletion{charges: k.charges, by: by, org: org, how: how}
-	err = d.run(ctx, "DeleteOrg", d.markOrg, d.deleteApps)
-	return d.report, err
+	d := &deletion{charges: k.charges, by: by, org: org, revoke: revoke}
+	return d.run(ctx, "DeleteOrg", d.markOrg, d.deleteApps)
 }
 
 // DeleteApp deletes an app, as DeleteOrg does an organisation. Where the organisation's
 // quotas count all apps together, what the app spent stays in them. PutApp creates it again;
 // a call does not.
-func (k *Keeper) DeleteApp(ctx context.Context, org, app string, how Deletion) (DeletionReport, error) {
+func (k *Keeper) DeleteApp(ctx context.Context, org, app string, revoke Revoke) error {
 	by, err := k.author(ctx)
 	if err != nil {
-		return DeletionReport{}, err
+		return err
 	}
 	if err := validTarget(org, app); err != nil {
-		return DeletionReport{}, err
+		return err
 	}
-	d := &deletion{charges: k.charges, by: by, org: org, app: app, how: how}
-	err = d.run(ctx, "DeleteApp", d.markApp)
-	return d.report, err
+	d := &deletion{charges: k.charges, by: by, org: org, app: app, revoke: revoke}
+	return d.run(ctx, "DeleteApp", d.markApp)
 }
 
 // deletion is one that runs.
 type deletion struct {
 	*charges
 	by, org, app string // app is empty for the whole organisation
-	how          Deletion
-	report       DeletionReport
+	revoke       Revoke
 	work         deletionWork // what is left to do, as it is stored
 }
 
@@ -110,27 +72,26 @@ type deletion struct {
 func (d *deletion) run(ctx context.Context, operation string, mark func(context.Context) error, steps ...func(context.Context) error) error {
 	err := mark(ctx)
 	d.tenants.evict(d.org)
-	for _, step := range append(steps, d.revoke, d.prepared, d.purge, d.finish) {
+	for _, step := range append(steps, d.endCredentials, d.finish) {
 		if err == nil {
 			err = step(ctx)
 		}
 	}
 	if errors.Is(err, errOvertaken) {
-		d.report.Again = d.now()
 		return nil
 	}
 	return adminError(operation, err)
 }
 
-// errOvertaken says that the deletion was completed by somebody else, or is for more now:
-// the tenant may have been put again, so that nothing more of it may be touched.
+// errOvertaken says that the deletion was completed by somebody else: the tenant may have been
+// put again, so that nothing more of it may be touched.
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
 // still fails with errOvertaken if the deletion is another now than the one that runs, or was
 // complete when that began and the tenant has been put again.
 func (d *deletion) still(ctx context.Context) error {
 	work, err := d.admin.readWork(ctx, d.org, d.app)
-	same := work.same(d.work)
+	same := work == d.work
 	if err == nil && same && work.none() {
 		same, err = d.admin.isDeleted(ctx, d.org, d.app)
 	}
@@ -175,8 +136,7 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
 		if !apps[app].deleted() {
-			err = d.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, false, nil) })
-			d.report.Apps++
+			err = d.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, nil) })
 		}
 		if err != nil {
 			return err
@@ -201,9 +161,9 @@ func (d *deletion) endOverrides(ctx context.Context) error {
 	return err
 }
 
-// revoke ends credentials: those of the apps first.
-func (d *deletion) revoke(ctx context.Context) error {
-	if d.how.Revoke == nil || d.work.Prepared {
+// endCredentials ends those of the apps, and then the organisation's.
+func (d *deletion) endCredentials(ctx context.Context) error {
+	if d.revoke == nil {
 		return nil
 	}
 	apps := []string{d.app}
@@ -218,7 +178,7 @@ func (d *deletion) revoke(ctx context.Context) error {
 		if err := d.still(ctx); err != nil {
 			return err
 		}
-		if err := d.how.Revoke(ctx, d.org, app); err != nil {
+		if err := d.revoke(ctx, d.org, app); err != nil {
 			return err
 		}
 	}
@@ -227,36 +187,8 @@ func (d *deletion) revoke(ctx context.Context) error {
 
 // finish removes the note that there is something to do.
 func (d *deletion) finish(ctx context.Context) error {
-	if !d.report.Again.IsZero() {
-		return nil
-	}
-	d.report.Complete = true
 	if d.work.none() {
 		return nil
 	}
-	err := d.admin.endWork(ctx, d.org, d.app, d.work)
-	d.report.Complete = err == nil
-	return err
+	return d.admin.endWork(ctx, d.org, d.app, d.work)
 }
-
-// deletingError is ErrConflict: a deletion is to be completed first.
-type deletingError struct {
-	what, call string
-	wait       time.Duration // until the call can complete it
-	at         time.Time     // when that is
-}
-
-// Error implements error.
-func (e *deletingError) Error() string {
-	when := ""
-	if e.wait > 0 {
-		when = ", at " + e.at.Add(time.Second-1).Truncate(time.Second).Format(time.RFC3339) + " or later"
-	}
-	return fmt.Sprintf("%v: %s is being deleted: complete that with %s first%s", ErrConflict, e.what, e.call, when)
-}
-
-// Is makes errors.Is(err, ErrConflict) true.
-func (e *deletingError) Is(target error) bool { return target == ErrConflict }
-
-// RetryIn is what RetryAfter returns.
-func (e *deletingError) RetryIn() (time.Duration, bool) { return e.wait, true }

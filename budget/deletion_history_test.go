@@ -33,8 +33,8 @@ type accepted struct {
 	n   int
 }
 
-// deletions is one random run over an organisation that is put, used, deleted and purged by
-// processes of which one notices late.
+// deletions is one random run over an organisation that is put, used and deleted by processes
+// of which one notices late.
 type deletions struct {
 	*world
 	rt      *rapid.T
@@ -44,7 +44,6 @@ type deletions struct {
 	made    int
 	first   string                // day
 	counts  map[string][]accepted // by scope: what is to be found there
-	purges  map[string]int64      // by scope: how often it was purged
 	failed  []string
 }
 
@@ -97,11 +96,11 @@ func (h *deletions) submit() {
 	h.expect(err)
 	switch {
 	case err != nil:
-	case !r.Duplicate && known && !h.purging(app):
+	case !r.Duplicate && known:
 		h.failf("%s %d was counted twice", app, n)
 	case !r.Duplicate:
 		h.took(app, n)
-	case !known && !h.purging(app):
+	case !known:
 		h.failf("%s %d was not counted", app, n)
 	}
 }
@@ -122,8 +121,7 @@ func (h *deletions) put() {
 
 // removal is a deletion that a test can look into.
 func (h *deletions) removal(k *Keeper) (d *deletion, run func(context.Context) error, marked *atomic.Bool) {
-	how := Deletion{Purge: h.n(3) > 0, Revoke: revokeNothing, Pages: h.n(2)}
-	d, marked = &deletion{charges: k.charges, by: tester, org: orgO, how: how}, new(atomic.Bool)
+	d, marked = &deletion{charges: k.charges, by: tester, org: orgO, revoke: revokeNothing}, new(atomic.Bool)
 	mark, steps := d.markOrg, []func(context.Context) error{d.deleteApps}
 	if h.n(3) == 0 {
 		d.app = h.app()
@@ -144,7 +142,7 @@ func (h *deletions) remove() {
 }
 
 func (h *deletions) finish() {
-	_, err := h.keeper().FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing, Pages: h.n(2)})
+	_, err := h.keeper().FinishDeletions(h.t.Context(), revokeNothing)
 	h.expect(err)
 }
 
@@ -154,7 +152,7 @@ func (h *deletions) sweep() {
 }
 
 func (h *deletions) wait() {
-	h.clock.Advance([]time.Duration{time.Second, 20 * time.Second, 2 * time.Minute, 4 * time.Minute, purgeAfter, 10 * time.Hour}[h.n(6)])
+	h.clock.Advance([]time.Duration{time.Second, 20 * time.Second, 2 * time.Minute, 4 * time.Minute, 6 * time.Minute, 10 * time.Hour}[h.n(6)])
 }
 
 // look reads totals, which may store them.
@@ -170,7 +168,7 @@ func (h *deletions) look() {
 		}
 		cost += day.CostMicros
 	}
-	if want := int64(len(h.counts[h.scope(app)]) * callCost); cost != want && !h.purging(app) && !h.deleted(app) {
+	if want := int64(len(h.counts[h.scope(app)]) * callCost); cost != want && !h.deleted(app) {
 		h.failf("the totals of %q are %d, not %d", app, cost, want)
 	}
 }
@@ -179,10 +177,9 @@ func (h *deletions) look() {
 func (h *deletions) renew() {
 	k := h.keepers[h.n(2)]
 	for range 2 {
-		_, err := k.FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing})
+		_, err := k.FinishDeletions(h.t.Context(), revokeNothing)
 		h.expect(err)
-		h.observe()
-		h.clock.Advance(purgeAfter)
+		h.clock.Advance(6 * time.Minute)
 	}
 	for range 2 {
 		h.put()
@@ -195,7 +192,6 @@ func (h *deletions) act() {
 	actions := []func(){h.submit, h.submit, h.submit, h.submit, h.put, h.put, h.remove, h.finish, h.sweep, h.wait, h.wait, h.look, h.renew}
 	actions[h.n(len(actions))]()
 	h.clock.Advance(time.Millisecond)
-	h.observe()
 }
 
 // rivals does several things while a request of another is on its way.
@@ -229,7 +225,7 @@ func (h *deletions) rivals(rt *rapid.T) {
 	})
 	switch which {
 	case 2:
-		_, err := k.FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing})
+		_, err := k.FinishDeletions(h.t.Context(), revokeNothing)
 		h.expect(err)
 	case 3:
 		_, err := k.Sweep(h.t.Context())
@@ -241,7 +237,6 @@ func (h *deletions) rivals(rt *rapid.T) {
 	if before != nil && !reflect.DeepEqual(before, h.snapshot()) {
 		h.failf("what was put again was touched at request %d", at)
 	}
-	h.observe()
 }
 
 // killed ends a process at one of its requests, before or after that landed.
@@ -253,7 +248,7 @@ func (h *deletions) killed(rt *rapid.T) {
 	_, run, _ := h.removal(k)
 	if h.n(2) == 0 {
 		run = func(ctx context.Context) error {
-			_, err := k.FinishDeletions(ctx, Deletion{Revoke: revokeNothing})
+			_, err := k.FinishDeletions(ctx, revokeNothing)
 			return err
 		}
 	}
@@ -270,7 +265,6 @@ func (h *deletions) killed(rt *rapid.T) {
 	_ = run(ctx)
 	h.db.SetFaults(nil)
 	require.NoError(rt, k.Close(context.Background()))
-	h.observe()
 }
 
 func (h *deletions) open(o *Options) *Keeper {
@@ -280,10 +274,9 @@ func (h *deletions) open(o *Options) *Keeper {
 	return k
 }
 
-// TestHistoriesOfDeletions: whatever processes put, delete, purge, count and hold at the same time,
-// wherever they are killed, and though one of them notices late, each call that was accepted is
-// counted once until it is purged, and then not at all; what is put again is touched by no
-// older deletion; and each deletion can be completed. DYNALIMIT_HISTORIES says how many (25).
+// TestHistoriesOfDeletions: whatever processes put, delete and count at the same time, wherever
+// they are killed, and though one of them notices late, each call that was accepted is counted
+// once; what is put again is touched by no older deletion; and each deletion can be completed. DYNALIMIT_HISTORIES says how many (25).
 func TestHistoriesOfDeletions(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.checks", cmp.Or(os.Getenv("DYNALIMIT_HISTORIES"), "25")))
 	require.NoError(t, flag.Set("rapid.steps", "10"))
@@ -291,7 +284,7 @@ func TestHistoriesOfDeletions(t *testing.T) {
 		e := fixture.InProcess(t)
 		w := &world{t: t, engine: e, db: e.DB, client: e.Client, clock: e.Clock, tables: Tables{fixture.Table("control"), fixture.Table("usage")}}
 		defer w.db.Close()
-		h := &deletions{world: w, rt: rt, counts: map[string][]accepted{}, purges: map[string]int64{}, org: fixtureOrg()}
+		h := &deletions{world: w, rt: rt, counts: map[string][]accepted{}, org: fixtureOrg()}
 		h.org.Timezone, h.org.Quotas["premium"] = "UTC", roomAtAll
 		h.org.Scope = rapid.SampledFrom([]Scope{ScopeApp, ScopeOrg}).Draw(rt, "scope")
 		h.first = h.today()

@@ -1,20 +1,17 @@
 package budget
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -35,42 +32,17 @@ func deletionKey(org, app string) store.Key {
 	return key
 }
 
-// deletionWork is the note. The zero value is none.
+// deletionWork is the note, which says when the deletion began. The zero value is none.
 type deletionWork struct {
 	Since int64 `dynamodbav:"deleted_at_epoch_ms"`
-	Purge bool  `dynamodbav:"purge"`
-	// Prepared says that only a purge is left to do.
-	Prepared bool `dynamodbav:"prepared"`
-	// Pass is which scan a purge is at, and AfterPK and AfterSK the last key it looked at.
-	Pass    int64  `dynamodbav:"pass"`
-	AfterPK string `dynamodbav:"after_pk,omitempty"`
-	AfterSK string `dynamodbav:"after_sk,omitempty"`
 }
 
-func (w deletionWork) none() bool       { return w.Since == 0 }
-func (w deletionWork) since() time.Time { return time.UnixMilli(w.Since).UTC() }
-
-// same reports whether both are of one deletion, however far.
-func (w deletionWork) same(other deletionWork) bool {
-	return w.Since == other.Since && w.Purge == other.Purge
-}
-
-func (w deletionWork) after() store.Key { return store.Key{PK: w.AfterPK, SK: w.AfterSK} }
-
-// at is the note with the purge at a place.
-func (w deletionWork) at(pass int64, after store.Key) deletionWork {
-	w.Pass, w.AfterPK, w.AfterSK = pass, after.PK, after.SK
-	return w
-}
+func (w deletionWork) none() bool { return w.Since == 0 }
 
 // condition is that the note is still of that deletion.
 func (w deletionWork) condition() (text string, names map[string]string, values store.Item) {
-	return "#s = :s AND #p = :p", map[string]string{"#s": "deleted_at_epoch_ms", "#p": "purge"},
-		store.Item{":s": store.Int(w.Since), ":p": store.Bool(w.Purge)}
+	return "#s = :s", map[string]string{"#s": "deleted_at_epoch_ms"}, store.Item{":s": store.Int(w.Since)}
 }
-
-// covers reports whether a deletion that was begun does what is asked for.
-func (w deletionWork) covers(purge, purged bool) bool { return !purge || w.Purge || purged }
 
 // readWork reads the note.
 func (adm *administration) readWork(ctx context.Context, org, app string) (w deletionWork, err error) {
@@ -89,38 +61,14 @@ func decodeWork(item store.Item) (w deletionWork, err error) {
 	return w, nil
 }
 
-// workItem is the item of a note.
-func workItem(org, app string, w deletionWork) (store.Item, error) {
-	item, err := attributevalue.MarshalMap(w)
-	if err != nil {
-		return nil, err
-	}
-	key := deletionKey(org, app)
-	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return item, nil
-}
-
 // putWork is the write of the note, beside that of the item.
-func (adm *administration) putWork(org, app string, w deletionWork) (types.TransactWriteItem, error) {
-	item, err := workItem(org, app, w)
-	return types.TransactWriteItem{Put: &types.Put{TableName: &adm.store.Control, Item: item}}, err
+func (adm *administration) putWork(org, app string, w deletionWork) types.TransactWriteItem {
+	item := deletionKey(org, app).Attributes()
+	item["deleted_at_epoch_ms"] = store.Int(w.Since)
+	return types.TransactWriteItem{Put: &types.Put{TableName: &adm.store.Control, Item: item}}
 }
 
-// moveWork writes how far a deletion is, if it is at the same pass as it was seen.
-func (adm *administration) moveWork(ctx context.Context, org, app string, seen, next deletionWork) error {
-	item, err := workItem(org, app, next)
-	if err != nil {
-		return err
-	}
-	condition, names, values := seen.condition()
-	names["#pass"], values[":pass"] = "pass", store.Int(seen.Pass)
-	return store.Retry(ctx, func() error {
-		return adm.store.Put(ctx, adm.store.Control, item, condition+" AND #pass = :pass", names, values)
-	})
-}
-
-// endWork removes the note, if it is still that one. It fails with errOvertaken if there is
-// another: somebody asked for more.
+// endWork removes the note, if it is still that one: another is of a later deletion.
 func (adm *administration) endWork(ctx context.Context, org, app string, w deletionWork) error {
 	condition, names, values := w.condition()
 	err := store.Retry(ctx, func() error {
@@ -130,12 +78,8 @@ func (adm *administration) endWork(ctx context.Context, org, app string, w delet
 		}, store.Once)
 		return err
 	})
-	if store.Diagnose(err) != ddb.Refused {
-		return err
-	}
-	now, err := adm.readWork(ctx, org, app)
-	if err == nil && !now.none() {
-		err = errOvertaken
+	if store.Diagnose(err) == ddb.Refused {
+		return errOvertaken
 	}
 	return err
 }
@@ -152,55 +96,31 @@ func (adm *administration) tombstone(key store.Key, item any, seen store.Item) (
 
 // markOrg makes the organisation's item say that it is deleted.
 func (d *deletion) markOrg(ctx context.Context) error {
-	return d.admin.commit(ctx, func() (*change, error) { return d.admin.decideOrgDeletion(ctx, d.by, d.org, d.how.Purge, &d.work) })
+	return d.admin.commit(ctx, func() (*change, error) { return d.admin.decideOrgDeletion(ctx, d.by, d.org, &d.work) })
 }
 
-// decideOrgDeletion is the change that deletes an organisation; nil if it is deleted, and
-// what was counted is not to be removed or is being removed. work is what is left to do.
-func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string, purge bool, work *deletionWork) (*change, error) {
+// decideOrgDeletion is the change that deletes an organisation; nil if it is deleted. work is
+// what is left to do.
+func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string, work *deletionWork) (*change, error) {
 	now := adm.now()
 	seen, err := adm.loadOrg(ctx, org)
-	gone := seen.Deleted != 0
-	if err != nil && !gone && !isEnforced(err) {
+	if err != nil && !seen.deleted() && !isEnforced(err) {
 		return nil, err
 	}
-	if *work, err = adm.readWork(ctx, org, ""); err != nil {
+	if seen.deleted() {
+		*work, err = adm.readWork(ctx, org, "")
 		return nil, err
-	}
-	if gone && work.covers(purge, seen.Purged) {
-		return nil, nil
 	}
 	last := orgItem{configItem: configItem{Version: seen.Version + 1, Created: seen.Created, Updated: now.Unix(), Deleted: now.Unix()}}
-	last.AppsVersion, last.Labels, last.Purges = seen.AppsVersion, seen.Labels, seen.Purges
+	last.AppsVersion, last.Labels = seen.AppsVersion, seen.Labels
 	last.Zone, last.Scope, last.Shards = seen.Zone, seen.Scope, seen.Shards
-	*work = deletionWork{Since: now.UnixMilli(), Purge: purge}
-	e, before := AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields()
-	if gone {
-		last.Deleted, before = seen.Deleted, nil
-	}
-	last.Retired, last.RetiredAt = seen.Retired, seen.RetiredAt
-	if purge {
-		last.Retired, last.RetiredAt = "", 0
-		last.Labels, last.Purges, last.Purged = nil, seen.Purges+1, true
-	}
-	return adm.deletionChange(e, before, purge, func() ([]types.TransactWriteItem, error) {
-		item, err := adm.tombstone(orgKey(org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
-		if err != nil {
-			return nil, err
-		}
-		note, err := adm.putWork(org, "", *work)
-		return []types.TransactWriteItem{item, note}, err
-	})
-}
-
-// deletionChange is the change of a deletion, with its event.
-func (adm *administration) deletionChange(e AuditEvent, before audit.Fields, purge bool, writes func() ([]types.TransactWriteItem, error)) (*change, error) {
-	event, err := adm.trail.event(adm.now(), e, before, audit.Fields{"purge": present(purge)})
+	*work = deletionWork{Since: now.UnixMilli()}
+	event, err := adm.trail.event(now, AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields(), nil)
 	if err != nil {
 		return nil, err
 	}
-	all, err := writes()
-	return &change{all, event}, err
+	item, err := adm.tombstone(orgKey(org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
+	return &change{[]types.TransactWriteItem{item, adm.putWork(org, "", *work)}, event}, err
 }
 
 // markApp makes the app's item say that it is deleted.
@@ -209,57 +129,42 @@ func (d *deletion) markApp(ctx context.Context) error {
 		return err
 	}
 	return d.admin.commit(ctx, func() (*change, error) {
-		return d.admin.decideAppDeletion(ctx, d.by, d.org, d.app, d.how.Purge, &d.work)
+		return d.admin.decideAppDeletion(ctx, d.by, d.org, d.app, &d.work)
 	})
 }
 
 // decideAppDeletion is decideOrgDeletion for an app. Its override goes with it. A nil work
 // is of the organisation's deletion, which needs no note for each app.
-func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app string, purge bool, work *deletionWork) (*change, error) {
+func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app string, work *deletionWork) (*change, error) {
 	seen, err := adm.loadApp(ctx, org, app)
 	if err != nil && !seen.deleted() {
 		return nil, err
 	}
-	if work != nil {
-		if *work, err = adm.readWork(ctx, org, app); err != nil {
-			return nil, err
+	if seen.deleted() {
+		if work == nil {
+			return nil, nil
 		}
-	}
-	if seen.deleted() && (work == nil || work.covers(purge, seen.Purged)) {
-		return nil, nil
+		*work, err = adm.readWork(ctx, org, app)
+		return nil, err
 	}
 	now := adm.now()
-	last, before := seen.buried(now, purge), seen.app(app).fields()
-	if seen.deleted() {
-		before = nil
+	event, err := adm.trail.event(now, AuditEvent{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}, seen.app(app).fields(), nil)
+	if err != nil {
+		return nil, err
 	}
-	e := AuditEvent{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}
-	return adm.deletionChange(e, before, purge, func() ([]types.TransactWriteItem, error) {
-		item, err := adm.tombstone(appKey(org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
-		writes := []types.TransactWriteItem{item, adm.deleteOverride(org, app)}
-		if err != nil || work == nil {
-			return writes, err
-		}
-		*work = deletionWork{Since: now.UnixMilli(), Purge: purge}
-		note, err := adm.putWork(org, app, *work)
-		return append(writes, note), err
-	})
+	last := appItem{configItem: configItem{Version: seen.Version + 1, Created: seen.Created, Updated: now.Unix(), Deleted: now.Unix()}}
+	item, err := adm.tombstone(appKey(org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
+	writes := []types.TransactWriteItem{item, adm.deleteOverride(org, app)}
+	if work != nil {
+		*work = deletionWork{Since: now.UnixMilli()}
+		writes = append(writes, adm.putWork(org, app, *work))
+	}
+	return &change{writes, event}, err
 }
 
 // deleteOverride is the write that ends an app's override, if there is one.
 func (adm *administration) deleteOverride(org, app string) types.TransactWriteItem {
 	return types.TransactWriteItem{Delete: &types.Delete{TableName: &adm.store.Control, Key: overrideKey(org, app).Attributes()}}
-}
-
-// buried is what stays of an app.
-func (i appItem) buried(now time.Time, purge bool) appItem {
-	last := appItem{configItem: configItem{
-		Version: i.Version + 1, Created: i.Created, Updated: now.Unix(), Deleted: cmp.Or(i.Deleted, now.Unix()), Purges: i.Purges, Purged: purge,
-	}}
-	if purge {
-		last.Purges++
-	}
-	return last
 }
 
 // loadApp reads an app's item; ErrNotFound with what stayed of one that was deleted.
@@ -288,15 +193,11 @@ func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) e
 	if err != nil || work.none() {
 		return err
 	}
-	e := &deletingError{what: "organisation " + org, call: "DeleteOrg"}
+	what, call := "organisation "+org, "DeleteOrg"
 	if app != "" {
-		e.what, e.call = fmt.Sprintf("app %q", app), "DeleteApp"
+		what, call = fmt.Sprintf("app %q", app), "DeleteApp"
 	}
-	if work.Purge {
-		e.at = work.since().Add(adm.purgeAfter)
-		e.wait = max(0, e.at.Sub(adm.now()))
-	}
-	return e
+	return fmt.Errorf("%w: %s is being deleted: complete that with %s first", ErrConflict, what, call)
 }
 
 // isDeleted reports whether an organisation is deleted, or its app.

@@ -3,7 +3,6 @@ package budget
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,8 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -78,9 +75,7 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 					w.recommend(w.a, app)
 				}
 
-				report, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
-				require.NoError(t, err)
-				assert.Equal(t, DeletionReport{Apps: 3, Complete: true}, report)
+				require.NoError(t, w.a.DeleteOrg(ctx, orgO, nil))
 				for _, app := range []string{appA, appB} {
 					requireGone(t, w.a, orgO, app)
 				}
@@ -93,9 +88,7 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 				_, err = w.b.Sweep(ctx)
 				require.NoError(t, err)
 
-				again, err := w.b.DeleteOrg(ctx, orgO, Deletion{})
-				require.NoError(t, err)
-				assert.Equal(t, DeletionReport{Complete: true}, again)
+				require.NoError(t, w.b.DeleteOrg(ctx, orgO, nil))
 				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
 				require.ErrorIs(t, err, ErrNotFound)
 
@@ -131,14 +124,12 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 				o.Scope = scope
 				tenanted(t, w, o)
 				ctx := t.Context()
-				report, err := w.a.DeleteApp(ctx, orgO, appA, Deletion{})
-				require.NoError(t, err)
-				assert.Equal(t, DeletionReport{Complete: true}, report)
+				require.NoError(t, w.a.DeleteApp(ctx, orgO, appA, nil))
 				requireGone(t, w.a, orgO, appA)
 				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
 				for _, k := range []*Keeper{w.a, w.b} {
-					_, err = k.Recommend(ctx, orgO, appB)
+					_, err := k.Recommend(ctx, orgO, appB)
 					require.NoError(t, err)
 				}
 				totals, err := w.b.Totals(ctx, orgO, "", "")
@@ -154,15 +145,13 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, int64(3), app.Version)
 				assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
-				_, err = w.b.DeleteApp(ctx, orgO, appB, Deletion{})
+				err = w.b.DeleteApp(ctx, orgO, appB, nil)
 				require.NoError(t, err)
-				report, err = w.b.DeleteOrg(ctx, orgO, Deletion{})
-				require.NoError(t, err)
-				assert.Equal(t, 2, report.Apps, "the other was deleted before")
+				require.NoError(t, w.b.DeleteOrg(ctx, orgO, nil))
 				w.org(o)
-				_, err = w.b.DeleteApp(ctx, orgO, "never-was", Deletion{})
+				err = w.b.DeleteApp(ctx, orgO, "never-was", nil)
 				require.ErrorIs(t, err, ErrNotFound)
-				_, err = w.b.DeleteApp(ctx, uuid(1), appA, Deletion{})
+				err = w.b.DeleteApp(ctx, uuid(1), appA, nil)
 				require.ErrorIs(t, err, ErrNotFound)
 			})
 		})
@@ -173,8 +162,7 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 func TestADeletionIsTold(t *testing.T) {
 	w := newWorld(t)
 	tenanted(t, w, fixtureOrg())
-	_, err := w.a.As("bob@example.com").DeleteOrg(t.Context(), orgO, Deletion{})
-	require.NoError(t, err)
+	require.NoError(t, w.a.As("bob@example.com").DeleteOrg(t.Context(), orgO, nil))
 	var told []string
 	for _, e := range eventsOf(t, w.a, orgO) {
 		if e.Principal == "bob@example.com" {
@@ -192,8 +180,8 @@ func TestADeletionNeedsAPrincipal(t *testing.T) {
 	w.org(fixtureOrg())
 	nobody := w.a.As("")
 	m := w.spentOn(func() {
-		requireMisuse(t, "principal", "DeleteOrg", func() error { _, err := nobody.DeleteOrg(t.Context(), orgO, Deletion{}); return err })
-		requireMisuse(t, "principal", "DeleteApp", func() error { _, err := nobody.DeleteApp(t.Context(), orgO, appA, Deletion{}); return err })
+		requireMisuse(t, "principal", "DeleteOrg", func() error { return nobody.DeleteOrg(t.Context(), orgO, nil) })
+		requireMisuse(t, "principal", "DeleteApp", func() error { return nobody.DeleteApp(t.Context(), orgO, appA, nil) })
 	})
 	assert.Zero(t, m.Requests())
 }
@@ -205,88 +193,10 @@ func TestNoOverrideOfADeletedOrganisationIsFollowedAgain(t *testing.T) {
 	w.org(fixtureOrg())
 	ctx := t.Context()
 	require.NoError(t, w.a.Override(ctx, orgO, "new", "economy", w.clock.Now().Add(time.Hour)))
-	_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+	err := w.a.DeleteOrg(ctx, orgO, nil)
 	require.NoError(t, err)
 	w.org(fixtureOrg())
 	assert.Equal(t, "premium", w.recommend(w.b, "new").Label)
-}
-
-// belonging are the items of the usage table that are a tenant's.
-func belonging(w *world, org, app string) (keys []store.Key) {
-	for _, item := range w.items("") {
-		if key := store.KeyOf(item); ledger.Belongs(key, org, app) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
-// TestAPurgeLeavesNothing of the tenant, not even what another process counted meanwhile,
-// and everything of others. What is put again begins with nothing spent, everywhere.
-func TestAPurgeLeavesNothing(t *testing.T) {
-	for _, app := range []string{"", appA} {
-		t.Run("app "+app, func(t *testing.T) {
-			engines(t, func(t *testing.T, w *world) {
-				tenanted(t, w, fixtureOrg())
-				ctx := t.Context()
-				w.recommend(w.a, appA) // has the sums in hand
-				w.recommend(w.b, appA)
-				others := len(w.items("")) - len(belonging(w, orgO, app))
-				var told []DeletionReport
-				how := Deletion{Purge: true, Progress: func(r DeletionReport) { told = append(told, r) }}
-				remove := func(k *Keeper) (DeletionReport, error) {
-					if app == "" {
-						return k.DeleteOrg(ctx, orgO, how)
-					}
-					return k.DeleteApp(ctx, orgO, app, how)
-				}
-				putAgain := func() error {
-					if _, err := w.a.PutOrg(ctx, fixtureOrg()); err != nil {
-						return err
-					}
-					_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
-					return err
-				}
-				deleted := w.clock.Now()
-				report, err := remove(w.a)
-				require.NoError(t, err)
-				assert.False(t, report.Complete)
-				assert.Equal(t, deleted.Add(purgeAfter), report.Again)
-				assert.Positive(t, report.Purged)
-				require.NotEmpty(t, told)
-				assert.Equal(t, report.Purged, told[len(told)-1].Purged)
-				require.ErrorIs(t, putAgain(), ErrConflict)
-
-				w.submit(w.b, call(77)) // it has not noticed
-				assert.NotEmpty(t, belonging(w, orgO, app))
-				w.clock.Advance(purgeAfter)
-				report, err = remove(w.b)
-				require.NoError(t, err)
-				assert.True(t, report.Complete)
-				assert.Empty(t, belonging(w, orgO, app))
-				assert.Len(t, w.items(""), others)
-
-				require.NoError(t, putAgain())
-				for i, k := range []*Keeper{w.a, w.b} {
-					got, err := k.Totals(ctx, orgO, appA, "")
-					require.NoError(t, err)
-					assert.Equal(t, int64(i)*33_000, got.CostMicros)
-					_, err = k.RecommendFresh(ctx, orgO, appA)
-					require.NoError(t, err)
-					rec := w.recommend(k, appA)
-					assert.Equal(t, int64(i)*33_000, rec.Labels[0].SpendMicros, "no sum of before is in hand")
-					if i == 0 {
-						u := call(0)
-						u.Time = w.clock.Now()
-						assert.False(t, w.submit(k, u).Duplicate)
-						u.RequestID = uuid(200)
-						w.submit(k, u)
-						w.clock.Advance(6 * time.Second)
-					}
-				}
-			})
-		})
-	}
 }
 
 // TestADeletionEndsCredentialsBeforeItIsComplete: while they cannot be ended, the tenant
@@ -298,7 +208,7 @@ func TestADeletionEndsCredentialsBeforeItIsComplete(t *testing.T) {
 	good := map[string]bool{"": true, appA: true, appB: true, appA + "2": true}
 	broken := errors.New("not now")
 	failing := appB
-	how := Deletion{Revoke: func(_ context.Context, org, app string) error {
+	revoke := func(_ context.Context, org, app string) error {
 		assert.Equal(t, orgO, org)
 		requireGone(t, w.a, orgO, appA)
 		if app == failing {
@@ -306,32 +216,26 @@ func TestADeletionEndsCredentialsBeforeItIsComplete(t *testing.T) {
 		}
 		delete(good, app)
 		return nil
-	}}
+	}
 	for _, failing = range []string{appB, ""} {
-		report, err := w.a.DeleteOrg(ctx, orgO, how)
-		require.ErrorIs(t, err, broken)
-		assert.False(t, report.Complete)
-		_, err = w.b.PutOrg(ctx, fixtureOrg())
+		require.ErrorIs(t, w.a.DeleteOrg(ctx, orgO, revoke), broken)
+		_, err := w.b.PutOrg(ctx, fixtureOrg())
 		require.ErrorIs(t, err, ErrConflict)
 		require.ErrorContains(t, err, "DeleteOrg")
 	}
 	failing = "nobody"
-	report, err := w.b.DeleteOrg(ctx, orgO, how)
-	require.NoError(t, err)
-	assert.True(t, report.Complete)
+	require.NoError(t, w.b.DeleteOrg(ctx, orgO, revoke))
 	assert.Empty(t, good)
 	w.org(fixtureOrg())
 
-	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 	failing = appA
-	_, err = w.a.DeleteApp(ctx, orgO, appA, how)
-	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, w.a.DeleteApp(ctx, orgO, appA, revoke), broken)
 	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
 	require.ErrorIs(t, err, ErrConflict)
 	failing = "nobody"
-	_, err = w.b.DeleteApp(ctx, orgO, appA, how)
-	require.NoError(t, err)
+	require.NoError(t, w.b.DeleteApp(ctx, orgO, appA, revoke))
 	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 }
@@ -344,20 +248,18 @@ func TestADeletionThatIsKilledAnywhereIsCompleted(t *testing.T) {
 	}
 	kinds := append(slices.Sorted(maps.Keys(once)), "killed")
 	for _, kind := range kinds {
-		for _, purge := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, purge %v", kind, purge), func(t *testing.T) {
-				t.Parallel()
-				for at, reached := 0, true; reached; at++ {
-					reached = killed(t, kind, once[kind], purge, at)
-				}
-			})
-		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			for at, reached := 0, true; reached; at++ {
+				reached = killed(t, kind, once[kind], at)
+			}
+		})
 	}
 }
 
 // killed deletes an organisation with a fault at one request, and reports whether that was
 // reached.
-func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (reached bool) {
+func killed(t *testing.T, kind string, fault ddbmem.Fault, at int) (reached bool) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
 	ctx := t.Context()
@@ -366,7 +268,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 		require.NoError(t, err)
 	}
 	revoked := map[string]bool{}
-	how := Deletion{Purge: purge, Revoke: func(_ context.Context, _, app string) error { revoked[app] = true; return nil }}
+	revoke := func(_ context.Context, _, app string) error { revoked[app] = true; return nil }
 	doomed, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := 0
@@ -384,7 +286,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 		}
 		return fault
 	})
-	_, err := w.a.DeleteOrg(doomed, orgO, how)
+	err := w.a.DeleteOrg(doomed, orgO, revoke)
 	mu.Lock()
 	reached = n > at
 	mu.Unlock()
@@ -400,15 +302,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 			require.Equal(t, int64(1), org.Version)
 		}
 	}
-	report, err := again.DeleteOrg(ctx, orgO, how)
-	require.NoError(t, err)
-	if purge {
-		w.clock.Advance(purgeAfter + time.Second)
-		report, err = again.DeleteOrg(ctx, orgO, how)
-		require.NoError(t, err)
-		require.Empty(t, belonging(w, orgO, ""))
-	}
-	require.True(t, report.Complete)
+	require.NoError(t, again.DeleteOrg(ctx, orgO, revoke))
 	require.Equal(t, map[string]bool{"": true, appA: true, appB: true}, revoked)
 	deletions := 0
 	for _, e := range eventsOf(t, again, orgO) {
@@ -434,24 +328,22 @@ func TestADeletionAmongChanges(t *testing.T) {
 			var err error
 			switch k := []*Keeper{w.a, w.b}[i%2]; i % 4 {
 			case 0:
-				_, err = k.DeleteOrg(ctx, orgO, Deletion{})
+				err = k.DeleteOrg(ctx, orgO, nil)
 			case 1:
 				_, err = k.PutOrg(ctx, fixtureOrg())
 			case 2:
 				_, err = k.PutApp(ctx, orgO, App{ID: appA})
 			default:
-				_, err = k.DeleteApp(ctx, orgO, appA, Deletion{})
+				err = k.DeleteApp(ctx, orgO, appA, nil)
 			}
 			if err != nil && !errors.Is(err, ErrConflict) {
 				assert.ErrorIs(t, err, ErrNotFound)
 			}
 		})
-		report, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
-		require.NoError(t, err)
-		assert.True(t, report.Complete)
+		require.NoError(t, w.a.DeleteOrg(ctx, orgO, nil))
 		w.org(fixtureOrg())
 		requireGone(t, w.a, orgO, appA)
-		_, err = w.a.DeleteApp(ctx, orgO, appA, Deletion{})
+		err = w.a.DeleteApp(ctx, orgO, appA, nil)
 		if !errors.Is(err, ErrNotFound) {
 			require.NoError(t, err)
 		}
@@ -459,20 +351,4 @@ func TestADeletionAmongChanges(t *testing.T) {
 		require.NoError(t, err)
 		w.submit(w.a, call(1))
 	})
-}
-
-// TestDataKeptIsPurgedLater by another call.
-func TestDataKeptIsPurgedLater(t *testing.T) {
-	w := newWorld(t)
-	tenanted(t, w, fixtureOrg())
-	ctx := t.Context()
-	for _, how := range []Deletion{{}, {Purge: true}, {}} {
-		_, err := w.a.DeleteOrg(ctx, orgO, how)
-		require.NoError(t, err)
-	}
-	w.clock.Advance(purgeAfter)
-	report, err := w.b.DeleteOrg(ctx, orgO, Deletion{})
-	require.NoError(t, err)
-	assert.True(t, report.Complete, "a purge that was asked for is completed")
-	assert.Empty(t, belonging(w, orgO, ""))
 }

@@ -46,7 +46,7 @@ func (e *enforcedError) Error() string { return e.Unwrap().Error() }
 func (e *enforcedError) Unwrap() error {
 	advice := "delete it with DeleteOrg, and put another"
 	if e.deleted {
-		advice = "complete its deletion with DeleteOrg and Purge, then put it again"
+		advice = "it was deleted; put another"
 	}
 	return invalidConfig(attrEnforcement, "%s cannot be served by this version, which steers and does not enforce: %s; %s", e.what, e.reason, advice)
 }

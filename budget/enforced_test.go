@@ -80,9 +80,7 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 				assert.Equal(t, []string{otherOrg, orgO}, ids, "it comes last")
 				requireCode(t, last, CodeInvalidConfig)
 
-				deleted, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
-				require.NoError(t, err)
-				assert.True(t, deleted.Complete)
+				require.NoError(t, w.a.DeleteOrg(ctx, orgO, nil))
 				_, err = w.a.PutOrg(ctx, fixtureOrg())
 				require.NoError(t, err, "what is left of it is not of that kind")
 				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
@@ -93,25 +91,14 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatStayedOfAnEnforcedOrganisation is refused, too, until it is purged: its days may be
-// of another zone.
+// TestWhatStayedOfAnEnforcedOrganisation is refused, too: its days may be of another zone.
 func TestWhatStayedOfAnEnforcedOrganisation(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	ctx := t.Context()
-	_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
-	require.NoError(t, err)
+	require.NoError(t, w.a.DeleteOrg(t.Context(), orgO, nil))
 	setAttributes(t, w, orgKey(orgO), store.Item{"enforcement": store.String("HARD")})
-	_, err = w.a.PutOrg(ctx, fixtureOrg())
-	require.ErrorContains(t, err, "Purge")
-	how := Deletion{Purge: true, Revoke: revokeNothing}
-	_, err = w.a.DeleteOrg(ctx, orgO, how)
-	require.NoError(t, err)
-	w.clock.Advance(purgeAfter)
-	report, err := w.a.DeleteOrg(ctx, orgO, how)
-	require.NoError(t, err)
-	assert.True(t, report.Complete)
-	w.org(fixtureOrg())
+	_, err := w.a.PutOrg(t.Context(), fixtureOrg())
+	require.ErrorContains(t, err, "put another")
 }
 
 // TestAnAppThatOlderVersionsLimitedIsRefused until it is put again, and leaves nothing of it.

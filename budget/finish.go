@@ -12,29 +12,23 @@ import (
 // FinishReport says what became of deletions that were begun.
 type FinishReport struct {
 	Open      int // that are not complete yet
-	Completed int // by this call
-	Purged    int // items removed
-	// More says that further pages can be purged now: call again.
-	More bool
+	Completed int // by this call, or by another meanwhile
 }
 
 // FinishDeletions goes on with every deletion of an organisation or app that was begun and is
 // not complete, as DeleteOrg and DeleteApp do when they are called again. It scans the
 // control table for them, so call it where SweepReport.Deletions says that there are some.
-// Many processes may call it at the same time; each page of the usage table that was purged is
-// noted, and the next call goes on after it.
-//
-// How.Revoke is required, for a deletion may have stopped before credentials ended; how.Purge
-// is not asked: each deletion is what it began as. How.Pages bounds each of them.
+// Many processes may call it at the same time. revoke is required, for a deletion may have
+// stopped before credentials ended.
 //
 // Errors: *ValidationError, and of those that could not go on, joined.
-func (k *Keeper) FinishDeletions(ctx context.Context, how Deletion) (report FinishReport, err error) {
+func (k *Keeper) FinishDeletions(ctx context.Context, revoke Revoke) (report FinishReport, err error) {
 	by, err := k.author(ctx)
 	if err != nil {
 		return report, err
 	}
-	if how.Revoke == nil {
-		return report, invalid("Revoke", "is nil; give what ends credentials, (*credentials.Store).Delete")
+	if revoke == nil {
+		return report, invalid("revoke", "is nil; give what ends credentials, (*credentials.Store).Delete")
 	}
 	var open []*deletion
 	var errs []error
@@ -46,27 +40,24 @@ func (k *Keeper) FinishDeletions(ctx context.Context, how Deletion) (report Fini
 			report.Open++
 			errs = append(errs, adminError("FinishDeletions", err))
 		default:
-			d.by, d.how = by, how
+			d.by, d.revoke = by, revoke
 			open = append(open, d)
 		}
 	}
 	for _, d := range open {
-		err := d.run(ctx, "FinishDeletions", d.begun)
-		report.Purged += d.report.Purged
-		if d.report.Complete {
-			report.Completed++
-		} else {
+		if err := d.run(ctx, "FinishDeletions", d.begun); err != nil {
 			report.Open++
+			errs = append(errs, err)
+		} else {
+			report.Completed++
 		}
-		report.More = report.More || err == nil && !d.report.Complete && !d.report.Again.After(d.now())
-		errs = append(errs, err)
 	}
 	return report, errors.Join(errs...)
 }
 
 // begun takes the place of the mark, and does what follows that of an organisation.
 func (d *deletion) begun(ctx context.Context) error {
-	if err := d.still(ctx); err != nil || d.app != "" || d.work.Prepared {
+	if err := d.still(ctx); err != nil || d.app != "" {
 		return err
 	}
 	return d.deleteApps(ctx)

@@ -107,7 +107,7 @@ func (k *core) compose(own priceLayers) {
 	k.standing = newStanding(k.store, k.admin, k.opts, k.now, k.life)
 	k.ledger = ledger.New(ledger.Options{
 		Store: k.store, Breaker: k.tables.usage, Life: k.life, Now: k.now, Logger: k.opts.Logger,
-		Linger: k.opts.Linger, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
+		Linger: k.opts.Linger, KeepDays: k.opts.KeepDays, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
 	})
 	k.standing.ledger = k.ledger
 	k.charges = &charges{

@@ -71,11 +71,7 @@ func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored boo
 
 // need lists what judging the tenant's labels takes.
 func (t *tenant) need(now time.Time) ledger.Need {
-	purges := t.purges.org
-	if t.config.Scope == ScopeApp {
-		purges += t.purges.app
-	}
-	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering, purges)
+	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering)
 }
 
 // scopeNow is the key of the scope an app's spend is counted in.

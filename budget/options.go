@@ -176,6 +176,11 @@ type Options struct {
 	// AuditRetention is how long the events of changes are kept; below zero for
 	// ever. Defaults to 90 days.
 	AuditRetention time.Duration
+	// KeepDays is how many days what was counted is kept after its day: counters, totals and
+	// adjustments get a time to live, by which DynamoDB removes them. Older days are refused
+	// by Totals, TagTotals, History and Adjust. All keepers of a table need the same; a longer
+	// one holds for what is written from then on. From 30 to 36,500. Defaults to 400.
+	KeepDays int
 	// Logger gets what no caller is told. Defaults to discarding.
 	Logger *slog.Logger
 }
@@ -201,6 +206,7 @@ func (o Options) withDefaults() Options {
 	o.Linger = cmp.Or(o.Linger, 40*time.Millisecond)
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, defaultRetention)
+	o.KeepDays = cmp.Or(o.KeepDays, 400)
 	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
 	if o.OnUnavailable.Submit == PolicyDefault {
 		o.OnUnavailable.Submit = Refuse
@@ -218,6 +224,8 @@ func (o Options) validate() error {
 		}
 	}
 	switch {
+	case o.KeepDays < 30 || o.KeepDays > 36_500:
+		return invalid("options.keep_days", "is %d; give 30 to 36500 days, or 0 for 400", o.KeepDays)
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
 		return invalid("options.metering", "is %d; give MeteringStrict, MeteringBatch, MeteringWindow or MeteringNone", o.Metering)
 	case o.Spool != "" && (o.Metering == MeteringWindow || o.Metering == MeteringNone):

@@ -1,11 +1,14 @@
 package budget
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // TestStickySaysOverride: while it is followed; then what spend led to.
@@ -75,4 +78,76 @@ func TestCacheForEndsWithTheDay(t *testing.T) {
 	assert.Equal(t, 10*time.Second, w.recommend(w.a, appA).CacheFor)
 	w.clock.Advance(10 * time.Second)
 	assert.Equal(t, 300*time.Second, w.recommend(w.a, appA).CacheFor)
+}
+
+// TestNoOverrideOutlivesItsApp: a process that has not noticed a deletion can set none, which would
+// be of the app that is put again, or of one that was never put.
+func TestNoOverrideOutlivesItsApp(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		w.org(fixtureOrg())
+		set := func(k *Keeper, app string) error {
+			return k.Override(ctx, orgO, app, "economy", w.clock.Now().Add(time.Hour))
+		}
+		for name, remove := range map[string]func() error{
+			"app":          func() error { err := w.a.DeleteApp(ctx, orgO, appA, nil); return err },
+			"organisation": func() error { err := w.a.DeleteOrg(ctx, orgO, nil); return err },
+		} {
+			_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+			require.NoError(t, err)
+			w.recommend(w.b, appA)
+			w.recommend(w.b, "new")
+			require.NoError(t, remove())
+			require.ErrorIs(t, set(w.b, appA), ErrNotFound, name)
+			if name == "organisation" {
+				require.ErrorIs(t, set(w.b, "new"), ErrNotFound)
+			}
+			w.org(fixtureOrg())
+			require.Equal(t, "premium", w.recommend(w.a, "new").Label, name)
+			_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+			require.NoError(t, err)
+			assert.Equal(t, "premium", w.recommend(w.a, appA).Label, name)
+			require.NoError(t, set(w.b, appA))
+			_, err = w.a.PutApp(ctx, orgO, App{ID: appA, TightPercent: 70})
+			require.NoError(t, err)
+			assert.Equal(t, "economy", w.recommend(w.a, appA).Label, "one of its own stays")
+		}
+	})
+}
+
+// TestAnOverrideAmongDeletions is not set once its app or organisation is deleted, whichever of its
+// requests is late.
+func TestAnOverrideAmongDeletions(t *testing.T) {
+	for name, remove := range map[string]func(*world) error{
+		"app":          func(w *world) error { err := w.a.DeleteApp(t.Context(), orgO, appA, nil); return err },
+		"organisation": func(w *world) error { err := w.a.DeleteOrg(t.Context(), orgO, nil); return err },
+	} {
+		for at, reached := int64(1), true; reached; at++ {
+			w := newWorld(t)
+			w.org(fixtureOrg())
+			_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA})
+			require.NoError(t, err)
+			w.recommend(w.b, appA)
+			var n atomic.Int64
+			reached = false
+			w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+				if n.Add(1) == at {
+					reached = true
+					n.Add(1000)
+					require.NoError(t, remove(w))
+				}
+				return ddbmem.Fault{}
+			})
+			err = w.b.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Hour))
+			w.db.SetFaults(nil)
+			if reached {
+				require.ErrorIs(t, err, ErrNotFound, "%s at %d", name, at)
+			} else {
+				require.NoError(t, err)
+			}
+			item, err := w.a.store.Get(t.Context(), w.tables.Control, overrideKey(orgO, appA))
+			require.NoError(t, err)
+			require.Equal(t, reached, item == nil, "%s at %d", name, at)
+		}
+	}
 }

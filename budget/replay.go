@@ -181,13 +181,6 @@ func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if age := c.now().Sub(entry.Received); age > unknownAfter {
 		return invalid("received", "%v ago is more than %v: whether it was counted is no longer known", age.Round(time.Second), unknownAfter)
 	}
-	t, err := c.tenants.get(ctx, entry.Org, entry.App)
-	if err != nil {
-		return err
-	}
-	if t.purgedSince(entry.Received) {
-		return notFound("what app %q of organisation %s counted at %s: it was purged since", entry.App, entry.Org, entry.Received.Format(time.RFC3339))
-	}
-	_, err = c.submitEntry(ctx, &entry)
+	_, err := c.submitEntry(ctx, &entry)
 	return err
 }

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -88,55 +87,6 @@ func TestSpoolBoundOfTwoDays(t *testing.T) {
 		day, err := k.Totals(t.Context(), orgO, appA, "20260123")
 		require.NoError(t, err)
 		assert.Equal(t, want, []int64{day.Labels[0].Requests, int64(len(refused))}, age)
-	}
-}
-
-// TestSpoolRefusesWhatWasPurged: what was spooled before a purge is not of the tenant that was put
-// again; what was since is, and so is what was before a deletion that purged nothing.
-func TestSpoolRefusesWhatWasPurged(t *testing.T) {
-	for _, app := range []string{"", appA} {
-		for _, purge := range []bool{true, false} {
-			t.Run(fmt.Sprintf("app %q, purge %v", app, purge), func(t *testing.T) {
-				var refused []error
-				w, k, _ := spooling(t, func(o *Options) { o.OnRefused = func(_ SpooledUsage, err error) { refused = append(refused, err) } })
-				ctx := t.Context()
-				spooled := func(n int) {
-					w.db.SetFaults(refuseAll("AccessDeniedException"))
-					u := call(n)
-					u.Time = w.clock.Now()
-					spoolOne(t, k, u)
-					w.db.SetFaults(nil)
-				}
-				before := w.total(appA, "premium", "").Requests
-				spooled(1)
-				for range 2 {
-					how := Deletion{Purge: purge, Revoke: revokeNothing}
-					var err error
-					if app == "" {
-						_, err = w.a.DeleteOrg(ctx, orgO, how)
-					} else {
-						_, err = w.a.DeleteApp(ctx, orgO, appA, how)
-					}
-					require.NoError(t, err)
-					w.clock.Advance(purgeAfter)
-				}
-				_, err := w.a.PutOrg(ctx, fixtureOrg())
-				require.NoError(t, err)
-				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
-				require.NoError(t, err)
-				spooled(2)
-				require.NoError(t, k.Replay(ctx))
-				assert.Zero(t, k.Spooled())
-				if purge {
-					require.Len(t, refused, 1)
-					require.ErrorIs(t, refused[0], ErrNotFound)
-					assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
-				} else {
-					require.Empty(t, refused)
-					assert.Equal(t, before+2, w.total(appA, "premium", "").Requests)
-				}
-			})
-		}
 	}
 }
 

@@ -202,7 +202,7 @@ func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, er
 
 // account is where the tenant's calls of a label are counted on a day.
 func (t *tenant) account(label, day string) ledger.Account {
-	return ledger.Account{Org: t.org, Scope: t.scope(), Label: label, Day: day, Shards: t.config.Shards}
+	return ledger.Account{Org: t.org, Scope: t.scope(), Label: label, Day: day, Shards: t.config.Shards, Keep: t.keepDays}
 }
 
 // countedBefore answers a record that would be refused now. If it was counted before, it

@@ -87,11 +87,6 @@ func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport
 	}
 	var errs []error
 	for _, scope := range scopes {
-		if !s.current(t) { // there are many
-			if t, err = s.target(ctx, org, ""); err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-		}
 		for _, err := range []error{s.sweepDays(ctx, t, scope, report), s.sweepEvents(ctx, scope, report)} {
 			errs = append(errs, failure("Sweep", err))
 		}
@@ -117,9 +112,7 @@ func (s *standing) sweepDays(ctx context.Context, t *tenant, scope string, repor
 		labels[l] = true
 	}
 	days, err := s.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
-	if s.current(t) {
-		s.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
-	}
+	s.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
 	for _, rows := range days.Rows {
 		report.Closed += len(rows)
 	}

@@ -27,17 +27,16 @@ type tenant struct {
 	options  map[string]string // Options.Models
 	version  int64             // organisation's and app's together
 	loaded   time.Time
-	purges   struct{ org, app int64 } // how often what was counted was removed
 	past     struct{ org, app []pastModel }
-	retired  string // the first day that is kept; empty: all are
+	keepDays int // Options.KeepDays
 }
 
-// purgedSince reports whether what was counted at an instant was removed since. A tenant that was
-// purged is put again minutes after the last call that counted for it, so that clocks may differ
-// by one.
-func (t *tenant) purgedSince(at time.Time) bool {
-	at = at.Add(time.Minute)
-	return t.purges.org > 0 && at.Before(t.config.CreatedAt) || t.purges.app > 0 && at.Before(t.own.CreatedAt)
+// kept refuses a day whose counters may be gone: a sum of those that are left is too small.
+func (t *tenant) kept(field, day string, now time.Time) error {
+	if first := calendar.AddDays(t.calendar.Day(now), -t.keepDays); day < first {
+		return invalid(field, "%s is more than %d days ago, and not kept any more; give %s or a later day", day, t.keepDays, first)
+	}
+	return nil
 }
 
 // policy is what is in effect.
@@ -75,7 +74,7 @@ func (t *tenant) activeOverride(now time.Time) string {
 }
 
 func (adm *administration) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
-	t := &tenant{org: org, app: app, loaded: adm.now(), options: adm.models}
+	t := &tenant{org: org, app: app, loaded: adm.now(), options: adm.models, keepDays: adm.keepDays}
 	keys := []store.Key{orgKey(org)}
 	if app != "" {
 		keys = append(keys, appKey(org, app), overrideKey(org, app))
@@ -104,7 +103,7 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 		if a.enforced != "" {
 			return nil, appEnforced(app, a.enforced)
 		}
-		t.own, t.known, t.purges.app, t.past.app = a.app(app), true, a.Purges, a.Past
+		t.own, t.known, t.past.app = a.app(app), true, a.Past
 	}
 	if item := items[overrideKey(org, app)]; item != nil {
 		if t.override, err = decodeOverride(item); err != nil {
@@ -149,7 +148,7 @@ func (t *tenant) priced() []string {
 func (t *tenant) withOrg(o orgItem) *tenant {
 	newer := *t
 	newer.config, newer.calendar, newer.labels = o.org(t.org), calendar.In(o.Zone), o.Labels
-	newer.purges.org, newer.retired, newer.past.org = o.Purges, o.Retired, o.Past
+	newer.past.org = o.Past
 	newer.version = newer.config.Version + newer.own.Version
 	return &newer
 }

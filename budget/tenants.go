@@ -12,9 +12,6 @@ import (
 // usableFor is how long a configuration may be used while no newer one can be loaded.
 const usableFor = 5 * time.Minute
 
-// usableFor is how long a configuration is used at most.
-func (o *Options) usableFor() time.Duration { return max(usableFor, o.ConfigTTL) }
-
 // tenantKey names the configuration of an app, or of an organisation alone.
 type tenantKey struct{ org, app string }
 

@@ -34,8 +34,8 @@ type DayTotals struct {
 	Labels     []LabelTotals // see above for their order
 }
 
-// Totals sums one day from the store, consistently. An empty day is today. An
-// empty app sums the whole organisation.
+// Totals sums one day from the store, consistently. An empty day is today; a day before
+// Options.KeepDays is a *ValidationError. An empty app sums the whole organisation.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	if err := k.usable(ctx); err != nil {
 		return DayTotals{}, err
@@ -53,7 +53,7 @@ func (s *standing) totals(ctx context.Context, org, app, day string) (DayTotals,
 	}
 	c := t.closings()
 	days, err := s.dayRange(ctx, t, day, day, c)
-	s.closeBehind(t, c)
+	s.ledger.CloseBehind(c)
 	if err != nil {
 		return DayTotals{}, failure("Totals", err)
 	}
@@ -63,7 +63,7 @@ func (s *standing) totals(ctx context.Context, org, app, day string) (DayTotals,
 const maxHistory = 3700 // days
 
 // History gives the days from one to another, both included, oldest first.
-// Days after today are left out. Days that are over are read as one item per
+// Days after today are left out; one before Options.KeepDays is a *ValidationError. Days that are over are read as one item per
 // label; a read stores up to 100 of those items, after it, for the next.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	if err := k.usable(ctx); err != nil {
@@ -83,7 +83,7 @@ func (s *standing) history(ctx context.Context, org, app, from, to string) iter.
 			return
 		}
 		c := t.closings()
-		defer s.closeBehind(t, c)
+		defer s.ledger.CloseBehind(c)
 		for from <= to {
 			last := min(calendar.AddDays(from, 30), to)
 			days, err := s.dayRange(ctx, t, from, last, c)
@@ -121,7 +121,7 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
 		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
 	}
-	return min(to, t.calendar.Day(now)), t.notRetired("from", from)
+	return min(to, t.calendar.Day(now)), t.kept("from", from, now)
 }
 
 // target is the configuration for a read of what is stored; the app may be empty. It
@@ -146,17 +146,6 @@ func (s *standing) target(ctx context.Context, org, app string) (*tenant, error)
 // existed there was nothing to sum.
 func (t *tenant) closings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
-}
-
-// current reports whether a configuration may be used still. What was read with one that may not
-// may have been purged since, and is not to be stored.
-func (s *standing) current(t *tenant) bool { return s.now().Before(t.loaded.Add(s.opts.usableFor())) }
-
-// closeBehind stores the totals that a read found: a caller of History takes its time.
-func (s *standing) closeBehind(t *tenant, c *ledger.Closings) {
-	if s.current(t) {
-		s.ledger.CloseBehind(c)
-	}
 }
 
 // dayRange sums days; of all apps when none is named.

@@ -46,7 +46,7 @@ func TestAnAppThatNobodyPutIsNotFound(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotFound)
 	}
 	assert.Equal(t, before, total())
-	_, err = k.DeleteApp(ctx, orgO, appA, Deletion{})
+	err = k.DeleteApp(ctx, orgO, appA, nil)
 	require.NoError(t, err)
 	w.clock.Advance(time.Minute)
 	requireGone(t, k, orgO, appA)

@@ -234,7 +234,7 @@ func TestKeyOfOneOrganisation(t *testing.T) {
 	put := send(http.MethodPut, pathA, []byte(`{}`)).is(http.StatusCreated)
 	send(http.MethodPost, pathA+"/credentials/secret", []byte(`{"token":"`+put.text("retrieval_token")+`"}`)).is(http.StatusOK)
 	assert.Contains(t, w.log.String(), "client=key:theirs")
-	send(http.MethodDelete, pathO, nil).is(http.StatusOK)
+	send(http.MethodDelete, pathO, nil).is(http.StatusNoContent)
 	send(http.MethodGet, pathO, nil).fails(http.StatusNotFound, wire.NotFound)
 	w.a.as("key").get("/api/v1/orgs/" + orgOther).is(http.StatusOK)
 }

@@ -30,7 +30,6 @@ type budgetCmd struct {
 	Override overrideCmd `cmd:"" help:"Force an app's label for some time, or end that."`
 	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
 	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
-	Retire   retireCmd   `cmd:"" help:"Write an organisation's old days into files, and keep them no longer."`
 
 	Recommend   recommendCmd   `cmd:"" help:"Show which label an app may use now, and why."`
 	Adjustments adjustmentsCmd `cmd:"" help:"List what was charged and credited by hand."`

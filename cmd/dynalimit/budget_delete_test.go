@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,12 +11,10 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// TestBudgetDeletionTranscript deletes an app and an organisation, keeping and removing
-// what was counted, and makes them again.
+// TestBudgetDeletionTranscript deletes apps and an organisation, and makes them again.
 func TestBudgetDeletionTranscript(t *testing.T) {
 	s := newShell(t, "budget")
 	s.acme()
@@ -34,26 +28,17 @@ func TestBudgetDeletionTranscript(t *testing.T) {
 		{"apps", "delete", acme, "nobody", "--yes"},
 		{"apps", "show", acme, "batch"},
 		{"apps", "put", acme, "batch", "--ordering", "standard", "--quota", "standard=1"},
-		{"apps", "delete", acme, "chat", "--purge", "--dry-run", "--json"},
-		{"apps", "delete", acme, "chat", "--purge", "--yes"},
-		{"apps", "put", acme, "chat", "--ordering", "standard", "--quota", "standard=1"},
+		{"apps", "delete", acme, "chat", "--dry-run", "--json"},
 		{"apps", "delete", acme, "chat", "--json"},
 		{"orgs", "delete", acme, "--dry-run"},
-		{"orgs", "delete", acme, "--purge", "--dry-run", "--json"},
+		{"orgs", "delete", acme, "--dry-run", "--json"},
 		{"orgs", "delete", acme},
 		{"orgs", "delete", "acme", "--yes"},
 		{"orgs", "delete", "660e8400-e29b-41d4-a716-446655440000"},
 		{"orgs", "delete", acme, "--yes", "--json"},
 		{"orgs", "delete", acme},
-		{"orgs", "delete", acme, "--purge"},
-		{"orgs", "delete", acme, "--purge", "--yes"},
-		{"orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1"},
-		{"orgs", "delete", acme, "--dry-run"},
 		{"today", acme},
 		{"orgs", "list"},
-		{"orgs", "list"},
-		{"orgs", "list"},
-		{"orgs", "delete", acme},
 		{"orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1"},
 	})
 }
@@ -66,8 +51,8 @@ func TestDeletingAsks(t *testing.T) {
 		args, says []string
 		word       string
 	}{
-		{[]string{"apps", "delete", acme, "chat"}, []string{"the app chat", "what was counted is kept"}, "chat"},
-		{[]string{"orgs", "delete", acme, "--purge"}, []string{"the organisation " + acme, "what was counted is removed for good"}, acme},
+		{[]string{"apps", "delete", acme, "chat"}, []string{"the app chat", "What was counted is kept"}, "chat"},
+		{[]string{"orgs", "delete", acme}, []string{"the organisation " + acme, "credentials and tokens end"}, acme},
 	} {
 		before := s.db.Meter().WriteUnits()
 		s.answers = strings.NewReader("yes\n")
@@ -146,87 +131,4 @@ func TestADeletionThatFailedGoesOn(t *testing.T) {
 	assert.NotContains(t, stderr, "try again")
 	s.must("orgs", "delete", acme)
 	s.must("orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1")
-}
-
-// TestPurgesTellHowFarTheyAre, beside the result.
-func TestPurgesTellHowFarTheyAre(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	var mu sync.Mutex
-	at := s.now
-	clock := func() time.Time { // each look at it takes three seconds
-		mu.Lock()
-		defer mu.Unlock()
-		at = at.Add(3 * time.Second)
-		return at
-	}
-	var out, notes bytes.Buffer
-	ctx := context.WithValue(t.Context(), clockKey{}, clock)
-	line := []string{"budget", "orgs", "delete", acme, "--purge", "--yes", "--endpoint", s.endpoint}
-	code := run(ctx, line, &term.Output{Writer: &out, Patience: time.Hour}, &notes)
-	require.Equal(t, exitOK, code, notes.String())
-	assert.Regexp(t, `pass 1: [1-9][0-9]* items read, [1-9][0-9]* removed`, notes.String())
-	assert.NotContains(t, out.String(), "pass 1")
-}
-
-// TestBudgetRetirementTranscript retires old days.
-func TestBudgetRetirementTranscript(t *testing.T) {
-	s := newShell(t, "budget")
-	t.Chdir(withTestdata(t))
-	now := s.now
-	s.now = now.AddDate(0, 0, -100)
-	s.acme()
-	s.now = now
-	s.must("sweep")
-	s.step = 2 * time.Minute
-	require.NoError(t, os.WriteFile("file", nil, 0o600))
-	s.golden("budget_retire.txt", [][]string{
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run", "--json"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days"},
-		{"retire", acme, "--before", "2026-01-01", "--archive", "days", "--yes"},
-		{"retire", acme, "--before", "soon", "--archive", "days", "--yes"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--keep", "0", "--yes"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "file", "--yes"},
-		{"retire", acme, "--before", "2025-11-01"},
-		{"retire", "660e8400-e29b-41d4-a716-446655440000", "--before", "2025-11-01", "--archive", "days", "--yes"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes", "--json"},
-		{"adjust", acme, "chat", "premium", "--credit", "1", "--day", "2025-10-15", "--reason", "late", "--id", "00000000-0000-4000-8000-00000000a001"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--keep", "1d", "--yes"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes"},
-		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes", "--json"},
-	})
-	files, err := filepath.Glob(filepath.Join("days", "budget", "org="+acme, "before=20251101", "*.jsonl"))
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	text, err := os.ReadFile(files[0])
-	require.NoError(t, err)
-	assert.Contains(t, string(text), acme)
-	assert.Contains(t, string(text), "20251015")
-}
-
-// TestADryRunOfRetirementWritesNoFile, and the question is asked before a folder is made.
-func TestADryRunOfRetirementWritesNoFile(t *testing.T) {
-	s := newShell(t, "budget")
-	t.Chdir(withTestdata(t))
-	now := s.now
-	s.now = now.AddDate(0, 0, -100)
-	s.acme()
-	s.now = now
-	retire := []string{"retire", acme, "--before", "2025-11-01", "--archive", "days"}
-	s.must(append(retire, "--dry-run")...)
-	s.answers = strings.NewReader("no\n")
-	code, _, stderr := s.run(retire...)
-	s.answers = nil
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "Write them into days and have them removed?")
-	assert.NoDirExists(t, "days")
-	s.must(append(retire, "--yes")...)
-	s.now = s.now.Add(10 * time.Minute)
-	s.must(append(retire, "--dry-run")...)
-	files, err := filepath.Glob(filepath.Join("days", "*"))
-	require.NoError(t, err)
-	assert.Empty(t, files, "a dry run writes no file")
 }

@@ -134,7 +134,7 @@ func (w *wouldWrite) clause(verb string, words []string, names map[string]string
 }
 
 // bookkeeping are attributes that say nothing to a person.
-var bookkeeping = []string{"PK", "SK", "put_id", "updated_at_epoch", "created_at_epoch", "cfg_version", "apps_version", "n", "since_epoch_ms"}
+var bookkeeping = []string{"PK", "SK", "put_id", "updated_at_epoch", "created_at_epoch", "ttl_epoch", "cfg_version", "apps_version", "n", "since_epoch_ms"}
 
 // against are the differences from what is stored.
 func (w *wouldWrite) against(stored map[string]types.AttributeValue) []attributeChange {

@@ -187,7 +187,7 @@ func newFleet(t *testing.T) *fleet {
 // start starts one of the fleet.
 func (f *fleet) start(t *testing.T, args ...string) *runningKeeper {
 	t.Helper()
-	return f.startIn(t.Context(), t, args...)
+	return startKeeperIn(t.Context(), t, append([]string{"--endpoint", f.endpoint, "--as", "keeper", "--keyset", f.keyset}, args...)...)
 }
 
 func usageURL(k *runningKeeper) string {

@@ -25,7 +25,7 @@ var changing = map[string]string{
 	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
 	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "", "budget prices about": "",
 	"budget sweep":       "",
-	"budget orgs delete": "", "budget apps delete": "", "budget retire": "",
+	"budget orgs delete": "", "budget apps delete": "",
 	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
 	"budget keyset create": "", "budget keyset rotate": "", "budget keyset prune": "",
 	"local":        "it serves until it is stopped",
@@ -36,7 +36,7 @@ var changing = map[string]string{
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
 	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set",
-	"budget credentials revoke", "budget keys revoke", "budget orgs delete", "budget apps delete", "budget retire",
+	"budget credentials revoke", "budget keys revoke", "budget orgs delete", "budget apps delete",
 	"budget keyset prune",
 }
 

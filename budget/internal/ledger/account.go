@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -15,6 +16,7 @@ type Account struct {
 	Label  string // the model label
 	Day    string // like 20260123
 	Shards int    // over which the day is spread
+	Keep   int    // days that it is kept
 }
 
 // Submission makes the operation that counts a record, and what its tags cost. late
@@ -42,12 +44,20 @@ func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 
 func (a Account) operation(late bool) *Operation {
 	o := newOperation()
+	o.expires = expires(a.Day, a.Keep)
 	o.Org, o.Scope, o.lane = a.Org, a.Scope, a.Scope+"#"+a.Label+"#"+a.Day
 	o.debits = []Debit{{PK: LabelPartition(a.Scope, a.Label), Prefix: dayPrefix(a.Day), Shards: a.Shards}}
 	if late {
 		o.reopens = []store.Key{ClosedKey(a.Scope, a.Day, a.Label)}
 	}
 	return o
+}
+
+// expires is when what was counted on a day may go, in unix seconds: when no zone has the last
+// of so many days after it any more, and a day later.
+func expires(day string, keepDays int) int64 {
+	noon, _ := calendar.ParseDay(day) // it was one
+	return noon.AddDate(0, 0, keepDays+2).Unix()
 }
 
 // tagDebit is the counter of what calls with one value of a tag cost.

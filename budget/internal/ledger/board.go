@@ -140,10 +140,6 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer cancel()
 	began := b.l.Now()
 	b.mu.Lock()
-	if n.Purges > b.has.Purges { // what was counted is no more
-		clear(b.rows)
-		clear(b.own)
-	}
 	for _, o := range b.own {
 		o.before, o.since = o.before.Add(o.since), money.Picos{}
 	}

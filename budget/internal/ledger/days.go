@@ -130,6 +130,7 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 		set = append(set, "#"+key+" = :"+key)
 	}
 	names["#n"], values[":n"] = AttrSeq, store.Int(sum.Writes)
+	names["#ttl"], values[":ttl"] = store.AttrTTL, store.Int(expires(day, l.KeepDays))
 	again := "attribute_not_exists(#re)"
 	if seen.reopenings > 0 {
 		again = "#re = :re"
@@ -140,7 +141,7 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 	err := store.Retry(ctx, func() error {
 		_, err := l.Store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &l.Store.Usage, Key: key.Attributes(),
-			UpdateExpression:    aws.String("SET " + strings.Join(set, ", ")),
+			UpdateExpression:    aws.String("SET #ttl = :ttl, " + strings.Join(set, ", ")),
 			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err

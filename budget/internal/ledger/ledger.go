@@ -31,6 +31,7 @@ type Options struct {
 	Linger       time.Duration    // a transaction's wait for company
 	AlwaysLinger bool             // it waits without load, too
 	Fresh        time.Duration    // how old a known sum may be
+	KeepDays     int              // closed totals are kept so long, see expires
 }
 
 // Ledger writes what calls cost, and what is adjusted by hand, each exactly once. It knows what is

@@ -6,12 +6,11 @@ import "maps"
 type Need struct {
 	Day    string
 	Labels map[string]bool // whose counters to read
-	Purges int64           // how often what was counted was removed: nothing known from before holds
 }
 
 // NeedOf is what must be known to decide about labels on a day.
-func NeedOf(day string, labels []string, purges int64) Need {
-	n := Need{Day: day, Labels: make(map[string]bool, len(labels)), Purges: purges}
+func NeedOf(day string, labels []string) Need {
+	n := Need{Day: day, Labels: make(map[string]bool, len(labels))}
 	for _, label := range labels {
 		n.Labels[label] = true
 	}
@@ -25,15 +24,15 @@ func (n Need) within(o Need) bool {
 			return false
 		}
 	}
-	return n.Purges <= o.Purges && n.Day == o.Day
+	return n.Day == o.Day
 }
 
 // merge asks for what both ask for, so that the apps of one scope share a board.
 func (n Need) merge(o Need) Need {
-	if n.Day != o.Day || n.Purges > o.Purges {
+	if n.Day != o.Day {
 		return n
 	}
 	labels := maps.Clone(n.Labels)
 	maps.Copy(labels, o.Labels)
-	return Need{Day: n.Day, Labels: labels, Purges: o.Purges}
+	return Need{Day: n.Day, Labels: labels}
 }

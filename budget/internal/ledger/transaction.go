@@ -25,7 +25,7 @@ type write struct {
 	sum  Counter
 }
 
-// transaction is one TransactWriteItems request.
+// transaction is one TransactWriteItems request, of operations of one day.
 type transaction struct {
 	ops    []*Operation
 	items  []write

@@ -63,7 +63,7 @@ func (l *Ledger) sendPlain(ctx context.Context, t *transaction, nowSec int64) er
 		if it.kind != addCounter {
 			continue
 		}
-		if err := l.addTo(ctx, it, nowSec); err != nil {
+		if err := l.addTo(ctx, it, nowSec, t.ops[0].expires); err != nil {
 			if counted {
 				err = fmt.Errorf("counted, but not by tag: %w", err)
 			}
@@ -76,8 +76,8 @@ func (l *Ledger) sendPlain(ctx context.Context, t *transaction, nowSec int64) er
 
 // addTo adds to one counter. It tries again while nothing of the write can have been
 // applied.
-func (l *Ledger) addTo(ctx context.Context, it write, nowSec int64) error {
-	update := counterUpdate(it.sum, nowSec)
+func (l *Ledger) addTo(ctx context.Context, it write, nowSec, expires int64) error {
+	update := counterUpdate(it.sum, nowSec, expires)
 	for n := 0; ; n++ {
 		_, err := l.Store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &l.Store.Usage, Key: it.key.Attributes(), UpdateExpression: update.UpdateExpression,

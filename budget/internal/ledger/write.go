@@ -38,16 +38,18 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	case putDedup:
 		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
 	case putAudit:
-		return putAbsent(table, it.op.adjust.item(it.key))
+		item := it.op.adjust.item(it.key)
+		item[store.AttrTTL] = store.Int(it.op.expires)
+		return putAbsent(table, item)
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
 			TableName: &table, Key: it.key.Attributes(),
-			UpdateExpression:          aws.String("ADD #0 :0 REMOVE #1"),
-			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": AttrSeq},
-			ExpressionAttributeValues: store.Item{":0": store.Int(1)},
+			UpdateExpression:          aws.String("SET #2 = :2 ADD #0 :0 REMOVE #1"),
+			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": AttrSeq, "#2": store.AttrTTL},
+			ExpressionAttributeValues: store.Item{":0": store.Int(1), ":2": store.Int(t.ops[0].expires)},
 		}}
 	}
-	update := counterUpdate(it.sum, nowSec)
+	update := counterUpdate(it.sum, nowSec, t.ops[0].expires)
 	update.TableName, update.Key = &table, it.key.Attributes()
 	return types.TransactWriteItem{Update: update}
 }
@@ -61,9 +63,9 @@ func putAbsent(table string, item store.Item) types.TransactWriteItem {
 }
 
 // counterUpdate adds to a counter and stamps it.
-func counterUpdate(sum Counter, nowSec int64) *types.Update {
-	names := map[string]string{"#t": attrUpdated}
-	values := store.Item{":t": store.Int(nowSec)}
+func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
+	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}
+	values := store.Item{":t": store.Int(nowSec), ":ttl": store.Int(expires)}
 	var add strings.Builder
 	for i, v := range encodeCounter(sum) {
 		if i > 0 {
@@ -74,7 +76,7 @@ func counterUpdate(sum Counter, nowSec int64) *types.Update {
 		names["#"+k], values[":"+k] = v.name, v.value
 	}
 	return &types.Update{
-		UpdateExpression:         aws.String("SET #t = :t ADD " + add.String()),
+		UpdateExpression:         aws.String("SET #t = :t, #ttl = :ttl ADD " + add.String()),
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}
 }

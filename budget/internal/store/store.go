@@ -79,46 +79,6 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 	}
 }
 
-// Page is what one request of a scan found.
-type Page struct {
-	Keys    []Key // of the items asked for
-	Scanned int   // items looked at
-	Last    Key   // after which the next page begins; zero on the last
-}
-
-// Keys scans a table for the items whose partition key contains a text, page by page, from
-// after a key on, or all of it if that is zero.
-func (s *Store) Keys(ctx context.Context, table, text string, after Key) iter.Seq2[Page, error] {
-	var start Item
-	if after != (Key{}) {
-		start = after.Attributes()
-	}
-	return func(yield func(Page, error) bool) {
-		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
-			TableName: &table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: start,
-			FilterExpression: aws.String("contains(#pk, :text)"), ProjectionExpression: aws.String("#pk, #sk"),
-			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: Item{":text": String(text)},
-		})
-		for pages.HasMorePages() {
-			out, err := pages.NextPage(ctx)
-			if err != nil {
-				yield(Page{}, Reading(err))
-				return
-			}
-			page := Page{Scanned: int(out.ScannedCount)}
-			if len(out.LastEvaluatedKey) > 0 {
-				page.Last = KeyOf(out.LastEvaluatedKey)
-			}
-			for _, item := range out.Items {
-				page.Keys = append(page.Keys, KeyOf(item))
-			}
-			if !yield(page, nil) {
-				return
-			}
-		}
-	}
-}
-
 // Lasting scans a table for the items without a time to live whose partition key contains a
 // text, page by page.
 func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {

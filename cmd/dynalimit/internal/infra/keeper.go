@@ -36,7 +36,7 @@ func keeperRole(o Options) Role {
 	}
 	role := Role{ID: keeperID, About: "Serves budgets over HTTP", Serves: true, Statements: []Statement{
 		{
-			Sid: "ReadBudgets", About: "Organisations, prices, credentials, and what was spent; a purge reads all of that.",
+			Sid: "ReadBudgets", About: "Organisations, prices, credentials, and what was spent.",
 			Actions: actions("BatchGetItem", "GetItem", "Query", "Scan"), Resources: []Resource{{Table: controlTable}, {Table: usageTable}},
 		},
 		{
@@ -52,11 +52,11 @@ func keeperRole(o Options) Role {
 			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*", "PRICELIST#*"}),
 		},
 		{
-			Sid: "Purge", About: "That what is overridden is there, and a deletion stands still while what it deletes goes.", Actions: actions("ConditionCheckItem"),
+			Sid: "Check", About: "That what is overridden is there, and that a deletion still runs.", Actions: actions("ConditionCheckItem"),
 			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*"}),
 		},
 		{
-			Sid: "Spend", About: "What was spent, and what was charged by hand.", Actions: actions("DeleteItem", "PutItem", "UpdateItem"),
+			Sid: "Spend", About: "What was spent, and what was charged by hand.", Actions: actions("PutItem", "UpdateItem"),
 			Resources: []Resource{{Table: usageTable}},
 		},
 		{

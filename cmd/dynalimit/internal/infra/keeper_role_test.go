@@ -264,9 +264,7 @@ func (s *service) decode(answer map[string]any, into any) {
 func (s *service) ended() {
 	app := "/orgs/" + keeperOrg + "/apps/" + keeperApp
 	s.ask(http.MethodDelete, app, s.key, nil)
-	s.ask(http.MethodDelete, "/orgs/"+keeperOrg+"?purge=true", s.key, nil)
-	elapse(time.Hour)
-	s.ask(http.MethodDelete, "/orgs/"+keeperOrg+"?purge=true", s.key, nil)
+	s.ask(http.MethodDelete, "/orgs/"+keeperOrg, s.key, nil)
 }
 
 func inServiceWorld(t *testing.T, policy, namespace string, test func(s *service)) {

@@ -119,7 +119,6 @@ func (m *metrics) onDeletions(r budget.FinishReport, err error) {
 		m.deletions.Open = r.Open
 	}
 	m.deletions.Completed += r.Completed
-	m.deletions.Purged += r.Purged
 }
 
 func (m *metrics) setLeading(leading bool) {
@@ -233,7 +232,6 @@ func (m *metrics) writeOwn(w io.Writer) {
 	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days."}.one(w, number(m.leading))
 	family{"dynalimit_keeper_deletions_open", "gauge", "Deletions that are not complete, in the one process that sweeps."}.one(w, float64(m.deletions.Open))
 	family{"dynalimit_keeper_deletions_completed_total", "counter", "Deletions that sweeps of this process completed."}.one(w, float64(m.deletions.Completed))
-	family{"dynalimit_keeper_items_purged_total", "counter", "Items that sweeps of this process removed for deletions."}.one(w, float64(m.deletions.Purged))
 	by(w, family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}, "result", m.sweeps)
 	by(w, family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}, "result", m.refreshes)
 	family{"dynalimit_keeper_prices_accepted_total", "counter", "Prices that refreshes took from the list."}.one(w, float64(m.accepted))

@@ -83,8 +83,8 @@ func TestMetricsAddUp(t *testing.T) {
 		m.onServed(t.Context(), s)
 	}
 	m.setLeading(true)
-	m.onDeletions(budget.FinishReport{Open: 2, Completed: 1, Purged: 3}, failed)
-	m.onDeletions(budget.FinishReport{Open: 1, Completed: 2, Purged: 4}, nil)
+	m.onDeletions(budget.FinishReport{Open: 2, Completed: 1}, failed)
+	m.onDeletions(budget.FinishReport{Open: 1, Completed: 2}, nil)
 	m.onDeletions(budget.FinishReport{}, failed) // nobody knows how many are open
 	want := map[string]string{
 		"sweep_lag_seconds": "10", `sweeps_total{result="ok"}`: "1", `sweeps_total{result="failed"}`: "1",
@@ -92,7 +92,7 @@ func TestMetricsAddUp(t *testing.T) {
 		`quota_thresholds_total{percent="80"}`: "2", `quota_thresholds_total{percent="100"}`: "1", "flips_total": "1",
 		`denials_total{kind="login"}`: "1", `denials_total{kind="quota"}`: "2",
 		`request_seconds_count{route="none",method="POST",status="404"}`: "1",
-		"sweeping": "1", "deletions_open": "1", "deletions_completed_total": "3", "items_purged_total": "7",
+		"sweeping": "1", "deletions_open": "1", "deletions_completed_total": "3",
 		"ready": "1", "store_open": "1", "queued_operations": "5", "spooled_records": "6", "requests_in_flight": "1",
 		`logins_total{result="ok"}`: "11", `logins_total{result="refused"}`: "12", "secrets_retrieved_total": "13", "revocations_total": "14",
 		`cache_hits_total{cache="config"}`: "21", `cache_misses_total{cache="config"}`: "22", `cache_hits_total{cache="totals"}`: "23", `cache_misses_total{cache="totals"}`: "24",

@@ -44,8 +44,8 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		}
 		if report.Deletions == 0 {
 			s.metrics.onDeletions(budget.FinishReport{}, err)
-		} else if s.finishDeletions(ctx) {
-			continue
+		} else {
+			s.finishDeletions(ctx)
 		}
 		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return context.Cause(ctx)
@@ -53,24 +53,19 @@ func (s *Service) sweepOften(ctx context.Context) error {
 	}
 }
 
-// purgePages is how much of a purge is done between two sweeps, in pages of 1 MB.
-const purgePages = 100
-
-// finishDeletions goes on with the deletions that were begun, and reports whether there is
-// more to do at once.
-func (s *Service) finishDeletions(ctx context.Context) (more bool) {
-	report, err := s.keeper.FinishDeletions(ctx, budget.Deletion{Revoke: s.store.Delete, Pages: purgePages})
+// finishDeletions goes on with the deletions that were begun.
+func (s *Service) finishDeletions(ctx context.Context) {
+	report, err := s.keeper.FinishDeletions(ctx, s.store.Delete)
 	if ctx.Err() != nil {
-		return false
+		return
 	}
 	s.metrics.onDeletions(report, err)
 	if err != nil {
 		s.parts.Logger.ErrorContext(ctx, "keeper: deletions", "error", err)
 	}
-	if report.Completed > 0 || report.Purged > 0 {
-		s.parts.Logger.InfoContext(ctx, "keeper: deletions", "open", report.Open, "completed", report.Completed, "items_purged", report.Purged)
+	if report.Completed > 0 {
+		s.parts.Logger.InfoContext(ctx, "keeper: deletions", "open", report.Open, "completed", report.Completed)
 	}
-	return err == nil && report.More
 }
 
 // wait waits, and reports whether ctx goes on.

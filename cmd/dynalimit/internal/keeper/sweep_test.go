@@ -20,6 +20,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -47,11 +48,15 @@ func newProcess(t *testing.T, db *ddbmem.DB) *process {
 	require.NoError(t, err)
 	keeper, err := budget.New(client, budget.Tables{}, &budget.Options{Principal: "keeper"})
 	require.NoError(t, err)
+	keys, err := credentials.NewKeySet(nil, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	store, err := credentials.New(client, "control", &credentials.Options{Keys: keys, Principal: "keeper"})
+	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, keeper.Close(context.WithoutCancel(t.Context()))) })
 	require.NoError(t, keeper.CreateTables(t.Context()))
 	require.NoError(t, repo.CreateTable(t.Context()))
 	p.Service = &Service{
-		config: Default(), keeper: keeper, metrics: newMetrics(time.Now), now: time.Now,
+		config: Default(), keeper: keeper, store: store, metrics: newMetrics(time.Now), now: time.Now,
 		parts: Parts{Client: client, Repository: repo, Logger: slog.New(slog.NewTextHandler(&p.log, nil))},
 	}
 	return p
@@ -184,10 +189,10 @@ func TestDeletionsThatCannotBeReadAreTold(t *testing.T) {
 			Models: map[string]string{"premium": "anthropic.claude-3-haiku-20240307-v1:0"},
 		})
 		require.NoError(t, err)
-		_, err = p.keeper.DeleteOrg(t.Context(), org, budget.Deletion{Purge: true, Revoke: func(context.Context, string, string) error { return nil }})
-		require.NoError(t, err)
+		require.Error(t, p.keeper.DeleteOrg(t.Context(), org, func(context.Context, string, string) error { return errors.New("not now") }))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
+		db.SetFaults(denied(func(r *ddbmem.Request) bool { return r.Operation == "DeleteItem" })) // it cannot be completed
 		running.Go(func() { p.sweepAlone(ctx) })
 		elapse(30 * time.Second)
 		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_open"))
@@ -195,7 +200,7 @@ func TestDeletionsThatCannotBeReadAreTold(t *testing.T) {
 			return r.Operation == "Scan" && bytes.Contains(r.Body, []byte(`"ConsistentRead":true`)) // the sweep's own is not
 		}))
 		elapse(2 * time.Minute)
-		assert.Equal(t, 2, strings.Count(p.log.String(), `msg="keeper: deletions"`), p.log.String())
+		assert.Equal(t, 3, strings.Count(p.log.String(), `msg="keeper: deletions"`), p.log.String())
 		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_open"))
 		db.SetFaults(nil)
 		elapse(10 * time.Minute)

@@ -1011,7 +1011,7 @@ resource "aws_iam_policy" "keeper" {
     Version = "2012-10-17"
     Statement = concat(
       [
-        # Organisations, prices, credentials, and what was spent; a purge reads all of that.
+        # Organisations, prices, credentials, and what was spent.
         {
           Sid      = "ReadBudgets"
           Effect   = "Allow"
@@ -1063,9 +1063,9 @@ resource "aws_iam_policy" "keeper" {
             }
           }
         },
-        # That what is overridden is there, and a deletion stands still while what it deletes goes.
+        # That what is overridden is there, and that a deletion still runs.
         {
-          Sid      = "Purge"
+          Sid      = "Check"
           Effect   = "Allow"
           Action   = ["dynamodb:ConditionCheckItem"]
           Resource = [local.budget_control_table_arn]
@@ -1082,7 +1082,7 @@ resource "aws_iam_policy" "keeper" {
         {
           Sid      = "Spend"
           Effect   = "Allow"
-          Action   = ["dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Action   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
           Resource = [local.budget_usage_table_arn]
         },
         # Limits and buckets of failed logins.
