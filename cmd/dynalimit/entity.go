@@ -133,13 +133,15 @@ func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 		all, none := repo.Entities(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
 		if c.Parent != "" {
 			all = repo.Children(ctx, c.Parent)
-		} else {
-			g.noteUnlisted(ctx, out)
 		}
 		if c.Parent != "" || c.Plan != "" {
 			none = "No entities like that have records."
 		}
-		return c.show(out, all, none)
+		if err := c.show(out, all, none); err != nil || c.Parent != "" {
+			return err
+		}
+		g.noteUnlisted(ctx, out)
+		return nil
 	})
 }
 
