@@ -193,7 +193,9 @@ func TestSickPartitionOfAParent(t *testing.T) {
 				assert.LessOrEqual(t, n.admitted+n.degraded, 9, "of 9 tokens")
 				assert.Zero(t, n.unlevelled)
 				assert.LessOrEqual(t, n.slow, 2, "one finds the bucket silent, one its configuration")
-				if policy != Block {
+				if policy == Block {
+					assert.Zero(t, n.admitted+n.degraded)
+				} else {
 					assert.Empty(t, n.others)
 				}
 				s.recovers()
