@@ -7,55 +7,55 @@ import (
 )
 
 // onlyTableName reads a request whose only member is TableName.
-func (c *call) onlyTableName() (string, error) {
+func onlyTableName(r *wire.Reader, operation string) (string, error) {
 	name := ""
-	c.in.Object(func(member string) {
+	r.Object(func(member string) {
 		if member != "TableName" {
-			c.in.Fail(unsupported(member + " in " + c.operation))
+			r.Fail(unsupported(member + " in " + operation))
 			return
 		}
-		name = tableName(c.in)
+		name = tableName(r)
 	})
-	if err := c.in.Err(); err != nil {
+	if err := r.Err(); err != nil {
 		return "", err
 	}
 	return name, required(name != "", "tableName")
 }
 
 func (c *call) createTable() error {
-	d, err := c.readDefinition()
+	d, err := readDefinition(c.in)
 	if err != nil {
 		return err
 	}
 	if err := d.check(); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.tables[d.name] != nil {
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	if c.db.tables[d.name] != nil {
 		return fail("ResourceInUseException", "Table already exists: %s", d.name)
 	}
-	c.lastTable++
+	c.db.lastTable++
 	t := &table{
-		keySchema: d.keys, name: d.name, id: c.lastTable, created: c.at, kinds: d.kinds, billing: d.billing,
+		keySchema: d.keys, name: d.name, id: c.db.lastTable, created: c.at, kinds: d.kinds, billing: d.billing,
 		throughput: d.throughput, class: d.class, protected: d.protected, indexes: d.indexes, store: newStore(),
 	}
 	if d.view != "" {
-		c.openStream(t, d.view)
+		c.db.openStream(t, d.view)
 	}
-	c.tables[d.name] = t
+	c.db.tables[d.name] = t
 	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "ACTIVE")
 	return nil
 }
 
 func (c *call) describeTable() error {
-	name, err := c.onlyTableName()
+	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	t := c.tables[name]
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
+	t := c.db.tables[name]
 	if t == nil {
 		return noTable(name)
 	}
@@ -64,13 +64,13 @@ func (c *call) describeTable() error {
 }
 
 func (c *call) deleteTable() error {
-	name, err := c.onlyTableName()
+	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.tables[name]
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	t := c.db.tables[name]
 	switch {
 	case t == nil:
 		return noTable(name)
@@ -80,7 +80,7 @@ func (c *call) deleteTable() error {
 	if t.stream != nil {
 		t.stream.disable(c.at)
 	}
-	delete(c.tables, name)
+	delete(c.db.tables, name)
 	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "DELETING")
 	return nil
 }
@@ -103,12 +103,12 @@ func (c *call) listTables() error {
 	if limit < 1 || limit > 100 {
 		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
 	last := ""
 	n := int64(0)
 	c.out = append(wire.Field(c.out, "TableNames"), '[')
-	for _, name := range c.tableNames() {
+	for _, name := range c.db.tableNames() {
 		if name <= start {
 			continue
 		}
@@ -120,18 +120,10 @@ func (c *call) listTables() error {
 		c.out = wire.AppendString(wire.Comma(c.out), name)
 	}
 	c.out = append(c.out, ']')
-	if n == limit && last != c.lastTableName() {
+	if n == limit && last != c.db.lastTableName() {
 		c.out = wire.AppendString(wire.Field(c.out, "LastEvaluatedTableName"), last)
 	}
 	return nil
-}
-
-func (db *DB) lastTableName() string {
-	last := ""
-	for name := range db.tables {
-		last = max(last, name)
-	}
-	return last
 }
 
 func (t *table) arn() string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + t.name }

@@ -6,6 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
 )
 
+type attributeValue = types.AttributeValue
+
 // toSDKMap is m in the SDK's types, nil for nil.
 func toSDKMap(m value.Map) map[string]types.AttributeValue {
 	if m == nil {

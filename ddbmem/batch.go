@@ -40,7 +40,7 @@ func (c *call) batchGetItem() error {
 	total := 0
 	for _, a := range asked {
 		total += len(a.keys)
-		if err := a.bind(c.DB); err != nil {
+		if err := a.bind(c.db); err != nil {
 			return err
 		}
 		if len(a.keys) == 0 {
@@ -58,10 +58,10 @@ func (c *call) batchGetItem() error {
 
 // readBatch reads the first keys, as many as process, and gives the rest back.
 func (c *call) readBatch(asked []tableKeys, process int) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
 	for _, a := range asked {
-		if err := c.checkBatchKeys(a); err != nil {
+		if err := c.db.checkBatchKeys(a); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ type batchRoom struct{ items, bytes int }
 // readKeys appends the items of one table while there is room, and returns the
 // keys for which there is none.
 func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
-	t := c.tables[a.name]
+	t := c.db.tables[a.name]
 	for i, key := range a.keys {
 		item, size := t.read(key)
 		if room.items <= 0 || size > room.bytes {
@@ -108,8 +108,8 @@ func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	return nil
 }
 
-func (c *call) checkBatchKeys(a tableKeys) error {
-	t, err := c.lookup(a.name)
+func (e *engine) checkBatchKeys(a tableKeys) error {
+	t, err := e.lookup(a.name)
 	if err != nil {
 		return err
 	}
@@ -214,10 +214,10 @@ func readWrites(r *wire.Reader) []batchWrite {
 
 // writeBatch makes the first writes, as many as process, and gives the rest back.
 func (c *call) writeBatch(asked []tableWrites, process int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
 	for _, a := range asked {
-		if err := c.checkWrites(a); err != nil {
+		if err := c.db.checkWrites(a); err != nil {
 			return err
 		}
 	}
@@ -226,12 +226,12 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 		n := min(max(process, 0), len(a.writes))
 		process -= n
 		for _, w := range a.writes[:n] {
-			ch, err := c.planWrite(a.name, w)
+			ch, err := c.db.planWrite(a.name, w)
 			if err != nil {
 				return err
 			}
 			c.use.chargeWrite(ch, 1)
-			c.commit(c.seq, ch)
+			c.db.commit(c.seq, ch)
 		}
 		if n < len(a.writes) {
 			c.out = append(wire.Field(c.out, a.name), '[')
@@ -246,11 +246,11 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 	return nil
 }
 
-func (c *call) planWrite(name string, w batchWrite) (*change, error) {
+func (e *engine) planWrite(name string, w batchWrite) (*change, error) {
 	if err := w.checkWrite(w.verb); err != nil {
 		return nil, err
 	}
-	t, err := c.lookup(name)
+	t, err := e.lookup(name)
 	if err != nil {
 		return nil, err
 	}
@@ -261,10 +261,10 @@ func (c *call) planWrite(name string, w batchWrite) (*change, error) {
 	return ch, ch.work(w.statement, w.verb)
 }
 
-func (c *call) checkWrites(a tableWrites) error {
+func (e *engine) checkWrites(a tableWrites) error {
 	var seen []primary
 	for _, w := range a.writes {
-		ch, err := c.planWrite(a.name, w)
+		ch, err := e.planWrite(a.name, w)
 		if err != nil {
 			return err
 		}

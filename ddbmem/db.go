@@ -2,16 +2,13 @@ package ddbmem
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
-
-// expressionCache is how many parsed expressions a DB keeps.
-const expressionCache = 1024
 
 // DB is one DynamoDB in memory: its tables, its clock and its faults. Make one with New
 // and pass its Client to NewRepository or budget.New in tests. It is safe for concurrent
@@ -20,25 +17,16 @@ const expressionCache = 1024
 // SetFaults makes requests fail, as they do in an outage. Meter counts requests and
 // capacity units. WithClock sets the clock by which items expire.
 type DB struct {
-	now         func() time.Time
-	keepLog     bool
-	expiry      bool
-	expressions *lru.Cache[expressionKey, any]
-	counters    map[string]*counter
-	faults      atomic.Pointer[FaultFunc]
-	requests    atomic.Int64
+	engine   engine
+	keepLog  bool
+	expiry   bool
+	counters map[string]*counter
+	faults   atomic.Pointer[FaultFunc]
+	requests atomic.Int64
 
 	late   sync.WaitGroup
 	closed chan struct{}
 	close  sync.Once
-
-	mu                    sync.RWMutex // the commit lock
-	tables                map[string]*table
-	writes                int64
-	lastTable, lastStream int64
-	hooks                 []func(Write)
-	tokens                map[string]*transaction
-	streams               []*stream
 
 	logMu sync.Mutex
 	log   []Entry
@@ -50,7 +38,7 @@ type Option func(*DB)
 // WithClock sets the source of time: creation times, stream records, expiry, the
 // ten minutes of a client request token and the Date of every answer. Defaults
 // to time.Now.
-func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now } }
+func WithClock(now func() time.Time) Option { return func(db *DB) { db.engine.now = now } }
 
 // WithLog keeps a log of all requests, see DB.Log.
 func WithLog() Option { return func(db *DB) { db.keepLog = true } }
@@ -66,12 +54,9 @@ func New(opts ...Option) *DB {
 		panic(err) // only for a size below 1
 	}
 	db := &DB{
-		now:         time.Now,
-		expressions: cache,
-		counters:    make(map[string]*counter, len(handlers)),
-		closed:      make(chan struct{}),
-		tables:      map[string]*table{},
-		tokens:      map[string]*transaction{},
+		engine:   engine{now: time.Now, expressions: cache, tables: map[string]*table{}, tokens: map[string]*transaction{}},
+		counters: make(map[string]*counter, len(handlers)),
+		closed:   make(chan struct{}),
 	}
 	for op := range handlers {
 		db.counters[op] = &counter{}
@@ -81,8 +66,8 @@ func New(opts ...Option) *DB {
 			o(db)
 		}
 	}
-	if db.now == nil {
-		db.now = time.Now
+	if db.engine.now == nil {
+		db.engine.now = time.Now
 	}
 	return db
 }
@@ -90,7 +75,7 @@ func New(opts ...Option) *DB {
 var errNotMade = errors.New("ddbmem: the DB was not made by New; make one with ddbmem.New()")
 
 // made reports whether New made the DB.
-func (db *DB) made() bool { return db != nil && db.tables != nil }
+func (db *DB) made() bool { return db != nil && db.engine.tables != nil }
 
 // Wait returns when every late request (Fault.Late) has executed; their channels
 // must be closed for that.
@@ -106,25 +91,6 @@ func (db *DB) Close() {
 	db.late.Wait()
 }
 
-// Write is one committed change of an item.
-type Write struct {
-	// Seq numbers the writes of a DB from 1.
-	Seq int64
-	// Time is the DB's clock at the commit.
-	Time time.Time
-	// Operation is the API call, such as "UpdateItem", or "" for an expiry.
-	Operation string
-	// Table is the table of the item.
-	Table string
-	// RequestSeq is the Seq of the Request that wrote, 0 for an expiry.
-	RequestSeq int64
-	// Old and New are the item before and after, nil when absent. Do not change
-	// them.
-	Old, New map[string]types.AttributeValue
-	// Expired tells a deletion by time to live.
-	Expired bool
-}
-
 // OnWrite adds a hook that is called for every committed write of an item, in the
 // order of commits, while the commit lock is held: it must not call the DB. A
 // write that leaves an item as it was is reported too; deleting an absent item is
@@ -133,7 +99,56 @@ func (db *DB) OnWrite(hook func(Write)) {
 	if hook == nil {
 		return
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.hooks = append(db.hooks, hook)
+	db.engine.mu.Lock()
+	defer db.engine.mu.Unlock()
+	db.engine.hooks = append(db.engine.hooks, hook)
+}
+
+// SplitStream closes every open shard of the table's stream, as DynamoDB does after some
+// hours and when a partition is split, and opens children in the place of each, 1 or
+// more: the items of the shard are shared among them. Readers have to read a shard to its
+// end before its children. It fails if the table has no enabled stream.
+func (db *DB) SplitStream(table string, children int) error {
+	if children < 1 || children > 1024 {
+		return fmt.Errorf("ddbmem: %d children for a shard; give 1 to 1024", children)
+	}
+	return db.changeStream(table, func(s *stream) error {
+		if !s.disabled.IsZero() {
+			return fmt.Errorf("ddbmem: the stream of table %q is disabled; enable it with UpdateTable", table)
+		}
+		s.split(db.engine.now(), children)
+		return nil
+	})
+}
+
+// TrimStream drops the records of the table's stream that are older than before, as
+// DynamoDB does with those of more than a day ago: what nobody has read by then is lost.
+// It fails if the table has no stream.
+func (db *DB) TrimStream(table string, before time.Time) error {
+	return db.changeStream(table, func(s *stream) error {
+		s.trim(before)
+		return nil
+	})
+}
+
+func (db *DB) changeStream(table string, change func(*stream) error) error {
+	if !db.made() {
+		return errNotMade
+	}
+	db.engine.mu.Lock()
+	defer db.engine.mu.Unlock()
+	if t := db.engine.tables[table]; t != nil && t.stream != nil {
+		return change(t.stream)
+	}
+	return fmt.Errorf("ddbmem: there is no table %q with a stream; create it with a StreamSpecification", table)
+}
+
+// ExpireNow deletes the items whose time to live is before the clock's present
+// second, in every table that has one, and returns their number. Their stream
+// records carry the identity of DynamoDB's own service.
+func (db *DB) ExpireNow() int {
+	if !db.made() {
+		return 0
+	}
+	return db.engine.expire()
 }

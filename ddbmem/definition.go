@@ -26,9 +26,8 @@ type definition struct {
 	view       string // of the stream, "" for none
 }
 
-func (c *call) readDefinition() (*definition, error) {
+func readDefinition(r *wire.Reader) (*definition, error) {
 	d := &definition{kinds: map[string]string{}, billing: "PROVISIONED"}
-	r := c.in
 	r.Object(func(member string) {
 		switch member {
 		case "TableName":

@@ -167,3 +167,11 @@ func shownItem(item value.Map, given map[string]types.AttributeValue) value.Map 
 	}
 	return item
 }
+
+// required fails when the member was not given.
+func required(given bool, member string) error {
+	if given {
+		return nil
+	}
+	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
+}

@@ -99,7 +99,7 @@ func (db *DB) header(a answer) http.Header {
 	return http.Header{
 		"Content-Type":     {contentType},
 		"Content-Length":   {strconv.Itoa(len(a.body))},
-		"Date":             {db.now().UTC().Format(http.TimeFormat)},
+		"Date":             {db.engine.now().UTC().Format(http.TimeFormat)},
 		"X-Amz-Crc32":      {strconv.FormatUint(uint64(crc32.ChecksumIEEE(a.body)), 10)},
 		"X-Amzn-Requestid": {requestID(a.seq)},
 	}

@@ -13,9 +13,9 @@ func (c *call) getItem() error {
 	if err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	t, err := c.lookup(st.table)
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
+	t, err := c.db.lookup(st.table)
 	if err == nil {
 		err = t.checkKey(st.key)
 	}
@@ -56,9 +56,9 @@ func (c *call) writeItem(kind string, v verb) error {
 	if err := st.checkWrite(v); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t, err := c.lookup(st.table)
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	t, err := c.db.lookup(st.table)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *call) writeItem(kind string, v verb) error {
 		return err
 	}
 	c.use.chargeWrite(ch, 1)
-	c.commit(c.seq, ch)
+	c.db.commit(c.seq, ch)
 	if shown := st.returned(ch); len(shown) > 0 {
 		c.out = value.AppendMap(wire.Field(c.out, "Attributes"), shown)
 	}

@@ -20,8 +20,8 @@ type source struct {
 	index *index // nil: the table itself
 }
 
-func (c *call) source(st *statement) (source, error) {
-	t, err := c.lookup(st.table)
+func (e *engine) source(st *statement) (source, error) {
+	t, err := e.lookup(st.table)
 	if err != nil {
 		return source{}, err
 	}
@@ -130,9 +130,9 @@ func (c *call) query() error {
 	if st.keyCondition == nil {
 		return validation("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s, err := c.source(st)
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
+	s, err := c.db.source(st)
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ func (c *call) updateContinuousBackups() error {
 	if err := required(specified, "pointInTimeRecoverySpecification"); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
 	return c.answerRecovery(name, func(t *table) {
 		switch {
 		case !enabled:
@@ -47,18 +47,18 @@ func (c *call) updateContinuousBackups() error {
 }
 
 func (c *call) describeContinuousBackups() error {
-	name, err := c.onlyTableName()
+	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
 	return c.answerRecovery(name, func(*table) {})
 }
 
 // answerRecovery changes the table's point-in-time recovery and describes it.
 func (c *call) answerRecovery(name string, change func(*table)) error {
-	t := c.tables[name]
+	t := c.db.tables[name]
 	if t == nil {
 		return fail("TableNotFoundException", "Table not found: %s", name)
 	}

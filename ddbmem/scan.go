@@ -13,9 +13,9 @@ func (c *call) scan() error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock() // ordered may have to sort
-	defer c.mu.Unlock()
-	s, err := c.source(st)
+	c.db.mu.Lock() // ordered may have to sort
+	defer c.db.mu.Unlock()
+	s, err := c.db.source(st)
 	if err == nil {
 		err = s.checkSelect(st)
 	}

@@ -189,26 +189,8 @@ func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-type expressionKey struct {
-	kind byte
-	text string
-}
-
-// parsed is the expression for text, from the cache if it is there.
-func parsed[T any](db *DB, kind byte, text string, parse func(string) (T, error)) (T, error) {
-	key := expressionKey{kind, text}
-	if e, ok := db.expressions.Get(key); ok {
-		return e.(T), nil
-	}
-	e, err := parse(text)
-	if err == nil {
-		db.expressions.Add(key, e)
-	}
-	return e, err
-}
-
 // bind parses and checks st's expressions.
-func (st *statement) bind(db *DB) error {
+func (st *statement) bind(db *engine) error {
 	err := st.checkPlaceholders()
 	if err != nil {
 		return err
@@ -233,7 +215,7 @@ func (st *statement) bind(db *DB) error {
 
 // bound is the expression of st that the request member name gives as text,
 // checked; nil if it gives none.
-func bound[T interface{ Check(*expr.Env) error }](st *statement, db *DB, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
+func bound[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
 	var none T
 	if text == nil {
 		return none, nil
@@ -331,10 +313,13 @@ func unusedKeys[V any](what string, given map[string]V, used map[string]bool) er
 	return validation("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
 }
 
-// required fails when the member was not given.
-func required(given bool, member string) error {
-	if given {
-		return nil
+// statement reads and binds the whole body as one statement.
+func (c *call) statement(kind string) (*statement, error) {
+	st := readStatement(c.in, kind)
+	c.in.End()
+	if err := c.in.Err(); err != nil {
+		return nil, err
 	}
-	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
+	c.capacity = st.capacity
+	return st, st.bind(c.db)
 }

@@ -1,7 +1,6 @@
 package ddbmem
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
@@ -35,21 +34,6 @@ type streamRecord struct {
 	old, new value.Map
 	size     int
 	expired  bool
-}
-
-// openStream gives t a stream of its own, with a label that no other has. Its sequence
-// numbers go on where those of the table's last one ended.
-func (db *DB) openStream(t *table, view string) {
-	db.lastStream++
-	s := &stream{table: t.name, keys: t.keySchema, view: view, created: db.now(), next: firstSequence}
-	if t.stream != nil {
-		s.next = t.stream.next
-	}
-	// The number tells streams apart that were opened in the same millisecond.
-	s.label = s.created.UTC().Format("2006-01-02T15:04:05.000") + fmt.Sprintf("%03d", db.lastStream%1000)
-	s.open(s.created, nil, everyHash)
-	t.stream = s
-	db.streams = append(db.streams, s)
 }
 
 func (s *stream) arn() string {

@@ -24,9 +24,9 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
-	c.mu.Lock() // finding it trims it
-	defer c.mu.Unlock()
-	s, err := c.findStream(arn)
+	c.db.mu.Lock() // finding it trims it
+	defer c.db.mu.Unlock()
+	s, err := c.db.findStream(arn, c.at)
 	if err != nil {
 		return err
 	}
@@ -34,10 +34,10 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 }
 
 // findStream is the stream with the ARN, without what is too old by now.
-func (c *call) findStream(arn string) (*stream, error) {
-	for _, s := range c.streams {
+func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
+	for _, s := range e.streams {
 		if s.arn() == arn {
-			s.trim(c.at.Add(-streamLife))
+			s.trim(at.Add(-streamLife))
 			return s, nil
 		}
 	}
@@ -78,11 +78,11 @@ func (c *call) listStreams() error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
 	c.out = append(wire.Field(c.out, "Streams"), '[')
 	last := ""
-	for _, s := range c.streams {
+	for _, s := range c.db.streams {
 		if start != "" {
 			if s.arn() == start {
 				start = ""
@@ -243,7 +243,7 @@ func (c *call) appendIterator(member string, s *stream, h *streamShard, from int
 }
 
 // readIterator is the place that an iterator stands for.
-func (c *call) readIterator(iterator string) (*stream, *streamShard, int64, error) {
+func (e *engine) readIterator(iterator string, at time.Time) (*stream, *streamShard, int64, error) {
 	parts := strings.Split(iterator, "|")
 	if len(parts) != 4 {
 		return nil, nil, 0, validation("Invalid ShardIterator")
@@ -253,11 +253,11 @@ func (c *call) readIterator(iterator string) (*stream, *streamShard, int64, erro
 	if err != nil || err2 != nil {
 		return nil, nil, 0, validation("Invalid ShardIterator")
 	}
-	s, err := c.findStream(parts[0])
+	s, err := e.findStream(parts[0], at)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if c.at.UnixMilli()-given > iteratorLife.Milliseconds() {
+	if at.UnixMilli()-given > iteratorLife.Milliseconds() {
 		return nil, nil, 0, fail("ExpiredIteratorException", "Iterator expired. The iterator was created more than 15 minutes ago")
 	}
 	h, err := s.shard(parts[1])
@@ -267,19 +267,19 @@ func (c *call) readIterator(iterator string) (*stream, *streamShard, int64, erro
 	return s, h, from, err
 }
 
-func (c *call) readGetRecords() (iterator string, limit int64, err error) {
+func readGetRecords(r *wire.Reader) (iterator string, limit int64, err error) {
 	limit = maxStreamRecords
-	c.in.Object(func(member string) {
+	r.Object(func(member string) {
 		switch member {
 		case "ShardIterator":
-			iterator = c.in.String()
+			iterator = r.String()
 		case "Limit":
-			limit = c.in.Int()
+			limit = r.Int()
 		default:
-			c.in.Fail(unsupported(member + " in GetRecords"))
+			r.Fail(unsupported(member + " in GetRecords"))
 		}
 	})
-	if err := c.in.Err(); err != nil {
+	if err := r.Err(); err != nil {
 		return "", 0, err
 	}
 	if limit < 1 || limit > maxStreamRecords {
@@ -289,13 +289,13 @@ func (c *call) readGetRecords() (iterator string, limit int64, err error) {
 }
 
 func (c *call) getRecords() error {
-	iterator, limit, err := c.readGetRecords()
+	iterator, limit, err := readGetRecords(c.in)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock() // finding the stream trims it
-	defer c.mu.Unlock()
-	s, h, from, err := c.readIterator(iterator)
+	c.db.mu.Lock() // finding the stream trims it
+	defer c.db.mu.Unlock()
+	s, h, from, err := c.db.readIterator(iterator, c.at)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,10 @@
 package ddbmem
 
 import (
-	"slices"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
 )
-
-type attributeValue = types.AttributeValue
 
 // Limits of items and keys in bytes.
 const (
@@ -186,31 +181,6 @@ func (ch *change) apply() *row {
 	return now
 }
 
-// commit makes the changes, in order; the commit lock must be held.
-func (db *DB) commit(request int64, changes ...*change) {
-	at := db.now()
-	for _, ch := range changes {
-		if ch.old == nil && ch.new == nil {
-			continue
-		}
-		now := ch.apply()
-		if s := ch.table.stream; s != nil && s.disabled.IsZero() {
-			s.record(at, ch)
-		}
-		db.writes++
-		if len(db.hooks) == 0 {
-			continue
-		}
-		w := Write{
-			Seq: db.writes, Time: at, Operation: ch.operation, Table: ch.table.name, RequestSeq: request,
-			Old: ch.old.attributes(), New: now.attributes(), Expired: ch.expired,
-		}
-		for _, hook := range db.hooks {
-			hook(w)
-		}
-	}
-}
-
 // bytes is the size of all rows.
 func (s *store) bytes() int64 {
 	total := 0
@@ -222,11 +192,23 @@ func (s *store) bytes() int64 {
 	return int64(total)
 }
 
-func (db *DB) tableNames() []string {
-	names := make([]string, 0, len(db.tables))
-	for name := range db.tables {
-		names = append(names, name)
+// oldItem is the item before the change, nil when absent.
+func (ch *change) oldItem() value.Map {
+	if ch.old == nil {
+		return nil
 	}
-	slices.Sort(names)
-	return names
+	return ch.old.item
+}
+
+// expires is the second after which the item expires; ok is false if it never
+// does.
+func (r *row) expires(t *table) (at int64, ok bool) {
+	if t.ttl == "" {
+		return 0, false
+	}
+	n, ok := r.item[t.ttl].(value.Number)
+	if !ok {
+		return 0, false
+	}
+	return n.Int64()
 }

@@ -19,12 +19,6 @@ const (
 	tokenLife        = 10 * time.Minute
 )
 
-// transaction is a committed transaction remembered for its client request token.
-type transaction struct {
-	fingerprint [sha256.Size]byte
-	at          time.Time
-}
-
 // transactItem is one item of a transaction.
 type transactItem struct {
 	*statement
@@ -61,12 +55,12 @@ func (c *call) transactWriteItems() error {
 		return validation("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to 36", token)
 	}
 	for _, it := range items {
-		if err := it.check(c.DB); err != nil {
+		if err := it.check(c.db); err != nil {
 			return err
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
 	return c.transact(items, token)
 }
 
@@ -98,7 +92,7 @@ func checkTransactLength(n int) error {
 	return nil
 }
 
-func (it transactItem) check(db *DB) error {
+func (it transactItem) check(db *engine) error {
 	if err := it.checkWrite(it.verb); err != nil {
 		return err
 	}
@@ -113,7 +107,7 @@ func (it transactItem) check(db *DB) error {
 
 // transact commits all items or none; the commit lock must be held.
 func (c *call) transact(items []transactItem, token string) error {
-	tables, err := c.transactTables(items)
+	tables, err := c.db.transactTables(items)
 	if err != nil {
 		return err
 	}
@@ -122,7 +116,7 @@ func (c *call) transact(items []transactItem, token string) error {
 			return err
 		}
 	}
-	changes, reasons := c.planTransact(items, tables)
+	changes, reasons := planTransact(items, tables, c.operation)
 	if err := checkTransactKeys(changes); err != nil {
 		return err
 	}
@@ -142,16 +136,16 @@ func (c *call) transact(items []transactItem, token string) error {
 	}
 	c.commitTransact(items, changes)
 	if token != "" {
-		c.remember(token, fingerprint(items))
+		c.db.remember(token, fingerprint(items), c.at)
 	}
 	c.appendCapacity(true, true)
 	return nil
 }
 
-func (c *call) transactTables(items []transactItem) ([]*table, error) {
+func (e *engine) transactTables(items []transactItem) ([]*table, error) {
 	tables := make([]*table, len(items))
 	for i, it := range items {
-		t, err := c.lookup(it.table)
+		t, err := e.lookup(it.table)
 		if err != nil {
 			return nil, err
 		}
@@ -162,11 +156,11 @@ func (c *call) transactTables(items []transactItem) ([]*table, error) {
 
 // planTransact plans every item's change; an item that cannot be planned has a
 // reason instead.
-func (c *call) planTransact(items []transactItem, tables []*table) ([]*change, []Reason) {
+func planTransact(items []transactItem, tables []*table, operation string) ([]*change, []Reason) {
 	changes := make([]*change, len(items))
 	reasons := make([]Reason, len(items))
 	for i, it := range items {
-		ch, err := tables[i].plan(it.statement, it.verb, c.operation)
+		ch, err := tables[i].plan(it.statement, it.verb, operation)
 		if err != nil {
 			reasons[i] = Reason{Code: "ValidationError", Message: asError(err).Message}
 		}
@@ -230,13 +224,13 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 		c.use.chargeWrite(ch, 2)
 		writes = append(writes, ch)
 	}
-	c.commit(c.seq, writes...)
+	c.db.commit(c.seq, writes...)
 }
 
 // repeated reports whether the token's transaction has been committed already; it
 // then costs the reading of its items.
 func (c *call) repeated(items []transactItem, tables []*table, token string) (bool, error) {
-	before := c.tokens[token]
+	before := c.db.tokens[token]
 	if before == nil || c.at.Sub(before.at) >= tokenLife {
 		return false, nil
 	}
@@ -256,9 +250,9 @@ func (c *call) repeated(items []transactItem, tables []*table, token string) (bo
 }
 
 // remember keeps the token for ten minutes and forgets those that are older.
-func (c *call) remember(token string, print [sha256.Size]byte) {
-	maps.DeleteFunc(c.tokens, func(_ string, t *transaction) bool { return c.at.Sub(t.at) >= tokenLife })
-	c.tokens[token] = &transaction{print, c.at}
+func (e *engine) remember(token string, print [sha256.Size]byte, at time.Time) {
+	maps.DeleteFunc(e.tokens, func(_ string, t *transaction) bool { return at.Sub(t.at) >= tokenLife })
+	e.tokens[token] = &transaction{print, at}
 }
 
 // fingerprint tells transactions apart by content, whatever the order of members
@@ -341,12 +335,12 @@ func (c *call) transactGetItems() error {
 		if err := required(st.key != nil, "transactItems.member.get.key"); err != nil {
 			return err
 		}
-		if err := st.bind(c.DB); err != nil {
+		if err := st.bind(c.db); err != nil {
 			return err
 		}
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
 	return c.readTransact(items)
 }
 
@@ -355,7 +349,7 @@ func (c *call) readTransact(items []*statement) error {
 	cancelled := false
 	out := append(wire.Field(c.out, "Responses"), '[')
 	for i, st := range items {
-		t, err := c.lookup(st.table)
+		t, err := c.db.lookup(st.table)
 		if err != nil {
 			return err
 		}

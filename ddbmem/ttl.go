@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
@@ -13,42 +12,42 @@ import (
 const staleExpiry = 5 * 365 * 24 * 3600
 
 // readTimeToLive reads the table's name and the TimeToLiveSpecification.
-func (c *call) readTimeToLive() (name, attribute string, enabled bool, err error) {
+func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err error) {
 	specified := false
-	c.in.Object(func(member string) {
+	r.Object(func(member string) {
 		switch member {
 		case "TableName":
-			name = tableName(c.in)
+			name = tableName(r)
 		case "TimeToLiveSpecification":
 			specified = true
-			c.in.Object(func(m string) {
+			r.Object(func(m string) {
 				switch m {
 				case "AttributeName":
-					attribute = c.in.String()
+					attribute = r.String()
 				case "Enabled":
-					enabled = c.in.Bool()
+					enabled = r.Bool()
 				default:
-					c.in.Fail(unsupported(m))
+					r.Fail(unsupported(m))
 				}
 			})
 		default:
-			c.in.Fail(unsupported(member))
+			r.Fail(unsupported(member))
 		}
 	})
-	if err := c.in.Err(); err != nil {
+	if err := r.Err(); err != nil {
 		return "", "", false, err
 	}
 	return name, attribute, enabled, required(specified && attribute != "", "timeToLiveSpecification")
 }
 
 func (c *call) updateTimeToLive() error {
-	name, attribute, enabled, err := c.readTimeToLive()
+	name, attribute, enabled, err := readTimeToLive(c.in)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t, err := c.lookup(name)
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	t, err := c.db.lookup(name)
 	switch {
 	case err != nil:
 		return err
@@ -70,13 +69,13 @@ func (c *call) updateTimeToLive() error {
 }
 
 func (c *call) describeTimeToLive() error {
-	name, err := c.onlyTableName()
+	name, err := onlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	t, err := c.lookup(name)
+	c.db.mu.RLock()
+	defer c.db.mu.RUnlock()
+	t, err := c.db.lookup(name)
 	if err != nil {
 		return err
 	}
@@ -90,23 +89,18 @@ func (c *call) describeTimeToLive() error {
 	return nil
 }
 
-// ExpireNow deletes the items whose time to live is before the clock's present
-// second, in every table that has one, and returns their number. Their stream
-// records carry the identity of DynamoDB's own service.
-func (db *DB) ExpireNow() int {
-	if !db.made() {
-		return 0
-	}
-	now := db.now().Unix()
-	db.mu.Lock()
-	defer db.mu.Unlock()
+// expire deletes what expires now, and returns its number.
+func (e *engine) expire() int {
+	now := e.now().Unix()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var expired []*change
-	for _, name := range db.tableNames() {
-		if t := db.tables[name]; t.ttl != "" && t.soonest < now {
+	for _, name := range e.tableNames() {
+		if t := e.tables[name]; t.ttl != "" && t.soonest < now {
 			expired = append(expired, t.expire(now)...)
 		}
 	}
-	db.commit(0, expired...)
+	e.commit(0, expired...)
 	return len(expired)
 }
 
@@ -127,17 +121,4 @@ func (t *table) expire(now int64) []*change {
 		}
 	}
 	return expired
-}
-
-// expires is the second after which the item expires; ok is false if it never
-// does.
-func (r *row) expires(t *table) (at int64, ok bool) {
-	if t.ttl == "" {
-		return 0, false
-	}
-	n, ok := r.item[t.ttl].(value.Number)
-	if !ok {
-		return 0, false
-	}
-	return n.Int64()
 }

@@ -20,13 +20,13 @@ type alteration struct {
 }
 
 func (c *call) updateTable() error {
-	a, err := c.readAlteration()
+	a, err := readAlteration(c.in)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.tables[a.name]
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	t := c.db.tables[a.name]
 	if t == nil {
 		return noTable(a.name)
 	}
@@ -38,9 +38,8 @@ func (c *call) updateTable() error {
 	return nil
 }
 
-func (c *call) readAlteration() (*alteration, error) {
+func readAlteration(r *wire.Reader) (*alteration, error) {
 	a := &alteration{kinds: map[string]string{}, indexUpdates: map[string]throughput{}}
-	r := c.in
 	r.Object(func(member string) {
 		switch member {
 		case "TableName":
@@ -183,7 +182,7 @@ func (a *alteration) apply(c *call, t *table) {
 		t.stream.disable(c.at)
 		return
 	}
-	c.openStream(t, *a.stream)
+	c.db.openStream(t, *a.stream)
 }
 
 // fill adds the items there are to a new index. One whose attributes are of the

@@ -1,10 +1,6 @@
 package ddbmem
 
-import (
-	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
-)
-
-// errCondition is answered when a condition does not hold.
+// conditionFailed is answered when a condition does not hold.
 const conditionFailed = "The conditional request failed"
 
 // verb is what a statement does to its item.
@@ -16,18 +12,6 @@ const (
 	verbDelete
 	verbCheck
 )
-
-// lookup is the table a statement names.
-func (db *DB) lookup(name string) (*table, error) {
-	if err := required(name != "", "tableName"); err != nil {
-		return nil, err
-	}
-	t := db.tables[name]
-	if t == nil {
-		return nil, errNoResource
-	}
-	return t, nil
-}
 
 // plan finds the item a write is about and checks its key. The change is nil when
 // the key is wrong; with another error it still tells which item is meant.
@@ -47,14 +31,6 @@ func (t *table) plan(st *statement, v verb, operation string) (*change, error) {
 	ch.key = t.keyOf(st.item)
 	ch.old = t.row(ch.key)
 	return ch, t.checkIndexed(st.item)
-}
-
-// oldItem is the item before the change, nil when absent.
-func (ch *change) oldItem() value.Map {
-	if ch.old == nil {
-		return nil
-	}
-	return ch.old.item
 }
 
 // admitted reports whether the statement's condition holds.
