@@ -42,37 +42,6 @@ func TestCaseC20ThresholdsAreExact(t *testing.T) {
 	})
 }
 
-// The answer to usage says what to use next, by sums that are at most 5 s old.
-func TestCaseC21UsageReplyDrivesTheSwitch(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		assert.Equal(t, []any{"premium", "NORMAL", "WITHIN_QUOTA"}, w.b.choice(pathA), "this node knows that nothing is spent")
-		_, err := w.a.keeper.Adjust(t.Context(), orgO, appA, budget.Adjustment{Label: "premium", DeltaMicros: 9_990_000, Reason: "test"})
-		require.NoError(t, err)
-		w.clock.Advance(5 * time.Second)
-		r := w.b.submit(call(1)).is(http.StatusAccepted)
-		assert.Equal(t, int64(10_006_500), r.number("spend_usd_micros"))
-		assert.Equal(t, []any{"TIGHT", "EXCEEDED", "standard"}, []any{r.at("mode"), r.at("quota_status"), r.at("recommended_label")})
-		assert.InDelta(t, 100.1, r.at("quota_pct"), 0)
-	})
-}
-
-// A sticky label that is exceeded is passed over, too.
-func TestCaseC22ChainWalksPastAnExceededStickyLabel(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.put(nil)
-		w.spend(appA, "premium", 10_000_000)
-		assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, w.a.choice(pathA))
-		sticky, err := w.b.keeper.Sticky(t.Context(), orgO, appA)
-		require.NoError(t, err)
-		assert.Equal(t, []any{1, "standard", "premium"}, []any{sticky.Index, sticky.Label, sticky.Previous})
-		w.spend(appA, "standard", 5_000_000)
-		assert.Equal(t, []any{"economy", "NORMAL", "QUOTA_EXCEEDED_standard"}, w.b.choice(pathA))
-		sticky, err = w.a.keeper.Sticky(t.Context(), orgO, appA)
-		require.NoError(t, err)
-		assert.Equal(t, []any{2, "economy", "standard"}, []any{sticky.Index, sticky.Label, sticky.Previous})
-	})
-}
-
 func TestCaseC23AllExceeded(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		for label, micros := range map[string]int64{"premium": 10_000_000, "standard": 5_000_000, "economy": 2_000_100} {
@@ -91,98 +60,6 @@ func TestCaseC23AllExceeded(t *testing.T) {
 		}
 		submitted := w.a.submit(call(1)).is(http.StatusAccepted)
 		assert.NotContains(t, submitted.body, "recommended_label", "no label has room")
-	})
-}
-
-// A quota that is raised is in force at once where it was put, and elsewhere after what is
-// kept of configuration and sums; one that is lowered, too.
-func TestCaseC25QuotaRaisedMidDay(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		quotas := func(premium int64) example {
-			return example{"quotas": example{"premium": premium, "standard": 5_000_000, "economy": 2_000_000}}
-		}
-		w.put(nil)
-		w.spend(appA, "premium", 10_000_000)
-		for _, n := range []*node{w.a, w.b} {
-			assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, n.choice(pathA))
-		}
-		sticky, err := w.b.keeper.Sticky(t.Context(), orgO, appA)
-		require.NoError(t, err)
-		assert.Equal(t, "standard", sticky.Label)
-
-		w.put(quotas(20_000_000))
-		raised := func(n *node) {
-			t.Helper()
-			assert.Equal(t, []any{"premium", "NORMAL", "WITHIN_QUOTA"}, n.choice(pathA))
-			selected := n.get(pathA + "/model-selection").is(http.StatusOK)
-			assert.InDelta(t, 50.0, selected.of("quota_status", "premium").at("quota_pct"), 0)
-		}
-		raised(w.a)
-		w.clock.Advance(35 * time.Second)
-		raised(w.b)
-
-		w.put(quotas(9_000_000))
-		assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, w.a.choice(pathA))
-		w.clock.Advance(35 * time.Second)
-		assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, w.b.choice(pathA))
-	})
-}
-
-// A quota of 0 is never selectable, and divides nothing; a label without one is refused.
-func TestCaseC27QuotaOfZeroAndMissingQuota(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.put(example{"quotas": example{"premium": 0, "standard": 5_000_000, "economy": 2_000_000}})
-		assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, w.a.choice(pathA))
-		r := w.a.get(pathA + "/model-selection").is(http.StatusOK)
-		assert.InDelta(t, 0.0, r.of("quota_status", "premium").at("quota_pct"), 0)
-		counted := w.a.submit(call(1)).is(http.StatusAccepted)
-		assert.InDelta(t, 0.0, counted.at("quota_pct"), 0)
-		assert.InDelta(t, 0.0, w.total("premium", "").at("quota_pct"), 0)
-
-		admin := w.a.as("key")
-		before := admin.get(pathO).is(http.StatusOK).number("version")
-		for name, values := range map[string]example{
-			"no quota":         {"quotas": example{"premium": 1, "standard": 1}},
-			"a negative quota": {"quotas": example{"premium": -1, "standard": 1, "economy": 1}},
-			"a quota too high": {"quotas": example{"premium": 1_000_000_000_001, "standard": 1, "economy": 1}},
-			"a label twice":    {"model_ordering": []any{"premium", "standard", "economy", "premium"}},
-		} {
-			r := admin.do(http.MethodPut, pathO, exampleOrg.but(values))
-			require.Equal(t, []any{http.StatusBadRequest, "INVALID_CONFIG"}, []any{r.status, r.at("error")}, "%s: %s", name, r.raw)
-		}
-		admin.do(http.MethodPut, pathA, exampleApp.but(example{"model_ordering": []any{"premium", "micro"}})).fails(http.StatusBadRequest, wire.InvalidConfig)
-		assert.Equal(t, before, admin.get(pathO).is(http.StatusOK).number("version"), "nothing was changed")
-	})
-}
-
-// Under scope ORG one total binds all apps, whatever their own quotas; under scope APP each has
-// its own. Apps of the same name in two organisations share nothing.
-func TestCaseC28ScopeDecidesWhoseSpendBinds(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		const whole = "/api/v1/orgs/" + orgNone
-		admin := w.a.as("key")
-		admin.do(http.MethodPut, whole, exampleOrg.but(example{"quota_scope": "ORG"})).is(http.StatusCreated)
-		generous := exampleApp.but(example{"quotas": example{"premium": 1_000_000_000, "standard": 1_000_000_000}})
-		admin.do(http.MethodPut, whole+"/apps/"+appA, generous).is(http.StatusCreated)
-		charge := func(path string, n int, micros int64) {
-			t.Helper()
-			admin.do(http.MethodPost, path+"/adjustments", exampleAdjustment.but(example{"id": uuid(n), "delta_usd_micros": micros})).is(http.StatusOK)
-		}
-		charge(whole+"/apps/"+appA, 1, 6_000_000)
-		charge(whole+"/apps/"+appB, 2, 4_000_000)
-		charge(pathA, 1, 6_000_000)
-		charge(pathB, 2, 4_000_000)
-		w.clock.Advance(6 * time.Second)
-		for _, app := range []string{appA, appB} {
-			assert.Equal(t, []any{"standard", "NORMAL", "QUOTA_EXCEEDED_premium"}, w.b.as("gone").choice(whole+"/apps/"+app))
-		}
-		for path, percent := range map[string]float64{pathA: 60, pathB: 40} {
-			assert.Equal(t, []any{"premium", "NORMAL", "WITHIN_QUOTA"}, w.b.choice(path))
-			r := w.b.get(path + "/model-selection").is(http.StatusOK)
-			assert.InDelta(t, percent, r.of("quota_status", "premium").at("quota_pct"), 0)
-		}
-		other := w.b.as("other").get("/api/v1/orgs/" + orgOther + "/apps/" + appA + "/aggregates/today").is(http.StatusOK)
-		assert.Equal(t, int64(0), other.number("cost_usd_micros"), "a third has spent nothing")
 	})
 }
 

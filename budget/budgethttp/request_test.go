@@ -225,11 +225,4 @@ func (w *world) put(values example) *reply {
 	return r
 }
 
-// choice are label, mode and reason of a selection.
-func (n *node) choice(path string) []any {
-	n.t.Helper()
-	r := n.get(path + "/model-selection").is(http.StatusOK)
-	return []any{r.at("recommended_model.label"), r.at("mode"), r.at("reason")}
-}
-
 func wireJSON(v any) ([]byte, error) { return json.Marshal(v) }
