@@ -52,6 +52,7 @@ type commands struct {
 
 	Local           localCmd           `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests." group:"program"`
 	Version         versionCmd         `cmd:"" help:"Show which release this is." group:"program"`
+	Schema          schemaCmd          `cmd:"" help:"Print the JSON Schema of what a command prints with --json." group:"program"`
 	Completion      completionCmd      `cmd:"" help:"Print what makes a shell complete commands and flags." group:"program"`
 	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print what a word can become; shells ask it." group:"program"`
 }

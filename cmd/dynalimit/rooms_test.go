@@ -55,6 +55,7 @@ var roomTable = map[string]struct {
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project}, reason: "what is typed and read is text"},
+	"shape":    {pure: true, reason: "a schema is a value, of a type"},
 	"report":   {pure: true, ours: []string{rooms + "notation"}, reason: "a page is a value: the same usage gives the same file"},
 	"stack": {
 		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "github.com/goccy/go-yaml"},

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,15 +176,27 @@ func compareGolden(t *testing.T, path, text string) {
 	assert.Equal(t, string(want), text, "if this is meant, run the test with -update")
 }
 
-// checkJSON compares what a command printed with schemas/NAME.json, NAME being its words
-// with dashes between them.
+// schemas are the compiled ones of commands.
+var schemas sync.Map
+
+// checkJSON compares what a command printed with its schema.
 func checkJSON(t *testing.T, line, text string) {
 	t.Helper()
 	assert.True(t, json.Valid([]byte(text)), text)
-	path := filepath.Join("schemas", strings.ReplaceAll(leafOf(line), " ", "-")+".json")
-	schema, err := jsonschema.NewCompiler().Compile(path)
-	require.NoError(t, err, "%s prints JSON that no schema describes", line)
+	name := leafOf(line)
+	compiled, ok := schemas.Load(name)
+	if !ok {
+		printed, err := schemaOf(name)
+		require.NoError(t, err, "%s prints JSON that no schema describes", line)
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(printed))
+		require.NoError(t, err)
+		c := jsonschema.NewCompiler()
+		require.NoError(t, c.AddResource("schema.json", value))
+		compiled, err = c.Compile("schema.json")
+		require.NoError(t, err, "%s\n%s", name, printed)
+		schemas.Store(name, compiled)
+	}
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	require.NoError(t, err, "%s\n%s", line, text)
-	assert.NoError(t, schema.Validate(value), "%s\n%s", line, text)
+	assert.NoError(t, compiled.(*jsonschema.Schema).Validate(value), "%s\n%s", line, text)
 }

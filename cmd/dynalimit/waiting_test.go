@@ -29,6 +29,7 @@ var asksNobody = map[string]string{
 	"completion":           "it prints a script",
 	"budget keyset create": "it writes a file",
 	"budget keyset rotate": "it writes a file",
+	"schema":               "it prints what the program knows",
 	"version":              "it prints what was stamped",
 }
 
