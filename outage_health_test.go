@@ -144,6 +144,25 @@ func TestSilentBucketIsRememberedAmongMany(t *testing.T) {
 	})
 }
 
+// A bucket whose read is not answered opens, as one whose write is not.
+func TestBucketWhoseReadIsSilentOpens(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, MaxBuckets: 2}, func(t *testing.T, s *process) {
+		for i := range 4 { // the first is forgotten, and will be read
+			s.acquire(userOf(i), Amounts{"rpm": 1})
+		}
+		s.silence(userOf(0))
+		defer s.readsOthers()() // the table answers
+		for _, took := range []time.Duration{time.Second, 0} {
+			began := time.Now()
+			_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1})
+			require.ErrorIs(t, err, ErrUnavailable)
+			assert.Equal(t, took, time.Since(began))
+		}
+		assert.Equal(t, 1, s.limiter.Health().SilentBuckets)
+		s.recovers()
+	})
+}
+
 // More buckets than a process keeps in mind: the rest is told as dropped.
 func TestTooManyBucketsThatWaitAreTold(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
