@@ -167,7 +167,6 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 	}
 }
 
-
 // A range that ends in the far future is not looked through day by day, and principals of
 // any spelling are told apart.
 func TestEventsUntilTheEndOfTime(t *testing.T) {
