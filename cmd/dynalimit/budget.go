@@ -48,7 +48,8 @@ type budgetCmd struct {
 
 // AfterApply is called by the parser.
 func (b *budgetCmd) AfterApply(g *globals) error { //nolint:unparam // the parser wants an error
-	b.globals = g
+	of := *g
+	b.globals = &of
 	return nil
 }
 

@@ -101,6 +101,8 @@ func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr i
 	}
 	out.JSON = p.JSON
 	command.BindTo(ctx, (*context.Context)(nil))
+	g := p.globals // a reading that was given up may still look at them when the next command is run
+	command.Bind(&g)
 	switch err := cmp.Or(command.Run(out), out.Err()); {
 	case err == nil:
 		return exitOK
