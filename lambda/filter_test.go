@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,20 +22,18 @@ import (
 )
 
 // templates are those that the command prints.
-const templates = "../cmd/dynalimit/internal/infra/testdata/"
+const templates = "../cmd/dynalimit/internal/infra/dynalimit"
 
-// patterns are the filters of the templates of a name.
-func patterns(t *testing.T, name string) (all []object) {
+// patterns are the filters of a function in both templates, the aggregator's first.
+func patterns(t *testing.T, function int) (all []object) {
 	t.Helper()
-	for _, suffix := range []string{".yaml", ".tf"} {
-		text, err := os.ReadFile(templates + name + suffix)
+	for suffix, written := range map[string]string{".yaml": `Pattern: '(\{.*\})'`, ".tf": `pattern += "(\{.*\})"`} {
+		text, err := os.ReadFile(templates + suffix)
 		require.NoError(t, err)
-		found := regexp.MustCompile(`(?i)pattern(?::| +=) ("\{.*\}")`).FindStringSubmatch(string(text))
-		require.NotNil(t, found, suffix)
-		plain, err := strconv.Unquote(found[1])
-		require.NoError(t, err)
+		found := regexp.MustCompile(written).FindAllStringSubmatch(string(text), -1)
+		require.Len(t, found, 2, suffix)
 		var pattern object
-		require.NoError(t, json.Unmarshal([]byte(plain), &pattern))
+		require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(found[function][1], `\"`, `"`)), &pattern))
 		all = append(all, pattern)
 	}
 	return all
@@ -112,7 +109,7 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 				require.NoError(t, json.Unmarshal(text, &plain))
 				sort := fmt.Sprint(plain["dynamodb"].(object)["Keys"].(object)["SK"].(object)["S"])
 				kind, _, _ := strings.Cut(strings.TrimPrefix(sort, "#"), "#")
-				for _, pattern := range patterns(t, "aggregator") {
+				for _, pattern := range patterns(t, 0) {
 					through := lets(t, pattern, plain)
 					require.Equal(t, kind == "BUCKET", through, sort)
 					kinds[through][kind]++
@@ -136,22 +133,23 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 // TestMetricsAreThoseOfTheAlarms: what the alarms of the templates watch is published.
 func TestMetricsAreThoseOfTheAlarms(t *testing.T) {
 	for _, test := range []struct {
-		template, alarm string
-		observe         func(io.Writer, string) func(lambda.Report)
-		want            map[string]any
+		alarm   string
+		observe func(io.Writer, string) func(lambda.Report)
+		want    map[string]any
 	}{
-		{"aggregator", "UsageMissingAlarm", lambda.EmbeddedMetrics, map[string]any{
+		{"UsageMissingAlarm", lambda.EmbeddedMetrics, map[string]any{
 			"StreamAgeSeconds": 2.5, "RecordsCounted": 1.0, "RecordsRepeated": 2.0, "RecordsIgnored": 3.0, "RecordsSkipped": 4.0, "RecordsAgain": 5.0, "UsageGaps": 6.0,
 		}},
-		{"archive", "ArchiveMissingAlarm", lambda.ArchiveMetrics, map[string]any{"ArchiveWritten": 1.0, "ArchiveSkipped": 4.0, "ArchiveAgain": 5.0}},
+		{"ArchiveMissingAlarm", lambda.ArchiveMetrics, map[string]any{"ArchiveWritten": 1.0, "ArchiveSkipped": 4.0, "ArchiveAgain": 5.0}},
 	} {
-		text, err := os.ReadFile(templates + test.template + ".yaml")
+		text, err := os.ReadFile(templates + ".yaml")
 		require.NoError(t, err)
 		_, alarms, _ := strings.Cut(string(text), "  "+test.alarm+":")
+		alarms, _, _ = strings.Cut(alarms, "Alarm:\n")
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(embeddedLine(t, test.observe), &line))
 		definition := line["_aws"].(object)["CloudWatchMetrics"].([]any)[0].(object)
-		assert.Contains(t, alarms, "Namespace: "+definition["Namespace"].(string)+"\n")
+		assert.Contains(t, alarms, "Namespace: "+definition["Namespace"].(string))
 		assert.Equal(t, []any{[]any{"TableName"}}, definition["Dimensions"])
 		names := map[string]any{}
 		for _, m := range definition["Metrics"].([]any) {
@@ -239,7 +237,7 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 			kept, sort := result.Counted == 1, fmt.Sprint(plain["dynamodb"].(object)["Keys"].(object)["SK"].(object)["S"])
 			kind, _, _ := strings.Cut(strings.TrimPrefix(sort, "#"), "#")
 			kinds[kept][string(r.EventName)+" "+kind]++
-			for _, pattern := range patterns(t, "archive") {
+			for _, pattern := range patterns(t, 1) {
 				require.Equal(t, kept, lets(t, pattern, plain), "%s %s", r.EventName, sort)
 			}
 		}

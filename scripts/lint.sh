@@ -47,7 +47,7 @@ shell() {
 }
 
 templates() {
-  scripts/cfn-lint.sh cmd/dynalimit/internal/infra/testdata/*.yaml
+  scripts/cfn-lint.sh cmd/dynalimit/internal/infra/dynalimit.yaml
 }
 
 # Says loudly why nothing was scanned, which fails only where a scan is required.

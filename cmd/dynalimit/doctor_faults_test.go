@@ -285,14 +285,14 @@ var ailments = []struct {
 	{"a table that was not migrated", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
 	}, "older items", tables.Warning, "not migrated", "dynalimit migrate"},
-	{"GetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "GetItem") }, "permission GetItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"BatchGetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchGetItem") }, "permission BatchGetItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"UpdateItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "UpdateItem") }, "permission UpdateItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"PutItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "PutItem") }, "permission PutItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"DeleteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "DeleteItem") }, "permission DeleteItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"ConditionCheckItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "TransactWriteItems") }, "permission ConditionCheckItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"BatchWriteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchWriteItem") }, "permission BatchWriteItem", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
-	{"Scan is not permitted", func(x *ill) { x.fail("AccessDeniedException", "Scan") }, "permission Scan", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	{"GetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "GetItem") }, "permission GetItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"BatchGetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchGetItem") }, "permission BatchGetItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"UpdateItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "UpdateItem") }, "permission UpdateItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"PutItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "PutItem") }, "permission PutItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"DeleteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "DeleteItem") }, "permission DeleteItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"ConditionCheckItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "TransactWriteItems") }, "permission ConditionCheckItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"BatchWriteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchWriteItem") }, "permission BatchWriteItem", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
+	{"Scan is not permitted", func(x *ill) { x.fail("AccessDeniedException", "Scan") }, "permission Scan", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
 	{"Query of an index is not permitted", func(x *ill) {
 		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Operation == "Query" && strings.Contains(string(r.Body), "GSI2") {
@@ -300,7 +300,7 @@ var ailments = []struct {
 			}
 			return ddbmem.Fault{}
 		})
-	}, "permission Query on GSI2", tables.Wrong, "not permitted", "dynalimit cfn --parts roles"},
+	}, "permission Query on GSI2", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
 	{"a table that throttles", func(x *ill) { x.fail("ThrottlingException", "UpdateItem") }, "permission UpdateItem", tables.Unchecked, "throttles", ""},
 	{"a connection that breaks", func(x *ill) {
 		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })

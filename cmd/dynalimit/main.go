@@ -38,8 +38,7 @@ type commands struct {
 	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand." group:"limits"`
 	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table." group:"tables"`
 	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when." group:"look"`
-	CFN       cfnCmd       `cmd:"" name:"cfn" help:"Print a CloudFormation template of tables, roles and alarms." group:"tables"`
-	Terraform terraformCmd `cmd:"" help:"Print a Terraform configuration of tables, roles and alarms." group:"tables"`
+	Template  templateCmd  `cmd:"" help:"Print a template of tables, roles, alarms and functions, for CloudFormation or Terraform." group:"tables"`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's." group:"tables"`
 
 	Usage  usageCmd  `cmd:"" help:"Show, watch and export what was used, by hour, day and month." group:"look"`

@@ -121,7 +121,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 // A result that cannot be written is an error, which says what to do, however it is written.
 func TestResultsThatCannotBeWritten(t *testing.T) {
 	s := newTable(t)
-	for _, line := range [][]string{{"entity", "list"}, {"entity", "list", "--json"}, {"manifest", "export"}, {"manifest", "schema"}, {"version", "--json"}, {"cfn"}} {
+	for _, line := range [][]string{{"entity", "list"}, {"entity", "list", "--json"}, {"manifest", "export"}, {"manifest", "schema"}, {"version", "--json"}, {"template"}} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), append(line, "--endpoint", s.endpoint), &term.Output{Writer: full{}, Patience: time.Hour}, &stderr)
 		assert.Equal(t, exitFailed, code, line)

@@ -36,7 +36,7 @@ var roomTable = map[string]struct {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums up what a Tail and a Closer tell it",
 	},
 	"infra": {
-		pure: true, ours: []string{project, project + "/budget", project + "/internal/schema"}, others: []string{sdk},
+		pure: true, ours: []string{project, project + "/budget"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",
 	},
 	"keeper": {
@@ -58,7 +58,7 @@ var roomTable = map[string]struct {
 	"shape":    {pure: true, reason: "a schema is a value, of a type"},
 	"report":   {pure: true, ours: []string{rooms + "notation"}, reason: "a page is a value: the same usage gives the same file"},
 	"stack": {
-		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "github.com/goccy/go-yaml"},
+		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "go.yaml.in/yaml/v3"},
 		reason: "deploys any template by a client that it is given",
 	},
 	"tables": {

@@ -35,7 +35,6 @@ var results = map[string]any{
 	"audit":     []dynalimit.AuditEvent{},
 	"block set": levelChange{}, "block lift": levelChange{}, "block list": []dynalimit.Scope{},
 	"bucket reset": refillJSON{}, "bucket top-up": refillJSON{},
-	"cfn": template{}, "terraform": template{},
 	"check":         decision.Decision{},
 	"doctor":        findings{},
 	"entity create": entityChange{}, "entity update": entityChange{}, "entity delete": entityDeletion{},
@@ -51,6 +50,7 @@ var results = map[string]any{
 	"schema":       map[string]any{},
 	"stack deploy": deployed{}, "stack delete": stackDeletion{}, "stack status": stackStatus{}, "stack list": []*stack.Stack{},
 	"system set": levelChange{}, "system delete": levelChange{}, "system show": dynalimit.ScopedConfig{},
+	"template":     template{},
 	"table create": []tables.Result{}, "table status": tablesStatus{}, "table delete": []tableLoss{},
 	"tail":         followed{}, // of each line
 	"top":          seen{},

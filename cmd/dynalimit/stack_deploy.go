@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -18,12 +19,7 @@ import (
 
 type stackDeployCmd struct {
 	stackName
-	whichTables
-	Parts       []infra.Part      `help:"What to deploy: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
-	Aggregator  bool              `help:"Add the function of AWS Lambda that adds up usage."`
-	Archive     bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
-	Tail        bool              `help:"Add the role of what follows the stream: dynalimit tail."`
-	Keeper      bool              `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
+	templateFlags
 	Param       map[string]string `help:"Values of the template's parameters, KEY=VALUE. Default: what the stack has, else the template's." mapsep:"none" placeholder:"KEY=VALUE"`
 	Tags        map[string]string `help:"Tags of everything in the stack, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	RoleARN     string            `name:"role-arn" help:"Role that CloudFormation acts by. Default: yours." placeholder:"ARN"`
@@ -70,43 +66,22 @@ func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// deployment is what the flags ask for.
+// deployment is what the flags ask for: the template, and the values of its parameters. A stack
+// keeps the values that it has of those that no flag names.
 func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deployment, error) {
 	d := stack.Deployment{
 		Stack: c.Name, TemplateURL: c.TemplateURL, Params: map[string]string{}, Tags: c.Tags, RoleARN: c.RoleARN, Adopt: c.Adopt,
 	}
-	for name, value := range c.Param {
-		d.Params[name] = value
+	if c.TemplateURL == "" {
+		values, err := c.values(ctx, g)
+		if err != nil {
+			return d, err
+		}
+		d.Template = infra.Inline()
+		maps.Copy(d.Params, values)
 	}
-	if c.TemplateURL != "" {
-		return d, nil
-	}
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: c.Parts, Aggregator: c.Aggregator, Archive: c.Archive, Tail: c.Tail, Keeper: c.Keeper}
-	if c.Budget {
-		o.Budget = &infra.BudgetTables{Control: c.Control, Usage: c.Usage}
-	}
-	model, err := infra.New(o)
-	if wrong, ok := errors.AsType[*infra.OptionError](err); ok {
-		return d, badInput("--%w", wrong)
-	}
-	if err != nil {
-		return d, g.explain(ctx, err)
-	}
-	d.Template = model.CloudFormation()
-	c.name(&d, "LimitsTableName", g.Table, "limits")
-	if c.Budget {
-		c.name(&d, "BudgetControlTableName", c.Control, "control")
-		c.name(&d, "BudgetUsageTableName", c.Usage, "usage")
-	}
+	maps.Copy(d.Params, c.Param)
 	return d, nil
-}
-
-// name gives a table the name that a flag says; a stack keeps those that it has unless one
-// does.
-func (c stackDeployCmd) name(d *stack.Deployment, param, name, standard string) {
-	if _, given := d.Params[param]; !given && name != standard {
-		d.Params[param] = name
-	}
 }
 
 func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output, client stack.Client, d stack.Deployment, result *deployed) error {

@@ -4,127 +4,215 @@ import (
 	"bytes"
 	"context"
 	"net/http/httptest"
-	"strings"
+	"regexp"
+	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/infra"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack/stacktest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// newStacks is a shell with a CloudFormation that makes the tables in the shell's engine.
-func newStacks(t *testing.T) (*shell, *stacktest.Server) {
+const tableKind, roleKind = "AWS::DynamoDB::Table", "AWS::IAM::Role"
+
+// stacks is a shell with a CloudFormation that plays the life of each stack: it is made, is as
+// it should be when it is deployed again, and is deleted.
+type stacks struct {
+	*shell
+	*stacktest.Player
+	table string // that it makes, and that a stack keeps
+}
+
+func newStacks(t *testing.T) *stacks {
 	t.Helper()
-	s := newShell(t)
-	server := &stacktest.Server{DynamoDB: s.db.Client(), Now: s.clock}
-	listener := httptest.NewServer(server)
+	s := &stacks{shell: newShell(t), table: "limits"}
+	s.Player = &stacktest.Player{First: s.absent, After: func(action, stack string) {
+		if action == "ExecuteChangeSet" {
+			s.makeTable()
+		}
+	}}
+	listener := httptest.NewServer(s.Player)
 	t.Cleanup(listener.Close)
 	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", listener.URL)
-	return s, server
+	return s
+}
+
+// makeTable makes the table as a stack does, unless it is there.
+func (s *stacks) makeTable() {
+	in := s.repository().TableInput()
+	in.TableName, in.DeletionProtectionEnabled = &s.table, new(true)
+	in.StreamSpecification = &types.StreamSpecification{StreamEnabled: new(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
+	client := s.db.Client()
+	if _, err := client.CreateTable(context.Background(), in); err != nil {
+		return
+	}
+	_, err := client.UpdateTimeToLive(context.Background(), &dynamodb.UpdateTimeToLiveInput{
+		TableName: &s.table, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: new("ttl"), Enabled: new(true)},
+	})
+	assert.NoError(s.t, err)
+	_, err = client.UpdateContinuousBackups(context.Background(), &dynamodb.UpdateContinuousBackupsInput{
+		TableName: &s.table, PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: new(true)},
+	})
+	assert.NoError(s.t, err)
+}
+
+// declared says which parameters the template has.
+func declared() string {
+	var names []string
+	for _, found := range regexp.MustCompile(`\n  (\w+):\n    Type: String\n`).FindAllStringSubmatch(infra.CloudFormation(nil), -1) {
+		names = append(names, found[1])
+	}
+	slices.Sort(names)
+	return stacktest.Summary(names...)
+}
+
+// absent is a stack that is not there.
+func (s *stacks) absent() *stacktest.Stage {
+	review := &stacktest.Stage{
+		Answers: map[string][]string{
+			"DescribeStacks":      {stacktest.Stacks(stacktest.Stack("NAME", "REVIEW_IN_PROGRESS", stacktest.Ours))},
+			"DescribeChangeSet":   {stacktest.Changes(stacktest.Change("Add", "LimitsTable", tableKind, "", ""), stacktest.Change("Add", "AcquireRole", roleKind, "", ""))},
+			"DescribeStackEvents": {stacktest.Events(stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", ""))},
+			"ExecuteChangeSet":    {""}, "DeleteChangeSet": {""}, "DeleteStack": {""},
+		},
+		Then: map[string]*stacktest.Stage{"ExecuteChangeSet": s.made("CREATE_COMPLETE", ""), "DeleteStack": stacktest.Again},
+	}
+	return &stacktest.Stage{
+		Answers: map[string][]string{"DescribeStacks": {stacktest.Absent}, "GetTemplateSummary": {declared()}, "CreateChangeSet": {stacktest.Proposed}},
+		Then:    map[string]*stacktest.Stage{"CreateChangeSet": review},
+	}
+}
+
+// made is a stack that is made and, when it is deployed again, is as it should be.
+func (s *stacks) made(status, more string) *stacktest.Stage {
+	resources := stacktest.Resources(stacktest.Resource("LimitsTable", s.table, tableKind), stacktest.Resource("AcquireRole", "role-1", roleKind))
+	stage := &stacktest.Stage{Answers: map[string][]string{
+		"DescribeStacks":              {stacktest.Stacks(stacktest.Stack("NAME", status, stacktest.Ours, stacktest.Output("LimitsTableName", s.table), more))},
+		"DescribeStackEvents":         {stacktest.Events(stacktest.Event(3, "NAME", "CREATE_COMPLETE", ""), stacktest.Event(2, "LimitsTable", "CREATE_COMPLETE", ""), stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", ""), stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", ""))},
+		"ListStackResources":          {resources},
+		"UpdateTerminationProtection": {""},
+		"GetTemplate":                 {stacktest.Template("Resources: {LimitsTable: {DeletionPolicy: Retain}}")},
+		"GetTemplateSummary":          {declared()}, "CreateChangeSet": {stacktest.Proposed},
+		"DescribeChangeSet": {stacktest.Unchanged}, "DeleteChangeSet": {""}, "DeleteStack": {""},
+	}, Then: map[string]*stacktest.Stage{}}
+	if more == "" {
+		stage.Then["UpdateTerminationProtection"] = s.made(status, stacktest.Protected)
+		return stage
+	}
+	stage.Then["DeleteStack"] = &stacktest.Stage{Answers: map[string][]string{
+		"DescribeStackEvents": {stacktest.Events(stacktest.Event(5, "NAME", "DELETE_COMPLETE", ""), stacktest.Event(4, "LimitsTable", "DELETE_SKIPPED", ""), stacktest.Event(3, "NAME", "CREATE_COMPLETE", ""))},
+	}}
+	return stage
 }
 
 // TestStackTranscript plays the life of a stack.
 func TestStackTranscript(t *testing.T) {
-	s, server := newStacks(t)
+	s := newStacks(t)
+	s.List = []string{"", stacktest.Stacks(stacktest.Stack("dynalimit", "CREATE_COMPLETE", stacktest.Ours), stacktest.Stack("other", "CREATE_COMPLETE"))}
 	s.golden("stack.txt", [][]string{
 		{"stack", "list"},
 		{"stack", "status"},
 		{"stack", "status", "--json"},
-		{"stack", "deploy", "--dry-run", "--parts", "tables,roles"},
-		{"stack", "list"},
-		{"stack", "deploy", "--parts", "tables,roles"},
-		{"stack", "deploy", "--parts", "tables,roles", "--yes"},
-		{"stack", "deploy", "--parts", "tables,roles", "--yes"},
-		{"stack", "deploy", "--parts", "tables,roles", "--param", "DeletionProtection=false", "--yes"},
-		{"stack", "deploy", "--parts", "tables,roles", "--table", "others", "--yes"},
-		{"stack", "deploy", "--parts", "tables,roles", "--param", "NoSuch=1"},
 		{"stack", "deploy", "--parts", "everything"},
 		{"stack", "deploy", "1st"},
-		{"stack", "deploy", "--parts=tables", "--dry-run", "--json"},
-		{"stack", "status"},
-		{"stack", "status", "--json"},
+		{"stack", "deploy", "--param", "NoSuch=1"},
+		{"stack", "deploy"},
+		{"stack", "deploy", "second", "--dry-run"},
+		{"stack", "deploy", "third", "--dry-run", "--json"},
+		{"stack", "deploy", "mine", "--yes"},
+		{"stack", "deploy", "mine", "--yes"},
+		{"stack", "deploy", "mine", "--yes", "--json"},
+		{"stack", "status", "mine"},
+		{"stack", "status", "mine", "--json"},
 		{"stack", "status", "not a name"},
 		{"stack", "list"},
 		{"stack", "list", "--json"},
 		{"stack", "list", "dynalimit"},
-		{"stack", "delete"},
+		{"stack", "delete", "mine"},
 		{"stack", "delete", "no-such-stack"},
-		{"stack", "delete", "--dry-run"},
-		{"stack", "delete", "--remove-protection"},
-		{"stack", "delete", "--remove-protection", "--yes", "--json"},
-		{"stack", "deploy", "second", "--table", "second", "--parts=tables", "--yes", "--json"},
-		{"stack", "delete", "second", "--remove-protection", "--yes"},
-		{"table", "status", "--table", "second"},
+		{"stack", "delete", "mine", "--dry-run"},
+		{"stack", "delete", "mine", "--remove-protection"},
+		{"stack", "delete", "mine", "--remove-protection", "--yes", "--json"},
 	})
-	assert.Positive(t, server.Requests("DeleteChangeSet"), "those that are not executed are deleted")
+	assert.NotEmpty(t, s.Requests("DeleteChangeSet"), "those that are not executed are deleted")
 }
 
-// TestStackDeployMakesTheTableReady: after it, the table is as 'table create' makes it.
-func TestStackDeployMakesTheTableReady(t *testing.T) {
-	s, _ := newStacks(t)
-	s.must("stack", "deploy", "--budget", "--yes")
-	var status tablesStatus
-	unmarshal(t, s.must("table", "status", "--budget", "--json"), &status)
-	require.Len(t, status.Tables, 3)
-	for _, table := range status.Tables {
-		assert.True(t, table.Ready, table.Name)
-		assert.Empty(t, table.Findings, table.Name)
+// TestStackDeployPassesParameters: flags are values of the template's parameters; what no flag
+// names is left to the stack.
+func TestStackDeployPassesParameters(t *testing.T) {
+	s := newStacks(t)
+	s.must("stack", "deploy", "--budget", "--control", "money", "--keeper", "--parts", "tables,roles", "--param", "TrustedService=ecs-tasks.amazonaws.com", "--tags", "team=search", "--yes")
+	asked := s.Requests("CreateChangeSet")[0]
+	got := map[string]string{}
+	for i := range 20 {
+		prefix := "Parameters.member." + string(rune('0'+i)) + "."
+		if name := asked.Get(prefix + "ParameterKey"); name != "" {
+			got[name] = asked.Get(prefix + "ParameterValue")
+		}
 	}
+	assert.Equal(t, map[string]string{
+		"Budgets": "true", "BudgetControlTableName": "money", "Keeper": "true", "Tables": "true", "Roles": "true", "Alarms": "false", "TrustedService": "ecs-tasks.amazonaws.com",
+	}, got)
+	assert.Equal(t, infra.Inline(), asked.Get("TemplateBody"))
+	assert.Equal(t, "team", asked.Get("Tags.member.2.Key"))
+	var status tablesStatus
+	unmarshal(t, s.must("table", "status", "--json"), &status)
+	assert.True(t, status.Tables[0].Ready, "after it, the table is as 'table create' makes it")
+	assert.Empty(t, status.Tables[0].Findings)
 	assert.True(t, status.Tables[0].CompositeOnly)
-	assert.Contains(t, s.must("table", "create", "--budget", "--dry-run"), "It is as it should be.")
 }
 
 // TestStackDeployRefusesToLoseATable: replaced or let go of, it is named, nothing is
 // executed, and the change set is put away.
 func TestStackDeployRefusesToLoseATable(t *testing.T) {
-	s, server := newStacks(t)
-	s.must("stack", "deploy", "--budget", "--parts=tables", "--yes")
-	executed := server.Requests("ExecuteChangeSet")
-	for _, test := range []struct{ flag, want string }{
-		{"--table=another", "new, empty tables in the place of LimitsTable (limits)"},
-		{"--parts=tables", "let go of the tables BudgetControlTable (control), BudgetUsageTable (usage)"},
+	for want, change := range map[string]string{
+		"new, empty tables in the place of LimitsTable (limits)": stacktest.Change("Modify", "LimitsTable", tableKind, "limits", "True", stacktest.Detail("TableName", "limits", "others")),
+		"let go of the tables LimitsTable (limits)":              stacktest.Change("Remove", "LimitsTable", tableKind, "limits", ""),
 	} {
-		deletions := server.Requests("DeleteChangeSet")
-		args := []string{"stack", "deploy", "--parts=tables", "--yes", test.flag}
-		if strings.HasPrefix(test.flag, "--table") {
-			args = append(args, "--budget")
-		}
-		code, _, stderr := s.run(args...)
+		s := newStacks(t)
+		stage := s.made("CREATE_COMPLETE", stacktest.Protected)
+		stage.Answers["DescribeChangeSet"] = []string{stacktest.Changes(change)}
+		s.Set("dynalimit", stage)
+		code, stdout, stderr := s.run("stack", "deploy", "--yes")
 		assert.Equal(t, exitFailed, code)
-		assert.Contains(t, stderr, test.want)
+		assert.Contains(t, stdout, "LimitsTable")
+		assert.Contains(t, stderr, want)
 		assert.Contains(t, stderr, "nothing was changed")
-		assert.Equal(t, deletions+1, server.Requests("DeleteChangeSet"))
+		assert.Len(t, s.Requests("DeleteChangeSet"), 1)
+		assert.Empty(t, s.Requests("ExecuteChangeSet"))
 	}
-	assert.Equal(t, executed, server.Requests("ExecuteChangeSet"))
-	assert.Contains(t, s.must("stack", "deploy", "--budget", "--parts=tables", "--yes"), "nothing changes")
 }
 
-// TestStackDeployAfterAFailedCreation: the failure is explained with its reason, twice, and
-// cleaned up when that is asked for.
+// TestStackDeployAfterAFailedCreation: the failure is explained with its reason, and cleaned up
+// when that is asked for.
 func TestStackDeployAfterAFailedCreation(t *testing.T) {
-	s, server := newStacks(t)
-	server.Fail = map[string]string{"AcquireRole": "API: iam:CreateRole User: ann is not authorized"}
-	args := []string{"stack", "deploy", "--parts", "tables,roles", "--yes"}
-	code, stdout, stderr := s.run(args...)
+	s := newStacks(t)
+	failed := s.made("ROLLBACK_COMPLETE", "")
+	failed.Answers["DescribeStackEvents"] = []string{stacktest.Events(
+		stacktest.Event(4, "NAME", "ROLLBACK_COMPLETE", ""), stacktest.Event(3, "LimitsTable", "CREATE_FAILED", "Resource creation cancelled"),
+		stacktest.Event(2, "AcquireRole", "CREATE_FAILED", "ann is not authorized: iam:CreateRole"), stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", ""), stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", ""),
+	)}
+	gone := s.absent()
+	gone.Answers["DescribeStackEvents"] = []string{stacktest.Events(stacktest.Event(5, "NAME", "DELETE_COMPLETE", ""), stacktest.Event(4, "NAME", "ROLLBACK_COMPLETE", ""))}
+	failed.Then["DeleteStack"] = gone
+	begun := s.absent()
+	begun.Then["CreateChangeSet"].Then["ExecuteChangeSet"] = failed
+	s.Set("dynalimit", begun)
+	code, stdout, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stdout, "CREATE_FAILED")
-	assert.Contains(t, stdout, "iam:CreateRole User: ann is not authorized")
-	assert.Contains(t, stderr, "ROLLBACK_COMPLETE: AcquireRole: API: iam:CreateRole")
-	assert.Contains(t, stderr, "--clean-up")
+	assert.Contains(t, stderr, "ROLLBACK_COMPLETE: AcquireRole: ann is not authorized: iam:CreateRole; correct that, then 'dynalimit stack deploy --clean-up'")
 	assert.NotContains(t, stderr, "cancelled")
-
-	code, _, stderr = s.run(args...)
+	code, _, stderr = s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "was never made whole (ROLLBACK_COMPLETE) because AcquireRole: API: iam:CreateRole")
-
-	server.Set(func() { server.Fail = nil })
-	_, err := s.db.Client().UpdateTable(t.Context(), unprotected("limits"))
-	require.NoError(t, err)
-	s.must("table", "delete", "--yes")
-	code, stdout, stderr = s.run(append(args, "--clean-up")...)
+	assert.Contains(t, stderr, "was never made whole (ROLLBACK_COMPLETE) because AcquireRole: ann is not authorized")
+	code, stdout, stderr = s.run("stack", "deploy", "--yes", "--clean-up")
 	require.Equal(t, exitOK, code, stderr)
 	assert.Contains(t, stdout, "DELETE_COMPLETE")
 	assert.Contains(t, stdout, "The stack dynalimit is deployed.")
@@ -133,46 +221,47 @@ func TestStackDeployAfterAFailedCreation(t *testing.T) {
 // TestStackDeployBySomebodyElse: a stack that is at work is left alone, with the code for
 // trying again; one that is another's is not taken over unless that is meant.
 func TestStackDeployBySomebodyElse(t *testing.T) {
-	s, server := newStacks(t)
-	s.must("stack", "deploy", "--parts=tables", "--yes")
-	server.Stand("dynalimit", "UPDATE_IN_PROGRESS")
+	s := newStacks(t)
+	s.Set("dynalimit", s.made("UPDATE_IN_PROGRESS", stacktest.Protected))
 	for _, command := range []string{"deploy", "delete"} {
 		code, _, stderr := s.run("stack", command, "--yes")
 		assert.Equal(t, exitConflict, code)
 		assert.Contains(t, stderr, "is being changed by somebody else (UPDATE_IN_PROGRESS)")
 	}
-	server.Stand("dynalimit", "UPDATE_COMPLETE")
-
-	server.Untag("dynalimit")
-	code, _, stderr := s.run("stack", "deploy", "--parts=tables", "--yes")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "--adopt")
-	code, _, stderr = s.run("stack", "delete", "--remove-protection", "--yes")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "was not deployed with this command")
-	s.must("stack", "deploy", "--parts=tables,alarms", "--yes", "--adopt")
-	assert.Contains(t, s.must("stack", "list"), "dynalimit  UPDATE_COMPLETE")
+	theirs := s.made("CREATE_COMPLETE", stacktest.Protected)
+	theirs.Answers["DescribeStacks"] = []string{stacktest.Stacks(stacktest.Stack("dynalimit", "CREATE_COMPLETE"))}
+	s.Set("dynalimit", theirs)
+	for _, test := range []struct{ command, want string }{{"deploy", "--adopt"}, {"delete", "was not deployed with this command"}} {
+		code, _, stderr := s.run("stack", test.command, "--yes")
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr, test.want)
+	}
+	s.makeTable()
+	assert.Contains(t, s.must("stack", "deploy", "--yes", "--adopt"), "nothing changes")
 }
 
-// TestStackErrorsSayWhatToDo: what is missing, and where to get it.
+// TestStackErrorsSayWhatToDo: what is missing, and where to get it; the empty stack of the
+// change set is put away.
 func TestStackErrorsSayWhatToDo(t *testing.T) {
-	s, server := newStacks(t)
 	for action, test := range map[string]struct {
-		refusal stacktest.Refusal
-		want    string
-		code    int
+		failure, want string
+		code, deleted int
 	}{
-		"CreateChangeSet":    {stacktest.Refusal{Code: "AccessDenied", Message: "User: ann is not authorized to perform: cloudformation:CreateChangeSet", Status: 403, Times: -1}, "cloudformation:CreateChangeSet; have that permission added", exitFailed},
-		"GetTemplateSummary": {stacktest.Refusal{Code: "ValidationError", Message: "Template error: no such function", Status: 400, Times: -1}, "check the template: Template error: no such function", exitFailed},
-		"ExecuteChangeSet":   {stacktest.Refusal{Code: "InvalidChangeSetStatus", Message: "ChangeSet cannot be executed in its current status of [OBSOLETE]", Status: 400, Times: -1}, "by somebody else", exitConflict},
+		"CreateChangeSet":    {"!AccessDenied: User: ann is not authorized to perform: cloudformation:CreateChangeSet", "cloudformation:CreateChangeSet; have that permission added", exitFailed, 0},
+		"GetTemplateSummary": {"!ValidationError: Template error: no such function", "check the template: Template error: no such function", exitFailed, 0},
+		"ExecuteChangeSet":   {"!InvalidChangeSetStatus: ChangeSet cannot be executed in its current status of [OBSOLETE]", "by somebody else", exitConflict, 1},
 	} {
-		server.Set(func() { server.Refuse = map[string]stacktest.Refusal{action: test.refusal} })
-		code, _, stderr := s.run("stack", "deploy", "--parts=tables", "--yes")
+		s := newStacks(t)
+		stage := s.absent()
+		stage.Answers[action], stage.Then["CreateChangeSet"].Answers[action] = []string{test.failure}, []string{test.failure}
+		s.Set("dynalimit", stage)
+		s.Set("", stage) // a template is of no stack
+		code, _, stderr := s.run("stack", "deploy", "--yes")
 		assert.Equal(t, test.code, code, action)
 		assert.Contains(t, stderr, test.want, action)
-		server.Set(func() { server.Refuse = nil })
-		assert.Contains(t, s.must("stack", "list"), "No stack here", "%s: the empty stack of the change set is put away", action)
+		assert.Len(t, s.Requests("DeleteStack"), test.deleted, action)
 	}
+	s := newStacks(t)
 	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", "")
 	code, _, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitUsage, code, "an engine is no reason to ask AWS")
@@ -182,7 +271,7 @@ func TestStackErrorsSayWhatToDo(t *testing.T) {
 // TestStackIsNotAskedOfAWSBesideALocalEngine, where the environment names the engine, as
 // 'dynalimit local' says to set it.
 func TestStackIsNotAskedOfAWSBesideALocalEngine(t *testing.T) {
-	s, _ := newStacks(t)
+	s := newStacks(t)
 	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", "")
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", s.endpoint)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -194,35 +283,30 @@ func TestStackIsNotAskedOfAWSBesideALocalEngine(t *testing.T) {
 
 // TestStackWhoseTableCannotBeWritten: the stack is deployed, and what is left is said.
 func TestStackWhoseTableCannotBeWritten(t *testing.T) {
-	s, _ := newStacks(t)
+	s := newStacks(t)
 	s.db.SetFaults(denying("PutItem"))
-	code, stdout, stderr := s.run("stack", "deploy", "--parts=tables", "--yes")
+	code, stdout, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stdout, "is deployed")
 	assert.Contains(t, stderr, "dynalimit table create --table limits")
-	s.db.SetFaults(nil)
-	s.must("table", "create")
-	assert.Contains(t, s.must("stack", "deploy", "--parts=tables", "--yes"), "nothing changes")
 }
 
 // TestStackDeployInterrupted: Ctrl-C leaves CloudFormation at work, and says how to follow.
 func TestStackDeployInterrupted(t *testing.T) {
-	s, server := newStacks(t)
-	server.Steps = 1
+	s := newStacks(t)
 	ctx, interrupt := context.WithCancel(s.context())
-	server.After = func(action string) {
-		if action == "DescribeStackEvents" && server.Requests("DescribeStackEvents") == 2 {
+	s.After = func(action, _ string) {
+		if action == "DescribeStackEvents" && len(s.Requests("ExecuteChangeSet")) > 0 {
 			interrupt()
 		}
 	}
+	stage := s.absent()
+	stage.Then["CreateChangeSet"].Then["ExecuteChangeSet"].Answers["DescribeStackEvents"] = []string{stacktest.Events(stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", ""))}
+	s.Set("dynalimit", stage)
 	var out, errs bytes.Buffer
-	code := run(ctx, []string{"--endpoint", s.endpoint, "stack", "deploy", "--parts=tables", "--yes"}, &term.Output{Writer: &out}, &errs)
+	code := run(ctx, []string{"--endpoint", s.endpoint, "stack", "deploy", "--yes"}, &term.Output{Writer: &out}, &errs)
 	assert.Equal(t, exitInterrupted, code)
 	assert.Contains(t, errs.String(), "goes on with the stack dynalimit without this command; follow it with 'dynalimit stack status dynalimit'")
-	assert.Equal(t, 1, server.Requests("ExecuteChangeSet"))
-	code, stdout, _ := s.run("stack", "status")
-	assert.Equal(t, exitNo, code)
-	assert.Contains(t, stdout, "CREATE_IN_PROGRESS")
 }
 
 // TestStackChangesAreColoured: what comes is green, what changes yellow, what goes or is
@@ -248,14 +332,11 @@ func TestStackChangesAreColoured(t *testing.T) {
 // TestStackWhoseTableIsGone: a table that somebody deleted is not made anew without its
 // settings, and both that and a stack that could not be protected are told.
 func TestStackWhoseTableIsGone(t *testing.T) {
-	s, server := newStacks(t)
-	server.Set(func() {
-		server.Refuse = map[string]stacktest.Refusal{"UpdateTerminationProtection": {Code: "AccessDenied", Message: "not authorized to perform: cloudformation:UpdateTerminationProtection", Status: 403, Times: -1}}
-	})
-	code, _, _ := s.run("stack", "deploy", "--parts=tables", "--yes")
-	assert.Equal(t, exitFailed, code)
-	s.must("table", "delete", "--remove-protection", "--yes")
-	code, stdout, stderr := s.run("stack", "deploy", "--parts=tables", "--yes")
+	s := newStacks(t)
+	stage := s.made("CREATE_COMPLETE", "")
+	stage.Answers["UpdateTerminationProtection"] = []string{"!AccessDenied: not authorized to perform: cloudformation:UpdateTerminationProtection"}
+	s.Set("dynalimit", stage)
+	code, stdout, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stdout, "nothing changes")
 	assert.Contains(t, stderr, "there is no table limits here")

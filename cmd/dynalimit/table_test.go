@@ -169,11 +169,6 @@ func denying(operation string) ddbmem.FaultFunc {
 	}
 }
 
-// unprotected takes deletion protection off a table.
-func unprotected(table string) *dynamodb.UpdateTableInput {
-	return &dynamodb.UpdateTableInput{TableName: &table, DeletionProtectionEnabled: aws.Bool(false)}
-}
-
 // typist answers questions one after the other, and does something before each answer.
 type typist struct {
 	answers []string

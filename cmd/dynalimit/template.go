@@ -11,29 +11,33 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// templateFlags say what a template describes.
+// templateFlags say what of the templates is made.
 type templateFlags struct {
 	whichTables
-	Parts      []infra.Part      `help:"What to describe: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
-	Aggregator bool              `help:"Add the function of AWS Lambda that adds up usage."`
-	Archive    bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
-	Tail       bool              `help:"Add the role of what follows the stream: dynalimit tail."`
-	Keeper     bool              `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
-	Tags       map[string]string `help:"Tags of everything that can have some, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
-	Output     string            `short:"o" help:"Write into this file; - prints. Default: print." placeholder:"FILE"`
+	Parts      []string `help:"What to make: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
+	Aggregator bool     `help:"Add the function of AWS Lambda that adds up usage."`
+	Archive    bool     `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
+	Tail       bool     `help:"Add the role of what follows the stream: dynalimit tail."`
+	Keeper     bool     `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
 }
 
-// model is what is to be described.
-func (f templateFlags) model(g *globals) (*infra.Model, error) {
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail, Keeper: f.Keeper}
+// values are the values of the template's parameters that the flags name.
+func (f templateFlags) values(ctx context.Context, g *globals) (map[string]string, error) {
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail, Keeper: f.Keeper}
 	if f.Budget {
 		o.Budget = &infra.BudgetTables{Control: f.Control, Usage: f.Usage}
 	}
-	m, err := infra.New(o)
+	values, err := o.Values()
 	if wrong, ok := errors.AsType[*infra.OptionError](err); ok {
 		return nil, badInput("--%w", wrong)
 	}
-	return m, err
+	return values, g.explain(ctx, err)
+}
+
+type templateCmd struct {
+	templateFlags
+	Format string `help:"cloudformation or terraform." enum:"cloudformation,terraform" default:"cloudformation"`
+	Output string `short:"o" help:"Write into this file; - prints. Default: print." placeholder:"FILE"`
 }
 
 // template is what is printed as JSON.
@@ -44,35 +48,22 @@ type template struct {
 	File     string `json:"file,omitempty"`
 }
 
-// put prints a template, or writes it into a file.
-func (f templateFlags) put(out *term.Output, format, text string) error {
-	if f.Output == "" || f.Output == "-" {
-		return out.Show(template{Format: format, Template: text}, func() { fmt.Fprint(out, text) })
+func (c templateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	values, err := c.values(ctx, g)
+	if err != nil {
+		return err
 	}
-	if err := os.WriteFile(f.Output, []byte(text), 0o644); err != nil { //nolint:gosec // others deploy it
+	text := infra.CloudFormation(values)
+	if c.Format == "terraform" {
+		text = infra.Terraform(values)
+	}
+	if c.Output == "" || c.Output == "-" {
+		return out.Show(template{Format: c.Format, Template: text}, func() { fmt.Fprint(out, text) })
+	}
+	if err := os.WriteFile(c.Output, []byte(text), 0o644); err != nil { //nolint:gosec // others deploy it
 		return fmt.Errorf("%w; name a file that can be written with -o", err)
 	}
-	return out.Show(template{Format: format, File: f.Output}, func() {
-		fmt.Fprintf(out, "Wrote %s: %d lines.\n", f.Output, strings.Count(text, "\n"))
+	return out.Show(template{Format: c.Format, File: c.Output}, func() {
+		fmt.Fprintf(out, "Wrote %s: %d lines.\n", c.Output, strings.Count(text, "\n"))
 	})
-}
-
-type cfnCmd struct{ templateFlags }
-
-func (c cfnCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	m, err := c.model(g)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	return c.put(out, "cloudformation", m.CloudFormation())
-}
-
-type terraformCmd struct{ templateFlags }
-
-func (c terraformCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	m, err := c.model(g)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	return c.put(out, "terraform", m.Terraform())
 }

@@ -29,7 +29,7 @@ const (
 )
 
 // rolesCommand prints the policies of the roles.
-const rolesCommand = "cfn --parts roles"
+const rolesCommand = "template --parts roles"
 
 // never is a condition that is false for every item, and for an absent one: DynamoDB looks
 // at it only after it has found that the caller may write.

@@ -20,10 +20,9 @@ const bucketHere = "arn:aws:s3:::kept/limits/"
 // archivePolicy is the policy of the function that archives, with a key of its own or not.
 func archivePolicy(t *testing.T, archiveKey string) iamPolicy {
 	t.Helper()
-	m := modelOf(t, Options{Archive: true})
 	at := here
 	at.Bucket, at.Prefix, at.ArchiveKey = "kept", "limits/", archiveKey
-	return readPolicy(t, m.Policy(m.Roles[len(m.Roles)-1], at).JSON())
+	return readPolicy(t, policyOf(t, "Archive", Options{Archive: true}, at))
 }
 
 // puts records the calls of S3 that an archive makes, several at a time.
@@ -74,42 +73,6 @@ func TestArchiveRolePutsWhatIsArchived(t *testing.T) {
 		use := iamCall{"kms:GenerateDataKey", archiveKey, map[string][]string{viaService: {service}}}
 		assert.Equal(t, want, archivePolicy(t, archiveKey).allows(use), service)
 		assert.False(t, p.allows(use), "where no key is named")
-	}
-}
-
-// TestBothTemplatesRunTheSameArchive: with the same place, filter, source and settings, and
-// without a schedule; what is made for the aggregator is not of it.
-func TestBothTemplatesRunTheSameArchive(t *testing.T) {
-	for _, at := range places {
-		m := modelOf(t, options["archive"])
-		text := map[string]string{paramCodeBucket: "my-code", paramCodeKey: "v1.zip"}
-		resources := resolveStack(t, m.CloudFormation(), at, text)["Resources"].(map[string]any)
-		c := resolveTerraform(t, m.Terraform(), at, nil)
-		cfn := func(id string) map[string]any { return resources[id].(map[string]any)["Properties"].(map[string]any) }
-		hcl := func(kind string) map[string]any { return c.plain(c.resource(kind, "archive")) }
-		want := map[string]any{
-			"DYNALIMIT_TABLE": "limits", "DYNALIMIT_ARCHIVE_BUCKET": at.Bucket, "DYNALIMIT_ARCHIVE_PREFIX": at.Prefix, "DYNALIMIT_ARCHIVE_KMS_KEY": at.ArchiveKey,
-		}
-		assert.Equal(t, want, cfn("ArchiveFunction")["Environment"].(map[string]any)["Variables"])
-		assert.Equal(t, want, first(hcl("aws_lambda_function")["environment"])["variables"])
-		source, mapping := cfn("ArchiveSource"), hcl("aws_lambda_event_source_mapping")
-		same(t, source, mapping, map[string]string{
-			"StartingPosition": "starting_position", "BatchSize": "batch_size", "MaximumBatchingWindowInSeconds": "maximum_batching_window_in_seconds",
-			"FunctionResponseTypes": "function_response_types", "BisectBatchOnFunctionError": "bisect_batch_on_function_error",
-			"MaximumRetryAttempts": "maximum_retry_attempts", "MaximumRecordAgeInSeconds": "maximum_record_age_in_seconds",
-			"ParallelizationFactor": "parallelization_factor",
-		})
-		assert.Equal(t, expiredRecords, first(source["FilterCriteria"].(map[string]any)["Filters"])["Pattern"])
-		assert.Equal(t, expiredRecords, first(first(mapping["filter_criteria"])["filter"])["pattern"])
-		assert.Equal(t, "!GetAtt ArchiveDeadLetters.Arn", source["DestinationConfig"].(map[string]any)["OnFailure"].(map[string]any)["Destination"])
-		assert.Equal(t, "aws_sqs_queue.archive.arn", first(first(mapping["destination_config"])["on_failure"])["destination_arn"])
-		assert.NotContains(t, resources, "ArchiveSchedule")
-		assert.NotContains(t, resources, "AggregatorFunction")
-		for id, of := range map[string]string{
-			"ArchiveAge": "ref:ArchiveFunction", "ArchiveErrors": "ref:ArchiveFunction", "ArchiveDeadLetters": "!GetAtt ArchiveDeadLetters.QueueName", "ArchiveMissing": "limits",
-		} {
-			assert.Equal(t, of, first(cfn(id + "Alarm")["Dimensions"])["Value"], id)
-		}
 	}
 }
 

@@ -1,5 +1,4 @@
-// Package infra describes what a deployment consists of: tables, roles with their
-// policies, and alarms; and writes it down as a CloudFormation template and as Terraform
-// configuration. Both are written from one model, and the tables are those that the
-// library makes. It is pure: it sends nothing and reads no clock.
+// Package infra has the templates of a deployment, one for CloudFormation and one for Terraform:
+// tables, roles with their policies, alarms and functions. What of it is made is said by
+// parameters, whose defaults it fills in. It is pure: it sends nothing and reads no clock.
 package infra

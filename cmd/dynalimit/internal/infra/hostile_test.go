@@ -46,7 +46,7 @@ func TestWritesOfServersChangeNoLimit(t *testing.T) {
 				return b.String()
 			}
 			before := stated()
-			_, text := roleOf(w.T, "Acquire", namespace)
+			text := roleOf(w.T, "Acquire", namespace)
 			g := &guarded{next: w.db, policy: readPolicy(w.T, text), place: here}
 			server := w.db.Client(g.through)
 			written := 0
@@ -110,7 +110,7 @@ func TestWritesOfServersChangeNoUsage(t *testing.T) {
 		before, place := stored()
 		require.EqualValues(w, 5, before.Spans["rpm"].Net)
 
-		_, text := roleOf(w.T, "Acquire", "")
+		text := roleOf(w.T, "Acquire", "")
 		g := &guarded{next: w.db, policy: readPolicy(w.T, text), place: here}
 		server := w.db.Client(g.through)
 		denied, err := aggregator.New(server, tableName, nil)

@@ -308,8 +308,7 @@ func (s *service) served() []iamCall {
 // keeperPolicy is the policy of the service here.
 func keeperPolicy(t *testing.T, namespace string, at Place) string {
 	t.Helper()
-	m := modelOf(t, Options{Budget: budgets, Keeper: true, Namespace: namespace, Parts: []Part{PartAlarms}})
-	return m.Policy(m.Roles[len(m.Roles)-1], at).JSON()
+	return policyOf(t, "Keeper", Options{Budget: budgets, Keeper: true, Namespace: namespace}, at)
 }
 
 // TestKeeperRoleCanDoWhatItMust: under its policy the service answers every route of its
@@ -406,16 +405,4 @@ func TestKeeperRoleIsRefusedWhatIsHostile(t *testing.T) {
 		assert.NotContains(t, bare, "secretsmanager")
 		assert.NotContains(t, bare, "s3:")
 	}
-}
-
-// TestKeeperRoleIsAServices: a service may take it, also where no other role is described; it
-// is about tables of budgets.
-func TestKeeperRoleIsAServices(t *testing.T) {
-	m := modelOf(t, options["keeper"])
-	assert.Len(t, m.Roles, 1)
-	role := resolveStack(t, m.CloudFormation(), places[0], map[string]string{paramService: "ecs-tasks.amazonaws.com"})["Resources"].(map[string]any)["KeeperRole"]
-	trust := role.(map[string]any)["Properties"].(map[string]any)["AssumeRolePolicyDocument"].(map[string]any)["Statement"].([]any)
-	assert.Equal(t, map[string]any{"Service": "ecs-tasks.amazonaws.com"}, trust[0].(map[string]any)["Principal"])
-	_, err := New(Options{Keeper: true})
-	require.ErrorContains(t, err, "keeper is about the tables of budgets; add --budget")
 }

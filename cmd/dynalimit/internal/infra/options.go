@@ -2,141 +2,118 @@ package infra
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
 )
 
-// Part is a part of a deployment that can be described without the others.
-type Part string
+// parts are what is made unless it is said that it is not.
+var parts = []string{"tables", "roles", "alarms"}
 
-// The parts.
-const (
-	PartTables Part = "tables"
-	PartRoles  Part = "roles"
-	PartAlarms Part = "alarms"
-)
-
-// partAggregator is the function, which is there only where it is asked for.
-const partAggregator Part = "aggregator"
-
-// partArchive is the function that archives, which is there only where it is asked for.
-const partArchive Part = "archive"
-
-// partTail is the role of what follows the stream, which is there only where it is asked for.
-const partTail Part = "tail"
-
-// partKeeper is the role of `dynalimit keeper serve`, which is there only where it is asked for.
-const partKeeper Part = "keeper"
-
-// onlyAsked are the parts that are there only where they are asked for.
-var onlyAsked = []Part{partAggregator, partArchive, partTail, partKeeper}
-
-// Parts are all parts but those that are there only where they are asked for, in the order in which they are written.
-func Parts() []Part { return []Part{PartTables, PartRoles, PartAlarms} }
-
-// Options say what is to be described. Names of tables, keys, the boundary and who is
-// trusted are parameters of what is written: the options set their defaults.
+// Options say what of the templates is made.
 type Options struct {
 	// Table is the limiter's table. Defaults to "limits".
 	Table string
-	// Budget are the tables of budgets. Defaults to none.
+	// Budget includes the tables of budgets. Defaults to none.
 	Budget *BudgetTables
-	// Namespace bounds the roles to one namespace of the table by leading keys. Defaults
-	// to none: the roles are for what lies in no namespace, and the administrator's for
-	// the whole table.
+	// Namespace binds the roles to one namespace of the table. Defaults to none: then the
+	// roles are for what lies in no namespace, and the administrator's for the whole table.
 	Namespace string
-	// Aggregator adds the function of AWS Lambda that adds the stream of the limits to usage,
-	// with its role, and the alarms on it where alarms are described. Defaults to none.
-	Aggregator bool
-	// Archive adds the function of AWS Lambda that keeps what expires in a bucket of S3, with
-	// its role, and the alarms on it where alarms are described. Defaults to none.
-	Archive bool
-	// Tail adds the role of what follows the stream and turns it into usage (dynalimit tail)
-	// instead of the function. Defaults to none.
-	Tail bool
-	// Keeper adds the role of what serves budgets over HTTP (dynalimit keeper serve), on the
-	// tables of Budget. Defaults to none.
-	Keeper bool
-	// Parts are what is described. Defaults to everything. Roles and alarms alone are for
-	// tables that are there already.
-	Parts []Part
-	// Tags are put on everything that can have tags. Defaults to none.
-	Tags map[string]string
+	// Parts are what is made of tables, roles and alarms. Defaults to what the template says,
+	// which is all of them. Roles and alarms alone are for tables that are there already.
+	Parts []string
+	// Aggregator adds the function of AWS Lambda that adds up usage, and Archive the one that
+	// keeps what expires in a bucket of S3. Default to none.
+	Aggregator, Archive bool
+	// Tail adds the role of `dynalimit tail`, and Keeper that of `dynalimit keeper serve`, on
+	// the tables of Budget. Default to none.
+	Tail, Keeper bool
 }
 
 // BudgetTables name the tables of budgets.
 type BudgetTables struct{ Control, Usage string }
-
-// Has says whether a part is described.
-func (o Options) Has(p Part) bool {
-	switch p {
-	case partAggregator:
-		return o.Aggregator
-	case partArchive:
-		return o.Archive
-	case partTail:
-		return o.Tail
-	case partKeeper:
-		return o.Keeper
-	}
-	for _, part := range o.Parts {
-		if part == p {
-			return true
-		}
-	}
-	return len(o.Parts) == 0
-}
 
 // OptionError says which option is wrong, and what to do.
 type OptionError struct{ Option, Reason string }
 
 func (e *OptionError) Error() string { return fmt.Sprintf("%s %s", e.Option, e.Reason) }
 
+// Values are the values of the parameters that the options name; the others keep their
+// defaults. It fails with an error that names the option that is wrong.
+func (o Options) Values() (map[string]string, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	set := func(name, value, standard string) {
+		if value != "" && value != standard {
+			values[name] = value
+		}
+	}
+	set("LimitsTableName", o.Table, "limits")
+	if o.Namespace != "" {
+		values["NamespacePrefix"] = o.Namespace + "/"
+	}
+	if o.Budget != nil {
+		values["Budgets"] = "true"
+		set("BudgetControlTableName", o.Budget.Control, "control")
+		set("BudgetUsageTableName", o.Budget.Usage, "usage")
+	}
+	for i, name := range []string{"Tables", "Roles", "Alarms"} {
+		if len(o.Parts) > 0 {
+			values[name] = strconv.FormatBool(slices.Contains(o.Parts, parts[i]))
+		}
+	}
+	for name, made := range map[string]bool{"Aggregator": o.Aggregator, "Archive": o.Archive, "Tail": o.Tail, "Keeper": o.Keeper} {
+		if made {
+			values[name] = "true"
+		}
+	}
+	return values, nil
+}
+
 func (o Options) check() error {
 	for _, p := range o.Parts {
-		if p != PartTables && p != PartRoles && p != PartAlarms {
+		if !slices.Contains(parts, p) {
 			return &OptionError{"parts", fmt.Sprintf("has %q; the parts are tables, roles and alarms", p)}
 		}
 	}
-	for _, p := range onlyAsked {
-		if p != partKeeper && o.Has(p) && o.Namespace != "" {
-			return &OptionError{string(p), "is of the whole table, with all its namespaces; deploy it without --namespace"}
+	for name, made := range map[string]bool{"aggregator": o.Aggregator, "archive": o.Archive, "tail": o.Tail} {
+		if made && o.Namespace != "" {
+			return &OptionError{name, "is of the whole table, with all its namespaces; deploy it without --namespace"}
 		}
 	}
 	if o.Keeper && o.Budget == nil {
 		return &OptionError{"keeper", "is about the tables of budgets; add --budget, with --control and --usage where they have other names"}
 	}
-	return checkTags(o.Tags)
+	return o.checkTables()
 }
 
-const (
-	mostTags     = 50
-	longestKey   = 128 // characters
-	longestValue = 256
-)
-
-// tagText are the characters that AWS takes in tags.
-var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
-
-func checkTags(tags map[string]string) error {
-	if len(tags) > mostTags {
-		return &OptionError{"tags", fmt.Sprintf("are %d; give at most %d", len(tags), mostTags)}
+// checkTables fails if a table or the namespace has a name that it cannot have.
+func (o Options) checkTables() error {
+	if strings.HasPrefix(o.Table, "arn:") {
+		return &OptionError{"table", fmt.Sprintf("is an ARN, %q; give the table's name", o.Table)}
 	}
-	folded := map[string]bool{}
-	for key, value := range tags {
-		lower := strings.ToLower(key)
-		switch {
-		case key == "" || utf8.RuneCountInString(key) > longestKey || utf8.RuneCountInString(value) > longestValue:
-			return &OptionError{"tags", fmt.Sprintf("has %q: a key has 1 to %d characters and a value at most %d", key, longestKey, longestValue)}
-		case strings.HasPrefix(lower, "aws:"):
-			return &OptionError{"tags", fmt.Sprintf("has %q: keys that begin with aws: are Amazon's; use another", key)}
-		case !utf8.ValidString(key+value) || !tagText.MatchString(key+value):
-			return &OptionError{"tags", fmt.Sprintf("has %q: AWS takes letters, digits, spaces and _ . : / = + - @", key)}
-		case folded[lower]:
-			return &OptionError{"tags", fmt.Sprintf("has %q in two cases, which are one key of a role; give one", lower)}
-		}
-		folded[lower] = true
+	if o.Table == "" {
+		o.Table = "limits"
+	}
+	client := dynamodb.New(dynamodb.Options{Region: "us-east-1"}) // asked nothing
+	if _, err := dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{Namespace: o.Namespace}); err != nil {
+		return err
+	}
+	if o.Budget == nil {
+		return nil
+	}
+	if _, err := (budget.Tables{Control: o.Budget.Control, Usage: o.Budget.Usage}).TableInputs(); err != nil {
+		return err
+	}
+	if o.Budget.Control == o.Table || o.Budget.Usage == o.Table {
+		return &OptionError{"control and --usage", fmt.Sprintf("name the limiter's table, %q; name others", o.Table)}
 	}
 	return nil
 }

@@ -82,13 +82,10 @@ func (g *guarded) permits(t *testing.T) {
 	}
 }
 
-// roleOf is a role, and its policy here.
-func roleOf(t *testing.T, id, namespace string) (Role, string) {
+// roleOf is the policy of a role here.
+func roleOf(t *testing.T, id, namespace string) string {
 	t.Helper()
-	m, err := New(Options{Namespace: namespace})
-	require.NoError(t, err)
-	i := slices.IndexFunc(m.Roles, func(r Role) bool { return r.ID == id })
-	return m.Roles[i], m.Policy(m.Roles[i], here).JSON()
+	return policyOf(t, id, Options{Namespace: namespace}, here)
 }
 
 // writesKinds writes to a bucket as a later version will, whose limits are of other kinds:
@@ -224,9 +221,9 @@ func TestTemplatesTableServes(t *testing.T) {
 		root, _ := w.open(everything, "")
 		_, err := w.db.Client().CreateTable(w.Context(), root.TableInput())
 		require.NoError(t, err)
-		_, serves := roleOf(t, "Acquire", "")
-		_, reads := roleOf(t, "Read", "")
-		_, administers := roleOf(t, "Admin", "")
+		serves := roleOf(t, "Acquire", "")
+		reads := roleOf(t, "Read", "")
+		administers := roleOf(t, "Admin", "")
 		for _, policy := range []string{serves, reads} {
 			r, _ := w.open(policy, "")
 			require.ErrorContains(t, only(r.Migrate(w.Context(), nil)), "AccessDenied")
@@ -261,7 +258,7 @@ func TestRolesCanDoWhatTheyMust(t *testing.T) {
 		for _, namespace := range namespaces {
 			t.Run(id+" "+namespace, func(t *testing.T) {
 				inWorld(t, func(w world) {
-					_, policy := roleOf(t, id, namespace)
+					policy := roleOf(t, id, namespace)
 					g := play(w, policy, namespace)
 					g.permits(t)
 					for what, less := range lessenings(t, policy) {
@@ -324,7 +321,7 @@ func loosenings(t *testing.T, policy string) map[string]iamPolicy {
 func TestAcquireCannotAdminister(t *testing.T) {
 	for _, namespace := range namespaces {
 		inWorld(t, func(w world) {
-			_, policy := roleOf(t, "Acquire", namespace)
+			policy := roleOf(t, "Acquire", namespace)
 			before := w.dump()
 			for _, methods := range []map[string]method{changing, owning} {
 				for name, change := range methods {
@@ -358,7 +355,7 @@ func (w world) dump() string {
 // is refused, and taking from a bucket is.
 func TestReadersCannotChange(t *testing.T) {
 	inWorld(t, func(w world) {
-		_, policy := roleOf(t, "Read", "")
+		policy := roleOf(t, "Read", "")
 		before := w.dump()
 		for _, methods := range []map[string]method{changing, owning} {
 			for name, change := range methods {
@@ -434,7 +431,7 @@ func hostile(prefix string) []iamCall {
 // condition of the policy is there to refuse something.
 func TestAcquireIsRefusedWhatIsHostile(t *testing.T) {
 	for namespace, prefix := range map[string]string{"": "", "eu": "eu/"} {
-		_, text := roleOf(t, "Acquire", namespace)
+		text := roleOf(t, "Acquire", namespace)
 		policy, all := readPolicy(t, text), readPolicy(t, everything)
 		for _, c := range hostile(prefix) {
 			assert.True(t, all.allows(c))
@@ -451,7 +448,7 @@ func TestAcquireIsRefusedWhatIsHostile(t *testing.T) {
 func TestRolesOfANamespaceStayInIt(t *testing.T) {
 	const table = "arn:aws:dynamodb:us-east-1:123456789012:table/limits"
 	for _, id := range []string{"Read", "Admin"} {
-		_, text := roleOf(t, id, "eu")
+		text := roleOf(t, id, "eu")
 		var outside []iamCall
 		for _, key := range []string{"us/ENTITY#key", "ENTITY#key", "us/SYSTEM#", "SYSTEM#2", "RESOURCE#gpt-4", "AUDIT#key", "eu"} {
 			for _, action := range []string{"GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "ConditionCheckItem"} {
@@ -479,8 +476,8 @@ func TestRolesOfANamespaceStayInIt(t *testing.T) {
 func TestAdministratorsChangeAlone(t *testing.T) {
 	inWorld(t, func(w world) {
 		g := w.administer(everything, "")
-		_, reader := roleOf(t, "Read", "")
-		_, server := roleOf(t, "Acquire", "")
+		reader := roleOf(t, "Read", "")
+		server := roleOf(t, "Acquire", "")
 		writes := 0
 		for _, c := range g.seen() {
 			name := strings.TrimPrefix(c.Action, actionsPrefix)

@@ -3,7 +3,6 @@ package infra
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +17,7 @@ import (
 // tailPolicy is the policy of what follows the stream here.
 func tailPolicy(t *testing.T) string {
 	t.Helper()
-	m := modelOf(t, Options{Tail: true})
-	return m.Policy(m.Roles[len(m.Roles)-1], here).JSON()
+	return policyOf(t, "Tail", Options{Tail: true}, here)
 }
 
 // follow follows the stream under a policy, as `dynalimit tail --archive` does: one of two
@@ -113,23 +111,4 @@ func TestTailChangesNoLimit(t *testing.T) {
 	} {
 		assert.False(t, p.allows(c), "%+v", c)
 	}
-}
-
-// TestTailRoleIsAServices: a service may take it, as the role that serves calls, also where no
-// other role is described.
-func TestTailRoleIsAServices(t *testing.T) {
-	m := modelOf(t, options["tail"])
-	assert.Len(t, m.Roles, 1)
-	text := m.CloudFormation()
-	for service, want := range map[string]map[string]any{
-		"": {"AWS": "arn:aws:iam::1:role/x"}, "ecs-tasks.amazonaws.com": {"Service": "ecs-tasks.amazonaws.com"},
-	} {
-		role := resolveStack(t, text, places[0], map[string]string{paramPrincipal: "arn:aws:iam::1:role/x", paramService: service})["Resources"].(map[string]any)["TailRole"]
-		trust := role.(map[string]any)["Properties"].(map[string]any)["AssumeRolePolicyDocument"].(map[string]any)["Statement"].([]any)
-		assert.Equal(t, want, trust[0].(map[string]any)["Principal"])
-	}
-	assert.Contains(t, m.Terraform(), `var.trusted_service == null ? `)
-	_, err := New(Options{Tail: true, Namespace: "eu"})
-	require.Error(t, err)
-	assert.True(t, strings.HasPrefix(err.Error(), "tail is of the whole table"), err.Error())
 }

@@ -16,6 +16,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
+// Condition keys of DynamoDB, and the operator that compares them.
+const (
+	leadingKeys   = "dynamodb:LeadingKeys"
+	attributes    = "dynamodb:Attributes"
+	allLike       = "ForAllValues:StringLike"
+	viaService    = "kms:ViaService"
+	actionsPrefix = "dynamodb:"
+)
+
 // guarded is a wire to DynamoDB that asks IAM about every request before it passes, and
 // remembers what was asked.
 type guarded struct {

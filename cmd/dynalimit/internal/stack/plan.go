@@ -159,7 +159,7 @@ func templateOf(d Deployment) (body, url *string) {
 // summarize has CloudFormation check the template, and say what it asks for.
 func summarize(ctx context.Context, client Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
 	if n := len(d.Template); d.TemplateURL == "" && n > MaxInline {
-		return nil, fmt.Errorf("the template has %d bytes, and CloudFormation takes %d in a request: put it into a bucket ('dynalimit cfn > limits.yaml', 'aws s3 cp limits.yaml s3://BUCKET/') and give its address with --template-url", n, MaxInline)
+		return nil, fmt.Errorf("the template has %d bytes, and CloudFormation takes %d in a request: put it into a bucket ('dynalimit template > limits.yaml', 'aws s3 cp limits.yaml s3://BUCKET/') and give its address with --template-url", n, MaxInline)
 	}
 	in := &cloudformation.GetTemplateSummaryInput{}
 	in.TemplateBody, in.TemplateURL = templateOf(d)

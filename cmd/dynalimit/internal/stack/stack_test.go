@@ -1,15 +1,12 @@
 package stack_test
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,113 +14,106 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack/stacktest"
 )
 
-// template has a table, and parameters that change its name, its key and a tag of it.
-const template = `
-Parameters:
-  Name: {Type: String, Default: limits}
-  Protection: {Type: String, Default: "true"}
-Resources:
-  Table:
-    Type: AWS::DynamoDB::Table
-    DeletionPolicy: Retain
-    Properties:
-      TableName: !Ref Name
-      DeletionProtectionEnabled: !Ref Protection
-  Topic:
-    Type: AWS::SNS::Topic
-`
+const (
+	table, role = "AWS::DynamoDB::Table", "AWS::IAM::Role"
+	retains     = "Resources: {Table: {Type: AWS::DynamoDB::Table, DeletionPolicy: Retain}, Role: {Type: AWS::IAM::Role}}"
+)
 
-func deployment(params map[string]string) stack.Deployment {
-	return stack.Deployment{Stack: "limits", Template: template, Params: params}
+func deployment() stack.Deployment {
+	return stack.Deployment{Stack: "limits", Template: "Resources: {}", Params: map[string]string{"Name": "limits"}}
 }
 
-// deploy goes the whole way, and returns what was told of it.
-func deploy(ctx context.Context, client stack.Client, d stack.Deployment) (set *stack.ChangeSet, events []stack.Event, err error) {
-	s, err := stack.Find(ctx, client, d.Stack)
-	if err == nil {
-		err = stack.Standing(ctx, client, s, false)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	set, err = stack.Propose(ctx, client, s, d, time.Now())
-	if err != nil || set.ID == "" {
-		return set, nil, err
-	}
-	mark, err := stack.Execute(ctx, client, set)
-	if err != nil {
-		return set, nil, err
-	}
-	err = stack.Follow(ctx, client, d.Stack, set.StackID(), mark, func(e stack.Event) { events = append(events, e) })
-	return set, events, err
+// created is a stack that is made in three events.
+func created() *stacktest.Stage {
+	return &stacktest.Stage{Answers: map[string][]string{
+		"DescribeStackEvents": {
+			stacktest.Events(stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", "")) + stacktest.Next, stacktest.Events(stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", "")),
+			stacktest.Events(stacktest.Event(2, "Table", "CREATE_COMPLETE", ""), stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", "")),
+			stacktest.Events(stacktest.Event(3, "NAME", "CREATE_COMPLETE", ""), stacktest.Event(2, "Table", "CREATE_COMPLETE", "")),
+		},
+		"DescribeStacks": {stacktest.Stacks(stacktest.Stack("limits", "CREATE_COMPLETE", stacktest.Ours))},
+	}}
 }
 
-// TestEveryEventIsToldOnce: in pages of one, as they come one at a time, and not those of
-// the deployment before.
+// absent is a stack that is not there yet: a change set is known at its third look, on two pages.
+func absent() *stacktest.Stage {
+	gone := &stacktest.Stage{Answers: map[string][]string{"DescribeStacks": {stacktest.Absent}}}
+	review := &stacktest.Stage{
+		Answers: map[string][]string{
+			"DescribeStacks": {stacktest.Stacks(stacktest.Stack("limits", "REVIEW_IN_PROGRESS", stacktest.Ours))},
+			"DescribeChangeSet": {
+				"<Status>CREATE_IN_PROGRESS</Status>", "<Status>CREATE_IN_PROGRESS</Status>",
+				stacktest.Changes(stacktest.Change("Add", "Table", table, "", "")) + stacktest.Next, stacktest.Changes(stacktest.Change("Add", "Role", role, "", "")),
+			},
+			"DescribeStackEvents": {stacktest.Events(stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", ""))},
+			"ExecuteChangeSet":    {""}, "DeleteChangeSet": {""}, "DeleteStack": {""},
+			"GetTemplateSummary": {stacktest.Summary("Name")}, "CreateChangeSet": {stacktest.Proposed},
+		},
+		Then: map[string]*stacktest.Stage{"ExecuteChangeSet": created(), "DeleteStack": gone},
+	}
+	return &stacktest.Stage{
+		Answers: map[string][]string{"DescribeStacks": {stacktest.Absent}, "GetTemplateSummary": {stacktest.Summary("Name")}, "CreateChangeSet": {stacktest.Proposed}},
+		Then:    map[string]*stacktest.Stage{"CreateChangeSet": review},
+	}
+}
+
+// TestEveryEventIsToldOnce: in pages, as they come, and not those before the deployment; the
+// change set is waited for, and read to its last page.
 func TestEveryEventIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &stacktest.Server{PageSize: 1, Steps: 1, Slow: 3}
-		for _, protection := range []string{"true", "false"} {
-			began := time.Now()
-			set, events, err := deploy(t.Context(), server.Client(), deployment(map[string]string{"Protection": protection}))
-			require.NoError(t, err)
-			seen := map[string]int{}
-			for i, e := range events {
-				seen[e.ID]++
-				if i > 0 {
-					assert.Less(t, events[i-1].ID, e.ID, "oldest first")
-				}
-			}
-			want, changes := 6, 2
-			if protection == "false" {
-				want, changes = 4, 1
-			}
-			assert.Len(t, set.Changes, changes, "all pages of a change set")
-			assert.Len(t, events, want)
-			assert.Len(t, seen, want)
-			assert.GreaterOrEqual(t, time.Since(began), time.Duration(want-1+3)*2*time.Second, "two seconds between two looks")
-		}
-		set, _, err := deploy(t.Context(), server.Client(), deployment(nil))
+		p := &stacktest.Player{First: absent}
+		began := time.Now()
+		set, err := stack.Propose(t.Context(), p.Client(), nil, deployment(), time.Now())
 		require.NoError(t, err)
-		assert.Empty(t, set.ID, "nothing changes: parameters that are left out keep their value")
+		assert.Len(t, set.Changes, 2)
+		assert.Equal(t, []string{"CAPABILITY_IAM"}, set.Capabilities)
+		mark, err := stack.Execute(t.Context(), p.Client(), set)
+		require.NoError(t, err)
+		var told []string
+		require.NoError(t, stack.Follow(t.Context(), p.Client(), "limits", set.StackID(), mark, func(e stack.Event) { told = append(told, e.ID) }))
+		assert.Equal(t, []string{"event-1", "event-2", "event-3"}, told)
+		assert.Equal(t, 8*time.Second, time.Since(began), "two seconds between two looks")
+		asked := p.Requests("CreateChangeSet")[0]
+		assert.Equal(t, []string{"Name", "limits", "CREATE", "CAPABILITY_IAM", "deployed-by"}, []string{
+			asked.Get("Parameters.member.1.ParameterKey"), asked.Get("Parameters.member.1.ParameterValue"), asked.Get("ChangeSetType"), asked.Get("Capabilities.member.1"), asked.Get("Tags.member.1.Key"),
+		})
+		assert.NotEmpty(t, p.Requests("ExecuteChangeSet")[0].Get("ClientRequestToken"), "a retry executes nothing twice")
 	})
 }
 
-// TestInterrupted: while the change set is made it is put away, with the empty stack; while
-// CloudFormation is at work, that goes on.
+// TestInterrupted: a change set that is being made is put away, with the empty stack that was
+// made for it; one that is beside somebody else's leaves the stack.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &stacktest.Server{Slow: 100}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		p := &stacktest.Player{First: absent}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, _, err := deploy(ctx, server.Client(), deployment(nil))
+		_, err := stack.Propose(ctx, p.Client(), nil, deployment(), time.Now())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		s, err := stack.Find(t.Context(), server.Client(), "limits")
-		require.NoError(t, err)
-		assert.Nil(t, s)
-		assert.Equal(t, 1, server.Requests("DeleteChangeSet"))
+		assert.Len(t, p.Requests("DeleteChangeSet"), 1)
+		assert.Len(t, p.Requests("DeleteStack"), 1)
 
-		server.Set(func() { server.Slow, server.Steps = 0, 1 })
-		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, events, err := deploy(ctx, server.Client(), deployment(nil))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.NotEmpty(t, events)
-		s, err = stack.Find(t.Context(), server.Client(), "limits")
+		p = &stacktest.Player{First: func() *stacktest.Stage { return absent().Then["CreateChangeSet"] }}
+		s, err := stack.Find(t.Context(), p.Client(), "limits")
 		require.NoError(t, err)
-		assert.True(t, s.Running())
+		set, err := stack.Propose(t.Context(), p.Client(), s, deployment(), time.Now())
+		require.NoError(t, err)
+		assert.True(t, set.New)
+		require.NoError(t, stack.Discard(t.Context(), p.Client(), set))
+		assert.Empty(t, p.Requests("DeleteStack"))
 	})
 }
 
 // TestThrottledRequestsAreSentAgain: the SDK's patience is enough for a burst.
 func TestThrottledRequestsAreSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &stacktest.Server{Refuse: map[string]stacktest.Refusal{
-			"DescribeStackEvents": {Code: "Throttling", Message: "Rate exceeded", Status: 400, Times: 2},
+		p := &stacktest.Player{First: func() *stacktest.Stage {
+			return &stacktest.Stage{Answers: map[string][]string{"DescribeStacks": {"!Throttling: Rate exceeded", "!Throttling: Rate exceeded", stacktest.Absent}}}
 		}}
-		_, events, err := deploy(t.Context(), server.Client(), deployment(nil))
+		s, err := stack.Find(t.Context(), p.Client(), "limits")
 		require.NoError(t, err)
-		assert.Len(t, events, 6)
+		assert.Nil(t, s)
+		assert.Len(t, p.Requests("DescribeStacks"), 3)
 	})
 }
 
@@ -143,59 +133,123 @@ func TestRefuse(t *testing.T) {
 		of := func(kind string) error {
 			return stack.Refuse([]stack.Change{{Action: test.action, Logical: "T", Physical: "limits", Type: kind, Replacement: test.replacement}})
 		}
-		require.NoError(t, of("AWS::IAM::Role"), test.action)
+		require.NoError(t, of(role), test.action)
 		if test.want == "" {
-			require.NoError(t, of("AWS::DynamoDB::Table"), test.action)
+			require.NoError(t, of(table), test.action)
 			continue
 		}
-		require.ErrorContains(t, of("AWS::DynamoDB::Table"), test.want)
+		require.ErrorContains(t, of(table), test.want)
 		require.ErrorContains(t, of("AWS::DynamoDB::GlobalTable"), test.want)
 	}
 }
 
-// TestDeletionKeepsTables: a template that does not retain its table is not deleted, and
-// one that does is, in any partition.
-func TestDeletionKeepsTables(t *testing.T) {
-	for _, partition := range []string{"aws", "aws-cn", "aws-us-gov"} {
-		server := &stacktest.Server{Partition: partition, PageSize: 1}
-		_, _, err := deploy(t.Context(), server.Client(), deployment(nil))
+// TestParametersKeepTheirValue: those that are not given keep what the stack has, or get their
+// default; one that the template has not is refused.
+func TestParametersKeepTheirValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := deployment()
+		d.Params["Other"] = "x"
+		p := &stacktest.Player{First: absent}
+		_, err := stack.Propose(t.Context(), p.Client(), nil, d, time.Now())
+		require.ErrorContains(t, err, "--param Other: the template has no such parameter; it has Name")
+		d.Params = nil
+		_, err = stack.Propose(t.Context(), p.Client(), &stack.Stack{Name: "limits", Params: map[string]string{"Name": "mine", "Gone": "x"}}, d, time.Now())
 		require.NoError(t, err)
-		s, err := stack.Find(t.Context(), server.Client(), "limits")
-		require.NoError(t, err)
-		require.Contains(t, s.ID, "arn:"+partition+":cloudformation:")
-		farewell, err := stack.Weigh(t.Context(), server.Client(), s)
-		require.NoError(t, err)
-		assert.Len(t, farewell.Stays, 1)
-		assert.Len(t, farewell.Goes, 1)
-		var events []stack.Event
-		require.NoError(t, stack.Delete(t.Context(), server.Client(), s, func(e stack.Event) { events = append(events, e) }))
-		assert.Equal(t, "DELETE_SKIPPED", events[1].Status)
-		s, err = stack.Find(t.Context(), server.Client(), "limits")
-		require.NoError(t, err)
-		assert.Nil(t, s)
+		asked := p.Requests("CreateChangeSet")[0]
+		assert.Equal(t, "true", asked.Get("Parameters.member.1.UsePreviousValue"))
+		assert.Empty(t, asked.Get("Parameters.member.2.ParameterKey"))
+	})
+}
+
+// standing is a stack with a status whose deletion goes as events say, which are after event 1.
+func standing(status, template string, events ...string) *stacktest.Stage {
+	stacks := stacktest.Stacks(stacktest.Stack("limits", status, stacktest.Ours, stacktest.Protected))
+	deleted := &stacktest.Stage{Answers: map[string][]string{
+		"DescribeStackEvents": {stacktest.Events(append(events, stacktest.Event(1, "NAME", status, ""))...)}, "DescribeStacks": {stacks}, "UpdateTerminationProtection": {""},
+	}}
+	return &stacktest.Stage{
+		Answers: map[string][]string{
+			"DescribeStacks": {stacks}, "GetTemplate": {stacktest.Template(template)}, "UpdateTerminationProtection": {""}, "DeleteStack": {""},
+			"ListStackResources":  {stacktest.Resources(stacktest.Resource("Table", "limits", table)) + stacktest.Next, stacktest.Resources(stacktest.Resource("Role", "role", role))},
+			"DescribeStackEvents": {stacktest.Events(stacktest.Event(1, "NAME", status, ""))},
+		},
+		Then: map[string]*stacktest.Stage{"DeleteStack": deleted},
 	}
-	server := &stacktest.Server{}
-	d := deployment(nil)
-	d.Template = "Resources: {Table: {Type: 'AWS::DynamoDB::Table', Properties: {TableName: mine}}}"
-	_, _, err := deploy(t.Context(), server.Client(), d)
+}
+
+func found(t *testing.T, p *stacktest.Player) *stack.Stack {
+	t.Helper()
+	s, err := stack.Find(t.Context(), p.Client(), "limits")
 	require.NoError(t, err)
-	s, err := stack.Find(t.Context(), server.Client(), "limits")
+	require.NotNil(t, s)
+	return s
+}
+
+// TestDeletionKeepsTables: a stack whose template retains its table is deleted, and told how;
+// one whose template does not is left.
+func TestDeletionKeepsTables(t *testing.T) {
+	p := &stacktest.Player{First: func() *stacktest.Stage {
+		return standing("CREATE_COMPLETE", retains, stacktest.Event(3, "NAME", "DELETE_COMPLETE", ""), stacktest.Event(2, "Table", "DELETE_SKIPPED", ""))
+	}}
+	farewell, err := stack.Weigh(t.Context(), p.Client(), found(t, p))
 	require.NoError(t, err)
-	_, err = stack.Weigh(t.Context(), server.Client(), s)
-	require.ErrorContains(t, err, "the tables mine would be deleted")
+	assert.Len(t, farewell.Stays, 1)
+	assert.Len(t, farewell.Goes, 1)
+	var told []string
+	require.NoError(t, stack.Delete(t.Context(), p.Client(), found(t, p), func(e stack.Event) { told = append(told, e.Status) }))
+	assert.Equal(t, []string{"DELETE_SKIPPED", "DELETE_COMPLETE"}, told)
+	assert.Equal(t, "false", p.Requests("UpdateTerminationProtection")[0].Get("EnableTerminationProtection"))
+
+	p = &stacktest.Player{First: func() *stacktest.Stage {
+		return standing("CREATE_COMPLETE", strings.ReplaceAll(retains, "Retain", "Delete"))
+	}}
+	_, err = stack.Weigh(t.Context(), p.Client(), found(t, p))
+	require.ErrorContains(t, err, "the tables limits would be deleted with the stack limits")
+}
+
+// TestTerminationProtectionComesBack: whichever request ends a deletion before it began.
+func TestTerminationProtectionComesBack(t *testing.T) {
+	for _, action := range []string{"UpdateTerminationProtection", "DeleteStack"} {
+		stage := standing("CREATE_COMPLETE", retains)
+		stage.Answers[action] = []string{"!AccessDenied: not authorized", ""}
+		p := &stacktest.Player{First: func() *stacktest.Stage { return stage }}
+		require.ErrorContains(t, stack.Delete(t.Context(), p.Client(), found(t, p), func(stack.Event) {}), "not authorized")
+		asked := p.Requests("UpdateTerminationProtection")
+		assert.Equal(t, "true", asked[len(asked)-1].Get("EnableTerminationProtection"), action)
+	}
+}
+
+// TestHalfDeleted: it is told what failed in the deletion, not what failed before, and what is
+// left is cleaned up unless a table would go with it.
+func TestHalfDeleted(t *testing.T) {
+	for _, policy := range []string{"Retain", "Delete"} {
+		stage := standing("DELETE_FAILED", strings.ReplaceAll(retains, "Retain", policy), stacktest.Event(8, "NAME", "DELETE_COMPLETE", ""))
+		stage.Answers["DescribeStackEvents"] = []string{stacktest.Events(
+			stacktest.Event(1, "NAME", "DELETE_FAILED", ""), stacktest.Event(7, "Role", "DELETE_FAILED", "Resource deletion cancelled"), stacktest.Event(6, "Table", "DELETE_FAILED", "it is in use"),
+			stacktest.Event(5, "NAME", "DELETE_IN_PROGRESS", ""), stacktest.Event(4, "Table", "UPDATE_FAILED", "the update failed"), stacktest.Event(3, "NAME", "UPDATE_IN_PROGRESS", ""),
+		)}
+		p := &stacktest.Player{First: func() *stacktest.Stage { return stage }}
+		s := found(t, p)
+		err := stack.Standing(t.Context(), p.Client(), s, false)
+		require.ErrorContains(t, err, "is half deleted (DELETE_FAILED) because Table: it is in use: CloudFormation")
+		err = stack.CleanUp(t.Context(), p.Client(), s, func(stack.Event) {})
+		if policy == "Retain" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "the tables limits would be deleted")
+		assert.Empty(t, p.Requests("DeleteStack"))
+	}
 }
 
 // TestListFollowsPages: ours are found on every page, others are not.
 func TestListFollowsPages(t *testing.T) {
-	server := &stacktest.Server{PageSize: 1}
-	for _, name := range []string{"one", "other", "two"} {
-		d := deployment(nil)
-		d.Stack = name
-		_, _, err := deploy(t.Context(), server.Client(), d)
-		require.NoError(t, err)
-	}
-	server.Untag("other")
-	all, err := stack.List(t.Context(), server.Client())
+	p := &stacktest.Player{List: []string{
+		stacktest.Stacks(stacktest.Stack("one", "CREATE_COMPLETE", stacktest.Ours)) + stacktest.Next,
+		stacktest.Stacks(stacktest.Stack("other", "CREATE_COMPLETE")) + stacktest.Next,
+		stacktest.Stacks(stacktest.Stack("two", "UPDATE_COMPLETE", stacktest.Ours)),
+	}}
+	all, err := stack.List(t.Context(), p.Client())
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	assert.Equal(t, "two", all[1].Name)
@@ -203,98 +257,9 @@ func TestListFollowsPages(t *testing.T) {
 
 // TestLargeTemplate: it is refused before anything is sent, with what to do.
 func TestLargeTemplate(t *testing.T) {
-	server := &stacktest.Server{}
-	d := deployment(nil)
+	p := &stacktest.Player{}
+	d := deployment()
 	d.Template += "# " + string(make([]byte, stack.MaxInline))
-	_, _, err := deploy(t.Context(), server.Client(), d)
+	_, err := stack.Propose(t.Context(), p.Client(), nil, d, time.Now())
 	require.ErrorContains(t, err, "--template-url")
-	assert.Zero(t, server.Requests("CreateChangeSet"))
-}
-
-// found is a stack that has to be there.
-func found(t *testing.T, server *stacktest.Server) *stack.Stack {
-	t.Helper()
-	s, err := stack.Find(t.Context(), server.Client(), "limits")
-	require.NoError(t, err)
-	require.NotNil(t, s)
-	return s
-}
-
-// TestChangeSetOfSomebodyElseStays: the empty stack of a creation that another looks over is
-// not deleted with the change set that was made beside it.
-func TestChangeSetOfSomebodyElseStays(t *testing.T) {
-	server := &stacktest.Server{}
-	theirs, err := stack.Propose(t.Context(), server.Client(), nil, deployment(nil), time.Now())
-	require.NoError(t, err)
-	ours, err := stack.Propose(t.Context(), server.Client(), found(t, server), deployment(nil), time.Now().Add(time.Second))
-	require.NoError(t, err)
-	assert.True(t, ours.New)
-	require.NoError(t, stack.Discard(t.Context(), server.Client(), ours))
-	_, err = stack.Execute(t.Context(), server.Client(), theirs)
-	require.NoError(t, err)
-}
-
-// deaf loses the answers to the first change of termination protection, and to the first
-// deletion before it is asked for.
-type deaf struct {
-	stack.Client
-	protection, deletion error
-}
-
-func (d *deaf) UpdateTerminationProtection(ctx context.Context, in *cloudformation.UpdateTerminationProtectionInput, opts ...func(*cloudformation.Options)) (*cloudformation.UpdateTerminationProtectionOutput, error) {
-	out, err := d.Client.UpdateTerminationProtection(ctx, in, opts...)
-	lost := d.protection
-	d.protection = nil
-	return out, cmp.Or(err, lost)
-}
-
-func (d *deaf) DeleteStack(context.Context, *cloudformation.DeleteStackInput, ...func(*cloudformation.Options)) (*cloudformation.DeleteStackOutput, error) {
-	return nil, d.deletion
-}
-
-// TestTerminationProtectionComesBack: whichever request ends a deletion before it began, even
-// one that was obeyed and whose answer was lost.
-func TestTerminationProtectionComesBack(t *testing.T) {
-	lost := errors.New("the connection broke")
-	for _, d := range []*deaf{{protection: lost}, {deletion: lost}} {
-		server := &stacktest.Server{}
-		d.Client = server.Client()
-		_, _, err := deploy(t.Context(), d, deployment(nil))
-		require.NoError(t, err)
-		require.NoError(t, stack.Protect(t.Context(), server.Client(), "limits", true))
-		require.ErrorIs(t, stack.Delete(t.Context(), d, found(t, server), func(stack.Event) {}), lost)
-		assert.True(t, found(t, server).Protected)
-	}
-}
-
-// TestHalfDeleted: it is told what failed then, not what failed before, and what is left is
-// cleaned up unless a table would go with it.
-func TestHalfDeleted(t *testing.T) {
-	for _, policy := range []string{"Retain", "Delete"} {
-		server := &stacktest.Server{}
-		d := deployment(nil)
-		d.Template = strings.ReplaceAll(template, "Retain", policy)
-		_, _, err := deploy(t.Context(), server.Client(), d)
-		require.NoError(t, err)
-		server.Set(func() { server.Fail = map[string]string{"Table": "the update failed"} })
-		d.Params = map[string]string{"Protection": "false"}
-		_, _, err = deploy(t.Context(), server.Client(), d)
-		require.ErrorContains(t, err, "the update failed")
-
-		server.Set(func() { server.Fail = map[string]string{"Topic": "somebody subscribes", "Table": "it is in use"} })
-		require.Error(t, stack.Delete(t.Context(), server.Client(), found(t, server), func(stack.Event) {}))
-		s := found(t, server)
-		err = stack.Standing(t.Context(), server.Client(), s, false)
-		require.ErrorContains(t, err, "is half deleted (DELETE_FAILED) because Table: it is in use")
-		assert.NotContains(t, err.Error(), "the update failed")
-
-		server.Set(func() { server.Fail = nil })
-		err = stack.CleanUp(t.Context(), server.Client(), s, func(stack.Event) {})
-		if policy == "Retain" {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorContains(t, err, "the tables limits would be deleted")
-		assert.Equal(t, "DELETE_FAILED", found(t, server).Status)
-	}
 }

@@ -1,0 +1,80 @@
+package infra
+
+import (
+	_ "embed" // the templates
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	//go:embed dynalimit.yaml
+	cloudFormation string
+	//go:embed dynalimit.tf
+	terraform string
+)
+
+// CloudFormation is the template as YAML, with values of parameters as their defaults.
+func CloudFormation(values map[string]string) string {
+	text := cloudFormation
+	for name, value := range values {
+		text = fill(text, `\n  `+name+`:\n    Type: String\n    Default: `, strconv.Quote(value))
+	}
+	return text
+}
+
+// Terraform is the configuration as HCL, with values of parameters as their defaults.
+func Terraform(values map[string]string) string {
+	text := terraform
+	for name, value := range values {
+		if value != "true" && value != "false" {
+			value = strconv.Quote(value)
+		}
+		text = fill(text, `\nvariable "`+variable(name)+`" \{\n.*\n.*\n  default +=`, " "+value)
+	}
+	return text
+}
+
+// fill replaces the rest of the line that follows a pattern.
+func fill(text, pattern, value string) string {
+	found := regexp.MustCompile(pattern).FindStringIndex(text)
+	end := strings.IndexByte(text[found[1]:], '\n')
+	return text[:found[1]] + value + text[found[1]+end:]
+}
+
+// capital is a capital inside a name.
+var capital = regexp.MustCompile(`(.)([A-Z])`)
+
+// variable is a parameter as Terraform spells it: LimitsTableName is limits_table_name.
+func variable(name string) string {
+	return strings.ToLower(capital.ReplaceAllString(name, "${1}_$2"))
+}
+
+// Inline is the template for CloudFormation without comments, and with as little indentation
+// as YAML needs: a request takes 51,200 bytes.
+func Inline() string {
+	type level struct{ in, out int }
+	levels := []level{{-1, -1}}
+	var b strings.Builder
+	for line := range strings.Lines(cloudFormation) {
+		text := strings.TrimLeft(line, " ")
+		if text == "\n" || text[0] == '#' {
+			continue
+		}
+		at := len(line) - len(text)
+		for levels[len(levels)-1].in > at {
+			levels = levels[:len(levels)-1]
+		}
+		now := levels[len(levels)-1]
+		if now.in != at {
+			now = level{at, now.out + 1}
+			levels = append(levels, now)
+		}
+		b.WriteString(strings.Repeat(" ", now.out) + text)
+		for ; strings.HasPrefix(text, "- "); text = text[2:] { // what follows aligns with what is behind the dash
+			now = level{now.in + 2, now.out + 2}
+			levels = append(levels, now)
+		}
+	}
+	return b.String()
+}

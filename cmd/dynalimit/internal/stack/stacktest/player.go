@@ -1,0 +1,152 @@
+// Package stacktest plays what CloudFormation was recorded to answer about stacks.
+package stacktest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+)
+
+// Stage is what is answered about a stack while it stands as it does.
+type Stage struct {
+	// Answers are the insides of the answers to each action: one after the other, the last
+	// one again and again. What begins with "!" is an error, as CODE: MESSAGE. NAME stands for
+	// the stack's name, and ID for its id.
+	Answers map[string][]string
+	// Then is what comes after an action.
+	Then map[string]*Stage
+
+	played map[string]int
+}
+
+// Again is the stage where a stack begins.
+var Again = &Stage{}
+
+// Player is a CloudFormation over HTTP that plays stages, of each stack its own.
+type Player struct {
+	// First is where each stack begins.
+	First func() *Stage
+	// List is the answer to who asks for all stacks.
+	List []string
+	// After is called after each request, by its action and the stack's name.
+	After func(action, stack string)
+
+	mu     sync.Mutex
+	stages map[string]*Stage
+	asked  []url.Values
+}
+
+// Requests are those of an action so far.
+func (p *Player) Requests(action string) (all []url.Values) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, form := range p.asked {
+		if form.Get("Action") == action {
+			all = append(all, form)
+		}
+	}
+	return all
+}
+
+// Set puts a stack on a stage.
+func (p *Player) Set(stack string, stage *Stage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stages == nil {
+		p.stages = map[string]*Stage{}
+	}
+	p.stages[stack] = stage
+}
+
+// Client is a client whose requests stay in the process.
+func (p *Player) Client() *cloudformation.Client {
+	return cloudformation.New(cloudformation.Options{
+		Region: "us-east-1", HTTPClient: p, BaseEndpoint: aws.String("http://stacktest.invalid"),
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+}
+
+// Do implements aws.HTTPClient.
+func (p *Player) Do(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// ServeHTTP answers a request of the query protocol.
+func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	action, stack := r.Form.Get("Action"), r.Form.Get("StackName")
+	if parts := strings.Split(stack, "/"); len(parts) > 1 { // an id
+		stack = parts[1]
+	}
+	text := strings.NewReplacer("NAME", stack, "ID", ID(stack)).Replace(p.play(action, stack, r.Form))
+	if p.After != nil {
+		p.After(action, stack)
+	}
+	w.Header().Set("Content-Type", "text/xml")
+	const namespace = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
+	if failure, failed := strings.CutPrefix(text, "!"); failed {
+		code, message, _ := strings.Cut(failure, ": ")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `<ErrorResponse xmlns="%s"><Error><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>`, namespace, code, message)
+		return
+	}
+	fmt.Fprintf(w, `<%[1]sResponse xmlns="%[2]s"><%[1]sResult>%[3]s</%[1]sResult></%[1]sResponse>`, action, namespace, text)
+}
+
+// play is the next answer to an action.
+func (p *Player) play(action, stack string, form url.Values) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, form)
+	if action == "DescribeStacks" && stack == "" {
+		list := p.List
+		if len(list) > 1 {
+			p.List = list[1:]
+		}
+		return strings.Join(list[:min(1, len(list))], "")
+	}
+	stage := p.stages[stack]
+	if stage == nil {
+		stage = p.First()
+	}
+	if p.stages == nil {
+		p.stages = map[string]*Stage{}
+	}
+	p.stages[stack] = stage
+	answers, known := stage.Answers[action]
+	if !known {
+		return fmt.Sprintf("!NotRecorded: %s of %s", action, stack)
+	}
+	if stage.played == nil {
+		stage.played = map[string]int{}
+	}
+	text := answers[min(stage.played[action], len(answers)-1)]
+	stage.played[action]++
+	if next := stage.Then[action]; next != nil && !strings.HasPrefix(text, "!") {
+		p.stages[stack] = next
+		if next == Again {
+			delete(p.stages, stack)
+		}
+	}
+	return text
+}
+
+// ID is the id of a stack.
+func ID(stack string) string {
+	return "arn:aws:cloudformation:us-east-1:000000000000:stack/" + stack + "/00000001"
+}
