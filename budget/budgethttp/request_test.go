@@ -217,12 +217,4 @@ func (w *world) total(label, day string) *reply {
 	return w.b.get(pathA+"/aggregates/"+cmp.Or(day, "today")).is(http.StatusOK).of("labels", label)
 }
 
-// put puts organisation O with other values, by an administrator at node a.
-func (w *world) put(values example) *reply {
-	w.t.Helper()
-	r := w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(values))
-	require.Contains(w.t, []int{http.StatusOK, http.StatusCreated}, r.status, "%s", r.raw)
-	return r
-}
-
 func wireJSON(v any) ([]byte, error) { return json.Marshal(v) }
