@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,12 +63,13 @@ func (r *requests) take() []string {
 
 // world is two nodes on the same tables.
 type world struct {
-	t     testing.TB
-	db    *ddbmem.DB
-	clock *fixture.Clock
-	keys  *credentials.KeySet
-	wire  *requests
-	a, b  *node
+	crashed atomic.Int64 // logins that were begun by a process that ended
+	t       testing.TB
+	db      *ddbmem.DB
+	clock   *fixture.Clock
+	keys    *credentials.KeySet
+	wire    *requests
+	a, b    *node
 }
 
 // node is one process.
