@@ -1,73 +1,78 @@
-// Command release packs binaries of the command line for publication: archives with the
-// licences of everything inside, a bill of materials of each binary, and checksums. Equal
-// binaries give equal files, whoever packs them and when. scripts/release.sh runs it.
+// Command release packs files into an archive, the same bytes on every machine: neither owners
+// nor times are the machine's. scripts/release.sh runs it.
 package main
 
 import (
-	"context"
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
+	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv); err != nil {
+	if len(os.Args) < 5 {
+		fmt.Fprintln(os.Stderr, "usage: release ARCHIVE SECONDS FOLDER PROGRAM [FILE…]: FOLDER is what they lie in, . for the root")
+		os.Exit(2)
+	}
+	if err := pack(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-// identity is what is released; scripts/release.sh puts it into the environment.
-type identity struct {
-	Version string    // such as v1.2.3
-	Commit  string    // the whole hash
-	Time    time.Time // of the commit, in UTC
-}
+// member starts a file of an archive; the first is the program, which may be run.
+type member func(name string, mode, size int64) (io.Writer, error)
 
-func identityOf(getenv func(string) string) (identity, error) {
-	seconds, err := strconv.ParseInt(getenv("SOURCE_DATE_EPOCH"), 10, 64)
+func pack(archive, seconds, folder string, files []string) (err error) {
+	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return identity{}, fmt.Errorf("SOURCE_DATE_EPOCH is no time in seconds: %w; scripts/release.sh sets it", err)
+		return fmt.Errorf("%q is no time in seconds: %w", seconds, err)
 	}
-	id := identity{Version: getenv("VERSION"), Commit: getenv("COMMIT"), Time: time.Unix(seconds, 0).UTC()}
-	if !strings.HasPrefix(id.Version, "v") || id.Commit == "" || strings.ContainsAny(id.Version, "/\\ ") {
-		return identity{}, fmt.Errorf("VERSION %q or COMMIT %q is no version and no hash; scripts/release.sh sets them", id.Version, id.Commit)
-	}
-	return id, nil
-}
-
-func run(ctx context.Context, args []string, getenv func(string) string) error {
-	if len(args) == 0 {
-		return errors.New("say pack, notices, sum or verify; scripts/release.sh does")
-	}
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	out := flags.String("out", ".", "the `folder` of the release")
-	binary := flags.String("binary", "", "the `file` to pack")
-	platforms := flags.String("platforms", "", "the platforms that must be there, such as \"linux/amd64 linux/arm64\"")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
-	}
-	if args[0] == "notices" { // which say nothing of the release
-		return writeNotices(ctx, *binary, *out)
-	}
-	id, err := identityOf(getenv)
+	out, err := os.Create(archive)
 	if err != nil {
 		return err
 	}
-	switch args[0] {
-	case "pack":
-		return pack(ctx, id, *binary, *out)
-	case "sum":
-		return writeSums(id, *out)
-	case "verify":
-		return verify(id, strings.Fields(*platforms), *out)
+	begin, end := writer(archive, out, time.Unix(n, 0).UTC())
+	defer func() { err = errors.Join(err, end(), out.Close()) }()
+	mode := int64(0o755)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		w, err := begin(path.Join(folder, filepath.Base(file)), mode, int64(len(text)))
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		mode = 0o644
 	}
-	return fmt.Errorf("there is no %q: say pack, notices, sum or verify", args[0])
+	return nil
+}
+
+// writer writes a zip or a compressed tar, by the archive's name.
+func writer(archive string, out io.Writer, at time.Time) (begin member, end func() error) {
+	if strings.HasSuffix(archive, ".zip") {
+		z := zip.NewWriter(out)
+		return func(name string, mode, _ int64) (io.Writer, error) {
+			header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: at}
+			header.SetMode(os.FileMode(mode))
+			return z.CreateHeader(header)
+		}, z.Close
+	}
+	compressed := gzip.NewWriter(out)
+	t := tar.NewWriter(compressed)
+	return func(name string, mode, size int64) (io.Writer, error) {
+		return t, t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: mode, ModTime: at, Format: tar.FormatUSTAR})
+	}, func() error { return errors.Join(t.Close(), compressed.Close()) }
 }
