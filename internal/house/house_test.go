@@ -1,0 +1,152 @@
+package house
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The rules. A file has one idea, a type one piece of state, and who reads a file need not
+// read all others of its folder first.
+const (
+	maxLines   = 500
+	maxMethods = 30
+	maxCircle  = 5
+)
+
+// debts are folders, types and files that are above a rule still. A figure may only fall:
+// lower it with the change that makes it smaller, and delete the row at the rule.
+var debts = map[string]int{
+	"circle .":                              28,
+	"circle aggregator":                     24,
+	"circle budget":                         36,
+	"circle budget/budgethttp":              21,
+	"circle budget/credentials":             12,
+	"circle budget/internal/ledger":         7,
+	"circle cmd/dynalimit":                  26,
+	"circle cmd/dynalimit/internal/doctor":  8,
+	"circle internal/ddb":                   8,
+	"circle internal/lane":                  27,
+	"circle internal/laws":                  15,
+	"circle internal/plan":                  7,
+	"circle internal/schema":                14,
+	"circle llm":                            8,
+	"circle site":                           10,
+	"methods . Lease":                       37,
+	"methods . RateLimiter":                 89,
+	"methods . Repository":                  140,
+	"methods aggregator closing":            50,
+	"methods aggregator liveHour":           61,
+	"methods aggregator reader":             32,
+	"methods aggregator search":             32,
+	"methods budget Keeper":                 45,
+	"methods budget administration":         48,
+	"methods budget deletion":               36,
+	"methods budget standing":               37,
+	"methods budget/budgethttp Server":      59,
+	"methods budget/credentials Store":      48,
+	"methods budget/internal/ledger Ledger": 39,
+	"methods internal/admin Admin":          62,
+	"methods internal/admin entityBatch":    70,
+	"methods internal/admin entityUpdates":  67,
+	"methods internal/admin purge":          67,
+	"methods internal/lane Lane":            163,
+	"methods internal/laws history":         56,
+	"methods internal/laws judge":           37,
+	"methods internal/schema Keys":          40,
+}
+
+// advice says what to do about a rule that is broken.
+var advice = map[string]string{
+	"circle":  "files that all use each other are one file in pieces: move state with its methods into a type of its own, and let values go down and answers up",
+	"methods": "split the type by its state: a group of fields with the methods that use them is a type",
+	"lines":   "a file has one idea: move the second one out",
+}
+
+// TestHouse looks at every folder that ships.
+func TestHouse(t *testing.T) {
+	root := filepath.Join("..", "..")
+	paid := map[string]bool{}
+	check := func(rule, where string, n, most int) {
+		key := rule + " " + where
+		if debt, ok := debts[key]; ok && n > most {
+			paid[key] = true
+			assert.GreaterOrEqual(t, n, debt, "lower the row '%s' of debts", key)
+			most = debt
+		}
+		assert.LessOrEqual(t, n, most, "%s of %s: %s", rule, where, advice[rule])
+	}
+	for _, folder := range folders(t, root) {
+		p, err := read(filepath.Join(root, folder))
+		require.NoError(t, err, folder)
+		mostFiles, mostMethods := maxCircle, maxMethods
+		if folder == "ddbmem" { // all of DynamoDB's operations
+			mostFiles, mostMethods = 10, 40
+		}
+		circle := p.largestCircle()
+		check("circle", folder, len(circle), mostFiles)
+		if t.Failed() && len(circle) > mostFiles {
+			t.Logf("%s: %s", folder, strings.Join(circle, " "))
+		}
+		for name, methods := range p.methods() {
+			check("methods", folder+" "+name, methods, mostMethods)
+		}
+		for name, lines := range p.lines {
+			check("lines", filepath.ToSlash(filepath.Join(folder, name)), lines, maxLines)
+		}
+	}
+	for key := range debts {
+		assert.True(t, paid[key], "the row '%s' of debts is paid, or names nothing: delete it", key)
+	}
+}
+
+// folders are those that have Go files, from the root on.
+func folders(t *testing.T, root string) []string {
+	t.Helper()
+	var found []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				folder, err := filepath.Rel(root, filepath.Dir(path))
+				found = append(found, filepath.ToSlash(folder))
+				return err
+			}
+		case path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "dist"):
+			return fs.SkipDir
+		}
+		return nil
+	}))
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// TestRulesAreNoticed breaks each rule in a folder made for it.
+func TestRulesAreNoticed(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("package p\n"+text), 0o600))
+	}
+	write("a.go", "type a struct{ inner }\nfunc (a) one() { b() }\n")
+	write("b.go", "func b() { c(a{}) }\n")
+	write("c.go", "func c(x a) { x.one() }\n")
+	write("d.go", "type inner struct{}\nfunc (*inner) two() {}\nfunc (inner) three() {}\n")
+	write("e.go", strings.Repeat("//\n", 600))
+	p, err := read(folder)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a.go", "b.go", "c.go"}, p.largestCircle(), "d.go is used, and uses none of them")
+	assert.Equal(t, 4, p.methods()["a"], "its own, two promoted ones, and a function that takes it first")
+	assert.Equal(t, 2, p.methods()["inner"])
+	assert.Equal(t, 601, p.lines["e.go"])
+	_, err = read(filepath.Join(folder, "none"))
+	assert.Error(t, err)
+}
