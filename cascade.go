@@ -206,7 +206,8 @@ func joined(err error, others ...error) error {
 	return err
 }
 
-// undo gives back what levels granted to an acquire that failed as a whole.
+// undo gives back what levels granted to an acquire that failed as a whole. Nobody does so
+// again: what cannot be given back now waits for its bucket.
 func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
 	granted := false
 	for i := range lease.levels {
@@ -215,6 +216,7 @@ func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
 	if !granted {
 		return nil
 	}
+	lease.failed = true
 	return lease.Rollback(ctx)
 }
 

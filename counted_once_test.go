@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"bytes"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +159,36 @@ func TestOutagesPassOnWhatALevelAboveCounts(t *testing.T) {
 		once, key, org := s.countedOnce("rpm", "key", "org"), s.stored("key", "rpm"), s.stored("org", "rpm")
 		assert.InDelta(t, 1+34+5, once, float64(doubt))
 		assert.InDelta(t, float64(key.Passed/milli), float64(org.Consumed/milli), float64(doubt))
+	})
+}
+
+// What a call that fails took at some of its levels is given back, also where the bucket is busy
+// then: nobody has its lease, who would do so again.
+func TestGiveBackOfAFailedAcquireWaits(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.acquire("key", Amounts{"rpm": 1})
+		took := false
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			switch org := bytes.Contains(r.Body, []byte("ENTITY#org")); {
+			case r.Operation != "UpdateItem":
+				return ddbmem.Fault{}
+			case !took && !org:
+				took = true
+				return ddbmem.Fault{}
+			}
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 30})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.True(t, took)
+		assert.EqualValues(t, 31, s.stored("key", "rpm").Consumed/milli, "not given back yet")
+		s.recovers()
+		elapse(5 * time.Second)
+		assert.EqualValues(t, 1, s.stored("key", "rpm").Consumed/milli)
+		assert.EqualValues(t, 999, s.level("key", "rpm"))
+		assert.EqualValues(t, 1, s.countedOnce("rpm", "key", "org"))
+		assert.Empty(t, s.limiter.Health().Doubt)
 	})
 }
 

@@ -40,6 +40,8 @@ type Lease struct {
 	// became of it in that bucket.
 	consumed []plan.Signed
 	ended    bool
+	// failed means that its acquire failed as a whole: nobody has the lease.
+	failed bool
 	// unlimited means that a level is unlimited. It is none of the levels: nothing is
 	// charged there, and it has every limit.
 	unlimited bool

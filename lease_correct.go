@@ -160,8 +160,8 @@ func (lease *Lease) count(lv *level, changes []plan.Signed) bool {
 }
 
 // book enters the result of a level's correction. If no answer came and it was surely not
-// written, a charge is counted and a give-back waits. If it may have been written, a charge
-// stays consumed, and neither is sent again.
+// written, or nobody is there who would write it again, a charge is counted and a give-back
+// waits. If it may have been written, a charge stays consumed, and neither is sent again.
 func (lease *Lease) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.noteAnswer(r)
 	switch {
@@ -175,7 +175,7 @@ func (lease *Lease) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError
 	case r.Unconfirmed:
 		lv.bookUnconfirmed(o.Amounts)
 		lease.limiter.lanes.Doubt(o.Amounts)
-	case silent(r.Err) && lease.keep(lv, o.Amounts):
+	case (silent(r.Err) || lease.failed) && lease.keep(lv, o.Amounts):
 		return nil
 	default:
 		for _, a := range o.Amounts {

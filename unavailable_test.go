@@ -138,7 +138,7 @@ func TestDenialWinsOverUnavailability(t *testing.T) {
 // A give-back that cannot be confirmed stays consumed, and the denial says so.
 func TestDenialNamesWhatItCouldNotGiveBack(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{refuse: "ThrottlingException"}
+		f := &fault{drop: true}
 		writesKey := writesOf("key")
 		takes := 0
 		f.match = func(operation string, body []byte) bool {
