@@ -41,7 +41,8 @@ type queue struct {
 	tokens float64
 	at     time.Time
 	// returning may be given back already, by corrections under way. late is what leases
-	// gave back when the queue did not hold it: the bucket may get it later, once.
+	// gave back when the queue did not hold it, or the bucket did not answer: the bucket may
+	// get it later, once.
 	returning int64
 	late      float64
 }
@@ -207,7 +208,8 @@ func (o *oracle) corrected(l *held, most int64, correct func() error) error {
 	o.mu.Unlock()
 	open := l.of.limiter.Health().Open
 	err := correct()
-	counted := open && l.of.limiter.Health().Open
+	health := l.of.limiter.Health()
+	counted, waits := open && health.Open, len(health.Waiting) > 0
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for q, n := range returning {
@@ -231,7 +233,9 @@ func (o *oracle) corrected(l *held, most int64, correct func() error) error {
 	for key, n := range l.taken {
 		if back := n - stands[key]; back > 0 {
 			q := o.drained(key)
-			if q.tokens -= float64(back); q.tokens < 0 {
+			if waits { // the bucket gets it later: what it drains until then is not lost
+				q.late += float64(back)
+			} else if q.tokens -= float64(back); q.tokens < 0 {
 				if l.Degraded() {
 					q.late -= q.tokens
 				}
