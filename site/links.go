@@ -13,94 +13,69 @@ import (
 	"golang.org/x/net/html"
 )
 
-// links counts those between pages, and has those that leave the site.
-type links struct {
-	internal int
-	external map[string]bool
-}
+// externalLinks is the file that lists every link that leaves the site.
+const externalLinks = "external-links.txt"
 
-// anatomy is what matters of a page for links.
-type anatomy struct {
-	ids   map[string]bool
-	links []string
-	twice []string // ids that two elements have
-}
-
-// dissect reads a page as a browser does.
-func dissect(text []byte) (anatomy, error) {
+// readLinks lists the ids and the links of a page, read as a browser does.
+func readLinks(text []byte) (ids map[string]int, links []string, err error) {
 	document, err := html.Parse(bytes.NewReader(text))
 	if err != nil {
-		return anatomy{}, err
+		return nil, nil, err
 	}
-	a := anatomy{ids: map[string]bool{}}
+	ids = map[string]int{}
 	for node := range document.Descendants() {
 		for _, attribute := range node.Attr {
 			switch attribute.Key {
 			case "id":
-				if a.ids[attribute.Val] {
-					a.twice = append(a.twice, attribute.Val)
-				}
-				a.ids[attribute.Val] = true
+				ids[attribute.Val]++
 			case "href", "src":
-				a.links = append(a.links, attribute.Val)
+				links = append(links, attribute.Val)
 			}
 		}
 	}
-	return a, nil
+	return ids, links, nil
 }
 
-// check fails for every link that leads nowhere on the site. Links to elsewhere are
+// checkLinks fails for every link that leads nowhere on the site. Links to elsewhere are
 // collected, and not followed.
-func (s *site) check() error {
-	s.links.external = map[string]bool{}
-	pages := map[string]anatomy{}
+func (s *site) checkLinks() error {
+	external, ids, links := map[string]bool{}, map[string]map[string]int{}, map[string][]string{}
 	var problems []error
 	for name, text := range s.files {
-		if path.Ext(name) != ".html" {
-			continue
+		if path.Ext(name) == ".html" {
+			var err error
+			if ids[name], links[name], err = readLinks(text); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
-		a, err := dissect(text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		pages[name] = a
 	}
-	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		for _, id := range pages[name].twice {
-			problems = append(problems, fmt.Errorf("%s has two places named #%s", name, id))
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		for id, n := range ids[name] {
+			if n > 1 {
+				problems = append(problems, fmt.Errorf("%s has two places named #%s", name, id))
+			}
 		}
-		for _, link := range pages[name].links {
-			if err := s.follow(name, link, pages); err != nil {
+		for _, link := range links[name] {
+			u, err := url.Parse(link)
+			switch {
+			case err == nil && (u.Scheme == "https" || u.Scheme == "http" || u.Scheme == "mailto"):
+				external[link] = true
+				continue
+			case err == nil:
+				err = s.reach(name, u, ids)
+			}
+			if err != nil {
 				problems = append(problems, fmt.Errorf("%s links to %q: %w", name, link, err))
 			}
 		}
 	}
-	list := strings.Join(slices.Sorted(maps.Keys(s.links.external)), "\n") + "\n"
-	s.files[externalLinks] = []byte(list)
+	s.files[externalLinks] = []byte(strings.Join(slices.Sorted(maps.Keys(external)), "\n") + "\n")
 	return errors.Join(problems...)
 }
 
-func (s *site) follow(from, link string, pages map[string]anatomy) error {
-	u, err := url.Parse(link)
-	if err != nil {
-		return err
-	}
-	switch u.Scheme {
-	case "https", "http", "mailto":
-		s.links.external[link] = true
-		return nil
-	case "":
-		s.links.internal++
-		return s.reach(from, u, pages)
-	}
-	if link == "data:," { // no icon
-		return nil
-	}
-	return errors.New("it is neither a place of the site nor a page of the web")
-}
-
-func (s *site) reach(from string, u *url.URL, pages map[string]anatomy) error {
-	if u.Host != "" || strings.HasPrefix(u.Path, "/") {
+// reach fails if a link of page from leads nowhere on the site.
+func (s *site) reach(from string, u *url.URL, ids map[string]map[string]int) error {
+	if u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/") {
 		return errors.New("it is neither a place of the site nor a page of the web")
 	}
 	to := from
@@ -110,7 +85,7 @@ func (s *site) reach(from string, u *url.URL, pages map[string]anatomy) error {
 	if _, ok := s.files[to]; !ok {
 		return errors.New("there is no such page")
 	}
-	if u.Fragment != "" && !pages[to].ids[u.Fragment] {
+	if u.Fragment != "" && ids[to][u.Fragment] == 0 {
 		return errors.New("the page has no such place")
 	}
 	return nil

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"html"
+	"html/template"
+	"io/fs"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,109 +16,120 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
+	"golang.org/x/net/html"
 )
 
-// markdown reads what GitHub reads. HTML in a document is shown as the text it is, except
-// for comments, which are not shown.
-var markdown = goldmark.New(
-	goldmark.WithExtensions(extension.GFM),
-	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(plainHTML{}, 100))),
-)
+// markdown reads what GitHub reads.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
-// renderMarkdown makes a page's title, body and headings of a document.
-func (s *site) renderMarkdown(p *page, source []byte) error {
+// render makes a page's title, body, headings and words of Markdown.
+func (s *site) render(p *page, source []byte) error {
 	document := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
+		var err error
 		if !entering {
 			return ast.WalkContinue, nil
 		}
-		var err error
 		switch node := node.(type) {
-		case *ast.Heading:
-			p.addHeading(node, source)
-		case *ast.Text:
-			p.addWords(node.Segment.Value(source))
-		case *ast.CodeBlock:
-			p.addWords(node.Lines().Value(source))
-		case *ast.FencedCodeBlock:
-			p.addWords(node.Lines().Value(source))
+		case *ast.HTMLBlock:
+			code := string(node.Lines().Value(source))
+			if node.HasClosure() {
+				code += string(node.ClosureLine.Value(source))
+			}
+			err = onlyComments(code)
+		case *ast.RawHTML:
+			err = onlyComments(string(node.Segments.Value(source)))
 		case *ast.Link:
-			err = s.redirect(p, &node.Destination, plainText(node, source))
+			err = s.redirect(p, &node.Destination)
 		case *ast.Image:
-			err = s.redirect(p, &node.Destination, "")
+			err = s.redirect(p, &node.Destination)
 		}
 		return ast.WalkContinue, err
 	})
 	if err != nil {
 		return err
 	}
-	if p.title == "" {
-		return errors.New("it has no heading of the first level, which would be its title")
-	}
 	var b bytes.Buffer
 	if err := markdown.Renderer().Render(&b, source, document); err != nil {
 		return err
 	}
-	p.body = flagWord.ReplaceAllString(wrapTables(b.String()), `<code class="flag">$1</code>`)
+	// A table or code that is wider than the screen scrolls by itself, and no line ends
+	// behind the dashes of a flag.
+	body := strings.NewReplacer("<table>", `<div class="table"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`).Replace(b.String())
+	p.Body = template.HTML(flagWord.ReplaceAllString(body, `<code class="flag">$1</code>`)) //nolint:gosec // made by a renderer that escapes
+	return p.outline()
+}
+
+// flagWord is a flag in a sentence.
+var flagWord = regexp.MustCompile(`<code>(-[^<\s]*)</code>`)
+
+// comments are those of HTML, and nothing else.
+var comments = regexp.MustCompile(`^\s*(<!--(?s:.*?)-->\s*)*$`)
+
+// onlyComments fails for HTML that is shown on GitHub. Here the renderer leaves all out.
+func onlyComments(code string) error {
+	if comments.MatchString(code) {
+		return nil
+	}
+	return fmt.Errorf("write Markdown in place of the HTML %q", strings.TrimSpace(code))
+}
+
+// redirect turns a link to a file of the repository into one to its page, if it has one.
+func (s *site) redirect(p *page, destination *[]byte) error {
+	target, fragment, _ := bytes.Cut(*destination, []byte("#"))
+	if len(target) == 0 || bytes.Contains(*destination, []byte(":")) {
+		return nil
+	}
+	name := path.Join(path.Dir(p.Source), string(target))
+	to := p.up() + s.at[name]
+	if s.at[name] == "" { // a file without a page is shown where the repository is published
+		if _, err := fs.Stat(s.repository, name); err != nil {
+			return fmt.Errorf("the link to %s leads nowhere: %w", *destination, err)
+		}
+		to = repository + "/blob/main/" + name
+	}
+	if len(fragment) > 0 {
+		to += "#" + string(fragment)
+	}
+	*destination = []byte(to)
 	return nil
 }
 
-func (s *site) redirect(p *page, destination *[]byte, text string) error {
-	to, err := s.resolve(p, string(*destination), text)
-	*destination = []byte(to)
-	return err
-}
-
-func (p *page) addHeading(node *ast.Heading, source []byte) {
-	title := plainText(node, source)
-	id, _ := node.AttributeString("id")
-	name, _ := id.([]byte)
-	if node.Level == 1 && p.title == "" {
-		p.title = title
-		return
+// outline reads the title, headings and words of a body.
+func (p *page) outline() error {
+	document, err := html.Parse(strings.NewReader(string(p.Body)))
+	if err != nil {
+		return err
 	}
-	p.heads = append(p.heads, heading{level: node.Level, id: string(name), text: title})
-}
-
-// addWords adds to the section that a document has come to.
-func (p *page) addWords(text []byte) {
 	words := &p.words
-	if n := len(p.heads); n > 0 {
-		words = &p.heads[n-1].words
+	for node := range document.Descendants() {
+		level := strings.Index("h1h2h3h4h5h6", node.Data)/2 + 1
+		switch {
+		case node.Type == html.TextNode:
+			*words = append(*words, node.Data)
+		case node.Type != html.ElementNode || len(node.Data) != 2 || node.Data[0] != 'h' || node.Data == "hr":
+		case level == 1 && p.Title == "":
+			p.Title = textOf(node)
+		default:
+			p.Heads = append(p.Heads, heading{Level: level, ID: node.Attr[0].Val, Text: textOf(node)})
+			words = &p.Heads[len(p.Heads)-1].words
+		}
 	}
-	*words = append(*words, string(text))
+	if p.Title == "" {
+		return errors.New("it has no heading of the first level, which would be its title")
+	}
+	return nil
 }
 
-// plainText is the text of a node without its marks.
-func plainText(node ast.Node, source []byte) string {
+func textOf(node *html.Node) string {
 	var b strings.Builder
-	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
-		switch child := child.(type) {
-		case *ast.Text:
-			b.Write(child.Segment.Value(source))
-			if child.SoftLineBreak() {
-				b.WriteByte(' ')
-			}
-		case *ast.String:
-			b.Write(child.Value)
-		default:
-			b.WriteString(plainText(child, source))
+	for child := range node.Descendants() {
+		if child.Type == html.TextNode {
+			b.WriteString(strings.ReplaceAll(child.Data, "\n", " "))
 		}
 	}
 	return b.String()
-}
-
-// flagWord is a flag in a sentence: a browser would break the line behind its dashes.
-var flagWord = regexp.MustCompile(`<code>(-[^<\s]*)</code>`)
-
-// wrapTables lets a table that is wider than the screen scroll by itself.
-func wrapTables(body string) string {
-	body = strings.ReplaceAll(body, "<table>", `<div class="table"><table>`)
-	return strings.ReplaceAll(body, "</table>", "</table></div>")
 }
 
 // anchors names headings as GitHub does, whose readers follow the same links.
@@ -124,18 +137,18 @@ type anchors map[string]bool
 
 // Generate is called by the parser.
 func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
-	var b strings.Builder
-	for _, r := range strings.ToLower(strings.TrimSpace(strings.NewReplacer("`", "", "*", "").Replace(string(value)))) {
+	name := strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
-			b.WriteByte('-')
+			return '-'
 		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			b.WriteRune(r)
+			return unicode.ToLower(r)
 		}
-	}
-	id := b.String()
+		return -1
+	}, strings.TrimSpace(string(value)))
+	id := name
 	for i := 1; a[id]; i++ {
-		id = b.String() + "-" + strconv.Itoa(i)
+		id = name + "-" + strconv.Itoa(i)
 	}
 	a[id] = true
 	return []byte(id)
@@ -143,80 +156,3 @@ func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 
 // Put is called by the parser.
 func (a anchors) Put(value []byte) { a[string(value)] = true }
-
-// plainHTML renders code in colour, HTML as text, and comments not at all.
-type plainHTML struct{}
-
-// RegisterFuncs is called by the renderer.
-func (plainHTML) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindFencedCodeBlock, renderFence)
-	r.Register(ast.KindHTMLBlock, renderHTMLBlock)
-	r.Register(ast.KindRawHTML, renderRawHTML)
-}
-
-func linesOf(node ast.Node, source []byte) string {
-	var b strings.Builder
-	for i := range node.Lines().Len() {
-		line := node.Lines().At(i)
-		b.Write(line.Value(source))
-	}
-	return b.String()
-}
-
-func renderFence(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	fence, _ := node.(*ast.FencedCodeBlock)
-	code := linesOf(node, source)
-	if string(fence.Language(source)) == "mermaid" {
-		diagram, err := drawFlow(code)
-		if err != nil {
-			return ast.WalkStop, fmt.Errorf("a diagram cannot be drawn: %w", err)
-		}
-		_, err = w.WriteString(diagram)
-		return ast.WalkSkipChildren, err
-	}
-	_, err := w.WriteString(colourCode(code, string(fence.Language(source))))
-	return ast.WalkSkipChildren, err
-}
-
-func renderHTMLBlock(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	block, _ := node.(*ast.HTMLBlock)
-	code := linesOf(node, source)
-	if block.HasClosure() {
-		code += string(block.ClosureLine.Value(source))
-	}
-	if isComment(code) {
-		return ast.WalkSkipChildren, nil
-	}
-	_, err := w.WriteString("<p>" + html.EscapeString(code) + "</p>\n")
-	return ast.WalkSkipChildren, err
-}
-
-// isComment says whether this is one comment and nothing else. GitHub does not show it either.
-func isComment(code string) bool {
-	inside, opened := strings.CutPrefix(strings.TrimSpace(code), "<!--")
-	inside, closed := strings.CutSuffix(inside, "-->")
-	return opened && closed && !strings.Contains(inside, "-->")
-}
-
-func renderRawHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	raw, _ := node.(*ast.RawHTML)
-	var b strings.Builder
-	for i := range raw.Segments.Len() {
-		segment := raw.Segments.At(i)
-		b.Write(segment.Value(source))
-	}
-	if isComment(b.String()) {
-		return ast.WalkSkipChildren, nil
-	}
-	_, err := w.WriteString(html.EscapeString(b.String()))
-	return ast.WalkSkipChildren, err
-}

@@ -3,147 +3,198 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
+	"embed"
+	"encoding/json"
 	"fmt"
-	"os"
+	"html/template"
+	"io/fs"
+	"maps"
 	"path"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// repository is where the files are that the site does not show.
+// repository is where files without a page of their own are linked.
 const repository = "https://github.com/dynalimit/dynalimit"
 
-// externalLinks is the file that lists every link that leaves the site.
-const externalLinks = "external-links.txt"
+// helpTexts are the golden files of the command line's tests: the help of each command.
+const helpTexts = "cmd/dynalimit/testdata/help"
 
-// section is a part of the navigation.
-type section int
-
-const (
-	guides section = iota
-	commandLine
-	packages
-	programs
-	design
-	project
+// sections are the parts of the navigation, and documents the files of each, in order.
+var (
+	sections  = []string{"Guides", "Command line", "Design", "Project"}
+	documents = [][]string{
+		{"README.md", "docs/operations.md", "docs/administration.md", "docs/permissions.md", "docs/cost.md", "docs/performance.md", "docs/*.md"},
+		{},
+		{"docs/design/README.md", "docs/design/*.md"},
+		{"CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"},
+	}
 )
-
-var sectionTitles = [...]string{
-	guides: "Guides", commandLine: "Command line", packages: "Packages", programs: "Programs", design: "Design", project: "Project",
-}
 
 // page is one page of the site.
 type page struct {
-	path    string // below the site, such as docs/cost.html
-	source  string // the file or folder that it shows, below the repository
-	title   string
-	label   string // in the navigation; empty for the title
-	section section
-	rank    int    // within its section; pages of one rank go by path
-	body    string // HTML, with exactly one h1
-	heads   []heading
-	words   []string // of what stands before the first heading, for the search
+	Path, Source string // below the site; the file or folder shown, below the repository
+	Title        string
+	Section      int
+	Body         template.HTML // with exactly one h1
+	Heads        []heading
+	words        []string // before the first heading, for the search
 }
 
 // heading is what the contents of a page, and the search, lead to.
 type heading struct {
-	level  int
-	id     string
-	text   string   // plain
-	hidden bool     // from the contents, which would be too long; the search finds it
-	words  []string // of its section, for the search
+	Level    int
+	ID, Text string
+	words    []string // of its section, for the search
 }
 
-// site is the whole of it, in memory until every link was checked.
+// site is kept in memory until every link is checked.
 type site struct {
-	root  string            // the repository
-	pages []*page           // in the order of the navigation
-	files map[string][]byte // everything that is written, by its path
-	links links
-	at    map[string]string   // from a file or folder of the repository to the page that shows it
-	names map[string][]string // from the name of an example function to the pages and anchors that show it
+	repository fs.FS
+	pages      []*page           // in the order of the navigation
+	files      map[string][]byte // all that is written, by path
+	at         map[string]string // from a file or folder of the repository to its page
 }
 
-// makeSite makes the site of a repository. help answers what a command line prints for its
-// arguments and --help.
-func makeSite(root string, help func(args ...string) (string, error)) (*site, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
+func makeSite(repository fs.FS) (*site, error) {
+	s := &site{repository: repository, files: map[string][]byte{}, at: map[string]string{"cmd/dynalimit": "commands/index.html"}}
+	for _, step := range []func() error{s.findDocuments, s.renderDocuments, s.addCommands, s.layOut, s.checkLinks} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
-	s := &site{root: root, files: map[string][]byte{}, at: map[string]string{}, names: map[string][]string{}}
-	documents, err := s.findDocuments()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.addPackages(); err != nil {
-		return nil, err
-	}
-	if err := s.addPrograms(); err != nil {
-		return nil, err
-	}
-	if err := s.addCommands(help); err != nil {
-		return nil, err
-	}
-	if err := s.addDocuments(documents); err != nil { // last, as they link to all others
-		return nil, err
-	}
-	slices.SortFunc(s.pages, func(a, b *page) int {
-		return cmp.Or(cmp.Compare(a.section, b.section), cmp.Compare(a.rank, b.rank), cmp.Compare(a.path, b.path))
-	})
-	if err := s.layOut(); err != nil {
-		return nil, err
-	}
-	return s, s.check()
+	return s, nil
 }
 
-// relative is the link from one path of the site to another.
-func relative(from, to string) string {
-	target, fragment, anchored := strings.Cut(to, "#")
-	link := path.Base(target)
-	if target != from {
-		up, err := filepath.Rel(path.Dir(from), target)
-		if err == nil {
-			link = filepath.ToSlash(up)
-		}
-	}
-	if anchored {
-		if target == from {
-			return "#" + fragment
-		}
-		link += "#" + fragment
-	}
-	return link
-}
-
-// write puts the site into folder out, where it replaces a site and nothing else.
-func (s *site) write(out string) error {
-	entries, err := os.ReadDir(out)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(out, externalLinks)); len(entries) > 0 && err != nil {
-		return fmt.Errorf("%s holds something that is no site: name another folder with -out", out)
-	}
-	if err := os.RemoveAll(out); err != nil {
-		return err
-	}
-	for name, text := range s.files {
-		file := filepath.Join(out, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			return err
+// findDocuments adds an empty page for each Markdown file, so that all can link to all.
+func (s *site) findDocuments() error {
+	for section, patterns := range documents {
+		for _, pattern := range patterns {
+			names, err := fs.Glob(s.repository, pattern)
+			if err != nil {
+				return err
+			}
+			for _, name := range slices.DeleteFunc(names, func(name string) bool { return s.at[name] != "" }) {
+				p := &page{Path: documentPath(name), Source: name, Section: section}
+				s.at[name], s.pages = p.Path, append(s.pages, p)
+				if path.Base(name) == "README.md" {
+					s.at[path.Dir(name)] = p.Path
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// read is a file of the repository, with the line ends that every system has here.
-func (s *site) read(name string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(s.root, filepath.FromSlash(name)))
-	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), err
+func (s *site) renderDocuments() error {
+	for _, p := range s.pages {
+		text, err := fs.ReadFile(s.repository, p.Source)
+		if err == nil {
+			err = s.render(p, text)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Source, err)
+		}
+	}
+	return nil
+}
+
+// documentPath is the page of a Markdown file.
+func documentPath(name string) string {
+	return strings.Replace(strings.ToLower(strings.TrimSuffix(name, ".md")), "readme", "index", 1) + ".html"
+}
+
+// firstArgument begins what a usage says behind the command.
+var firstArgument = regexp.MustCompile(` [<\[(-].*`)
+
+// addCommands adds a page for each first word of a command, with the help of all commands
+// that begin with it.
+func (s *site) addCommands() error {
+	names, err := fs.Glob(s.repository, helpTexts+"/dynalimit-*.txt")
+	if err != nil {
+		return err
+	}
+	texts := map[string]string{}
+	for _, name := range names {
+		text, err := fs.ReadFile(s.repository, name)
+		if err != nil {
+			return err
+		}
+		usage, _, _ := strings.Cut(string(text), "\n")
+		command := strings.TrimSpace(strings.TrimPrefix(firstArgument.ReplaceAllString(usage, ""), "Usage: dynalimit"))
+		first, _, more := strings.Cut(command, " ")
+		if texts[first] == "" {
+			texts[first] = "# dynalimit " + first + "\n\n"
+		}
+		if more {
+			texts[first] += "## " + command + "\n\n"
+		}
+		texts[first] += "````text\n" + string(text) + "\n````\n\n"
+	}
+	for _, first := range slices.Sorted(maps.Keys(texts)) {
+		p := &page{Path: "commands/" + cmp.Or(first, "index") + ".html", Source: "cmd/dynalimit", Section: 1}
+		if err := s.render(p, []byte(texts[first])); err != nil {
+			return err
+		}
+		s.pages = append(s.pages, p)
+	}
+	return nil
+}
+
+//go:embed assets
+var assets embed.FS
+
+var layout = template.Must(template.ParseFS(assets, "assets/page.html"))
+
+// layOut turns pages into files, and adds what they share.
+func (s *site) layOut() error {
+	for _, p := range s.pages {
+		var b bytes.Buffer
+		err := layout.Execute(&b, map[string]any{
+			"Page": p, "Pages": s.pages, "Sections": sections, "Up": p.up(),
+			"Source": repository + "/blob/main/" + p.Source, "Diagrams": strings.Contains(string(p.Body), "language-mermaid"),
+		})
+		if err != nil {
+			return err
+		}
+		s.files[p.Path] = b.Bytes()
+	}
+	for _, name := range []string{"style.css", "search.js", "mermaid/mermaid.tiny.js", "mermaid/start.js", "mermaid/LICENSE"} {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			return err
+		}
+		s.files[name] = text
+	}
+	index, err := s.searchIndex()
+	s.files["search-index.js"] = index
+	return err
+}
+
+// up is the way from the folder of a page to the root of the site.
+func (p *page) up() string { return strings.Repeat("../", strings.Count(p.Path, "/")) }
+
+// searchIndex is a script, since a page opened from a disk may read no other file. An entry
+// is a title, its page (empty: the page itself), a link, and the words of the section.
+func (s *site) searchIndex() ([]byte, error) {
+	entries := [][4]string{}
+	for _, p := range s.pages {
+		entries = append(entries, [4]string{p.Title, "", p.Path, distinct(p.words)})
+		for _, h := range p.Heads {
+			entries = append(entries, [4]string{h.Text, p.Title, p.Path + "#" + h.ID, distinct(h.words)})
+		}
+	}
+	text, err := json.Marshal(entries)
+	return fmt.Appendf(nil, "var searchIndex = %s;\n", text), err
+}
+
+// searchWord is what can be searched for.
+var searchWord = regexp.MustCompile(`[\pL\pN][\pL\pN_.-]*[\pL\pN]`)
+
+// distinct lists the words of texts, each once.
+func distinct(texts []string) string {
+	words := searchWord.FindAllString(strings.ToLower(strings.Join(texts, " ")), -1)
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), " ")
 }

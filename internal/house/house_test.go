@@ -37,7 +37,6 @@ var debts = map[string]int{
 	"circle internal/plan":                  7,
 	"circle internal/schema":                14,
 	"circle llm":                            8,
-	"circle site":                           10,
 	"methods . Lease":                       37,
 	"methods . RateLimiter":                 89,
 	"methods . Repository":                  140,

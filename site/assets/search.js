@@ -79,12 +79,4 @@
   document.addEventListener("click", function (event) {
     if (!form.contains(event.target)) list.hidden = true;
   });
-
-  // A link to an example opens it.
-  function openTarget() {
-    var target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target && target.tagName === "DETAILS") target.open = true;
-  }
-  addEventListener("hashchange", openTarget);
-  openTarget();
 })();
