@@ -57,6 +57,33 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 	})
 }
 
+// Of waiters whose write was refused, only those who are denied have lost their try: the
+// others try again at once.
+func TestWaiterThatStillFitsHasNotLost(t *testing.T) {
+	l, cfg := resting(t), rpmOf(100)
+	try := func(tokens int64) {
+		o := NewTake(t.Context(), oneToken, cfg)
+		o.Waiter = &Waiter{Patience: time.Minute}
+		image := imageOf(cfg, tokens, l.owner.NowMS())
+		l.denyUnfit([]*Op{o}, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), Answer{Verdict: ddb.Refused, Seen: true, Image: image})
+	}
+	try(token)
+	assert.Zero(t, l.spread)
+	try(0)
+	assert.NotZero(t, l.spread)
+}
+
+// An image that was written under other limits denies nobody: which limits are in force is
+// decided first.
+func TestImageOfOtherLimitsDeniesNobody(t *testing.T) {
+	l, cfg := resting(t), rpmOf(100)
+	o := NewTake(t.Context(), oneToken, cfg)
+	empty := imageOf(rpmOf(50), 0, l.owner.NowMS())
+	v := plan.NewView(empty, cfg, plan.Current, l.owner.NowMS())
+	assert.Equal(t, []*Op{o}, l.denyUnfit([]*Op{o}, v, Answer{Verdict: ddb.Refused, Seen: true, Image: empty}), "refused")
+	assert.Equal(t, []*Op{o}, l.denyUnfitAsSeen(v, batch{takes: []*Op{o}}), "looked at before")
+}
+
 // Only who was refused too often ends; those who joined lately go on.
 func TestContentionEndsOnlyTheWorn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -64,4 +65,53 @@ func TestRunningLaneSeesByItself(t *testing.T) {
 	l.running = false
 	l.Observe(seen(), l.owner.Ask())
 	assert.NotNil(t, l.sight.image)
+}
+
+// An image that was forgotten, because a write got no answer or the bucket may be another,
+// decides nothing, and nobody is taken for another writer who is not one.
+func TestForgottenImageDecidesNothing(t *testing.T) {
+	l, cfg := resting(t), rpmOf(100)
+	now := l.owner.NowMS()
+	before := imageOf(cfg, 0, now)
+	l.learn(before, l.owner.Ask(), nil)
+	l.sight.shared, l.sight.scarce = now, true
+	first := l.sight.seenTick
+	require.True(t, l.sight.current(cfg))
+	require.True(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, now+plan.MemoryMS+1))
+	l.Drop()
+	assert.False(t, l.sight.current(cfg))
+	assert.False(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, now+plan.MemoryMS+1))
+	l.sight.shared = 0
+	after := imageOf(cfg, 50*token, now)
+	after.Set, after.Limits[0].Consumed = before.Set, 5*token
+	l.learn(after, l.owner.Ask(), nil)
+	assert.Zero(t, l.sight.shared)
+	assert.NotEqual(t, first, l.sight.seenTick, "since when its limits stand there is not known")
+}
+
+// What a landed write took was taken by this process; what a refused one would have taken
+// was taken by another, even if the amounts are the same.
+func TestRefusedWriteTookNothing(t *testing.T) {
+	for _, verdict := range []ddb.Verdict{ddb.Landed, ddb.Refused} {
+		l, cfg := resting(t), rpmOf(100)
+		before := imageOf(cfg, 50*token, l.owner.NowMS())
+		l.learn(before, l.owner.Ask(), nil)
+		after := imageOf(cfg, 49*token, l.owner.NowMS())
+		after.Set, after.Limits[0].Consumed = before.Set, token
+		var ours plan.Sums
+		NewTake(t.Context(), oneToken, cfg).addTo(&ours)
+		l.applyAnswer(&delivery{kind: plan.GiveBack}, Answer{Verdict: verdict, Seen: true, Image: after}, l.owner.Ask(), ours, nil, func(Answer) {})
+		assert.Equal(t, verdict == ddb.Refused, l.sight.shared != 0, verdict)
+	}
+}
+
+// A bucket of which nobody refused anything costs a write no garbage.
+func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
+	cfg := rpmOf(100)
+	image := imageOf(cfg, 50*token, 0)
+	v := plan.NewView(image, cfg, plan.Current, 0)
+	var ours plan.Sums
+	NewTake(t.Context(), oneToken, cfg).addTo(&ours)
+	w, s := v.Plan(ours, plan.Rules{}), sight{}
+	assert.Zero(t, testing.AllocsPerRun(100, func() { s.learnCrowding(&w, true, image, 0) }))
 }
