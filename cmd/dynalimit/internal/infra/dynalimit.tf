@@ -787,8 +787,8 @@ locals {
   all_functions = {
     aggregator = {
       made = var.aggregator, about = "Adds the stream of the limits to usage (dynalimit)", may = [local.list_streams]
-      # Below what Lambda sends at once, 6 MB, for most buckets.
-      batch = 1000, window = var.aggregator_batching_window
+      # As many as Lambda sends at once, 6 MB: the more records of a bucket, the fewer writes.
+      batch = 10000, window = var.aggregator_batching_window
       # Records of buckets alone: those of snapshots would have the function feed itself.
       pattern     = "{\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#BUCKET#\"}]}}}}"
       environment = { DYNALIMIT_TABLE = var.limits_table_name, DYNALIMIT_RETENTION_DAYS = tostring(var.usage_retention_days) }
