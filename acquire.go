@@ -260,7 +260,7 @@ func (l *RateLimiter) recall(ctx context.Context, r *request, c *cascade, at pos
 		return false, nil
 	}
 	for i := range results {
-		if c.remembers(i, at) && results[i].Config == nil && !c.rungs[i].lane.Away() {
+		if c.remembers(i, at) && results[i].Config == nil && !c.rungs[i].lane.Contact.Away() {
 			var ok bool
 			if results[i], ok = inspect(ctx, c.rungs[i].lane, c.rungs[i].cfg, c.askedOf(i), at.rank()); !ok {
 				return false, nil // the lanes will meet the reason, and say what it means
@@ -288,7 +288,7 @@ func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.
 	reading.Image = v.Projected()
 	return lane.Result{
 		Image: reading.Image, Now: v.Now, Config: v.Config,
-		Before: plan.Precedence{Left: at.LeftTo(rank, reading)},
+		Before: plan.Precedence{Left: at.Line.LeftTo(rank, reading)},
 	}, true
 }
 

@@ -37,7 +37,7 @@ func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
 func (l *RateLimiter) admitSilentLevels(lease *Lease, policy UnavailablePolicy) error {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if len(lv.asked) == 0 || !lv.lane.Away() {
+		if len(lv.asked) == 0 || !lv.lane.Contact.Away() {
 			continue
 		}
 		if !policy.admits() {
@@ -205,11 +205,11 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 		case <-timer.C:
 		}
 		switch {
-		case at.Quiet(p.began) >= leastSilence:
+		case at.Contact.Quiet(p.began) >= leastSilence:
 			at.GiveUp(o, l.unanswered(errOutOfTime))
 			return true
 		case !time.Now().Before(p.until):
-			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: outOfTimeFor(at.Cause(o))})
+			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: outOfTimeFor(o.Cause())})
 			return true
 		}
 		p.reserve = time.Time{} // too short a silence: the caller's deadline decides

@@ -60,7 +60,6 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, p
 			first = i
 		default:
 			lv.lane.Submit(ops[i])
-			at.callFitting(lv)
 		}
 	}
 	if first < 0 {
@@ -68,7 +67,6 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, p
 	}
 	lv := &lease.levels[first]
 	drive := lv.lane.Enqueue(ops[first])
-	at.callFitting(lv)
 	if drive {
 		lv.lane.Drive(ctx, ops[first])
 	}
@@ -300,7 +298,6 @@ func (l *RateLimiter) writePacedFirst(ctx context.Context, lease *Lease, ops []*
 	o, lv := ops[first], &lease.levels[first]
 	sent := o.TellSent()
 	lv.lane.Submit(o)
-	at.callFitting(lv)
 	if !l.awaitSent(ctx, lv.lane, o, sent, p) {
 		l.leaveAll(lease, ops)
 		return true, ctx.Err()

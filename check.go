@@ -138,7 +138,7 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, 
 	readings := make([]levelReading, 0, len(c.rungs))
 	for i := range c.rungs {
 		rung := &c.rungs[i]
-		if rung.lane.Away() {
+		if rung.lane.Contact.Away() {
 			return nil, policy, l.unanswered(l.cause())
 		}
 		v, err := rung.lane.Inspect(ctx, rung.cfg)
@@ -148,7 +148,7 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, 
 		rung.cfg = v.Config // it may have been read again
 		shown := levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		shown.precedence.Left = rung.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
+		shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
 	return readings, policy, l.checkKnown(&r, &c)

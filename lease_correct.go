@@ -137,7 +137,7 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) (ops 
 			continue
 		}
 		ops[i] = lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)
-		if lv.lane.Away() { // no request: the caller would wait for nothing
+		if lv.lane.Contact.Away() { // no request: the caller would wait for nothing
 			results[i] = lane.Result{Err: lease.limiter.unanswered(lease.limiter.cause())}
 			lv.lane.GiveUp(ops[i], results[i].Err)
 		}

@@ -322,7 +322,7 @@ func TestGrantOfACallerWhoHasGoneIsGivenBackAfterAnOutage(t *testing.T) {
 		l := s.limiter.lanes.Of(userOf(0), model)
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire(userOf(0), Amounts{"rpm": 1})
-		require.True(t, l.Away())
+		require.True(t, l.Contact.Away())
 		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 5 * milli}}, lease.levels[0].cfg)
 		l.Submit(l.Returning(take, lane.Result{Image: l.Image()}))
 		assert.Equal(t, 1, s.limiter.Health().WaitingBuckets)

@@ -23,7 +23,7 @@ import (
 // mayBeSilent reports whether some level is admitted without its bucket, or its bucket may
 // be the one that does not answer.
 func (lease *Lease) mayBeSilent() bool {
-	return slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.unasked || lv.lane.Suspected() && !lv.skipped() })
+	return slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped() })
 }
 
 // takeTogether charges all levels in one transaction. A denial by a recent image writes
@@ -136,7 +136,7 @@ func (l *RateLimiter) concludeTogether(ctx, caller context.Context, lease *Lease
 // last.
 func (l *RateLimiter) outOfTime(lease *Lease, p *patience, err error) error {
 	for i := range lease.levels {
-		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Quiet(p.began) < leastSilence {
+		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Contact.Quiet(p.began) < leastSilence {
 			return &UnavailableError{Op: "acquire", Err: outOfTimeFor(err)}
 		}
 	}
@@ -224,7 +224,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 	}
 	if ddb.Classify(a.err, context.Background()).Answered {
 		for _, i := range t.charged {
-			lease.levels[i].lane.Hear()
+			lease.levels[i].lane.Contact.Hear()
 		}
 	}
 	return a, l.bookTransaction(lease, proposals, &t, a, asked, round)
@@ -248,7 +248,7 @@ func (l *RateLimiter) followLost(ctx context.Context, lease *Lease, proposals []
 	for _, i := range t.charged {
 		lv := &lease.levels[i]
 		if asked {
-			lv.lane.Suspect()
+			lv.lane.Contact.Suspect()
 		}
 		ops[i] = lane.NewUnderWay(ctx, lv.asked, proposals[i].View.Config)
 		lv.lane.Disown(ops[i])
@@ -281,7 +281,7 @@ func (l *RateLimiter) awaitAnswers(lease *Lease, t *transaction) bool {
 	probe := false // callers ask the suspects first
 	silent := func(i int) bool {
 		at := lease.levels[i].lane
-		return at.Away() || at.Suspected() && !(probe && at.Answers())
+		return at.Contact.Away() || at.Contact.Suspected() && !(probe && l.lanes.Answers(at))
 	}
 	for ; time.Now().Before(until); wait = min(2*wait, 10*time.Second) {
 		if !slices.ContainsFunc(t.charged, silent) {

@@ -43,17 +43,9 @@ func (p *position) rank() uint64 {
 	return p.waiter.Rank
 }
 
-// callFitting lets the waiters behind the caller, in the line of a level, ride in its
-// write if they fit beside it.
-func (p *position) callFitting(lv *level) {
-	if p.lane == lv.lane {
-		lv.lane.CallAlong(p.waiter, lv.cfg)
-	}
-}
-
 func (p *position) quit() {
 	if p.lane != nil {
-		p.lane.Quit(p.waiter)
+		p.lane.Line.Quit(p.waiter)
 		p.lane = nil
 	}
 }
@@ -100,7 +92,7 @@ func patienceOf(ctx context.Context) time.Duration {
 // a transaction.
 func (l *RateLimiter) noteLost(r *request, lease *Lease, at position) {
 	if l.mode(r) == CascadeTransaction && lease.spread() > 1 {
-		at.lane.Lost(at.waiter)
+		at.lane.Line.Lost(at.waiter)
 	}
 }
 
@@ -168,9 +160,9 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 		if remembered := l.lanes.Of(longest, lease.request.resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
 			at.lane = remembered
-			remembered.Join(at.waiter)
+			remembered.Line.Join(at.waiter)
 		}
-		at.lane.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
+		at.lane.Line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
 		return true
 	}
 	return false
@@ -182,7 +174,7 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 // ctx's deadline. slept means that it returned because that time has come.
 func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
-	next, looked := try{behind: at.lane.Behind()}, l.clock()
+	next, looked := try{behind: at.lane.Line.Behind()}, l.clock()
 	for unwoken := true; ; {
 		changed := l.repo.configs.nextEviction() // asked before the configuration is
 		t := l.turnOf(ctx, r, at, &expected, unwoken)
@@ -195,7 +187,7 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 		if t.mayTry(left) {
 			return false, nil
 		}
-		ended, err := l.sleep(ctx, at.waiter, changed, at.lane.Back(), min(left, t.recheck))
+		ended, err := l.sleep(ctx, at.waiter, changed, at.lane.Contact.Back(), min(left, t.recheck))
 		if err != nil {
 			return false, err
 		}
@@ -259,7 +251,7 @@ func (next *try) left(t turn, now time.Time) time.Duration {
 // turnOf finds out when the waiter may try. expected is the time it last knew; unwoken
 // means that nothing has woken it since.
 func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expected *time.Time, unwoken bool) turn {
-	head, called := at.lane.MayTry(at.waiter)
+	head, called := at.lane.Line.MayTry(at.waiter)
 	if called {
 		return turn{called: true}
 	}
@@ -287,7 +279,7 @@ func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 // waitLeft is how long a waiter has to wait by the last image of its bucket. known is
 // false if the image is too old to say.
 func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
-	if at.lane.Away() { // what denied it is the process's share, not the bucket
+	if at.lane.Contact.Away() { // what denied it is the process's share, not the bucket
 		return 0, false
 	}
 	now := l.clock()
@@ -319,7 +311,7 @@ func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position)
 	}
 	age := time.Duration(l.repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
 	cfg, _ := l.levelConfig(&r, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
-	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg), block != nil
+	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), block != nil
 }
 
 // ending is what ended a sleep: its time, somebody who woke the waiter, or a change of

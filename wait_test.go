@@ -197,8 +197,8 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		require.NoError(t, err)
 		at := position{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
 		defer at.quit()
-		at.lane.Join(at.waiter)
-		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
+		at.lane.Line.Join(at.waiter)
+		at.lane.Line.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
 		_, err = l.awaitTurn(ctx, lease.request, at, &LimitExceededError{})

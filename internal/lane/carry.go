@@ -114,7 +114,7 @@ func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 // carryFitting carries the adjusts and as many takes as fit, in their order.
 func (l *Lane) carryFitting(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
 	known := l.snapshot()
-	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), shareHalvings: l.halvings(), mayHousekeep: !l.housekeepingRefused})
+	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.Line.heads(), shareHalvings: l.halvings(), mayHousekeep: !l.housekeepingRefused})
 	if len(d.dropped) > 0 {
 		l.finish(d.dropped, Result{Denied: true})
 	}
@@ -140,7 +140,7 @@ func (l *Lane) carryFitting(ctx context.Context, dr driver, v plan.View, b batch
 // halvings is how often the share that one write takes is halved: not at all while
 // the lane is paced, for fewer writes that carry more is what it is paced for.
 func (l *Lane) halvings() int {
-	if l.pace != nil {
+	if l.pacer.Load() != nil {
 		return 0
 	}
 	return int(l.shareHalvings)
@@ -243,7 +243,7 @@ func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, on
 	end := l.beginTrace(&ctx, d)
 	asked := l.owner.Ask()
 	d.driven = dr.ctx != nil
-	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Start(l.owner.passed()) })
+	l.pacer.Load().start()
 	for _, o := range d.carried {
 		o.markSent()
 	}
@@ -266,7 +266,7 @@ func (l *Lane) applyAnswer(d *delivery, a Answer, asked Asked, s plan.Sums, end,
 		end(a)
 	}
 	if a.Verdict == ddb.Landed {
-		l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Take(s) })
+		l.pacer.Load().landed(s)
 	}
 	switch {
 	case a.Seen && a.Verdict == ddb.Landed:

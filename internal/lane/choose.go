@@ -24,6 +24,8 @@ type decision struct {
 	// carried are the adjusts and the admitted takes. sums are their amounts together.
 	carried, admitted []*Op
 	sums              plan.Sums
+	// waiters are those whose takes are admitted.
+	waiters []*Waiter
 	// left are the takes that do not fit. deferred are takes that fit, but are left for
 	// the next write because other processes wrote first of late.
 	left     []excluded
@@ -54,7 +56,7 @@ func choose(known *sight, v plan.View, q queue) decision {
 		if o.ahead {
 			continue
 		}
-		d.promised = promised(q.heads, o.Rank, d.admitted, reading)
+		d.promised = promised(q.heads, o.Rank, d.waiters, reading)
 		switch {
 		case !v.Fits(o.Amounts, ahead, d.promised):
 			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
@@ -106,6 +108,9 @@ func (d *decision) debitAhead(v plan.View, q queue) {
 // admit adds a take to those that the write carries. It allocates nothing if there is
 // only one.
 func (d *decision) admit(o *Op, q queue) {
+	if o.Waiter != nil {
+		d.waiters = append(d.waiters, o.Waiter)
+	}
 	if len(q.takes) == 1 {
 		d.admitted = q.takes
 	} else {

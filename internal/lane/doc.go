@@ -22,8 +22,8 @@
 //	sums.go      incarnation.go  which adjusts a write may carry
 //	send.go      the tries of a write; lost_answer.go, how it recognises its own
 //	recall.go    denials from memory
-//	pace.go      paced.go  when its partition throttles: turns, and the list of such lanes
-//	trip.go      when the bucket does not answer: callers leave, outcomes are followed
+//	pacer.go     pace.go  paced.go  when its partition throttles: turns, and the list of such lanes
+//	contact.go   whether the bucket answers; trip.go, when not: callers leave, outcomes are followed
 //	line.go      the waiters
 //	told.go      untold.go  tell.go  tally.go  what buckets are told later, and what is in doubt
 //	prefetch.go  lapse.go  what is debited ahead of calls, and what becomes of it
@@ -44,7 +44,7 @@
 //
 // A caller who leaves a carried op abandons it: what it is granted is given back.
 //
-// A waiter, guarded by the mutex of the lane in whose line it stands:
+// A waiter, guarded by the lock of the line in which it stands:
 //
 //	behind   others before it wait for a limit it needs  they leave or are served → head; fits beside them → called
 //	head     it alone asks the store                     its take lands → served; another line denies it longer → quits
@@ -61,7 +61,7 @@
 // # Locks
 //
 // No lock is held over a request or a wait. Locks are taken in this order: Lane.mu, and last
-// told.mu, Registry.mu or tally.mu. Notices of outcomes run after
+// that of its line or pacer, told.mu, Registry.mu or tally.mu. Notices of outcomes run after
 // Lane.mu has been released, because they take locks of their own. Whoever set running
 // owns the fields below "belongs to the running goroutine", and reads the image without
 // the lock.

@@ -20,8 +20,16 @@ type Lane struct {
 	// Entity and Resource name the bucket.
 	Entity, Resource string
 
+	// Contact is whether the bucket answers, and Line who waits for it. Both may be asked
+	// without the lane.
+	Contact Contact
+	Line    Line
+	// pacer spaces the lane's writes. It is nil while the bucket's partition does not
+	// throttle; only the running goroutine sets it.
+	pacer atomic.Pointer[pacer]
+
 	// mu guards the fields below, up to those of the running goroutine. It also guards
-	// the states of the ops and the waiters.
+	// the states of the ops.
 	mu sync.Mutex
 	// queue holds every op that has not ended, also those that the write under way
 	// carries. room is its memory while it holds one op only.
@@ -32,20 +40,6 @@ type Lane struct {
 	// lane rests, others give it images.
 	sight sight
 
-	// pace says how the lane's writes are spaced. It is nil while the bucket's partition
-	// does not throttle; only the running goroutine sets it.
-	pace *pace
-
-	// line holds the waiters, in order of arrival; spread is how far behind their exact
-	// time they try.
-	line   []*Waiter
-	spread plan.Spread
-
-	// Trip makes untripped, which is closed when the bucket answers again.
-	untripped chan struct{}
-	// heard is when a request about the bucket was last answered, in Unix
-	// nanoseconds.
-	heard atomic.Int64
 	// notices are functions that tell others of outcomes; nil for none. They run after
 	// mu has been released.
 	notices *[]func()
@@ -79,14 +73,6 @@ type Lane struct {
 	// refilled means that the bucket was filled by hand meanwhile, so that what the
 	// goroutine learns may be older. mu guards both.
 	running, refilled bool
-	// tripped means that the bucket does not answer, suspect that it may be the one of a
-	// transaction that does not.
-	tripped, suspect atomic.Bool
-	// waited means that somebody stands in line. mu is held while it is set.
-	waited atomic.Bool
-	// pausing means that the lane waits for its turn to write. Only the running
-	// goroutine sets it.
-	pausing atomic.Bool
 }
 
 // notify adds a notice of an outcome, which runs once mu has been released. mu must be
@@ -103,7 +89,10 @@ func (l *Lane) notify(tell func()) {
 func (l *Lane) Enqueue(o *Op) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if l.tripped.Load() {
+	if o.Waiter != nil {
+		l.callAlong(o)
+	}
+	if l.Contact.silent.Load() {
 		l.endUnwritten(o, silence(ErrTripped))
 		return false
 	}
@@ -114,6 +103,14 @@ func (l *Lane) Enqueue(o *Op) bool {
 	l.running = true
 	l.owner.Started()
 	return true
+}
+
+// callAlong calls the waiters that fit beside a waiter's op, so that its write carries them
+// too. l.mu must be held.
+func (l *Lane) callAlong(o *Op) {
+	if l.sight.current(o.cfg) {
+		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, l.owner.NowMS()))
+	}
 }
 
 // startIfResting has a goroutine work on the queue of a lane that rests. l.mu must be
@@ -283,9 +280,7 @@ func (l *Lane) end(o *Op, r Result) {
 	}
 	granted := r.Err == nil && !r.Denied
 	if o.Waiter != nil && granted {
-		o.Waiter.served = true
-		l.spread = l.spread.Won()
-		l.findHeads()
+		l.Line.served(o.Waiter)
 	}
 	switch {
 	case o.state == opPending || o.onOutcome != nil:
@@ -318,7 +313,7 @@ func (l *Lane) requeue(ops []*Op) {
 			l.recordOutcome(o, Result{Err: silence(ErrTripped)})
 		case o.abandoned && o.take: // nothing landed for it, nobody waits
 			l.recordOutcome(o, Result{Denied: true})
-		case l.tripped.Load():
+		case l.Contact.silent.Load():
 			l.endUnwritten(o, silence(ErrTripped))
 		default:
 			o.state = opQueued

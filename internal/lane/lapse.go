@@ -55,7 +55,7 @@ func (l *Lane) lapse() {
 // writeLapsed queues a write that takes lapsed tokens off the counter. l.mu must be
 // held.
 func (l *Lane) writeLapsed() {
-	if l.Away() {
+	if l.Contact.Away() {
 		return
 	}
 	if o := l.lapsedOp(); o != nil {

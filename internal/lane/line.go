@@ -5,9 +5,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // A bucket's waiters stand in line, first come first served. The first of those
@@ -15,8 +18,8 @@ import (
 // exact time the last answer gives, and what they need is left to them by
 // everyone else in the process who came later.
 
-// Waiter is a call of Wait that stands in a bucket's line. The mutex of that lane guards
-// it.
+// Waiter is a call of Wait that stands in a bucket's line, whose lock guards it. It stands
+// in one line at a time.
 type Waiter struct {
 	// Rank is its seniority among the waiters of the process: a lower rank goes first.
 	// It never changes.
@@ -40,9 +43,6 @@ type Waiter struct {
 	// tried.
 	dispute []byte
 }
-
-// NewWaiter makes a waiter that ranks behind all waiters made so far.
-func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 
 // NewWaiter makes a waiter with a given rank.
 func NewWaiter(rank uint64) *Waiter { return &Waiter{Rank: rank, Wake: make(chan struct{}, 1)} }
@@ -76,35 +76,52 @@ func (w *Waiter) fitsBeside(left plan.Sums) bool {
 	return true
 }
 
-// Behind is how far behind the exact time the lane's next try is.
-func (l *Lane) Behind() time.Duration {
+// Line holds the waiters of a bucket, in order of rank. The first of those who need a
+// scarce limit are heads: they alone ask the store, and what a head needs is left to it by
+// every take of a higher rank. A waiter that was served stays until it quits, and counts
+// for nothing. A Line is safe for concurrent use. Its lock is the last that is taken, and
+// while nobody waits it is not taken on the way of a write. The zero value is ready.
+type Line struct {
+	mu sync.Mutex
+	// waiters are in order of rank; spread is how far behind their exact time they try.
+	waiters []*Waiter
+	spread  plan.Spread
+	// waited means that somebody stands in line. mu is held while it is set.
+	waited atomic.Bool
+}
+
+// Waited reports whether somebody stands in line.
+func (l *Line) Waited() bool { return l.waited.Load() }
+
+// Behind is how far behind the exact time the next try is.
+func (l *Line) Behind() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Duration(l.spread.Behind(rand.Float64())) * time.Microsecond
 }
 
 // Lost notes that a try of a waiter's came, and that others were first.
-func (l *Lane) Lost(w *Waiter) {
+func (l *Line) Lost(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spread = l.spread.Lost(w.Patience.Microseconds())
 }
 
 // Join puts a waiter into the line, behind those of a lower rank.
-func (l *Lane) Join(w *Waiter) {
+func (l *Line) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.head, w.called, w.served = nil, nil, false, false, false
-	position := slices.IndexFunc(l.line, func(o *Waiter) bool { return o.Rank > w.Rank })
+	position := slices.IndexFunc(l.waiters, func(o *Waiter) bool { return o.Rank > w.Rank })
 	if position < 0 {
-		position = len(l.line)
+		position = len(l.waiters)
 	}
-	l.line = slices.Insert(l.line, position, w)
+	l.waiters = slices.Insert(l.waiters, position, w)
 	l.waited.Store(true)
 }
 
 // Lacks notes what a waiter in line needs, and which limits denied it this time.
-func (l *Lane) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
+func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
@@ -112,18 +129,18 @@ func (l *Lane) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *pla
 }
 
 // Quit takes a waiter out of the line.
-func (l *Lane) Quit(w *Waiter) {
+func (l *Line) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.line = slices.DeleteFunc(l.line, func(o *Waiter) bool { return o == w })
-	l.waited.Store(len(l.line) > 0)
+	l.waiters = slices.DeleteFunc(l.waiters, func(o *Waiter) bool { return o == w })
+	l.waited.Store(len(l.waiters) > 0)
 	l.findHeads()
 }
 
 // Reconfigure puts a waiter under the configuration in force; nil if there is none. It
 // returns true if that differs from the one before. It then wakes the other heads of the
 // line, because the change may concern them too.
-func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
+func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.cfg == nil && cfg == nil || w.cfg != nil && cfg != nil && string(w.cfg.Fingerprint) == string(cfg.Fingerprint) {
@@ -131,7 +148,7 @@ func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	}
 	w.cfg = cfg
 	l.findHeads()
-	for _, o := range l.line {
+	for _, o := range l.waiters {
 		if o != w && o.head {
 			o.wakeUp()
 		}
@@ -139,12 +156,21 @@ func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	return true
 }
 
+// served notes that a landed write carried a waiter, whose try won.
+func (l *Line) served(w *Waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.served = true
+	l.spread = l.spread.Won()
+	l.findHeads()
+}
+
 // findHeads decides which waiters are heads of the line, and wakes those that have
-// become one.
-func (l *Lane) findHeads() {
+// become one. mu must be held.
+func (l *Line) findHeads() {
 	var scarce []string
 	var left plan.Sums
-	for _, w := range l.line {
+	for _, w := range l.waiters {
 		if w.served { // about to leave
 			continue
 		}
@@ -153,8 +179,7 @@ func (l *Lane) findHeads() {
 			w.wakeUp()
 		}
 		if w.head {
-			ask := Op{take: true, Amounts: w.amounts}
-			ask.addTo(&left)
+			left.Take(w.amounts)
 		}
 		for _, name := range w.scarce {
 			if !slices.Contains(scarce, name) {
@@ -164,10 +189,14 @@ func (l *Lane) findHeads() {
 	}
 }
 
-// wakeHeads wakes the heads of the line, because they may have to wait less now. l.mu
-// must be held.
-func (l *Lane) wakeHeads() {
-	for _, w := range l.line {
+// wakeHeads wakes the heads, because they may have to wait less now.
+func (l *Line) wakeHeads() {
+	if !l.Waited() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.waiters {
 		if w.head {
 			w.wakeUp()
 		}
@@ -176,36 +205,30 @@ func (l *Lane) wakeHeads() {
 
 // MayTry reports whether a waiter is a head of the line, and whether it was called. It
 // resets called.
-func (l *Lane) MayTry(w *Waiter) (head, called bool) {
+func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	called, w.called = w.called, false
 	return w.head, called
 }
 
-// CallAlong calls the waiters behind w that fit the last image beside w and each other,
-// so that one write carries them all.
-func (l *Lane) CallAlong(w *Waiter, cfg *plan.Config) {
-	now := l.owner.NowMS()
+// callAlong calls the waiters behind w that fit the bucket, as a view shows it, beside w
+// and each other, so that one write carries them all.
+func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.sight.current(cfg) || len(l.line) < 2 {
-		return
-	}
-	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
 	var s plan.Sums
-	for _, o := range l.line {
+	for _, o := range l.waiters {
 		if o.served {
 			continue
 		}
-		ask := Op{take: true, Amounts: o.amounts}
-		if !v.Fits(ask.Amounts, s, nil) {
+		if !v.Fits(o.amounts, s, nil) {
 			if o == w {
 				continue
 			}
 			return // nobody overtakes it
 		}
-		ask.addTo(&s)
+		s.Take(o.amounts)
 		if o != w && !o.head {
 			o.called = true
 			o.wakeUp()
@@ -223,17 +246,15 @@ type head struct {
 	amounts []plan.Signed
 }
 
-// heads are the waiters at the head of the line, in order.
-func (l *Lane) heads() []head {
+// heads are the waiters at the head, in order.
+func (l *Line) heads() []head {
+	if !l.Waited() {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.atHead()
-}
-
-// atHead is heads; l.mu must be held.
-func (l *Lane) atHead() []head {
 	var heads []head
-	for _, w := range l.line {
+	for _, w := range l.waiters {
 		if w.head && !w.served {
 			heads = append(heads, head{w, w.Rank, w.amounts})
 		}
@@ -243,49 +264,49 @@ func (l *Lane) atHead() []head {
 
 // LeftTo is what a take of a rank must leave to the heads of the line that rank before
 // it. r says what the bucket holds.
-func (l *Lane) LeftTo(rank uint64, r plan.Reading) plan.Promises {
+func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return promised(l.heads(), rank, nil, r)
 }
 
 // promised is what a take must leave to the heads that rank before its caller, without
 // those that the same write carries. r says what the bucket holds.
-func promised(heads []head, rank uint64, carried []*Op, r plan.Reading) plan.Promises {
+func promised(heads []head, rank uint64, carried []*Waiter, r plan.Reading) plan.Promises {
 	var f plan.Forecast
 	for _, h := range heads {
-		if h.rank < rank && !slices.ContainsFunc(carried, func(o *Op) bool { return o.Waiter == h.waiter }) {
+		if h.rank < rank && !slices.Contains(carried, h.waiter) {
 			f.Serve(r, h.amounts)
 		}
 	}
 	return f.Limits
 }
 
-// Disputed reports whether the bucket is again under limits of other callers that the
+// disputed reports whether the bucket is again under limits of other callers that the
 // waiter has already tried under. Callers who disagree about the limits claim the bucket
 // in turn, and each claim wakes the others. It is false the first time, because the
-// limits may really have changed.
-func (l *Lane) Disputed(w *Waiter) bool {
+// limits may really have changed. image is nil for a bucket that is not known.
+func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.sight.known || l.sight.image == nil || w.cfg == nil || w.cfg.Wrote(l.sight.image) {
+	if image == nil || w.cfg == nil || w.cfg.Wrote(image) {
 		return false
 	}
-	again := bytes.Equal(w.dispute, l.sight.image.Fingerprint)
-	w.dispute = l.sight.image.Fingerprint
+	again := bytes.Equal(w.dispute, image.Fingerprint)
+	w.dispute = image.Fingerprint
 	return again
 }
 
-// Due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
+// due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
 // before it have been served. A head waits only for other heads. known is false if the
-// last image is too old to say, or was written under another configuration.
-func (l *Lane) Due(w *Waiter, now int64) (wait int64, known bool) {
+// image was written under another configuration than the waiter's.
+func (l *Line) due(w *Waiter, image *schema.Image, now int64) (wait int64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.sight.current(w.cfg) || !l.sight.fresh(now) {
+	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, false
 	}
-	r := plan.Reading{Image: l.sight.image, Config: w.cfg, Now: now}
+	r := plan.Reading{Image: image, Config: w.cfg, Now: now}
 	var f plan.Forecast
-	for _, o := range l.line {
+	for _, o := range l.waiters {
 		if o == w {
 			break
 		}

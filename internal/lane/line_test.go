@@ -21,12 +21,13 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
 		},
 	}
-	l := &Lane{line: []*Waiter{
+	l := &Line{waiters: []*Waiter{
 		{Rank: 3, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 20_000}}},
 		{Rank: 5, amounts: []plan.Signed{{Name: "rpm", Amount: 1000}}}, // stands behind: nothing is left to it
 		{Rank: 7, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 30_000}}},
 		{Rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
 	}}
+	l.waited.Store(true)
 	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, LastRank: 50_000} {
 		assert.Equal(t, want, l.LeftTo(rank, r).Of("rpm").Amount, "rank %d", rank)
 	}
@@ -44,16 +45,16 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	l := &Lane{}
 	first, second := NewWaiter(1), NewWaiter(2)
 	for _, w := range []*Waiter{second, first} {
-		l.Join(w)
-		l.Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
+		l.Line.Join(w)
+		l.Line.Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
 	}
-	require.Equal(t, []*Waiter{first, second}, l.line, "by their arrival, not by when they changed lines")
+	require.Equal(t, []*Waiter{first, second}, l.Line.waiters, "by their arrival, not by when they changed lines")
 	require.False(t, second.head)
 	o := NewTake(t.Context(), first.amounts, cfg)
 	o.Waiter = first
 	l.finish([]*Op{o}, Result{})
 	require.True(t, second.head)
-	require.EqualValues(t, 5000, l.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
+	require.EqualValues(t, 5000, l.Line.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }
 
 // A try that came and lost spreads the next ones, one that won draws them together.
@@ -61,7 +62,7 @@ func TestTriesOfALaneSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := resting(t), rpmOf(60)
 		l.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
-		assert.Zero(t, l.Behind(), "the first try is exact")
+		assert.Zero(t, l.Line.Behind(), "the first try is exact")
 		w := NewWaiter(1)
 		w.Patience = 30 * time.Millisecond
 		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
@@ -69,17 +70,17 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		l.queue = []*Op{waits, hurries}
 		refused := Answer{Seen: true, Image: l.sight.image}
 		l.denyUnfit([]*Op{hurries}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), refused)
-		assert.Zero(t, l.spread, "not by who does not wait")
+		assert.Zero(t, l.Line.spread, "not by who does not wait")
 		l.denyUnfit([]*Op{waits}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), refused)
-		assert.EqualValues(t, 20_000, l.spread)
-		l.Lost(w)
-		assert.EqualValues(t, 30_000, l.spread, "to the waiter's patience")
+		assert.EqualValues(t, 20_000, l.Line.spread)
+		l.Line.Lost(w)
+		assert.EqualValues(t, 30_000, l.Line.spread, "to the waiter's patience")
 		for range 100 {
-			assert.Less(t, l.Behind(), 60*time.Millisecond)
+			assert.Less(t, l.Line.Behind(), 60*time.Millisecond)
 		}
 		again := NewTake(t.Context(), oneToken, cfg)
 		again.Waiter, again.state, l.queue = w, opCarried, []*Op{again}
 		l.finish([]*Op{again}, Result{Image: l.sight.image})
-		assert.EqualValues(t, 15_000, l.spread)
+		assert.EqualValues(t, 15_000, l.Line.spread)
 	})
 }

@@ -49,7 +49,7 @@ type Op struct {
 	// sent, if it is set, is closed when a write that carries the op is first sent.
 	sent chan struct{}
 	// throttledBy is the last throttling error that put the op off; nil if nothing did.
-	throttledBy error
+	throttledBy atomic.Pointer[error]
 
 	// ahead means that the op debits tokens before calls ask for them. Its onOutcome
 	// puts the tokens into the lane's stock; debited is when the write was sent. lapses

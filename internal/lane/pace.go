@@ -2,24 +2,14 @@ package lane
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // A lane whose bucket's partition throttles leaves an interval between its writes,
-// and decides a throttled write anew after a pause: package plan says when. Callers
+// and decides a throttled write anew after a pause: its pacer says when. Callers
 // queue meanwhile and ride together.
-
-// pace is what a lane keeps from its first throttling until it is not paced any more.
-// The lane's mutex guards it.
-type pace struct {
-	plan.Pacing
-	// pauseEnded ends the pause of a lane whose queue has become empty.
-	pauseEnded chan struct{}
-}
 
 // origin is the start of the clock that paces lanes. It lies a second back, so that
 // every instant is above 0.
@@ -28,121 +18,85 @@ func origin() time.Time { return time.Now().Add(-time.Second) }
 // passed is the time in µs since the origin. It never goes back.
 func (s *Registry) passed() int64 { return time.Since(s.began).Microseconds() }
 
-// untilTurn is how long the lane's next write has to wait; 0 if it may start at once.
-// Only the running goroutine, which sets the pace, may call it.
-func (l *Lane) untilTurn() time.Duration {
-	if l.pace == nil {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.unlockAndNotify()
-	now := l.owner.passed()
-	if l.pace.Over(now) {
-		l.stopPacing()
-		return 0
-	}
-	if len(l.queue) == 0 {
-		return 0
-	}
-	return time.Duration(max(0, l.pace.Left(now))) * time.Microsecond
-}
-
 // Turn is how long an op that is queued now has to wait for its turn; 0 if it need not.
-func (l *Lane) Turn() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pace == nil {
+func (l *Lane) Turn() time.Duration { return l.pacer.Load().left() }
+
+// untilTurn is how long the lane's next write has to wait; 0 if it may start at once.
+// Only the running goroutine, which sets the pacer, may call it.
+func (l *Lane) untilTurn() time.Duration {
+	p := l.pacer.Load()
+	if p == nil {
 		return 0
 	}
-	return time.Duration(max(0, l.pace.Left(l.owner.passed()))) * time.Microsecond
+	if p.over() {
+		l.stopPacing(p)
+		return 0
+	}
+	l.mu.Lock()
+	queued := len(l.queue) > 0
+	l.mu.Unlock()
+	if !queued {
+		return 0
+	}
+	return p.left()
 }
 
 // awaitTurn waits until the lane's next write may start. The lane sends nothing
 // meanwhile, so the time does not count as silence of the bucket.
 func (l *Lane) awaitTurn() {
 	for wait := l.untilTurn(); wait > 0; wait = l.untilTurn() {
-		l.pausing.Store(true)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.pace.pauseEnded: // set before the goroutine came here, and kept by it alone
-		}
-		timer.Stop()
+		l.Contact.pause()
+		l.pacer.Load().pause(wait)
 	}
-	if l.pausing.Swap(false) {
-		l.Hear()
-	}
+	l.Contact.resume()
 }
 
 // endPause ends the pause of a lane whose queue is empty. l.mu must be held.
 func (l *Lane) endPause() {
-	if l.pace == nil || len(l.queue) > 0 {
-		return
-	}
-	select {
-	case l.pace.pauseEnded <- struct{}{}:
-	default:
+	if len(l.queue) == 0 {
+		l.pacer.Load().endPause()
 	}
 }
 
 // throttled starts or lengthens the lane's pacing, because a read, or a write that took
 // trip, was throttled.
 func (l *Lane) throttled(read bool, trip time.Duration) {
-	l.mu.Lock()
-	defer l.unlockAndNotify()
-	first := l.pace == nil
+	p := l.pacer.Load()
+	first := p == nil
 	if first {
-		l.pace = &pace{pauseEnded: make(chan struct{}, 1)}
-	}
-	now := l.owner.passed()
-	if read {
-		l.pace.Pacing = l.pace.ThrottleRead(now, rand.Float64())
+		p = newPacer(l.owner.passed)
+		p.throttled(read, trip)
+		l.pacer.Store(p)
 	} else {
-		l.pace.Pacing = l.pace.ThrottleWrite(now, trip.Microseconds(), rand.Float64())
+		p.throttled(read, trip)
 	}
-	if first {
-		l.tellPace(l.pacedAt(now))
+	if t := l.owner.Trace; t != nil && first {
+		t.Paced(l.paced(p))
 	}
 	l.owner.paced.add(l)
 }
 
-// stopPacing drops the pace of a lane that is not paced any more. l.mu must be held.
-func (l *Lane) stopPacing() {
-	reads := l.pace.Reads
-	l.pace = nil
+// stopPacing drops the pacer of a lane that is not paced any more.
+func (l *Lane) stopPacing(p *pacer) {
+	was := l.paced(p)
+	l.pacer.Store(nil)
 	l.owner.paced.remove(l)
-	l.tellPace(Paced{Entity: l.Entity, Resource: l.Resource, Reads: reads})
-}
-
-// tellPace tells the tracer, once l.mu has been released.
-func (l *Lane) tellPace(p Paced) {
 	if t := l.owner.Trace; t != nil {
-		l.notify(func() { t.Paced(p) })
+		t.Paced(Paced{Entity: l.Entity, Resource: l.Resource, Reads: was.Reads})
 	}
 }
 
-// pacedBy changes the pace, if there is one. l.mu must be held.
-func (l *Lane) pacedBy(decide func(plan.Pacing) plan.Pacing) {
-	if l.pace != nil {
-		l.pace.Pacing = decide(l.pace.Pacing)
-	}
-}
-
-// paceBy does what pacedBy does, for the running goroutine: it sets the pace, so it may
-// look at it without the lock.
-func (l *Lane) paceBy(decide func(plan.Pacing) plan.Pacing) {
-	if l.pace == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pacedBy(decide)
+// paced describes how the lane is paced.
+func (l *Lane) paced(p *pacer) Paced {
+	shown := p.shown(l.owner.began)
+	shown.Entity, shown.Resource = l.Entity, l.Resource
+	return shown
 }
 
 // noteDenial notes that the lane denied a take. l.mu must be held.
 func (l *Lane) noteDenial() {
 	l.sight.scarce = true
-	l.pacedBy(func(p plan.Pacing) plan.Pacing { return p.Deny(l.owner.passed()) })
+	l.pacer.Load().denied()
 }
 
 // putOff puts the ops of a throttled request back into the queue. It ends those whose
@@ -152,7 +106,7 @@ func (l *Lane) putOff(ops []*Op, err error) {
 	var ended, again []*Op
 	l.mu.Lock()
 	for _, o := range ops {
-		if o.throttledBy = err; o.Until.IsZero() {
+		if o.throttledBy.Store(&err); o.Until.IsZero() {
 			o.Until = now.Add(l.owner.Patience)
 		}
 		if now.Before(o.Until) {
@@ -166,11 +120,12 @@ func (l *Lane) putOff(ops []*Op, err error) {
 	l.requeue(again)
 }
 
-// Cause is why an op waits for its turn: the last throttling error; nil for none.
-func (l *Lane) Cause(o *Op) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return o.throttledBy
+// Cause is why the op waits for its turn: the last throttling error; nil for none.
+func (o *Op) Cause() error {
+	if err := o.throttledBy.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // throttling reports whether an error means that the store lacked capacity.

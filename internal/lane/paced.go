@@ -58,11 +58,10 @@ func (p *paced) all() []*Lane {
 
 // Hottest lists paced buckets, longest interval first, at most the given number.
 func (s *Registry) Hottest(most int) []Paced {
-	now := s.passed()
 	var list []Paced
 	for _, l := range s.paced.all() {
-		if p, is := l.asPaced(now); is {
-			list = append(list, p)
+		if p := l.pacer.Load(); p != nil && !p.over() {
+			list = append(list, l.paced(p))
 		} else {
 			s.paced.remove(l) // not used since; it comes back when it is throttled again
 		}
@@ -71,23 +70,4 @@ func (s *Registry) Hottest(most int) []Paced {
 		return cmp.Or(cmp.Compare(b.Interval, a.Interval), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
 	})
 	return list[:min(most, len(list))]
-}
-
-// asPaced describes how the lane is paced at now; false if it is not paced.
-func (l *Lane) asPaced(now int64) (Paced, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pace == nil || l.pace.Over(now) {
-		return Paced{}, false
-	}
-	return l.pacedAt(now), true
-}
-
-// pacedAt describes how a paced lane is paced at now. l.mu must be held.
-func (l *Lane) pacedAt(now int64) Paced {
-	return Paced{
-		Entity: l.Entity, Resource: l.Resource, Reads: l.pace.Reads,
-		Interval:  time.Duration(l.pace.Interval(now)) * time.Microsecond,
-		Throttled: l.owner.began.Add(time.Duration(l.pace.Throttled) * time.Microsecond),
-	}
 }

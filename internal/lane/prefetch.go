@@ -50,7 +50,7 @@ func (l *Lane) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, now := l.ahead, l.owner.elapsed()
-	if a.cfg == nil || len(l.line) > 0 || !l.holdsFor(cfg) {
+	if a.cfg == nil || l.Line.Waited() || !l.holdsFor(cfg) {
 		return r, 0, false
 	}
 	sent, ok = a.stock.Serve(asked, now)
@@ -117,7 +117,7 @@ func (l *Lane) fetch(cfg *plan.Config, now int64) {
 // waits for it, and it is dropped if tokens are scarce. l.mu must be held.
 func (l *Lane) fetchOp(cfg *plan.Config, now int64) *Op {
 	a := l.ahead
-	if a.fetching || cfg.Override || len(l.line) > 0 || l.tripped.Load() || l.owner.lapsing.Load() || !l.sight.current(cfg) {
+	if a.fetching || cfg.Override || l.Line.Waited() || l.Contact.silent.Load() || l.owner.lapsing.Load() || !l.sight.current(cfg) {
 		return nil
 	}
 	image, nowMS := l.sight.image, l.owner.NowMS()

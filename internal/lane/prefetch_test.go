@@ -147,10 +147,10 @@ func TestServesNobody(t *testing.T) {
 		assert.EqualValues(t, 2*token, held(l))
 
 		w := NewWaiter(1)
-		l.Join(w)
+		l.Line.Join(w)
 		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		l.Quit(w)
+		l.Line.Quit(w)
 		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.True(t, ok)
 

@@ -68,9 +68,9 @@ func TestWaiterThatStillFitsHasNotLost(t *testing.T) {
 		l.denyUnfit([]*Op{o}, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), Answer{Verdict: ddb.Refused, Seen: true, Image: image})
 	}
 	try(token)
-	assert.Zero(t, l.spread)
+	assert.Zero(t, l.Line.spread)
 	try(0)
-	assert.NotZero(t, l.spread)
+	assert.NotZero(t, l.Line.spread)
 }
 
 // An image that was written under other limits denies nobody: which limits are in force is

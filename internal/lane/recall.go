@@ -17,7 +17,7 @@ func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now 
 	}
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
 	o := Op{take: true, Amounts: amounts}
-	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: promised(l.atHead(), rank, nil, v.Reading())}}
+	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: l.Line.LeftTo(rank, v.Reading())}}
 	r.Denied = !v.Fits(o.Amounts, nil, r.Before.Left)
 	if r.Denied && (slices.ContainsFunc(l.queue, func(o *Op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
 		return Result{}, false

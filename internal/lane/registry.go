@@ -113,7 +113,7 @@ func New(o Options) (*Registry, error) {
 		return nil, err
 	}
 	// Who waits has a place in its line, and a bucket that does not answer is to be left alone.
-	byKey.Held = func(l *Lane) bool { return l.waited.Load() || l.tripped.Load() }
+	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent.Load() }
 	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: origin()}
 	s.life, s.End = context.WithCancel(context.Background())
 	s.told.lanes = s
@@ -189,6 +189,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	return s.byKey.GetOrAdd(key, func(l *Lane) { // one at a time
 		s.numbers++
 		l.owner, l.number, l.Entity, l.Resource, l.queue = s, s.numbers, entity, resource, l.room[:0]
+		l.Contact.table = s.Table
 		if s.Horizon != nil {
 			l.ahead = newAhead(s.Horizon(resource))
 		}
@@ -229,6 +230,19 @@ func (s *Registry) Started() {
 	defer s.mu.Unlock()
 	s.running++
 }
+
+// Answers reports whether a bucket answers. One that is only suspected is asked, because
+// there may be no caller who does.
+func (s *Registry) Answers(l *Lane) bool {
+	c := &l.Contact
+	if !c.Away() && c.Suspected() && heard(s.Store.Probe(s.life, l.Key())) {
+		c.Hear()
+	}
+	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
+}
+
+// NewWaiter makes a waiter that ranks behind all waiters made so far.
+func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 
 // Stopped notes that work counted by Started has ended.
 func (s *Registry) Stopped() {

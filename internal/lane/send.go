@@ -97,12 +97,12 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, driverEnded 
 // tries got no answer. over means that the delivery is finished; driverEnded that it has
 // to continue without its driver.
 func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, driverEnded bool) {
-	waited := l.tripped.Load()
+	waited := l.Contact.silent.Load()
 	if waited {
 		if d.driven {
 			return Answer{}, true, true // a driver answers its caller
 		}
-		if !l.awaitUntrip(l.owner.life) {
+		if !l.Contact.await(l.owner.life) {
 			return d.unsent().orUnconfirmed(d.unanswered), true, false
 		}
 	}
@@ -162,7 +162,7 @@ func (l *Lane) noteSilence(d *delivery, a *Answer, took time.Duration) (trips bo
 	}
 	if !silent(a.Err) {
 		if heard(a.Err) {
-			l.Hear()
+			l.Contact.Hear()
 			d.silentTries = 0
 		}
 		return false

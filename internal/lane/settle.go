@@ -84,7 +84,7 @@ func (l *Lane) denyUnfit(carried []*Op, v plan.View, a Answer) []*Op {
 	again := l.denyUnfitIn(plan.NewView(a.Image, v.Config, plan.Current, v.Now), carried)
 	for _, o := range carried {
 		if o.Waiter != nil && !slices.Contains(again, o) {
-			l.Lost(o.Waiter)
+			l.Line.Lost(o.Waiter)
 		}
 	}
 	return again
@@ -104,16 +104,20 @@ func (l *Lane) denyUnfitAsSeen(v plan.View, b batch) []*Op {
 // denyUnfitIn denies the takes that do not fit the view, and returns the other ops.
 func (l *Lane) denyUnfitIn(v plan.View, carried []*Op) []*Op {
 	var s plan.Sums
-	heads := l.heads()
+	heads := l.Line.heads()
+	var waiters []*Waiter
 	remaining := make([]*Op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
-			if left := promised(heads, o.Rank, remaining, v.Reading()); !v.Fits(o.Amounts, s, left) {
+			if left := promised(heads, o.Rank, waiters, v.Reading()); !v.Fits(o.Amounts, s, left) {
 				l.finish([]*Op{o}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
 		}
 		o.addTo(&s)
+		if o.Waiter != nil {
+			waiters = append(waiters, o.Waiter)
+		}
 		remaining = append(remaining, o)
 	}
 	return remaining
@@ -138,6 +142,6 @@ func (l *Lane) countRefusal(ops []*Op) []*Op {
 	if most > 1 {
 		ddb.Sleep(context.Background(), Backoff.Wait(most-2)/refusalHaste)
 	}
-	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Again(l.owner.passed()) })
+	l.pacer.Load().refused()
 	return again
 }

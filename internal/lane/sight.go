@@ -170,10 +170,8 @@ func (l *Lane) replace(image *schema.Image, asked Asked) {
 		l.refilled = false
 		l.sight.markStale()
 	}
-	if l.pace != nil {
-		l.pace.Pacing = l.pace.See(image, l.owner.passed())
-	}
-	l.wakeHeads()
+	l.pacer.Load().see(image)
+	l.Line.wakeHeads()
 }
 
 // Seed gives the image of a read made elsewhere to a lane that rests and has none.
@@ -181,7 +179,7 @@ func (l *Lane) Seed(image *schema.Image, asked Asked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
-		l.wakeHeads()
+		l.Line.wakeHeads()
 	}
 }
 
@@ -204,7 +202,7 @@ func (l *Lane) Assume(before, after *schema.Image) {
 		return
 	}
 	if l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) {
-		l.wakeHeads()
+		l.Line.wakeHeads()
 	}
 }
 
@@ -234,7 +232,7 @@ func (l *Lane) Refilled() {
 		return
 	}
 	l.sight.markStale()
-	l.wakeHeads()
+	l.Line.wakeHeads()
 }
 
 // Glance reads the bucket for a waiter that has waited for long: others may have filled
@@ -287,4 +285,22 @@ func (l *Lane) Memory(cfg *plan.Config) Result {
 		return Result{}
 	}
 	return Result{Image: l.sight.image, Config: cfg, Now: now, Degraded: true}
+}
+
+// Due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
+// before it have been served. known is false if the last image is too old to say, or was
+// written under another configuration.
+func (l *Lane) Due(w *Waiter, now int64) (wait int64, known bool) {
+	s := l.snapshot()
+	if !s.known || !s.fresh(now) {
+		return 0, false
+	}
+	return l.Line.due(w, s.image, now)
+}
+
+// Disputed reports whether the bucket is again under limits of other callers that the
+// waiter has already tried under.
+func (l *Lane) Disputed(w *Waiter) bool {
+	s := l.snapshot()
+	return s.known && l.Line.disputed(w, s.image)
 }

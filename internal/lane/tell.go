@@ -148,12 +148,10 @@ func (d *told) locate(ctx context.Context, w *untold) bool {
 // learnBeside gives the lane what a write beside it showed. Its pacing does not take the
 // write for traffic.
 func (l *Lane) learnBeside(a Answer, asked Asked, p part) {
-	l.Hear()
+	l.Contact.Hear()
 	if !a.Seen {
 		return
 	}
-	l.mu.Lock()
-	l.pacedBy(func(pace plan.Pacing) plan.Pacing { return pace.Beside(p.sums()) })
-	l.mu.Unlock()
+	l.pacer.Load().beside(p.sums())
 	l.Observe(a.Image, asked)
 }

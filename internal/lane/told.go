@@ -132,7 +132,7 @@ func (d *told) run() {
 		if !d.lanes.Turns.wait(life) {
 			return
 		}
-		w, done := d.next(func(l *Lane) bool { return l.tripped.Load() })
+		w, done := d.next(func(l *Lane) bool { return l.Contact.silent.Load() })
 		switch {
 		case done:
 			return
@@ -156,11 +156,11 @@ func (d *told) drain(ctx context.Context) {
 	asked := map[*Lane]bool{}
 	silent := func(l *Lane) bool {
 		answers, known := asked[l]
-		if !known && l.tripped.Load() {
+		if !known && l.Contact.silent.Load() {
 			answers = heard(d.lanes.Store.Probe(ctx, l.Key()))
 			asked[l] = answers
 		}
-		return l.tripped.Load() && !answers
+		return l.Contact.silent.Load() && !answers
 	}
 	for failed := 0; ctx.Err() == nil && !d.lanes.Table.Open(); {
 		w, done := d.next(silent)

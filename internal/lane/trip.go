@@ -23,22 +23,6 @@ const (
 // once, the caller's policy says how, and nobody queues until a probe of the
 // bucket is answered. A write that is under way is followed up then.
 
-// Away reports whether the bucket, or the whole table, does not answer.
-func (l *Lane) Away() bool { return l.tripped.Load() || l.owner.Table.Open() }
-
-// Back is closed once a bucket, or a table, that does not answer does again; nil if it does.
-func (l *Lane) Back() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.tripped.Load():
-		return l.untripped
-	case l.owner.Table.Open():
-		return l.owner.Table.Closed()
-	}
-	return nil
-}
-
 // Trip marks the bucket as not answering: it answers every caller and probes the bucket
 // in the background. After Close nothing is probed any more; then it does nothing and
 // returns false.
@@ -46,12 +30,10 @@ func (l *Lane) Trip(cause error) bool {
 	err := silence(cause)
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if l.tripped.Load() || l.owner.isClosing() {
-		return l.tripped.Load()
+	if l.Contact.silent.Load() || l.owner.isClosing() {
+		return l.Contact.silent.Load()
 	}
-	l.tripped.Store(true)
-	l.suspect.Store(false)
-	l.untripped = make(chan struct{})
+	l.Contact.lose()
 	for _, o := range l.queue {
 		switch o.state {
 		case opQueued:
@@ -201,10 +183,9 @@ func (l *Lane) recordOutcome(o *Op, r Result) {
 func (l *Lane) untrip() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tripped.Store(false)
 	l.owner.trips.Add(-1)
-	close(l.untripped)
-	l.wakeHeads()
+	l.Contact.regain()
+	l.Line.wakeHeads()
 }
 
 // recover probes the bucket until it answers: at once, then after waits that double. While
@@ -233,64 +214,11 @@ func (l *Lane) recover() {
 	}
 }
 
-// awaitUntrip waits until a tripped lane answers again. It returns at once if the lane
-// is not tripped, and false if the limiter was closed first.
-func (l *Lane) awaitUntrip(ctx context.Context) bool {
-	l.mu.Lock()
-	tripped, untripped := l.tripped.Load(), l.untripped
-	l.mu.Unlock()
-	if !tripped {
-		return l.owner.life.Err() == nil
-	}
-	select {
-	case <-untripped:
-		return l.owner.life.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Hand gives its outcome to an op that is in no queue.
 func (l *Lane) Hand(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	l.recordOutcome(o, r)
-}
-
-// Hear notes that DynamoDB answered a request about the bucket.
-func (l *Lane) Hear() {
-	l.heard.Store(time.Now().UnixNano())
-	l.suspect.Store(false)
-}
-
-// Suspect notes that a transaction which got no answer was also about this bucket, so that
-// it may be the one that does not answer: until it has answered, or tripped, it is asked by
-// itself.
-func (l *Lane) Suspect() { l.suspect.Store(true) }
-
-// Suspected reports whether the bucket is to be asked by itself.
-func (l *Lane) Suspected() bool { return l.suspect.Load() }
-
-// Answers reports whether the bucket answers. One that is only suspected is asked, because
-// there may be no caller who does.
-func (l *Lane) Answers() bool {
-	if !l.Away() && l.Suspected() && heard(l.owner.Store.Probe(l.owner.life, l.Key())) {
-		l.Hear()
-	}
-	return !l.Away() && !l.Suspected() // a caller may have asked meanwhile
-}
-
-// Quiet is how long DynamoDB has answered nothing about the bucket, counted from since
-// at the earliest. It is 0 while the lane waits for its turn, because then it asks
-// nothing.
-func (l *Lane) Quiet(since time.Time) time.Duration {
-	if l.pausing.Load() {
-		return 0
-	}
-	if heard := time.Unix(0, l.heard.Load()); heard.After(since) {
-		since = heard
-	}
-	return time.Since(since)
 }
 
 // Await waits for the outcome of an adjust, until the table is known not to answer or

@@ -14,7 +14,7 @@ func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.I
 	asked = l.owner.Ask()
 	image, err = l.owner.Store.Read(ctx, l.Key(), hint, l.owner.IDs.Slot)
 	if heard(err) {
-		l.Hear()
+		l.Contact.Hear()
 	}
 	return image, asked, err
 }
@@ -87,7 +87,7 @@ func (l *Lane) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Sig
 	if err != nil {
 		return Proposal{}, err
 	}
-	d := choose(&known, v, queue{takes: o.asList(), heads: l.heads()})
+	d := choose(&known, v, queue{takes: o.asList(), heads: l.Line.heads()})
 	return Proposal{View: v, Write: d.write, Sums: d.sums, Waits: len(d.left) > 0, Left: d.promised}, nil
 }
 

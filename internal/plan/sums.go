@@ -44,6 +44,15 @@ func (s *Sums) At(name string) *Named {
 	return &(*s)[i]
 }
 
+// Take adds what a take takes.
+func (s *Sums) Take(amounts []Signed) {
+	for _, a := range amounts {
+		at := s.At(a.Name)
+		at.Pass(a)
+		at.Take += a.Amount
+	}
+}
+
 // Of returns the amounts of a limit.
 func (s Sums) Of(name string) Named {
 	for i := range s {

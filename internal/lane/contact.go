@@ -1,0 +1,96 @@
+package lane
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Contact is whether a bucket answers. Silence counts only while something is asked of the
+// bucket. All of it is atomic, so callers look at it without a lock; only the lane changes
+// silent, under its own.
+type Contact struct {
+	table Table
+	// heard is when a request about the bucket was last answered, in Unix nanoseconds.
+	heard atomic.Int64
+	// again is closed when a silent bucket answers again.
+	again atomic.Pointer[chan struct{}]
+	// silent means that the bucket does not answer; suspect that it may be the one of a
+	// transaction that does not; pausing that the lane waits for its turn to write.
+	silent, suspect, pausing atomic.Bool
+}
+
+// Away reports whether the bucket, or the whole table, does not answer.
+func (c *Contact) Away() bool { return c.silent.Load() || c.table.Open() }
+
+// Back is closed once a bucket, or a table, that does not answer does again; nil if it does.
+func (c *Contact) Back() <-chan struct{} {
+	switch {
+	case c.silent.Load():
+		return *c.again.Load()
+	case c.table.Open():
+		return c.table.Closed()
+	}
+	return nil
+}
+
+// Hear notes that DynamoDB answered a request about the bucket.
+func (c *Contact) Hear() {
+	c.heard.Store(time.Now().UnixNano())
+	c.suspect.Store(false)
+}
+
+// Suspect notes that a transaction which got no answer was also about this bucket, so that
+// it may be the one that does not answer: until it has answered, or is silent, it is asked
+// by itself.
+func (c *Contact) Suspect() { c.suspect.Store(true) }
+
+// Suspected reports whether the bucket is to be asked by itself.
+func (c *Contact) Suspected() bool { return c.suspect.Load() }
+
+// Quiet is how long DynamoDB has answered nothing about the bucket, counted from since
+// at the earliest. It is 0 while the lane waits for its turn, because then it asks
+// nothing.
+func (c *Contact) Quiet(since time.Time) time.Duration {
+	if c.pausing.Load() {
+		return 0
+	}
+	if heard := time.Unix(0, c.heard.Load()); heard.After(since) {
+		since = heard
+	}
+	return time.Since(since)
+}
+
+// pause notes that the lane asks nothing, and resume that it asks again.
+func (c *Contact) pause() { c.pausing.Store(true) }
+
+func (c *Contact) resume() {
+	if c.pausing.Swap(false) {
+		c.Hear()
+	}
+}
+
+// lose notes that the bucket does not answer, and regain that it does again.
+func (c *Contact) lose() {
+	again := make(chan struct{})
+	c.again.Store(&again)
+	c.silent.Store(true)
+	c.suspect.Store(false)
+}
+
+func (c *Contact) regain() {
+	c.silent.Store(false)
+	close(*c.again.Load())
+}
+
+// await waits until a silent bucket answers again; at once if it answers. It returns false
+// if the limiter was closed.
+func (c *Contact) await(life context.Context) bool {
+	if c.silent.Load() {
+		select {
+		case <-*c.again.Load():
+		case <-life.Done():
+		}
+	}
+	return life.Err() == nil
+}

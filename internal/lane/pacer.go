@@ -1,0 +1,119 @@
+package lane
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// pacer says when a lane's next write may start, from its first throttling until it is not
+// paced any more: package plan decides, and the pacer adds the time and the chance. Its
+// methods do nothing on a nil pacer, that of a lane which is not throttled. It is safe for
+// concurrent use; its lock is the last that is taken.
+type pacer struct {
+	// passed is the time in µs by which lanes are paced.
+	passed func() int64
+	// pauseEnded ends the pause of a lane whose queue has become empty.
+	pauseEnded chan struct{}
+
+	mu     sync.Mutex
+	pacing plan.Pacing
+}
+
+func newPacer(passed func() int64) *pacer {
+	return &pacer{passed: passed, pauseEnded: make(chan struct{}, 1)}
+}
+
+// left is how long it takes until the next write may start; 0 for at once.
+func (p *pacer) left() time.Duration {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return microseconds(max(0, p.pacing.Left(p.passed())))
+}
+
+// over reports whether the lane need not be paced any more.
+func (p *pacer) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pacing.Over(p.passed())
+}
+
+// pause waits until the next write may start, or for endPause.
+func (p *pacer) pause(wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.pauseEnded:
+	}
+}
+
+// endPause ends a pause, because nothing is queued any more.
+func (p *pacer) endPause() {
+	if p == nil {
+		return
+	}
+	select {
+	case p.pauseEnded <- struct{}{}:
+	default:
+	}
+}
+
+// change applies what follows from an event at an instant.
+func (p *pacer) change(decide func(of plan.Pacing, now int64) plan.Pacing) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pacing = decide(p.pacing, p.passed())
+}
+
+// throttled lengthens the interval, because a write that took trip was throttled, or pauses
+// for a throttled read.
+func (p *pacer) throttled(read bool, trip time.Duration) {
+	p.change(func(of plan.Pacing, now int64) plan.Pacing {
+		if read {
+			return of.ThrottleRead(now, rand.Float64())
+		}
+		return of.ThrottleWrite(now, trip.Microseconds(), rand.Float64())
+	})
+}
+
+// start notes that a write starts, refused that one was refused, and denied that the lane
+// denied a take.
+func (p *pacer) start()   { p.change(plan.Pacing.Start) }
+func (p *pacer) refused() { p.change(plan.Pacing.Again) }
+func (p *pacer) denied()  { p.change(plan.Pacing.Deny) }
+
+// landed notes what the lane's own write did, and beside what a write beside it did, which
+// is no traffic.
+func (p *pacer) landed(s plan.Sums) {
+	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Take(s) })
+}
+
+func (p *pacer) beside(s plan.Sums) {
+	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Beside(s) })
+}
+
+// see notes what an answer has shown.
+func (p *pacer) see(image *schema.Image) {
+	p.change(func(of plan.Pacing, now int64) plan.Pacing { return of.See(image, now) })
+}
+
+// shown describes the pacing of a lane for operators. Instants count from began.
+func (p *pacer) shown(began time.Time) Paced {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Paced{
+		Reads: p.pacing.Reads, Interval: microseconds(p.pacing.Interval(p.passed())), Throttled: began.Add(microseconds(p.pacing.Throttled)),
+	}
+}
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
