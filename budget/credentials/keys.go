@@ -171,9 +171,9 @@ func NewKeySet(random io.Reader, now time.Time) (*KeySet, error) {
 // whose successors have signed for longer than the longest token is good. Peppers stay:
 // hashes name them. Nil takes crypto/rand.
 //
-// Errors: *ValidationError for a set with keys of the same second, and for one that is full.
-// One of MaxKeys peppers is until WithoutPeppers takes out those that no hash names; one of
-// as many signing keys until the first of them has signed no token that is still good.
+// Errors: *ValidationError for a set with keys of the same second, and for one that is full:
+// with MaxKeys peppers, until somebody takes old ones out of the document, or with as many
+// signing keys, until the first of them has signed no token that is still good.
 func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
 	doc := keyDocument{Peppers: entriesOf(k.peppers, Pepper.entry)}
@@ -189,7 +189,7 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 	case slices.ContainsFunc(doc.Signing, same) || slices.ContainsFunc(doc.Peppers, same):
 		return nil, invalid("keys", "have one that was made in this second, %s, and each is named after its own; rotate again a second later", id)
 	case len(doc.Peppers) >= MaxKeys:
-		return nil, invalid("keys.peppers", "are %d, as many as there may be; take out those that no hash names: WithoutPeppers, with what Store.PepperUse counts", len(doc.Peppers))
+		return nil, invalid("keys.peppers", "are %d, as many as there may be; take the oldest out of the file when whoever last logged in before its successor has another secret", len(doc.Peppers))
 	case len(doc.Signing) >= MaxKeys:
 		return nil, invalid("keys.signing", "are %d, as many as there may be, and each may have signed a token that is good; rotate fewer than %d times in the time that the longest is", len(doc.Signing), MaxKeys)
 	}
@@ -201,34 +201,6 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 		*list = append(*list, keyEntry{ID: id, Created: now, Key: base64.StdEncoding.EncodeToString(key)})
 	}
 	return doc.set()
-}
-
-// Peppers are all of the set, the oldest first.
-func (k *KeySet) Peppers() []Pepper { return slices.Clone(k.peppers) }
-
-// WithoutPeppers is the set without some peppers: secrets whose hashes name them log in no
-// more, see Store.PepperUse. It takes out those alone that no process hashes with any
-// longer: the pepper in their place must have been in use for a day.
-//
-// Errors: *ValidationError for a pepper that is not there or may still be used.
-func (k *KeySet) WithoutPeppers(now time.Time, ids ...string) (*KeySet, error) {
-	settled := k.Settled(now)
-	for _, id := range ids {
-		switch {
-		case !slices.ContainsFunc(k.peppers, func(p Pepper) bool { return p.ID == id }):
-			return nil, invalid("peppers", "%q is not among the keys", id)
-		case !slices.ContainsFunc(settled, func(p Pepper) bool { return p.ID == id }):
-			return nil, invalid("peppers", "%s may still be used: take it out when another has been in its place for a day", id)
-		}
-	}
-	return &KeySet{signing: k.signing, peppers: slices.DeleteFunc(k.Peppers(), func(p Pepper) bool { return slices.Contains(ids, p.ID) })}, nil
-}
-
-// Settled are the peppers that no process hashes with any longer, the oldest first: another
-// has been in the place of each for a day.
-func (k *KeySet) Settled(now time.Time) []Pepper {
-	i := slices.IndexFunc(k.peppers, func(p Pepper) bool { return p.ID == k.Pepper(now.Add(-24*time.Hour)).ID })
-	return k.Peppers()[:i]
 }
 
 func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {

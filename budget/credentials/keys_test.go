@@ -114,8 +114,7 @@ func TestKeysRotateOnceASecond(t *testing.T) {
 	assert.NotEqual(t, set.peppers[0].ID, next.peppers[1].ID)
 }
 
-// A set of sixteen peppers is full until those go that nobody uses; the newest ones, and
-// what is not there, are refused.
+// A set of sixteen peppers, or signing keys, is full until one is taken out.
 func TestFullKeySetsAreRefused(t *testing.T) {
 	set, err := NewKeySet(chance(11), fixtureNow)
 	require.NoError(t, err)
@@ -134,22 +133,10 @@ func TestFullKeySetsAreRefused(t *testing.T) {
 	var v *ValidationError
 	require.ErrorAs(t, rotate(time.Hour), &v)
 	assert.Equal(t, "keys.peppers", v.Field)
-	assert.Contains(t, v.Reason, "WithoutPeppers")
-
-	settled := set.Settled(at)
-	require.Len(t, settled, MaxKeys-1, "the newest one is in use")
-	assert.Len(t, set.Settled(set.Peppers()[MaxKeys-1].Created.Add(KeyDelay+24*time.Hour-time.Second)), MaxKeys-2, "not yet for a day")
-	for _, ids := range [][]string{{"nobody"}, {set.Pepper(at).ID}, {settled[0].ID, set.Pepper(at).ID}} {
-		_, err := set.WithoutPeppers(at, ids...)
-		require.ErrorAs(t, err, &v, "%q", ids)
-	}
-	fewer, err := set.WithoutPeppers(at, settled[0].ID, settled[3].ID)
-	require.NoError(t, err)
-	assert.Len(t, fewer.Peppers(), MaxKeys-2)
-	assert.Len(t, set.Peppers(), MaxKeys, "a set does not change")
-	set = fewer
+	assert.Contains(t, v.Reason, "take the oldest out")
+	set.peppers = set.peppers[1:]
 	require.NoError(t, rotate(time.Hour))
-	assert.Len(t, set.Peppers(), MaxKeys-1)
+	assert.Len(t, set.peppers, MaxKeys)
 
 	set, err = NewKeySet(chance(12), at)
 	require.NoError(t, err)
@@ -161,42 +148,6 @@ func TestFullKeySetsAreRefused(t *testing.T) {
 	}
 	require.ErrorAs(t, err, &v)
 	assert.Equal(t, "keys.signing", v.Field)
-}
-
-// The use of peppers is that of secrets that may log in, of clients and of keys.
-func TestPepperUse(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	c := w.create(w.a, orgO, "")
-	w.create(w.a, orgO, appA)
-	_, err := w.a.CreateKey(ctx, "deploy")
-	require.NoError(t, err)
-	old := w.keys.Pepper(w.clock.Now()).ID
-	rotated, err := w.keys.Rotated(chance(13), w.clock.Now().Add(-time.Hour), time.Hour)
-	require.NoError(t, err)
-	fresh := rotated.Pepper(w.clock.Now()).ID
-	next := w.node(func(o *Options) { o.Keys = rotated })
-	_, err = next.Rotate(ctx, orgO, appA, 1)
-	require.NoError(t, err)
-	a := ClientID(orgO, appA)
-	use, err := next.PepperUse(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, map[string]PepperUse{
-		old:   {Clients: []string{c.ClientID, a}, Keys: []string{"deploy"}},
-		fresh: {Clients: []string{a}},
-	}, use, "both secrets work within the grace")
-	w.clock.Advance(time.Hour)
-	_, err = next.Verify(ctx, c.ClientID, c.Secret) // hashed anew
-	require.NoError(t, err)
-	require.NoError(t, next.RevokeKey(ctx, "deploy"))
-	use, err = next.PepperUse(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, map[string]PepperUse{fresh: {Clients: []string{c.ClientID, a}}}, use)
-	require.NoError(t, next.Revoke(ctx, orgO, ""))
-	require.NoError(t, next.Delete(ctx, orgO, appA))
-	use, err = next.PepperUse(ctx)
-	require.NoError(t, err)
-	assert.Empty(t, use)
 }
 
 // A hash names its pepper: secrets log in under an old one, and are hashed anew under the

@@ -79,6 +79,6 @@ func TestWatchMayBeClosedByWhomItTells(t *testing.T) {
 		}
 		w.Close()
 		w.Close()
-		assert.Len(t, w.Keys().Peppers(), 2)
+		assert.Len(t, w.Keys().peppers, 2)
 	})
 }

@@ -14,7 +14,6 @@ import (
 type keysetCmd struct {
 	Create keysetCreateCmd `cmd:"" help:"Make a file of keys."`
 	Rotate keysetRotateCmd `cmd:"" help:"Put a new signing key and a new pepper into a file of keys."`
-	Prune  keysetPruneCmd  `cmd:"" help:"Drop peppers from a file of keys that no secret is hashed under."`
 }
 
 // keysetJSON is a file of keys, for programs, without its keys.
@@ -81,10 +80,6 @@ func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	old, err := keysOf(ctx, c.File)
 	if err != nil {
 		return err
-	}
-	if len(old.Peppers()) >= credentials.MaxKeys {
-		return badInput("%s has %d peppers, as many as there may be: drop those that no secret is hashed under with 'dynalimit budget keyset prune %s', and rotate it then",
-			term.Plain(c.File), credentials.MaxKeys, term.Plain(c.File))
 	}
 	at := now(ctx)
 	keys, err := old.Rotated(nil, at, longest)

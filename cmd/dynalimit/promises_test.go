@@ -27,7 +27,7 @@ var changing = map[string]string{
 	"budget sweep":       "",
 	"budget orgs delete": "", "budget apps delete": "",
 	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
-	"budget keyset create": "", "budget keyset rotate": "", "budget keyset prune": "",
+	"budget keyset create": "", "budget keyset rotate": "",
 	"local":        "it serves until it is stopped",
 	"keeper serve": "it serves until it is stopped",
 	"tail":         "it follows until it is stopped",
@@ -37,7 +37,6 @@ var changing = map[string]string{
 var destroying = []string{
 	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set",
 	"budget credentials revoke", "budget keys revoke", "budget orgs delete", "budget apps delete",
-	"budget keyset prune",
 }
 
 // TestCommandsThatChangeSomethingSayWhatWould: each has --dry-run, and those that destroy
