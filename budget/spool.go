@@ -8,21 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
+
+	"github.com/gofrs/flock"
 )
 
-var (
-	errLocked  = errors.New("another keeper has it")
-	errDamaged = errors.New("budget: damaged line in the spool")
-)
+var errDamaged = errors.New("budget: damaged line in the spool")
 
 // spool is the local file of records that the store has not taken yet. A record is
 // synced to disk before its caller is answered, and leaves the file once it is accepted
 // or refused for good. A record that is replayed twice is counted once.
 type spool struct {
 	path string
-	lock *os.File // of path + ".lock": no other keeper has the spool
+	lock *flock.Flock // of path + ".lock": no other keeper has the spool
 
 	mu      sync.Mutex
 	file    *os.File
@@ -32,19 +32,32 @@ type spool struct {
 }
 
 func openSpool(path string) (*spool, error) {
-	lock, err := lockFile(path + ".lock")
-	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("%w: %s is locked by %s.lock: give every keeper a file of its own in Options.Spool, "+
-			"or start this one when the other has ended", ErrSpoolInUse, path, path)
-	}
+	lock := flock.New(path + ".lock") // the file stays: without it two processes might lock two of one name
+	locked, err := lock.TryLock()
 	if err != nil {
 		return nil, unusable(err)
 	}
+	if !locked {
+		return nil, fmt.Errorf("%w: %s is locked by %s.lock: give every keeper a file of its own in Options.Spool, "+
+			"or start this one when the other has ended", ErrSpoolInUse, path, path)
+	}
 	s := &spool{path: path, lock: lock, replaying: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(unusable(err), unlockFile(lock))
+		return nil, errors.Join(unusable(err), lock.Unlock())
 	}
 	return s, nil
+}
+
+// syncFolder makes a file's new name last, where folders can be synced.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 func unusable(err error) error {
@@ -174,7 +187,7 @@ func join(lines []spoolLine) []byte {
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.follow(), s.file.Close(), unlockFile(s.lock))
+	return errors.Join(s.follow(), s.file.Close(), s.lock.Unlock())
 }
 
 // refuse keeps a line that will never be accepted, in the refused file.

@@ -188,33 +188,27 @@ func TestSpoolReplacedDuringAReplay(t *testing.T) {
 	}
 }
 
-// TestSpoolKeepsWhatFollowsACutLine, which an older version joined to it.
+// TestSpoolKeepsWhatFollowsACutLine, also where it is joined to it.
 func TestSpoolKeepsWhatFollowsACutLine(t *testing.T) {
-	line := func(n int, framed bool) string {
+	line := func(n int) string {
 		text, err := frame(SpooledUsage{Org: orgO, App: appA, Usage: call(n), Received: fixtureNow})
 		require.NoError(t, err)
-		if !framed {
-			return string(text[sumDigits+1:])
-		}
 		return string(text)
 	}
-	flipped := []byte(line(9, true))
+	flipped := []byte(line(9))
 	flipped[len(flipped)/2] ^= 1
 	for name, test := range map[string]struct {
 		file    string
 		records int64
 		damaged int
 	}{
-		"older lines":         {line(1, false) + line(2, false), 2, 0},
-		"both kinds":          {line(1, false) + line(2, true), 2, 0},
-		"the last is cut":     {line(1, true) + line(2, true)[:100], 1, 1},
-		"joined":              {line(1, false)[:100] + line(2, false) + line(3, true), 2, 1},
-		"joined, with sums":   {line(1, true)[:100] + line(2, true), 1, 1},
-		"joined within a sum": {line(1, true)[:4] + line(2, true), 1, 1},
-		"cut in the middle":   {line(1, true)[:100] + "\n" + line(2, true), 1, 1},
-		"lost newline":        {strings.TrimSpace(line(1, true)) + line(2, true) + strings.TrimSpace(line(3, false)) + line(4, false), 4, 0},
-		"a bit is wrong":      {line(1, true) + string(flipped) + line(2, true), 2, 1},
-		"not ours":            {"# a note\n\n" + line(1, true), 1, 1},
+		"the last is cut":     {line(1) + line(2)[:100], 1, 1},
+		"joined":              {line(1)[:100] + line(2) + line(3), 2, 1},
+		"joined within a sum": {line(1)[:4] + line(2), 1, 1},
+		"cut in the middle":   {line(1)[:100] + "\n" + line(2), 1, 1},
+		"lost newline":        {strings.TrimSpace(line(1)) + line(2) + strings.TrimSpace(line(3)) + line(4), 4, 0},
+		"a bit is wrong":      {line(1) + string(flipped) + line(2), 2, 1},
+		"not ours":            {"# a note\n\n" + line(1), 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var reasons []error

@@ -9,8 +9,7 @@ import (
 )
 
 // A record in the spool is one line: the checksum of its JSON in eight
-// hexadecimal digits, a space, and the JSON. Lines of older versions are the
-// JSON alone and are still read.
+// hexadecimal digits, a space, and the JSON.
 const sumDigits = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -68,13 +67,13 @@ func salvage(line []byte) []spoolLine {
 		if next < 0 {
 			break
 		}
-		start := at + next
-		if begin := start - sumDigits - 1; begin >= rest && isSum(line[begin:start]) {
-			start = begin
+		start := at + next - sumDigits - 1
+		at += next + 1
+		if start < rest {
+			continue
 		}
 		entry, end, err := readRecord(line, start)
 		if err != nil {
-			at += next + 1
 			continue
 		}
 		damaged(rest, start)
@@ -87,11 +86,12 @@ func salvage(line []byte) []spoolLine {
 
 // readRecord reads the record that begins at an offset, and where it ends.
 func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
-	start, framed := at, false
-	if begin := at + sumDigits + 1; begin <= len(line) && isSum(line[at:begin]) {
-		start, framed = begin, true
+	start := at + sumDigits + 1
+	if start > len(line) || line[start-1] != ' ' || !bytes.HasPrefix(line[start:], recordStart) {
+		return entry, at, errDamaged
 	}
-	if !bytes.HasPrefix(line[start:], recordStart) {
+	sum, err := strconv.ParseUint(string(line[at:at+sumDigits]), 16, 32)
+	if err != nil {
 		return entry, at, errDamaged
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line[start:]))
@@ -99,20 +99,8 @@ func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
 		return SpooledUsage{}, at, err
 	}
 	end = start + int(decoder.InputOffset())
-	if framed {
-		sum, _ := strconv.ParseUint(string(line[at:at+sumDigits]), 16, 32) // isSum
-		if uint32(sum) != crc32.Checksum(line[start:end], castagnoli) {
-			return SpooledUsage{}, at, errDamaged
-		}
+	if uint32(sum) != crc32.Checksum(line[start:end], castagnoli) {
+		return SpooledUsage{}, at, errDamaged
 	}
 	return entry, end, nil
-}
-
-// isSum says that b is a checksum and the space after it.
-func isSum(b []byte) bool {
-	if len(b) != sumDigits+1 || b[sumDigits] != ' ' {
-		return false
-	}
-	_, err := strconv.ParseUint(string(b[:sumDigits]), 16, 32)
-	return err == nil
 }
