@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
-	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
 // The thresholds of the modes are exact, and the answer says how long it may be kept.
@@ -61,34 +59,6 @@ func TestCaseC23AllExceeded(t *testing.T) {
 		submitted := w.a.submit(call(1)).is(http.StatusAccepted)
 		assert.NotContains(t, submitted.body, "recommended_label", "no label has room")
 	})
-}
-
-// Clients that obey the answers to their usage overshoot a quota by little.
-func TestCaseC31OvershootBound(t *testing.T) {
-	for staleness, most := range map[time.Duration]int64{5 * time.Second: 11_000_000, time.Second: 10_300_000} {
-		open := func(t testing.TB, e *fixture.Engine) *world {
-			return worldOn(t, e, func(o *budget.Options) { o.Staleness = staleness })
-		}
-		t.Run(staleness.String(), func(t *testing.T) {
-			fixture.Engines(t, open, func(t *testing.T, w *world) {
-				w.spend(appA, "premium", 9_000_000) // the overshoot is the last seconds'
-				adapt := func(o *budget.Options) { o.Staleness = staleness }
-				nodes := []*node{w.a, w.b, w.node(w.keeper(adapt)), w.node(w.keeper(adapt))}
-				labels := []any{"premium", "premium", "premium", "premium"}
-				for step := 0; step < 1000; step++ { // each client 2.5 times a second
-					w.clock.Advance(100 * time.Millisecond)
-					if i := step % 4; labels[i] == "premium" {
-						r := nodes[i].submit(call(step).but(example{"timestamp": w.clock.Now().Format(time.RFC3339Nano)})).is(http.StatusAccepted)
-						labels[i] = r.at("recommended_label")
-					}
-				}
-				assert.Equal(t, []any{"standard", "standard", "standard", "standard"}, labels)
-				spent := w.total("premium", "").number("cost_usd_micros")
-				assert.GreaterOrEqual(t, spent, int64(10_000_000))
-				assert.LessOrEqual(t, spent, most)
-			})
-		})
-	}
 }
 
 // force_check asks the store, even if everything is known.

@@ -25,7 +25,7 @@ const (
 var debts = map[string]int{
 	"circle .":                              28,
 	"circle aggregator":                     24,
-	"circle budget":                         36,
+	"circle budget":                         35,
 	"circle budget/budgethttp":              21,
 	"circle budget/credentials":             12,
 	"circle budget/internal/ledger":         7,
