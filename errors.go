@@ -303,7 +303,11 @@ type UnconfirmedError struct {
 func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
 	for _, name := range e.Amounts.names() {
-		parts = append(parts, fmt.Sprintf("%s %+d", name, e.Amounts[name]))
+		part := fmt.Sprintf("%s %+d", name, e.Amounts[name])
+		if e.Amounts[name] == 0 { // nothing is charged: who counts it changed with the configuration
+			part = name + "'s count at the levels above"
+		}
+		parts = append(parts, part)
 	}
 	if e.EntityID == "" {
 		return fmt.Sprintf("dynalimit: %s could not be told to buckets, and are lost: %v", strings.Join(parts, ", "), e.Err)
