@@ -87,7 +87,7 @@ type blockLiftCmd struct {
 }
 
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.to(ctx, g, out, false, destroys{c.changes, true})
+	return c.to(ctx, g, out, false, destroys{c.changes, asks{true}})
 }
 
 // to sets or lifts the block of a level.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
@@ -43,7 +44,7 @@ type budgetCmd struct {
 	Keyset keysetCmd `cmd:"" help:"Make and renew the file of keys under which secrets are hashed and tokens signed."`
 
 	*globals `kong:"-"`
-	dryRun   bool // of the command that runs
+	readOnly bool // of the command that runs
 }
 
 // AfterApply is called by the parser.
@@ -70,7 +71,7 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 		return err
 	}
 	client := o.ClientOf(cfg)
-	if b.dryRun {
+	if b.readOnly {
 		client = dynamodb.New(client.Options(), withoutWrites)
 	}
 	keeper, err := budget.New(client, budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
@@ -86,11 +87,22 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
-	err = errors.Join(err, keeper.Close(closing))
-	if end, ok := errors.AsType[*dryRunEnd](err); ok {
-		return b.explain(ctx, end.show(ctx, client, out))
-	}
-	return b.explain(ctx, err)
+	return b.explain(ctx, errors.Join(err, keeper.Close(closing)))
+}
+
+// withoutWrites lets a client read alone.
+func withoutWrites(o *dynamodb.Options) {
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("WithoutWrites", func(
+			ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+		) (middleware.InitializeOutput, middleware.Metadata, error) {
+			switch in.Parameters.(type) {
+			case *dynamodb.GetItemInput, *dynamodb.BatchGetItemInput, *dynamodb.QueryInput:
+				return next.HandleInitialize(ctx, in)
+			}
+			return middleware.InitializeOutput{}, middleware.Metadata{}, errors.New("this command writes nothing")
+		}), middleware.After)
+	})
 }
 
 // explain says what to do about an error, or about Ctrl-C.

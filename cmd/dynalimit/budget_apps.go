@@ -63,11 +63,9 @@ type appsPutCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 	App string `arg:"" help:"The app's id."`
 	policyFlags
-	changes
 }
 
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		app, err := k.GetApp(ctx, c.Org, c.App)
 		if errors.Is(err, budget.ErrNotFound) {

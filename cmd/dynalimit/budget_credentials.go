@@ -73,12 +73,6 @@ func (b *budgetCmd) onCredentials(
 	})
 }
 
-// checked reports whether a dry run came to its first write: all checks were made then.
-func checked(err error) bool {
-	_, ok := errors.AsType[*dryRunEnd](err)
-	return ok
-}
-
 // credentialsJSON are credentials, for programs.
 type credentialsJSON struct {
 	ClientID   string     `json:"client_id"`
@@ -92,7 +86,6 @@ type credentialsJSON struct {
 	GraceUntil *time.Time `json:"grace_until,omitempty"`
 	Dropped    bool       `json:"oldest_dropped,omitempty"`
 	Revoked    *time.Time `json:"revoked_at,omitempty"`
-	DryRun     bool       `json:"dry_run,omitempty"`
 }
 
 func (c account) json() credentialsJSON {
@@ -142,12 +135,10 @@ type credentialsCreateCmd struct {
 	account
 	handover
 	keysetFlag
-	changes
 }
 
 func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
-	return c.issue(ctx, b, out, c.handover, c.keysetFlag, c.DryRun, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
+	return c.issue(ctx, b, out, c.handover, c.keysetFlag, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return credentials.Issued{}, err
 		}
@@ -181,12 +172,10 @@ type credentialsRotateCmd struct {
 	Grace graceFlag `help:"How long the secret works that it has, in whole hours up to 168. 0: no longer, and nobody can renew a token that it got. Default: 24h." default:"24h" placeholder:"TIME"`
 	handover
 	keysetFlag
-	changes
 }
 
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
-	return c.issue(ctx, b, out, c.handover, c.keysetFlag, c.DryRun, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
+	return c.issue(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
 		j.GraceUntil, j.Dropped = moment(rotation.GraceUntil), rotation.OldestDropped
 		return rotation.Issued, c.without(err)
@@ -195,14 +184,14 @@ func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 
 // issue has a secret made, hands it over, and tells of it.
 func (c account) issue(
-	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag, dryRun bool,
+	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag,
 	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
 ) error {
 	keys, err := with.keys(ctx, b.globals)
 	if err != nil {
 		return err
 	}
-	receive, err := to.prepare(dryRun)
+	receive, err := to.prepare(false)
 	if err != nil {
 		return err
 	}
@@ -210,15 +199,6 @@ func (c account) issue(
 	return b.onCredentials(ctx, out, keys, func(k *budget.Keeper, store *credentials.Store) error {
 		j := c.json()
 		issued, err := do(k, store, &j)
-		if dryRun && checked(err) {
-			j.DryRun = true
-			return out.Show(j, func() {
-				fmt.Fprintf(out, "Would make a secret for %s.\n", c.who())
-				fields(out, "one before until", momentText(j.GraceUntil))
-				j.printDropped(out, "would work no longer")
-				fmt.Fprintln(out, "Dry run: nothing was changed.")
-			})
-		}
 		if err != nil {
 			return c.undecided(err)
 		}
@@ -260,23 +240,17 @@ func (c account) fetch(ctx context.Context, store *credentials.Store, token cred
 func (c account) print(out *term.Output, j credentialsJSON, secret string) {
 	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.who()))
 	fields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
-	j.printDropped(out, "works no longer")
-}
-
-// printDropped tells of the third of three secrets.
-func (j credentialsJSON) printDropped(out *term.Output, what string) {
 	if j.Dropped {
-		fmt.Fprintln(out, out.Yellow("The secret before the last one "+what+": at most two do."))
+		fmt.Fprintln(out, out.Yellow("The secret before the last one works no longer: at most two do."))
 	}
 }
 
 type credentialsRevokeCmd struct {
 	account
-	destroys
+	asks
 }
 
 func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		before, err := store.Status(ctx, c.Org, c.App)
 		if err != nil {
@@ -287,30 +261,15 @@ func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 			j.Revoked = moment(before.RevokedAt)
 			return out.Show(j, func() { fmt.Fprintf(out, "Nothing to change: %s has none since %s.\n", c.who(), momentText(j.Revoked)) })
 		}
-		if err := c.end(ctx, out, store); err != nil {
+		if err := c.confirm(ctx, out, "Its calls fail within 30 s. End all credentials and tokens of "+c.who()+"?", cmp.Or(c.App, c.Org)); err != nil {
 			return err
 		}
-		j.Revoked, j.DryRun = moment(now(ctx).Truncate(time.Second)), c.DryRun
+		if err := store.Revoke(ctx, c.Org, c.App); err != nil {
+			return err
+		}
+		j.Revoked = moment(now(ctx).Truncate(time.Second))
 		return out.Show(j, func() {
-			if j.DryRun {
-				fmt.Fprintf(out, "Would end all credentials and tokens of %s.\nDry run: nothing was changed.\n", c.who())
-				return
-			}
 			fmt.Fprintf(out, "Ended all credentials and tokens of %s; other processes follow within 30 s.\n", c.who())
 		})
 	})
-}
-
-// end ends them once somebody agreed, or checks in a dry run that it could.
-func (c credentialsRevokeCmd) end(ctx context.Context, out *term.Output, store *credentials.Store) error {
-	if c.DryRun {
-		if err := store.Revoke(ctx, c.Org, c.App); !checked(err) {
-			return err
-		}
-		return nil
-	}
-	if err := c.confirm(ctx, out, "Its calls fail within 30 s. End all credentials and tokens of "+c.who()+"?", cmp.Or(c.App, c.Org)); err != nil {
-		return err
-	}
-	return store.Revoke(ctx, c.Org, c.App)
 }

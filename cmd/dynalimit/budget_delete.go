@@ -41,13 +41,18 @@ type deletionJSON struct {
 
 // delete deletes an organisation or an app, with its credentials.
 func (b *budgetCmd) delete(ctx context.Context, out *term.Output, of account, how destroys) error {
-	b.dryRun = how.DryRun
 	return b.onCredentials(ctx, out, nil, func(k *budget.Keeper, store *credentials.Store) error {
 		d, err := of.doomed(ctx, k)
 		if err != nil {
 			return err
 		}
-		if !how.DryRun && !d.gone { // to go on nobody is asked
+		j := deletionJSON{of.Org, of.App, d.apps, how.DryRun}
+		if how.DryRun {
+			return out.Show(j, func() {
+				fmt.Fprintf(out, "Would %s %s.\nDry run: nothing was changed.\n", d.verb("delete", "go on with the deletion of"), d.whole())
+			})
+		}
+		if !d.gone { // to go on nobody is asked
 			question := "Its calls fail within 5 minutes, and its credentials and tokens end. What was counted is kept until its time ends. Delete " + d.whole() + "?"
 			if err := how.confirm(ctx, out, question, cmp.Or(d.App, d.Org)); err != nil {
 				return err
@@ -57,12 +62,6 @@ func (b *budgetCmd) delete(ctx context.Context, out *term.Output, of account, ho
 			err = k.DeleteApp(ctx, d.Org, d.App, store.Delete)
 		} else {
 			err = k.DeleteOrg(ctx, d.Org, store.Delete)
-		}
-		j := deletionJSON{of.Org, of.App, d.apps, how.DryRun}
-		if how.DryRun && (err == nil || checked(err)) {
-			return out.Show(j, func() {
-				fmt.Fprintf(out, "Would %s %s.\nDry run: nothing was changed.\n", d.verb("delete", "go on with the deletion of"), d.whole())
-			})
 		}
 		if err != nil {
 			return undone(err)

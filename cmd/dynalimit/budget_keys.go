@@ -25,7 +25,6 @@ type keyJSON struct {
 	By      string     `json:"created_by,omitempty"`
 	Key     string     `json:"key,omitempty"`
 	File    string     `json:"file,omitempty"`
-	DryRun  bool       `json:"dry_run,omitempty"`
 }
 
 func keyToJSON(k credentials.ProvisioningKey) keyJSON {
@@ -60,27 +59,20 @@ type keysCreateCmd struct {
 	Org  string `help:"Id of the one organisation that it configures, which need not be there yet. Default: all." placeholder:"ID"`
 	handover
 	keysetFlag
-	changes
 }
 
 func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	keys, err := c.keys(ctx, b.globals)
 	if err != nil {
 		return err
 	}
-	receive, err := c.prepare(c.DryRun)
+	receive, err := c.prepare(false)
 	if err != nil {
 		return err
 	}
 	defer receive.drop()
 	return b.onCredentials(ctx, out, keys, func(_ *budget.Keeper, store *credentials.Store) error {
 		key, err := c.create(ctx, store)
-		if c.DryRun && checked(err) {
-			return out.Show(keyJSON{Name: c.Name, Org: c.Org, DryRun: true}, func() {
-				fmt.Fprintf(out, "Would make the key %s%s.\nDry run: nothing was changed.\n", c.Name, forOrg(c.Org))
-			})
-		}
 		if err != nil {
 			return err
 		}
@@ -114,31 +106,23 @@ func forOrg(org string) string {
 
 type keysRevokeCmd struct {
 	Name string `arg:"" help:"The key's name."`
-	destroys
+	asks
 }
 
 func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		key, err := c.find(ctx, store)
 		if err != nil {
 			return err
 		}
-		if !c.DryRun {
-			if err := c.confirm(ctx, out, "Who has it is refused within 30 s. End the key "+key.Name+"?", key.Name); err != nil {
-				return err
-			}
-		}
-		err = store.RevokeKey(ctx, key.Name)
-		j := keyToJSON(key)
-		if j.DryRun = c.DryRun && checked(err); err != nil && !j.DryRun {
+		if err := c.confirm(ctx, out, "Who has it is refused within 30 s. End the key "+key.Name+"?", key.Name); err != nil {
 			return err
 		}
+		if err := store.RevokeKey(ctx, key.Name); err != nil {
+			return err
+		}
+		j := keyToJSON(key)
 		return out.Show(j, func() {
-			if j.DryRun {
-				fmt.Fprintf(out, "Would end the key %s.\nDry run: nothing was changed.\n", j.Name)
-				return
-			}
 			fmt.Fprintf(out, "Ended the key %s; other processes follow within 30 s.\n", j.Name)
 		})
 	})

@@ -211,7 +211,6 @@ type orgsPutCmd struct {
 	Scope    scopeFlag `help:"Whose spend a quota counts: the organisation's (org) or each app's (app); it cannot be changed." placeholder:"org|app"`
 	Shards   int       `help:"How many counters a day is spread over."`
 	Sticky   *bool     `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
-	changes
 }
 
 // change changes what is given.
@@ -232,7 +231,6 @@ func (c orgsPutCmd) change(org *budget.Org) {
 }
 
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if errors.Is(err, budget.ErrNotFound) {

@@ -29,11 +29,9 @@ type pricesAboutCmd struct {
 	Tier        *string `help:"How you rank it, such as premium; '' for nothing." placeholder:"TIER"`
 	Family      *string `help:"What it belongs to, such as claude-3.5." placeholder:"FAMILY"`
 	Description *string `help:"A sentence about it." placeholder:"TEXT"`
-	changes
 }
 
 func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		info, err := k.ModelInfo(ctx, c.Model)
 		if err != nil {

@@ -144,7 +144,6 @@ type pricesSetCmd struct {
 	CacheWrite5m *dollars `name:"cache-write-5m" help:"Of input written to it for 5 minutes; 0 is free. Default: 1.25 times input." placeholder:"USD"`
 	CacheWrite1h *dollars `name:"cache-write-1h" help:"Of input written to it for an hour; 0 is free. Default: twice input." placeholder:"USD"`
 	From         dayFlag  `help:"The first day it holds, in UTC. Default: it always held." placeholder:"DAY"`
-	changes
 }
 
 // price is what the flags say.
@@ -171,7 +170,6 @@ func (c pricesSetCmd) price() (budget.Price, error) {
 }
 
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		p, err := c.price()
 		if err != nil {
@@ -211,11 +209,9 @@ func (c pricesSetCmd) replaceOlder(ctx context.Context, k *budget.Keeper) (budge
 
 type pricesResetCmd struct {
 	Model string `arg:"" help:"The model's id."`
-	changes
 }
 
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		rows, err := k.Prices(ctx, c.Model)
 		if err == nil && len(rows) == 0 {

@@ -90,7 +90,6 @@ type quotasSetCmd struct {
 	Org   string             `arg:"" help:"The organisation's id."`
 	Quota map[string]dollars `arg:"" optional:"" help:"What a label may cost a day, as LABEL=USD." placeholder:"LABEL=USD"`
 	App   string             `help:"Set them for one app; it then inherits none."`
-	changes
 }
 
 func (c quotasSetCmd) Validate() error {
@@ -101,7 +100,6 @@ func (c quotasSetCmd) Validate() error {
 }
 
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if err != nil {

@@ -41,7 +41,7 @@ type recommendJSON struct {
 
 // Run shows it. A service that asks remembers the label for the day; who looks does not.
 func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = !b.CreateTables
+	b.readOnly = !b.CreateTables
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err

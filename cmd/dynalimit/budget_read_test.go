@@ -263,7 +263,7 @@ func TestHostileBudgetsDoNotReachTheTerminal(t *testing.T) {
 		{"adjustments", acme},
 		{"apps", "list", acme},
 		{"apps", "show", acme, "named"},
-		{"apps", "put", acme, "named", "--name", hostile, "--dry-run"},
+		{"apps", "put", acme, "named", "--name", hostile},
 		{"orgs", "put", acme, "--name", hostile},
 		{"orgs", "show", acme},
 		{"orgs", "list"},

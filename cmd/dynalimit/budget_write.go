@@ -17,7 +17,6 @@ type overrideCmd struct {
 	Label string        `arg:"" optional:"" help:"The label to force, of the app's ordering."`
 	For   time.Duration `help:"How long, such as 90m or 24h." default:"1h"`
 	Clear bool          `help:"End an override instead."`
-	changes
 }
 
 func (c overrideCmd) Validate() error {
@@ -40,7 +39,6 @@ type overrideJSON struct {
 }
 
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
@@ -72,7 +70,6 @@ type adjustCmd struct {
 	Reason string  `help:"Why; it is kept." required:""`
 	Day    dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`
 	ID     string  `name:"id" help:"A UUID under which it is applied once, to repeat it safely. Default: a new one, which a failure names." placeholder:"UUID"`
-	changes
 }
 
 type adjustJSON struct {
@@ -87,7 +84,6 @@ type adjustJSON struct {
 }
 
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
 		applied, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{
@@ -129,7 +125,6 @@ func (j adjustJSON) print(out *term.Output, day string) {
 
 type sweepCmd struct {
 	Org []string `arg:"" optional:"" help:"Organisations' ids. Default: all."`
-	changes
 }
 
 type sweepJSON struct {
@@ -138,7 +133,6 @@ type sweepJSON struct {
 }
 
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		report, err := k.Sweep(ctx, c.Org...)
 		if err != nil {

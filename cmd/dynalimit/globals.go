@@ -26,14 +26,19 @@ type changes struct {
 	DryRun bool `help:"Show what would be changed, and change nothing."`
 }
 
-// destroys are the flags of commands that destroy something.
-type destroys struct {
-	changes
+// asks are the flags of commands that ask before they go on.
+type asks struct {
 	Yes bool `help:"Do not ask."`
 }
 
+// destroys are the flags of commands that destroy something.
+type destroys struct {
+	changes
+	asks
+}
+
 // confirm asks before something is destroyed, unless that was answered before.
-func (d destroys) confirm(ctx context.Context, out *term.Output, question, word string) error {
+func (d asks) confirm(ctx context.Context, out *term.Output, question, word string) error {
 	if d.Yes {
 		return nil
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
+// unseen is why commands of budgets have no --dry-run.
+const unseen = "it is undone by the same command, and its event says what was changed"
+
 // changing are the commands that change something: the others send no write, nor do these
 // with --dry-run. The value says why one has no --dry-run; "" for one that has it.
 var changing = map[string]string{
@@ -22,12 +25,12 @@ var changing = map[string]string{
 	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "",
 	"namespace register": "", "namespace delete": "", "namespace recover": "", "namespace purge": "",
 
-	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
-	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "", "budget prices about": "",
-	"budget sweep":       "",
-	"budget orgs delete": "", "budget apps delete": "",
-	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
+	"budget orgs delete": "", "budget apps delete": "", "budget prices import": "",
 	"budget keyset create": "", "budget keyset rotate": "",
+	"budget orgs put": unseen, "budget apps put": unseen, "budget quotas set": unseen, "budget override": unseen, "budget adjust": unseen,
+	"budget prices set": unseen, "budget prices reset": unseen, "budget prices about": unseen, "budget sweep": unseen,
+	"budget credentials create": unseen, "budget credentials rotate": unseen, "budget credentials revoke": unseen,
+	"budget keys create": unseen, "budget keys revoke": unseen,
 	"local":        "it serves until it is stopped",
 	"keeper serve": "it serves until it is stopped",
 	"tail":         "it follows until it is stopped",
