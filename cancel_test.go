@@ -50,7 +50,7 @@ func TestCancelledCallersReturnAtOnce(t *testing.T) {
 			db.SetFaults(nil)
 			other, err := New(l.repo, &Options{Limits: l.opts.Limits})
 			require.NoError(t, err)
-			available, err := other.Available(t.Context(), "u", "m")
+			available, err := availableOf(other.Check(t.Context(), "u", "m", nil))
 			require.NoError(t, err)
 			require.Equal(t, 59-granted, available["rpm"], "what was granted to nobody is given back")
 		})
@@ -70,7 +70,7 @@ func TestTakeThatMayBeChargedTwiceIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live(t, nil, func(t *testing.T, s *process) {
-				require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
 				s.inSlot(0).acquire(userOf(0), Amounts{"rpm": 1})
 				peer := s.peer(nil).inSlot(0)
 				peer.acquire(userOf(0), Amounts{"rpm": 1})
@@ -115,7 +115,7 @@ func TestRollbackSurvivesACancelledContext(t *testing.T) {
 		require.NoError(t, err)
 		cancel()
 		require.NoError(t, lease.Rollback(ctx))
-		available, err := l.Available(t.Context(), "u", "m")
+		available, err := availableOf(l.Check(t.Context(), "u", "m", nil))
 		require.NoError(t, err)
 		require.Equal(t, Amounts{"rpm": 60}, available)
 	})

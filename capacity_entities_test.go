@@ -32,7 +32,7 @@ func TestCostOfEntities(t *testing.T) {
 		{"GetEntity and UpdateEntity, of the name", nil, moved("org"), 3, 8, 2},
 		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 5, 12, 3.5},
 		{"DeleteEntity, of limits for one resource and one bucket", func() {
-			require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "", []Limit{rpm}))
+			require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-1"}, []Limit{rpm}))
 			s.acquire("key-1", Amounts{"rpm": 1})
 		}, func() { require.NoError(t, r.DeleteEntity(t.Context(), "key-1")) }, 12, 29, 7.5},
 		{"CreateEntities, 100 with limits for one resource", nil, func() { create(t, r, setupsOf(100, "")) }, 10, 1610, 200},

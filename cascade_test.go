@@ -109,8 +109,8 @@ func TestCascadeStatusesOfADenial(t *testing.T) {
 
 func TestCascadeRetryAfterIsExact(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerMinute("rpm", 7), PerMinute("tpm", 977)}))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", "", []Limit{PerHour("tpm", 1013)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{PerMinute("rpm", 7), PerMinute("tpm", 977)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "project"}, []Limit{PerHour("tpm", 1013)}))
 		s.family("key", "project")
 		s.acquire("key", Amounts{"rpm": 7, "tpm": 977})
 		s.clock.advance(1237 * time.Millisecond)
@@ -128,7 +128,7 @@ func TestCascadeRetryAfterIsExact(t *testing.T) {
 // that others have made old.
 func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", "", []Limit{PerMinute("rpm", 200)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "project"}, []Limit{PerMinute("rpm", 200)}))
 		s.family("key", "project")
 		p := s.peer(perMinute())
 		s.acquire("key", Amounts{"rpm": 1})
@@ -151,8 +151,8 @@ func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s = s.on(s.repo, &Options{Cascade: s.limiter.opts.Cascade}) // no fallback limits
 		s.family("key", "project", "org")
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerMinute("rpm", 10)}))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", "", []Limit{PerMinute("tpm", 1000), PerMinute("usd", 5)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org"}, []Limit{PerMinute("tpm", 1000), PerMinute("usd", 5)}))
 		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 600})
 		assert.Equal(t, []string{"key rpm", "org tpm"}, holders(lease.Statuses()))
 		assert.Nil(t, s.item("project"), "nothing limits it")

@@ -21,8 +21,9 @@ type Report struct {
 	// Unlimited means that no bucket would be charged, because every level that could
 	// be is unlimited. Then there are no Statuses.
 	Unlimited bool
-	// RetryAfter is the exact wait until it would be admitted; 0 if it would be now,
-	// Never if an amount exceeds a burst, or if the entity is blocked.
+	// RetryAfter is the exact wait until the amounts fit at the entity and its parents, with
+	// no other traffic: 0 if they fit now, Never if one exceeds a burst, or if the entity is
+	// blocked.
 	RetryAfter time.Duration
 	// OnUnavailable is what the call would do if DynamoDB did not answer.
 	OnUnavailable UnavailablePolicy
@@ -63,45 +64,19 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	return report, nil
 }
 
-// Available returns how many whole tokens of each limit an acquire could take
-// now: the least of the entity and its parents, never below 0. A limit that only
-// unlimited levels have is not among them. Errors as of Acquire, *BlockedError among
-// them.
-func (l *RateLimiter) Available(ctx context.Context, entity, resource string) (Amounts, error) {
-	report, err := l.Check(ctx, entity, resource, nil)
-	if err != nil {
-		return nil, err
-	}
-	if report.Blocked != nil {
-		return nil, report.Blocked
-	}
+// Available is how many whole tokens of each limit an acquire could take: the least of the
+// entity and its parents, never below 0. A limit that only unlimited levels have is not
+// among them, and none is where the entity is blocked.
+func (r *Report) Available() Amounts {
 	available := Amounts{}
-	for _, s := range report.Statuses {
+	for _, s := range r.Statuses {
 		least, ok := available[s.Limit.Name]
 		if !ok {
 			least = math.MaxInt64
 		}
 		available[s.Limit.Name] = max(0, min(least, s.Remaining))
 	}
-	return available, nil
-}
-
-// TimeUntilAvailable returns the exact wait until the amounts fit at the entity
-// and its parents, with no other traffic: 0 when they fit now. Errors as of
-// Acquire, *BlockedError among them; a *LimitExceededError that is ErrExceedsBurst when
-// they never will.
-func (l *RateLimiter) TimeUntilAvailable(ctx context.Context, entity, resource string, amounts Amounts) (time.Duration, error) {
-	report, err := l.Check(ctx, entity, resource, amounts)
-	if err != nil {
-		return 0, err
-	}
-	if report.Blocked != nil {
-		return 0, report.Blocked
-	}
-	if report.RetryAfter == Never {
-		return 0, newLimitExceeded(entity, resource, report.Statuses)
-	}
-	return report.RetryAfter, nil
+	return available
 }
 
 // newReadRequest validates a call that writes nothing. Its amounts may be empty.

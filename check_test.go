@@ -66,9 +66,9 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		s := newProcess(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
 		ctx := t.Context()
 		s.family("key", "project", "org", "holding")
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", model, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 5)}))
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "project", "", []Limit{PerMinute("rpm", 4)}))
-		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 3)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "key", Resource: model}, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 5)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "project"}, []Limit{PerMinute("rpm", 4)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 3)}))
 		report, err := s.limiter.Check(ctx, "key", model, nil, WithLimits(PerMinute("tpm", 9), PerMinute("usd", 2)))
 		require.NoError(t, err)
 		var got []string
@@ -78,13 +78,13 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		assert.Equal(t, []string{
 			"key rpm entity", "key tpm override", "key usd override", "project rpm entity_default", "org rpm resource", "holding rpm resource",
 		}, got)
-		require.NoError(t, s.repo.DeleteResourceLimits(ctx, model))
-		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 2)}, &SystemOptions{OnUnavailable: Allow}))
+		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Resource: model}))
+		require.NoError(t, second(s.repo.SetConfig(ctx, Scope{}, LimitConfig{Limits: []Limit{PerMinute("rpm", 2)}, OnUnavailable: Allow, Version: AnyVersion})))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
 		assert.Equal(t, LevelSystem, report.Statuses[0].Level)
 		assert.Equal(t, Allow, report.OnUnavailable, "from the system's configuration")
-		require.NoError(t, s.repo.DeleteSystemLimits(ctx))
+		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{}))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
 		assert.Equal(t, LevelOptions, report.Statuses[0].Level)
@@ -107,9 +107,9 @@ func TestCheckShowsANewerConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 10})
-		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
 		before := s.item("user-1")
 		report, err := s.limiter.Check(ctx, "user-1", model, Amounts{"rpm": 51})
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestCheckShowsANewerConfiguration(t *testing.T) {
 		assert.Equal(t, int64(7), report.Statuses[1].Remaining, "a new limit starts full")
 		assert.Equal(t, before, s.item("user-1"))
 
-		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 600)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 600)}))
 		report, err = s.limiter.Check(ctx, "user-1", model, nil)
 		require.NoError(t, err)
 		assert.Equal(t, int64(90), report.Statuses[0].Remaining, "raising does not fill")
@@ -134,7 +134,7 @@ func TestAvailableSeesParents(t *testing.T) {
 		s.family("key", "project")
 		available := func() Amounts {
 			t.Helper()
-			a, err := s.limiter.Available(t.Context(), "key", model)
+			a, err := availableOf(s.limiter.Check(t.Context(), "key", model, nil))
 			require.NoError(t, err)
 			return a
 		}
@@ -149,16 +149,16 @@ func TestAvailableSeesParents(t *testing.T) {
 	})
 }
 
-func TestTimeUntilAvailableSeesParents(t *testing.T) {
+func TestRetryAfterOfAReportSeesParents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		ctx := t.Context()
 		wait := func(a Amounts) time.Duration {
 			t.Helper()
-			d, err := s.limiter.TimeUntilAvailable(ctx, "key", model, a)
+			report, err := s.limiter.Check(ctx, "key", model, a)
 			require.NoError(t, err)
-			return d
+			return report.RetryAfter
 		}
 		assert.Zero(t, wait(Amounts{"rpm": 100}))
 		s.acquire("project", Amounts{"tpm": 10_000})
@@ -169,9 +169,8 @@ func TestTimeUntilAvailableSeesParents(t *testing.T) {
 		assert.Equal(t, time.Millisecond, wait(Amounts{"tpm": 1000, "rpm": 50}))
 		s.clock.advance(time.Millisecond)
 		assert.Zero(t, wait(Amounts{"tpm": 1000, "rpm": 50}))
-		_, err := s.limiter.TimeUntilAvailable(ctx, "key", model, Amounts{"rpm": 101})
-		require.ErrorIs(t, err, ErrExceedsBurst)
-		_, err = s.limiter.TimeUntilAvailable(ctx, "key", model, Amounts{"rmp": 1})
+		assert.Equal(t, Never, wait(Amounts{"rpm": 101}))
+		_, err := s.limiter.Check(ctx, "key", model, Amounts{"rmp": 1})
 		requireInvalid(t, err, "amounts[rmp]")
 	})
 }
@@ -184,9 +183,7 @@ func TestReadsWriteNothing(t *testing.T) {
 	used := s.used(func() {
 		_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": 1})
 		require.NoError(t, err)
-		_, err = s.limiter.Available(t.Context(), "key", model)
-		require.NoError(t, err)
-		_, err = s.limiter.TimeUntilAvailable(t.Context(), "key", model, Amounts{"rpm": 1})
+		_, err = s.limiter.Check(t.Context(), "key", model, nil)
 		require.NoError(t, err)
 	})
 	assert.Zero(t, used.WriteUnits())
@@ -216,9 +213,6 @@ func TestDebtOfAnUnnamedLimitDeniesNobody(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, report.Allowed)
 	require.Zero(t, report.RetryAfter)
-	wait, err := s.limiter.TimeUntilAvailable(t.Context(), "u", model, Amounts{"rpm": 1})
-	require.NoError(t, err)
-	require.Zero(t, wait)
 	for _, status := range append(report.Statuses, lease.Statuses()...) {
 		require.False(t, status.Exceeded, status.Limit.Name)
 		require.Zero(t, status.RetryAfter, status.Limit.Name)

@@ -61,7 +61,7 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 			require.NoError(t, repo.CreateTable(t.Context()))
 			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})
 			require.NoError(t, err)
-			_, err = l.Available(t.Context(), "u", "m") // learns the time
+			_, err = availableOf(l.Check(t.Context(), "u", "m", nil)) // learns the time
 			require.NoError(t, err)
 			drain(t, l, Amounts{"rpm": 60})
 			image := l.lanes.Of("u", "m").Image()
@@ -104,7 +104,7 @@ func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 		e := memEngine(t)
 		back := time.Duration(0)
 		repo := e.repository(t, &RepositoryOptions{Now: func() time.Time { return time.Now().Add(-back) }})
-		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+		require.NoError(t, repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
 		l, err := New(repo, nil)
 		require.NoError(t, err)
 		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
@@ -127,7 +127,7 @@ func TestTransactionsAfterTheClockSteppedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		operator := liveProcess(t, memEngine(t), nil)
 		operator.family("key", "org")
-		require.NoError(t, operator.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 100)}, nil))
+		require.NoError(t, operator.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
 		back := time.Duration(0)
 		repo := operator.open(t, operator.repo.table, &RepositoryOptions{Now: func() time.Time { return time.Now().Add(-back) }})
 		s := operator.on(repo, &Options{Cascade: CascadeTransaction})
@@ -153,7 +153,7 @@ func TestTransactionsAfterTheClockWasCorrected(t *testing.T) {
 		e := memEngine(t, ddbmem.WithClock(theirs))
 		other := liveProcess(t, e, nil)
 		other.family("key", "org")
-		require.NoError(t, other.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 100)}, nil))
+		require.NoError(t, other.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
 		s := other.on(e.open(t, other.repo.table, nil), &Options{Cascade: CascadeTransaction})
 		peer := other.on(e.open(t, other.repo.table, &RepositoryOptions{Now: theirs}), nil).inSlot(1)
 		for range 3 {

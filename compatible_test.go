@@ -28,11 +28,11 @@ func TestCompatible(t *testing.T) {
 				func() error { return acquire("anthropic.claude-v1:0") },
 				func() error { return acquire("gpt@eu") },
 				func() error { return acquire(strings.Repeat("x", 65)) },
-				func() error { return r.SetResourceLimits(ctx, "4o", []Limit{rpm}) },
-				func() error { return r.SetEntityLimits(ctx, "u", "a:b", []Limit{rpm}) },
+				func() error { return r.SetLimits(ctx, Scope{Resource: "4o"}, []Limit{rpm}) },
+				func() error { return r.SetLimits(ctx, Scope{Entity: "u", Resource: "a:b"}, []Limit{rpm}) },
 				func() error { _, err := l.Check(ctx, "u", "4o", nil); return err },
 			},
-			"limits":         {func() error { return r.SetSystemLimits(ctx, []Limit{low}, nil) }},
+			"limits":         {func() error { return r.SetLimits(ctx, Scope{}, []Limit{low}) }},
 			"WithLimits":     {func() error { return acquire("gpt-4", WithLimits(low)) }},
 			"options.Limits": {func() error { _, err := New(r, &Options{Limits: []Limit{low}}); return err }},
 		} {
@@ -47,7 +47,7 @@ func TestCompatible(t *testing.T) {
 		}
 		require.NoError(t, acquire("openai/gpt-4"))
 		require.NoError(t, acquire(strings.Repeat("x", 64)))
-		require.NoError(t, r.SetEntityLimits(ctx, "ada@example.com:1", "", []Limit{rpm.WithBurst(500)}))
+		require.NoError(t, r.SetLimits(ctx, Scope{Entity: "ada@example.com:1"}, []Limit{rpm.WithBurst(500)}))
 		require.NoError(t, l.Close(ctx))
 	}
 }

@@ -19,10 +19,10 @@ import (
 func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &RepositoryOptions{Now: noon})
-		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, &SystemOptions{OnUnavailable: Allow}))
-		require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", []Limit{PerMinute("rpm", 2)}))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "", []Limit{PerMinute("rpm", 3)}))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", []Limit{PerMinute("rpm", 4)}))
+		require.NoError(t, second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow, Version: AnyVersion})))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, []Limit{PerMinute("rpm", 2)}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1"}, []Limit{PerMinute("rpm", 3)}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 4)}))
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team-1", Cascade: true}))
 		bucket := r.keys.Bucket("user-1", "gpt-4").Attributes()
 		bucket["rf"] = schema.Number(5)
@@ -95,8 +95,8 @@ func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", []Limit{PerMinute("rpm", 3)}))
-		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1000)}, nil))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 3)}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1000)}))
 		var asked atomic.Bool
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			if q.Operation == "BatchGetItem" && asked.CompareAndSwap(false, true) {
@@ -115,7 +115,7 @@ func TestConfigUnprocessedForGoodIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1000)}, nil))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1000)}))
 		e.db.SetFaults(unprocessed(1 << 40))
 		before := e.db.Meter()
 		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
@@ -152,7 +152,7 @@ func TestConfigIsRefreshedWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, nil))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1)}))
 		old, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		down := errors.New("the table is gone")

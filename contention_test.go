@@ -153,7 +153,7 @@ func TestTransactionEndsWithItsContext(t *testing.T) {
 				for _, entity := range []string{"u", "project"} {
 					other, err := New(l.repo, nil)
 					require.NoError(t, err)
-					left, err := other.Available(t.Context(), entity, "m")
+					left, err := availableOf(other.Check(t.Context(), entity, "m", nil))
 					require.NoError(t, err)
 					assert.Equal(t, Amounts{"tpm": 59}, left, entity)
 				}
@@ -167,10 +167,10 @@ func TestTransactionEndsWithItsContext(t *testing.T) {
 func TestUnansweredClaimOfADenialChargesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t)
-		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 100)}, nil))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 100)}))
 		drain(t, l, Amounts{"tpm": 100})
 		<-time.After(3 * time.Second)
-		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 50)}, nil))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 50)}))
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
 		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 50})
 		require.ErrorIs(t, err, ErrUnavailable)

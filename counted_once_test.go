@@ -57,8 +57,8 @@ func TestOnlyWhatALevelAboveLimitsIsPassedOn(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project", "org")
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "project", "", []Limit{PerMinute("rpm", 1000)}))
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerMinute("usd", 1000)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "project"}, []Limit{PerMinute("rpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerMinute("usd", 1000)}))
 		peer := s.peer(s.limiterOptions())
 		lease := peer.acquire("key", Amounts{"rpm": 1, "tpm": 500, "usd": 3})
 		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 2}))
@@ -82,7 +82,7 @@ func TestGiveBacksComeOffTheCounterOfTheirTake(t *testing.T) {
 			return err
 		},
 		"unlimited": func(s *process) error {
-			return s.repo.SetEntityLimits(s.t.Context(), "org", "", []Limit{PerMinute("rpm", 10)})
+			return s.repo.SetLimits(s.t.Context(), Scope{Entity: "org"}, []Limit{PerMinute("rpm", 10)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestConsumptionAfterAChangeCountsAsTheLeaseDid(t *testing.T) {
 		s.family("key", "org")
 		ctx := t.Context()
 		lease := s.acquire("key", Amounts{"tpm": 700})
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerMinute("rpm", 10)}))
 		require.NoError(t, lease.Consume(ctx, Amounts{"tpm": 100}))
 		require.NoError(t, lease.Rollback(ctx))
 		assert.Zero(t, s.stored("key", "tpm").Passed)
@@ -132,7 +132,7 @@ func TestPrefetchPassesOnWhatItsCallsDo(t *testing.T) {
 			}
 		}
 		stream()
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", "", []Limit{PerMinute("tpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org"}, []Limit{PerMinute("tpm", 10)}))
 		stream() // which org does not limit any more
 		stop(t, all)
 		key, org := s.stored("key", "rpm"), s.stored("org", "rpm")

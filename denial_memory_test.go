@@ -19,8 +19,8 @@ import (
 func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "key"}, []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerHour("rpm", 10)}))
 		s.acquire("key", Amounts{"rpm": 10})
 
 		other := s.peer(nil)
@@ -41,11 +41,11 @@ func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
 func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "key"}, []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerHour("rpm", 10)}))
 		s.acquire("key", Amounts{"rpm": 10})
 		elapse(3 * time.Second)
-		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerHour("rpm", 100)}))
 		other := s.peer(nil)
 		wait, ok := RetryAfter(other.deny("key", Amounts{"rpm": 10}))
 		require.True(t, ok)
@@ -156,9 +156,9 @@ func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
 func TestMemoryUnderOtherLimitsDeniesNobody(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerDay("rpm", 100)}, nil))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerDay("rpm", 100)}))
 		s.acquire("org", Amounts{"rpm": 100})
-		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100)}, nil))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerHour("rpm", 100)}))
 		wait, ok := RetryAfter(s.deny("org", Amounts{"rpm": 100}))
 		require.True(t, ok)
 		require.LessOrEqual(t, wait, time.Hour)

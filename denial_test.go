@@ -33,7 +33,7 @@ func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
 			}
 		}()
 		<-time.After(12 * time.Millisecond)
-		left, err := l.Available(t.Context(), "u", "m")
+		left, err := availableOf(l.Check(t.Context(), "u", "m", nil))
 		require.NoError(t, err)
 		began := time.Now()
 		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": left["tpm"]}) // what is in flight is not known yet
@@ -48,7 +48,7 @@ func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
 // more: a take denied beside both must say how long, not that it would fit.
 func TestDenialBesideGiveBackAndTake(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
 		old := s.acquire("org", Amounts{"rpm": 90})
 		elapse(25 * time.Hour) // full again
 		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })

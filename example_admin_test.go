@@ -13,7 +13,7 @@ func ExampleRepository_SetConfig() {
 	ctx := context.Background()
 	_, repo := newLimiter()
 	at := dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}
-	check(repo.SetPlanLimits(ctx, "pro", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	check(repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 
 	anns, bens := must(repo.GetConfig(ctx, at)), must(repo.GetConfig(ctx, at))
 	anns.Limits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 200)}
@@ -33,7 +33,7 @@ func ExampleRepository_SetConfig() {
 func ExampleRepository_SetBlocked() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
-	check(repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}, nil))
+	check(repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	check(repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", ParentID: "shop", Cascade: true}))
 
 	check(repo.SetBlocked(ctx, dynalimit.Scope{Entity: "shop"}, true))
@@ -51,7 +51,7 @@ func ExampleRepository_SetBlocked() {
 func ExampleRepository_AuditEvents() {
 	ctx := context.Background()
 	_, repo := newLimiter()
-	check(repo.As("ann@example.com").SetPlanLimits(ctx, "pro", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	check(repo.As("ann@example.com").SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	check(repo.As("ben@example.com").SetBlocked(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, true))
 
 	for event, err := range repo.AuditEvents(ctx, dynalimit.AuditQuery{Target: dynalimit.AuditPlan("pro")}) {

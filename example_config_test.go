@@ -11,8 +11,8 @@ import (
 func ExampleRepository_ResolveLimits() {
 	ctx := context.Background()
 	_, repo := newLimiter()
-	check(repo.SetResourceLimits(ctx, "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 90_000)}))
-	check(repo.SetPlanLimits(ctx, "pro", "", []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)}))
+	check(repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 90_000)}))
+	check(repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)}))
 	check(repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", Plan: "pro"}))
 
 	applies := must(repo.ResolveLimits(ctx, "key-1", "gpt-4"))

@@ -31,7 +31,7 @@ func Example_llm() {
 	})
 	check(guard.Close(ctx)) // the keeper has what was settled
 	spent := func() int64 { return must(keeper.Recommend(ctx, org, app)).Labels[0].SpendMicros }
-	fmt.Println(err, must(limiter.Available(ctx, "user-123", "gpt-4")), spent())
+	fmt.Println(err, must(limiter.Check(ctx, "user-123", "gpt-4", nil)).Available(), spent())
 
 	request.Estimate.InputTokens = 11_000 // more than is left
 	err = guard.Do(ctx, request, func(context.Context, *llm.Call) (llm.Usage, error) {

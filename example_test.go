@@ -84,7 +84,7 @@ func ExampleRateLimiter_Acquire() {
 	s := &service{limiter: limiter, model: func(context.Context) (int64, error) { return 4_200, nil }}
 
 	fmt.Println(s.answer(ctx, "user-123", 6_000))
-	fmt.Println(must(limiter.Available(ctx, "user-123", "gpt-4")))
+	fmt.Println(must(limiter.Check(ctx, "user-123", "gpt-4", nil)).Available())
 	fmt.Println(s.answer(ctx, "user-123", 9_000))
 	// Output:
 	// <nil>
@@ -115,7 +115,7 @@ func ExampleRateLimiter_Do() {
 		})
 
 	fmt.Println(err)
-	fmt.Println(must(limiter.Available(ctx, "user-123", "gpt-4")))
+	fmt.Println(must(limiter.Check(ctx, "user-123", "gpt-4", nil)).Available())
 	// Output:
 	// 503 overloaded
 	// map[tpm:12000]
@@ -142,7 +142,7 @@ func ExampleRateLimiter_Wait() {
 func ExampleRateLimiter_Check() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
-	check(repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("tpm", 12_000)}, nil))
+	check(repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 12_000)}))
 
 	report := must(limiter.Check(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500}))
 	for _, s := range report.Statuses {
@@ -154,12 +154,12 @@ func ExampleRateLimiter_Check() {
 	// allowed: true
 }
 
-// TimeUntilAvailable answers "when?" without taking anything.
-func ExampleRateLimiter_TimeUntilAvailable() {
+// RetryAfter of a Check answers "when?" without taking anything.
+func ExampleReport() {
 	ctx := context.Background()
 	limiter, _ := newLimiter(dynalimit.PerMinute("tpm", 12_000))
 	must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 12_000}))
-	fmt.Println(must(limiter.TimeUntilAvailable(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500})))
+	fmt.Println(must(limiter.Check(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500})).RetryAfter)
 	// Output: 2.5s
 }
 
@@ -212,7 +212,7 @@ func ExampleRepository_CreateEntity() {
 	ctx := context.Background()
 	limiter, repo := newLimiter(dynalimit.PerMinute("tpm", 12_000))
 
-	check(repo.SetEntityLimits(ctx, "shop", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("tpm", 20_000)}))
+	check(repo.SetLimits(ctx, dynalimit.Scope{Entity: "shop", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 20_000)}))
 	for _, key := range []string{"key-ana", "key-ben"} {
 		check(repo.CreateEntity(ctx, dynalimit.Entity{ID: key, ParentID: "shop", Cascade: true}))
 	}
@@ -231,22 +231,22 @@ func ExampleRepository_CreateEntity() {
 }
 
 // The most specific level that has limits wins; lists are not merged.
-func ExampleRepository_SetEntityLimits() {
+func ExampleRepository_SetLimits() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
 
 	tpm := func(n int64) []dynalimit.Limit { return []dynalimit.Limit{dynalimit.PerMinute("tpm", n)} }
 	err := errors.Join(
-		repo.SetSystemLimits(ctx, tpm(10_000), nil),
-		repo.SetResourceLimits(ctx, "gpt-4", tpm(20_000)),
-		repo.SetPlanLimits(ctx, "pro", "", tpm(30_000)), // on every resource
+		repo.SetLimits(ctx, dynalimit.Scope{}, tpm(10_000)),
+		repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, tpm(20_000)),
+		repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro"}, tpm(30_000)), // on every resource
 		repo.CreateEntity(ctx, dynalimit.Entity{ID: "user-123", Plan: "pro"}),
-		repo.SetEntityLimits(ctx, "user-456", "gpt-4", tpm(40_000)), // of this user alone
+		repo.SetLimits(ctx, dynalimit.Scope{Entity: "user-456", Resource: "gpt-4"}, tpm(40_000)), // of this user alone
 	)
 	check(err)
 
 	for _, c := range [][2]string{{"anyone", "small"}, {"anyone", "gpt-4"}, {"user-123", "gpt-4"}, {"user-456", "gpt-4"}} {
-		fmt.Println(c, must(limiter.Available(ctx, c[0], c[1]))["tpm"])
+		fmt.Println(c, must(limiter.Check(ctx, c[0], c[1], nil)).Available()["tpm"])
 	}
 	// Output:
 	// [anyone small] 10000

@@ -28,7 +28,7 @@ func TestExpiryCoversRefillAndDebt(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				s := newProcess(t, e, nil)
-				require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{test.limit}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{test.limit}))
 				lease := s.acquire("user-1", Amounts{"x": 1})
 				if test.debt > 0 {
 					require.NoError(t, lease.Adjust(t.Context(), Amounts{"x": test.debt}))
@@ -46,11 +46,11 @@ func TestOwnLimitsHaveNoExpiry(t *testing.T) {
 		s := newProcess(t, e, perMinute())
 		s.acquire("user-1", Amounts{"rpm": 1})
 		assert.NotZero(t, s.image("user-1").TTL)
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "user-1", "", []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "user-1"}, []Limit{PerMinute("rpm", 100)}))
 		s.clock.advance(2 * time.Second)
 		s.acquire("user-1", Amounts{"rpm": 1})
 		assert.Zero(t, s.image("user-1").TTL)
-		require.NoError(t, s.repo.DeleteEntityLimits(t.Context(), "user-1", ""))
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), Scope{Entity: "user-1"}))
 		s.clock.advance(2 * time.Second)
 		s.acquire("user-1", Amounts{"rpm": 1})
 		assert.NotZero(t, s.image("user-1").TTL)

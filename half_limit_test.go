@@ -14,7 +14,7 @@ import (
 // sets the parameters of every limit of the list, of new ones without tokens.
 func (s *process) foreignSetLimits(entity string, limits ...Limit) {
 	s.t.Helper()
-	require.NoError(s.t, s.repo.SetEntityLimits(s.t.Context(), entity, model, limits))
+	require.NoError(s.t, s.repo.SetLimits(s.t.Context(), Scope{Entity: entity, Resource: model}, limits))
 	item := s.item(entity)
 	for _, l := range limits {
 		l = l.withDefaults()
@@ -34,7 +34,7 @@ func TestLimitWithoutTokensIsAdopted(t *testing.T) {
 		for _, foreign := range []bool{false, true} {
 			for _, cold := range []bool{false, true} {
 				s := newProcess(t, e, nil)
-				require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{rpm}))
 				s.acquire("u", Amounts{"rpm": 1})
 				if foreign { // a bucket that we never wrote
 					item := s.item("u")
@@ -98,12 +98,12 @@ func TestHalvesOfLimitsAreAdopted(t *testing.T) {
 func TestHalfLimitThatIsNotConfiguredGoes(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{rpm}))
 		s.acquire("u", Amounts{"rpm": 1})
 		item := s.item("u")
 		item["b_tpm_bx"], item["b_usd_cp"] = schema.Number(5000), schema.Number(5000)
 		put(t, s.repo, item)
-		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm, tpd}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{rpm, tpd}))
 		s.clock.advance(3 * time.Second)
 		s.peer(nil).acquire("u", Amounts{"rpm": 1})
 		assert.Equal(t, []string{"rpm", "tpd"}, s.image("u").Set.Names)

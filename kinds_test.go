@@ -101,7 +101,7 @@ func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
 // the level that won, and naming it is refused even where unknown names are ignored.
 func TestUnknownKindThatIsHidden(t *testing.T) {
 	s := memProcess(t, nil)
-	require.NoError(t, s.repo.SetEntityLimits(t.Context(), "user-1", model, []Limit{PerMinute("rpm", 10)}))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: model}, []Limit{PerMinute("rpm", 10)}))
 	s.gains(s.repo.keys.SystemConfig(), "k_usd_w")
 	s.acquire("user-1", Amounts{"rpm": 1})
 	for _, err := range s.uses("user-1", Amounts{"rpm": 1, "usd": 1}, WithIgnoreUnknown()) {
@@ -176,7 +176,7 @@ func TestTableOfUnknownKindsIsRefused(t *testing.T) {
 			}
 			require.ErrorIs(t, err, ErrVersion)
 			assert.ErrorContains(t, err, "kinds_min")
-			require.ErrorIs(t, e.open(t, made.table, nil).SetSystemLimits(t.Context(), oneLimit, nil), ErrVersion)
+			require.ErrorIs(t, e.open(t, made.table, nil).SetLimits(t.Context(), Scope{}, oneLimit), ErrVersion)
 			now, err := made.store.Get(t.Context(), "test", made.keys.Version())
 			require.NoError(t, err)
 			assert.Equal(t, value, now["kinds_min"])

@@ -59,8 +59,8 @@ type limiterStore interface {
 // calls a function and rolls back if it fails. Each of them returns, or passes on, a
 // Lease, which corrects the amounts when the true ones are known.
 //
-// Check, Available and TimeUntilAvailable answer what an acquire would do, and write
-// nothing. Health says whether the table answers. Close ends the limiter.
+// Check answers what an acquire would do, what is available and in how long the amounts
+// fit, and writes nothing. Health says whether the table answers. Close ends the limiter.
 type RateLimiter struct {
 	repo     *Repository
 	store    limiterStore

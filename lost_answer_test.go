@@ -153,8 +153,8 @@ func TestUnansweredAcquireIsUnconfirmed(t *testing.T) {
 func TestDenialNamesAnUnansweredTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t)
-		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 600)}, nil))
-		require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", []Limit{PerMinute("tpm", 60)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 600)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: "m"}, []Limit{PerMinute("tpm", 60)}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 		drain(t, l, Amounts{"tpm": 60})
 		elapse(2 * plan.MemoryMS * 1_000_000) // nothing is remembered well enough to deny

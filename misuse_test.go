@@ -23,8 +23,6 @@ func TestMisuseIsSaid(t *testing.T) {
 			func() error { _, err := l.Acquire(nilCtx, "u", model, a); return err },
 			func() error { _, err := l.Wait(nilCtx, "u", model, a); return err },
 			func() error { _, err := l.Check(nilCtx, "u", model, a); return err },
-			func() error { _, err := l.Available(nilCtx, "u", model); return err },
-			func() error { _, err := l.TimeUntilAvailable(nilCtx, "u", model, a); return err },
 			func() error { return l.Do(nilCtx, "u", model, a, do) },
 			func() error { return l.Close(nilCtx) },
 			func() error { return lease.Adjust(nilCtx, a) },
@@ -32,15 +30,9 @@ func TestMisuseIsSaid(t *testing.T) {
 			func() error { return lease.Settle(nilCtx, a) },
 			func() error { return lease.Rollback(nilCtx) },
 			func() error { return r.CreateTable(nilCtx) },
-			func() error { return r.SetSystemLimits(nilCtx, []Limit{rpm}, nil) },
-			func() error { _, _, err := r.GetSystemLimits(nilCtx); return err },
-			func() error { return r.DeleteSystemLimits(nilCtx) },
-			func() error { return r.SetResourceLimits(nilCtx, model, []Limit{rpm}) },
-			func() error { _, err := r.GetResourceLimits(nilCtx, model); return err },
-			func() error { return r.DeleteResourceLimits(nilCtx, model) },
-			func() error { return r.SetEntityLimits(nilCtx, "u", model, []Limit{rpm}) },
-			func() error { _, err := r.GetEntityLimits(nilCtx, "u", model); return err },
-			func() error { return r.DeleteEntityLimits(nilCtx, "u", model) },
+			func() error { return r.SetLimits(nilCtx, Scope{}, []Limit{rpm}) },
+			func() error { _, err := r.GetConfig(nilCtx, Scope{}); return err },
+			func() error { return r.DeleteLimits(nilCtx, Scope{}) },
 			func() error { _, err := collect(r.EntitiesWithLimits(nilCtx, model)); return err },
 			func() error { return r.CreateEntity(nilCtx, Entity{ID: "u"}) },
 			func() error { _, err := r.GetEntity(nilCtx, "u"); return err },
@@ -65,7 +57,7 @@ func TestMisuseIsSaid(t *testing.T) {
 		"fn": {func() error { return l.Do(ctx, "u", model, a, nil) }},
 		"repository": {
 			func() error { return (*Repository)(nil).CreateTable(ctx) },
-			func() error { return new(Repository).SetSystemLimits(ctx, []Limit{rpm}, nil) },
+			func() error { return new(Repository).SetLimits(ctx, Scope{}, []Limit{rpm}) },
 			func() error { _, err := collect(new(Repository).Children(ctx, "u")); return err },
 		},
 	} {
@@ -113,25 +105,25 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 		assert.ErrorContains(t, err, fix)
 	}
 	lacks("u", `"usd"`, "Options.Limits")
-	require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{rpm, PerSecond("rps", 5)}, nil))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm, PerSecond("rps", 5)}))
 	lease := s.acquire("vip", Amounts{"rps": 1})
-	require.NoError(t, s.repo.SetEntityLimits(ctx, "vip", "", []Limit{tpm}))
-	lacks("vip", "level entity_default", "SetEntityLimits")
-	lacks("vip", "hides the system's list (level system), which has it", "SetEntityLimits")
-	lacks("vip", "level entity_default", "SetEntityLimits", WithLimits(PerDay("usd", 5)))
-	require.NoError(t, s.repo.SetEntityLimits(ctx, "vip", model, []Limit{tpm}))
-	lacks("vip", "level entity)", "SetEntityLimits")
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "vip"}, []Limit{tpm}))
+	lacks("vip", "level entity_default", "SetLimits for the entity")
+	lacks("vip", "hides the system's list (level system), which has it", "SetLimits for the entity")
+	lacks("vip", "level entity_default", "SetLimits for the entity", WithLimits(PerDay("usd", 5)))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "vip", Resource: model}, []Limit{tpm}))
+	lacks("vip", "level entity)", "SetLimits for the entity")
 	err := lease.Consume(ctx, Amounts{"rps": 1})
 	requireInvalid(t, err, "amounts[rps]")
 	assert.ErrorContains(t, err, "level entity)")
 	err = s.acquire("vip", Amounts{"tpm": 1}).Adjust(ctx, Amounts{"rps": 1})
 	requireInvalid(t, err, "amounts[rps]")
 	assert.ErrorContains(t, err, "hides")
-	require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{tpm}))
-	lacks("u", "level resource", "SetResourceLimits")
-	require.NoError(t, s.repo.DeleteResourceLimits(ctx, model))
-	require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{rpm}, nil))
-	lacks("u", "the system's", "SetSystemLimits")
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{tpm}))
+	lacks("u", "level resource", "SetLimits for the resource")
+	require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Resource: model}))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm}))
+	lacks("u", "the system's", "SetLimits for the system")
 }
 
 // A call that is wrong writes nothing, not even what is given back at once.
@@ -168,7 +160,7 @@ func TestRepositoryOfEndedContext(t *testing.T) {
 	cancel()
 	for _, call := range []func() error{
 		func() error { return s.repo.CreateTable(ctx) },
-		func() error { return s.repo.SetSystemLimits(ctx, []Limit{rpm}, nil) },
+		func() error { return s.repo.SetLimits(ctx, Scope{}, []Limit{rpm}) },
 		func() error { _, err := s.repo.GetEntity(ctx, "u"); return err },
 		func() error { _, err := collect(s.repo.Children(ctx, "u")); return err },
 	} {

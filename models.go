@@ -314,7 +314,7 @@ type LimitConfig struct {
 	// a more specific level says otherwise. Defaults to none.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
 	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
-	// Methods that change one aspect of a level, such as SetEntityLimits and SetBlocked,
+	// Methods that change one aspect of a level, such as SetLimits and SetBlocked,
 	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
 	ManagedBy string `json:"managed_by,omitempty"`
 	// Version counts the changes of what is stored, from the milliseconds since 1970 at

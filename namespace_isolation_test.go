@@ -40,15 +40,8 @@ var showing = map[string]func(ctx context.Context, r *Repository) (any, error){
 	"GetEntities": func(ctx context.Context, r *Repository) (any, error) {
 		return r.GetEntities(ctx, []string{"other", "key"})
 	},
-	"GetEntity":         func(ctx context.Context, r *Repository) (any, error) { return r.GetEntity(ctx, "key") },
-	"GetEntityLimits":   func(ctx context.Context, r *Repository) (any, error) { return r.GetEntityLimits(ctx, "key", "") },
-	"GetPlanLimits":     func(ctx context.Context, r *Repository) (any, error) { return r.GetPlanLimits(ctx, "key", resourceOf) },
-	"GetResourceLimits": func(ctx context.Context, r *Repository) (any, error) { return r.GetResourceLimits(ctx, resourceOf) },
-	"GetSystemLimits": func(ctx context.Context, r *Repository) (any, error) {
-		limits, options, err := r.GetSystemLimits(ctx)
-		return []any{limits, options}, err
-	},
-	"Plans": func(ctx context.Context, r *Repository) (any, error) { return shown(r.Plans(ctx)) },
+	"GetEntity": func(ctx context.Context, r *Repository) (any, error) { return r.GetEntity(ctx, "key") },
+	"Plans":     func(ctx context.Context, r *Repository) (any, error) { return shown(r.Plans(ctx)) },
 	"ResourceBuckets": func(ctx context.Context, r *Repository) (any, error) {
 		return shown(r.ResourceBuckets(ctx, resourceOf))
 	},
@@ -82,16 +75,9 @@ var changing = map[string]func(ctx context.Context, r *Repository) (any, error){
 		levels, err := r.GetConfigs(ctx, []Scope{{Entity: "other"}})
 		return nil, errors.Join(err, r.DeleteEntityAsRead(ctx, es[0], levels))
 	},
-	"DeleteEntityLimits": func(ctx context.Context, r *Repository) (any, error) {
-		return nil, r.DeleteEntityLimits(ctx, "key", "")
+	"DeleteLimits": func(ctx context.Context, r *Repository) (any, error) {
+		return nil, r.DeleteLimits(ctx, Scope{Entity: "key"})
 	},
-	"DeletePlanLimits": func(ctx context.Context, r *Repository) (any, error) {
-		return nil, r.DeletePlanLimits(ctx, "key", resourceOf)
-	},
-	"DeleteResourceLimits": func(ctx context.Context, r *Repository) (any, error) {
-		return nil, r.DeleteResourceLimits(ctx, "other/key")
-	},
-	"DeleteSystemLimits": func(ctx context.Context, r *Repository) (any, error) { return nil, r.DeleteSystemLimits(ctx) },
 	"ResetBucket": func(ctx context.Context, r *Repository) (any, error) {
 		return r.ResetBucket(ctx, "key", resourceOf, nil)
 	},
@@ -104,12 +90,9 @@ var changing = map[string]func(ctx context.Context, r *Repository) (any, error){
 	"SetConfigs": func(ctx context.Context, r *Repository) (any, error) {
 		return errorsOf(r.SetConfigs(ctx, []ScopedConfig{{Scope: Scope{Entity: "d"}, Config: LimitConfig{Limits: five}}}))
 	},
-	"SetEntityLimits": func(ctx context.Context, r *Repository) (any, error) {
-		return nil, r.SetEntityLimits(ctx, "e", "", five)
+	"SetLimits": func(ctx context.Context, r *Repository) (any, error) {
+		return nil, r.SetLimits(ctx, Scope{Entity: "e"}, five)
 	},
-	"SetPlanLimits":     func(ctx context.Context, r *Repository) (any, error) { return nil, r.SetPlanLimits(ctx, "f", "", five) },
-	"SetResourceLimits": func(ctx context.Context, r *Repository) (any, error) { return nil, r.SetResourceLimits(ctx, "g", five) },
-	"SetSystemLimits":   func(ctx context.Context, r *Repository) (any, error) { return nil, r.SetSystemLimits(ctx, five, nil) },
 	"SetUnlimited": func(ctx context.Context, r *Repository) (any, error) {
 		return nil, r.SetUnlimited(ctx, Scope{Entity: "h"})
 	},

@@ -26,15 +26,15 @@ var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY",
 // furnish writes something of each kind into what a repository is bound to.
 func furnish(ctx context.Context, t require.TestingT, r *Repository, ids []string) {
 	limits := []Limit{PerDay("rpm", 100)} // what was taken stays taken
-	require.NoError(t, r.SetSystemLimits(ctx, limits, nil))
+	require.NoError(t, r.SetLimits(ctx, Scope{}, limits))
 	l, err := New(r, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close(context.WithoutCancel(ctx))) }()
 	for i, id := range ids {
 		resource := id + "/" + ids[0]
-		require.NoError(t, r.SetResourceLimits(ctx, resource, limits))
-		require.NoError(t, r.SetPlanLimits(ctx, id, resource, limits))
-		require.NoError(t, r.SetEntityLimits(ctx, id, "", limits))
+		require.NoError(t, r.SetLimits(ctx, Scope{Resource: resource}, limits))
+		require.NoError(t, r.SetLimits(ctx, Scope{Plan: id, Resource: resource}, limits))
+		require.NoError(t, r.SetLimits(ctx, Scope{Entity: id}, limits))
 		require.NoError(t, r.CreateEntity(ctx, Entity{ID: id, ParentID: strings.Join(ids[:min(i, 1)], ""), Plan: id}))
 		_, err := l.Acquire(ctx, id, resource, Amounts{"rpm": 1})
 		require.NoError(t, err)

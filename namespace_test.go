@@ -54,14 +54,14 @@ func TestMisspeltNamespaceIsRefused(t *testing.T) {
 			_, known := RetryAfter(err)
 			assert.False(t, known)
 		}
-		inactive(t, repo.SetSystemLimits(t.Context(), oneLimit, nil))
+		inactive(t, repo.SetLimits(t.Context(), Scope{}, oneLimit))
 		_, err := typo.limiter.Check(t.Context(), "user-1", model, nil)
 		inactive(t, err)
 		for _, item := range scan(t, operator.repo) {
 			assert.NotContains(t, schema.KeyOf(item).PK, "typo/", "nothing was written")
 		}
 		require.NoError(t, operator.repo.RegisterNamespace(t.Context(), "typo"))
-		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 5)}, nil))
+		require.NoError(t, repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 5)}))
 		typo.clock.advance(time.Minute)
 		typo.acquire("user-1", Amounts{"rpm": 1})
 	})
@@ -223,7 +223,7 @@ func TestNamespaceCosts(t *testing.T) {
 		warm := eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) })
 		assert.Equal(t, cost{1, 0, 1}, cost{warm.Requests(), warm.ReadUnits(), warm.WriteUnits()})
 		change := func(s *process) cost {
-			m := s.used(func() { require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, oneLimit)) })
+			m := s.used(func() { require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, oneLimit)) })
 			return cost{m.Requests(), m.ReadUnits(), m.WriteUnits()}
 		}
 		without, within := change(operator), change(eu)

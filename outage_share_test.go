@@ -18,7 +18,7 @@ import (
 func TestShareOfALevelIsGivenBackWhenAnotherDenies(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 20)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *process) {
 		s.family("key", "project")
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", model, []Limit{PerDay("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: model}, []Limit{PerDay("rpm", 10)}))
 		s.acquire("key", Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire("key", Amounts{"rpm": 9})

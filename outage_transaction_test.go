@@ -102,8 +102,8 @@ func TestHealthyLevelIsAskedBesideASickOne(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := liveProcess(t, memEngine(t), &Options{Cascade: CascadeTransaction, OnUnavailable: policy})
 					s.family("key", "org")
-					require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerDay("rpm", 10)}))
-					require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", "", []Limit{PerDay("rpm", 1000)}))
+					require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{PerDay("rpm", 10)}))
+					require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org"}, []Limit{PerDay("rpm", 1000)}))
 					s.acquire("key", Amounts{"rpm": 1})
 					s.db.SetFaults(s.silenceOf("org", fault))
 					stop := s.readsOthers()

@@ -112,7 +112,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 func TestDebtOfSeveralProcesses(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil) // limits of its own: no expiry bounds its debt
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "u", "", huge().Limits))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "u"}, huge().Limits))
 		s.acquire("u", Amounts{"x": 1})
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)

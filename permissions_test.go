@@ -44,14 +44,14 @@ func TestActionsOfChangesAreDocumented(t *testing.T) {
 		}
 		return ddbmem.Fault{}
 	})
-	require.NoError(t, r.SetEntityLimits(t.Context(), "u", "gpt-4", oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "u", Resource: "gpt-4"}, oneLimit))
 	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "k", ParentID: "no-record"}))
-	require.NoError(t, r.SetEntityLimits(t.Context(), "k", "gpt-4", oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "k", Resource: "gpt-4"}, oneLimit))
 	_, err = r.ResetBucket(t.Context(), "k", "gpt-4", nil)
 	require.NoError(t, err)
 	require.NoError(t, r.DeleteEntity(t.Context(), "k"))
-	require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", oneLimit))
-	require.NoError(t, r.DeleteResourceLimits(t.Context(), "gpt-4"))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, oneLimit))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Resource: "gpt-4"}))
 	for action, item := range used {
 		if item {
 			assert.True(t, documented[action], action)

@@ -49,8 +49,8 @@ func TestThrottledBucketIsDebitedAheadAgain(t *testing.T) {
 func TestDeniedCallsDrainNoBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerDay("rpm", 10_000)}))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", model, []Limit{PerMinute("rpm", 300)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, []Limit{PerDay("rpm", 10_000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org", Resource: model}, []Limit{PerMinute("rpm", 300)}))
 		s.family("shared", "org")
 		st := &stream{}
 		st.run(t, s, 10*time.Millisecond, 60*time.Second)
@@ -158,9 +158,9 @@ func TestCloseWhileDebitingAhead(t *testing.T) {
 func TestConcurrentCascadesFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := prefetching(t, 1, &Options{Prefetch: 500 * time.Millisecond})[0]
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", model, []Limit{PerSecond("rpm", 150)}))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "a", model, []Limit{PerSecond("rpm", 1000)}))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "b", model, []Limit{PerSecond("rpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org", Resource: model}, []Limit{PerSecond("rpm", 150)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "a", Resource: model}, []Limit{PerSecond("rpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "b", Resource: model}, []Limit{PerSecond("rpm", 1000)}))
 		s.family("a", "org")
 		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "b", ParentID: "org", Cascade: true}))
 		var admitted [2]atomic.Int64
@@ -220,7 +220,7 @@ func TestLimitsChangeWhileHeld(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all := prefetching(t, 2, &Options{Prefetch: time.Second})
 				s, st := all[0], &stream{}
-				require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, c.before))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, c.before))
 				call := func(amounts Amounts) {
 					if _, err := s.limiter.Acquire(t.Context(), "shared", model, amounts); err == nil {
 						st.admitted = append(st.admitted, time.Now())
@@ -236,7 +236,7 @@ func TestLimitsChangeWhileHeld(t *testing.T) {
 				for range 300 {
 					call(amounts)
 				}
-				require.NoError(t, all[1].repo.SetEntityLimits(t.Context(), "shared", model, c.after))
+				require.NoError(t, all[1].repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, c.after))
 				for range 3 { // the other process claims for the new ones, and removes what is full
 					all[1].acquire("shared", Amounts{"rpm": 1})
 					st.admitted = append(st.admitted, time.Now())

@@ -161,10 +161,10 @@ func TestUnusedTokensLapse(t *testing.T) {
 func TestChangedLimitLetsWhatIsHeldLapse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerSecond("rpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, []Limit{PerSecond("rpm", 1000)}))
 		st := &stream{}
 		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerSecond("rpm", 2)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, []Limit{PerSecond("rpm", 2)}))
 		admitted := len(st.admitted)
 		st.run(t, s, 10*time.Millisecond, time.Second)
 		assert.LessOrEqual(t, len(st.admitted)-admitted, 5)
@@ -192,8 +192,8 @@ func TestDeletedBucketServesNothingFromMemory(t *testing.T) {
 func TestPrefetchedCascadePutsBackWhatAnotherLevelDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerSecond("rpm", 1000)}))
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", model, []Limit{PerMinute("rpm", 500)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, []Limit{PerSecond("rpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org", Resource: model}, []Limit{PerMinute("rpm", 500)}))
 		s.family("shared", "org")
 		st := &stream{}
 		st.run(t, s, 10*time.Millisecond, 20*time.Second)

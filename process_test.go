@@ -77,7 +77,7 @@ func pair(t *testing.T, limits []Limit, test func(t *testing.T, a, b *process)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		operator := liveProcess(t, memEngine(t), nil)
-		require.NoError(t, operator.repo.SetSystemLimits(t.Context(), limits, nil))
+		require.NoError(t, operator.repo.SetLimits(t.Context(), Scope{}, limits))
 		test(t, operator.peer(nil).inSlot(0), operator.peer(nil).inSlot(1))
 	})
 }
@@ -292,8 +292,8 @@ func drain(t *testing.T, l *RateLimiter, amounts Amounts) {
 func team(t *testing.T, project, key []Limit) (*RateLimiter, *ddbmem.DB) {
 	t.Helper()
 	l, db := waitLimiter(t)
-	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", project))
-	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "u", "m", key))
+	require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: "m"}, project))
+	require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "u", Resource: "m"}, key))
 	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
 	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 	return l, db

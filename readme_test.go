@@ -245,9 +245,9 @@ func administerEverything(t *testing.T, repo *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
 	check(repo.CreateTable(ctx))
-	check(repo.SetSystemLimits(ctx, someLimits, nil))
-	check(repo.SetResourceLimits(ctx, "gpt-4", someLimits))
-	check(repo.SetEntityLimits(ctx, "key", "gpt-4", someLimits))
+	check(repo.SetLimits(ctx, dynalimit.Scope{}, someLimits))
+	check(repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, someLimits))
+	check(repo.SetLimits(ctx, dynalimit.Scope{Entity: "key", Resource: "gpt-4"}, someLimits))
 	check(repo.CreateEntity(ctx, dynalimit.Entity{ID: "key", ParentID: "shop", Cascade: true}))
 	limitEverything(t, repo)
 	for _, err := range repo.Children(ctx, "shop") {
@@ -256,9 +256,9 @@ func administerEverything(t *testing.T, repo *dynalimit.Repository) {
 	for _, err := range repo.EntitiesWithLimits(ctx, "gpt-4") {
 		check(err)
 	}
-	check(repo.DeleteEntityLimits(ctx, "key", "gpt-4"))
+	check(repo.DeleteLimits(ctx, dynalimit.Scope{Entity: "key", Resource: "gpt-4"}))
 	check(repo.DeleteEntity(ctx, "key"))
-	check(repo.DeleteResourceLimits(ctx, "gpt-4"))
+	check(repo.DeleteLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}))
 }
 
 // limitEverything makes every request that serving calls can make.
@@ -271,5 +271,5 @@ func limitEverything(t *testing.T, repo *dynalimit.Repository) {
 		lease := must(limiter.Acquire(ctx, "key", "gpt-4", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(mode)))
 		check(lease.Rollback(ctx))
 	}
-	must(limiter.Available(ctx, "key", "gpt-4"))
+	must(limiter.Check(ctx, "key", "gpt-4", nil)).Available()
 }

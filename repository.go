@@ -97,8 +97,8 @@ type RepositoryOptions struct {
 // Which method to use:
 //
 // CreateTable makes the table, or TableInput describes it for infrastructure code.
-// SetSystemLimits, SetResourceLimits and SetEntityLimits configure limits, from the
-// general to the specific; Get and Delete methods belong to each. CreateEntity gives an
+// SetLimits and SetConfig configure the limits of a Scope, from the system to an entity on
+// a resource; Get and Delete methods belong to them. CreateEntity gives an
 // entity a parent or a plan, and CreateEntities makes many; Entities, Children and
 // EntitiesWithLimits list entities, Buckets what one holds.
 //

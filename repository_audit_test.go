@@ -32,10 +32,10 @@ func trail(t *testing.T, r *Repository, q AuditQuery) []AuditEvent {
 func TestEventsTellWhatChanged(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &RepositoryOptions{Now: noon}).As("ann@example.com")
-		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "gpt-4", []Limit{PerMinute("rpm", 10)}))
-		require.NoError(t, r.As("ben").SetEntityLimits(t.Context(), "key-1", "gpt-4", []Limit{PerMinute("rpm", 20)}))
-		require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", "gpt-4"))
-		require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", "gpt-4"), "nothing is there: no event")
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, r.As("ben").SetLimits(t.Context(), Scope{Entity: "key-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 20)}))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "key-1", Resource: "gpt-4"}))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "key-1", Resource: "gpt-4"}), "nothing is there: no event")
 		events := trail(t, r, AuditQuery{Target: "key-1"})
 		require.Len(t, events, 3)
 		const ten = `[{"name":"rpm","capacity":10,"burst":10,"refill_amount":10,"refill_period_seconds":60}]`
@@ -74,9 +74,9 @@ func TestEventsAreFound(t *testing.T) {
 	for day := range int64(3) {
 		for n := range int64(table.PageSize/2 + 10) {
 			limits := []Limit{PerMinute("rpm", 1000*day+n+1)}
-			require.NoError(t, r.As("ann").SetResourceLimits(t.Context(), "gpt-4", limits))
+			require.NoError(t, r.As("ann").SetLimits(t.Context(), Scope{Resource: "gpt-4"}, limits))
 			clock.advance(time.Second)
-			require.NoError(t, r.As("ben").SetSystemLimits(t.Context(), limits, nil))
+			require.NoError(t, r.As("ben").SetLimits(t.Context(), Scope{}, limits))
 		}
 		clock.advance(24 * time.Hour)
 	}
@@ -113,9 +113,9 @@ func TestEventsAreFoundWhenTheClockIsSetBack(t *testing.T) {
 	r := e.repository(t, &RepositoryOptions{Now: clock.now})
 	clock.advance(12 * time.Hour)
 	midnight := clock.now()
-	require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{}, oneLimit))
 	clock.advance(-time.Second)
-	require.NoError(t, r.SetSystemLimits(t.Context(), twoLimits, nil))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{}, twoLimits))
 	clock.advance(time.Hour)
 	for _, q := range []AuditQuery{{}, {Target: AuditSystem}, {Principal: tester}} {
 		q.From, q.To = midnight, midnight.Add(time.Minute)
@@ -141,8 +141,8 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 	require.NoError(t, ann.CreateEntity(t.Context(), Entity{ID: "key-1"}))
 	for i, r := range []*Repository{bob, ann, bob} {
 		n := int64(i + 1)
-		require.NoError(t, r.SetSystemLimits(t.Context(), limits(n), nil))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "key-2", "gpt-4", limits(n)))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, limits(n)))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-2", Resource: "gpt-4"}, limits(n)))
 		record, err := r.GetEntity(t.Context(), "key-1")
 		require.NoError(t, err)
 		record.Name = fmt.Sprint("name ", n)
@@ -150,7 +150,7 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, bob.DeleteEntity(t.Context(), "key-1"))
-	require.NoError(t, bob.DeleteEntityLimits(t.Context(), "key-2", "gpt-4"))
+	require.NoError(t, bob.DeleteLimits(t.Context(), Scope{Entity: "key-2", Resource: "gpt-4"}))
 	for target, want := range map[string][]string{
 		AuditSystem: {"bob", "ann", "bob"}, "key-1": {"ann", "bob", "ann", "bob", "bob"}, "key-2": {"bob", "ann", "bob", "bob"},
 	} {
@@ -172,7 +172,7 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 func TestEventsUntilTheEndOfTime(t *testing.T) {
 	s := memProcess(t, nil)
 	for _, principal := range []string{strings.Repeat("é", 256), "a#b#c", "a#b"} {
-		require.NoError(t, s.repo.As(principal).SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", int64(len(principal)))}, nil))
+		require.NoError(t, s.repo.As(principal).SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", int64(len(principal)))}))
 		q := AuditQuery{Principal: principal, From: s.clock.now(), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 		used := s.used(func() { assert.Len(t, trail(t, s.repo, q), 1) })
 		assert.Less(t, used.Requests(), int64(10))
@@ -190,7 +190,7 @@ func TestEventsShowTheFieldsThatDiffer(t *testing.T) {
 		for _, do := range []func() error{
 			func() error { return r.SetBlocked(t.Context(), at, true) },
 			func() error { return r.SetUnlimited(t.Context(), at) },
-			func() error { return r.setLimits(t.Context(), at, set, nil) },
+			func() error { return r.SetLimits(t.Context(), at, set) },
 			func() error { return r.SetBlocked(t.Context(), at, false) },
 			func() error {
 				return second(r.SetConfig(t.Context(), at, LimitConfig{OnUnavailable: Allow, Limits: set, Version: AnyVersion}))
@@ -225,7 +225,7 @@ func TestEventsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)
 	name := e.repository(t, nil).table
 	eu, us := e.namespaced(t, name, "eu", nil), e.namespaced(t, name, "us", nil)
-	require.NoError(t, eu.SetSystemLimits(t.Context(), oneLimit, nil))
+	require.NoError(t, eu.SetLimits(t.Context(), Scope{}, oneLimit))
 	assert.Len(t, trail(t, eu, AuditQuery{}), 1)
 	assert.Empty(t, trail(t, us, AuditQuery{}))
 	assert.Empty(t, trail(t, us, AuditQuery{Target: AuditSystem}))
@@ -238,7 +238,7 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	for principal, part := range map[string]string{"": "Repository.As", "a\nb": "can be seen", strings.Repeat("x", 257): "257 characters"} {
 		before := e.db.Meter()
 		var v *ValidationError
-		require.ErrorAs(t, r.As(principal).SetSystemLimits(t.Context(), oneLimit, nil), &v)
+		require.ErrorAs(t, r.As(principal).SetLimits(t.Context(), Scope{}, oneLimit), &v)
 		assert.Equal(t, "principal", v.Field)
 		assert.Contains(t, v.Reason, part)
 		assert.Zero(t, e.db.Meter().Sub(before).Requests())
@@ -247,12 +247,12 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	require.ErrorContains(t, err, "options.Principal")
 	open, err := NewRepository(e.client(), r.table, &RepositoryOptions{AllowAnonymous: true})
 	require.NoError(t, err)
-	require.NoError(t, open.SetSystemLimits(t.Context(), oneLimit, nil))
+	require.NoError(t, open.SetLimits(t.Context(), Scope{}, oneLimit))
 	events := trail(t, open, AuditQuery{Target: AuditSystem})
 	require.Len(t, events, 1)
 	assert.Empty(t, events[0].Principal)
 	var none *Repository
-	require.Error(t, none.As("x").SetSystemLimits(t.Context(), oneLimit, nil))
+	require.Error(t, none.As("x").SetLimits(t.Context(), Scope{}, oneLimit))
 }
 
 // Events expire after their retention, or never.
@@ -262,7 +262,7 @@ func TestEventsExpire(t *testing.T) {
 		0: schema.Number(noon().Add(90 * 24 * time.Hour).Unix()), time.Hour: schema.Number(noon().Add(time.Hour).Unix()), -1: nil,
 	} {
 		r := e.repository(t, &RepositoryOptions{Now: noon, AuditRetention: retention})
-		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, oneLimit))
 		events := trail(t, r, AuditQuery{Target: AuditSystem})
 		require.Len(t, events, 1)
 		item, err := r.store.Get(t.Context(), "test", schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#" + events[0].ID})
@@ -281,7 +281,7 @@ func TestChangesAndEventsAreOne(t *testing.T) {
 	underFaultsOfChanges(t, func(t *testing.T, e *engine, r *Repository) {
 		for n := range int64(20) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5)*500*time.Millisecond)
-			_ = r.SetSystemLimits(ctx, []Limit{PerMinute("rpm", n+1)}, nil)
+			_ = r.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", n+1)})
 			cancel()
 		}
 		e.db.SetFaults(nil)
@@ -306,14 +306,14 @@ func TestChangeWithoutAnswerIsKnownByItsEvent(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Lose: true}))
-		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil), "it was made")
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, oneLimit), "it was made")
 		e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Drop: true}))
-		err := r.SetSystemLimits(t.Context(), twoLimits, nil)
+		err := r.SetLimits(t.Context(), Scope{}, twoLimits)
 		var u *UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.True(t, u.Unconfirmed, "it may be under way still")
 		e.db.SetFaults(nil)
-		limits, _, err := r.GetSystemLimits(t.Context())
+		limits, err := limitsAt(r.GetConfig(t.Context(), Scope{}))
 		require.NoError(t, err)
 		assert.Equal(t, oneLimit, limits)
 		assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem}), 1)
@@ -354,7 +354,7 @@ func underFaultsOfChanges(t *testing.T, test func(t *testing.T, e *engine, r *Re
 func TestForeignItemsAreNoEvents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &RepositoryOptions{Now: noon}).As("ann@example.com")
-		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 10)}, nil))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 10)}))
 		events := table.Query{Op: "read", Hash: schema.PK, Value: r.admin.Events.Partition(AuditSystem), Whole: true}
 		for event, err := range r.store.Items(t.Context(), events) {
 			require.NoError(t, err)

@@ -116,7 +116,7 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 	s := memProcess(t, perMinute())
 	ctx := t.Context()
 	rpm, tpm := PerMinute("rpm", 100), PerMinute("tpm", 1000)
-	require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{rpm, tpm}, nil))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm, tpm}))
 	for _, e := range []Entity{
 		{ID: "free"},
 		{ID: "free-key", ParentID: "free", Cascade: true},
@@ -131,8 +131,8 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 	for _, entity := range []string{"free", "middle"} {
 		require.NoError(t, s.repo.SetUnlimited(ctx, Scope{Entity: entity, Resource: model}))
 	}
-	require.NoError(t, s.repo.SetEntityLimits(ctx, "few", model, []Limit{rpm}))
-	require.NoError(t, s.repo.SetEntityLimits(ctx, "org", model, []Limit{tpm}))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "few", Resource: model}, []Limit{rpm}))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org", Resource: model}, []Limit{tpm}))
 	s.repo.InvalidateConfig("", "")
 	s.acquire("free-key", Amounts{"rpm": 1, "tpm": 20})
 	s.acquire("few-key", Amounts{"rpm": 10, "tpm": 200})

@@ -65,35 +65,36 @@ func configLevels() map[string]configLevel {
 		return configLevel{
 			schema.ConfigOwner{Entity: "user-1", Resource: resource},
 			func(t *testing.T, r *Repository, l []Limit) error {
-				return r.SetEntityLimits(t.Context(), "user-1", resource, l)
+				return r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: resource}, l)
 			},
 			func(t *testing.T, r *Repository) ([]Limit, error) {
-				return r.GetEntityLimits(t.Context(), "user-1", resource)
+				return limitsAt(r.GetConfig(t.Context(), Scope{Entity: "user-1", Resource: resource}))
 			},
 			func(t *testing.T, r *Repository) error {
-				return r.DeleteEntityLimits(t.Context(), "user-1", resource)
+				return r.DeleteLimits(t.Context(), Scope{Entity: "user-1", Resource: resource})
 			},
 		}
 	}
 	return map[string]configLevel{
 		"system": {
 			schema.ConfigOwner{},
-			func(t *testing.T, r *Repository, l []Limit) error { return r.SetSystemLimits(t.Context(), l, nil) },
+			func(t *testing.T, r *Repository, l []Limit) error { return r.SetLimits(t.Context(), Scope{}, l) },
 			func(t *testing.T, r *Repository) ([]Limit, error) {
-				l, _, err := r.GetSystemLimits(t.Context())
-				return l, err
+				return limitsAt(r.GetConfig(t.Context(), Scope{}))
 			},
-			func(t *testing.T, r *Repository) error { return r.DeleteSystemLimits(t.Context()) },
+			func(t *testing.T, r *Repository) error { return r.DeleteLimits(t.Context(), Scope{}) },
 		},
 		"resource": {
 			schema.ConfigOwner{Resource: "org/gpt-4"},
 			func(t *testing.T, r *Repository, l []Limit) error {
-				return r.SetResourceLimits(t.Context(), "org/gpt-4", l)
+				return r.SetLimits(t.Context(), Scope{Resource: "org/gpt-4"}, l)
 			},
 			func(t *testing.T, r *Repository) ([]Limit, error) {
-				return r.GetResourceLimits(t.Context(), "org/gpt-4")
+				return limitsAt(r.GetConfig(t.Context(), Scope{Resource: "org/gpt-4"}))
 			},
-			func(t *testing.T, r *Repository) error { return r.DeleteResourceLimits(t.Context(), "org/gpt-4") },
+			func(t *testing.T, r *Repository) error {
+				return r.DeleteLimits(t.Context(), Scope{Resource: "org/gpt-4"})
+			},
 		},
 		"entity":                      entity("gpt-4"),
 		"entity default":              entity(""),
@@ -101,22 +102,22 @@ func configLevels() map[string]configLevel {
 	}
 }
 
-func TestSystemOptions(t *testing.T) {
+func TestSetLimitsKeepsThePolicy(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	policy := func() UnavailablePolicy {
-		_, o, err := r.GetSystemLimits(t.Context())
+		c, err := r.GetConfig(t.Context(), Scope{})
 		require.NoError(t, err)
-		return o.OnUnavailable
+		return c.OnUnavailable
 	}
 	assert.Empty(t, policy())
-	require.NoError(t, r.SetSystemLimits(t.Context(), twoLimits, &SystemOptions{OnUnavailable: Allow}))
+	require.NoError(t, second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: twoLimits, OnUnavailable: Allow, Version: AnyVersion})))
 	assert.Equal(t, Allow, policy())
-	require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
-	assert.Equal(t, Allow, policy(), "nil options keep the stored ones")
-	require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{}, oneLimit))
+	assert.Equal(t, Allow, policy(), "what else the level says stays")
+	require.NoError(t, second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: oneLimit, Version: AnyVersion})))
 	assert.Empty(t, policy())
-	err := r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{OnUnavailable: "ALLOW"})
-	require.ErrorContains(t, err, `invalid options.OnUnavailable: is "ALLOW"; give dynalimit.Block, dynalimit.Allow or dynalimit.Local`)
+	err := second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: oneLimit, OnUnavailable: "ALLOW", Version: AnyVersion}))
+	require.ErrorContains(t, err, `invalid config.onUnavailable: is "ALLOW"; give dynalimit.Block, dynalimit.Allow or dynalimit.Local`)
 }
 
 func TestSetLimitsRefusesBeforeWriting(t *testing.T) {
@@ -124,18 +125,17 @@ func TestSetLimitsRefusesBeforeWriting(t *testing.T) {
 	r := e.repository(t, nil)
 	before := e.db.Meter()
 	for field, err := range map[string]error{
-		"entity":                   r.SetEntityLimits(t.Context(), "a#b", "gpt-4", twoLimits),
-		"resource":                 r.SetEntityLimits(t.Context(), "a", "gpt 4", twoLimits),
-		"limits":                   r.SetResourceLimits(t.Context(), "gpt-4", nil),
-		"limits[0].Capacity":       r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", -1)}, nil),
-		"limits[0].RefillPeriod":   r.SetSystemLimits(t.Context(), []Limit{{Name: "rpm", Capacity: 1}}, nil),
-		"limits.RefillPeriod":      r.SetSystemLimits(t.Context(), []Limit{{Name: "rpm", Capacity: 1, RefillPeriod: time.Millisecond}}, nil),
-		"limits[1].Name":           r.SetSystemLimits(t.Context(), []Limit{oneLimit[0], PerMinute("9", 1)}, nil),
-		"resource (resource)":      r.SetResourceLimits(t.Context(), "", twoLimits),
-		"resource (get)":           second(r.GetResourceLimits(t.Context(), "")),
-		"resource (delete)":        r.DeleteResourceLimits(t.Context(), ""),
-		"entity (get)":             second(r.GetEntityLimits(t.Context(), "", "")),
-		"entity (delete)":          r.DeleteEntityLimits(t.Context(), "", ""),
+		"scope.entity":             r.SetLimits(t.Context(), Scope{Entity: "a#b", Resource: "gpt-4"}, twoLimits),
+		"scope.resource":           r.SetLimits(t.Context(), Scope{Entity: "a", Resource: "gpt 4"}, twoLimits),
+		"limits":                   r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, nil),
+		"limits[0].Capacity":       r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", -1)}),
+		"limits[0].RefillPeriod":   r.SetLimits(t.Context(), Scope{}, []Limit{{Name: "rpm", Capacity: 1}}),
+		"limits.RefillPeriod":      r.SetLimits(t.Context(), Scope{}, []Limit{{Name: "rpm", Capacity: 1, RefillPeriod: time.Millisecond}}),
+		"limits[1].Name":           r.SetLimits(t.Context(), Scope{}, []Limit{oneLimit[0], PerMinute("9", 1)}),
+		"scope.resource (get)":     second(r.GetConfig(t.Context(), Scope{Resource: "#"})),
+		"scope.resource (delete)":  r.DeleteLimits(t.Context(), Scope{Resource: "#"}),
+		"scope.entity (get)":       second(r.GetConfig(t.Context(), Scope{Entity: "#"})),
+		"scope.entity (delete)":    r.DeleteLimits(t.Context(), Scope{Entity: "#"}),
 		"resource (with entities)": second(collect(r.EntitiesWithLimits(t.Context(), "#"))),
 	} {
 		var invalid *ValidationError
@@ -152,7 +152,7 @@ func TestSetLimitsKeepsWhatItDoesNotKnow(t *testing.T) {
 		item := r.keys.EncodeConfig(owner, nil, schema.ConfigItem{Version: 41})
 		item["note"] = schema.String("kept")
 		put(t, r, item)
-		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, oneLimit))
 		got, err := r.store.Get(t.Context(), "test", r.keys.Config(owner))
 		require.NoError(t, err)
 		assert.Equal(t, schema.String("kept"), got["note"])
@@ -161,8 +161,8 @@ func TestSetLimitsKeepsWhatItDoesNotKnow(t *testing.T) {
 		delete(item, "config_version") // as somebody's script might leave it
 		item["l_rpm_cp"] = schema.String("broken")
 		put(t, r, item)
-		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", twoLimits), "setting repairs")
-		limits, err := r.GetEntityLimits(t.Context(), "user-1", "gpt-4")
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, twoLimits), "setting repairs")
+		limits, err := limitsAt(r.GetConfig(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}))
 		require.NoError(t, err)
 		assert.Equal(t, twoLimits, limits)
 	})
@@ -172,7 +172,7 @@ func TestRegistries(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		set := func(entity, resource string) {
-			require.NoError(t, r.SetEntityLimits(t.Context(), entity, resource, oneLimit))
+			require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: entity, Resource: resource}, oneLimit))
 		}
 		counts := func() schema.Item {
 			item, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
@@ -186,9 +186,9 @@ func TestRegistries(t *testing.T) {
 		set("b", "gpt-4")
 		set("b", "")
 		assert.Equal(t, schema.Item{"gpt-4": schema.Number(2), "_default_": schema.Number(1)}, counts())
-		require.NoError(t, r.DeleteEntityLimits(t.Context(), "a", "gpt-4"))
-		require.NoError(t, r.DeleteEntityLimits(t.Context(), "a", "gpt-4"))
-		require.NoError(t, r.DeleteEntityLimits(t.Context(), "b", ""))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "b"}))
 		assert.Equal(t, schema.Item{"gpt-4": schema.Number(1)}, counts())
 		got, err := collect(r.EntitiesWithLimits(t.Context(), "gpt-4"))
 		require.NoError(t, err)
@@ -199,10 +199,10 @@ func TestRegistries(t *testing.T) {
 			require.NoError(t, err)
 			return item
 		}
-		require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", oneLimit))
-		require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", twoLimits))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, twoLimits))
 		assert.Equal(t, []string{"gpt-4"}, schema.ResourceNames(resources()))
-		require.NoError(t, r.DeleteResourceLimits(t.Context(), "gpt-4"))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Resource: "gpt-4"}))
 		assert.Empty(t, schema.ResourceNames(resources()))
 	})
 }
@@ -240,17 +240,19 @@ func TestLimitsRequests(t *testing.T) {
 		do     func() error
 	}{
 		{"set_system_limits", func() error {
-			return r.SetSystemLimits(t.Context(), twoLimits, &SystemOptions{OnUnavailable: Allow})
+			return second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: twoLimits, OnUnavailable: Allow, Version: AnyVersion}))
 		}},
-		{"set_resource_limits", func() error { return r.SetResourceLimits(t.Context(), "gpt-4", twoLimits) }},
-		{"set_entity_limits_first", func() error { return r.SetEntityLimits(t.Context(), "user-1", "gpt-4", twoLimits) }},
-		{"set_entity_limits_again", func() error { return r.SetEntityLimits(t.Context(), "user-1", "gpt-4", oneLimit) }},
-		{"set_entity_default", func() error { return r.SetEntityLimits(t.Context(), "user-1", "", oneLimit) }},
-		{"get_entity_limits", func() error { return second(r.GetEntityLimits(t.Context(), "user-1", "gpt-4")) }},
+		{"set_resource_limits", func() error { return r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, twoLimits) }},
+		{"set_entity_limits_first", func() error { return r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, twoLimits) }},
+		{"set_entity_limits_again", func() error { return r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, oneLimit) }},
+		{"set_entity_default", func() error { return r.SetLimits(t.Context(), Scope{Entity: "user-1"}, oneLimit) }},
+		{"get_entity_limits", func() error {
+			return second(limitsAt(r.GetConfig(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"})))
+		}},
 		{"entities_with_limits", func() error { return second(collect(r.EntitiesWithLimits(t.Context(), "gpt-4"))) }},
-		{"delete_entity_limits", func() error { return r.DeleteEntityLimits(t.Context(), "user-1", "gpt-4") }},
-		{"delete_resource_limits", func() error { return r.DeleteResourceLimits(t.Context(), "gpt-4") }},
-		{"delete_system_limits", func() error { return r.DeleteSystemLimits(t.Context()) }},
+		{"delete_entity_limits", func() error { return r.DeleteLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}) }},
+		{"delete_resource_limits", func() error { return r.DeleteLimits(t.Context(), Scope{Resource: "gpt-4"}) }},
+		{"delete_system_limits", func() error { return r.DeleteLimits(t.Context(), Scope{}) }},
 	} {
 		require.NoError(t, step.do(), step.golden)
 		assertGolden(t, step.golden, wire.take())

@@ -23,7 +23,7 @@ func TestSetLimitsCountsEveryWrite(t *testing.T) {
 		for n := range int64(writers) {
 			own := e.open(t, r.table, nil)
 			wg.Go(func() {
-				assert.NoError(t, own.SetEntityLimits(t.Context(), "a", "gpt-4", []Limit{PerMinute("rpm", n+1)}))
+				assert.NoError(t, own.SetLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}, []Limit{PerMinute("rpm", n+1)}))
 			})
 		}
 		wg.Wait()
@@ -54,21 +54,21 @@ func TestSettersReachThisProcessAtOnce(t *testing.T) {
 		return cfg.limits[0].Capacity
 	}
 	assert.Zero(t, capacity())
-	require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, nil))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1)}))
 	assert.Equal(t, int64(1), capacity())
-	require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", []Limit{PerMinute("rpm", 2)}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, []Limit{PerMinute("rpm", 2)}))
 	assert.Equal(t, int64(2), capacity())
-	require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "", []Limit{PerMinute("rpm", 3)}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1"}, []Limit{PerMinute("rpm", 3)}))
 	assert.Equal(t, int64(3), capacity())
-	require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", []Limit{PerMinute("rpm", 4)}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 4)}))
 	assert.Equal(t, int64(4), capacity())
-	require.NoError(t, r.DeleteEntityLimits(t.Context(), "user-1", "gpt-4"))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}))
 	assert.Equal(t, int64(3), capacity())
-	require.NoError(t, r.DeleteEntityLimits(t.Context(), "user-1", schema.DefaultResource))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "user-1", Resource: schema.DefaultResource}))
 	assert.Equal(t, int64(2), capacity())
-	require.NoError(t, r.DeleteResourceLimits(t.Context(), "gpt-4"))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Resource: "gpt-4"}))
 	assert.Equal(t, int64(1), capacity())
-	require.NoError(t, r.DeleteSystemLimits(t.Context()))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{}))
 	assert.Zero(t, capacity())
 }
 
@@ -89,7 +89,7 @@ func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
 			assert.Empty(t, cfg.limits)
 		})
 		synctest.Wait()
-		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{}, oneLimit))
 		wg.Wait()
 		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 	}{
 		"limits": {
 			"TransactWriteItems",
-			func(ctx context.Context, r *Repository) error { return r.SetSystemLimits(ctx, oneLimit, nil) },
+			func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{}, oneLimit) },
 			func(c *resolvedConfig) bool { return len(c.limits) > 0 },
 		},
 		"a new entity": {
@@ -149,7 +149,7 @@ func TestSetLimitsWithALostAnswerCountsOnce(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		e.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "gpt-4", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}, oneLimit))
 		e.db.SetFaults(nil)
 		assert.Len(t, trail(t, r, AuditQuery{Target: "a"}), 1)
 		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
@@ -174,7 +174,7 @@ func TestSetLimitsRetriesConflicts(t *testing.T) {
 					}
 					return ddbmem.Fault{}
 				})
-				err := r.SetResourceLimits(t.Context(), "gpt-4", oneLimit)
+				err := r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, oneLimit)
 				if test.ok {
 					require.NoError(t, err)
 					return

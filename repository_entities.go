@@ -338,7 +338,7 @@ type EntitySetup struct {
 // not keep the others of its transaction from being made.
 //
 // It returns an error for each setup, nil for one that was made, in their order; see
-// CreateEntity and SetEntityLimits. If the input is bad it returns a single
+// CreateEntity and SetLimits. If the input is bad it returns a single
 // *ValidationError, and nothing was written. Once the table does not serve, or ctx has
 // ended, the rest fails with that error; those can be made by another call.
 func (r *Repository) CreateEntities(ctx context.Context, setups []EntitySetup) ([]error, error) {

@@ -116,7 +116,7 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 			made.Version, made.CreatedAt = 1, read.CreatedAt
 			assert.Equal(t, made, read)
 			for resource, limits := range setups[i].Limits {
-				got, err := r.GetEntityLimits(t.Context(), id, resource)
+				got, err := limitsAt(r.GetConfig(t.Context(), Scope{Entity: id, Resource: resource}))
 				require.NoError(t, err)
 				assert.Equal(t, limits, got)
 			}
@@ -134,9 +134,9 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 func TestCreateEntitiesReplaceLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
-		require.NoError(t, r.SetEntityLimits(t.Context(), "key-00000", "gpt-4", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-00000", Resource: "gpt-4"}, oneLimit))
 		create(t, r, setupsOf(2, ""))
-		limits, err := r.GetEntityLimits(t.Context(), "key-00000", "gpt-4")
+		limits, err := limitsAt(r.GetConfig(t.Context(), Scope{Entity: "key-00000", Resource: "gpt-4"}))
 		require.NoError(t, err)
 		assert.Equal(t, []Limit{PerMinute("rpm", 10)}, limits)
 		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
@@ -254,7 +254,7 @@ func assertWhole(t *testing.T, r *Repository, setups []EntitySetup, errs []error
 	made := int64(0)
 	for i, s := range setups {
 		_, err := r.GetEntity(t.Context(), s.Entity.ID)
-		limits, limitsErr := r.GetEntityLimits(t.Context(), s.Entity.ID, "gpt-4")
+		limits, limitsErr := limitsAt(r.GetConfig(t.Context(), Scope{Entity: s.Entity.ID, Resource: "gpt-4"}))
 		require.NoError(t, limitsErr)
 		events := trail(t, r, AuditQuery{Target: s.Entity.ID})
 		if err == nil {

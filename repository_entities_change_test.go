@@ -300,7 +300,7 @@ func TestEntitiesListsThemAll(t *testing.T) {
 		}
 		put(t, eu, items...)
 		require.NoError(t, us.CreateEntity(t.Context(), Entity{ID: "other"}))
-		require.NoError(t, eu.SetEntityLimits(t.Context(), "no-record", "", oneLimit))
+		require.NoError(t, eu.SetLimits(t.Context(), Scope{Entity: "no-record"}, oneLimit))
 		all, err := collect(eu.Entities(t.Context()))
 		require.NoError(t, err)
 		assert.Equal(t, want, slices.Sorted(slices.Values(ids(all))))
@@ -354,7 +354,7 @@ func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 func TestBucketsAreListed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
-		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "user-1", "own", []Limit{PerMinute("rpm", 60)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "own"}, []Limit{PerMinute("rpm", 60)}))
 		s.acquire("user-1", Amounts{"rpm": 40, "tpm": 10_000})
 		s.acquire("user-2", Amounts{"rpm": 1})
 		_, err := s.limiter.Acquire(t.Context(), "user-1", "own", Amounts{"rpm": 60})

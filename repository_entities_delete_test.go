@@ -32,7 +32,7 @@ func TestAChildAndTheDeletionOfItsParentRace(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.DeleteEntity(t.Context(), "c"))
 
-		require.NoError(t, r.SetEntityLimits(t.Context(), "p", "", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "p"}, oneLimit))
 		var transactions atomic.Int64
 		e.db.SetFaults(between(func() {
 			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { // the mark is made, and nothing else
@@ -77,8 +77,8 @@ func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 	r := e.repository(t, nil)
 	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "A"}))
 	for _, resource := range []string{"", "gpt-4"} {
-		require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a", Resource: resource}, oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "b", Resource: resource}, oneLimit))
 	}
 	for i := range 30 {
 		put(t, r, r.keys.Bucket("a", fmt.Sprint(i)).Attributes())
@@ -164,14 +164,14 @@ func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a"}, oneLimit))
 		var transactions atomic.Int64
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			if q.Operation == "TransactWriteItems" && transactions.Add(1) == 2 { // the first marks
 				e.db.SetFaults(nil)
 				assert.NoError(t, r.DeleteEntity(t.Context(), "a"))
 				assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "new"}))
-				assert.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
+				assert.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a"}, oneLimit))
 			}
 			return ddbmem.Fault{}
 		})
@@ -179,7 +179,7 @@ func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
 		read, err := r.GetEntity(t.Context(), "a")
 		require.NoError(t, err)
 		assert.Equal(t, "new", read.Name)
-		limits, err := r.GetEntityLimits(t.Context(), "a", "")
+		limits, err := limitsAt(r.GetConfig(t.Context(), Scope{Entity: "a"}))
 		require.NoError(t, err)
 		assert.Equal(t, oneLimit, limits)
 	})
@@ -219,7 +219,7 @@ func TestAnEntityIsDeletedAsItWasRead(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "x"}))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "x", "", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "x"}, oneLimit))
 		read, err := r.GetEntity(t.Context(), "x")
 		require.NoError(t, err)
 		levels, err := r.GetConfigs(t.Context(), []Scope{{Entity: "x"}})

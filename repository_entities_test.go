@@ -152,8 +152,8 @@ func TestDeleteEntityRemovesAllItOwns(t *testing.T) {
 		r := e.repository(t, nil)
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
 		for _, resource := range []string{"", "gpt-4", "claude-3"} {
-			require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
-			require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
+			require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a", Resource: resource}, oneLimit))
+			require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "b", Resource: resource}, oneLimit))
 		}
 		for i := range 2*table.PageSize + 10 {
 			put(t, r, r.keys.Bucket("a", fmt.Sprintf("r-%04d", i)).Attributes())

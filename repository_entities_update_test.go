@@ -246,7 +246,7 @@ func TestUpdateEntitiesOfBadInput(t *testing.T) {
 // The new plan is in force in this process at once.
 func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	require.NoError(t, r.SetPlanLimits(t.Context(), "pro", "", oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Plan: "pro"}, oneLimit))
 	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
 	level := func() ConfigLevel {
 		cfg, _, _, err := r.config(t.Context(), "a", "gpt-4", time.Time{})

@@ -67,7 +67,7 @@ func TestForeignTableIsAdministered(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, Entity{ID: "proj-1", Name: "Production", Metadata: json.RawMessage(`{"team":"search"}`), CreatedAt: created}, project)
 
-		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "claude-3", oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-1", Resource: "claude-3"}, oneLimit))
 		item, err := r.store.Get(t.Context(), "test", r.keys.EntityConfig("key-1", "claude-3"))
 		require.NoError(t, err)
 		assert.Equal(t, int64(2), schema.ConfigVersion(item))
@@ -108,7 +108,7 @@ func TestWhatAnotherToolReadsIsThere(t *testing.T) {
 				s.Entity.Version = 1
 				require.NoError(t, second(r.UpdateEntity(t.Context(), s.Entity)))
 				for resource, limits := range s.Limits {
-					require.NoError(t, r.SetEntityLimits(t.Context(), e.ID, resource, limits))
+					require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: e.ID, Resource: resource}, limits))
 				}
 			}
 		},
@@ -117,8 +117,8 @@ func TestWhatAnotherToolReadsIsThere(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				r := e.repository(t, &RepositoryOptions{Now: then})
 				write(t, r)
-				require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", perMinute(100, 10_000)))
-				require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 50)}, &SystemOptions{OnUnavailable: Allow}))
+				require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, perMinute(100, 10_000)))
+				require.NoError(t, second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: []Limit{PerMinute("rpm", 50)}, OnUnavailable: Allow, Version: AnyVersion})))
 				compared := 0
 				for _, theirs := range theirs {
 					at := schema.KeyOf(theirs)

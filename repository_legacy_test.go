@@ -279,10 +279,10 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 			assert.NotContains(t, key.SK, "#LIMIT#")
 		}
 		assert.Equal(t, 4, strings.Count(logged.String(), "level=INFO"), logged.String())
-		system, options, err := r.GetSystemLimits(t.Context())
+		system, err := r.GetConfig(t.Context(), Scope{})
 		require.NoError(t, err)
-		assert.Equal(t, []Limit{PerMinute("rpm", 50)}, system)
-		assert.Equal(t, Allow, options.OnUnavailable)
+		assert.Equal(t, []Limit{PerMinute("rpm", 50)}, system.Limits)
+		assert.Equal(t, Allow, system.OnUnavailable)
 		entities, err := collect(r.EntitiesWithLimits(t.Context(), ""))
 		require.NoError(t, err)
 		assert.Equal(t, []string{"proj-1"}, entities)
@@ -298,23 +298,25 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 func TestLegacyLimitsAreAdministered(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, r *Repository) error{
 		"shown": func(ctx context.Context, r *Repository) error {
-			limits, err := r.GetResourceLimits(ctx, model)
+			limits, err := limitsAt(r.GetConfig(ctx, Scope{Resource: model}))
 			if err == nil && len(limits) != 2 {
 				err = assert.AnError
 			}
 			return err
 		},
-		"replaced":        func(ctx context.Context, r *Repository) error { return r.SetResourceLimits(ctx, model, oneLimit) },
-		"removed":         func(ctx context.Context, r *Repository) error { return r.DeleteResourceLimits(ctx, model) },
+		"replaced": func(ctx context.Context, r *Repository) error {
+			return r.SetLimits(ctx, Scope{Resource: model}, oneLimit)
+		},
+		"removed":         func(ctx context.Context, r *Repository) error { return r.DeleteLimits(ctx, Scope{Resource: model}) },
 		"with its entity": func(ctx context.Context, r *Repository) error { return r.DeleteEntity(ctx, "key-1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				r := legacyTable(t, e, "0.6", &RepositoryOptions{Principal: tester})
 				require.NoError(t, change(t.Context(), r))
-				limits, err := e.open(t, r.table, nil).GetResourceLimits(t.Context(), model)
+				limits, err := limitsAt(e.open(t, r.table, nil).GetConfig(t.Context(), Scope{Resource: model}))
 				require.NoError(t, err)
-				own, err := e.open(t, r.table, nil).GetEntityLimits(t.Context(), "key-1", "claude-3")
+				own, err := limitsAt(e.open(t, r.table, nil).GetConfig(t.Context(), Scope{Entity: "key-1", Resource: "claude-3"}))
 				require.NoError(t, err)
 				switch name {
 				case "replaced":
@@ -360,7 +362,7 @@ func TestMalformedLegacyLimits(t *testing.T) {
 	assert.Contains(t, invalid.Reason, "#LIMIT#rpm")
 	_, err = r.rereadConfig(t.Context(), "user-1", "other")
 	require.NoError(t, err)
-	require.NoError(t, r.SetResourceLimits(t.Context(), model, oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: model}, oneLimit))
 	_, err = r.rereadConfig(t.Context(), "user-1", model)
 	requireInvalid(t, err, "stored limits of the older layout")
 }
@@ -479,7 +481,7 @@ func TestLegacyLimitsAreTurnedOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["claude-3"])
 		assert.Equal(t, schema.Number(1), counts["_default_"])
-		own, err := r.GetEntityLimits(t.Context(), "proj-1", "")
+		own, err := limitsAt(r.GetConfig(t.Context(), Scope{Entity: "proj-1"}))
 		require.NoError(t, err)
 		assert.Equal(t, []Limit{PerMinute("rpm", 1000)}, own)
 	})

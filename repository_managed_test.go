@@ -26,11 +26,11 @@ func TestLevelsSayWhoKeepsThem(t *testing.T) {
 				assert.Equal(t, applier, got.ManagedBy, "%s: %s", at, did)
 			}
 			kept("set")
-			require.NoError(t, r.setLimits(t.Context(), at, twoLimits, nil))
+			require.NoError(t, r.SetLimits(t.Context(), at, twoLimits))
 			kept("limits")
 			require.NoError(t, r.SetUnlimited(t.Context(), at))
 			kept("unlimited")
-			require.NoError(t, r.deleteLimits(t.Context(), at))
+			require.NoError(t, r.DeleteLimits(t.Context(), at))
 			kept("blocked alone")
 			require.NoError(t, r.SetBlocked(t.Context(), at, true))
 			kept("blocked")

@@ -334,7 +334,7 @@ func TestMigrateIsKilledAgainAndAgain(t *testing.T) {
 			item["tokens_milli"] = schema.Number(left[i] * milli)
 			put(t, r, item)
 		}
-		require.NoError(t, e.open(t, "limits", &RepositoryOptions{Principal: tester}).SetSystemLimits(t.Context(), []Limit{rpm}, nil))
+		require.NoError(t, e.open(t, "limits", &RepositoryOptions{Principal: tester}).SetLimits(t.Context(), Scope{}, []Limit{rpm}))
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			f := ddbmem.Fault{Before: time.Duration(rand.N(3)+1) * time.Millisecond}
 			if q.Operation == "TransactWriteItems" {

@@ -123,7 +123,7 @@ func (r *Repository) SetBlocked(ctx context.Context, at Scope, blocked bool) err
 
 // SetUnlimited makes a level unlimited instead of what limits it has: for what it is
 // about, neither less specific levels nor Options.Limits apply. Parents that a call
-// charges too keep their limits. SetLimits methods end it.
+// charges too keep their limits. SetLimits ends it.
 func (r *Repository) SetUnlimited(ctx context.Context, at Scope) error {
 	if err := r.usable(ctx); err != nil {
 		return err

@@ -132,7 +132,7 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 	for _, at := range everyScope {
 		first, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local})
 		require.NoError(t, err)
-		require.NoError(t, r.setLimits(t.Context(), at, twoLimits, nil))
+		require.NoError(t, r.SetLimits(t.Context(), at, twoLimits))
 		got, err := r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
 		assert.Equal(t, LimitConfig{Limits: twoLimits, Blocked: true, OnUnavailable: Local, Version: first.Version + 1}, got)
@@ -140,7 +140,7 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 		got, err = r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
 		assert.Equal(t, LimitConfig{Unlimited: true, Blocked: true, OnUnavailable: Local, Version: first.Version + 2}, got)
-		require.NoError(t, r.deleteLimits(t.Context(), at))
+		require.NoError(t, r.DeleteLimits(t.Context(), at))
 		got, err = r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
 		assert.Equal(t, LimitConfig{Blocked: true, Version: first.Version + 3}, got, "whoever removes limits lets nobody in")
@@ -152,12 +152,12 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 		require.NoError(t, r.SetBlocked(t.Context(), at, true))
 		require.NoError(t, r.DeleteConfig(t.Context(), at, AnyVersion))
 	}
-	require.NoError(t, r.SetPlanLimits(t.Context(), "pro", "", oneLimit))
-	limits, err := r.GetPlanLimits(t.Context(), "pro", "")
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Plan: "pro"}, oneLimit))
+	limits, err := limitsAt(r.GetConfig(t.Context(), Scope{Plan: "pro"}))
 	require.NoError(t, err)
 	assert.Equal(t, oneLimit, limits)
-	require.NoError(t, r.DeletePlanLimits(t.Context(), "pro", ""))
-	limits, err = r.GetPlanLimits(t.Context(), "pro", "_default_")
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Plan: "pro"}))
+	limits, err = limitsAt(r.GetConfig(t.Context(), Scope{Plan: "pro", Resource: "_default_"}))
 	require.NoError(t, err)
 	assert.Empty(t, limits)
 }
@@ -170,8 +170,8 @@ func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
 		want LimitConfig
 		bad  bool
 	}{
-		"limits are set":      {func(ctx context.Context, r *Repository, at Scope) error { return r.setLimits(ctx, at, oneLimit, nil) }, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local, Version: 5}, false},
-		"limits are removed":  {func(ctx context.Context, r *Repository, at Scope) error { return r.deleteLimits(ctx, at) }, LimitConfig{Blocked: true, Version: 5}, false},
+		"limits are set":      {func(ctx context.Context, r *Repository, at Scope) error { return r.SetLimits(ctx, at, oneLimit) }, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local, Version: 5}, false},
+		"limits are removed":  {func(ctx context.Context, r *Repository, at Scope) error { return r.DeleteLimits(ctx, at) }, LimitConfig{Blocked: true, Version: 5}, false},
 		"unlimited":           {func(ctx context.Context, r *Repository, at Scope) error { return r.SetUnlimited(ctx, at) }, LimitConfig{Unlimited: true, Blocked: true, OnUnavailable: Local, Version: 5}, false},
 		"the block is lifted": {func(ctx context.Context, r *Repository, at Scope) error { return r.SetBlocked(ctx, at, false) }, LimitConfig{}, true},
 		"blocked and lifted": {func(ctx context.Context, r *Repository, at Scope) error {
@@ -227,7 +227,7 @@ func TestConfigsOfHostileNames(t *testing.T) {
 				entities, err := collect(r.EntitiesWithLimits(t.Context(), at.Resource))
 				require.NoError(t, err)
 				assert.Equal(t, []string{"key-1"}, entities, at)
-				require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", at.Resource))
+				require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "key-1", Resource: at.Resource}))
 			}
 		}
 	})
@@ -283,13 +283,11 @@ func TestConfigsAreChecked(t *testing.T) {
 		"config.onUnavailable":       set(Scope{}, LimitConfig{OnUnavailable: "maybe"}),
 		"config.version":             set(Scope{}, LimitConfig{Limits: oneLimit, Version: -2}),
 		"version":                    r.DeleteConfig(t.Context(), Scope{}, -2),
-		"plan":                       r.SetPlanLimits(t.Context(), "", "", oneLimit),
 		"changes[1].config.limits":   many(ScopedConfig{Config: good}, ScopedConfig{Scope: Scope{Plan: "p"}}),
 		"changes[0].delete":          many(ScopedConfig{Config: good, Delete: true}),
 		"changes[0].scope.resource":  many(ScopedConfig{Scope: Scope{Resource: "#"}, Delete: true}),
 		"changes":                    many(ScopedConfig{Scope: Scope{Entity: "a"}, Config: good}, ScopedConfig{Scope: Scope{Entity: "a", Resource: "_default_"}, Config: good}),
-		"limits":                     r.SetPlanLimits(t.Context(), "pro", "", nil),
-		"options.OnUnavailable":      r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{OnUnavailable: "maybe"}),
+		"limits":                     r.SetLimits(t.Context(), Scope{Plan: "pro"}, nil),
 		"config.limits.RefillPeriod": set(Scope{}, LimitConfig{Limits: []Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
 	} {
 		var v *ValidationError
@@ -311,7 +309,7 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 		for i := range n {
 			changes = append(changes, ScopedConfig{Scope: Scope{Entity: "key-" + strconv.Itoa(i), Resource: "gpt-4"}, Config: LimitConfig{Limits: oneLimit}})
 		}
-		require.NoError(t, r.SetEntityLimits(t.Context(), "key-3", "gpt-4", twoLimits))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-3", Resource: "gpt-4"}, twoLimits))
 		errs, err := r.SetConfigs(t.Context(), changes)
 		require.NoError(t, err)
 		require.Len(t, errs, n)
@@ -348,8 +346,8 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 // A resource that is removed beside another that is set leaves the list all the same.
 func TestResourcesAreListedAndUnlistedTogether(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	require.NoError(t, r.SetResourceLimits(t.Context(), "old", oneLimit))
-	require.NoError(t, r.SetResourceLimits(t.Context(), "older", oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "old"}, oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "older"}, oneLimit))
 	errs, err := r.SetConfigs(t.Context(), []ScopedConfig{
 		{Scope: Scope{Resource: "old"}, Delete: true, Config: LimitConfig{Version: AnyVersion}},
 		{Scope: Scope{Resource: "new"}, Config: LimitConfig{Blocked: true}},
@@ -371,7 +369,7 @@ func TestResourcesAreUnlistedWithTheirLimits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := memEngine(t)
 			r := e.repository(t, nil)
-			require.NoError(t, r.SetResourceLimits(t.Context(), "old", oneLimit))
+			require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "old"}, oneLimit))
 			var requests atomic.Int64
 			e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 				return ddbmem.Fault{Drop: requests.Add(1) >= int64(dies)}
@@ -399,14 +397,14 @@ func TestResourcesAreUnlistedWithTheirLimits(t *testing.T) {
 func TestAChangeIsMadeAlsoIfCountsAreNotTidied(t *testing.T) {
 	e := memEngine(t)
 	r := e.repository(t, nil)
-	require.NoError(t, r.SetEntityLimits(t.Context(), "u", "gpt-4", oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "u", Resource: "gpt-4"}, oneLimit))
 	e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 		if q.Operation == "UpdateItem" {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
 		}
 		return ddbmem.Fault{}
 	})
-	require.NoError(t, r.DeleteEntityLimits(t.Context(), "u", "gpt-4"))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "u", Resource: "gpt-4"}))
 	e.db.SetFaults(nil)
 	for at, err := range r.Scopes(t.Context()) {
 		require.NoError(t, err)
@@ -526,8 +524,8 @@ func TestWhatIsMadeAnewHasAnotherVersion(t *testing.T) {
 		read, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit})
 		require.NoError(t, err)
 		clock.advance(time.Minute)
-		require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", ""))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "", twoLimits))
+		require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "key-1"}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "key-1"}, twoLimits))
 		read.Blocked = true
 		var c *ConfigConflictError
 		require.ErrorAs(t, second(r.SetConfig(t.Context(), at, read)), &c)

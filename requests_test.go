@@ -44,7 +44,7 @@ func (s *scene) another(opts *Options) *process {
 // set stores limits of the resource.
 func (s *scene) set(limits ...Limit) {
 	s.t.Helper()
-	require.NoError(s.t, s.repo.SetResourceLimits(s.t.Context(), model, limits))
+	require.NoError(s.t, s.repo.SetLimits(s.t.Context(), Scope{Resource: model}, limits))
 }
 
 // change stores the user's bucket with attributes changed; nil removes one.
@@ -85,7 +85,7 @@ func TestBucketRequests(t *testing.T) {
 			s.acquire("user-1", Amounts{"rpm": 1})
 		}},
 		"spend_permanent": {before: func(s *scene) {
-			require.NoError(s.t, s.repo.SetEntityLimits(s.t.Context(), "user-1", "", []Limit{rpm}))
+			require.NoError(s.t, s.repo.SetLimits(s.t.Context(), Scope{Entity: "user-1"}, []Limit{rpm}))
 			s.acquire("user-1", Amounts{"rpm": 60})
 			s.wire.take()
 		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }},

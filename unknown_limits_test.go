@@ -21,11 +21,11 @@ func TestHiddenLimitIsTold(t *testing.T) {
 		won                 ConfigLevel
 		limit, hidden, lift string
 	}{
-		{LevelPlanDefault, "tpm", "level resource", "SetPlanLimits"},
-		{LevelPlanDefault, "images", "level system", "SetPlanLimits"},
-		{LevelPlanDefault, "usd", "level options", "SetPlanLimits"},
-		{LevelPlan, "rps", "level resource", "SetPlanLimits"},
-		{LevelEntity, "rps", "level resource", "SetEntityLimits"},
+		{LevelPlanDefault, "tpm", "level resource", "SetLimits for the plan"},
+		{LevelPlanDefault, "images", "level system", "SetLimits for the plan"},
+		{LevelPlanDefault, "usd", "level options", "SetLimits for the plan"},
+		{LevelPlan, "rps", "level resource", "SetLimits for the plan"},
+		{LevelEntity, "rps", "level resource", "SetLimits for the entity"},
 	} {
 		s.says(ofLevel[test.won], limited(Amounts{"rpm": 10}))
 		p := s.peer(&Options{Limits: []Limit{PerMinute("usd", 5)}})

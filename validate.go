@@ -361,7 +361,7 @@ func (r *Repository) setupOf(s EntitySetup) (admin.Setup, error) {
 		if err := r.compatible(resource, field, limits); err != nil {
 			return setup, err
 		}
-		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored, nil)})
+		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored)})
 	}
 	return setup, nil
 }

@@ -95,11 +95,11 @@ func TestNoLimitsAnywhereIsAnError(t *testing.T) {
 		s := newProcess(t, e, nil)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		reason := requireInvalid(t, err, "limits").Reason
-		for _, way := range []string{"SetSystemLimits", "SetResourceLimits", "SetEntityLimits", "Options.Limits", "WithLimits"} {
+		for _, way := range []string{"SetLimits", "Options.Limits", "WithLimits"} {
 			assert.Contains(t, reason, way)
 		}
 		assert.Nil(t, s.item("user-1"))
-		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, nil))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1)}))
 		s.acquire("user-1", Amounts{"rpm": 1}) // at once in this process
 	})
 }

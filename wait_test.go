@@ -152,8 +152,8 @@ func TestWaitEndsWithClose(t *testing.T) {
 func TestWaitCascades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := waitLimiter(t)
-		require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", []Limit{PerMinute("tpm", 60)}))
-		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 600)}, nil))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: "m"}, []Limit{PerMinute("tpm", 60)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 600)}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 		drain(t, l, Amounts{"tpm": 60})
@@ -161,7 +161,7 @@ func TestWaitCascades(t *testing.T) {
 		_, err := l.Wait(t.Context(), "u", "m", Amounts{"tpm": 30})
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Second, time.Since(began))
-		available, err := l.Available(t.Context(), "u", "m")
+		available, err := availableOf(l.Check(t.Context(), "u", "m", nil))
 		require.NoError(t, err)
 		require.Equal(t, Amounts{"tpm": 0}, available)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -25,7 +26,7 @@ func endOfMonth(t *testing.T, keys int) *office {
 	last := time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)
 	o := newOffice(t, last, nil)
 	require.NoError(t, o.repo.RegisterNamespace(t.Context(), "eu"))
-	require.NoError(t, o.repo.SetPlanLimits(t.Context(), "pro", "", limits(1)))
+	require.NoError(t, o.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, limits(1)))
 	o.entity("team", "", false, "pro")
 	for _, namespace := range []string{"", "eu"} {
 		o.update(schema.NewKeys(namespace).UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))

@@ -44,7 +44,7 @@ func newFirm(t *testing.T, seed uint64) *firm {
 	ctx := t.Context()
 	require.NoError(t, f.repo.DeleteEntity(ctx, "key-0"))
 	for _, plan := range []string{"pro", "free"} {
-		require.NoError(t, f.repo.SetPlanLimits(ctx, plan, "", limits(3)))
+		require.NoError(t, f.repo.SetLimits(ctx, dynalimit.Scope{Plan: plan}, limits(3)))
 	}
 	for _, e := range []dynalimit.Entity{
 		{ID: "org", Plan: "pro"},
@@ -92,7 +92,7 @@ func (f *firm) step() {
 	case n == 15:
 		require.NoError(f.t, f.repo.DeleteEntity(ctx, "key-2"))
 	case n == 16:
-		require.NoError(f.t, f.repo.SetSystemLimits(ctx, limits(1+f.rnd.Int64N(4)), nil))
+		require.NoError(f.t, f.repo.SetLimits(ctx, dynalimit.Scope{}, limits(1+f.rnd.Int64N(4))))
 		f.repo.InvalidateConfig("", "")
 	case n == 17:
 		require.NoError(f.t, f.db.SplitStream("limits", 1+f.rnd.IntN(2)))
@@ -132,11 +132,11 @@ func (f *firm) limit(entity string) {
 	case 0:
 		require.NoError(f.t, f.repo.SetUnlimited(ctx, dynalimit.Scope{Entity: entity, Resource: resource}))
 	case 1:
-		require.NoError(f.t, f.repo.SetEntityLimits(ctx, entity, resource, limits(3)))
+		require.NoError(f.t, f.repo.SetLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}, limits(3)))
 	case 2:
-		require.NoError(f.t, f.repo.SetEntityLimits(ctx, entity, resource, limits(1)[1:]))
+		require.NoError(f.t, f.repo.SetLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}, limits(1)[1:]))
 	default:
-		require.NoError(f.t, f.repo.DeleteEntityLimits(ctx, entity, resource))
+		require.NoError(f.t, f.repo.DeleteLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}))
 	}
 	f.repo.InvalidateConfig("", "")
 }

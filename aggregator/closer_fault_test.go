@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -24,7 +25,7 @@ func busyDay(t *testing.T) *office {
 	t.Helper()
 	last := time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)
 	o := newOffice(t, last, nil)
-	require.NoError(t, o.repo.SetPlanLimits(t.Context(), "pro", "", limits(1)))
+	require.NoError(t, o.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, limits(1)))
 	o.entity("team", "", false, "pro")
 	o.entity("key-1", "team", true, "pro")
 	o.update(schema.NewKeys("").UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))

@@ -123,7 +123,7 @@ func sums(t *testing.T, db *ddbmem.DB) map[string]string {
 // anew when it is final, with what came late.
 func TestHourIsClosed(t *testing.T) {
 	o := newOffice(t, noon, nil)
-	require.NoError(t, o.repo.SetPlanLimits(t.Context(), "pro", "", limits(1)))
+	require.NoError(t, o.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, limits(1)))
 	o.entity("org", "", false, "pro")
 	o.entity("team", "org", true, "")
 	o.entity("key-1", "team", true, "pro")

@@ -103,7 +103,7 @@ func newCrowd(t *testing.T, most int64) *crowd {
 	repo, err := dynalimit.NewRepository(c.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: c.clock, Principal: "ann", RequestTimeout: 5 * time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
-	require.NoError(t, repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}, nil))
+	require.NoError(t, repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}))
 	for i := range 5 {
 		require.NoError(t, repo.CreateEntity(t.Context(), dynalimit.Entity{ID: fmt.Sprint("team-", i), ParentID: "org", Cascade: true}))
 	}

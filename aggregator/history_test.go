@@ -64,7 +64,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	require.NoError(t, w.repo.CreateTable(t.Context()))
 	w.db.OnWrite(w.count)
-	require.NoError(t, w.repo.SetSystemLimits(t.Context(), limits(1), nil))
+	require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{}, limits(1)))
 	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "key-0", ParentID: "team", Cascade: true}))
 	w.limiter, err = dynalimit.New(w.repo, nil)
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func (w *world) step() {
 	case n == 15:
 		require.NoError(w.t, w.repo.DeleteEntity(ctx, "key-2"))
 	case n == 16:
-		require.NoError(w.t, w.repo.SetSystemLimits(ctx, limits(1+w.rnd.Int64N(4)), nil))
+		require.NoError(w.t, w.repo.SetLimits(ctx, dynalimit.Scope{}, limits(1+w.rnd.Int64N(4))))
 		w.repo.InvalidateConfig("", "")
 	case n == 17:
 		w.drain()                             // the stream keeps a day

@@ -42,7 +42,7 @@ func family(t *testing.T, seed uint64) *world {
 	}
 	for _, resource := range []string{"gpt-4", "org/claude", "gpt"} {
 		require.NoError(t, w.repo.SetUnlimited(t.Context(), dynalimit.Scope{Entity: "free", Resource: resource}))
-		require.NoError(t, w.repo.SetEntityLimits(t.Context(), "other", resource, limits(1)[1:]))
+		require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{Entity: "other", Resource: resource}, limits(1)[1:]))
 	}
 	return w
 }

@@ -399,7 +399,7 @@ func TestIdleTable(t *testing.T) {
 func TestRecordsWithoutUsageCauseNoWrite(t *testing.T) {
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
-		require.NoError(t, h.repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}, nil))
+		require.NoError(t, h.repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}))
 		after(2 * time.Minute)
 		assert.Positive(t, x.calls)
 		x.end(t)

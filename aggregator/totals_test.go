@@ -18,7 +18,7 @@ func houses(t *testing.T) *world {
 	w := newWorld(t, 1)
 	ctx := t.Context()
 	rpm, ttl := dynalimit.PerMinute("rpm", 1000), dynalimit.PerHour("ttl", 100_000)
-	require.NoError(t, w.repo.SetSystemLimits(ctx, []dynalimit.Limit{rpm, ttl}, nil))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{rpm, ttl}))
 	for _, e := range []dynalimit.Entity{
 		{ID: "free", Plan: "pro"},
 		{ID: "free-key", ParentID: "free", Cascade: true, Plan: "pro"},
@@ -34,9 +34,9 @@ func houses(t *testing.T) *world {
 	for _, entity := range []string{"free", "middle"} {
 		require.NoError(t, w.repo.SetUnlimited(ctx, dynalimit.Scope{Entity: entity, Resource: "gpt-4"}))
 	}
-	require.NoError(t, w.repo.SetPlanLimits(ctx, "pro", "gpt-4", []dynalimit.Limit{rpm, ttl}))
-	require.NoError(t, w.repo.SetEntityLimits(ctx, "few", "gpt-4", []dynalimit.Limit{rpm}))
-	require.NoError(t, w.repo.SetEntityLimits(ctx, "org", "gpt-4", []dynalimit.Limit{ttl}))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{rpm, ttl}))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Entity: "few", Resource: "gpt-4"}, []dynalimit.Limit{rpm}))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{ttl}))
 	return w
 }
 

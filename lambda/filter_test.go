@@ -80,7 +80,7 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 	for _, namespace := range []string{"", "eu"} {
 		repo, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Namespace: namespace, Principal: "ann"})
 		require.NoError(t, err)
-		require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, nil))
+		require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
 		for _, id := range []string{"key-1", "BUCKET", "a-BUCKET-b"} {
 			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id}))
 			limiter, err := dynalimit.New(repo, nil)
@@ -187,9 +187,9 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 			require.NoError(t, repo.CreateTable(ctx))
 			require.NoError(t, repo.RegisterNamespace(ctx, "eu"))
 		}
-		require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, nil))
+		require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "CHILDREN_"}))
-		require.NoError(t, repo.SetEntityLimits(ctx, "CHILDREN_", "", []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+		require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{Entity: "CHILDREN_"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 		limiter, err := dynalimit.New(repo, nil)
 		require.NoError(t, err)
 		for _, id := range []string{"key-1", "USAGE"} {

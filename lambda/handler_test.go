@@ -51,7 +51,7 @@ func (e engine) use(t *testing.T, rnd *rand.Rand, calls int) (table string) {
 		_, _ = e.client.DeleteTable(context.WithoutCancel(ctx), &dynamodb.DeleteTableInput{TableName: &table})
 	})
 	limits := []dynalimit.Limit{dynalimit.PerMinute("rpm", 100_000), dynalimit.PerMinute("ttl", 100_000)}
-	require.NoError(t, repo.SetSystemLimits(ctx, limits, nil))
+	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, limits))
 	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-0", ParentID: "team", Cascade: true}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)

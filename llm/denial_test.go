@@ -196,9 +196,9 @@ func TestLimitsThatAnEntityDoesNotHave(t *testing.T) {
 		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
 		w.settle(c)
 		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
-		available, err := w.limiter.Available(t.Context(), user, "chat")
+		report, err := w.limiter.Check(t.Context(), user, "chat", nil)
 		require.NoError(t, err)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 4}, available)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 4}, report.Available())
 	})
 }
 

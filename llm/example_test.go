@@ -72,7 +72,7 @@ func ExampleGuard_Do() {
 	})
 	check(err)
 	check(guard.Close(ctx)) // the keeper has what was settled
-	left := must(limiter.Available(ctx, "user-123", "chat"))
+	left := must(limiter.Check(ctx, "user-123", "chat", nil)).Available()
 	totals := must(keeper.Totals(ctx, acme, "chat", ""))
 	fmt.Printf("%d requests and %d tokens left, %d µ$ spent\n", left["rpm"], left["tpm"], totals.CostMicros)
 	// Output:

@@ -140,7 +140,7 @@ func (w *world) repository() *dynalimit.Repository {
 }
 
 func (w *world) limits(limits ...dynalimit.Limit) {
-	require.NoError(w.t, w.repository().SetSystemLimits(w.t.Context(), limits, nil))
+	require.NoError(w.t, w.repository().SetLimits(w.t.Context(), dynalimit.Scope{}, limits))
 }
 
 func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {

@@ -72,7 +72,7 @@ func (s *service) hour(n int) {
 			require.NoError(s, err)
 		}
 	}
-	require.NoError(s, s.repo.SetResourceLimits(ctx, "gpt-4", []dynalimit.Limit{dynalimit.PerHour("rph", 3), dynalimit.PerDay("rpd", int64(1000+n))}))
+	require.NoError(s, s.repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerHour("rph", 3), dynalimit.PerDay("rpd", int64(1000+n))}))
 	<-time.After(time.Hour)
 	s.db.ExpireNow()
 }

@@ -55,7 +55,7 @@ func (st *store) fill(ctx context.Context) error {
 		return err
 	}
 	limit := dynalimit.PerSecond(limitName, st.settings.Rate).WithBurst(st.settings.Burst)
-	if err := repo.SetResourceLimits(ctx, resource, []dynalimit.Limit{limit}); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
 	limiter, err := dynalimit.New(repo, nil)

@@ -118,10 +118,10 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	if err := repo.CreateTable(ctx); err != nil {
 		return nil, err
 	}
-	if err := repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}, nil); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}); err != nil {
 		return nil, err
 	}
-	if err := repo.SetEntityLimits(ctx, small, "", []dynalimit.Limit{dynalimit.PerDay(limitName, smallLimit)}); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{Entity: small}, []dynalimit.Limit{dynalimit.PerDay(limitName, smallLimit)}); err != nil {
 		return nil, err
 	}
 	limiter, err := dynalimit.New(repo, &dynalimit.Options{OnUnavailable: policy, LocalShare: share})

@@ -154,7 +154,7 @@ func (w *world) prepare(ctx context.Context) error {
 		return err
 	}
 	limit := dynalimit.PerSecond(limitName, w.rate).WithBurst(w.burst)
-	if err := repo.SetResourceLimits(ctx, resource, []dynalimit.Limit{limit}); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
 	taken := w.burst

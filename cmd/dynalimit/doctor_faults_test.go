@@ -313,7 +313,7 @@ var ailments = []struct {
 		x.readmit()
 	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace recover eu"},
 	{"a level that cannot be read", func(x *ill) {
-		require.NoError(x.t, x.repository().SetResourceLimits(x.t.Context(), "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+		require.NoError(x.t, x.repository().SetLimits(x.t.Context(), dynalimit.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
 	}, "configuration of resource gpt-4", tables.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
 	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", tables.Unchecked, "not permitted", ""},
@@ -439,7 +439,7 @@ func commandExists(t *testing.T, fix string) {
 // TestDoctorLeavesNoTrace: nothing is wrong, and nothing is left behind.
 func TestDoctorLeavesNoTrace(t *testing.T) {
 	s := newTable(t)
-	require.NoError(t, s.repository().SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}, nil))
+	require.NoError(t, s.repository().SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	writes := 0
 	s.db.OnWrite(func(ddbmem.Write) { writes++ })
 	for _, role := range []doctor.Role{doctor.RoleService, doctor.RoleAcquire, doctor.RoleRead, doctor.RoleAdmin} {

@@ -10,7 +10,7 @@ import (
 
 func TestDoctorTranscript(t *testing.T) {
 	s := newTable(t)
-	require.NoError(t, s.repository().SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}, nil))
+	require.NoError(t, s.repository().SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	s.golden("doctor.txt", [][]string{
 		{"doctor"},
 		{"doctor", "--role", "admin", "--budget"},

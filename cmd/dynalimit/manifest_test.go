@@ -89,7 +89,7 @@ func TestManifestSchema(t *testing.T) {
 func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
 	s := newTable(t)
 	repo := s.repository()
-	require.NoError(t, repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}, nil))
+	require.NoError(t, repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}))
 	name := filepath.Join(t.TempDir(), "limits.yaml")
 	file(t, name, "system: {limits: {rpm: 60}}\nentities: {a: {}}\n")
 	screen, terminal, err := pty.Open()

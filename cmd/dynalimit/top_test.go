@@ -43,7 +43,7 @@ func TestTopTranscript(t *testing.T) {
 func TestTopReadsNoMore(t *testing.T) {
 	s := newTable(t)
 	repo := s.repository()
-	require.NoError(t, repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}, nil))
+	require.NoError(t, repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	for i := range 400 {

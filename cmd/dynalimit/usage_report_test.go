@@ -99,7 +99,7 @@ func TestReportCountsWhatNoParentHas(t *testing.T) {
 		require.NoError(t, repo.CreateEntity(ctx, e))
 	}
 	require.NoError(t, repo.SetUnlimited(ctx, dynalimit.Scope{Entity: "free", Resource: "gpt-4"}))
-	require.NoError(t, repo.SetEntityLimits(ctx, "org", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
+	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
 	s.at(21, 9, 10).use("low", "gpt-4", 900).use("key-1", "gpt-4", 50)
 	s.at(21, 9, 30).fold(nil)
 	check := func() {

@@ -34,7 +34,7 @@ func metered(t *testing.T) *meteredTable {
 	require.NoError(t, s.repository().CreateTable(t.Context()))
 	s.now = started
 	repo, ctx := s.repository(), t.Context()
-	require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}, nil))
+	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}))
 	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "team-a"}))
 	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
 	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-2", ParentID: "team-a", Plan: "pro"}))

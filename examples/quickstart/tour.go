@@ -39,15 +39,15 @@ type tour struct {
 func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 	// Everybody: 60 requests and 12,000 tokens a minute.
 	everybody := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000)}
-	if err := repo.SetSystemLimits(ctx, everybody, nil); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{}, everybody); err != nil {
 		return err
 	}
 	// One model: 100 images a day, whoever asks.
-	if err := repo.SetResourceLimits(ctx, images, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{Resource: images}, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
 		return err
 	}
 	// One project: 18,000 tokens a minute, and two keys whose calls count there too.
-	if err := repo.SetEntityLimits(ctx, shop, chat, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
+	if err := repo.SetLimits(ctx, dynalimit.Scope{Entity: shop, Resource: chat}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
 		return err
 	}
 	for _, key := range []string{ana, ben} {
@@ -79,11 +79,11 @@ func (t *tour) settled(ctx context.Context) error {
 // denied asks for more than is left, and waits for it.
 func (t *tour) denied(ctx context.Context) error {
 	t.scene("Denied with an exact wait")
-	left, err := t.limiter.Available(ctx, ana, chat)
+	now, err := t.limiter.Check(ctx, ana, chat, nil)
 	if err != nil {
 		return err
 	}
-	ask := dynalimit.Amounts{"rpm": 1, "tpm": left["tpm"] + 250}
+	ask := dynalimit.Amounts{"rpm": 1, "tpm": now.Available()["tpm"] + 250}
 	exceeded, err := t.refused(ctx, ana, ask)
 	if err != nil {
 		return err

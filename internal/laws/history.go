@@ -131,7 +131,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	for i := len(h.entities) - 1; i >= 0; i-- {
 		require.NoError(t, h.operator.CreateEntity(ctx, h.entity(i)))
 	}
-	require.NoError(t, h.operator.SetSystemLimits(ctx, h.limits(h.r), nil))
+	require.NoError(t, h.operator.SetLimits(ctx, dynalimit.Scope{}, h.limits(h.r)))
 	h.published(ctx)
 	h.db.SetFaults(h.fault)
 	for range 2 + h.r.IntN(4) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
 )
 
 // operate is what an operator, or time, does to the table.
@@ -43,19 +45,19 @@ func (h *history) reconfigure(r *rand.Rand) {
 	var err error
 	switch r.IntN(8) {
 	case 0:
-		err = h.operator.SetResourceLimits(ctx, resource, limits)
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{Resource: resource}, limits)
 	case 1:
-		err = h.operator.SetEntityLimits(ctx, entity, "", limits)
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{Entity: entity}, limits)
 	case 2:
-		err = h.operator.SetEntityLimits(ctx, entity, resource, limits)
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
-		err = h.operator.DeleteResourceLimits(ctx, resource)
+		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Resource: resource})
 	case 4:
-		err = h.operator.DeleteEntityLimits(ctx, entity, "")
+		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Entity: entity})
 	case 5:
-		err = h.operator.DeleteEntityLimits(ctx, entity, resource)
+		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource})
 	default:
-		err = h.operator.SetSystemLimits(ctx, limits, nil)
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{}, limits)
 	}
 	require.NoError(h.t, err)
 	h.published(ctx)

@@ -131,7 +131,7 @@ func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
 	for i := len(h.entities) - 1; i >= 0; i-- {
 		require.NoError(t, h.operator.CreateEntity(ctx, h.entity(i)))
 	}
-	require.NoError(t, h.operator.SetSystemLimits(ctx, h.limits(r), nil))
+	require.NoError(t, h.operator.SetLimits(ctx, dynalimit.Scope{}, h.limits(r)))
 	h.db.SetFaults(h.fault)
 	var repo *dynalimit.Repository
 	for range 1 + r.IntN(4) {

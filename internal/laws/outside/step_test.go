@@ -127,16 +127,16 @@ func (h *history) change(r *rand.Rand) {
 	var err error
 	switch r.IntN(6) {
 	case 0:
-		err = h.operator.SetEntityLimits(ctx, entity, "", h.limits(r))
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{Entity: entity}, h.limits(r))
 	case 1:
-		err = h.operator.DeleteEntityLimits(ctx, entity, "")
+		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Entity: entity})
 	case 2:
-		err = h.operator.SetPlanLimits(ctx, "pro", "", h.limits(r))
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{Plan: "pro"}, h.limits(r))
 	case 3:
-		err = h.operator.SetResourceLimits(ctx, "gpt-4", h.limits(r))
+		err = h.operator.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, h.limits(r))
 	case 4:
 		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
-		err = h.operator.SetSystemLimits(ctx, h.limits(r), &dynalimit.SystemOptions{OnUnavailable: policies[r.IntN(3)]})
+		_, err = h.operator.SetConfig(ctx, dynalimit.Scope{}, dynalimit.LimitConfig{Limits: h.limits(r), OnUnavailable: policies[r.IntN(3)], Version: dynalimit.AnyVersion})
 	default:
 		i := r.IntN(len(h.entities))
 		e, getErr := h.operator.GetEntity(ctx, h.entities[i])

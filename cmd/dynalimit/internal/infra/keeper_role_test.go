@@ -198,7 +198,7 @@ func (s *service) beside() {
 		"PK": &types.AttributeValueMemberS{Value: "NOTHING"}, "SK": &types.AttributeValueMemberS{Value: "#"},
 	}})
 	require.NoError(s, err)
-	_, _, err = s.repository.GetSystemLimits(s.Context())
+	_, err = s.repository.GetConfig(s.Context(), dynalimit.Scope{})
 	require.NoError(s, err)
 	for range 4 {
 		elapse(26 * time.Hour)

@@ -64,18 +64,7 @@ var reading = map[string]method{
 		return only(r.GetEntities(ctx, []string{entity, parent}))
 	},
 	"GetEntity": func(ctx context.Context, r *dynalimit.Repository) error { return only(r.GetEntity(ctx, entity)) },
-	"GetEntityLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.GetEntityLimits(ctx, entity, ""))
-	},
-	"GetPlanLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.GetPlanLimits(ctx, "pro", model))
-	},
-	"GetResourceLimits": func(ctx context.Context, r *dynalimit.Repository) error { return only(r.GetResourceLimits(ctx, model)) },
-	"GetSystemLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		_, _, err := r.GetSystemLimits(ctx)
-		return err
-	},
-	"Plans": func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Plans(ctx)) },
+	"Plans":     func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Plans(ctx)) },
 	"ResolveLimits": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(r.ResolveLimits(ctx, entity, model))
 	},
@@ -112,15 +101,10 @@ var changing = map[string]method{
 		}
 		return r.DeleteEntityAsRead(ctx, read, nil)
 	},
-	"DeleteEntityLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.DeleteEntityLimits(ctx, "gone-2", "")
-	},
-	"DeletePlanLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.DeletePlanLimits(ctx, "gone", model)
-	},
-	"DeleteResourceLimits": func(ctx context.Context, r *dynalimit.Repository) error { return r.DeleteResourceLimits(ctx, "gone-2") },
-	"DeleteSystemLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(r.DeleteSystemLimits(ctx), r.SetSystemLimits(ctx, limits, nil))
+	"DeleteLimits": func(ctx context.Context, r *dynalimit.Repository) error {
+		return errors.Join(
+			r.DeleteLimits(ctx, dynalimit.Scope{Entity: "gone-2"}), r.DeleteLimits(ctx, dynalimit.Scope{Plan: "gone", Resource: model}),
+			r.DeleteLimits(ctx, dynalimit.Scope{Resource: "gone-2"}), r.DeleteLimits(ctx, dynalimit.Scope{}), r.SetLimits(ctx, dynalimit.Scope{}, limits))
 	},
 	"ResetBucket": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(r.ResetBucket(ctx, entity, model, nil))
@@ -135,13 +119,10 @@ var changing = map[string]method{
 		errs, err := r.SetConfigs(ctx, []dynalimit.ScopedConfig{{Scope: dynalimit.Scope{Entity: "d"}, Config: dynalimit.LimitConfig{Limits: limits}}})
 		return errors.Join(append(errs, err)...)
 	},
-	"SetEntityLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.SetEntityLimits(ctx, "e", "", limits)
-	},
-	"SetPlanLimits":     func(ctx context.Context, r *dynalimit.Repository) error { return r.SetPlanLimits(ctx, "f", "", limits) },
-	"SetResourceLimits": func(ctx context.Context, r *dynalimit.Repository) error { return r.SetResourceLimits(ctx, "g", limits) },
-	"SetSystemLimits": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(r.SetSystemLimits(ctx, fewer, nil), r.SetSystemLimits(ctx, limits, nil))
+	"SetLimits": func(ctx context.Context, r *dynalimit.Repository) error {
+		return errors.Join(
+			r.SetLimits(ctx, dynalimit.Scope{Entity: "e"}, limits), r.SetLimits(ctx, dynalimit.Scope{Plan: "f"}, limits),
+			r.SetLimits(ctx, dynalimit.Scope{Resource: "g"}, limits), r.SetLimits(ctx, dynalimit.Scope{}, fewer), r.SetLimits(ctx, dynalimit.Scope{}, limits))
 	},
 	"SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) error {
 		return r.SetUnlimited(ctx, dynalimit.Scope{Entity: "h"})
@@ -210,18 +191,18 @@ func TestEveryMethodHasARole(t *testing.T) {
 func furnish(t *testing.T, r *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
-	require.NoError(t, r.SetSystemLimits(ctx, limits, nil))
+	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{}, limits))
 	for _, resource := range []string{model, "gone-1", "gone-2"} {
-		require.NoError(t, r.SetResourceLimits(ctx, resource, limits))
+		require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Resource: resource}, limits))
 	}
-	require.NoError(t, r.SetPlanLimits(ctx, "pro", model, limits))
-	require.NoError(t, r.SetPlanLimits(ctx, "gone", model, limits))
+	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: model}, limits))
+	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Plan: "gone", Resource: model}, limits))
 	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: parent, Plan: "pro"}))
 	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: entity, ParentID: parent, Cascade: true}))
-	require.NoError(t, r.SetEntityLimits(ctx, entity, "", limits))
+	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Entity: entity}, limits))
 	for _, id := range []string{"gone", "gone-2"} {
 		require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: parent}))
-		require.NoError(t, r.SetEntityLimits(ctx, id, "", limits))
+		require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Entity: id}, limits))
 	}
 	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: "gone-3", ParentID: parent}))
 	l, err := dynalimit.New(r, nil)

@@ -121,7 +121,7 @@ func (w world) serve(policy, namespace string) *guarded {
 		elapse(3 * time.Hour) // then a claim
 		w.correct(l, id, mode)
 	}
-	require.NoError(w, admin.SetEntityLimits(ctx, entity, "", append(fewer, dynalimit.PerDay("tpd", 1000))))
+	require.NoError(w, admin.SetLimits(ctx, dynalimit.Scope{Entity: entity}, append(fewer, dynalimit.PerDay("tpd", 1000))))
 	elapse(time.Hour)
 	w.correct(l, entity, dynalimit.CascadeParallel) // with changed limits
 	w.look(l)
@@ -151,8 +151,7 @@ func (w world) correct(l *dynalimit.RateLimiter, id string, mode dynalimit.Casca
 func (w world) look(l *dynalimit.RateLimiter) {
 	ctx := w.Context()
 	require.NoError(w, only(l.Check(ctx, entity, model, nil)))
-	require.NoError(w, only(l.Available(ctx, entity, model)))
-	require.NoError(w, only(l.TimeUntilAvailable(ctx, entity, model, dynalimit.Amounts{"rpm": 1})))
+	require.NoError(w, only(l.Check(ctx, entity, model, dynalimit.Amounts{"rpm": 1})))
 	require.ErrorIs(w, only(l.Acquire(ctx, entity, model, dynalimit.Amounts{"rpm": 5})), dynalimit.ErrLimitExceeded)
 }
 

@@ -326,7 +326,7 @@ func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.parts.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(cmp.Or(s.parts.Tables.Usage, "usage")), Key: nothing}); err != nil {
 		return err
 	}
-	_, _, err := s.parts.Repository.GetSystemLimits(ctx)
+	_, err := s.parts.Repository.GetConfig(ctx, dynalimit.Scope{})
 	return err
 }
 

@@ -158,9 +158,9 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 	m, o := parsed(t, next), Options{Prune: true}
 	p := w.plan(t, m, o)
 	ctx := t.Context()
-	require.NoError(t, w.repo.SetSystemLimits(ctx, rpm(7).Limits, nil))
-	require.NoError(t, w.repo.SetResourceLimits(ctx, "gone", rpm(7).Limits))
-	require.NoError(t, w.repo.SetResourceLimits(ctx, "new", rpm(7).Limits))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{}, rpm(7).Limits))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Resource: "gone"}, rpm(7).Limits))
+	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Resource: "new"}, rpm(7).Limits))
 	require.NoError(t, w.repo.CreateEntity(ctx, dynalimit.Entity{ID: "new", Name: "by hand"}))
 	team := must(w.repo.GetEntity(ctx, "team"))
 	team.Name = "by hand"

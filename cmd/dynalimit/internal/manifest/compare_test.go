@@ -52,14 +52,14 @@ func TestPlanOfANewTable(t *testing.T) {
 func TestPlanShowsChangesOfTheFileAndByHandAlike(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, small, Options{})
-	require.NoError(t, w.repo.SetPlanLimits(t.Context(), "pro", "", []dynalimit.Limit{dynalimit.PerHour("rpm", 200), dynalimit.PerMinute("x", 1)}))
+	require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerHour("rpm", 200), dynalimit.PerMinute("x", 1)}))
 	require.NoError(t, w.repo.SetBlocked(t.Context(), dynalimit.Scope{Entity: "key"}, true))
 	e, err := w.repo.GetEntity(t.Context(), "team")
 	require.NoError(t, err)
 	e.Name, e.Plan, e.Metadata = "by hand", "", []byte(`{"b": 1, "a": 2}`)
 	_, err = w.repo.UpdateEntity(t.Context(), e)
 	require.NoError(t, err)
-	require.NoError(t, w.repo.DeleteSystemLimits(t.Context()))
+	require.NoError(t, w.repo.DeleteLimits(t.Context(), dynalimit.Scope{}))
 
 	changed := `
 plans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}
