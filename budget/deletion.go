@@ -135,10 +135,7 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 		return err
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
-		if !apps[app].deleted() {
-			err = d.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, nil) })
-		}
-		if err != nil {
+		if err := d.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, nil) }); err != nil {
 			return err
 		}
 	}
