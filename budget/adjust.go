@@ -18,28 +18,28 @@ import (
 type Adjustment struct {
 	// ID is a canonical lower-case UUID; an adjustment is applied once under it,
 	// however often it is sent. Defaults to a random one.
-	ID string
+	ID string `json:"id"`
 	// Label is one of those the organisation uses or has used.
-	Label string
+	Label string `json:"model_label"`
 	// Day is the day it counts on, like 20260123. Defaults to today.
-	Day string
+	Day string `json:"day"`
 	// DeltaMicros is what it charges, in µ$; below zero it credits. Within
 	// ±10^12 and not 0.
-	DeltaMicros int64
+	DeltaMicros int64 `json:"delta_usd_micros"`
 	// Reason is kept with it: 1 to 256 bytes.
-	Reason string
+	Reason string `json:"reason"`
 
 	// The rest is set by the keeper and ignored by Adjust.
 
-	App       string    // whose it is
-	At        time.Time // when it was first sent
-	Duplicate bool      // it was applied before, under this ID
+	App       string    `json:"app_id"`              // whose it is
+	At        time.Time `json:"at"`                  // when it was first sent
+	Duplicate bool      `json:"duplicate,omitempty"` // it was applied before, under this ID
 }
 
 // adjustmentOf is a stored adjustment.
 func adjustmentOf(a ledger.Adjustment) Adjustment {
 	return Adjustment{
-		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, DeltaMicros: a.Change.Micros(), Reason: a.Reason, At: a.At,
+		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, DeltaMicros: a.Change.Micros(), Reason: a.Reason, At: a.At.UTC(),
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 		return nil, err
 	}
 	return t.account(a.Label, a.Day).Adjustment(ledger.Adjustment{
-		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At,
+		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At.UTC(),
 		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: tr.layout.Item(event),
 	}, t.calendar.Reopens(a.Day, a.At)), nil
 }

@@ -91,7 +91,7 @@ func administratives() map[string]administrative {
 
 // microList has a price of a model that differs from the catalog's.
 func microList() PriceList {
-	return PriceList{Format: FormatGenAI, Prices: []Price{{Model: microModel, Rates: Rates{Input: 36_000, Output: 140_000}}}}
+	return PriceList{Name: "prices", Prices: []Price{{Model: microModel, Rates: Rates{Input: 36_000, Output: 140_000}}}}
 }
 
 func overrideOf(t testing.TB, k *Keeper) {

@@ -13,7 +13,7 @@ import (
 func (o Org) fields() audit.Fields {
 	f := configFields(App{
 		Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models, TightPercent: o.TightPercent,
-		RefreshNormal: o.RefreshNormal, RefreshTight: o.RefreshTight,
+		RefreshNormalSecs: o.RefreshNormalSecs, RefreshTightSecs: o.RefreshTightSecs,
 	})
 	f["org_name"] = present(o.Name)
 	f["timezone"], f["quota_scope"] = o.Timezone, o.Scope
@@ -32,8 +32,8 @@ func (a App) fields() audit.Fields {
 func configFields(a App) audit.Fields {
 	f := audit.Fields{
 		"tight_mode_threshold_pct":     present(a.TightPercent),
-		"refresh_interval_normal_secs": present(int64(a.RefreshNormal / time.Second)),
-		"refresh_interval_tight_secs":  present(int64(a.RefreshTight / time.Second)),
+		"refresh_interval_normal_secs": present(a.RefreshNormalSecs),
+		"refresh_interval_tight_secs":  present(a.RefreshTightSecs),
 	}
 	if len(a.Ordering) > 0 {
 		f["model_ordering"] = a.Ordering
@@ -69,7 +69,11 @@ type priceText struct {
 	Scope         PriceScope `json:"scope,omitempty"`
 	EffectiveFrom string     `json:"effective_from,omitempty"`
 	List          string     `json:"list,omitempty"`
-	Rates
+	Input         int64      `json:"input"`
+	Output        int64      `json:"output"`
+	CacheRead     int64      `json:"cache_read,omitempty"`
+	CacheWrite5m  int64      `json:"cache_write_5m,omitempty"`
+	CacheWrite1h  int64      `json:"cache_write_1h,omitempty"`
 }
 
 // priceFields are what is stored of a model: its prices, and what is said of it.
@@ -79,7 +83,7 @@ func priceFields(stored priceRows) audit.Fields {
 	}
 	rows := make([]priceText, len(stored.Rows))
 	for i, p := range stored.prices() {
-		rows[i] = priceText{Scope: p.Scope, Rates: p.Rates, List: p.List}
+		rows[i] = priceText{p.Scope, "", p.List, p.Input, p.Output, p.CacheRead, p.CacheWrite5m, p.CacheWrite1h}
 		if !p.EffectiveFrom.IsZero() {
 			rows[i].EffectiveFrom = p.EffectiveFrom.UTC().Format(time.RFC3339)
 		}

@@ -63,7 +63,7 @@ func TestEventsSayWhatChanged(t *testing.T) {
 			o.Quotas["economy"] = 3_000_000
 		})
 		putApp(ann, App{ID: appA})
-		putApp(ann, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80, RefreshTight: 30 * time.Second})
+		putApp(ann, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80, RefreshTightSecs: 30})
 		putApp(bob, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80})
 		until := w.clock.Now().Add(time.Hour)
 		for range 2 {

@@ -17,7 +17,7 @@ func Catalog() []Price {
 func facts(source, checked, from string, rates Rates, models ...string) []Price {
 	rows := make([]Price, len(models))
 	for i, model := range models {
-		p := Price{Model: model, EffectiveFrom: catalogDay(from), Rates: rates, Source: source, Checked: catalogDay(checked)}
+		p := Price{Model: model, EffectiveFrom: catalogDay(from), Rates: rates, Source: source, Checked: checked}
 		rows[i] = p.normal()
 	}
 	return rows

@@ -23,60 +23,62 @@ const (
 
 // Org is an organisation's configuration.
 type Org struct {
-	ID       string // canonical lower-case UUID; needed
-	Name     string // free text for people, at most 256 bytes. Defaults to none
-	Timezone string // IANA name; its local date is the organisation's day. Defaults to what is stored, else UTC. It cannot be changed
-	Scope    Scope  // Defaults to what is stored, else ScopeApp. It cannot be changed
+	ID       string `json:"org_id"`             // canonical lower-case UUID; needed
+	Name     string `json:"org_name,omitempty"` // free text for people, at most 256 bytes. Defaults to none
+	Timezone string `json:"timezone"`           // IANA name; its local date is the organisation's day. Defaults to what is stored, else UTC. It cannot be changed
+	Scope    Scope  `json:"quota_scope"`        // Defaults to what is stored, else ScopeApp. It cannot be changed
 	// Ordering is the labels from the preferred to the last resort, 1 to 64; each is 1 to
 	// 128 of A-Z a-z 0-9 . _ : / -, such as a model's id.
-	Ordering []string
+	Ordering []string `json:"model_ordering,omitempty"`
 	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering; at most 128.
-	Quotas map[string]int64
+	Quotas map[string]int64 `json:"quotas,omitempty"`
 	// Models gives labels their model id, at most 128. Missing ones default to those
 	// of Options.Models.
-	Models map[string]string
+	Models map[string]string `json:"models,omitempty"`
 	// TightPercent of a quota is where mode TIGHT begins, 50 to 100. Defaults to
 	// 95.
-	TightPercent int
+	TightPercent int `json:"tight_mode_threshold_pct,omitempty"`
 	// Shards is how many counters a day is spread over, 1 to 256. Defaults
 	// to 8.
-	Shards int
+	Shards int `json:"agg_shard_count"`
 	// NoSticky keeps no record of the label in use, and no event of each change of it.
 	// Defaults to false: there is one.
-	NoSticky bool
+	NoSticky bool `json:"-"`
 	// Sticky says that there is such a record. It is the opposite of NoSticky, and is set by
 	// the keeper: PutOrg ignores it.
-	Sticky bool
-	// RefreshNormal and RefreshTight are how long a client may keep a
-	// recommendation. Default to 300 s and 60 s.
-	RefreshNormal, RefreshTight time.Duration
+	Sticky bool `json:"sticky_fallback_enabled"`
+	// RefreshNormalSecs and RefreshTightSecs are how long a client may keep a
+	// recommendation, in seconds. Default to 300 and 60.
+	RefreshNormalSecs int64 `json:"refresh_interval_normal_secs,omitempty"`
+	RefreshTightSecs  int64 `json:"refresh_interval_tight_secs,omitempty"`
 
 	// The rest is set by the keeper and ignored by PutOrg.
 
-	Version   int64     // rises with every change
-	CreatedAt time.Time // first PUT
-	UpdatedAt time.Time // last PUT
+	Version   int64     `json:"version"`    // rises with every change
+	CreatedAt time.Time `json:"created_at"` // first PUT
+	UpdatedAt time.Time `json:"updated_at"` // last PUT
 }
 
 // App is an application's configuration. A nil or empty field is inherited
 // from the organisation; Quotas and Models as a whole. The fields mean what
 // they mean in Org.
 type App struct {
-	ID           string            // 1 to 64 of A-Z a-z 0-9 . _ -
-	Name         string            // free text for people, at most 256 bytes; not inherited
-	Ordering     []string          // labels from the preferred to the last resort
-	Quotas       map[string]int64  // µ$ per day by label; ignored under ScopeOrg
-	Models       map[string]string // model ids by label
-	TightPercent int               // where mode TIGHT begins, 50 to 100
-	// RefreshNormal and RefreshTight are how long a client may keep a
-	// recommendation.
-	RefreshNormal, RefreshTight time.Duration
+	ID           string            `json:"app_id"`                             // 1 to 64 of A-Z a-z 0-9 . _ -
+	Name         string            `json:"app_name,omitempty"`                 // free text for people, at most 256 bytes; not inherited
+	Ordering     []string          `json:"model_ordering,omitempty"`           // labels from the preferred to the last resort
+	Quotas       map[string]int64  `json:"quotas,omitempty"`                   // µ$ per day by label; ignored under ScopeOrg
+	Models       map[string]string `json:"models,omitempty"`                   // model ids by label
+	TightPercent int               `json:"tight_mode_threshold_pct,omitempty"` // where mode TIGHT begins, 50 to 100
+	// RefreshNormalSecs and RefreshTightSecs are how long a client may keep a
+	// recommendation, in seconds.
+	RefreshNormalSecs int64 `json:"refresh_interval_normal_secs,omitempty"`
+	RefreshTightSecs  int64 `json:"refresh_interval_tight_secs,omitempty"`
 
 	// Set by the keeper and ignored by PutApp.
 
-	Version   int64     // rises with every change
-	CreatedAt time.Time // first PUT
-	UpdatedAt time.Time // last PUT
+	Version   int64     `json:"version"`    // rises with every change
+	CreatedAt time.Time `json:"created_at"` // first PUT
+	UpdatedAt time.Time `json:"updated_at"` // last PUT
 }
 
 const (
@@ -143,8 +145,8 @@ func (o Org) withDefaults() Org {
 	o.Sticky = !o.NoSticky
 	o.TightPercent = cmp.Or(o.TightPercent, 95)
 	o.Shards = cmp.Or(o.Shards, 8)
-	o.RefreshNormal = cmp.Or(o.RefreshNormal, 300*time.Second)
-	o.RefreshTight = cmp.Or(o.RefreshTight, 60*time.Second)
+	o.RefreshNormalSecs = cmp.Or(o.RefreshNormalSecs, 300)
+	o.RefreshTightSecs = cmp.Or(o.RefreshTightSecs, 60)
 	return o
 }
 
@@ -176,6 +178,8 @@ func (a App) validate() error {
 	return nil
 }
 
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
 // policy is the configuration in effect for one app of an organisation.
 type policy struct {
 	ordering []string
@@ -191,8 +195,8 @@ func policyOf(o Org, a App, scope Scope) policy {
 	p := policy{
 		ordering: o.Ordering, quotas: o.Quotas, models: o.Models,
 		tight:    int64(cmp.Or(a.TightPercent, o.TightPercent)),
-		normal:   cmp.Or(a.RefreshNormal, o.RefreshNormal),
-		tightFor: cmp.Or(a.RefreshTight, o.RefreshTight),
+		normal:   seconds(cmp.Or(a.RefreshNormalSecs, o.RefreshNormalSecs)),
+		tightFor: seconds(cmp.Or(a.RefreshTightSecs, o.RefreshTightSecs)),
 	}
 	if len(a.Ordering) > 0 {
 		p.ordering = a.Ordering

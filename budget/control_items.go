@@ -52,7 +52,7 @@ type appItem struct {
 func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
 	return configItem{
 		Ordering: p.Ordering, Quotas: p.Quotas, Models: p.Models, Tight: p.TightPercent,
-		Normal: int64(p.RefreshNormal / time.Second), TightFor: int64(p.RefreshTight / time.Second),
+		Normal: p.RefreshNormalSecs, TightFor: p.RefreshTightSecs,
 		Version: version, Created: created.Unix(), Updated: now.Unix(), Writer: writer,
 	}
 }
@@ -61,8 +61,8 @@ func newConfigItem(p App, created, now time.Time, version int64, writer string) 
 func (c configItem) fields() App {
 	return App{
 		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
-		RefreshNormal: time.Duration(c.Normal) * time.Second, RefreshTight: time.Duration(c.TightFor) * time.Second,
-		Version: c.Version, CreatedAt: time.Unix(c.Created, 0), UpdatedAt: time.Unix(c.Updated, 0),
+		RefreshNormalSecs: c.Normal, RefreshTightSecs: c.TightFor,
+		Version: c.Version, CreatedAt: time.Unix(c.Created, 0).UTC(), UpdatedAt: time.Unix(c.Updated, 0).UTC(),
 	}
 }
 
@@ -70,7 +70,7 @@ func newOrgItem(o Org, created, now time.Time, version int64, writer string) org
 	return orgItem{
 		configItem: newConfigItem(App{
 			Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models,
-			TightPercent: o.TightPercent, RefreshNormal: o.RefreshNormal, RefreshTight: o.RefreshTight,
+			TightPercent: o.TightPercent, RefreshNormalSecs: o.RefreshNormalSecs, RefreshTightSecs: o.RefreshTightSecs,
 		}, created, now, version, writer),
 		Name: o.Name, Zone: o.Timezone, Scope: o.Scope, Sticky: o.Sticky, Shards: o.Shards,
 	}
@@ -81,7 +81,7 @@ func (i orgItem) org(id string) Org {
 	return Org{
 		ID: id, Name: i.Name, Timezone: i.Zone, Scope: i.Scope, Ordering: f.Ordering, Quotas: f.Quotas,
 		Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky, NoSticky: !i.Sticky,
-		RefreshNormal: f.RefreshNormal, RefreshTight: f.RefreshTight,
+		RefreshNormalSecs: f.RefreshNormalSecs, RefreshTightSecs: f.RefreshTightSecs,
 		Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
 	}
 }

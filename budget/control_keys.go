@@ -25,15 +25,6 @@ func overrideKey(org, app string) store.Key {
 
 func priceKey(name string) store.Key { return store.Key{PK: pricePrefix + name, SK: ledger.RootSK} }
 
-// priceListPK has an item for each model that a list had, see listedPrefix.
-func priceListPK(list string) string { return "PRICELIST#" + list }
-
-// The sort keys of a list's models lie between these.
-const (
-	listedPrefix = "MODEL#"
-	listedEnd    = "MODEL$"
-)
-
 // The usage table: what is seen of the counters, see the ledger for those.
 
 func stickyKey(org, app, day string) store.Key {

@@ -37,18 +37,18 @@ var thresholds = [...]int64{50, 80, 100}
 // sums alone.
 type Event struct {
 	// ID is stable: the same event delivered twice has the same.
-	ID          string
-	Kind        EventKind // a threshold or a flip
-	Org         string    // the organisation's id
-	App         string    // of a flip
-	Scope       string    // whose spend, as a key
-	Day         string    // like 20260123
-	Label       string    // of a flip: the new label
-	From        string    // of a flip: the label before
-	Percent     int64     // 50, 80 or 100
-	QuotaMicros int64     // the quota, in µ$
-	SpendMicros int64     // in µ$, when it was found
-	At          time.Time // when it was found
+	ID          string    `json:"event_id"`
+	Kind        EventKind `json:"kind"`                           // a threshold or a flip
+	Org         string    `json:"org_id"`                         // the organisation's id
+	App         string    `json:"app_id,omitempty"`               // of a flip
+	Scope       string    `json:"scope"`                          // whose spend, as a key
+	Day         string    `json:"day"`                            // like 20260123
+	Label       string    `json:"model_label,omitempty"`          // of a flip: the new label
+	From        string    `json:"previous_model_label,omitempty"` // of a flip: the label before
+	Percent     int64     `json:"percent,omitempty"`              // 50, 80 or 100
+	QuotaMicros int64     `json:"quota_usd_micros,omitempty"`     // the quota, in µ$
+	SpendMicros int64     `json:"spend_usd_micros,omitempty"`     // in µ$, when it was found
+	At          time.Time `json:"at"`                             // when it was found
 }
 
 const (
@@ -162,7 +162,7 @@ func decodeEvent(item store.Item) (Event, error) {
 		ID: d.String(item, "event_id"), Kind: EventKind(d.String(item, "kind")), Org: d.String(item, "org_id"), App: d.String(item, "app_id"),
 		Scope: d.String(item, store.AttrScope), Day: d.String(item, store.AttrDay),
 		Label: d.String(item, store.AttrLabel), From: d.String(item, "previous_model_label"), Percent: d.Int(item, "percent"),
-		QuotaMicros: d.Int(item, "quota_micros"), SpendMicros: d.Int(item, "spend_micros"), At: time.UnixMilli(d.Int(item, "at_epoch_ms")),
+		QuotaMicros: d.Int(item, "quota_micros"), SpendMicros: d.Int(item, "spend_micros"), At: time.UnixMilli(d.Int(item, "at_epoch_ms")).UTC(),
 	}, d.Err
 }
 

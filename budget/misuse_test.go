@@ -139,8 +139,7 @@ func TestKeeperIsRefusedWhatCannotWork(t *testing.T) {
 	} {
 		requireMisuse(t, test.field, name, func() error { _, err := New(test.client, test.tables, &test.opts); return err })
 	}
-	requireMisuse(t, "r", "LoadLiteLLM", func() error { _, err := LoadLiteLLM(nil); return err })
-	requireMisuse(t, "r", "LoadGenAIPrices", func() error { _, err := LoadGenAIPrices((*strings.Reader)(nil)); return err })
+	requireMisuse(t, "r", "LoadPrices", func() error { _, err := LoadPrices((*strings.Reader)(nil)); return err })
 }
 
 // DynamoDB would store other text than was given, so that what is sent again would be

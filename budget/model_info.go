@@ -9,11 +9,11 @@ import (
 // leave it as it is.
 type ModelInfo struct {
 	// Tier is how the operator ranks it, such as "premium". Defaults to "".
-	Tier string
+	Tier string `json:"tier,omitempty"`
 	// Family is what it belongs to, such as "claude-3.5". Defaults to "".
-	Family string
+	Family string `json:"family,omitempty"`
 	// Description is a sentence about it. Defaults to "".
-	Description string
+	Description string `json:"description,omitempty"`
 }
 
 func (i ModelInfo) validate() error {

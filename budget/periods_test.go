@@ -117,7 +117,7 @@ func TestOrgsAndApps(t *testing.T) {
 		assert.Equal(t, put, got)
 		_, err = w.a.GetApp(t.Context(), orgO, appA)
 		require.ErrorIs(t, err, ErrNotFound)
-		app := App{ID: appA, Name: "api", Ordering: []string{"economy"}, TightPercent: 80, RefreshTight: 5 * time.Second}
+		app := App{ID: appA, Name: "api", Ordering: []string{"economy"}, TightPercent: 80, RefreshTightSecs: 5}
 		stored, err := w.a.PutApp(t.Context(), orgO, app)
 		require.NoError(t, err)
 		gotApp, err := w.b.GetApp(t.Context(), orgO, appA)

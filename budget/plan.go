@@ -43,12 +43,12 @@ const (
 
 // LabelStatus is where one label stands today.
 type LabelStatus struct {
-	Label       string  // its name in the ordering
-	Model       string  // its model id; empty when none is configured
-	SpendMicros int64   // spent today, in µ$
-	QuotaMicros int64   // today's quota, in µ$
-	Percent     float64 // of the quota spent, one decimal; 0 when the quota is 0
-	Status      Status  // of the label
+	Label       string  `json:"label"`              // its name in the ordering
+	Model       string  `json:"model_id,omitempty"` // its model id; empty when none is configured
+	SpendMicros int64   `json:"spend_usd_micros"`   // spent today, in µ$
+	QuotaMicros int64   `json:"quota_usd_micros"`   // today's quota, in µ$
+	Percent     float64 `json:"quota_pct"`          // of the quota spent, one decimal; 0 when the quota is 0
+	Status      Status  `json:"status"`             // of the label
 }
 
 // statusOf compares exactly: exceeded from 100 % on, tight from the threshold on. A quota

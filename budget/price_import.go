@@ -12,30 +12,29 @@ import (
 
 // PriceImport says how a price list is taken.
 type PriceImport struct {
-	// List is the name by which the list is known again: a model that it has no more is
-	// missed only if it had it under this name. 1 to 64 letters, digits, dots, hyphens and
-	// underscores, but "catalog": see Price.List. Defaults to the list's Format.
+	// List is the name that its prices are stored with, 1 to 64 letters, digits, dots,
+	// hyphens and underscores, but "catalog": see Price.List. Defaults to the list's Name.
 	List string
 	// Accept are models whose prices are taken although they are held back, as
-	// PriceChange.Model names them; HeldAmbiguous and HeldTooMany cannot be. Defaults to
-	// none.
+	// PriceChange.Model names them. Defaults to none.
 	Accept []string
 }
 
 // PriceReport is what became of a price list. Models are in the order of their names.
 type PriceReport struct {
 	// List is the list's name.
-	List string
+	List string `json:"list"`
 	// At is when it was looked at, by the keeper's clock.
-	At time.Time
+	At time.Time `json:"at"`
 	// Accepted are the prices that were taken; each has its EffectiveFrom.
-	Accepted []PriceChange
+	Accepted []PriceChange `json:"accepted"`
 	// Held are those that were not, each with its reason.
-	Held []PriceChange
+	Held []PriceChange `json:"held_back"`
 	// Unchanged are the models of which nothing differs from what is in force.
-	Unchanged []string
-	// Skipped are the rows of the list that are no prices a keeper has.
-	Skipped []SkippedPrice
+	Unchanged []string `json:"unchanged"`
+	// Skipped are the rows of the list that are no prices a keeper has, and models for which
+	// the list says two things or has one price more than can be stored.
+	Skipped []SkippedPrice `json:"skipped"`
 }
 
 // ReviewPrices says what ImportPrices would do, and writes nothing. Errors are its.
@@ -57,20 +56,19 @@ func (k *Keeper) ReviewPrices(ctx context.Context, list PriceList, how PriceImpo
 // differ and are plausible. They are in force from the moment they are stored, to the
 // next full second, or from the later day that the list says; what was counted, and what
 // is still to be counted of a time before, keeps its price. Held back and reported are
-// prices above three times or below a third of the one in force, of zero, models and token
-// classes that the list has no more, and prices of what was put by hand or by another list;
-// what is in force stays so. PriceImport.Accept takes them.
+// prices above three times or below a third of the one in force, of zero, and in the place
+// of what was put by hand; what is in force stays so. PriceImport.Accept takes them.
 //
-// A model that has no price yet gets the list's. Cache classes that the list has no rate
-// for keep theirs. A model that is gone and accepted keeps its price, as one put by hand.
+// A model that has no price yet gets the list's. Models and cache classes that the list has
+// none for keep theirs.
 //
 // Each model is written in one transaction, with an AuditEvent of its PriceTarget, if its
 // prices are still what they were: several processes may import at the same time, and what
 // is imported again changes nothing. An import that fails has a report of what it did;
 // another goes on from there.
 //
-// Errors: *ValidationError for an empty list, a bad name or one in Accept that neither the
-// list nor its earlier versions have; *UnavailableError; ErrConflict.
+// Errors: *ValidationError for an empty list, a bad name or one in Accept that the list
+// does not have; *UnavailableError; ErrConflict.
 func (k *Keeper) ImportPrices(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
 	by, err := k.author(ctx)
 	if err != nil {
@@ -97,10 +95,9 @@ type priceJob struct {
 	at      time.Time
 	accept  map[string]bool
 	listed  priceBook
-	stored  priceBook      // as read at first
-	had     map[string]had // by model
+	stored  priceBook // as read at first
 	own     priceLayers
-	names   []string // models of the list, and those it had
+	names   []string // models of the list
 	skipped []SkippedPrice
 
 	mu   sync.Mutex
@@ -114,7 +111,7 @@ func (adm *administration) newImport(ctx context.Context, list PriceList, how Pr
 		done: map[string]review{},
 	}
 	if j.list == "" {
-		j.list = list.Format.String()
+		j.list = list.Name
 	}
 	if !namePattern.MatchString(j.list) {
 		return nil, invalid("list", "%q is not a name: give 1 to 64 letters, digits, dots, hyphens and underscores", j.list)
@@ -129,10 +126,7 @@ func (adm *administration) newImport(ctx context.Context, list PriceList, how Pr
 	if j.listed, err = newPriceBook(list.Prices); err != nil {
 		return nil, err
 	}
-	if j.had, err = adm.listedBefore(ctx, j.list); err != nil {
-		return nil, err
-	}
-	j.names = union(slices.Collect(maps.Keys(j.listed)), slices.Collect(maps.Keys(j.had))...)
+	j.names = slices.Sorted(maps.Keys(j.listed))
 	if err := j.acceptAll(how.Accept); err != nil {
 		return nil, err
 	}
@@ -144,7 +138,7 @@ func (j *priceJob) acceptAll(models []string) error {
 	for _, model := range models {
 		name, _ := splitModel(model)
 		if _, ok := slices.BinarySearch(j.names, name); !ok {
-			return invalid("accept", "%q is not a model of the list, nor was it; name one that is held back", model)
+			return invalid("accept", "%q is not a model of the list; name one that is held back", model)
 		}
 		j.accept[name] = true
 	}
@@ -159,7 +153,7 @@ func (j *priceJob) listing(model string, stored []Price, now time.Time) *listing
 	}
 	layers := append(priceLayers{{layerTable, book}}, j.own...)
 	l := newListing(model, j.list, j.listed[model], stored, layers, now)
-	l.others, l.had, l.accept = others, j.had[model], j.accept[model]
+	l.others, l.accept = others, j.accept[model]
 	return l
 }
 
@@ -180,14 +174,18 @@ func (j *priceJob) reviewed(model string, r review) {
 
 // report is what was noted.
 func (j *priceJob) report() PriceReport {
-	report := PriceReport{List: j.list, At: j.at, Skipped: slices.Clone(j.skipped)}
+	report := PriceReport{
+		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},
+		Skipped: append([]SkippedPrice{}, j.skipped...),
+	}
 	for _, name := range j.names {
 		r, ok := j.done[name]
 		if !ok {
 			continue
 		}
 		report.Accepted, report.Held = append(report.Accepted, r.accepted...), append(report.Held, r.held...)
-		if len(r.accepted) == 0 && len(r.held) == 0 {
+		report.Skipped = append(report.Skipped, r.skipped...)
+		if len(r.accepted) == 0 && len(r.held) == 0 && len(r.skipped) == 0 {
 			report.Unchanged = append(report.Unchanged, name)
 		}
 	}
@@ -208,9 +206,6 @@ func (adm *administration) importModel(ctx context.Context, by string, j *priceJ
 				return stored.with(r.stored)
 			})
 		})
-	}
-	if err == nil && !maps.Equal(r.had, j.had[model]) {
-		err = adm.noteListed(ctx, j.list, model, r.had)
 	}
 	if err == nil {
 		j.reviewed(model, r)

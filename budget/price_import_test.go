@@ -1,6 +1,9 @@
 package budget
 
 import (
+	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,16 +15,37 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// listOf is a list of genai-prices with one model's prices.
-func listOf(t testing.TB, models ...string) PriceList {
+// listOf is a list with models' prices.
+func listOf(t testing.TB, models ...[]Price) PriceList {
 	t.Helper()
-	list, err := LoadGenAIPrices(strings.NewReader(`[{"id":"p","models":[` + strings.Join(models, ",") + `]}]`))
-	require.NoError(t, err)
-	return list
+	return PriceList{Name: "prices", Prices: slices.Concat(models...)}
 }
 
-// listed is a model of such a list.
-func listed(id, prices string) string { return `{"id":"` + id + `","prices":` + prices + `}` }
+// listed are a model's prices: dollars per million tokens, by class, from a day on if there
+// is one.
+func listed(id string, prices ...string) []Price {
+	rows := make([]Price, len(prices))
+	for i, text := range prices {
+		var row struct {
+			From                 time.Time
+			In, Out, Read, Write *float64
+		}
+		if err := json.Unmarshal([]byte(text), &row); err != nil {
+			panic(err)
+		}
+		rate := func(dollars *float64) int64 {
+			switch {
+			case dollars == nil:
+				return 0
+			case *dollars == 0:
+				return FreeRate
+			}
+			return int64(math.Round(*dollars * 1e6))
+		}
+		rows[i] = Price{Model: id, EffectiveFrom: row.From, Rates: Rates{Input: rate(row.In), Output: rate(row.Out), CacheRead: rate(row.Read), CacheWrite5m: rate(row.Write)}}
+	}
+	return rows
+}
 
 // importing imports a list by a keeper.
 func importing(t testing.TB, k *Keeper, list PriceList, accept ...string) PriceReport {
@@ -43,8 +67,8 @@ func priceAt(t testing.TB, k *Keeper, model string, at time.Time) Rates {
 }
 
 // heldReasons are what is held back, by model.
-func heldReasons(report PriceReport) map[string]HeldReason {
-	reasons := map[string]HeldReason{}
+func heldReasons(report PriceReport) map[string]string {
+	reasons := map[string]string{}
 	for _, c := range report.Held {
 		reasons[c.Model] = c.Reason
 	}
@@ -52,35 +76,38 @@ func heldReasons(report PriceReport) map[string]HeldReason {
 }
 
 func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
-	const first = `{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3}`
+	const first = `{"in":3,"out":12,"read":0.3}`
 	for name, tc := range map[string]struct {
 		next   string
-		reason HeldReason
+		reason string
 		class  string
 	}{
-		"the same":                  {first, "", ""},
-		"three times":               {`{"input_mtok":9,"output_mtok":36,"cache_read_mtok":0.9}`, "", ""},
-		"more than three times":     {`{"input_mtok":9.000001,"output_mtok":12,"cache_read_mtok":0.3}`, HeldDearer, "input"},
-		"a third":                   {`{"input_mtok":1,"output_mtok":4,"cache_read_mtok":0.1}`, "", ""},
-		"less than a third":         {`{"input_mtok":3,"output_mtok":3.999999,"cache_read_mtok":0.3}`, HeldCheaper, "output"},
-		"zero":                      {`{"input_mtok":3,"output_mtok":0,"cache_read_mtok":0.3}`, HeldZero, "output"},
-		"a class of zero":           {`{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0}`, HeldZero, "cache_read"},
-		"a class gone":              {`{"input_mtok":3,"output_mtok":12}`, HeldClassGone, "cache_read"},
-		"a class more":              {`{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3,"cache_write_mtok":100}`, "", ""},
-		"a new class of zero":       {`{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3,"cache_write_mtok":0}`, HeldZero, "cache_write_5m"},
-		"dearer from a later day":   {`[{"prices":` + first + `},{"constraint":{"start_date":"2027-03-01"},"prices":{"input_mtok":30,"output_mtok":12,"cache_read_mtok":0.3}}]`, HeldDearer, "input"},
-		"by context length instead": {`{"input_mtok":{"base":3,"tiers":[]},"output_mtok":12}`, HeldModelGone, ""},
+		"the same":                {first, "", ""},
+		"three times":             {`{"in":9,"out":36,"read":0.9}`, "", ""},
+		"more than three times":   {`{"in":9.000001,"out":12,"read":0.3}`, heldDearer, "input"},
+		"a third":                 {`{"in":1,"out":4,"read":0.1}`, "", ""},
+		"less than a third":       {`{"in":3,"out":3.999999,"read":0.3}`, heldCheaper, "output"},
+		"zero":                    {`{"in":3,"out":0,"read":0.3}`, heldZero, "output"},
+		"a class of zero":         {`{"in":3,"out":12,"read":0}`, heldZero, "cache_read"},
+		"a class gone":            {`{"in":3,"out":12}`, "", ""},
+		"a class more":            {`{"in":3,"out":12,"read":0.3,"write":100}`, "", ""},
+		"a new class of zero":     {`{"in":3,"out":12,"read":0.3,"write":0}`, heldZero, "cache_write_5m"},
+		"dearer from a later day": {`{"from":"2027-03-01T00:00:00Z","in":30,"out":12,"read":0.3}`, heldDearer, "input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			other := listed("other", `{"input_mtok":1,"output_mtok":1}`)
+			other := listed("other", `{"in":1,"out":1}`)
 			report := importing(t, w.a, listOf(t, listed("m", first), other))
 			require.Len(t, report.Accepted, 2)
 			want := Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000}
 			require.Equal(t, want, priceAt(t, w.a, "m", w.clock.Now()))
 
 			w.clock.Advance(time.Hour)
-			report = importing(t, w.b, listOf(t, listed("m", tc.next), other))
+			next := listOf(t, listed("m", first, tc.next), other)
+			if !strings.Contains(tc.next, "from") {
+				next = listOf(t, listed("m", tc.next), other)
+			}
+			report = importing(t, w.b, next)
 			after := priceAt(t, w.a, "m", w.clock.Now())
 			if tc.reason == "" {
 				assert.Empty(t, report.Held)
@@ -93,10 +120,10 @@ func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
 			assert.Equal(t, want, after, "in force as it was")
 			assert.Equal(t, []string{"other"}, report.Unchanged)
 
-			report = importing(t, w.b, listOf(t, listed("m", tc.next), other), "m")
+			report = importing(t, w.b, next, "m")
 			assert.Empty(t, report.Held, "accepted by name")
 			assert.NotEmpty(t, report.Accepted)
-			report = importing(t, w.b, listOf(t, listed("m", tc.next), other))
+			report = importing(t, w.b, next)
 			assert.Empty(t, report.Held, "and not missed any more")
 			assert.Empty(t, report.Accepted)
 		})
@@ -110,7 +137,7 @@ func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
 		o.Models = map[string]string{"premium": "m", "standard": standardModel, "economy": economyModel}
 	})
 	w.org(fixtureOrg())
-	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
+	importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`)))
 	w.clock.Advance(time.Minute)
 	usage := func(n int, at time.Time) Usage {
 		return Usage{RequestID: uuid(n), Label: "premium", Tokens: Tokens{Input: 1_000_000}, Time: at}
@@ -120,7 +147,7 @@ func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
 
 	before := w.clock.Now()
 	w.clock.Advance(1500 * time.Millisecond)
-	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":6,"output_mtok":12}`)))
+	report := importing(t, w.a, listOf(t, listed("m", `{"in":6,"out":12}`)))
 	require.Len(t, report.Accepted, 1)
 	from := report.Accepted[0].EffectiveFrom
 	assert.False(t, from.Before(w.clock.Now()), "never backdated: %s", from)
@@ -148,7 +175,7 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	w := newWorld(t)
 	w.a.admin.own = priceLayers{{layerCatalog, book}}
 	now := w.clock.Now()
-	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`)))
+	report := importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":2}`)))
 	require.Len(t, report.Accepted, 1)
 	assert.Equal(t, Regional, report.Accepted[0].Scope, "there is another for global endpoints")
 	assert.Empty(t, report.Held, "what was announced stays, for the list says nothing of then")
@@ -164,15 +191,15 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	} {
 		assert.Equal(t, tc.input, priceAt(t, w.a, tc.model, tc.at).Input, "%s at %s", tc.model, tc.at)
 	}
-	again := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`)))
+	again := importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":2}`)))
 	assert.Equal(t, []string{"m"}, again.Unchanged, "once")
 
-	dated := `[{"prices":{"input_mtok":3,"output_mtok":2}},{"constraint":{"start_date":"2027-04-01"},"prices":{"input_mtok":4,"output_mtok":2}}]`
-	report = importing(t, w.a, listOf(t, listed("m", dated)))
+	dated := listOf(t, listed("m", `{"in":3,"out":2}`, `{"from":"2027-04-01T00:00:00Z","in":4,"out":2}`))
+	report = importing(t, w.a, dated)
 	require.Len(t, report.Held, 2, "a list that has dates says something of then, and waits for somebody to look")
-	assert.Equal(t, HeldCheaper, report.Held[0].Reason)
+	assert.Equal(t, heldCheaper, report.Held[0].Reason)
 	assert.Equal(t, int64(20_000_000), priceAt(t, w.a, "m", later.AddDate(0, 2, 0)).Input)
-	assert.Len(t, importing(t, w.a, listOf(t, listed("m", dated)), "m").Accepted, 2)
+	assert.Len(t, importing(t, w.a, dated, "m").Accepted, 2)
 	assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", later).Input)
 	assert.Equal(t, int64(4_000_000), priceAt(t, w.a, "m", later.AddDate(0, 2, 0)).Input)
 }
@@ -185,50 +212,52 @@ func TestWhatAnOperatorSetIsKept(t *testing.T) {
 	list := func(price string) PriceList {
 		return listOf(t, listed("m", price), listed("hand", price), listed("mine", price))
 	}
-	for _, price := range []string{`{"input_mtok":3,"output_mtok":12}`, `{"input_mtok":4,"output_mtok":12}`} {
+	for _, price := range []string{`{"in":3,"out":12}`, `{"in":4,"out":12}`} {
 		report := importing(t, w.a, list(price))
-		assert.Equal(t, map[string]HeldReason{"hand": HeldByHand, "mine": HeldByHand}, heldReasons(report))
+		assert.Equal(t, map[string]string{"hand": heldByHand, "mine": heldByHand}, heldReasons(report))
 		require.Len(t, report.Accepted, 1)
 		w.clock.Advance(time.Minute)
 	}
 	stored, err := w.a.Prices(t.Context(), "m")
 	require.NoError(t, err)
 	require.Len(t, stored, 2, "each price with its time")
-	assert.Equal(t, "genai-prices", stored[1].List)
+	assert.Equal(t, "prices", stored[1].List)
 	require.NoError(t, w.a.PutPrices(t.Context(), "m", stored[1]))
 	kept, err := w.b.ModelInfo(t.Context(), "us.m")
 	require.NoError(t, err)
 	assert.Equal(t, info, kept)
 
-	other, err := w.a.ImportPrices(t.Context(), list(`{"input_mtok":5,"output_mtok":12}`), PriceImport{List: "ours", Accept: []string{"hand"}})
+	other, err := w.a.ImportPrices(t.Context(), list(`{"in":5,"out":12}`), PriceImport{List: "ours", Accept: []string{"hand"}})
 	require.NoError(t, err)
-	assert.Equal(t, map[string]HeldReason{"m": HeldOtherList, "mine": HeldByHand}, heldReasons(other))
-	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "hand", w.clock.Now()).Input)
+	assert.Equal(t, map[string]string{"mine": heldByHand}, heldReasons(other))
+	for _, model := range []string{"m", "hand"} {
+		assert.Equal(t, int64(5_000_000), priceAt(t, w.a, model, w.clock.Now()).Input)
+	}
 }
 
-func TestAListThatSaysTwoThingsIsHeldBack(t *testing.T) {
+func TestAListThatSaysTwoThingsChangesNothing(t *testing.T) {
 	w := newWorld(t)
-	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`), listed("m", `{"input_mtok":4,"output_mtok":12}`),
-		listed("n", `{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3}`), listed("n", `{"input_mtok":3,"output_mtok":12,"cache_write_mtok":4}`))
-	report := importing(t, w.a, list)
-	assert.Equal(t, map[string]HeldReason{"m": HeldAmbiguous}, heldReasons(report))
+	list := listOf(t, listed("m", `{"in":3,"out":12}`), listed("m", `{"in":4,"out":12}`),
+		listed("n", `{"in":3,"out":12,"read":0.3}`), listed("n", `{"in":3,"out":12,"write":4}`))
+	report := importing(t, w.a, list, "m")
+	require.Len(t, report.Skipped, 1, "nobody can say which is meant")
+	assert.Equal(t, "m", report.Skipped[0].Model)
+	assert.Contains(t, report.Skipped[0].Reason, "two prices")
 	require.Len(t, report.Accepted, 1)
 	assert.Equal(t, Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000, CacheWrite5m: 4_000_000}, *report.Accepted[0].After,
 		"a class that one of two leaves out is no contradiction")
-	report = importing(t, w.a, list, "m")
-	assert.Equal(t, map[string]HeldReason{"m": HeldAmbiguous}, heldReasons(report), "nobody can say which is meant")
 }
 
 func TestAReviewWritesNothingAndNeedsNobody(t *testing.T) {
 	w := newWorld(t)
-	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))
+	list := listOf(t, listed("m", `{"in":3,"out":12}`))
 	meter := w.spentOn(func() {
 		report, err := w.a.As("").ReviewPrices(t.Context(), list, PriceImport{})
 		require.NoError(t, err)
 		assert.Len(t, report.Accepted, 1)
 	})
 	for operation := range meter.Operations {
-		assert.Contains(t, []string{"Query", "BatchGetItem"}, operation)
+		assert.Contains(t, []string{"BatchGetItem"}, operation)
 	}
 	_, err := w.a.As("").ImportPrices(t.Context(), list, PriceImport{})
 	requireCode(t, err, CodeInvalidRequest)
@@ -236,7 +265,7 @@ func TestAReviewWritesNothingAndNeedsNobody(t *testing.T) {
 
 func TestImportsThatCannotBeAreRefused(t *testing.T) {
 	w := newWorld(t)
-	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))
+	list := listOf(t, listed("m", `{"in":3,"out":12}`))
 	for field, try := range map[string]func() error{
 		"prices": func() error { _, err := w.a.ImportPrices(t.Context(), listOf(t), PriceImport{}); return err },
 		"list":   func() error { _, err := w.a.ImportPrices(t.Context(), list, PriceImport{List: "a#b"}); return err },
@@ -250,7 +279,7 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 		require.ErrorAs(t, try(), &v, field)
 		assert.Equal(t, field, v.Field)
 	}
-	_, err := w.a.ImportPrices(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Format: FormatGenAI}, PriceImport{})
+	_, err := w.a.ImportPrices(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
 	requireCode(t, err, CodeInvalidConfig)
 	stored, err := w.a.Prices(t.Context(), "m")
 	require.NoError(t, err)
@@ -260,9 +289,9 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 // TestImportsAtTheSameTimeAgree: each price is stored once, whoever stores it.
 func TestImportsAtTheSameTimeAgree(t *testing.T) {
 	w := newWorld(t)
-	var models []string
+	var models [][]Price
 	for _, name := range strings.Fields("a b c d e f g h") {
-		models = append(models, listed(name, `{"input_mtok":3,"output_mtok":12}`))
+		models = append(models, listed(name, `{"in":3,"out":12}`))
 	}
 	list := listOf(t, models...)
 	var wg sync.WaitGroup
@@ -293,9 +322,9 @@ func TestImportsAtTheSameTimeAgree(t *testing.T) {
 // the rest.
 func TestAnImportThatFailsIsGoneOnWith(t *testing.T) {
 	w := newWorld(t)
-	var models []string
+	var models [][]Price
 	for _, name := range strings.Fields("a b c d e f g h i j k l") {
-		models = append(models, listed(name, `{"input_mtok":3,"output_mtok":12}`))
+		models = append(models, listed(name, `{"in":3,"out":12}`))
 	}
 	list := listOf(t, models...)
 	w.db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
@@ -319,8 +348,6 @@ func TestAnImportThatFailsIsGoneOnWith(t *testing.T) {
 	second := importing(t, w.b, list)
 	assert.Len(t, second.Accepted, len(models)-stored)
 	assert.Empty(t, importing(t, w.b, list).Accepted)
-	gone := importing(t, w.b, listOf(t, listed("another", `{"input_mtok":3,"output_mtok":12}`)))
-	assert.Len(t, gone.Held, len(models), "each is missed once it is gone")
 }
 
 // TestOnlyPricesThatNobodyNeedsAreDropped once there are more than fit.
@@ -328,11 +355,13 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 	w := newWorld(t)
 	rows := make([]Price, maxPrices)
 	for i := range rows {
-		rows[i] = Price{Model: "m", List: "genai-prices", EffectiveFrom: w.clock.Now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
+		rows[i] = Price{Model: "m", List: "prices", EffectiveFrom: w.clock.Now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
 	}
 	require.NoError(t, w.a.PutPrices(t.Context(), "m", rows...))
-	list := listOf(t, listed("m", `{"input_mtok":4,"output_mtok":0.000001}`))
-	assert.Equal(t, map[string]HeldReason{"m": HeldTooMany}, heldReasons(importing(t, w.a, list)), "calls of all of them may still come")
+	list := listOf(t, listed("m", `{"in":4,"out":0.000001}`))
+	report := importing(t, w.a, list)
+	require.Len(t, report.Skipped, 1)
+	assert.Contains(t, report.Skipped[0].Reason, "calls by each may still come")
 	w.clock.Advance(80 * time.Hour)
 	assert.Len(t, importing(t, w.a, list).Accepted, 1)
 	stored, err := w.a.Prices(t.Context(), "m")
@@ -345,20 +374,20 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 func TestAnAnnouncedPriceStays(t *testing.T) {
 	later := at(t, "2027-03-01T00:00:00Z")
 	announced := []Price{{Model: "m", Rates: Rates{Input: 2_000_000, Output: 1}}, {Model: "m", EffectiveFrom: later, Rates: Rates{Input: 4_000_000, Output: 1}}}
-	for layer, after := range map[string]HeldReason{layerCatalog: "", layerOptions: HeldByHand} {
+	for layer, after := range map[string]string{layerCatalog: "", layerOptions: heldByHand} {
 		t.Run(layer, func(t *testing.T) {
 			w := newWorld(t)
 			book, err := newPriceBook(announced)
 			require.NoError(t, err)
 			w.a.admin.own = priceLayers{{layer, book}}
 			for range 3 {
-				importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":0.000001}`)), "m")
+				importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":0.000001}`)), "m")
 				w.clock.Advance(time.Hour)
 			}
 			assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.Now()).Input)
 			assert.Equal(t, int64(4_000_000), priceAt(t, w.a, "m", later).Input)
 			w.clock.Set(later)
-			report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":5,"output_mtok":0.000001}`)))
+			report := importing(t, w.a, listOf(t, listed("m", `{"in":5,"out":0.000001}`)))
 			assert.Equal(t, after, heldReasons(report)["m"], "whose it is did not change")
 		})
 	}
@@ -369,8 +398,7 @@ func TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome(t *testing.T) {
 	w := newWorld(t)
 	april, may := at(t, "2027-04-01T00:00:00Z"), at(t, "2027-05-01T00:00:00Z")
 	dated := func(day string) PriceList {
-		return listOf(t, listed("m", `[{"prices":{"input_mtok":3,"output_mtok":12}},
-			{"constraint":{"start_date":"`+day+`"},"prices":{"input_mtok":6,"output_mtok":12}}]`))
+		return listOf(t, listed("m", `{"in":3,"out":12}`, `{"from":"`+day+`T00:00:00Z","in":6,"out":12}`))
 	}
 	inputs := func() []int64 {
 		return []int64{priceAt(t, w.a, "m", w.clock.Now()).Input, priceAt(t, w.a, "m", april).Input, priceAt(t, w.a, "m", may).Input}
@@ -381,22 +409,25 @@ func TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome(t *testing.T) {
 	importing(t, w.a, dated("2027-05-01"))
 	require.Equal(t, []int64{3_000_000, 3_000_000, 6_000_000}, inputs())
 	w.clock.Advance(time.Hour)
-	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
+	importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`)))
 	assert.Equal(t, []int64{3_000_000, 3_000_000, 3_000_000}, inputs())
-	assert.Equal(t, []string{"m"}, importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))).Unchanged)
+	assert.Equal(t, []string{"m"}, importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`))).Unchanged)
 }
 
 // TestAVersionKeepsItsPrice when the model without one, whose price it had, gets another.
 func TestAVersionKeepsItsPrice(t *testing.T) {
-	const three, six, thirty = `{"input_mtok":3,"output_mtok":12}`, `{"input_mtok":6,"output_mtok":12}`, `{"input_mtok":30,"output_mtok":12}`
+	const three, six, thirty = `{"in":3,"out":12}`, `{"in":6,"out":12}`, `{"in":30,"out":12}`
 	w := newWorld(t)
 	book, err := newPriceBook([]Price{{Model: "m", Rates: Rates{Input: 3_000_000, Output: 12_000_000}}})
 	require.NoError(t, err)
 	w.a.admin.own = priceLayers{{layerCatalog, book}}
 	list := listOf(t, listed("m", six), listed("m-v1:0", three), listed("m-v2:0", thirty), listed("m-v3:0", six),
 		listed("m-v4:0", three), listed("m-v4:0", thirty))
-	for _, held := range []map[string]HeldReason{{"m-v2": HeldDearer, "m-v4": HeldAmbiguous}, {"m-v2": HeldDearer, "m-v4": HeldAmbiguous}} {
-		assert.Equal(t, held, heldReasons(importing(t, w.a, list)))
+	for range 2 {
+		report := importing(t, w.a, list)
+		assert.Equal(t, map[string]string{"m-v2": heldDearer}, heldReasons(report))
+		require.Len(t, report.Skipped, 1)
+		assert.Equal(t, "m-v4", report.Skipped[0].Model)
 		for model, input := range map[string]int64{
 			"m": 6_000_000, "m-v1": 3_000_000, "m-v2": 3_000_000, "m-v3": 6_000_000, "m-v4": 3_000_000, "m-v5": 6_000_000,
 		} {
@@ -406,27 +437,11 @@ func TestAVersionKeepsItsPrice(t *testing.T) {
 	assert.Equal(t, []string{"m", "m-v1", "m-v3"}, importing(t, w.a, list).Unchanged)
 }
 
-// TestAModelThatIsGoneAndAcceptedKeepsItsPrice as one put by hand: no list changes it.
-func TestAModelThatIsGoneAndAcceptedKeepsItsPrice(t *testing.T) {
-	w := newWorld(t)
-	other := listed("other", `{"input_mtok":1,"output_mtok":1}`)
-	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`), other))
-	for range 2 {
-		assert.Equal(t, map[string]HeldReason{"m": HeldModelGone}, heldReasons(importing(t, w.a, listOf(t, other))), "again and again")
-	}
-	report := importing(t, w.a, listOf(t, other), "m")
-	require.Len(t, report.Accepted, 1)
-	assert.Nil(t, report.Accepted[0].After)
-	assert.Equal(t, []string{"other"}, importing(t, w.a, listOf(t, other)).Unchanged)
-	assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.Now()).Input)
-	assert.Equal(t, map[string]HeldReason{"m": HeldByHand}, heldReasons(importing(t, w.a, listOf(t, listed("m", `{"input_mtok":4,"output_mtok":12}`), other))))
-}
-
 // TestPricesThatFlipWithinASecond leave one price that begins with it.
 func TestPricesThatFlipWithinASecond(t *testing.T) {
 	w := newWorld(t)
 	for i, input := range []string{"3", "4", "3", "5"} {
-		importing(t, []*Keeper{w.a, w.b}[i%2], listOf(t, listed("m", `{"input_mtok":`+input+`,"output_mtok":12}`)))
+		importing(t, []*Keeper{w.a, w.b}[i%2], listOf(t, listed("m", `{"in":`+input+`,"out":12}`)))
 		w.clock.Advance(time.Millisecond)
 	}
 	stored, err := w.a.Prices(t.Context(), "m")
@@ -439,11 +454,11 @@ func TestPricesThatFlipWithinASecond(t *testing.T) {
 func TestAClockThatGoesBackHidesNoPrice(t *testing.T) {
 	w := newWorld(t)
 	now := w.clock.Now()
-	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
+	importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`)))
 	w.clock.Set(now.Add(time.Hour))
-	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":4,"output_mtok":12}`)))
+	importing(t, w.a, listOf(t, listed("m", `{"in":4,"out":12}`)))
 	w.clock.Set(now.Add(time.Minute))
-	list := listOf(t, listed("m", `{"input_mtok":5,"output_mtok":12}`))
+	list := listOf(t, listed("m", `{"in":5,"out":12}`))
 	importing(t, w.a, list)
 	for after, input := range map[time.Duration]int64{0: 3_000_000, time.Minute: 5_000_000, time.Hour: 5_000_000} {
 		assert.Equal(t, input, priceAt(t, w.a, "m", now.Add(after)).Input, after)
@@ -451,44 +466,13 @@ func TestAClockThatGoesBackHidesNoPrice(t *testing.T) {
 	assert.Equal(t, []string{"m"}, importing(t, w.b, list).Unchanged)
 }
 
-// TestListsImportedAtTheSameTime do not replace each other's prices.
-func TestListsImportedAtTheSameTime(t *testing.T) {
-	w := newWorld(t)
-	var wg sync.WaitGroup
-	reports := make([]PriceReport, 2)
-	for i, name := range []string{"one", "two"} {
-		var models []string
-		for _, model := range strings.Fields("a b c d e f g h") {
-			models = append(models, listed(model, `{"input_mtok":`+[]string{"3", "4"}[i]+`,"output_mtok":12}`))
-		}
-		wg.Go(func() {
-			var err error
-			reports[i], err = []*Keeper{w.a, w.b}[i].ImportPrices(t.Context(), listOf(t, models...), PriceImport{List: name})
-			assert.NoError(t, err)
-		})
-	}
-	wg.Wait()
-	assert.Len(t, reports[0].Accepted, 8-len(reports[1].Accepted))
-	for _, report := range reports {
-		for _, c := range report.Accepted {
-			stored, err := w.a.Prices(t.Context(), c.Model)
-			require.NoError(t, err)
-			require.Len(t, stored, 1)
-			assert.Equal(t, report.List, stored[0].List)
-		}
-		for _, c := range report.Held {
-			assert.Equal(t, HeldOtherList, c.Reason)
-		}
-	}
-}
-
 // TestAnImportSurvivesThrottlesAndLostAnswers: each price is stored once, with one event.
 func TestAnImportSurvivesThrottlesAndLostAnswers(t *testing.T) {
 	w := newWorld(t)
 	models := strings.Fields("a b c d e f")
-	var rows []string
+	var rows [][]Price
 	for _, model := range models {
-		rows = append(rows, listed(model, `{"input_mtok":3,"output_mtok":12}`))
+		rows = append(rows, listed(model, `{"in":3,"out":12}`))
 	}
 	w.db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
 		switch n % 3 {

@@ -30,8 +30,6 @@ const (
 
 // PriceListError says that what was read is no price list. Nothing was taken from it.
 type PriceListError struct {
-	// Format is the format it was to have, FormatAny if that was not known yet.
-	Format PriceFormat
 	// Reason is what is wrong.
 	Reason string
 	// Err is what the source of the list said; nil if it could be read.
@@ -40,11 +38,7 @@ type PriceListError struct {
 
 // Error says what is wrong.
 func (e *PriceListError) Error() string {
-	text := "budget: "
-	if e.Format != FormatAny {
-		text += e.Format.String() + " "
-	}
-	text += "price list: " + e.Reason
+	text := "budget: price list: " + e.Reason
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
@@ -56,19 +50,19 @@ func (e *PriceListError) Unwrap() error { return e.Err }
 
 // readList reads a whole list, and refuses what no list needs and readers of JSON
 // understand differently: names given twice, values after the end, deep nesting.
-func readList(r io.Reader, format PriceFormat) ([]byte, error) {
+func readList(r io.Reader) ([]byte, error) {
 	if problem.IsNil(r) {
 		return nil, invalid("r", "is nil; pass the list's JSON, for example an *os.File")
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, maxListBytes+1))
 	if err != nil {
-		return nil, &PriceListError{Format: format, Reason: "cannot be read", Err: err}
+		return nil, &PriceListError{Reason: "cannot be read", Err: err}
 	}
 	if len(raw) > maxListBytes {
-		return nil, &PriceListError{Format: format, Reason: fmt.Sprintf("has more than %d MiB", maxListBytes>>20)}
+		return nil, &PriceListError{Reason: fmt.Sprintf("has more than %d MiB", maxListBytes>>20)}
 	}
 	if err := strictJSON(raw); err != nil {
-		return nil, &PriceListError{Format: format, Reason: err.Error()}
+		return nil, &PriceListError{Reason: err.Error()}
 	}
 	return raw, nil
 }
@@ -162,10 +156,10 @@ func text(fields map[string]json.RawMessage, name string) (s string) {
 // sortedNames are the names of an object's values.
 func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(fields)) }
 
-// rateFrom turns a decimal in dollars per 1/scale tokens into µ$ per million tokens,
+// rateFrom turns a decimal in dollars per token into µ$ per million tokens,
 // exactly where it can be and rounded half up otherwise, to 1 at least: only a price of 0
 // is FreeRate.
-func rateFrom(raw json.RawMessage, scale int64) (int64, error) {
+func rateFrom(raw json.RawMessage) (int64, error) {
 	n := string(raw)
 	if err := plainNumber(n); err != nil {
 		return 0, err
@@ -177,7 +171,7 @@ func rateFrom(raw json.RawMessage, scale int64) (int64, error) {
 	if r.Sign() == 0 {
 		return FreeRate, nil
 	}
-	r.Mul(r, new(big.Rat).SetInt64(scale))
+	r.Mul(r, new(big.Rat).SetInt64(1_000_000_000_000)) // a million tokens, a million µ$
 	twice := new(big.Int).Lsh(r.Num(), 1)
 	half := twice.Add(twice, r.Denom())
 	q := half.Quo(half, new(big.Int).Lsh(r.Denom(), 1))

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,16 +14,11 @@ type listing struct {
 	list   string       // the list's name
 	rows   []Price      // what it says; none: nothing any more
 	stored []Price      // the model's stored prices
-	had    had          // what it said before
 	layers priceLayers  // all prices that apply, the stored ones among them
 	others priceBook    // what is to be stored of the models whose prices hold for it too
 	twice  []PriceScope // scopes for which it says two things
 	accept bool         // somebody asked for it
 }
-
-// had is what a list said of a model the last time: for each scope the token classes with
-// a rate, by their bits.
-type had map[PriceScope]uint8
 
 // probe is an id by which the price of a scope is looked up.
 func (l *listing) probe(scope PriceScope) string {
@@ -73,11 +69,11 @@ func (r Rates) plain() Rates {
 }
 
 // review is what becomes of a model by its listing: its stored prices, the changes that
-// are in them, and those that are held back. Nothing begins before now.
+// are in them, those that are held back, and what cannot be used. Nothing begins before now.
 type review struct {
 	stored         []Price
-	had            had
 	accepted, held []PriceChange
+	skipped        []SkippedPrice
 }
 
 // changed reports whether there are prices to store.
@@ -85,23 +81,16 @@ func (r *review) changed(before []Price) bool { return !slices.Equal(r.stored, b
 
 // review decides. What was in force before now stays what it was.
 func (l *listing) review(now time.Time) review {
-	r := review{stored: slices.Clone(l.stored), had: had{}}
+	r := review{stored: slices.Clone(l.stored)}
 	for _, scope := range l.scopes() {
 		l.reviewScope(&r, scope, now)
-	}
-	for _, gone := range l.gone() {
-		l.reviewGone(&r, gone, now)
 	}
 	if len(r.stored) > maxPrices {
 		r.stored = withoutSuperseded(r.stored, now)
 	}
 	if len(r.stored) > maxPrices {
-		full := review{stored: slices.Clone(l.stored), had: l.had, held: r.held}
-		for _, c := range r.accepted {
-			c.Reason = HeldTooMany
-			full.hold(c)
-		}
-		return full
+		reason := fmt.Sprintf("%d prices are stored for it, and calls by each may still come", len(l.stored))
+		return review{stored: slices.Clone(l.stored), held: r.held, skipped: append(r.skipped, SkippedPrice{l.name, reason})}
 	}
 	return r
 }
@@ -109,14 +98,10 @@ func (l *listing) review(now time.Time) review {
 // reviewScope decides for one scope.
 func (l *listing) reviewScope(r *review, scope PriceScope, now time.Time) {
 	if slices.Contains(l.twice, scope) {
-		r.hold(l.ambiguous(scope, now))
+		r.skipped = append(r.skipped, SkippedPrice{l.name, "the list has two prices for it: name fewer providers"})
 		l.leave(r, scope, now)
-		if before, ok := l.had[scope]; ok {
-			r.had[scope] = before
-		}
 		return
 	}
-	r.had[scope] = l.given(scope)
 	for _, at := range l.instants(scope, now) {
 		if l.speaksOf(scope, at, now) {
 			l.reviewAt(r, scope, at)
@@ -124,16 +109,6 @@ func (l *listing) reviewScope(r *review, scope PriceScope, now time.Time) {
 			l.leave(r, scope, at)
 		}
 	}
-	if r.holds(scope) {
-		r.had[scope] |= l.had[scope]
-	}
-}
-
-func (r *review) hold(c PriceChange) { r.held = append(r.held, c) }
-
-// holds reports whether something of a scope is held back.
-func (r *review) holds(scope PriceScope) bool {
-	return slices.ContainsFunc(r.held, func(c PriceChange) bool { return c.Scope == scope })
 }
 
 // scopes are those that the list has prices for.
@@ -192,21 +167,18 @@ func (l *listing) reviewAt(r *review, scope PriceScope, at time.Time) {
 		want.Rates, c.Before = want.carrying(have.Rates), rates(have)
 	}
 	c.After = rates(want)
-	c.Reason, c.Class = l.judge(want, have, layer, known, l.had[scope]&^r.had[scope])
-	same := known && want.Rates.plain() == have.Rates.plain()
-	switch {
-	case same && c.Reason != HeldClassGone: // nothing differs
-	case c.Reason == "" || l.accept:
-		c.Reason, c.Class = "", ""
-		r.accepted = append(r.accepted, c)
-		if !same {
-			r.put(want.from(at))
-			return
-		}
-	default:
-		r.hold(c)
+	if known && want.Rates.plain() == have.Rates.plain() {
+		l.leave(r, scope, at)
+		return
 	}
-	l.leave(r, scope, at)
+	if c.Reason, c.Class = judge(want, have, layer, known); c.Reason != "" && !l.accept {
+		r.held = append(r.held, c)
+		l.leave(r, scope, at)
+		return
+	}
+	c.Reason, c.Class = "", ""
+	r.accepted = append(r.accepted, c)
+	r.put(want.from(at))
 }
 
 // leave lets what holds without the list hold from an instant on, also where a price that
@@ -232,7 +204,7 @@ func (l *listing) leave(r *review, scope PriceScope, at time.Time) {
 
 // from is the price from an instant on, as it is stored.
 func (p Price) from(at time.Time) Price {
-	p.EffectiveFrom, p.Source, p.Checked = at, "", time.Time{}
+	p.EffectiveFrom, p.Source, p.Checked = at, "", ""
 	return p
 }
 
@@ -265,53 +237,6 @@ func probeScope(scope PriceScope) PriceScope {
 		return Global
 	}
 	return Regional
-}
-
-// ambiguous is what is held back where the list says two things.
-func (l *listing) ambiguous(scope PriceScope, now time.Time) PriceChange {
-	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: now, Reason: HeldAmbiguous}
-	if want, ok := inForce(l.rows, probeScope(scope), now); ok {
-		c.After = rates(want)
-	}
-	if have, _, ok := l.layers.lookup(l.probe(scope), now); ok {
-		c.Before = rates(have)
-	}
-	return c
-}
-
-// gone are the scopes that the list had prices for, and has no more.
-func (l *listing) gone() []PriceScope {
-	var gone []PriceScope
-	has := l.scopes()
-	for scope := range l.had {
-		if !slices.Contains(has, scope) && (scope != AnyScope || len(has) == 0) {
-			gone = append(gone, scope)
-		}
-	}
-	slices.Sort(gone)
-	return gone
-}
-
-// reviewGone holds back that a price is gone. Accepted, the list's price stays, as one
-// that was put by hand: calls that happened before would have another otherwise.
-func (l *listing) reviewGone(r *review, scope PriceScope, now time.Time) {
-	have, layer, known := l.layers.lookup(l.probe(scope), now)
-	if !known {
-		return
-	}
-	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: now, Before: rates(have)}
-	if !l.accept {
-		c.Reason = HeldModelGone
-		r.hold(c)
-		l.leave(r, scope, now)
-		r.had[scope] = l.had[scope]
-		return
-	}
-	r.accepted = append(r.accepted, c)
-	if layer == layerTable && have.List == l.list && have.Model == l.name {
-		have.List = ""
-		r.put(have.from(now))
-	}
 }
 
 // reach is how far back a record's time may lie.

@@ -77,11 +77,11 @@ const maxRate = 1_000_000_000_000
 
 // Rates are prices in micro-dollars per million tokens.
 type Rates struct {
-	Input        int64 `json:"input"`                    // 0 or FreeRate: free
-	Output       int64 `json:"output"`                   // 0 or FreeRate: free
-	CacheRead    int64 `json:"cache_read,omitempty"`     // 0: as Input; FreeRate: free
-	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // 0: 1.25 times Input; FreeRate: free
-	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // 0: twice Input; FreeRate: free
+	Input        int64 `json:"input_usd_micros_per_1m"`                    // 0 or FreeRate: free
+	Output       int64 `json:"output_usd_micros_per_1m"`                   // 0 or FreeRate: free
+	CacheRead    int64 `json:"cache_read_usd_micros_per_1m,omitempty"`     // 0: as Input; FreeRate: free
+	CacheWrite5m int64 `json:"cache_write_5m_usd_micros_per_1m,omitempty"` // 0: 1.25 times Input; FreeRate: free
+	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty"` // 0: twice Input; FreeRate: free
 }
 
 // assumed are the rates with those of the cache classes that have none, derived
@@ -129,22 +129,22 @@ type Price struct {
 	// Model is the model id. A scope prefix (global., us., …) sets Scope. With a
 	// version suffix (-v1:0) the price is that version's, without one it is the
 	// price of every version that has none of its own.
-	Model string
+	Model string `json:"model_id"`
 	// Scope defaults to what the id's prefix says, AnyScope for a bare id.
-	Scope PriceScope
+	Scope PriceScope `json:"scope,omitempty"`
 	// EffectiveFrom is when the price begins; the zero time is always.
-	EffectiveFrom time.Time
+	EffectiveFrom time.Time `json:"effective_from,omitzero"`
 	Rates
 	// Source says where the fact comes from; it is not used, and not stored.
-	Source string
-	// Checked is the day on which Source said so; it is not used, and not stored.
-	// Defaults to the zero time: not known.
-	Checked time.Time
+	Source string `json:"source,omitempty"`
+	// Checked is the day on which Source said so, like 2026-08-21; it is not used, and not
+	// stored. Defaults to "": not known.
+	Checked string `json:"checked,omitempty"`
 	// List is the price list by which ImportPrices stored the price, see
 	// PriceImport.List. Empty: it was put by hand, and no import replaces it unasked.
 	// "catalog": an import stored it so that a price of the Catalog stays in force beside
 	// the list's.
-	List string
+	List string `json:"list,omitempty"`
 }
 
 func (p Price) validate() error {

@@ -179,7 +179,7 @@ func TestLoadLiteLLM(t *testing.T) {
 	 "c.long": {"litellm_provider": "bedrock", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6, "input_cost_per_token_above_200k_tokens": 2e-6},
 	 "d.image": {"litellm_provider": "bedrock", "output_cost_per_image": 0.04},
 	 "other": {"litellm_provider": "openai", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}}`
-	list, err := LoadLiteLLM(strings.NewReader(doc), "bedrock")
+	list, err := LoadPrices(strings.NewReader(doc), "bedrock")
 	require.NoError(t, err)
 	require.Len(t, list.Prices, 2)
 	assert.Equal(t, Rates{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000}, list.Prices[0].Rates)
@@ -187,33 +187,24 @@ func TestLoadLiteLLM(t *testing.T) {
 	assert.Equal(t, Rates{Input: FreeRate, Output: 140_000}, list.Prices[1].Rates)
 	require.Len(t, list.Skipped, 2)
 	assert.Equal(t, "c.long", list.Skipped[0].Model)
-	_, err = LoadLiteLLM(strings.NewReader("[]"))
-	require.Error(t, err)
 }
 
-func TestLoadGenAIPrices(t *testing.T) {
-	const doc = `[{"id":"aws","models":[
-	 {"id":"global.x.model","match":{"equals":"x"},"prices":{"input_mtok":2,"output_mtok":10,"cache_read_mtok":0.2,"cache_write_mtok":2.5}},
-	 {"id":"x.model","match":{"equals":"x"},"prices":[{"prices":{"input_mtok":2.2,"output_mtok":11}},
-	   {"constraint":{"start_date":"2026-09-01"},"prices":{"input_mtok":3.3,"output_mtok":16.5,"cache_write_1h_mtok":6.6}}]},
-	 {"id":"x.tiered","match":{"equals":"x"},"prices":{"input_mtok":{"base":1,"tiers":[{"start":200000,"price":2}]},"output_mtok":1}},
-	 {"id":"x.night","match":{"equals":"x"},"prices":[{"constraint":{"start_time":"00:30:00Z","end_time":"16:30:00Z"},"prices":{"input_mtok":1,"output_mtok":1}}]},
-	 {"id":"x.embed","match":{"equals":"x"},"prices":{"input_mtok":1}}]},
-	 {"id":"openai","models":[{"id":"y","match":{"equals":"y"},"prices":{"input_mtok":1,"output_mtok":1}}]}]`
-	list, err := LoadGenAIPrices(strings.NewReader(doc), "aws")
+func TestLoadOwnPrices(t *testing.T) {
+	list, err := LoadPrices(strings.NewReader(`[
+	 {"model_id":"global.x.model","input_usd_micros_per_1m":2000000,"output_usd_micros_per_1m":10000000,"cache_read_usd_micros_per_1m":-1},
+	 {"model_id":"x.model","input_usd_micros_per_1m":2200000,"output_usd_micros_per_1m":11000000},
+	 {"model_id":"x.model","effective_from":"2026-09-01T00:00:00Z","input_usd_micros_per_1m":3300000,"output_usd_micros_per_1m":16500000}]`))
 	require.NoError(t, err)
-	require.Len(t, list.Prices, 3)
-	require.Len(t, list.Skipped, 3)
-	book, err := newPriceBook(list.Prices)
-	require.NoError(t, err)
-	layers := priceLayers{{"options", book}}
+	assert.Empty(t, list.Skipped)
+	assert.Equal(t, "prices", list.Name)
+	layers := layersOf(t, list.Prices)
 	for _, tc := range []struct {
 		model, at string
 		want      Rates
 	}{
-		{"global.x.model", "2026-09-02T00:00:00Z", Rates{Input: 2_000_000, Output: 10_000_000, CacheRead: 200_000, CacheWrite5m: 2_500_000}},
+		{"global.x.model", "2026-09-02T00:00:00Z", Rates{Input: 2_000_000, Output: 10_000_000, CacheRead: FreeRate}},
 		{"us.x.model", "2026-08-31T00:00:00Z", Rates{Input: 2_200_000, Output: 11_000_000}},
-		{"us.x.model", "2026-09-01T00:00:00Z", Rates{Input: 3_300_000, Output: 16_500_000, CacheWrite1h: 6_600_000}},
+		{"us.x.model", "2026-09-01T00:00:00Z", Rates{Input: 3_300_000, Output: 16_500_000}},
 	} {
 		p, _, ok := layers.lookup(tc.model, at(t, tc.at))
 		require.True(t, ok)

@@ -45,7 +45,7 @@ func (r priceRow) price() Price {
 		Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
 	}}
 	if r.EffectiveFrom != 0 {
-		p.EffectiveFrom = time.Unix(r.EffectiveFrom, 0)
+		p.EffectiveFrom = time.Unix(r.EffectiveFrom, 0).UTC()
 	}
 	return p
 }

@@ -14,12 +14,12 @@ import (
 
 // SweepReport says what a sweep did.
 type SweepReport struct {
-	Orgs   int // organisations seen to
-	Closed int // days and labels summed into one item, or found so
-	Events int // events delivered that nobody had
+	Orgs   int `json:"orgs"`   // organisations seen to
+	Closed int `json:"closed"` // days and labels summed into one item, or found so
+	Events int `json:"events"` // events delivered that nobody had
 	// Deletions is how many deletions were begun and are not complete, with which
 	// FinishDeletions goes on; 0 where the sweep was of some organisations alone.
-	Deletions int
+	Deletions int `json:"deletions"`
 }
 
 // Sweep sees to what otherwise happens when somebody asks: it closes the days

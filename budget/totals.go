@@ -17,21 +17,21 @@ import (
 
 // LabelTotals is what one label used on one day.
 type LabelTotals struct {
-	Label      string // its name in the ordering
-	CostMicros int64  // charges less credits in µ$, rounded half up
-	Tokens
-	Requests int64   // records that were counted
-	Quota    int64   // µ$, as configured now
-	Percent  float64 // of the quota, one decimal; 0 when the quota is 0
-	Status   Status  // by what was spent that day and the quota
+	Label      string `json:"label"`           // its name in the ordering
+	CostMicros int64  `json:"cost_usd_micros"` // charges less credits in µ$, rounded half up
+	Tokens     `json:"tokens"`
+	Requests   int64   `json:"requests"`         // records that were counted
+	Quota      int64   `json:"quota_usd_micros"` // µ$, as configured now
+	Percent    float64 `json:"quota_pct"`        // of the quota, one decimal; 0 when the quota is 0
+	Status     Status  `json:"status"`           // by what was spent that day and the quota
 }
 
 // DayTotals is one day, label by label in the order of preference; labels that
 // are no longer in the ordering come last.
 type DayTotals struct {
-	Day        string        // like 20260123
-	CostMicros int64         // of all labels, in µ$
-	Labels     []LabelTotals // see above for their order
+	Day        string        `json:"day"`             // like 20260123
+	CostMicros int64         `json:"cost_usd_micros"` // of all labels, in µ$
+	Labels     []LabelTotals `json:"labels"`          // see above for their order
 }
 
 // Totals sums one day from the store, consistently. An empty day is today; a day before
@@ -208,7 +208,7 @@ func (s *standing) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 // totals reports a day in the order of the labels.
 func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := t.policy()
-	out := DayTotals{Day: day}
+	out := DayTotals{Day: day, Labels: []LabelTotals{}}
 	var sum money.Picos
 	order := func(label string) int {
 		if i := slices.Index(p.ordering, label); i >= 0 {
@@ -239,9 +239,9 @@ func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Tim
 
 // TagTotal is what the calls with one value of a tag cost on one day.
 type TagTotal struct {
-	Value      string // of the tag
-	CostMicros int64  // in µ$, rounded half up
-	Requests   int64  // records with it
+	Value      string `json:"value"`           // of the tag
+	CostMicros int64  `json:"cost_usd_micros"` // in µ$, rounded half up
+	Requests   int64  `json:"requests"`        // records with it
 }
 
 // TagTotals sums one day's cost by the values of a tag, the most expensive first. An

@@ -86,9 +86,9 @@ type details struct {
 		Field  string `json:"field"`
 		Reason string `json:"reason"`
 	} `json:"fields"`
-	RetryAfter *time.Time    `json:"retry_after"`
-	Labels     []labelStatus `json:"labels"`
-	Overage    int64         `json:"total_overage_usd_micros"`
+	RetryAfter *time.Time           `json:"retry_after"`
+	Labels     []budget.LabelStatus `json:"labels"`
+	Overage    int64                `json:"total_overage_usd_micros"`
 }
 
 const maxMessage = 512 // bytes of the keeper's text in an error
@@ -135,7 +135,7 @@ func (e answerError) refusal(op string, status int, now time.Time) error {
 
 // exceeded counts its wait from the keeper's clock, which said when there is room.
 func (e answerError) exceeded(now time.Time) error {
-	out := budget.QuotaExceededError{Labels: labelsOf(e.Details.Labels), OverageMicros: e.Details.Overage}
+	out := budget.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage}
 	if at := e.Details.RetryAfter; at != nil {
 		out.RetryAt = *at
 	}

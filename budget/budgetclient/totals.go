@@ -46,7 +46,7 @@ func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTo
 	if err != nil {
 		return budget.DayTotals{}, err
 	}
-	return d.budget(), nil
+	return d.DayTotals, nil
 }
 
 // History gives the days from one to another, both included, oldest first, at most 367 of
@@ -63,7 +63,7 @@ func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Se
 			return
 		}
 		for _, d := range days {
-			if !yield(d.budget(), nil) {
+			if !yield(d.DayTotals, nil) {
 				return
 			}
 		}

@@ -2,5 +2,5 @@
 // from a Source on a schedule, and imports it (budget.Keeper.ImportPrices), which takes what
 // is plausible and holds back and reports the rest.
 //
-// URL, File and S3 are sources, and so is anything with the one method of Source. Several processes may refresh the same tables: each price is stored once.
+// URL and File are sources, and so is anything with the one method of Source. Several processes may refresh the same tables: each price is stored once.
 package prices

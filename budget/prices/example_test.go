@@ -39,11 +39,11 @@ func ExampleRefresher() {
 	defer func() { check(keeper.Close(ctx)) }()
 	check(keeper.CreateTables(ctx))
 
-	source := &bucket{map[string]string{"prices.json": `[{"id": "openai", "models": [
-		{"id": "gpt-4o", "prices": {"input_mtok": 2.5, "output_mtok": 10, "cache_read_mtok": 1.25}},
-		{"id": "gpt-4o-mini", "prices": {"input_mtok": 0.18, "output_mtok": 0.6, "cache_read_mtok": 0.075}},
-		{"id": "gpt-5", "prices": {"input_mtok": 12.5, "output_mtok": 10, "cache_read_mtok": 0.125}}
-	]}]`}}
+	source := &bucket{map[string]string{"prices.json": `[
+		{"model_id": "gpt-4o", "input_usd_micros_per_1m": 2500000, "output_usd_micros_per_1m": 10000000},
+		{"model_id": "gpt-4o-mini", "input_usd_micros_per_1m": 180000, "output_usd_micros_per_1m": 600000},
+		{"model_id": "gpt-5", "input_usd_micros_per_1m": 12500000, "output_usd_micros_per_1m": 10000000}
+	]`}}
 	refresher, err := prices.New(keeper, source, &prices.Options{Every: 6 * time.Hour})
 	check(err)
 	report, err := refresher.Refresh(ctx) // Run does it again and again, until its context ends

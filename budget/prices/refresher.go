@@ -23,10 +23,8 @@ type Keeper interface {
 
 // Options configures a Refresher. Every field is optional.
 type Options struct {
-	// Format is the list's. Defaults to whichever of the two it has.
-	Format budget.PriceFormat
-	// Providers are those of the list whose models are taken, as it names them. Defaults to
-	// those of the catalog: OpenAI, Anthropic, Gemini and Bedrock, see DefaultProviders.
+	// Providers are those of LiteLLM's list whose models are taken, as it names them. Defaults
+	// to those of the catalog: OpenAI, Anthropic, Gemini and Bedrock, see DefaultProviders.
 	Providers []string
 	// Import says how it is taken, see budget.PriceImport.
 	Import budget.PriceImport
@@ -51,10 +49,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// DefaultProviders are the providers of the catalog's models, as each format names them.
+// DefaultProviders are the providers of the catalog's models, as LiteLLM names them.
 // Others have other prices for models of the same name.
 func DefaultProviders() []string {
-	return []string{"openai", "anthropic", "aws", "bedrock", "bedrock_converse", "google", "gemini"}
+	return []string{"openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}
 }
 
 func (o Options) withDefaults() Options {
@@ -161,7 +159,7 @@ func (r *Refresher) load(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	list, err := budget.LoadPrices(body, r.opts.Format, r.opts.Providers...)
+	list, err := budget.LoadPrices(body, r.opts.Providers...)
 	if err != nil {
 		return err
 	}

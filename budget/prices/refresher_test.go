@@ -59,8 +59,8 @@ func (s *text) Open(_ context.Context, tag string) (io.ReadCloser, string, error
 	return io.NopCloser(strings.NewReader(s.body)), s.tag, nil
 }
 
-const oneModel = `[{"id":"openai","models":[{"id":"m","prices":{"input_mtok":3,"output_mtok":12}}]},
-	{"id":"azure","models":[{"id":"m","prices":{"input_mtok":4,"output_mtok":12}}]}]`
+const oneModel = `{"m":{"litellm_provider":"openai","input_cost_per_token":3e-6,"output_cost_per_token":1.2e-5},
+	"azure/m":{"litellm_provider":"azure","input_cost_per_token":4e-6,"output_cost_per_token":1.2e-5}}`
 
 func TestRunRefreshesOnASchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -294,7 +294,7 @@ func TestReportsAreTheirCallersOwn(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, keeper.Close(context.Background())) }()
 	require.NoError(t, keeper.CreateTables(t.Context()))
-	const list = `[{"id":"openai","models":[{"id":"m","prices":{"input_mtok":3,"output_mtok":12}},{"id":"n","prices":{"input_mtok":-1}}]}]`
+	const list = `[{"model_id":"m","input_usd_micros_per_1m":3,"output_usd_micros_per_1m":12},{"model_id":"n","input_usd_micros_per_1m":-2}]`
 	r, err := New(keeper, &text{body: list, tag: "1"}, nil)
 	require.NoError(t, err)
 	var refreshes sync.WaitGroup

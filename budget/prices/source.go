@@ -12,19 +12,14 @@ import (
 	"time"
 )
 
-// The lists that the formats are known by.
-const (
-	// GenAIPricesURL is the list of pydantic/genai-prices, budget.FormatGenAI.
-	GenAIPricesURL = "https://raw.githubusercontent.com/pydantic/genai-prices/main/prices/new_data/v2/data.json"
-	// LiteLLMURL is the list of LiteLLM, budget.FormatLiteLLM.
-	LiteLLMURL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
-)
+// LiteLLMURL is the list of LiteLLM.
+const LiteLLMURL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
 
 // ErrNotModified is returned by a Source whose list is still the one with the tag that it
 // was given.
 var ErrNotModified = errors.New("prices: not modified")
 
-// Source has a price list: a URL, a File, an S3, or anything else with this method.
+// Source has a price list: a URL, a File, or anything else with this method.
 type Source interface {
 	// Open returns the list's JSON, which the caller closes, and a tag of this version of
 	// it, "" for none. Given the tag of the last version it may fail with ErrNotModified.
@@ -68,7 +63,7 @@ func (e *StatusError) Error() string {
 func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
 	address, err := url.Parse(u.Address)
 	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" {
-		return nil, "", fmt.Errorf("prices: the address is no URL of http or https: write it like %s", GenAIPricesURL)
+		return nil, "", fmt.Errorf("prices: the address is no URL of http or https: write it like %s", LiteLLMURL)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Address, nil)
 	if err != nil {

@@ -24,7 +24,7 @@ func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 			if err != nil {
 				return err
 			}
-			all = append(all, appToJSON(c.Org, app))
+			all = append(all, appJSON{Org: c.Org, App: app})
 		}
 		return out.Show(all, func() { printApps(out, all) })
 	})
@@ -54,7 +54,7 @@ func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 		if err != nil {
 			return err
 		}
-		j := appToJSON(c.Org, app)
+		j := appJSON{Org: c.Org, App: app}
 		return out.Show(j, func() { j.print(out) })
 	})
 }
@@ -78,7 +78,7 @@ func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 		if app, err = k.PutApp(ctx, c.Org, app); err != nil {
 			return err
 		}
-		j := appToJSON(c.Org, app)
+		j := appJSON{Org: c.Org, App: app}
 		if j.Unpriced, err = unpriced(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -30,46 +29,21 @@ type appsCmd struct {
 	Delete appsDeleteCmd `cmd:"" help:"Delete an app with its credentials."`
 }
 
-// policyJSON is what organisations and apps both have.
-type policyJSON struct {
-	Name         string            `json:"name,omitempty"`
-	Ordering     []string          `json:"ordering,omitempty"`
-	QuotasMicros map[string]int64  `json:"quotas_micros,omitempty"`
-	Models       map[string]string `json:"models,omitempty"`
-	TightPercent int               `json:"tight_percent,omitempty"`
-	Unpriced     []string          `json:"unpriced,omitempty"` // labels with no price, after a change
-	Version      int64             `json:"version"`
-	UpdatedAt    time.Time         `json:"updated_at"`
-}
-
+// orgJSON is an organisation, with the labels that have no price, after a change.
 type orgJSON struct {
-	ID string `json:"org_id"`
-	policyJSON
-	Timezone string       `json:"timezone"`
-	Scope    budget.Scope `json:"quota_scope"`
-	Shards   int          `json:"shards"`
-	Sticky   bool         `json:"sticky"`
+	budget.Org
+	Unpriced []string `json:"unpriced,omitempty"`
 }
 
+// appJSON is an app, likewise.
 type appJSON struct {
 	Org string `json:"org_id"`
-	ID  string `json:"app_id"`
-	policyJSON
+	budget.App
+	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-func orgToJSON(o budget.Org) orgJSON {
-	return orgJSON{
-		ID: o.ID, Timezone: o.Timezone, Scope: o.Scope, Shards: o.Shards, Sticky: o.Sticky,
-		policyJSON: policyJSON{o.Name, o.Ordering, o.Quotas, o.Models, o.TightPercent, nil, o.Version, o.UpdatedAt.UTC()},
-	}
-}
-
-func appToJSON(org string, a budget.App) appJSON {
-	return appJSON{org, a.ID, policyJSON{a.Name, a.Ordering, a.Quotas, a.Models, a.TightPercent, nil, a.Version, a.UpdatedAt.UTC()}}
-}
-
-// rows prints the parts of a policy that are set.
-func (p policyJSON) rows(out *term.Output) {
+// printPolicy prints what is set of what organisations and apps both have.
+func printPolicy(out *term.Output, p budget.App, unpriced []string) {
 	row := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-12s", name)), term.Plain(value))
@@ -77,12 +51,12 @@ func (p policyJSON) rows(out *term.Output) {
 	}
 	row("name", p.Name)
 	row("ordering", strings.Join(p.Ordering, " → "))
-	row("quotas", joined(p.QuotasMicros, func(n int64) string { return dollars(n).String() + " a day" }))
+	row("quotas", joined(p.Quotas, func(n int64) string { return dollars(n).String() + " a day" }))
 	row("models", joined(p.Models, func(id string) string { return id }))
 	if p.TightPercent > 0 {
 		row("tight at", fmt.Sprintf("%d %%", p.TightPercent))
 	}
-	for _, label := range p.Unpriced {
+	for _, label := range unpriced {
 		row("unpriced", fmt.Sprintf("%s has no model with a price and is skipped, unless a service's options have one: "+
 			"correct --model, or store a price with 'dynalimit budget prices set'", label))
 	}
@@ -121,14 +95,14 @@ func joined[V any](values map[string]V, show func(V) string) string {
 
 func (j orgJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
-	j.rows(out)
+	printPolicy(out, budget.App{Name: j.Name, Ordering: j.Ordering, Quotas: j.Quotas, Models: j.Models, TightPercent: j.TightPercent}, j.Unpriced)
 	fmt.Fprintf(out, "  %s %s, per %s\n", out.Dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)))
 }
 
 func (j appJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
-	j.rows(out)
-	if len(j.Ordering)+len(j.QuotasMicros)+len(j.Models) == 0 {
+	printPolicy(out, j.App, j.Unpriced)
+	if len(j.Ordering)+len(j.Quotas)+len(j.Models) == 0 {
 		fmt.Fprintln(out, out.Dim("  inherits everything"))
 	}
 }
@@ -142,7 +116,7 @@ func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 			if err != nil {
 				return err
 			}
-			all = append(all, orgToJSON(org))
+			all = append(all, orgJSON{Org: org})
 		}
 		slices.SortFunc(all, func(x, y orgJSON) int { return strings.Compare(x.ID, y.ID) })
 		return out.Show(all, func() {
@@ -166,7 +140,7 @@ func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 		if err != nil {
 			return err
 		}
-		j := orgToJSON(org)
+		j := orgJSON{Org: org}
 		return out.Show(j, func() { j.print(out) })
 	})
 }
@@ -243,7 +217,7 @@ func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 		if org, err = k.PutOrg(ctx, org); err != nil {
 			return err
 		}
-		j := orgToJSON(org)
+		j := orgJSON{Org: org}
 		if j.Unpriced, err = unpriced(ctx, k, c.Org, ""); err != nil {
 			return err
 		}

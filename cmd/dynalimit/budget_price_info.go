@@ -13,14 +13,13 @@ import (
 
 // modelInfoJSON is what is said of a model.
 type modelInfoJSON struct {
-	Tier        string `json:"tier,omitempty"`
-	Family      string `json:"family,omitempty"`
-	Description string `json:"description,omitempty"`
+	Model string `json:"model_id"`
+	budget.ModelInfo
 }
 
-// text is what is said, in a line.
-func (j modelInfoJSON) text() string {
-	said := []string{j.Tier, j.Family, j.Description}
+// infoText is what is said, in a line.
+func infoText(i budget.ModelInfo) string {
+	said := []string{i.Tier, i.Family, i.Description}
 	return term.Plain(strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), ", "))
 }
 
@@ -48,10 +47,7 @@ func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 				return err
 			}
 		}
-		j := struct {
-			Model string `json:"model"`
-			modelInfoJSON
-		}{c.Model, modelInfoJSON(changed)}
-		return out.Show(j, func() { fmt.Fprintf(out, "%s: %s\n", c.Model, cmp.Or(j.text(), "nothing is said of it")) })
+		j := modelInfoJSON{c.Model, changed}
+		return out.Show(j, func() { fmt.Fprintf(out, "%s: %s\n", c.Model, cmp.Or(infoText(changed), "nothing is said of it")) })
 	})
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"strings"
-	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/prices"
@@ -17,40 +12,26 @@ import (
 
 // priceListFlags are where a price list is and what of it is meant.
 type priceListFlags struct {
-	Source       string   `arg:"" optional:"" help:"A file, a URL of http or https, or s3://BUCKET/KEY. Default: the list of genai-prices." placeholder:"FILE-OR-URL"`
-	BucketRegion string   `help:"The bucket's region. Default: the table's." placeholder:"REGION"`
-	Format       string   `help:"genai-prices or litellm. Default: whichever the list has." enum:",genai-prices,litellm" default:"" placeholder:"FORMAT"`
-	Provider     []string `help:"Whose models, as the list names them. Default: openai, anthropic, google or gemini, aws or bedrock." placeholder:"PROVIDER"`
-	Name         string   `name:"list" help:"The name by which the list is known again. Default: its format." placeholder:"NAME"`
-	Accept       []string `help:"Models to take although they are held back." placeholder:"MODEL"`
+	Source   string   `arg:"" optional:"" help:"A file, or a URL of http or https. Default: the list of LiteLLM." placeholder:"FILE-OR-URL"`
+	Provider []string `help:"Whose models, as LiteLLM's list names them. Default: openai, anthropic, gemini, bedrock." placeholder:"PROVIDER"`
+	Name     string   `name:"list" help:"The name that its prices are stored with. Default: prices, or litellm." placeholder:"NAME"`
+	Accept   []string `help:"Models to take although they are held back." placeholder:"MODEL"`
 }
 
 // source is where the list is.
-func (f priceListFlags) source(ctx context.Context, g *globals) (prices.Source, error) {
-	scheme, rest, ok := strings.Cut(f.Source, "://")
-	switch {
+func (f priceListFlags) source() prices.Source {
+	switch scheme, _, ok := strings.Cut(f.Source, "://"); {
 	case f.Source == "":
-		return prices.URL{Address: prices.GenAIPricesURL}, nil
+		return prices.URL{Address: prices.LiteLLMURL}
 	case ok && (scheme == "https" || scheme == "http"):
-		return prices.URL{Address: f.Source}, nil
-	case ok && scheme == "s3":
-		cfg, err := g.options(ctx).Config(ctx)
-		bucket, key, _ := strings.Cut(rest, "/")
-		return prices.S3{
-			Bucket: bucket, Key: key, Region: cmp.Or(f.BucketRegion, cfg.Region), Credentials: cfg.Credentials,
-			Endpoint: cmp.Or(os.Getenv("AWS_ENDPOINT_URL_S3"), aws.ToString(cfg.BaseEndpoint)), Now: clockOf(ctx),
-		}, err
+		return prices.URL{Address: f.Source}
 	}
-	return prices.File(f.Source), nil
+	return prices.File(f.Source)
 }
 
 // load reads the list.
-func (f priceListFlags) load(ctx context.Context, g *globals) (list budget.PriceList, err error) {
-	source, err := f.source(ctx, g)
-	if err != nil {
-		return list, err
-	}
-	body, _, err := source.Open(ctx, "")
+func (f priceListFlags) load(ctx context.Context) (list budget.PriceList, err error) {
+	body, _, err := f.source().Open(ctx, "")
 	if err != nil {
 		return list, fmt.Errorf("%w; name a file or a URL that has a price list", err)
 	}
@@ -59,9 +40,9 @@ func (f priceListFlags) load(ctx context.Context, g *globals) (list budget.Price
 	if len(providers) == 0 {
 		providers = prices.DefaultProviders()
 	}
-	list, err = budget.LoadPrices(body, budget.PriceFormat(f.Format), providers...)
+	list, err = budget.LoadPrices(body, providers...)
 	if err != nil {
-		return list, fmt.Errorf("%w; name a file or a URL that has a price list of genai-prices or LiteLLM", err)
+		return list, fmt.Errorf("%w; name a file or a URL that has prices, or LiteLLM's list", err)
 	}
 	return list, nil
 }
@@ -73,12 +54,12 @@ func (f priceListFlags) how() budget.PriceImport {
 type pricesDiffCmd struct{ priceListFlags }
 
 func (c pricesDiffCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error { return c.review(ctx, b.globals, k, out, false) })
+	return b.with(ctx, out, func(k *budget.Keeper) error { return c.review(ctx, k, out, false) })
 }
 
 // review shows what an import would do.
-func (f priceListFlags) review(ctx context.Context, g *globals, k *budget.Keeper, out *term.Output, dryRun bool) error {
-	list, err := f.load(ctx, g)
+func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.Output, dryRun bool) error {
+	list, err := f.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,8 +67,7 @@ func (f priceListFlags) review(ctx context.Context, g *globals, k *budget.Keeper
 	if err != nil {
 		return err
 	}
-	j := reportToJSON(report)
-	j.DryRun = dryRun
+	j := priceReportJSON{dryRun, report}
 	return out.Show(j, func() { j.print(out, "Would be taken", "Nothing was changed.") })
 }
 
@@ -99,9 +79,9 @@ type pricesImportCmd struct {
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {
-			return c.review(ctx, b.globals, k, out, true)
+			return c.review(ctx, k, out, true)
 		}
-		list, err := c.load(ctx, b.globals)
+		list, err := c.load(ctx)
 		if err != nil {
 			return err
 		}
@@ -112,89 +92,44 @@ func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output
 			}
 			return err
 		}
-		j := reportToJSON(report)
+		j := priceReportJSON{PriceReport: report}
 		return out.Show(j, func() { j.print(out, "Taken", "'--accept MODEL' takes what is held back.") })
 	})
 }
 
-// priceChangeJSON is a price that differs.
-type priceChangeJSON struct {
-	Model  string            `json:"model"`
-	Scope  budget.PriceScope `json:"scope,omitempty"`
-	From   time.Time         `json:"effective_from"`
-	Before *budget.Rates     `json:"before,omitempty"`
-	After  *budget.Rates     `json:"after,omitempty"`
-	Reason budget.HeldReason `json:"reason,omitempty"`
-	Class  string            `json:"class,omitempty"`
-}
-
-type skippedPriceJSON struct {
-	Model  string `json:"model"`
-	Reason string `json:"reason"`
-}
-
+// priceReportJSON is what became of a list, or would.
 type priceReportJSON struct {
-	DryRun    bool               `json:"dry_run,omitempty"`
-	List      string             `json:"list"`
-	Accepted  []priceChangeJSON  `json:"accepted"`
-	Held      []priceChangeJSON  `json:"held_back"`
-	Unchanged []string           `json:"unchanged"`
-	Skipped   []skippedPriceJSON `json:"skipped"`
-}
-
-func reportToJSON(r budget.PriceReport) priceReportJSON {
-	j := priceReportJSON{
-		List: r.List, Accepted: []priceChangeJSON{}, Held: []priceChangeJSON{},
-		Unchanged: append([]string{}, r.Unchanged...), Skipped: []skippedPriceJSON{},
-	}
-	for _, c := range r.Accepted {
-		j.Accepted = append(j.Accepted, changeToJSON(c))
-	}
-	for _, c := range r.Held {
-		j.Held = append(j.Held, changeToJSON(c))
-	}
-	for _, s := range r.Skipped {
-		j.Skipped = append(j.Skipped, skippedPriceJSON(s))
-	}
-	return j
-}
-
-func changeToJSON(c budget.PriceChange) priceChangeJSON {
-	return priceChangeJSON{c.Model, c.Scope, c.EffectiveFrom.UTC(), c.Before, c.After, c.Reason, c.Class}
+	DryRun bool `json:"dry_run,omitempty"`
+	budget.PriceReport
 }
 
 // heldWords say why a price is held back.
-var heldWords = map[budget.HeldReason]string{
-	budget.HeldDearer: "more than three times as much", budget.HeldCheaper: "less than a third", budget.HeldZero: "free",
-	budget.HeldModelGone: "the list has it no more", budget.HeldClassGone: "the list has no price for it any more",
-	budget.HeldByHand: "the price in force was put by hand", budget.HeldOtherList: "the price in force is another list's",
-	budget.HeldAmbiguous: "the list has two prices: name fewer providers", budget.HeldTooMany: "too many prices are stored for it",
+var heldWords = map[string]string{
+	"dearer": "more than three times as much", "cheaper": "less than a third", "zero": "free",
+	"by_hand": "the price in force was put by hand",
 }
 
 func (j priceReportJSON) print(out *term.Output, taken, last string) {
 	for _, c := range j.Accepted {
-		fmt.Fprintf(out, "%s: %s\n", taken, c.text())
+		fmt.Fprintf(out, "%s: %s\n", taken, changeText(c))
 	}
 	for _, c := range j.Held {
 		why := heldWords[c.Reason]
 		if c.Class != "" {
 			why = strings.ReplaceAll(c.Class, "_", " ") + ": " + why
 		}
-		fmt.Fprintf(out, "%s: %s (%s)\n", out.Bold("Held back"), c.text(), why)
+		fmt.Fprintf(out, "%s: %s (%s)\n", out.Bold("Held back"), changeText(c), why)
 	}
 	fmt.Fprintf(out, "Unchanged: %d. Rows of the list that are no prices of tokens: %d. %s\n", len(j.Unchanged), len(j.Skipped), last)
 }
 
 // text is a change in a line.
-func (c priceChangeJSON) text() string {
+func changeText(c budget.PriceChange) string {
 	text := c.Model
 	if c.Scope != budget.AnyScope {
 		text += " (" + c.Scope.String() + ")"
 	}
-	if c.After == nil {
-		return fmt.Sprintf("%s  %s, which stays", text, ratesText(c.Before))
-	}
-	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.From.Format("2006-01-02 15:04:05"))
+	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.EffectiveFrom.UTC().Format("2006-01-02 15:04:05"))
 }
 
 // ratesText are rates in a line.

@@ -23,28 +23,11 @@ type pricesCmd struct {
 	Import pricesImportCmd `cmd:"" help:"Store what differs in a price list and is plausible."`
 }
 
+// priceJSON is a price, whether it is stored, and what is said of its model.
 type priceJSON struct {
-	Model  string            `json:"model"`
-	Scope  budget.PriceScope `json:"scope,omitempty"`
-	From   *time.Time        `json:"effective_from,omitempty"`
-	List   string            `json:"list,omitempty"`
-	Source string            `json:"source,omitempty"`
-	Day    string            `json:"checked,omitempty"`
-	Rates  budget.Rates      `json:"micros_per_million_tokens"`
-	Stored bool              `json:"stored"`
-	modelInfoJSON
-}
-
-func priceToJSON(p budget.Price, stored bool) priceJSON {
-	j := priceJSON{Model: p.Model, Scope: p.Scope, Rates: p.Rates, Stored: stored, List: p.List, Source: p.Source}
-	if !p.Checked.IsZero() {
-		j.Day = p.Checked.Format(time.DateOnly)
-	}
-	if !p.EffectiveFrom.IsZero() {
-		from := p.EffectiveFrom.UTC()
-		j.From = &from
-	}
-	return j
+	budget.Price
+	Stored bool `json:"stored"`
+	budget.ModelInfo
 }
 
 func (j priceJSON) print(out *term.Output) {
@@ -64,8 +47,8 @@ func (j priceJSON) print(out *term.Output) {
 	if j.Scope != budget.AnyScope {
 		fmt.Fprintf(out, ", %s", j.Scope)
 	}
-	if j.From != nil {
-		fmt.Fprintf(out, ", from %s", j.From.Format(time.DateOnly))
+	if !j.EffectiveFrom.IsZero() {
+		fmt.Fprintf(out, ", from %s", j.EffectiveFrom.Format(time.DateOnly))
 	}
 	if j.Stored {
 		fmt.Fprintf(out, ", %s", out.Bold("stored"))
@@ -73,10 +56,10 @@ func (j priceJSON) print(out *term.Output) {
 	if j.List != "" {
 		fmt.Fprintf(out, " of %s", j.List)
 	}
-	if j.Day != "" {
-		fmt.Fprintf(out, ", checked %s", j.Day)
+	if j.Checked != "" {
+		fmt.Fprintf(out, ", checked %s", j.Checked)
 	}
-	if text := j.modelInfoJSON.text(); text != "" {
+	if text := infoText(j.ModelInfo); text != "" {
 		fmt.Fprintf(out, "; %s", text)
 	}
 	fmt.Fprintln(out)
@@ -95,26 +78,26 @@ func (c pricesListCmd) matches(model string) bool {
 // find is what is stored, and then what is built in.
 func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
-	told := map[string]modelInfoJSON{}
+	told := map[string]budget.ModelInfo{}
 	for m, err := range k.StoredModels(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		told[m.Model] = modelInfoJSON(m.Info)
+		told[m.Model] = m.Info
 		for _, p := range m.Prices {
 			if c.matches(p.Model) {
-				all = append(all, priceToJSON(p, true))
+				all = append(all, priceJSON{Price: p, Stored: true})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b priceJSON) int { return strings.Compare(a.Model, b.Model) })
 	for _, p := range budget.Catalog() {
 		if c.matches(p.Model) {
-			all = append(all, priceToJSON(p, false))
+			all = append(all, priceJSON{Price: p})
 		}
 	}
 	for i := range all {
-		all[i].modelInfoJSON = told[all[i].Model]
+		all[i].ModelInfo = told[all[i].Model]
 	}
 	return all, nil
 }
@@ -185,7 +168,7 @@ func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 		if p, err = c.replaceOlder(ctx, k); err != nil {
 			return fmt.Errorf("the price is stored, beside what it replaces: %w", err)
 		}
-		j := priceToJSON(p, true)
+		j := priceJSON{Price: p, Stored: true}
 		return out.Show(j, func() { j.print(out) })
 	})
 }
@@ -223,6 +206,6 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 		if err != nil {
 			return err
 		}
-		return out.Show(priceJSON{Model: c.Model}, func() { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
+		return out.Show(priceJSON{Price: budget.Price{Model: c.Model}}, func() { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 	})
 }

@@ -25,8 +25,8 @@ type quotasJSON struct {
 
 type quotaJSON struct {
 	Label       string        `json:"label"`
-	QuotaMicros int64         `json:"quota_micros"`
-	LeftMicros  int64         `json:"left_micros"`
+	QuotaMicros int64         `json:"quota_usd_micros"`
+	LeftMicros  int64         `json:"left_usd_micros"`
 	Status      budget.Status `json:"status"`
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// collect is everything of a sequence, as its JSON.
-func collect[T, J any](all iter.Seq2[T, error], convert func(T) J) ([]J, error) {
-	out := []J{}
+// collect is everything of a sequence.
+func collect[T any](all iter.Seq2[T, error]) ([]T, error) {
+	out := []T{}
 	for v, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, convert(v))
+		out = append(out, v)
 	}
 	return out, nil
 }
@@ -31,7 +31,7 @@ type recommendCmd struct {
 type recommendJSON struct {
 	Org     string       `json:"org_id"`
 	App     string       `json:"app_id"`
-	Label   string       `json:"label"`
+	Label   string       `json:"model_label"`
 	Model   string       `json:"model_id"`
 	Mode    budget.Mode  `json:"mode"`
 	Reason  string       `json:"reason"`
@@ -54,9 +54,9 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 		return out.Show(j, func() {
 			fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), term.Plain(j.Model), j.Reason)
 			for _, l := range r.Labels {
-				labelJSON{
-					Label: l.Label, CostMicros: l.SpendMicros, QuotaMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
-				}.printWith(out, "")
+				printLabelWith(out, budget.LabelTotals{
+					Label: l.Label, CostMicros: l.SpendMicros, Quota: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
+				}, "")
 			}
 			fmt.Fprintf(out, "  %s %s\n", out.Dim("resets      "), j.ResetAt.Format(time.RFC3339))
 		})
@@ -68,24 +68,12 @@ type adjustmentsCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
 }
 
-type adjustmentJSON struct {
-	ID          string    `json:"adjustment_id"`
-	App         string    `json:"app_id"`
-	Label       string    `json:"label"`
-	Day         string    `json:"day"`
-	DeltaMicros int64     `json:"delta_micros"`
-	Reason      string    `json:"reason"`
-	At          time.Time `json:"at"`
-}
-
 func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
-		all, err := collect(k.Adjustments(ctx, c.Org, c.App), func(a budget.Adjustment) adjustmentJSON {
-			return adjustmentJSON{a.ID, a.App, a.Label, dateOf(a.Day), a.DeltaMicros, a.Reason, a.At.UTC()}
-		})
+		all, err := collect(k.Adjustments(ctx, c.Org, c.App))
 		if err != nil {
 			return err
 		}
@@ -107,12 +95,6 @@ type tagsCmd struct {
 	Day dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`
 }
 
-type tagJSON struct {
-	Value      string `json:"value"`
-	CostMicros int64  `json:"cost_micros"`
-	Requests   int64  `json:"requests"`
-}
-
 func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
@@ -122,15 +104,11 @@ func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error 
 		if err != nil {
 			return err
 		}
-		all := []tagJSON{}
-		for _, t := range totals {
-			all = append(all, tagJSON{t.Value, t.CostMicros, t.Requests})
-		}
-		return out.Show(all, func() {
-			if len(all) == 0 {
+		return out.Show(totals, func() {
+			if len(totals) == 0 {
 				fmt.Fprintf(out, "No calls with a tag %q.\n", c.Tag)
 			}
-			for _, t := range all {
+			for _, t := range totals {
 				fmt.Fprintf(out, "  %-24s %12s  %s\n", t.Value, dollars(t.CostMicros), calls(t.Requests))
 			}
 		})
@@ -142,20 +120,7 @@ type eventsCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: all apps of the organisation."`
 }
 
-type eventJSON struct {
-	ID          string           `json:"event_id"`
-	Kind        budget.EventKind `json:"kind"`
-	Day         string           `json:"day"`
-	App         string           `json:"app_id,omitempty"`
-	Label       string           `json:"label,omitempty"`
-	From        string           `json:"from,omitempty"`
-	Percent     int64            `json:"percent,omitempty"`
-	QuotaMicros int64            `json:"quota_micros,omitempty"`
-	SpendMicros int64            `json:"spend_micros,omitempty"`
-	At          time.Time        `json:"at"`
-}
-
-func (e eventJSON) text() string {
+func eventText(e budget.Event) string {
 	if e.Kind == budget.EventFlip {
 		return fmt.Sprintf("%s moved from %s to %s", e.App, e.From, e.Label)
 	}
@@ -175,16 +140,12 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		if err != nil {
 			return err
 		}
-		all := []eventJSON{}
-		for _, e := range found {
-			all = append(all, eventJSON{e.ID, e.Kind, dateOf(e.Day), e.App, e.Label, e.From, e.Percent, e.QuotaMicros, e.SpendMicros, e.At.UTC()})
-		}
-		return out.Show(all, func() {
-			if len(all) == 0 {
+		return out.Show(found, func() {
+			if len(found) == 0 {
 				fmt.Fprintln(out, "No events.")
 			}
-			for _, e := range all {
-				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), e.Day, e.text())
+			for _, e := range found {
+				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), dateOf(e.Day), eventText(e))
 			}
 		})
 	})
@@ -194,13 +155,13 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 // it is then, unless the organisation's quotas are one for all apps.
 func (c eventsCmd) find(ctx context.Context, k *budget.Keeper) ([]budget.Event, error) {
 	if c.App != "" {
-		return collect(k.Events(ctx, c.Org, c.App), func(e budget.Event) budget.Event { return e })
+		return collect(k.Events(ctx, c.Org, c.App))
 	}
 	org, err := k.GetOrg(ctx, c.Org)
 	if err != nil {
 		return nil, err
 	}
-	var all []budget.Event
+	all := []budget.Event{}
 	for app, err := range k.Apps(ctx, c.Org) {
 		if err != nil {
 			return nil, err

@@ -148,7 +148,7 @@ func TestEventsOfAllApps(t *testing.T) {
 	}
 	require.NoError(t, keeper.Close(t.Context()))
 	apps := func(org string) (all []string) {
-		var events []eventJSON
+		var events []budget.Event
 		require.NoError(t, json.Unmarshal([]byte(s.must("events", org, "--json")), &events))
 		for i, e := range events {
 			assert.False(t, i > 0 && e.At.Before(events[i-1].At), "in their order")

@@ -12,29 +12,9 @@ import (
 
 // totalsJSON is one day.
 type totalsJSON struct {
-	Org        string      `json:"org_id"`
-	App        string      `json:"app_id,omitempty"`
-	Day        string      `json:"day"`
-	CostMicros int64       `json:"cost_micros"`
-	Labels     []labelJSON `json:"labels"`
-}
-
-type labelJSON struct {
-	Label       string        `json:"label"`
-	CostMicros  int64         `json:"cost_micros"`
-	QuotaMicros int64         `json:"quota_micros"`
-	Percent     float64       `json:"percent"`
-	Status      budget.Status `json:"status"`
-	Requests    int64         `json:"requests"`
-	Tokens      budget.Tokens `json:"tokens"`
-}
-
-func totalsToJSON(org, app string, t budget.DayTotals) totalsJSON {
-	j := totalsJSON{Org: org, App: app, Day: dateOf(t.Day), CostMicros: t.CostMicros, Labels: []labelJSON{}}
-	for _, l := range t.Labels {
-		j.Labels = append(j.Labels, labelJSON{l.Label, l.CostMicros, l.Quota, l.Percent, l.Status, l.Requests, l.Tokens})
-	}
-	return j
+	Org string `json:"org_id"`
+	App string `json:"app_id,omitempty"`
+	budget.DayTotals
 }
 
 // barWidth is a full bar's.
@@ -52,8 +32,8 @@ func share(amount, whole int64) int {
 }
 
 // bar shows what is spent of a quota, coloured by its status.
-func (l labelJSON) bar(out *term.Output) string {
-	spent := share(l.CostMicros, l.QuotaMicros)
+func bar(out *term.Output, l budget.LabelTotals) string {
+	spent := share(l.CostMicros, l.Quota)
 	colour := "32" // green
 	switch l.Status {
 	case budget.StatusTight:
@@ -64,11 +44,13 @@ func (l labelJSON) bar(out *term.Output) string {
 	return out.Style(colour, strings.Repeat("█", spent)) + out.Dim(strings.Repeat("░", barWidth-spent))
 }
 
-func (l labelJSON) print(out *term.Output) { l.printWith(out, ", "+calls(l.Requests)) }
+func printLabel(out *term.Output, l budget.LabelTotals) {
+	printLabelWith(out, l, ", "+calls(l.Requests))
+}
 
-// printWith puts more behind what is spent.
-func (l labelJSON) printWith(out *term.Output, more string) {
-	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, l.bar(out), dollars(l.CostMicros), dollars(l.QuotaMicros), l.Percent, more)
+// printLabelWith puts more behind what is spent.
+func printLabelWith(out *term.Output, l budget.LabelTotals, more string) {
+	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, bar(out, l), dollars(l.CostMicros), dollars(l.Quota), l.Percent, more)
 	switch l.Status {
 	case budget.StatusTight, budget.StatusExceeded:
 		fmt.Fprintf(out, ", %s", out.Bold(string(l.Status)))
@@ -120,11 +102,11 @@ func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error
 		if err != nil {
 			return err
 		}
-		j := totalsToJSON(c.Org, c.App, totals)
+		j := totalsJSON{c.Org, c.App, totals}
 		return out.Show(j, func() {
 			fmt.Fprintf(out, "%s  %s\n", out.Bold(dayName(j.Day)), dollars(j.CostMicros))
 			for _, l := range j.Labels {
-				l.print(out)
+				printLabel(out, l)
 			}
 		})
 	})
@@ -166,7 +148,7 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 			if err != nil {
 				return err
 			}
-			days = append(days, totalsToJSON(c.Org, c.App, day))
+			days = append(days, totalsJSON{c.Org, c.App, day})
 		}
 		return out.Show(days, func() { chart(out, days) })
 	})

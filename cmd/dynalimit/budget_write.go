@@ -34,7 +34,7 @@ func (c overrideCmd) Validate() error {
 type overrideJSON struct {
 	Org   string     `json:"org_id"`
 	App   string     `json:"app_id"`
-	Label string     `json:"label,omitempty"`
+	Label string     `json:"model_label,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -73,14 +73,9 @@ type adjustCmd struct {
 }
 
 type adjustJSON struct {
-	ID          string     `json:"adjustment_id"`
-	Duplicate   bool       `json:"duplicate,omitempty"`
-	Org         string     `json:"org_id"`
-	App         string     `json:"app_id"`
-	Label       string     `json:"label"`
-	DeltaMicros int64      `json:"delta_micros"`
-	Reason      string     `json:"reason"`
-	Totals      totalsJSON `json:"totals"`
+	Org string `json:"org_id"`
+	budget.Adjustment
+	Totals budget.DayTotals `json:"totals"`
 }
 
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
@@ -102,7 +97,7 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		if err != nil {
 			return fmt.Errorf("the adjustment is written, but the day cannot be read: %w", err)
 		}
-		j := adjustJSON{applied.ID, applied.Duplicate, c.Org, c.App, c.Label, delta, c.Reason, totalsToJSON(c.Org, c.App, totals)}
+		j := adjustJSON{c.Org, applied, totals}
 		return out.Show(j, func() { j.print(out, dayName(totals.Day)) })
 	})
 }
@@ -118,7 +113,7 @@ func (j adjustJSON) print(out *term.Output, day string) {
 	fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(j.DeltaMicros, -j.DeltaMicros)), j.Label, day)
 	for _, l := range j.Totals.Labels {
 		if l.Label == j.Label {
-			l.print(out)
+			printLabel(out, l)
 		}
 	}
 }
@@ -127,18 +122,13 @@ type sweepCmd struct {
 	Org []string `arg:"" optional:"" help:"Organisations' ids. Default: all."`
 }
 
-type sweepJSON struct {
-	Orgs   int `json:"orgs"`
-	Closed int `json:"closed"`
-}
-
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		report, err := k.Sweep(ctx, c.Org...)
 		if err != nil {
 			return err
 		}
-		return out.Show(sweepJSON{report.Orgs, report.Closed}, func() {
+		return out.Show(report, func() {
 			fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)
 		})
 	})

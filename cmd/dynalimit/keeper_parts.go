@@ -32,7 +32,7 @@ func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Con
 		Namespace: g.Namespace, Principal: parts.Principal, Now: parts.Now, Logger: logger,
 	})
 	if from := config.Prices.Refresh.From; err == nil && from != "" {
-		parts.Prices, err = priceListFlags{Source: from}.source(ctx, g)
+		parts.Prices = priceListFlags{Source: from}.source()
 	}
 	if err != nil {
 		closing()

@@ -152,13 +152,13 @@ func TestManifestApplyInterrupted(t *testing.T) {
 	assert.Contains(t, s.must("manifest", "plan", example, "--exit-code"), "Nothing to change")
 }
 
-// withTestdata is a new folder in which the goldens and schemas of this one are found.
+// withTestdata is a new folder in which the goldens of this one are found.
 func withTestdata(t *testing.T) string {
 	t.Helper()
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	for _, name := range []string{"testdata", "schemas", "internal"} {
+	for _, name := range []string{"testdata", "internal"} {
 		from, err := filepath.EvalSymlinks(filepath.Join(here, name))
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(from, filepath.Join(dir, name)))

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"embed"
 	"encoding/json"
 	"reflect"
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
@@ -35,6 +35,18 @@ var results = map[string]any{
 	"audit":     []dynalimit.AuditEvent{},
 	"block set": levelChange{}, "block lift": levelChange{}, "block list": []dynalimit.Scope{},
 	"bucket reset": refillJSON{}, "bucket top-up": refillJSON{},
+	"budget adjust": adjustJSON{}, "budget adjustments": []budget.Adjustment{},
+	"budget apps delete": deletionJSON{}, "budget apps list": []appJSON{}, "budget apps put": appJSON{}, "budget apps show": appJSON{},
+	"budget credentials create": credentialsJSON{}, "budget credentials revoke": credentialsJSON{},
+	"budget credentials rotate": credentialsJSON{}, "budget credentials show": credentialsJSON{},
+	"budget events": []budget.Event{}, "budget history": []totalsJSON{},
+	"budget keys create": keyJSON{}, "budget keys list": []keyJSON{}, "budget keys revoke": keyJSON{},
+	"budget keyset create": keysetJSON{}, "budget keyset rotate": keysetJSON{},
+	"budget orgs delete": deletionJSON{}, "budget orgs list": []orgJSON{}, "budget orgs put": orgJSON{}, "budget orgs show": orgJSON{},
+	"budget override": overrideJSON{}, "budget prices about": modelInfoJSON{}, "budget prices diff": priceReportJSON{},
+	"budget prices import": priceReportJSON{}, "budget prices list": []priceJSON{}, "budget prices reset": priceJSON{}, "budget prices set": priceJSON{},
+	"budget quotas set": quotasJSON{}, "budget quotas show": quotasJSON{}, "budget recommend": recommendJSON{},
+	"budget sweep": budget.SweepReport{}, "budget tags": []budget.TagTotal{}, "budget today": totalsJSON{},
 	"check":         decision.Decision{},
 	"doctor":        findings{},
 	"entity create": entityChange{}, "entity update": entityChange{}, "entity delete": entityDeletion{},
@@ -69,11 +81,6 @@ var selfWritten = map[reflect.Type]any{
 	}{},
 }
 
-// budgetSchemas are those of the commands of budgets, with what they share in common.json.
-//
-//go:embed schemas
-var budgetSchemas embed.FS
-
 // schemaOf is the schema of what a command prints.
 func schemaOf(command string) ([]byte, error) {
 	if command == "manifest export" {
@@ -82,26 +89,5 @@ func schemaOf(command string) ([]byte, error) {
 	if result, ok := results[command]; ok {
 		return json.MarshalIndent(shape.Of(result, selfWritten), "", "  ")
 	}
-	text, err := budgetSchemas.ReadFile("schemas/" + strings.ReplaceAll(command, " ", "-") + ".json")
-	if err != nil {
-		return nil, badInput("no command %q prints JSON: 'dynalimit --help' lists the commands", command)
-	}
-	common, err := budgetSchemas.ReadFile("schemas/common.json")
-	if err != nil {
-		return nil, err
-	}
-	var s, shared map[string]any
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), "common.json#", "#")), &s); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(common, &shared); err != nil {
-		return nil, err
-	}
-	defs, _ := shared["$defs"].(map[string]any)
-	own, _ := s["$defs"].(map[string]any)
-	for name, def := range own {
-		defs[name] = def
-	}
-	s["$defs"] = defs
-	return json.MarshalIndent(s, "", "  ")
+	return nil, badInput("no command %q prints JSON: 'dynalimit --help' lists the commands", command)
 }

@@ -45,7 +45,7 @@ var debts = map[string]int{
 	"methods aggregator reader":             32,
 	"methods aggregator search":             32,
 	"methods budget Keeper":                 45,
-	"methods budget administration":         48,
+	"methods budget administration":         46,
 	"methods budget deletion":               36,
 	"methods budget standing":               37,
 	"methods budget/budgethttp Server":      59,

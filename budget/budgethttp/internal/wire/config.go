@@ -27,11 +27,9 @@ func (o Org) Budget(id string) budget.Org {
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, micros),
 		Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
 		NoSticky:      o.Sticky != nil && !*o.Sticky,
-		RefreshNormal: seconds(o.RefreshNormal), RefreshTight: seconds(o.RefreshTight),
+		RefreshNormalSecs: o.RefreshNormal, RefreshTightSecs: o.RefreshTight,
 	}
 }
-
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // Versions say when a configuration was changed.
 type Versions struct {
@@ -57,7 +55,7 @@ func NewOrg(o budget.Org) StoredOrg {
 		Config: Org{
 			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, bounded),
 			Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards, Sticky: &sticky,
-			RefreshNormal: int64(o.RefreshNormal / time.Second), RefreshTight: int64(o.RefreshTight / time.Second),
+			RefreshNormal: o.RefreshNormalSecs, RefreshTight: o.RefreshTightSecs,
 		},
 	}
 }
@@ -77,7 +75,7 @@ type App struct {
 func (a App) Budget(id string) budget.App {
 	return budget.App{
 		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, micros), Models: a.Models,
-		TightPercent: a.TightPercent, RefreshNormal: seconds(a.RefreshNormal), RefreshTight: seconds(a.RefreshTight),
+		TightPercent: a.TightPercent, RefreshNormalSecs: a.RefreshNormal, RefreshTightSecs: a.RefreshTight,
 	}
 }
 
@@ -97,7 +95,7 @@ func NewApp(org string, a budget.App) StoredApp {
 		Versions: Versions{Version: a.Version, CreatedAt: instant(a.CreatedAt), UpdatedAt: instant(a.UpdatedAt)},
 		Config: App{
 			Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, bounded), Models: a.Models,
-			TightPercent: a.TightPercent, RefreshNormal: int64(a.RefreshNormal / time.Second), RefreshTight: int64(a.RefreshTight / time.Second),
+			TightPercent: a.TightPercent, RefreshNormal: a.RefreshNormalSecs, RefreshTight: a.RefreshTightSecs,
 		},
 	}
 }

@@ -43,10 +43,7 @@ func NewPriceRows(prices []budget.Price) []PriceRow {
 	for i, p := range prices {
 		out[i] = PriceRow{
 			Model: p.Model, Scope: p.Scope.String(), EffectiveFrom: instant(p.EffectiveFrom), Price: NewPrice(p.Rates),
-			List: p.List, Source: p.Source,
-		}
-		if !p.Checked.IsZero() {
-			out[i].Checked = p.Checked.Format(time.DateOnly)
+			List: p.List, Source: p.Source, Checked: p.Checked,
 		}
 	}
 	return out

@@ -132,7 +132,7 @@ type Rates struct {
 
 // Refresh says where a price list is.
 type Refresh struct {
-	// From is a file, a URL, or s3://BUCKET/KEY. Defaults to none: no refresh.
+	// From is a file or a URL. Defaults to none: no refresh.
 	From string `yaml:"from"`
 	// Every is the time between two refreshes, at least a minute. Defaults to a day.
 	Every Span `yaml:"every"`
