@@ -55,7 +55,7 @@ func callsHistory(t *testing.T, seed uint64) {
 			end(open[i])
 			open = append(open[:i], open[i+1:]...)
 		case n == 16:
-			require.NoError(t, w.repo.SetSystemLimits(ctx, limits(1+w.rnd.Int64N(4)), nil))
+			require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{}, limits(1+w.rnd.Int64N(4))))
 		case n == 17:
 			at := dynalimit.Scope{Entity: "team", Resource: "gpt-4"}
 			if w.rnd.IntN(2) == 0 {
