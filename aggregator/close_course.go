@@ -5,9 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -27,26 +27,58 @@ const (
 	keepWithin = 2 * time.Second
 )
 
+// usageWindows are the windows that may end with an hour, in the order in which they are summed.
+var usageWindows = []schema.UsageWindow{schema.UsageHourly, schema.UsageDaily, schema.UsageMonthly}
+
+// course is how far the closing of an hour came, and what it summed. A call that ends before
+// keeps it in the table, and the next call goes on from there.
+type course struct {
+	store *usageStore
+	clock *ddb.Clock
+	// hour is the one that is closed; zero where a day or a month is summed anew.
+	hour  time.Time
+	final bool
+	// noted says that what was summed is kept where the call ends before the closing.
+	noted bool
+	// made is when reading began, in milliseconds since 1970.
+	made int64
+	// later is when sums seem to have been read that were not replaced, at most.
+	later atomic.Int64
+	// at is how far it came, and from where it began in this call. kept is when that was kept.
+	at, from schema.UsageCourse
+	kept     time.Time
+	// groups are the sums of the window that at is in, but those of entities.
+	groups *usage.Sums
+	// named are the groups that the window before has sums of: the index may lack them yet.
+	named map[schema.UsageSeries]bool
+}
+
+// newCourse begins to read now.
+func newCourse(store *usageStore, clock *ddb.Clock, hour time.Time, final bool) *course {
+	now := clock.Now()
+	return &course{store: store, clock: clock, hour: hour, final: final, made: now.UnixMilli(), kept: now}
+}
+
 // steps does something with units of a shard, so many at once, in the order of their names
 // and after those that were done before.
-func steps[T any](ctx context.Context, k *closing, units []T, name func(T) string, do func(context.Context, []T) error) error {
+func steps[T any](ctx context.Context, c *course, units []T, name func(T) string, do func(context.Context, []T) error) error {
 	slices.SortFunc(units, func(a, b T) int { return cmp.Compare(name(a), name(b)) })
-	units = slices.DeleteFunc(units, func(u T) bool { return k.at.Done > 0 && name(u) <= k.at.Last })
+	units = slices.DeleteFunc(units, func(u T) bool { return c.at.Done > 0 && name(u) <= c.at.Last })
 	for chunk := range slices.Chunk(units, table.PageSize) {
-		if err := k.step(ctx, func(ctx context.Context) error { return do(ctx, chunk) }); err != nil {
+		if err := c.step(ctx, func(ctx context.Context) error { return do(ctx, chunk) }); err != nil {
 			return err
 		}
-		k.at.Done += len(chunk)
-		k.at.Last = name(chunk[len(chunk)-1])
-		k.keepNow(ctx)
+		c.at.Done += len(chunk)
+		c.at.Last = name(chunk[len(chunk)-1])
+		c.keepNow(ctx)
 	}
 	return nil
 }
 
 // step does something that is done whole or not at all. The first step of a call ends although
 // the call is over.
-func (k *closing) step(ctx context.Context, do func(context.Context) error) error {
-	if !k.noted || k.at != k.from {
+func (c *course) step(ctx context.Context, do func(context.Context) error) error {
+	if !c.noted || c.at != c.from {
 		return do(ctx)
 	}
 	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -61,40 +93,40 @@ func (k *closing) step(ctx context.Context, do func(context.Context) error) erro
 }
 
 // enter begins a shard of a window.
-func (k *closing) enter(window, shard int) {
-	k.at.Window, k.at.Shard, k.at.Done, k.at.Last = window, shard, 0, ""
+func (c *course) enter(window, shard int) {
+	c.at.Window, c.at.Shard, c.at.Done, c.at.Last = window, shard, 0, ""
 }
 
 // resume goes on where a closing of the same hour ended, if there is one and all its parts are
 // still there; else it begins anew.
-func (k *closing) resume(ctx context.Context, cursor schema.UsageCursor) error {
-	i := slices.IndexFunc(cursor.Courses, func(c schema.UsageCourse) bool {
-		return c.Final == k.final && c.Hour.Equal(k.done.Hour) && c.Window < len(usageWindows)
+func (c *course) resume(ctx context.Context, cursor schema.UsageCursor) error {
+	i := slices.IndexFunc(cursor.Courses, func(kept schema.UsageCourse) bool {
+		return kept.Final == c.final && kept.Hour.Equal(c.hour) && kept.Window < len(usageWindows)
 	})
 	if i < 0 {
 		return nil
 	}
-	course := cursor.Courses[i]
-	parts, err := k.parts(ctx, course)
+	kept := cursor.Courses[i]
+	parts, err := c.parts(ctx, kept)
 	if err != nil {
 		return err
 	}
-	if len(parts) != course.Parts {
-		k.made = max(k.made, course.Made+1) // so that what is noted next counts as further
+	if len(parts) != kept.Parts {
+		c.made = max(c.made, kept.Made+1) // so that what is noted next counts as further
 		return nil
 	}
-	w := usageWindows[course.Window]
-	k.groups = usage.NewSums(w, w.Floor(k.done.Hour))
-	k.groups.Resume(parts)
-	k.named = k.groups.Names()
-	k.made, k.at, k.from = course.Made, course, course
-	k.later.Store(course.Later)
+	w := usageWindows[kept.Window]
+	c.groups = usage.NewSums(w, w.Floor(c.hour))
+	c.groups.Resume(parts)
+	c.named = c.groups.Names()
+	c.made, c.at, c.from = kept.Made, kept, kept
+	c.later.Store(kept.Later)
 	return nil
 }
 
 // parts are those that a course kept, as far as they are there and can be read.
-func (k *closing) parts(ctx context.Context, course schema.UsageCourse) ([]schema.UsagePart, error) {
-	items, err := k.whole(ctx, k.keys.UsageKept(course.Kept, 0), k.keys.UsageKept(course.Kept, course.Parts))
+func (c *course) parts(ctx context.Context, kept schema.UsageCourse) ([]schema.UsagePart, error) {
+	items, err := c.store.whole(ctx, c.store.keys.UsageKept(kept.Kept, 0), c.store.keys.UsageKept(kept.Kept, kept.Parts))
 	var parts []schema.UsagePart
 	for _, item := range items {
 		if part, ok := schema.DecodeUsagePart(item); ok {
@@ -105,43 +137,48 @@ func (k *closing) parts(ctx context.Context, course schema.UsageCourse) ([]schem
 }
 
 // keepNow keeps what was summed so far, now and then.
-func (k *closing) keepNow(ctx context.Context) {
-	if k.noted && k.clock.Now().Sub(k.kept) >= keepEvery {
-		_ = k.keep(ctx) // what was not kept is summed again
+func (c *course) keepNow(ctx context.Context) {
+	if c.noted && c.clock.Now().Sub(c.kept) >= keepEvery {
+		_ = c.keep(ctx) // what was not kept is summed again
 	}
 }
 
 // keep keeps what was summed so far, and notes where that is: the next call goes on from there.
 // Parts are written before their note and never changed, so that a note and its parts are of
 // one closing, whoever else closes the same hour.
-func (k *closing) keep(ctx context.Context) error {
-	if k.at == k.from || k.groups == nil {
+func (c *course) keep(ctx context.Context) error {
+	if c.at == c.from || c.groups == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
 	defer cancel()
-	parts := k.groups.Parts()
-	at := k.at
-	at.Hour, at.Final, at.Made, at.Later = k.done.Hour, k.final, k.made, k.later.Load()
+	parts := c.groups.Parts()
+	at := c.at
+	at.Hour, at.Final, at.Made, at.Later = c.hour, c.final, c.made, c.later.Load()
 	at.Kept, at.Parts = rand.Text(), len(parts)
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(k.options.Writers)
+	group.SetLimit(c.store.atOnce)
 	for i, part := range parts {
-		item := k.keys.EncodeUsagePart(k.keys.UsageKept(at.Kept, i), part, k.clock.Now().Add(keepFor).Unix())
-		group.Go(func() error {
-			_, err := k.write(within, func() error {
-				_, err := k.store.PutItem(within, &dynamodb.PutItemInput{TableName: &k.table.Name, Item: item}, ddb.WithoutRetries)
-				return err
-			})
-			return err
-		})
+		item := c.store.keys.EncodeUsagePart(c.store.keys.UsageKept(at.Kept, i), part, c.clock.Now().Add(keepFor).Unix())
+		group.Go(func() error { return c.store.putItem(within, item) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if _, err := k.update(ctx, k.keys.UsageClosed(), at.Note()); err != nil {
+	if _, err := c.store.update(ctx, c.store.keys.UsageClosed(), at.Note()); err != nil {
 		return err
 	}
-	k.kept = k.clock.Now()
+	c.kept = c.clock.Now()
 	return nil
+}
+
+// begin begins a window.
+func (c *course) begin(w schema.UsageWindow, start time.Time) {
+	c.enter(c.at.Window, 0)
+	c.groups = usage.NewSums(w, start)
+	if w == schema.UsageMonthly {
+		for series := range c.named {
+			c.groups.Expect(series)
+		}
+	}
 }

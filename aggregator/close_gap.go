@@ -24,10 +24,9 @@ type past struct {
 	place *schema.UsagePlace
 }
 
-// look learns of the past where the counters of a snapshot ended before it, and where its
-// entity stood, if it has no record any more.
-func (k *closing) look(ctx context.Context, h hourly, p *past) error {
-	known := k.records[h.entity] != nil || h.closed
+// look learns where the counters of a snapshot ended before it, and where its entity stood,
+// unless that is known.
+func (p *past) look(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
 		return (known || p.place != nil) && p.ends.Have(h.snapshot, all)
 	}
@@ -36,7 +35,7 @@ func (k *closing) look(ctx context.Context, h hourly, p *past) error {
 	}
 	return table.Patiently(ctx, func() error {
 		looked := 0
-		for item, err := range k.table.Items(ctx, k.earlier(h)) {
+		for item, err := range store.table.Items(ctx, h.earlier(store.keys)) {
 			if err == nil {
 				p.note(item)
 			}
@@ -60,19 +59,19 @@ func (p *past) note(item schema.Item) {
 	}
 }
 
-// earlier are the snapshots of the same entity and resource before an item, the latest first.
-func (k *closing) earlier(h hourly) table.Query {
+// earlier are the snapshots of the same entity and resource before one, the latest first.
+func (h *hourly) earlier(keys schema.Keys) table.Query {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: h.entity, Resource: h.resource, Window: schema.UsageHourly}
-	q := keyRange(opClose, h.key.PK, schema.Key{SK: series.Prefix()}, series.Key(k.keys, h.hour.Add(-time.Hour)))
+	q := keyRange(opClose, h.key.PK, schema.Key{SK: series.Prefix()}, series.Key(keys, h.hour.Add(-time.Hour)))
 	q.Newest, q.Page = true, lookPage
 	return q
 }
 
-// gaps are those of a snapshot, and between it and the one before. What is missing within an
+// hourGaps are those of a snapshot, and between it and the one before. What is missing within an
 // hour and too much between it and the one before was counted, in the other hour: clocks
 // that stamp records may go back.
-func (k *closing) gaps(h hourly, breaks []usage.Break) (all []Gap) {
-	gap := Gap{Namespace: k.keys.Name(), Entity: h.entity, Resource: h.resource, Hour: h.hour}
+func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
+	gap := Gap{Namespace: namespace, Entity: h.entity, Resource: h.resource, Hour: h.hour}
 	between := map[string]int64{}
 	for _, b := range breaks {
 		if _, passed := schema.CounterOf(b.Limit); passed {

@@ -13,34 +13,34 @@ import (
 
 // sumMonth writes the sums of a month from those of its days. A shard lists every day of the
 // series that it has.
-func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) error {
+func (k *summing) sumMonth(ctx context.Context, month time.Time, shard int) error {
 	series, err := k.seriesOf(ctx, month, shard)
 	if err != nil {
 		return err
 	}
-	name := func(s schema.UsageSeries) string { return s.Partition(k.keys) + s.Prefix() }
-	return steps(ctx, k, series, name, func(ctx context.Context, series []schema.UsageSeries) error {
+	name := func(s schema.UsageSeries) string { return s.Partition(k.store.keys) + s.Prefix() }
+	return steps(ctx, k.course, series, name, func(ctx context.Context, series []schema.UsageSeries) error {
 		return k.sumSeries(ctx, month, series)
 	})
 }
 
 // seriesOf are the series with a sum of a day in a month that a shard lists. The index may
 // lack those that were written just now, which are of the last day.
-func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
+func (k *summing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
 	if err := k.endDay(ctx); err != nil {
 		return nil, err
 	}
 	var lists []table.Query
 	for day := month; day.Before(schema.UsageMonthly.Next(month)); day = schema.UsageDaily.Next(day) {
-		lists = append(lists, indexed(opClose, k.keys.UsageDay(day, shard)))
+		lists = append(lists, indexed(opClose, k.store.keys.UsageDay(day, shard)))
 	}
-	keys, err := k.listed(ctx, lists...)
+	keys, err := k.store.listed(ctx, lists...)
 	found := map[schema.UsageSeries]bool{}
 	for _, s := range k.ended[shard] {
 		found[s] = true
 	}
 	for _, key := range keys {
-		if s, ok := k.keys.SeriesOf(key); ok {
+		if s, ok := k.store.keys.SeriesOf(key); ok {
 			found[s] = true
 		}
 	}
@@ -49,18 +49,18 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 
 // endDay finds the series with a sum of the day that ends with the hour: those of entities by
 // its snapshots, which were written before, and those of groups by what was summed.
-func (k *closing) endDay(ctx context.Context) error {
-	if k.done.Hour.IsZero() || k.ended != nil {
+func (k *summing) endDay(ctx context.Context) error {
+	if k.course.hour.IsZero() || k.ended != nil {
 		return nil
 	}
 	ended := map[int][]schema.UsageSeries{}
 	add := func(s schema.UsageSeries) {
 		s.Window = schema.UsageDaily
-		shard := s.Shard(k.keys)
+		shard := s.Shard(k.store.keys)
 		ended[shard] = append(ended[shard], s)
 	}
 	for shard := range schema.UsageShards {
-		pairs, err := k.pairsOfDay(ctx, schema.UsageDaily.Floor(k.done.Hour), shard)
+		pairs, err := k.pairsOfDay(ctx, schema.UsageDaily.Floor(k.course.hour), shard)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (k *closing) endDay(ctx context.Context) error {
 			add(schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource})
 		}
 	}
-	for series := range k.named {
+	for series := range k.course.named {
 		add(series)
 	}
 	k.ended = ended
@@ -76,10 +76,10 @@ func (k *closing) endDay(ctx context.Context) error {
 }
 
 // sumSeries writes the monthly sums of entities, and adds those of groups up.
-func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
-	items, err := gather(ctx, k.options.Writers, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
+func (k *summing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
+	items, err := gather(ctx, k.store.atOnce, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
 		last := schema.UsageDaily.Floor(schema.UsageMonthly.Next(month).Add(-time.Hour))
-		return k.whole(ctx, s.Key(k.keys, month), s.Key(k.keys, last))
+		return k.store.whole(ctx, s.Key(k.store.keys, month), s.Key(k.store.keys, last))
 	})
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 		sum, err := schema.DecodeUsageSum(item)
 		switch {
 		case err != nil:
-			k.skip(err)
+			k.skipped.note(err)
 		case sum.Kind == schema.UsageOfEntity:
 			own.AddSum(sum)
 			ofEntities = append(ofEntities, sum)
@@ -102,10 +102,10 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 		return err
 	}
 	for _, sum := range ofEntities {
-		k.groups.CountPlace(sum)
+		k.course.groups.CountPlace(sum)
 	}
 	for _, sum := range ofGroups {
-		k.groups.AddSum(sum)
+		k.course.groups.AddSum(sum)
 	}
 	return nil
 }

@@ -1,14 +1,10 @@
 package aggregator
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
@@ -17,110 +13,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
-
-const (
-	defaultGrace         = 15 * time.Minute
-	defaultRetentionDays = 400 * 24 * time.Hour
-	// mostGrace leaves an hour open no longer than until it is final.
-	mostGrace = usage.FinalAfter
-	// closeEvery is how often Run looks what is due.
-	closeEvery = 5 * time.Minute
-	// closeHold is how long others wait for a closer that died.
-	closeHold = time.Minute
-	// closeLease is the name of the lease of whoever closes.
-	closeLease = "usage-closer"
-)
-
-// Storage is what a Closer reads and writes. *dynamodb.Client implements it.
-type Storage interface {
-	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-}
-
-// whole is a client with what a Closer never asks for.
-type whole struct {
-	Storage
-	never
-}
-
-// never is what a user's client need not have.
-type never struct{ ddb.API }
-
-// Retention is how long sums are kept after their window, by the window: at most 100 years
-// each. A negative one is for ever.
-type Retention struct {
-	// Hours is for sums of an hour. Defaults to 90 days, as snapshots are kept.
-	Hours time.Duration
-	// Days is for sums of a day. Defaults to 400 days, at least 40: months are summed from
-	// days.
-	Days time.Duration
-	// Months is for sums of a month. Defaults to for ever.
-	Months time.Duration
-}
-
-// CloserOptions configures a Closer. The zero value gives the defaults that the fields name.
-type CloserOptions struct {
-	// Grace is how long after its end an hour is closed: how long the stream and the index
-	// that lists snapshots may lag behind without a sum that is corrected only when the
-	// hour is final. Defaults to 15 minutes, at most 25 hours.
-	Grace time.Duration
-	// Retention is how long sums are kept. Defaults to what its fields say.
-	Retention Retention
-	// Namespaces are those whose hours are closed; "" is what has none. Defaults to all
-	// that are registered, and what has none.
-	Namespaces []string
-	// Writers bounds how many items are written at once. Defaults to 16.
-	Writers int
-	// Closed is told of each hour that was closed or made anew, one at a time. Defaults to
-	// nobody.
-	Closed func(ClosedHour)
-	// Failed is told why Run could not close what was due; it goes on. Defaults to nobody.
-	Failed func(error)
-	// Now says what time it is; where DynamoDB's answers say another, theirs counts. Defaults to
-	// time.Now.
-	Now func() time.Time
-}
-
-// ClosedHour is an hour of a namespace that was closed.
-type ClosedHour struct {
-	// Namespace is whose hour it is; "" is what has none.
-	Namespace string
-	// Hour is the hour's beginning.
-	Hour time.Time
-	// Final says that no record of it can come any more.
-	Final bool
-	// Snapshots is how many it has, and Sums how many were written: of the hour, and of the
-	// day and month that it ends.
-	Snapshots, Sums int
-	// Gaps are those of the hour's snapshots, and between them and the ones before. Those
-	// of an hour that is not final may go when more records come. Of an hour that took several
-	// calls all three are those of the last one; Closed has those of each.
-	Gaps []Gap
-}
-
-// Closed says what a Closer did. It is a plain value.
-type Closed struct {
-	// Hours is how many hours were closed for the first time, and Final how many were made
-	// final; an hour may be in both.
-	Hours, Final int
-	// Snapshots is how many snapshots these hours have, and Sums how many sums were
-	// written.
-	Snapshots, Sums int
-	// Gaps are those that were found.
-	Gaps []Gap
-}
-
-func (c *Closed) add(h ClosedHour) {
-	c.Snapshots += h.Snapshots
-	c.Sums += h.Sums
-	c.Gaps = append(c.Gaps, h.Gaps...)
-}
 
 // Closer closes hours: once an hour is over and the stream has brought its records, it notes
 // in each snapshot where the entity stood, and writes what was used per resource, plan and
@@ -131,7 +23,7 @@ func (c *Closed) add(h ClosedHour) {
 // Make one with NewCloser. It is safe for concurrent use, and several may do the same at
 // once, which only costs more.
 type Closer struct {
-	store   Storage
+	client  Storage
 	table   *table.Table
 	clock   *ddb.Clock
 	options CloserOptions
@@ -162,74 +54,12 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 	o.setDefaults()
 	clock := ddb.NewClock(o.Now, true)
 	store := ddb.Watch(whole{Storage: client}, nil, clock, requestTimeout)
-	return &Closer{store: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o}, nil
+	return &Closer{client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o}, nil
 }
 
 // called refuses a call without a context, or of a Closer that NewCloser did not make.
 func (c *Closer) called(ctx context.Context) error {
-	return called(ctx, c != nil && c.store != nil, "closer", "NewCloser")
-}
-
-const leastRetentionDays = 40 * 24 * time.Hour
-
-// check says what is wrong with a time or a name.
-func (o *CloserOptions) check() error {
-	for i, name := range o.Namespaces {
-		if reason := schema.CheckNamespace(name); name != "" && reason != "" {
-			return invalid(fmt.Sprintf("options.Namespaces[%d]", i), "%s", reason)
-		}
-	}
-	if reason := ddb.CheckSource(o.Now); reason != "" {
-		return invalid("options.Now", "%s", reason)
-	}
-	return cmp.Or(
-		checkRetention("options.Retention.Hours", o.Retention.Hours),
-		checkRetention("options.Retention.Days", o.Retention.Days),
-		checkRetention("options.Retention.Months", o.Retention.Months),
-	)
-}
-
-func (o *CloserOptions) setDefaults() {
-	o.Namespaces = slices.Clone(o.Namespaces)
-	slices.Sort(o.Namespaces)
-	o.Namespaces = slices.Compact(o.Namespaces)
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
-	if o.Writers == 0 {
-		o.Writers = defaultWriters
-	}
-	if o.Retention.Hours == 0 {
-		o.Retention.Hours = defaultRetention
-	}
-	if o.Retention.Days == 0 {
-		o.Retention.Days = defaultRetentionDays
-	}
-	if o.Closed == nil {
-		o.Closed = func(ClosedHour) {}
-	}
-	if o.Failed == nil {
-		o.Failed = func(error) {}
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-}
-
-// expires is the time to live of a sum; 0 for none.
-func (r Retention) expires(w schema.UsageWindow, start time.Time) int64 {
-	kept := r.Months
-	switch w {
-	case schema.UsageHourly:
-		kept = r.Hours
-	case schema.UsageDaily:
-		kept = r.Days
-	case schema.UsageMonthly:
-	}
-	if kept <= 0 {
-		return 0
-	}
-	return w.Next(start).Add(kept).Unix()
+	return called(ctx, c != nil && c.client != nil, "closer", "NewCloser")
 }
 
 // Run closes what is due every few minutes, until ctx ends. Of several that run at once
@@ -290,7 +120,7 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 }
 
 func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
-	cursor, err := c.cursor(ctx, keys)
+	cursor, err := c.store(keys).cursor(ctx)
 	if err != nil {
 		return err
 	}
@@ -309,7 +139,7 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First, &from)
 		unread = errors.Join(unread, skipped)
 		if err == nil {
-			cursor, err = c.move(ctx, keys, cursor, next)
+			cursor, err = c.store(keys).move(ctx, cursor, next)
 		}
 		if err != nil {
 			done.add(closed)
@@ -384,11 +214,79 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 // extend notes that the hours from one on are closed, where those are up to the first that was.
 // It returns the cursor then.
 func (c *Closer) extend(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
-	cursor, err := c.cursor(ctx, keys)
+	cursor, err := c.store(keys).cursor(ctx)
 	if err != nil || cursor.First.IsZero() || !from.Before(cursor.First) || to.Before(cursor.First) {
 		return cursor, err
 	}
 	next := cursor
 	next.First = from
-	return c.move(ctx, keys, cursor, next)
+	return c.store(keys).move(ctx, cursor, next)
+}
+
+// namespaces are those whose hours are closed. What is being purged is left alone.
+func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
+	if len(c.options.Namespaces) > 0 {
+		return c.options.Namespaces, nil
+	}
+	var keys []schema.Key
+	list := table.Query{Op: opClose, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: schema.Keys{}.Namespaces()}
+	for item, err := range c.table.Items(ctx, list) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, schema.KeyOf(item))
+	}
+	records, err := c.table.GetMany(ctx, opClose, keys)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{""}
+	for _, item := range records {
+		if n, ok := schema.DecodeNamespace(item); ok && (n.State == schema.NamespaceActive || n.State == schema.NamespaceDeleted) {
+			names = append(names, n.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// store is where the usage of a namespace is.
+func (c *Closer) store(keys schema.Keys) *usageStore {
+	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
+}
+
+// summing is work on an hour of a namespace that begins to read now; a zero hour for sums that
+// are made anew. first is the first hour that was ever closed.
+func (c *Closer) summing(keys schema.Keys, hour time.Time, final bool, first time.Time) *summing {
+	store := c.store(keys)
+	k := &summing{
+		store: store, course: newCourse(store, c.clock, hour, final), retention: c.options.Retention, first: first,
+		done: ClosedHour{Namespace: keys.Name(), Hour: hour, Final: final},
+	}
+	k.settler = &settler{store: store, places: newPlaces(store), skipped: &k.skipped}
+	return k
+}
+
+// closeHour closes an hour, and the day and month that end with it. What it had to leave out
+// is unread. first is the first hour that was ever closed. With a cursor it goes on where the
+// closing of the hour ended that is noted there, and notes how far it comes.
+func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time, cursor *schema.UsageCursor) (done ClosedHour, unread, err error) {
+	k := c.summing(keys, hour, final, first)
+	if k.course.noted = cursor != nil; k.course.noted {
+		if err := k.course.resume(ctx, *cursor); err != nil {
+			return k.done, nil, err
+		}
+	}
+	if err = k.sumWindows(ctx); err != nil && k.course.noted {
+		_ = k.course.keep(ctx) // what was not kept is summed again
+	}
+	return k.done, errors.Join(k.skipped...), err
+}
+
+// sumAgain makes the sums of a day or a month anew.
+func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w schema.UsageWindow, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
+	k := c.summing(keys, time.Time{}, final, first)
+	k.course.begin(w, start)
+	err = k.sum(ctx, w, start)
+	return k.done.Sums, errors.Join(k.skipped...), err
 }

@@ -18,12 +18,12 @@ type found struct {
 }
 
 // readEntities yields what every entity used, window after window.
-func (r *Reader) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
-	err := r.readClosed(ctx, &a)
+func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
+	err := s.readClosed(ctx, &a)
 	for start := a.from; err == nil && start.Before(a.to) && !start.After(a.now); {
-		end := r.calendar.Next(stored[a.window], start)
-		w := &listing{reader: r, ask: a, start: start, more: true, yield: yield}
-		err = w.read(ctx, r.indexedIn(ctx, a, start, end))
+		end := s.calendar.Next(stored[a.window], start)
+		w := &listing{source: s, ask: a, start: start, more: true, yield: yield}
+		err = w.read(ctx, s.indexedIn(ctx, a, start, end))
 		if start = end; err == nil && !w.more {
 			return
 		}
@@ -35,22 +35,22 @@ func (r *Reader) readEntities(ctx context.Context, a ask, yield func(Usage, erro
 
 // indexedIn is what indexes list of a window, in the order of entities and resources: its days
 // that are closed, and the hours of the others.
-func (r *Reader) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
+func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
 	var lists []list[found]
-	add := func(q table.Query) { lists = append(lists, r.foundBy(ctx, a, q)) }
-	hour, after := r.calendar.Hours(start, earlier(end, a.openHour().Add(time.Hour)))
+	add := func(q table.Query) { lists = append(lists, s.foundBy(ctx, a, q)) }
+	hour, after := s.calendar.Hours(start, earlier(end, a.openHour().Add(time.Hour)))
 	for hour.Before(after) {
 		if day := schema.UsageDaily.Next(hour); a.window != Hour && a.utc && hour.Equal(schema.UsageDaily.Floor(hour)) && !day.After(a.closed) {
 			for shard := range schema.UsageShards {
-				q := indexed(opUsage, r.keys.UsageDay(hour, shard))
-				q.Sort, q.Prefix = schema.GSI3SK, r.keys.Entity("")
+				q := indexed(opUsage, s.keys.UsageDay(hour, shard))
+				q.Sort, q.Prefix = schema.GSI3SK, s.keys.Entity("")
 				add(q)
 			}
 			hour = day
 			continue
 		}
 		for shard := range schema.UsageShards {
-			add(indexed(opUsage, r.keys.UsageHour(hour, shard)))
+			add(indexed(opUsage, s.keys.UsageHour(hour, shard)))
 		}
 		hour = hour.Add(time.Hour)
 	}
@@ -60,10 +60,10 @@ func (r *Reader) indexedIn(ctx context.Context, a ask, start, end time.Time) lis
 }
 
 // foundBy are the items of entities that a query of an index finds.
-func (r *Reader) foundBy(ctx context.Context, a ask, q table.Query) list[found] {
+func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[found] {
 	return func(yield func(found, error) bool) {
-		for item, err := range r.table.Items(ctx, q) {
-			f, ok := r.foundAs(schema.KeyOf(item))
+		for item, err := range s.table.Items(ctx, q) {
+			f, ok := s.foundAs(schema.KeyOf(item))
 			if err == nil && (!ok || a.Resource != "" && f.resource != a.Resource) {
 				continue
 			}
@@ -75,17 +75,17 @@ func (r *Reader) foundBy(ctx context.Context, a ask, q table.Query) list[found] 
 }
 
 // foundAs is what a key is of; false for what is no entity's usage.
-func (r *Reader) foundAs(key schema.Key) (found, bool) {
+func (s *usageSource) foundAs(key schema.Key) (found, bool) {
 	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
 		return found{pair{entity, resource}, key}, true
 	}
-	s, ok := r.keys.SeriesOf(key)
-	return found{pair{s.ID, s.Resource}, key}, ok && s.Kind == schema.UsageOfEntity
+	of, ok := s.keys.SeriesOf(key)
+	return found{pair{of.ID, of.Resource}, key}, ok && of.Kind == schema.UsageOfEntity
 }
 
 // listing is a window of which every entity's usage is read.
 type listing struct {
-	reader *Reader
+	source *usageSource
 	ask    ask
 	start  time.Time
 	// batch are items that are read at once: all that there are of some entities and
@@ -116,7 +116,7 @@ func (l *listing) flush(ctx context.Context) error {
 	for i, f := range l.batch {
 		keys[i] = f.key
 	}
-	items, err := l.reader.table.GetMany(ctx, opUsage, keys)
+	items, err := l.source.table.GetMany(ctx, opUsage, keys)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (l *listing) flush(ctx context.Context) error {
 
 // sum yields what the items of an entity and a resource sum up to.
 func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
-	h := l.reader.openHourOf(&l.ask, of)
+	h := l.source.openHourOf(&l.ask, of)
 	var pieces []piece
 	for _, item := range items {
 		if len(item) == 0 {
@@ -151,7 +151,7 @@ func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
 	if len(pieces) == 0 {
 		return nil
 	}
-	w := l.reader.window(l.ask.window, l.start)
+	w := l.source.window(l.ask.window, l.start)
 	if open := l.ask.openHour(); !open.Before(w.start) && open.Before(w.end) {
 		if err := h.addPending(ctx); err != nil {
 			return err

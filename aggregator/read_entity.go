@@ -5,22 +5,14 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-const opUsage = "read usage"
-
-// keyRange is the query of the items of a partition from a key on, up to another.
-func keyRange(op, partition string, from, to schema.Key) table.Query {
-	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
-}
-
 // hoursOf is what an entity used of a resource in the hours that begin between two moments,
 // and, of the hour that is now, what is pending.
-func (r *Reader) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
-	first, after := r.calendar.Hours(from, to)
-	h := hours{reader: r, ask: a, first: first, after: after, ends: usage.Ends{}}
+func (s *usageSource) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
+	first, after := s.calendar.Hours(from, to)
+	h := hours{source: s, ask: a, first: first, after: after, ends: usage.Ends{}}
 	h.pending = !a.openHour().Before(first) && a.openHour().Before(after)
 	if !first.Before(after) {
 		return values[piece]()
@@ -46,7 +38,7 @@ func (r *Reader) hoursOf(ctx context.Context, a ask, from, to time.Time) list[pi
 
 // hours are those of an entity and a resource that are being read.
 type hours struct {
-	reader *Reader
+	source *usageSource
 	ask
 	// first is the first of them, and after the first one after them.
 	first, after time.Time
@@ -64,7 +56,7 @@ func (h *hours) stored(ctx context.Context) list[piece] {
 	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
 		last = last.Add(time.Hour)
 	}
-	items := h.reader.table.Items(ctx, keyRange(opUsage, h.Partition(h.reader.keys), h.Key(h.reader.keys, h.first), h.Key(h.reader.keys, last)))
+	items := h.source.table.Items(ctx, keyRange(opUsage, h.Partition(h.source.keys), h.Key(h.source.keys, h.first), h.Key(h.source.keys, last)))
 	return func(yield func(piece, error) bool) {
 		for p, err := range convert(ownUsage(items), h.decode) {
 			switch {
@@ -120,7 +112,7 @@ func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 
 // addPending adds to the hour that is now what the bucket counted and no snapshot has.
 func (h *hours) addPending(ctx context.Context) error {
-	item, err := h.reader.table.Get(ctx, "read the bucket", h.reader.keys.Bucket(h.ID, h.Resource))
+	item, err := h.source.table.Get(ctx, "read the bucket", h.source.keys.Bucket(h.ID, h.Resource))
 	if err != nil {
 		return err
 	}
@@ -155,10 +147,10 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	if len(usage.Unknown(counters, h.ends)) == 0 {
 		return nil
 	}
-	q := keyRange(opUsage, h.Partition(h.reader.keys), schema.Key{SK: h.Prefix()}, h.Key(h.reader.keys, h.first.Add(-time.Hour)))
+	q := keyRange(opUsage, h.Partition(h.source.keys), schema.Key{SK: h.Prefix()}, h.Key(h.source.keys, h.first.Add(-time.Hour)))
 	q.Newest = true
 	read, known := 0, false
-	err := each(convert(ownUsage(h.reader.table.Items(ctx, q)), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
+	err := each(convert(ownUsage(h.source.table.Items(ctx, q)), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
 		h.ends.Note(u)
 		read++
 		known = len(usage.Unknown(counters, h.ends)) == 0
@@ -170,4 +162,11 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 		}
 	}
 	return err
+}
+
+// openHourOf is the hour that is now of an entity and a resource, of which nothing is known.
+func (s *usageSource) openHourOf(a *ask, of pair) *hours {
+	one := *a
+	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}
+	return &hours{source: s, ask: one, first: a.openHour(), after: a.openHour().Add(time.Hour), pending: true, ends: usage.Ends{}}
 }

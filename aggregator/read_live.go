@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
@@ -23,11 +22,11 @@ const (
 )
 
 // sumLive sums the hours of a query that are not closed.
-func (r *Reader) sumLive(ctx context.Context, a *ask) error {
-	if err := r.readClosed(ctx, a); err != nil {
+func (s *usageSource) sumLive(ctx context.Context, a *ask) error {
+	if err := s.readClosed(ctx, a); err != nil {
 		return err
 	}
-	first, after := r.calendar.Hours(a.from, a.to)
+	first, after := s.calendar.Hours(a.from, a.to)
 	if first.Before(a.closed) {
 		first = a.closed
 	}
@@ -37,42 +36,18 @@ func (r *Reader) sumLive(ctx context.Context, a *ask) error {
 	}
 	a.live = map[string][]piece{}
 	for hour := first; hour.Before(after); hour = hour.Add(time.Hour) {
-		if err := r.sumHour(ctx, a, hour); err != nil {
+		if err := s.sumHour(ctx, a, hour); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readClosed reads which hours are closed.
-func (r *Reader) readClosed(ctx context.Context, a *ask) error {
-	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
-	if err != nil {
-		return err
-	}
-	cursor, err := schema.DecodeUsageCursor(item)
-	if a.closed = cursor.Closed; a.closed.IsZero() {
-		a.closed = usage.Begin(a.now).Closed
-	}
-	if first := r.calendar.Floor(stored[a.window], r.first(cursor)); first.After(a.from) {
-		a.from = first
-	}
-	return err
-}
-
-// first is the first hour that may have usage: the table's, or the first that was closed if that
-// was earlier.
-func (r *Reader) first(cursor schema.UsageCursor) time.Time {
-	if !cursor.Closed.IsZero() && cursor.First.Before(r.began) {
-		return cursor.First
-	}
-	return r.began
-}
-
 // liveHour is an hour that is summed as a Closer does, but stored nowhere.
 type liveHour struct {
-	*closing
-	reader *Reader
+	store  *usageStore
+	places *places
+	source *usageSource
 	ask    *ask
 	hour   time.Time
 	sums   *usage.Sums
@@ -80,19 +55,14 @@ type liveHour struct {
 	seen map[schema.Key]bool
 }
 
-// summing sums as a Closer does, and stores nothing.
-func (r *Reader) summing() *closing {
-	c := &Closer{table: r.table, clock: ddb.NewClock(r.now, false), options: CloserOptions{Writers: readers}}
-	return c.closing(r.keys)
-}
-
 // sumHour adds an hour to the live ones of a query.
-func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
+func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error {
+	store := &usageStore{table: s.table, keys: s.keys, atOnce: readers}
 	l := &liveHour{
-		closing: r.summing(), reader: r, ask: a, hour: hour,
+		store: store, places: newPlaces(store), source: s, ask: a, hour: hour,
 		sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
 	}
-	keys, err := l.listed(ctx, l.partitions(hour)...)
+	keys, err := store.listed(ctx, store.partitions(hour)...)
 	if err != nil {
 		return err
 	}
@@ -126,13 +96,13 @@ func (l *liveHour) wanted(key schema.Key) bool {
 // add adds listed items of the hour to the sums, with the counters of their buckets if the
 // hour is not over.
 func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
-	items, err := l.get(ctx, keys)
+	items, err := l.store.get(ctx, keys)
 	if err != nil {
 		return err
 	}
 	all, err := l.decode(items)
 	if err == nil {
-		err = l.closing.read(ctx, all)
+		err = l.places.read(ctx, all)
 	}
 	if err != nil {
 		return err
@@ -142,15 +112,15 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 	if l.open() {
 		of := make([]schema.Key, len(all))
 		for i, h := range all {
-			of[i] = l.keys.Bucket(h.entity, h.resource)
+			of[i] = l.store.keys.Bucket(h.entity, h.resource)
 		}
-		if buckets, err = l.get(ctx, of); err != nil {
+		if buckets, err = l.store.get(ctx, of); err != nil {
 			return err
 		}
 	}
 	for i, h := range all {
-		l.seen[l.keys.Bucket(h.entity, h.resource)] = true
-		of := l.reader.openHourOf(l.ask, h.pair)
+		l.seen[l.store.keys.Bucket(h.entity, h.resource)] = true
+		of := l.source.openHourOf(l.ask, h.pair)
 		of.ends.Note(h.snapshot)
 		if err := of.addCounters(ctx, buckets[i]); err != nil {
 			return err
@@ -166,7 +136,7 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 // decode reads items; those that are gone are left out.
 func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
-		if !l.ours(item) {
+		if !l.store.ours(item) {
 			continue
 		}
 		h, err := decodeHourly(item)
@@ -183,7 +153,7 @@ func (l *liveHour) counting(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
 		if !h.closed {
-			h.place = usage.Place(l.records[h.entity])
+			h.place = l.places.of(h.entity)
 		}
 		if l.counts(h.place) {
 			counting = append(counting, h)
@@ -202,11 +172,4 @@ func (l *liveHour) counts(p schema.UsagePlace) bool {
 	default:
 		return true
 	}
-}
-
-// openHourOf is the hour that is now of an entity and a resource, of which nothing is known.
-func (r *Reader) openHourOf(a *ask, of pair) *hours {
-	one := *a
-	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}
-	return &hours{reader: r, ask: one, first: a.openHour(), after: a.openHour().Add(time.Hour), pending: true, ends: usage.Ends{}}
 }

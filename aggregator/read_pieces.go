@@ -23,7 +23,7 @@ type piece struct {
 }
 
 // windows sums pieces per window. They come in the order of their times.
-func (r *Reader) windows(a ask, pieces list[piece]) list[Usage] {
+func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 	return func(yield func(Usage, error) bool) {
 		var sum *window
 		more := true
@@ -32,7 +32,7 @@ func (r *Reader) windows(a ask, pieces list[piece]) list[Usage] {
 				more, sum = yield(sum.usage(a), nil), nil
 			}
 			if sum == nil {
-				sum = r.window(a.window, p.start)
+				sum = s.window(a.window, p.start)
 			}
 			sum.add(&p)
 			return more
@@ -54,9 +54,9 @@ type window struct {
 	zone *time.Location
 }
 
-func (r *Reader) window(w Window, at time.Time) *window {
-	start := r.calendar.Floor(stored[w], at)
-	sum := &window{piece: piece{start: start, sum: usage.NewTally(), pending: map[string]int64{}}, end: r.calendar.Next(stored[w], start), zone: r.calendar.Zone}
+func (s *usageSource) window(w Window, at time.Time) *window {
+	start := s.calendar.Floor(stored[w], at)
+	sum := &window{piece: piece{start: start, sum: usage.NewTally(), pending: map[string]int64{}}, end: s.calendar.Next(stored[w], start), zone: s.calendar.Zone}
 	sum.sum.Final = true
 	return sum
 }

@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -12,46 +11,32 @@ import (
 type between func(from, to time.Time) list[piece]
 
 // pieces are what a query finds of one resource, in the order of their times.
-func (r *Reader) pieces(ctx context.Context, a ask) list[piece] {
+func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
 	read := func(from, to time.Time) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
-			return r.hoursOf(ctx, a, from, to)
+			return s.hoursOf(ctx, a, from, to)
 		}
-		return inOrder(r.sums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
+		return inOrder(s.sums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
 	}
 	for _, w := range a.storedWindows() {
 		hours := read
 		read = func(from, to time.Time) list[piece] {
-			return r.sumsOr(a, r.sums(ctx, a, w, from, to), w, from, to, hours)
+			return s.sumsOr(a, s.sums(ctx, a, w, from, to), w, from, to, hours)
 		}
 	}
 	return read(a.from, a.to)
 }
 
-// storedWindows are the windows longer than an hour whose sums are of use to a query, the
-// shortest first: those of UTC that are no longer than its own.
-func (a *ask) storedWindows() []schema.UsageWindow {
-	switch {
-	case !a.utc:
-		return nil
-	case a.window == Day:
-		return []schema.UsageWindow{schema.UsageDaily}
-	case a.window == Month:
-		return []schema.UsageWindow{schema.UsageDaily, schema.UsageMonthly}
-	}
-	return nil
-}
-
 // sums are the sums in the table of the windows that begin from a moment on and before
 // another.
-func (r *Reader) sums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
+func (s *usageSource) sums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
 	if !from.Before(to) {
 		return values[piece]()
 	}
-	s := a.UsageSeries
-	s.Window = w
-	q := keyRange(opUsage, s.Partition(r.keys), s.Key(r.keys, from), s.Key(r.keys, to.Add(-time.Nanosecond)))
-	return convert(r.table.Items(ctx, q), sumOf)
+	of := a.UsageSeries
+	of.Window = w
+	q := keyRange(opUsage, of.Partition(s.keys), of.Key(s.keys, from), of.Key(s.keys, to.Add(-time.Nanosecond)))
+	return convert(s.table.Items(ctx, q), sumOf)
 }
 
 // sumOf is a sum as a piece.
@@ -65,7 +50,7 @@ func sumOf(item schema.Item) (piece, error) {
 }
 
 // sumsOr are sums, and where there are none what rest finds in between.
-func (r *Reader) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to time.Time, rest between) list[piece] {
+func (s *usageSource) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to time.Time, rest between) list[piece] {
 	return func(yield func(piece, error) bool) {
 		until := func(at time.Time) (more bool) {
 			if !from.Before(at) {
@@ -84,7 +69,7 @@ func (r *Reader) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to 
 				return true // its hours are there, and may have more
 			}
 			more = until(p.start) && yield(p, nil)
-			from = r.calendar.Next(w, p.start)
+			from = s.calendar.Next(w, p.start)
 			return more
 		})
 		switch {
@@ -95,17 +80,4 @@ func (r *Reader) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to 
 			until(to)
 		}
 	}
-}
-
-// liveBetween are the hours of a query that are summed now.
-func (a *ask) liveBetween(from, to time.Time) list[piece] {
-	within := slices.Clone(a.live[a.Resource])
-	return values(slices.DeleteFunc(within, func(p piece) bool { return p.start.Before(from) || !p.start.Before(to) })...)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

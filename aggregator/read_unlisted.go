@@ -35,14 +35,14 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 	switch l.ask.Kind {
 	case schema.UsageOfResource:
 		q := table.Query{
-			Op: opUsage, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: l.keys.Resource(l.ask.Resource), Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
+			Op: opUsage, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: l.store.keys.Resource(l.ask.Resource), Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
 		}
 		return l.named(ctx, q, func(item schema.Item) string {
-			entity, _, _ := l.keys.BucketOwner(schema.KeyOf(item))
+			entity, _, _ := l.store.keys.BucketOwner(schema.KeyOf(item))
 			return entity
 		})
 	case schema.UsageOfChildren:
-		q := table.Query{Op: opUsage, Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: l.keys.Parent(l.ask.ID)}
+		q := table.Query{Op: opUsage, Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: l.store.keys.Parent(l.ask.ID)}
 		return l.named(ctx, q, func(item schema.Item) string {
 			child, _ := schema.Child(item)
 			return child
@@ -50,7 +50,7 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 	default:
 		shards := make([]list[string], schema.EntityShards)
 		for shard := range shards {
-			shards[shard] = l.named(ctx, indexed(opUsage, l.keys.Entities(shard)), schema.ListedEntity)
+			shards[shard] = l.named(ctx, indexed(opUsage, l.store.keys.Entities(shard)), schema.ListedEntity)
 		}
 		return merged(strings.Compare, shards...)
 	}
@@ -58,7 +58,7 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 
 // named are the entities that the items of a query name.
 func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.Item) string) list[string] {
-	return convert(l.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
+	return convert(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
 }
 
 // addEntities adds what entities used of which there is no snapshot, if they count.
@@ -69,7 +69,7 @@ func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 			all = append(all, hourly{pair: pair{entity: entity}})
 		}
 	}
-	if err := l.closing.read(ctx, all); err != nil {
+	if err := l.places.read(ctx, all); err != nil {
 		return err
 	}
 	for _, h := range l.counting(all) {
@@ -84,10 +84,10 @@ func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.UsagePlace) error {
 	resources := values(l.ask.Resource)
 	if l.ask.Resource == "" {
-		resources = l.reader.bucketsOf(ctx, entity)
+		resources = l.source.bucketsOf(ctx, entity)
 	}
 	for resource, err := range resources {
-		if err == nil && !l.seen[l.keys.Bucket(entity, resource)] {
+		if err == nil && !l.seen[l.store.keys.Bucket(entity, resource)] {
 			err = l.addBucket(ctx, pair{entity, resource}, place)
 		}
 		if err != nil {
@@ -100,11 +100,11 @@ func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.Us
 // addBucket adds what a bucket counted that had no snapshot of the hour; one that was made
 // meanwhile counts as well.
 func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
-	bucket, err := l.table.Get(ctx, opUsage, l.keys.Bucket(of.entity, of.resource))
+	bucket, err := l.store.table.Get(ctx, opUsage, l.store.keys.Bucket(of.entity, of.resource))
 	if err != nil || !schema.ClaimedSince(bucket, l.hour.Add(-idle)) {
 		return err
 	}
-	h := l.reader.openHourOf(l.ask, of)
+	h := l.source.openHourOf(l.ask, of)
 	err = each(h.stored(ctx), func(piece) bool { return true })
 	if err == nil {
 		err = h.addCounters(ctx, bucket)

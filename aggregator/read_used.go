@@ -36,7 +36,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	if err != nil {
 		return nil, err
 	}
-	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
+	item, err := r.source.table.Get(ctx, opUsage, r.source.keys.UsageClosed())
 	if err != nil {
 		return nil, endOf(ctx, err)
 	}
@@ -44,13 +44,13 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	if err != nil {
 		return nil, err
 	}
-	if first := schema.UsageDaily.Floor(r.first(cursor)); first.After(a.from) {
+	if first := schema.UsageDaily.Floor(r.source.first(cursor)); first.After(a.from) {
 		a.from = first
 	}
-	s := &search{Reader: r, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
+	s := &search{source: &r.source, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
 	group, going := errgroup.WithContext(ctx)
 	group.SetLimit(looking)
-	days, hours := r.listed(a, cursor.Final)
+	days, hours := r.source.listed(a, cursor.Final)
 	for _, day := range days {
 		group.Go(func() error { return s.day(going, day) })
 	}
@@ -69,14 +69,14 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 
 // listed are the days and the other hours of a query that an index may list: those that are
 // kept, up to now. Days are those that are over by final.
-func (r *Reader) listed(a ask, final time.Time) (days, hours []time.Time) {
-	at, to := r.calendar.Hours(a.from, a.to)
+func (s *usageSource) listed(a ask, final time.Time) (days, hours []time.Time) {
+	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
 		to = last
 	}
 	oldest := time.Time{}
-	if r.retention > 0 {
-		oldest = a.now.UTC().Add(-r.retention).Truncate(time.Hour)
+	if s.retention > 0 {
+		oldest = a.now.UTC().Add(-s.retention).Truncate(time.Hour)
 	}
 	for at.Before(to) {
 		next := schema.UsageDaily.Next(at)
@@ -94,7 +94,7 @@ func (r *Reader) listed(a ask, final time.Time) (days, hours []time.Time) {
 
 // search looks for who used what.
 type search struct {
-	*Reader
+	source   *usageSource
 	resource string // "" for all
 	// first is the first hour that was closed; zero where that is not known.
 	first time.Time
@@ -108,9 +108,9 @@ type search struct {
 func (s *search) day(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {
-		err := each(s.table.Items(ctx, indexed(opUsage, s.keys.UsageDay(day, shard))), func(item schema.Item) bool {
+		err := each(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageDay(day, shard))), func(item schema.Item) bool {
 			none = false
-			if series, ok := s.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
+			if series, ok := s.source.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
 				s.add(Used{series.Resource, series.ID})
 			}
 			return true
@@ -131,7 +131,7 @@ func (s *search) day(ctx context.Context, day time.Time) error {
 
 // hour looks through the snapshots of an hour, in one of its partitions.
 func (s *search) hour(ctx context.Context, hour time.Time, shard int) error {
-	return each(s.table.Items(ctx, indexed(opUsage, s.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
+	return each(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
 			s.add(Used{resource, entity})
 		}

@@ -43,14 +43,7 @@ type ReaderOptions struct {
 }
 
 // Reader reads what was used. Make one with NewReader. It is safe for concurrent use.
-type Reader struct {
-	table     *table.Table
-	keys      schema.Keys
-	calendar  usage.Calendar
-	retention time.Duration
-	began     time.Time
-	now       func() time.Time
-}
+type Reader struct{ source usageSource }
 
 // NewReader returns a Reader of the usage in a table. It fails with a *ValidationError for
 // bad input.
@@ -82,11 +75,11 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Reader{
+	return &Reader{usageSource{
 		&table.Table{Client: reads{ReaderClient: client}, Name: tableName}, schema.NewKeys(o.Namespace),
 		usage.Calendar{Zone: o.Location},
 		max(0, o.Retention), o.Began, o.Now,
-	}, nil
+	}}, nil
 }
 
 // reads is a client of which no more than reading is ever asked.
@@ -158,40 +151,22 @@ func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] 
 		return problem.List[Usage](err)
 	}
 	a.Kind = schema.UsageOfEntity
-	return untilEnded(ctx, func(yield func(Usage, error) bool) { r.readEntities(ctx, a, yield) })
+	return untilEnded(ctx, func(yield func(Usage, error) bool) { r.source.readEntities(ctx, a, yield) })
+}
+
+// check checks a query.
+func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask, error) {
+	if err := called(ctx, r != nil && r.source.table != nil, "reader", "NewReader"); err != nil {
+		return ask{}, err
+	}
+	return r.source.check(of, q)
 }
 
 // read is the usage of a series, resource after resource.
-func (r *Reader) read(ctx context.Context, s schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
-	a, err := r.check(ctx, s, q)
+func (r *Reader) read(ctx context.Context, of schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
+	a, err := r.check(ctx, of, q)
 	if err != nil {
 		return problem.List[Usage](err)
 	}
-	return untilEnded(ctx, func(yield func(Usage, error) bool) {
-		a, err := a, error(nil) // of this time that the list is read
-		if s.Kind != schema.UsageOfEntity {
-			err = r.sumLive(ctx, &a)
-		}
-		more := err == nil
-		if more {
-			err = each(r.resources(ctx, a), func(resource string) bool {
-				more = r.readResource(ctx, a, resource, yield)
-				return more
-			})
-		}
-		if err != nil {
-			yield(Usage{}, err)
-		}
-	})
-}
-
-// readResource yields the windows of one resource; false if that was the end.
-func (r *Reader) readResource(ctx context.Context, a ask, resource string, yield func(Usage, error) bool) bool {
-	a.Resource = resource
-	for u, err := range r.windows(a, r.pieces(ctx, a)) {
-		if !yield(u, err) || err != nil {
-			return false
-		}
-	}
-	return true
+	return r.source.read(ctx, a)
 }

@@ -2,98 +2,19 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shards"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
-
-const (
-	defaultTail      = "usage"
-	defaultFoldEvery = time.Minute
-	longestFoldEvery = 5 * time.Minute
-	defaultGathered  = 10_000
-	defaultHold      = 30 * time.Second
-	defaultPoll      = time.Second
-	shortestPoll     = 10 * time.Millisecond
-	longestPoll      = time.Minute
-	defaultDrain     = 10 * time.Second
-	longestDrain     = 10 * time.Minute
-	defaultTries     = 3
-	maxHolder        = 256
-)
-
-// ProcessFunc does something with records of a stream, which come in the order of each
-// item, and may come again. Result.Failures are those that it could not process: the
-// readable ones are given again, after what failed, until it can. An error is that of all of
-// them, and so is a panic, which is told with where it was. Processor.Process is one.
-type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
-
-// StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
-type StreamsAPI interface {
-	// DescribeStream lists the stream's shards.
-	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
-	// GetShardIterator says where to begin to read a shard.
-	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
-	// GetRecords reads records of a shard.
-	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
-}
-
-// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and its lease.
-// *dynamodb.Client implements it.
-type TailDynamoDB interface {
-	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
-	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-}
-
-// TailOptions configures a Tail. The zero value gives the defaults that the fields name.
-type TailOptions struct {
-	// Name is what checkpoints and the lease are kept under: whoever does the same with the
-	// records uses the same, anybody else another. 1 to 64 of a to z, and - after the first
-	// letter. DynamoDB lets two read a shard at once. Defaults to "usage".
-	Name string
-	// Holder names this Tail to people who look at the lease, such as a host's name, in at
-	// most 256 bytes. It need not be unique. Defaults to "tail".
-	Holder string
-	// FoldEvery is for how long records of a shard are gathered before they are processed
-	// together: the longer, the fewer writes, and the later usage is seen. At most 5
-	// minutes; a negative one processes at once what each read brings. Defaults to 1 minute.
-	FoldEvery time.Duration
-	// MaxRecords bounds how many records are gathered, over all shards: where there are
-	// more, they are processed early. Defaults to 10,000.
-	MaxRecords int
-	// Hold is how long the lease lasts unless it is renewed, which happens three times as
-	// often: for so long, and at most 7 s more, the shards of one that died wait for another.
-	// 1 s to 1 hour. Defaults to 30 s.
-	Hold time.Duration
-	// Poll is the pause before a shard is read again that has nothing new, more or less: it
-	// varies by a quarter. 10 ms to 1 minute, though DynamoDB serves five reads of a shard in
-	// a second. Defaults to 1 s.
-	Poll time.Duration
-	// Tries is how often a record is given that can never be processed
-	// (Failure.Unreadable) before it is skipped. Defaults to 3.
-	Tries int
-	// Drain is for how long, once the ctx of Run has ended, Run goes on to process what was
-	// gathered and could not be. At most 10 minutes. Defaults to 10 s.
-	Drain time.Duration
-	// Now is the clock of lag, and of the lease until DynamoDB has answered: then it is
-	// corrected by the time of its answers. Defaults to time.Now.
-	Now func() time.Time
-	// Observer is told what happens. Defaults to none.
-	Observer TailObserver
-}
 
 // Tail follows the stream of a table: it reads every shard, parents before their children,
 // and has the records processed. Of several one works, under a lease, and the others stand
@@ -102,22 +23,11 @@ type TailOptions struct {
 // when a process ends in between. Where one process is not enough, use the function of AWS
 // Lambda instead.
 type Tail struct {
-	streams  StreamsAPI
-	client   *ddb.Client
-	table    *table.Table
-	clock    *ddb.Clock
-	process  ProcessFunc
-	options  TailOptions
-	keys     schema.TailKeys
-	observer *shielded
-
+	table   *table.Table
+	clock   *ddb.Clock
+	keys    schema.TailKeys
+	intake  *intake
 	running atomic.Bool
-	// room bounds what is gathered.
-	room *semaphore.Weighted
-	// reading is how many shards are being read.
-	reading atomic.Int64
-	// disordered counts the records whose numbers did not rise.
-	disordered atomic.Int64
 }
 
 // NewTail returns a Tail of the stream of a table, which needs the view NEW_AND_OLD_IMAGES.
@@ -142,64 +52,101 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	}
 	clock := ddb.NewClock(o.Now, true)
 	store := ddb.Watch(tailStorage{TailDynamoDB: client}, nil, clock, requestTimeout)
-	return &Tail{
-		streams: streams, client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, process: process, options: o,
-		keys: schema.TailKeys{Name: o.Name}, observer: &shielded{to: o.Observer}, room: semaphore.NewWeighted(int64(o.MaxRecords)),
-	}, nil
+	of, keys := &table.Table{Client: store, Name: tableName}, schema.TailKeys{Name: o.Name}
+	return &Tail{table: of, clock: clock, keys: keys, intake: &intake{
+		stream: tableStream{streams, store, of}, points: checkpoints{of, keys, o.Now}, process: process, options: o,
+		observer: &shielded{to: o.Observer}, room: semaphore.NewWeighted(int64(o.MaxRecords)),
+	}}, nil
 }
 
-// complete sets the options that are not set, and checks them.
-func (o *TailOptions) complete() error {
-	orDefault(&o.Name, defaultTail)
-	orDefault(&o.Holder, "tail")
-	orDefault(&o.FoldEvery, defaultFoldEvery)
-	orDefault(&o.MaxRecords, defaultGathered)
-	orDefault(&o.Hold, defaultHold)
-	orDefault(&o.Poll, defaultPoll)
-	orDefault(&o.Tries, defaultTries)
-	orDefault(&o.Drain, defaultDrain)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if problem.IsNil(o.Observer) {
-		o.Observer = NopTailObserver{}
-	}
-	if reason := schema.CheckLease(o.Name); reason != "" {
-		return invalid("options.Name", "%s", reason)
-	}
-	if reason := ddb.CheckSource(o.Now); reason != "" {
-		return invalid("options.Now", "%s", reason)
-	}
-	return o.check()
+// tailStorage is a client with what a Tail never asks for.
+type tailStorage struct {
+	TailDynamoDB
+	never
 }
 
-// check says what is wrong with a number.
-func (o *TailOptions) check() error {
+// Run follows the stream until ctx ends, or stands by while another Tail does. Then it
+// processes what it has gathered, stores how far it came and leaves the stream to others, for
+// at most TailOptions.Drain, and some more where DynamoDB does not answer. It returns nil; an error if something was left, which is
+// read again by whoever comes next, or if the Observer panicked, with the first of what it
+// panicked with, which ends nothing. It fails at once with a *TableError if the table has no
+// stream that tells of usage, with that of DynamoDB if it may not be read, and with a
+// *ValidationError without a ctx. What fails later is tried again, and told to the observer.
+func (t *Tail) Run(ctx context.Context) error {
+	if err := called(ctx, t != nil && t.intake != nil, "tail", "NewTail"); err != nil {
+		return err
+	}
+	if !t.running.CompareAndSwap(false, true) {
+		return errRunning
+	}
+	defer t.running.Store(false)
+	err := t.follow(ctx)
+	if panicked := t.intake.observer.failure(); panicked != nil {
+		return errors.Join(err, panicked)
+	}
+	return err
+}
+
+// follow is Run, once nobody else runs.
+func (t *Tail) follow(ctx context.Context) error {
+	arn, err := t.begin(ctx)
 	switch {
-	case !utf8.ValidString(o.Holder):
-		return invalid("options.Holder", "is %q, which is no text in UTF-8; give one", o.Holder)
-	case len(o.Holder) > maxHolder:
-		return invalid("options.Holder", "has %d bytes; give at most %d", len(o.Holder), maxHolder)
-	case o.FoldEvery > longestFoldEvery:
-		return invalid("options.FoldEvery", "is %v; give at most %v, or a negative one for at once", o.FoldEvery, longestFoldEvery)
-	case o.MaxRecords < 0:
-		return invalid("options.MaxRecords", "is %d; give at least 1, or 0 for the default", o.MaxRecords)
-	case o.Hold < lock.ShortestHold || o.Hold > lock.LongestHold:
-		return invalid("options.Hold", "is %v; give %v to %v", o.Hold, lock.ShortestHold, lock.LongestHold)
-	case o.Poll < shortestPoll || o.Poll > longestPoll:
-		return invalid("options.Poll", "is %v; give %v to %v, or 0 for the default", o.Poll, shortestPoll, longestPoll)
-	case o.Tries < 0:
-		return invalid("options.Tries", "is %d; give at least 1, or 0 for the default", o.Tries)
-	case o.Drain < 0 || o.Drain > longestDrain:
-		return invalid("options.Drain", "is %v; give at most %v, or 0 for the default", o.Drain, longestDrain)
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.intake.options.Drain, cancel) })()
+	for failures := 0; ctx.Err() == nil; {
+		r := &hold{intake: t.intake, arn: arn, readers: map[shards.ID]*shardReader{}, ended: make(chan *shardReader), listPause: listSoon}
+		err := t.lease().Do(work, 0, nil, func(held context.Context) error {
+			failures = 0
+			return r.read(ctx, held)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return r.left
+		case errors.Is(err, lock.ErrHeld):
+			failures = 0
+			_ = ddb.Sleep(ctx, lookEvery)
+		case !errors.Is(err, lock.ErrLost): // which each shard has told
+			failures++
+			t.intake.observer.Retrying(TailRetry{Op: "take the stream", Try: failures, Err: err})
+			_ = pauses.Pause(ctx, failures)
+		}
 	}
 	return nil
 }
 
-// orDefault sets what is not set.
-func orDefault[T comparable](v *T, to T) {
-	var none T
-	if *v == none {
-		*v = to
+// lease is what one Tail holds at a time, which then reads all shards.
+func (t *Tail) lease() *lock.Lock {
+	return &lock.Lock{
+		Table: t.table, Key: t.keys.Lease(), Name: "the stream of " + t.table.Name, Holder: t.intake.options.Holder, Hold: t.intake.options.Hold, Now: t.clock.Now,
 	}
 }
+
+// begin finds the stream. It fails for what does not pass by itself, and with the error of
+// ctx once that has ended.
+func (t *Tail) begin(ctx context.Context) (string, error) {
+	for try := 0; ; try++ {
+		arn, err := t.intake.stream.source(ctx)
+		if err == nil {
+			_, err = t.intake.stream.shardsOf(ctx, arn)
+		}
+		switch {
+		case err == nil:
+			return arn, nil
+		case ctx.Err() == nil && (errors.Is(err, problem.ErrTable) || ddb.Classify(err, ctx).Setting):
+			return "", err
+		}
+		if !pauses.Pause(ctx, try) {
+			return "", ctx.Err()
+		}
+		t.intake.observer.Retrying(TailRetry{Op: "find the stream", Try: try + 1, Err: err})
+	}
+}
+
+// errRunning is that of a second Run at once.
+var errRunning = errors.New("aggregator: this Tail runs already; make another one")

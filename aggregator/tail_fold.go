@@ -11,13 +11,13 @@ import (
 // fold has what was gathered processed, until nothing is left but what never can be, and
 // stores how far the shard was read then, if that was any usage: what says nothing, as
 // checkpoints do, causes no write. It fails if ctx ends before.
-func (r *reader) fold(ctx context.Context) error {
+func (r *shardReader) fold(ctx context.Context) error {
 	counted, err := r.processAll(ctx)
 	if err != nil {
 		return err
 	}
 	if counted && !r.insist(ctx, "write the checkpoint", func() error {
-		return r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at})
+		return r.intake.points.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at})
 	}) {
 		return context.Cause(ctx)
 	}
@@ -26,8 +26,8 @@ func (r *reader) fold(ctx context.Context) error {
 }
 
 // processAll has what was gathered processed, and reports whether any of it counts.
-func (r *reader) processAll(ctx context.Context) (counted bool, err error) {
-	attempts := attempts{most: r.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
+func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) {
+	attempts := attempts{most: r.intake.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
 	rest := r.gathered
 	for try := 0; len(rest) > 0; try++ {
 		result, err := r.processOnce(ctx, rest)
@@ -37,7 +37,7 @@ func (r *reader) processAll(ctx context.Context) (counted bool, err error) {
 			rest, skipped, err = attempts.left(rest, result)
 			for _, s := range skipped {
 				counted, s.Shard = true, r.shard()
-				r.observer.Skipped(s)
+				r.intake.observer.Skipped(s)
 			}
 		}
 		if len(rest) == 0 {
@@ -54,22 +54,22 @@ func (r *reader) processAll(ctx context.Context) (counted bool, err error) {
 }
 
 // processOnce gives records to the ProcessFunc.
-func (r *reader) processOnce(ctx context.Context, records []Record) (Result, error) {
-	began := r.options.Now()
+func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result, error) {
+	began := r.intake.options.Now()
 	result, err := r.processSafely(ctx, records)
-	r.observer.Processed(RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.options.Now().Sub(began)})
+	r.intake.observer.Processed(RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.intake.options.Now().Sub(began)})
 	return result, err
 }
 
 // processSafely makes an error of a panic, so that other shards are read and this one's records
 // come again.
-func (r *reader) processSafely(ctx context.Context, records []Record) (result Result, err error) {
+func (r *shardReader) processSafely(ctx context.Context, records []Record) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = Result{}, fmt.Errorf("the ProcessFunc panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return r.process(ctx, records)
+	return r.intake.process(ctx, records)
 }
 
 // recordID tells records of a shard apart.

@@ -15,8 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/shards"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 const (
@@ -26,19 +28,26 @@ const (
 		"disable it and enable it anew with the view NEW_AND_OLD_IMAGES"
 )
 
+// tableStream is the stream of a table.
+type tableStream struct {
+	api    StreamsAPI
+	client *ddb.Client
+	table  *table.Table
+}
+
 // source finds the ARN of the table's stream. It fails with a *problem.TableError if there
 // is none that can be used.
-func (t *Tail) source(ctx context.Context) (string, error) {
-	out, err := t.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.table.Name})
+func (s tableStream) source(ctx context.Context) (string, error) {
+	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table.Name})
 	if err != nil {
-		return "", t.table.Failure("describe the table", err)
+		return "", s.table.Failure("describe the table", err)
 	}
 	spec := out.Table.StreamSpecification
 	switch {
 	case spec == nil || !aws.ToBool(spec.StreamEnabled) || out.Table.LatestStreamArn == nil:
-		return "", &problem.TableError{Table: t.table.Name, Reason: fmt.Sprintf(noStream, t.table.Name)}
+		return "", &problem.TableError{Table: s.table.Name, Reason: fmt.Sprintf(noStream, s.table.Name)}
 	case spec.StreamViewType != types.StreamViewTypeNewAndOldImages:
-		return "", &problem.TableError{Table: t.table.Name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
+		return "", &problem.TableError{Table: s.table.Name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
 	}
 	return *out.Table.LatestStreamArn, nil
 }
@@ -54,14 +63,14 @@ func arnOf(sibling, label string) string {
 // discover lists the shards of the table's stream, after those of streams before it that
 // somebody began to read. The ARN is that of the last; it is known if the table's stream
 // cannot be found now.
-func (t *Tail) discover(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
+func (s tableStream) discover(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
 	labels := map[string]bool{labelOf(arn): true}
 	for id := range begun {
 		labels[id.Stream] = true
 	}
 	var all []shards.Shard
 	for _, label := range slices.Sorted(maps.Keys(labels)) { // they are times
-		found, err := t.shardsOf(ctx, arnOf(arn, label))
+		found, err := s.shardsOf(ctx, arnOf(arn, label))
 		if err != nil && (label == labelOf(arn) || !isGone(err)) {
 			return nil, err
 		}
@@ -71,17 +80,17 @@ func (t *Tail) discover(ctx context.Context, arn string, begun iter.Seq[shards.I
 }
 
 // shardsOf lists the shards of a stream.
-func (t *Tail) shardsOf(ctx context.Context, arn string) ([]shards.Shard, error) {
+func (s tableStream) shardsOf(ctx context.Context, arn string) ([]shards.Shard, error) {
 	var all []shards.Shard
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}
 	for {
-		out, err := bounded(ctx, t.streams.DescribeStream, in)
+		out, err := bounded(ctx, s.api.DescribeStream, in)
 		if err != nil {
 			return nil, fmt.Errorf("aggregator: describe the stream %s: %w", arn, err)
 		}
-		for _, s := range out.StreamDescription.Shards {
-			id := shards.ID{Stream: labelOf(arn), Shard: aws.ToString(s.ShardId)}
-			all = append(all, shards.Shard{ID: id, Parent: aws.ToString(s.ParentShardId)})
+		for _, shard := range out.StreamDescription.Shards {
+			id := shards.ID{Stream: labelOf(arn), Shard: aws.ToString(shard.ShardId)}
+			all = append(all, shards.Shard{ID: id, Parent: aws.ToString(shard.ParentShardId)})
 		}
 		if out.StreamDescription.LastEvaluatedShardId == nil {
 			return all, nil

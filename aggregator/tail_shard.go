@@ -16,21 +16,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shards"
 )
 
-const (
-	// mostRead is how many records DynamoDB gives at once.
-	mostRead = 1000
-	// readAgain is the pause before a shard is read again that has more: DynamoDB allows
-	// five reads of a shard in a second.
-	readAgain = 200 * time.Millisecond
-	// recent is how old the last record may be of a shard that is read to its end.
-	recent = 5 * time.Second
-)
-
-// reader reads one shard.
-type reader struct {
-	*Tail
-	id  shards.ID
-	arn string
+// shardReader reads one shard.
+type shardReader struct {
+	intake *intake
+	id     shards.ID
+	arn    string
 
 	iterator *string
 	// at is the number of the last record that was read, stored that of the checkpoint.
@@ -55,31 +45,31 @@ type reader struct {
 }
 
 // shard names the shard to the observer.
-func (r *reader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id.Shard} }
+func (r *shardReader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id.Shard} }
 
 // run reads the shard until it or reading ends, and processes what it read under the lease,
 // whose context held is.
-func (r *reader) run(held, reading context.Context) {
+func (r *shardReader) run(held, reading context.Context) {
 	if !r.insist(reading, "begin the shard", func() error { return r.start(reading) }) || r.finished {
 		return
 	}
-	r.observer.ShardChanged(ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.reading.Add(1))})
+	r.intake.observer.ShardChanged(ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.intake.reading.Add(1))})
 	r.unprocessed = r.follow(held, reading)
-	change := ShardChange{Shard: r.shard(), State: ShardReleased, Held: int(r.reading.Add(-1))}
+	change := ShardChange{Shard: r.shard(), State: ShardReleased, Held: int(r.intake.reading.Add(-1))}
 	if lost := context.Cause(held); r.finished {
 		change.State = ShardFinished
 	} else if errors.Is(lost, lock.ErrLost) {
 		change.State, change.Err = ShardLost, lost
 	}
-	r.observer.ShardChanged(change)
+	r.intake.observer.ShardChanged(change)
 }
 
-func (r *reader) retrying(op string, try int, err error) {
-	r.observer.Retrying(TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
+func (r *shardReader) retrying(op string, try int, err error) {
+	r.intake.observer.Retrying(TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
 // follow reads and processes. The error is why not all that was gathered was processed.
-func (r *reader) follow(held, reading context.Context) error {
+func (r *shardReader) follow(held, reading context.Context) error {
 	defer r.drop()
 	for {
 		ended := r.read(reading)
@@ -103,7 +93,7 @@ func (r *reader) follow(held, reading context.Context) error {
 }
 
 // lostInHand is an error if something is left that was gathered.
-func (r *reader) lostInHand(ctx context.Context) error {
+func (r *shardReader) lostInHand(ctx context.Context) error {
 	if len(r.gathered) == 0 {
 		return nil
 	}
@@ -113,14 +103,14 @@ func (r *reader) lostInHand(ctx context.Context) error {
 // start finds out where to begin, and whether somebody came to the end. It notes that the
 // shard was begun: whoever comes next reads it before those that follow it, also where it is
 // not listed.
-func (r *reader) start(ctx context.Context) error {
-	c, err := r.checkpoint(ctx, r.id)
+func (r *shardReader) start(ctx context.Context) error {
+	c, err := r.intake.points.of(ctx, r.id)
 	if err != nil {
 		return err
 	}
 	r.at, r.last, r.finished = c.Number, max(r.last, c.Seq), c.Finished
 	if c.Seq == "" {
-		return r.advance(ctx, r.id, schema.TailCheckpoint{})
+		return r.intake.points.advance(ctx, r.id, schema.TailCheckpoint{})
 	}
 	return nil
 }
@@ -128,9 +118,9 @@ func (r *reader) start(ctx context.Context) error {
 // end stores that the shard was processed to its end. It is not finished if somebody came
 // further: this one is not alone any more, and what they read is to be processed before the
 // records of its children.
-func (r *reader) end(ctx context.Context) {
+func (r *shardReader) end(ctx context.Context) {
 	r.insist(ctx, "write the checkpoint", func() error {
-		if err := r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
+		if err := r.intake.points.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
 			return err
 		}
 		return r.start(ctx)
@@ -138,7 +128,7 @@ func (r *reader) end(ctx context.Context) {
 }
 
 // insist does something until it succeeds; false if ctx ended before. Then it does nothing.
-func (r *reader) insist(ctx context.Context, op string, do func() error) bool {
+func (r *shardReader) insist(ctx context.Context, op string, do func() error) bool {
 	for try := 0; ctx.Err() == nil; try++ {
 		err := do()
 		if err == nil {
@@ -153,63 +143,57 @@ func (r *reader) insist(ctx context.Context, op string, do func() error) bool {
 }
 
 // due reports whether what was gathered is to be processed.
-func (r *reader) due() bool {
-	return len(r.gathered) > 0 && time.Since(r.since) >= r.options.FoldEvery
+func (r *shardReader) due() bool {
+	return len(r.gathered) > 0 && time.Since(r.since) >= r.intake.options.FoldEvery
 }
 
 // pause waits until the shard is to be read again, or ctx ends.
-func (r *reader) pause(ctx context.Context) {
-	d := r.options.Poll
+func (r *shardReader) pause(ctx context.Context) {
+	d := r.intake.options.Poll
 	if r.more {
 		d = min(d, readAgain)
 	}
 	d = d*3/4 + rand.N(d/2+1)
 	if len(r.gathered) > 0 {
-		d = min(d, max(0, r.options.FoldEvery-time.Since(r.since)))
+		d = min(d, max(0, r.intake.options.FoldEvery-time.Since(r.since)))
 	}
 	_ = ddb.Sleep(ctx, d)
 }
 
 // reserve reserves room for what a read may bring: a share of it, or more for a shard that
 // has more. It waits for it, after what the shard gathered itself; 0 means that there is none.
-func (r *reader) reserve(ctx context.Context) (limit int64) {
-	if limit = r.share(1); r.more && r.room.TryAcquire(limit) {
+func (r *shardReader) reserve(ctx context.Context) (limit int64) {
+	if limit = r.intake.share(1); r.more && r.intake.room.TryAcquire(limit) {
 		return limit
 	}
-	switch limit = r.share(r.reading.Load()); {
-	case r.room.TryAcquire(limit):
+	switch limit = r.intake.share(r.intake.reading.Load()); {
+	case r.intake.room.TryAcquire(limit):
 		return limit
 	case len(r.gathered) > 0:
 		r.since = time.Time{} // due
 		return 0
-	case r.room.Acquire(ctx, limit) != nil: // others get none before, and process early
+	case r.intake.room.Acquire(ctx, limit) != nil: // others get none before, and process early
 		return 0
 	}
 	return limit
 }
 
-// share is how many records are asked for at once where so many shards are read: all of them
-// ask for no more than half of what may be gathered.
-func (t *Tail) share(shards int64) int64 {
-	return max(1, min(mostRead, int64(t.options.MaxRecords)/(2*max(1, shards))))
-}
-
 // read reads the shard once, and reports whether it has ended.
-func (r *reader) read(ctx context.Context) (ended bool) {
+func (r *shardReader) read(ctx context.Context) (ended bool) {
 	limit := r.reserve(ctx)
 	if limit == 0 {
 		return false
 	}
 	records, ended := r.page(ctx, int32(limit))
 	kept := r.gather(records)
-	r.room.Release(limit - int64(kept))
-	r.more = !r.lastAt.IsZero() && len(records) > 0 && (len(records) == int(limit) || r.options.Now().Sub(r.lastAt) > recent)
+	r.intake.room.Release(limit - int64(kept))
+	r.more = !r.lastAt.IsZero() && len(records) > 0 && (len(records) == int(limit) || r.intake.options.Now().Sub(r.lastAt) > recent)
 	r.lagged()
 	return ended
 }
 
 // page reads records, whatever it takes. It reports whether the shard has ended.
-func (r *reader) page(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
+func (r *shardReader) page(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
 	for try := 0; ctx.Err() == nil; try++ {
 		out, err := r.records(ctx, limit)
 		switch {
@@ -219,10 +203,10 @@ func (r *reader) page(ctx context.Context, limit int32) (records []streamtypes.R
 		case ctx.Err() != nil:
 			return nil, false
 		case isGone(err):
-			r.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
+			r.intake.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			return nil, true
 		case isTrimmed(err):
-			r.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
+			r.intake.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			r.trimmed = true
 		case !isExpired(err):
 			r.retrying("read the shard", try, err)
@@ -236,24 +220,24 @@ func (r *reader) page(ctx context.Context, limit int32) (records []streamtypes.R
 }
 
 // records asks for records once, with the iterator that there is or a new one.
-func (r *reader) records(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
+func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
 	if r.iterator == nil {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &r.arn, ShardId: &r.id.Shard, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
 		if r.at != "" && !r.trimmed {
 			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeAfterSequenceNumber, &r.at
 		}
-		out, err := bounded(ctx, r.streams.GetShardIterator, in)
+		out, err := bounded(ctx, r.intake.stream.api.GetShardIterator, in)
 		if err != nil {
 			return nil, err
 		}
 		r.iterator = out.ShardIterator
 	}
-	return bounded(ctx, r.streams.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit})
+	return bounded(ctx, r.intake.stream.api.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit})
 }
 
 // gather keeps records to be processed together, and returns how many. What followers of
 // streams remember is not kept: else an idle table would keep itself busy.
-func (r *reader) gather(records []streamtypes.Record) (kept int) {
+func (r *shardReader) gather(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
 		if raw.Dynamodb != nil {
@@ -263,7 +247,7 @@ func (r *reader) gather(records []streamtypes.Record) (kept int) {
 		}
 		switch {
 		case err != nil:
-			r.observer.Skipped(RecordSkipped{
+			r.intake.observer.Skipped(RecordSkipped{
 				Shard: r.shard(), Err: err, Tries: 1,
 				Record: Record{EventID: aws.ToString(raw.EventID), Sequence: r.at, Shard: r.id.Shard},
 			})
@@ -279,34 +263,34 @@ func (r *reader) gather(records []streamtypes.Record) (kept int) {
 }
 
 // ordered notes a sequence number, and tells if it is not above those before it.
-func (r *reader) ordered(number string) {
+func (r *shardReader) ordered(number string) {
 	seq, ok := schema.Sequence(number)
 	switch {
 	case !ok: // whoever processes the record refuses it
 	case seq <= r.last:
-		r.observer.Disordered(RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.disordered.Add(1)})
+		r.intake.observer.Disordered(RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.intake.disordered.Add(1)})
 	default:
 		r.last = seq
 	}
 }
 
 // lagged tells how far the shard was read.
-func (r *reader) lagged() {
+func (r *shardReader) lagged() {
 	lag := ShardLag{Shard: r.shard(), Last: r.lastAt, Gathered: len(r.gathered)}
 	switch {
 	case len(r.gathered) > 0:
-		lag.Behind = max(0, r.options.Now().Sub(r.gathered[0].Time))
+		lag.Behind = max(0, r.intake.options.Now().Sub(r.gathered[0].Time))
 	case r.more:
-		lag.Behind = max(0, r.options.Now().Sub(r.lastAt))
+		lag.Behind = max(0, r.intake.options.Now().Sub(r.lastAt))
 	}
-	r.observer.Lagged(lag)
+	r.intake.observer.Lagged(lag)
 }
 
 // drop lets go of what was gathered. The room is free once that was told, so that what is told
 // of all shards together is never more than there is room for.
-func (r *reader) drop() {
+func (r *shardReader) drop() {
 	n := len(r.gathered)
 	r.gathered = nil
 	r.lagged()
-	r.room.Release(int64(n))
+	r.intake.room.Release(int64(n))
 }

@@ -3,14 +3,27 @@ package aggregator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
+// Years between these can be written, and sort, as keys have them.
+const firstYear, lastYear = 1970, 9998
+
+const (
+	defaultRetention = 90 * 24 * time.Hour
+	defaultWriters   = 16
+)
+
 // longestRetention is how long anything is kept that is not kept for ever: times to live are
 // moments that DynamoDB can hold.
 const longestRetention = 100 * 365 * 24 * time.Hour
+
+func invalid(field, format string, args ...any) error {
+	return &problem.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
+}
 
 // called refuses a call without a context, or of what its function did not make.
 func called(ctx context.Context, made bool, on, by string) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // list is values in an order, page by page; it ends with its first error.
@@ -101,4 +103,23 @@ func endOf(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("aggregator: read usage: %w", context.Cause(ctx))
+}
+
+func values[T any](of ...T) list[T] {
+	return func(yield func(T, error) bool) { table.YieldAll(of, yield) }
+}
+
+// distinct are the names of a list once each; they are not empty.
+func distinct(names list[string]) list[string] {
+	return func(yield func(string, error) bool) {
+		before := ""
+		for name, err := range names {
+			if err == nil && name == before {
+				continue
+			}
+			if before = name; !yield(name, err) {
+				return
+			}
+		}
+	}
 }

@@ -1,0 +1,136 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// skipped are why items were left out that cannot be read.
+type skipped []error
+
+// note leaves an item out, and tells of it once.
+func (s *skipped) note(err error) {
+	told := func(e error) bool { return e.Error() == err.Error() }
+	if !slices.ContainsFunc(*s, told) {
+		*s = append(*s, err)
+	}
+}
+
+// settler closes snapshots: it notes in them where their entities stand, and what their
+// counters grew by since the hours before.
+type settler struct {
+	store   *usageStore
+	places  *places
+	skipped *skipped
+}
+
+// settled is what an entity used in an hour that is closed.
+type settled struct {
+	usage.Entry
+	gaps []Gap
+}
+
+// settle notes in snapshots where their entities stand, unless they say so already, and what
+// their counters grew by since the hours before. Of a pair they are all there are between
+// the first and the last. An item that is gone meanwhile is left out.
+func (s *settler) settle(ctx context.Context, items []schema.Item) ([]settled, error) {
+	var open []hourly
+	for _, item := range items {
+		if !s.store.ours(item) {
+			continue
+		}
+		h, err := decodeHourly(item)
+		if err != nil {
+			s.skipped.note(err)
+			continue
+		}
+		open = append(open, h)
+	}
+	slices.SortFunc(open, func(a, b hourly) int {
+		return cmp.Or(comparePairs(a.pair, b.pair), a.hour.Compare(b.hour))
+	})
+	if err := s.places.read(ctx, open); err != nil {
+		return nil, err
+	}
+	all := make([]settled, len(open))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(s.store.atOnce)
+	for from := 0; from < len(open); {
+		to := from + 1
+		for to < len(open) && open[to].pair == open[from].pair {
+			to++
+		}
+		of, out := open[from:to], all[from:to]
+		group.Go(func() error { return s.settlePair(ctx, of, out) })
+		from = to
+	}
+	return all, group.Wait()
+}
+
+// settlePair closes snapshots of a pair, one after the other.
+func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) error {
+	past := &past{ends: usage.Ends{}}
+	for i, h := range of {
+		if err := past.look(ctx, s.store, h, s.places.known(h.entity) || h.closed); err != nil {
+			return err
+		}
+		breaks := usage.Breaks(h.snapshot, past.ends)
+		if err := s.stamp(ctx, &h, past.place, usage.Gaps(breaks)); err != nil {
+			return err
+		}
+		past.place = &h.place
+		past.ends.Note(h.snapshot)
+		out[i] = settled{usage.EntryOf(h.entity, h.resource, h.snapshot, h.place, breaks), hourGaps(s.store.keys.Name(), h, breaks)}
+	}
+	return nil
+}
+
+// stamp notes where the entity of a snapshot stands, unless that was noted before, and what
+// its counters grew by since the hours before. An entity that has no record any more stands
+// where it stood before.
+func (s *settler) stamp(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
+	if h.closed {
+		return s.regap(ctx, h, gaps)
+	}
+	place := s.places.of(h.entity)
+	if !s.places.known(h.entity) && before != nil {
+		place = *before
+	}
+	noted, err := s.store.update(ctx, h.key, place.Close(gaps))
+	if err != nil {
+		return err
+	}
+	if h.place = place; noted {
+		return nil
+	}
+	item, err := s.store.table.Get(ctx, opClose, h.key) // another closer did, or this one did and no answer came
+	if stored, closed := schema.ClosedPlace(item); err == nil && closed {
+		h.place = stored
+	}
+	return err
+}
+
+// regap notes what counters grew by since the hours before, where a snapshot that was closed
+// says something else: these had more records since.
+func (s *settler) regap(ctx context.Context, h *hourly, gaps map[string]int64) error {
+	other := maps.Clone(gaps)
+	for name, n := range h.snapshot.Gaps {
+		if other[name] == n {
+			delete(other, name)
+		} else if _, there := other[name]; !there {
+			other[name] = 0
+		}
+	}
+	if len(other) == 0 {
+		return nil
+	}
+	_, err := s.store.update(ctx, h.key, schema.Reclose(other))
+	return err
+}

@@ -1,0 +1,38 @@
+package aggregator
+
+import "time"
+
+// ClosedHour is an hour of a namespace that was closed.
+type ClosedHour struct {
+	// Namespace is whose hour it is; "" is what has none.
+	Namespace string
+	// Hour is the hour's beginning.
+	Hour time.Time
+	// Final says that no record of it can come any more.
+	Final bool
+	// Snapshots is how many it has, and Sums how many were written: of the hour, and of the
+	// day and month that it ends.
+	Snapshots, Sums int
+	// Gaps are those of the hour's snapshots, and between them and the ones before. Those
+	// of an hour that is not final may go when more records come. Of an hour that took several
+	// calls all three are those of the last one; Closed has those of each.
+	Gaps []Gap
+}
+
+// Closed says what a Closer did. It is a plain value.
+type Closed struct {
+	// Hours is how many hours were closed for the first time, and Final how many were made
+	// final; an hour may be in both.
+	Hours, Final int
+	// Snapshots is how many snapshots these hours have, and Sums how many sums were
+	// written.
+	Snapshots, Sums int
+	// Gaps are those that were found.
+	Gaps []Gap
+}
+
+func (c *Closed) add(h ClosedHour) {
+	c.Snapshots += h.Snapshots
+	c.Sums += h.Sums
+	c.Gaps = append(c.Gaps, h.Gaps...)
+}

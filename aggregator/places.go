@@ -1,0 +1,54 @@
+package aggregator
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// places are the records of entities, which say where these stand.
+type places struct {
+	store *usageStore
+	// records are those that were read; nil for an entity that has none.
+	records map[string]*schema.EntityRecord
+}
+
+func newPlaces(store *usageStore) *places {
+	return &places{store: store, records: map[string]*schema.EntityRecord{}}
+}
+
+// known reports whether an entity has a record.
+func (p *places) known(entity string) bool { return p.records[entity] != nil }
+
+// of is where an entity stands; the zero place for one without a record.
+func (p *places) of(entity string) schema.UsagePlace { return usage.Place(p.records[entity]) }
+
+// read reads the records of the entities of snapshots that are to be closed.
+func (p *places) read(ctx context.Context, open []hourly) error {
+	wanted := map[string]bool{}
+	for _, h := range open {
+		if _, have := p.records[h.entity]; !h.closed && !have {
+			wanted[h.entity] = true
+		}
+	}
+	entities := slices.Sorted(maps.Keys(wanted))
+	keys := make([]schema.Key, len(entities))
+	for i, entity := range entities {
+		keys[i] = p.store.keys.Meta(entity)
+	}
+	items, err := p.store.get(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i, item := range items {
+		p.records[entities[i]] = nil
+		if item != nil {
+			r := schema.DecodeEntity(item)
+			p.records[entities[i]] = &r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package aggregator
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// read is the usage of a series, resource after resource. The ask is the series', checked.
+func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, error] {
+	return untilEnded(ctx, func(yield func(Usage, error) bool) {
+		a, err := checked, error(nil) // of this time that the list is read
+		if a.Kind != schema.UsageOfEntity {
+			err = s.sumLive(ctx, &a)
+		}
+		more := err == nil
+		if more {
+			err = each(s.resources(ctx, a), func(resource string) bool {
+				more = s.readResource(ctx, a, resource, yield)
+				return more
+			})
+		}
+		if err != nil {
+			yield(Usage{}, err)
+		}
+	})
+}
+
+// readResource yields the windows of one resource; false if that was the end.
+func (s *usageSource) readResource(ctx context.Context, a ask, resource string, yield func(Usage, error) bool) bool {
+	a.Resource = resource
+	for u, err := range s.windows(a, s.pieces(ctx, a)) {
+		if !yield(u, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// usageSource is the table that usage is read from, and how it is told.
+type usageSource struct {
+	table     *table.Table
+	keys      schema.Keys
+	calendar  usage.Calendar
+	retention time.Duration // 0 for ever
+	began     time.Time     // zero where that is not known
+	now       func() time.Time
+}
+
+// check checks a query.
+func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
+	if err := checkSeries(of, q.Resource); err != nil {
+		return ask{}, err
+	}
+	of.Resource, of.Window = q.Resource, schema.UsageHourly
+	a := ask{UsageSeries: of, window: cmp.Or(q.Window, Hour), now: s.now(), utc: s.calendar.UTC()}
+	to := q.To
+	if to.IsZero() {
+		to = a.now
+	}
+	from := q.From
+	if from.IsZero() {
+		from = to.Add(-24 * time.Hour)
+	}
+	w, known := stored[a.window]
+	switch {
+	case !known:
+		return ask{}, invalid("query.Window", "is %q; give Hour, Day or Month", q.Window)
+	case !from.Before(to):
+		return ask{}, invalid("query.From", "%s is not before To %s; exchange them", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	case from.Year() < firstYear || to.Year() > lastYear:
+		return ask{}, invalid("query.From", "%s or To %s is in no year from %d to %d; correct it", from.Format(time.RFC3339), to.Format(time.RFC3339), firstYear, lastYear)
+	case to.Sub(from)/lengths[w] > mostWindows:
+		return ask{}, invalid("query.From", "%s is more than %d windows of a %s before To; ask for less at once, or for longer windows", from.Format(time.RFC3339), mostWindows, a.window)
+	}
+	a.from, a.to = s.calendar.Floor(w, from), s.calendar.Floor(w, to)
+	if a.to.Before(to) {
+		a.to = s.calendar.Next(w, a.to)
+	}
+	return a, s.checkKept(&a)
+}
+
+// checkKept refuses days and months that can only be summed from hours that may be gone.
+func (s *usageSource) checkKept(a *ask) error {
+	if a.window == Hour || s.calendar.UTC() || s.retention == 0 {
+		return nil
+	}
+	if oldest := a.now.Add(-s.retention); a.from.Before(oldest) {
+		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept for %d days; ask for later ones, read in UTC, where days and months are kept, or say with options.Retention how long hours are",
+			a.window, a.from.Format(time.DateOnly), s.calendar.Zone, s.retention/(24*time.Hour))
+	}
+	return nil
+}
+
+// readClosed reads which hours are closed.
+func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
+	item, err := s.table.Get(ctx, opUsage, s.keys.UsageClosed())
+	if err != nil {
+		return err
+	}
+	cursor, err := schema.DecodeUsageCursor(item)
+	if a.closed = cursor.Closed; a.closed.IsZero() {
+		a.closed = usage.Begin(a.now).Closed
+	}
+	if first := s.calendar.Floor(stored[a.window], s.first(cursor)); first.After(a.from) {
+		a.from = first
+	}
+	return err
+}
+
+// first is the first hour that may have usage: the table's, or the first that was closed if that
+// was earlier.
+func (s *usageSource) first(cursor schema.UsageCursor) time.Time {
+	if !cursor.Closed.IsZero() && cursor.First.Before(s.began) {
+		return cursor.First
+	}
+	return s.began
+}
+
+// checkSeries checks whose usage is asked for.
+func checkSeries(s schema.UsageSeries, resource string) error {
+	field, reason := "id", ""
+	switch s.Kind {
+	case schema.UsageOfResource:
+		field, reason = "resource", schema.CheckResource(s.ID)
+	case schema.UsageOfPlan:
+		field, reason = "plan", schema.CheckEntity(s.ID)
+	case schema.UsageOfChildren:
+		field, reason = "parent", schema.CheckEntity(s.ID)
+	case schema.UsageOfEntity:
+		reason = schema.CheckEntity(s.ID)
+	}
+	if reason == "" && resource != "" {
+		field, reason = "query.Resource", schema.CheckResource(resource)
+	}
+	if reason != "" {
+		return invalid(field, "%s", reason)
+	}
+	return nil
+}
+
+// lengths are how long windows are at least, about.
+var lengths = map[schema.UsageWindow]time.Duration{schema.UsageHourly: time.Hour, schema.UsageDaily: 24 * time.Hour, schema.UsageMonthly: 28 * 24 * time.Hour}
+
+const opUsage = "read usage"
+
+// skim are the resources whose items have a prefix: one request each skips to the next, over
+// all times of the one before.
+func (s *usageSource) skim(ctx context.Context, partition, prefix string) list[string] {
+	return func(yield func(string, error) bool) {
+		for from := prefix; ; {
+			found := ""
+			q := table.Query{Op: opUsage, Hash: schema.PK, Value: partition, From: from, To: prefix + "~", Page: 1}
+			err := each(s.table.Items(ctx, q), func(item schema.Item) bool {
+				found, _, _ = strings.Cut(strings.TrimPrefix(schema.KeyOf(item).SK, prefix), "#")
+				return false
+			})
+			if err == nil && found == "" || !yield(found, err) || err != nil {
+				return
+			}
+			from = prefix + found + "$" // what follows "#"
+		}
+	}
+}
+
+// bucketsOf are the resources that an entity has buckets of.
+func (s *usageSource) bucketsOf(ctx context.Context, entity string) list[string] {
+	q := table.Query{Op: "list the buckets", Hash: schema.PK, Value: s.keys.Entity(entity), Prefix: schema.BucketsOf}
+	return convert(s.table.Items(ctx, q), func(item schema.Item) (string, error) {
+		return strings.TrimPrefix(schema.KeyOf(item).SK, schema.BucketsOf), nil
+	})
+}

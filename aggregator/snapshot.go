@@ -1,0 +1,55 @@
+package aggregator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// pair is what an entity used of a resource.
+type pair struct{ entity, resource string }
+
+// shard is the partition that lists it in every hour.
+func (p pair) shard() int { return schema.UsageShard(p.entity, p.resource) }
+
+// name is that of a pair among all, in the order of shards.
+func (p pair) name() string { return fmt.Sprintf("%02d#%s#%s", p.shard(), p.entity, p.resource) }
+
+// comparePairs puts pairs in the order in which totals are made of them: that of the lists.
+func comparePairs(a, b pair) int {
+	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
+}
+
+// pairsOf are those of snapshots, each once.
+func pairsOf(snapshots []schema.Key) []pair {
+	found := map[pair]bool{}
+	for _, key := range snapshots {
+		if _, entity, resource, _, ok := schema.UsageOf(key); ok {
+			found[pair{entity, resource}] = true
+		}
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+// hourly is a snapshot.
+type hourly struct {
+	pair
+	key      schema.Key
+	hour     time.Time
+	place    schema.UsagePlace
+	closed   bool
+	snapshot schema.UsageSnapshot
+}
+
+func decodeHourly(item schema.Item) (h hourly, err error) {
+	h.key = schema.KeyOf(item)
+	h.place, h.closed = schema.ClosedPlace(item)
+	_, h.entity, h.resource, h.hour, _ = schema.UsageOf(h.key)
+	h.snapshot, err = schema.DecodeUsage(item)
+	return h, err
+}

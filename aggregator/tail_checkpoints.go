@@ -1,0 +1,44 @@
+package aggregator
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shards"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// memoryPage is how many checkpoints one request asks for: they are small.
+const memoryPage = 1000
+
+// checkpoints are how far each shard was read, as the table remembers it.
+type checkpoints struct {
+	table *table.Table
+	keys  schema.TailKeys
+	now   func() time.Time
+}
+
+// all reads how far all shards were read that somebody began.
+func (c checkpoints) all(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
+	all := map[shards.ID]schema.TailCheckpoint{}
+	q := table.Query{Op: "look at checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}
+	for item, err := range c.table.Items(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		all[schema.TailShardOf(schema.KeyOf(item))] = schema.DecodeTailCheckpoint(item)
+	}
+	return all, nil
+}
+
+// of reads how far a shard was read.
+func (c checkpoints) of(ctx context.Context, id shards.ID) (schema.TailCheckpoint, error) {
+	item, err := c.table.Get(ctx, "read the checkpoint", c.keys.Checkpoint(id))
+	return schema.DecodeTailCheckpoint(item), err
+}
+
+// advance stores how far a shard was read, unless somebody has come further.
+func (c checkpoints) advance(ctx context.Context, id shards.ID, to schema.TailCheckpoint) error {
+	return c.table.UpdateIf(ctx, "write the checkpoint", c.keys.Checkpoint(id), to.Advance(c.now().Unix()))
+}

@@ -1,0 +1,168 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shards"
+)
+
+// hold is one hold of the lease.
+type hold struct {
+	intake *intake
+	arn    string
+	// begun are the shards that somebody began to read, and how far they came.
+	begun   map[shards.ID]schema.TailCheckpoint
+	readers map[shards.ID]*shardReader
+	// ended gets each reader when it is done.
+	ended chan *shardReader
+
+	listed    []shards.Shard
+	listNext  time.Time
+	listPause time.Duration
+	// failures counts the lists that failed in a row.
+	failures int
+	// left is an error if something that was gathered was not processed.
+	left error
+}
+
+const (
+	// lookEvery is how often whoever stands by looks at the lease.
+	lookEvery = 2 * time.Second
+	// listEvery is how often shards are listed; after one ended, sooner.
+	listEvery, listSoon = 30 * time.Second, time.Second
+)
+
+// read reads all shards, until ctx ends or the lease, whose context held is.
+func (h *hold) read(ctx, held context.Context) error {
+	reading, stop := context.WithCancel(held)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	begun, err := h.intake.points.all(reading)
+	if err != nil {
+		return err
+	}
+	h.begun = begun
+	for wait := time.Duration(0); h.wait(reading, wait); {
+		wait = h.step(held, reading)
+	}
+	if reading.Err() == nil { // a reader gave up
+		err = errOvertaken
+	}
+	stop()
+	h.left = h.drain()
+	return err
+}
+
+// step begins the shards that may be read. It returns when to look again.
+func (h *hold) step(held, reading context.Context) time.Duration {
+	if !time.Now().Before(h.listNext) {
+		if err := h.list(reading); err != nil {
+			if reading.Err() == nil {
+				h.failures++
+				h.intake.observer.Retrying(TailRetry{Op: "look for shards", Try: h.failures, Err: err})
+			}
+			return pauses.Wait(h.failures)
+		}
+		h.failures = 0
+	}
+	known := shards.Known(h.listed, maps.Keys(h.begun))
+	for _, s := range shards.Ready(known, func(id shards.ID) bool { return h.begun[id].Finished }) {
+		if h.readers[s.ID] == nil {
+			h.take(held, reading, s)
+		}
+	}
+	return max(time.Until(h.listNext), 10*time.Millisecond)
+}
+
+// list lists the shards.
+func (h *hold) list(ctx context.Context) error {
+	arn, err := h.intake.stream.source(ctx)
+	if err != nil && ctx.Err() == nil { // what the last stream still has can be read
+		h.intake.observer.Retrying(TailRetry{Op: "find the stream", Try: 1, Err: err})
+	} else if err == nil {
+		h.arn = arn
+	}
+	listed, err := h.intake.stream.discover(ctx, h.arn, maps.Keys(h.begun))
+	if err != nil {
+		return err
+	}
+	h.listed, h.listNext = listed, time.Now().Add(h.listPause)
+	h.listPause = min(2*h.listPause, listEvery)
+	return nil
+}
+
+// take begins to read a shard.
+func (h *hold) take(held, reading context.Context, s shards.Shard) {
+	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.floor(s)}
+	h.readers[s.ID] = reader
+	h.begun[s.ID] = schema.TailCheckpoint{Seq: h.begun[s.ID].Seq}
+	go func() {
+		reader.run(held, reading)
+		h.ended <- reader
+	}()
+}
+
+// floor is the last sequence number before those of a shard: its parent's, or, for one
+// without a parent, that of the streams before. It is "" where that is not known.
+func (h *hold) floor(s shards.Shard) string {
+	if s.Parent != "" {
+		return h.begun[shards.ID{Stream: s.Stream, Shard: s.Parent}].Seq
+	}
+	last := ""
+	for id, c := range h.begun {
+		if id.Stream < s.Stream {
+			last = max(last, c.Seq)
+		}
+	}
+	return last
+}
+
+// wait waits for so long, or until a shard was read to its end; false once ctx has ended, or a
+// reader gives up.
+func (h *hold) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	case reader := <-h.ended:
+		h.done(reader)
+		return reader.finished && ctx.Err() == nil
+	}
+}
+
+// done notes that a reader is done.
+func (h *hold) done(reader *shardReader) {
+	delete(h.readers, reader.id)
+	h.begun[reader.id] = schema.TailCheckpoint{Seq: reader.last, Finished: reader.finished}
+	if reader.finished {
+		h.listNext, h.listPause = time.Time{}, listSoon // its children
+	}
+}
+
+// drain waits for all readers.
+func (h *hold) drain() error {
+	var left []string
+	var why error
+	for len(h.readers) > 0 {
+		reader := <-h.ended
+		h.done(reader)
+		if reader.unprocessed != nil {
+			left, why = append(left, reader.id.Shard), reader.unprocessed
+		}
+	}
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("aggregator: what was read of the shards %q could not be processed in time, and is to be read again: %w", left, why)
+}
+
+// errOvertaken is that of a Tail that finds it is not alone.
+var errOvertaken = errors.New("aggregator: somebody else has read further than the holder of the lease")

@@ -1,0 +1,39 @@
+package aggregator
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// intake is what the readers of all shards share.
+type intake struct {
+	stream   tableStream
+	points   checkpoints
+	process  ProcessFunc
+	options  TailOptions
+	observer *shielded
+	// room bounds what is gathered.
+	room *semaphore.Weighted
+	// reading is how many shards are being read.
+	reading atomic.Int64
+	// disordered counts the records whose numbers did not rise.
+	disordered atomic.Int64
+}
+
+// share is how many records are asked for at once where so many shards are read: all of them
+// ask for no more than half of what may be gathered.
+func (i *intake) share(shards int64) int64 {
+	return max(1, min(mostRead, int64(i.options.MaxRecords)/(2*max(1, shards))))
+}
+
+const (
+	// mostRead is how many records DynamoDB gives at once.
+	mostRead = 1000
+	// readAgain is the pause before a shard is read again that has more: DynamoDB allows
+	// five reads of a shard in a second.
+	readAgain = 200 * time.Millisecond
+	// recent is how old the last record may be of a shard that is read to its end.
+	recent = 5 * time.Second
+)

@@ -1,0 +1,149 @@
+package aggregator
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lock"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	defaultTail      = "usage"
+	defaultFoldEvery = time.Minute
+	longestFoldEvery = 5 * time.Minute
+	defaultGathered  = 10_000
+	defaultHold      = 30 * time.Second
+	defaultPoll      = time.Second
+	shortestPoll     = 10 * time.Millisecond
+	longestPoll      = time.Minute
+	defaultDrain     = 10 * time.Second
+	longestDrain     = 10 * time.Minute
+	defaultTries     = 3
+	maxHolder        = 256
+)
+
+// ProcessFunc does something with records of a stream, which come in the order of each
+// item, and may come again. Result.Failures are those that it could not process: the
+// readable ones are given again, after what failed, until it can. An error is that of all of
+// them, and so is a panic, which is told with where it was. Processor.Process is one.
+type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
+
+// StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
+type StreamsAPI interface {
+	// DescribeStream lists the stream's shards.
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	// GetShardIterator says where to begin to read a shard.
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	// GetRecords reads records of a shard.
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and its lease.
+// *dynamodb.Client implements it.
+type TailDynamoDB interface {
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// TailOptions configures a Tail. The zero value gives the defaults that the fields name.
+type TailOptions struct {
+	// Name is what checkpoints and the lease are kept under: whoever does the same with the
+	// records uses the same, anybody else another. 1 to 64 of a to z, and - after the first
+	// letter. DynamoDB lets two read a shard at once. Defaults to "usage".
+	Name string
+	// Holder names this Tail to people who look at the lease, such as a host's name, in at
+	// most 256 bytes. It need not be unique. Defaults to "tail".
+	Holder string
+	// FoldEvery is for how long records of a shard are gathered before they are processed
+	// together: the longer, the fewer writes, and the later usage is seen. At most 5
+	// minutes; a negative one processes at once what each read brings. Defaults to 1 minute.
+	FoldEvery time.Duration
+	// MaxRecords bounds how many records are gathered, over all shards: where there are
+	// more, they are processed early. Defaults to 10,000.
+	MaxRecords int
+	// Hold is how long the lease lasts unless it is renewed, which happens three times as
+	// often: for so long, and at most 7 s more, the shards of one that died wait for another.
+	// 1 s to 1 hour. Defaults to 30 s.
+	Hold time.Duration
+	// Poll is the pause before a shard is read again that has nothing new, more or less: it
+	// varies by a quarter. 10 ms to 1 minute, though DynamoDB serves five reads of a shard in
+	// a second. Defaults to 1 s.
+	Poll time.Duration
+	// Tries is how often a record is given that can never be processed
+	// (Failure.Unreadable) before it is skipped. Defaults to 3.
+	Tries int
+	// Drain is for how long, once the ctx of Run has ended, Run goes on to process what was
+	// gathered and could not be. At most 10 minutes. Defaults to 10 s.
+	Drain time.Duration
+	// Now is the clock of lag, and of the lease until DynamoDB has answered: then it is
+	// corrected by the time of its answers. Defaults to time.Now.
+	Now func() time.Time
+	// Observer is told what happens. Defaults to none.
+	Observer TailObserver
+}
+
+// complete sets the options that are not set, and checks them.
+func (o *TailOptions) complete() error {
+	orDefault(&o.Name, defaultTail)
+	orDefault(&o.Holder, "tail")
+	orDefault(&o.FoldEvery, defaultFoldEvery)
+	orDefault(&o.MaxRecords, defaultGathered)
+	orDefault(&o.Hold, defaultHold)
+	orDefault(&o.Poll, defaultPoll)
+	orDefault(&o.Tries, defaultTries)
+	orDefault(&o.Drain, defaultDrain)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if problem.IsNil(o.Observer) {
+		o.Observer = NopTailObserver{}
+	}
+	if reason := schema.CheckLease(o.Name); reason != "" {
+		return invalid("options.Name", "%s", reason)
+	}
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return invalid("options.Now", "%s", reason)
+	}
+	return o.check()
+}
+
+// check says what is wrong with a number.
+func (o *TailOptions) check() error {
+	switch {
+	case !utf8.ValidString(o.Holder):
+		return invalid("options.Holder", "is %q, which is no text in UTF-8; give one", o.Holder)
+	case len(o.Holder) > maxHolder:
+		return invalid("options.Holder", "has %d bytes; give at most %d", len(o.Holder), maxHolder)
+	case o.FoldEvery > longestFoldEvery:
+		return invalid("options.FoldEvery", "is %v; give at most %v, or a negative one for at once", o.FoldEvery, longestFoldEvery)
+	case o.MaxRecords < 0:
+		return invalid("options.MaxRecords", "is %d; give at least 1, or 0 for the default", o.MaxRecords)
+	case o.Hold < lock.ShortestHold || o.Hold > lock.LongestHold:
+		return invalid("options.Hold", "is %v; give %v to %v", o.Hold, lock.ShortestHold, lock.LongestHold)
+	case o.Poll < shortestPoll || o.Poll > longestPoll:
+		return invalid("options.Poll", "is %v; give %v to %v, or 0 for the default", o.Poll, shortestPoll, longestPoll)
+	case o.Tries < 0:
+		return invalid("options.Tries", "is %d; give at least 1, or 0 for the default", o.Tries)
+	case o.Drain < 0 || o.Drain > longestDrain:
+		return invalid("options.Drain", "is %v; give at most %v, or 0 for the default", o.Drain, longestDrain)
+	}
+	return nil
+}
+
+// orDefault sets what is not set.
+func orDefault[T comparable](v *T, to T) {
+	var none T
+	if *v == none {
+		*v = to
+	}
+}

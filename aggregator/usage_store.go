@@ -1,0 +1,201 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const opClose = "close usage"
+
+// Storage is what a Closer reads and writes. *dynamodb.Client implements it.
+type Storage interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+}
+
+// whole is a client with what a Closer never asks for.
+type whole struct {
+	Storage
+	never
+}
+
+// usageStore reads and writes what is kept of a namespace's usage. It tries again while
+// DynamoDB is busy or does not answer, until ctx ends.
+type usageStore struct {
+	client Storage // nil where nothing is written
+	table  *table.Table
+	keys   schema.Keys
+	// atOnce bounds how many requests are made at once.
+	atOnce int
+}
+
+// indexed is a list in the index of entity configurations.
+func indexed(op, partition string) table.Query {
+	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
+}
+
+func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
+	var item schema.Item
+	err := table.Patiently(ctx, func() (err error) {
+		item, err = s.table.Get(ctx, opClose, s.keys.UsageClosed())
+		return err
+	})
+	if err != nil {
+		return schema.UsageCursor{}, err
+	}
+	return schema.DecodeUsageCursor(item)
+}
+
+// move moves the cursor on. It returns where it is then: somewhere else if another closer
+// moved it meanwhile.
+func (s *usageStore) move(ctx context.Context, from, to schema.UsageCursor) (schema.UsageCursor, error) {
+	moved, err := s.update(ctx, s.keys.UsageClosed(), to.Follows(from))
+	if err != nil || moved {
+		return to, err
+	}
+	return s.cursor(ctx)
+}
+
+// get reads items.
+func (s *usageStore) get(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
+	err = table.Patiently(ctx, func() (err error) {
+		items, err = s.table.GetMany(ctx, opClose, keys)
+		return err
+	})
+	return items, err
+}
+
+// listed are the keys of several lists, one list after the other.
+func (s *usageStore) listed(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
+	return gather(ctx, s.atOnce, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
+		err = table.Patiently(ctx, func() (err error) {
+			keys, err = s.table.Keys(ctx, q)
+			return err
+		})
+		return keys, err
+	})
+}
+
+// partitions are the lists of an hour's snapshots.
+func (s *usageStore) partitions(hour time.Time) []table.Query {
+	all := make([]table.Query, schema.UsageShards)
+	for shard := range all {
+		all[shard] = indexed(opClose, s.keys.UsageHour(hour, shard))
+	}
+	return all
+}
+
+// whole are the items of a range of keys.
+func (s *usageStore) whole(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
+	q := keyRange(opClose, first.PK, first, last)
+	err = table.Patiently(ctx, func() error {
+		items = nil
+		for item, err := range s.table.Items(ctx, q) {
+			if err != nil {
+				return err
+			}
+			items = append(items, item)
+		}
+		return nil
+	})
+	return items, err
+}
+
+// ours reports whether an item is a snapshot of the namespace.
+func (s *usageStore) ours(item schema.Item) bool {
+	if len(item) == 0 {
+		return false
+	}
+	keys, _, _, _, ok := schema.UsageOf(schema.KeyOf(item))
+	return ok && keys == s.keys && !schema.OthersUsage(item)
+}
+
+// gather reads something of each of several, so many at once, and returns all of it.
+func gather[A, B any](ctx context.Context, atOnce int, of []A, read func(context.Context, A) ([]B, error)) ([]B, error) {
+	found := make([][]B, len(of))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, one := range of {
+		group.Go(func() (err error) {
+			found[i], err = read(ctx, one)
+			return err
+		})
+	}
+	err := group.Wait()
+	return slices.Concat(found...), err
+}
+
+// keyRange is the query of the items of a partition from a key on, up to another.
+func keyRange(op, partition string, from, to schema.Key) table.Query {
+	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
+}
+
+// update updates an item. It is false if the statement's condition does not hold, which may
+// be because a try before the last one changed the item, and its answer was lost.
+func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
+	return s.write(ctx, func() error {
+		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &s.table.Name, Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		}, ddb.WithoutRetries)
+		return err
+	})
+}
+
+// put puts a sum, unless a newer one is there. Where that one seems to have been read later,
+// it returns when, in milliseconds since 1970; 0 else.
+func (s *usageStore) put(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
+	st := sum.Newest()
+	_, err = s.write(ctx, func() error {
+		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName: &s.table.Name, Item: s.keys.EncodeUsageSum(sum), ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, ddb.WithoutRetries)
+		if condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
+			later = sum.Later(condition.Item)
+		}
+		return err
+	})
+	return later, err
+}
+
+// write makes a write that may be made twice, until DynamoDB serves it or ctx ends; false
+// if its condition does not hold.
+func (s *usageStore) write(ctx context.Context, send func() error) (bool, error) {
+	for try := 0; ; try++ {
+		err := send()
+		verdict := ddb.Classify(err, ctx)
+		if verdict.Verdict == ddb.Landed || verdict.Verdict == ddb.Refused {
+			return verdict.Verdict == ddb.Landed, nil
+		}
+		if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
+			return false, s.table.Failure(opClose, err)
+		}
+	}
+}
+
+// putPart puts an item that is never changed.
+func (s *usageStore) putItem(ctx context.Context, item schema.Item) error {
+	_, err := s.write(ctx, func() error {
+		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table.Name, Item: item}, ddb.WithoutRetries)
+		return err
+	})
+	return err
+}
