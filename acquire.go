@@ -280,7 +280,8 @@ func (c *cascade) remembers(i int, at position) bool {
 // decide: the bucket could not be read, lacks a limit, or has to be claimed for a newer
 // configuration, which is done even with a denial.
 func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
-	v, err := at.Inspect(ctx, cfg)
+	beside := lane.BesideOf(at)
+	v, err := beside.Inspect(ctx, cfg)
 	if err != nil || v.Lacks(asked) || v.Adopt && v.Image != nil {
 		return r, false
 	}

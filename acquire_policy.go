@@ -56,11 +56,12 @@ func (l *RateLimiter) admitSilentLevels(lease *Lease, policy UnavailablePolicy) 
 // process's share, or says that there is no room for one.
 func (l *RateLimiter) admitByPolicy(lease *Lease, lv *level, policy UnavailablePolicy) error {
 	lv.degraded = true
+	beside := lane.BesideOf(lv.lane)
 	if policy == Allow {
-		lv.noteAnswer(lv.lane.Memory(lv.cfg))
+		lv.noteAnswer(beside.Memory(lv.cfg))
 		return nil
 	}
-	r, admitted, room := lv.lane.AdmitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+	r, admitted, room := beside.AdmitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
 	if !room {
 		return l.unanswered(l.cause())
 	}
@@ -77,9 +78,15 @@ func (l *RateLimiter) undoLocal(lease *Lease) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.local {
 			lv.local = false
-			lv.lane.ChangeLocally(plan.Negated(lv.asked), lv.cfg, l.opts.LocalShare, l.nowMS())
+			lv.changeLocally(plan.Negated(lv.asked), l.opts.LocalShare, l.nowMS())
 		}
 	}
+}
+
+// changeLocally changes the process's share of a level's limits by what was really used.
+func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) {
+	beside := lane.BesideOf(lv.lane)
+	beside.ChangeLocally(changes, lv.cfg, share, now)
 }
 
 // countUnasked counts what was admitted without asking the buckets.
@@ -94,7 +101,7 @@ func (lease *Lease) countUnasked() {
 // countAdmitted counts what the policy admitted at a level. If the limiter was closed
 // meanwhile, no bucket will be told.
 func (l *RateLimiter) countAdmitted(lv *level) {
-	if !lv.count(lv.asked) {
+	if !lv.count(l.lanes, lv.asked) {
 		l.lanes.Drop(lv.asked)
 	}
 }
@@ -106,7 +113,7 @@ func (l *RateLimiter) bookAdmitted(lv *level, o *lane.Op) {
 	l.countAdmitted(lv)
 	switch r := o.Result; {
 	case r.Pending:
-		lv.lane.Disown(o)
+		lv.lane.Follow(o)
 	case r.Unconfirmed:
 		l.lanes.Doubt(lv.asked)
 	}

@@ -66,10 +66,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, p
 		return
 	}
 	lv := &lease.levels[first]
-	drive := lv.lane.Enqueue(ops[first])
-	if drive {
-		lv.lane.Drive(ctx, ops[first])
-	}
+	lv.lane.Ask(ctx, ops[first])
 }
 
 // leaveAll withdraws from every level because the caller's context ended. It returns
@@ -86,11 +83,11 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
 		}
 		switch r, done := lv.lane.Leave(o); {
 		case done && r.Pending: // its write is under way
-			lv.lane.Disown(o)
+			lv.lane.Follow(o)
 		case done && r.Unconfirmed:
 			l.lanes.Doubt(lv.asked)
 		case done && r.Err == nil && !r.Denied:
-			lv.lane.Submit(lv.lane.Returning(o, r))
+			lv.lane.GiveBack(o, r)
 		}
 	}
 	return false
@@ -185,7 +182,7 @@ func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
 			continue
 		}
 		if r.Pending {
-			lv.lane.Disown(o)
+			lv.lane.Follow(o)
 		} else {
 			l.lanes.Doubt(lv.asked)
 		}
@@ -231,7 +228,7 @@ func (l *RateLimiter) serve(ctx context.Context, r *request, c *cascade) bool {
 			continue
 		}
 		var shown lane.Result
-		shown, at.servedAt, at.served = at.lane.Serve(ctx, c.askedOf(i), at.cfg)
+		shown, at.servedAt, at.served = at.lane.Ahead.Serve(ctx, c.askedOf(i), at.cfg)
 		at.shown, at.now = shown.Image, shown.Now
 		some, all = some || at.served, all && at.served
 	}
@@ -243,7 +240,7 @@ func (c *cascade) putBack(ctx context.Context) {
 	for i := range c.rungs {
 		if at := &c.rungs[i]; at.served {
 			at.served = false
-			at.lane.PutBack(ctx, slices.Clone(c.askedOf(i)), plan.Reading{Image: at.shown, Config: at.cfg, Now: at.now}, at.servedAt)
+			at.lane.Ahead.PutBack(ctx, slices.Clone(c.askedOf(i)), plan.Reading{Image: at.shown, Config: at.cfg, Now: at.now}, at.servedAt)
 		}
 	}
 }
@@ -264,7 +261,7 @@ func (lease *Lease) putBackServed(ctx context.Context) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.served {
 			lv.served = false
-			lv.lane.PutBack(ctx, lv.asked, lv.last.Reading, lv.servedAt)
+			lv.lane.Ahead.PutBack(ctx, lv.asked, lv.last.Reading, lv.servedAt)
 		}
 	}
 }

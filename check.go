@@ -116,7 +116,8 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, 
 		if rung.lane.Contact.Away() {
 			return nil, policy, l.unanswered(l.cause())
 		}
-		v, err := rung.lane.Inspect(ctx, rung.cfg)
+		beside := lane.BesideOf(rung.lane)
+		v, err := beside.Inspect(ctx, rung.cfg)
 		if err != nil {
 			return nil, policy, l.userError(rung.lane, err)
 		}

@@ -153,11 +153,9 @@ func TestGiveBacksToSeveralBuckets(t *testing.T) {
 		is, was := s.image("u").Incarnation, []byte("another's")
 		require.NotEmpty(t, is)
 		ops := []*lane.Op{s.backTo(is), s.backTo(was), s.backTo(nil), s.backTo(is)}
+		l.Submit(ops...)
 		for _, o := range ops {
-			l.Enqueue(o)
-		}
-		l.Run()
-		for _, o := range ops {
+			<-o.Done
 			require.NoError(t, o.Result.Err)
 		}
 		assert.Equal(t, int64(52), s.level("u", "tpm"))

@@ -154,9 +154,9 @@ func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) 
 // returns false if the limiter is closed: then no bucket is told.
 func (lease *Lease) count(lv *level, changes []plan.Signed) bool {
 	if len(changes) > 0 && lease.policy == Local {
-		lv.lane.ChangeLocally(changes, lv.cfg, lease.limiter.opts.LocalShare, lease.limiter.nowMS())
+		lv.changeLocally(changes, lease.limiter.opts.LocalShare, lease.limiter.nowMS())
 	}
-	return lv.count(changes)
+	return lv.count(lease.limiter.lanes, changes)
 }
 
 // book enters the result of a level's correction. If no answer came and it was surely not
@@ -189,7 +189,7 @@ func (lease *Lease) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError
 // returns false if the limiter is closed, so that nothing is kept.
 func (lease *Lease) keep(lv *level, amounts []plan.Signed) bool {
 	charges, backs := plan.Split(amounts)
-	if !lv.lane.GiveBackLater(plan.Negated(backs), lv.incarnation, lv.cfg) || !lease.count(lv, charges) {
+	if !lease.limiter.lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) || !lease.count(lv, charges) {
 		return false
 	}
 	for _, a := range backs {
@@ -200,28 +200,40 @@ func (lease *Lease) keep(lv *level, amounts []plan.Signed) bool {
 }
 
 // sendCorrections sends the ops of all levels at once and waits for their results. The
-// first lane that rests is driven on this goroutine.
+// first lane is driven on this goroutine if it rests.
 func (lease *Lease) sendCorrections(ctx context.Context, ops []*lane.Op, results []lane.Result) {
-	drive := -1
+	first := -1
 	for i, o := range ops {
-		if o == nil || results[i].Err != nil {
-			continue
-		}
-		lane := lease.levels[i].lane
-		switch rests := lane.Enqueue(o); {
-		case rests && drive < 0:
-			drive = i
-		case rests:
-			go lane.Run()
+		switch {
+		case o == nil || results[i].Err != nil:
+		case first < 0:
+			first = i
+		default:
+			lease.levels[i].lane.Submit(o)
 		}
 	}
-	if drive >= 0 {
-		lease.levels[drive].lane.Drive(ctx, ops[drive])
+	if first >= 0 {
+		lease.levels[first].lane.Ask(ctx, ops[first])
 	}
 	for i, o := range ops {
 		if o != nil && results[i].Err == nil {
-			results[i] = lease.levels[i].lane.Await(ctx, o)
+			results[i] = awaitCorrection(ctx, lease.levels[i].lane, o, lease.limiter.lanes.Table.Opened())
 			results[i].Err = lease.limiter.userError(lease.levels[i].lane, results[i].Err)
 		}
 	}
+}
+
+// awaitCorrection waits for the result of an adjust, until the table is known not to answer,
+// which closes opened, or ctx ends. An adjust that is still queued then is never written; the outcome of one in
+// flight can be followed.
+func awaitCorrection(ctx context.Context, at *lane.Lane, o *lane.Op, opened <-chan struct{}) lane.Result {
+	select {
+	case <-o.Done:
+	case <-ctx.Done():
+		at.GiveUp(o, &lane.Failure{Reason: lane.Unconfirmed, Op: "adjust", Err: ctx.Err()})
+	case <-opened:
+		at.GiveUp(o, &lane.Failure{Reason: lane.Silent, Err: lane.ErrTripped})
+	}
+	<-o.Done
+	return o.Result
 }

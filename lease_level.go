@@ -95,8 +95,8 @@ func (lv *level) grant(image *schema.Image) {
 
 // count books signed amounts as admitted, or used, without the bucket, and has the bucket
 // told of them. It returns false if the limiter is closed, and nothing is kept.
-func (lv *level) count(amounts []plan.Signed) bool {
-	if !lv.lane.Count(amounts, lv.cfg) {
+func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) bool {
+	if !lanes.Count(lv.lane, amounts, lv.cfg) {
 		return false
 	}
 	for _, a := range amounts {
@@ -175,7 +175,7 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 // resolve learns what became of corrections that were under way when the lease went on.
 func (lv *level) resolve() {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(o *lane.Op) bool {
-		r, known := lv.lane.Outcome(o)
+		r, known := o.Outcome()
 		if !known || r.Unconfirmed {
 			return known
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -101,7 +102,8 @@ func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 	s.clock.advance(3 * time.Second)
 	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, renamed))
 	s.acquire("u", all) // keeps 40, changes 20
-	for _, l := range s.limiter.lanes.Of("u", model).Image().Limits {
+	known := lane.BesideOf(s.limiter.lanes.Of("u", model))
+	for _, l := range known.Memory(nil).Image.Limits {
 		require.Positive(t, l.Burst)
 	}
 }

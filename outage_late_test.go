@@ -152,7 +152,8 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}
 		})
 		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.levels[0].cfg)
-		l.Submit(l.Returning(take, lane.Result{Image: l.Image()}))
+		known := lane.BesideOf(l)
+		l.GiveBack(take, known.Memory(nil))
 		elapse(5 * time.Second)
 		s.recovers()
 		elapse(5 * time.Second)

@@ -92,10 +92,10 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		ops := make([]*lane.Op, 0, 3)
 		for _, tokens := range []int64{3, 5, 2} {
 			ops = append(ops, lane.NewAdjust(t.Context(), []plan.Signed{{Name: "x", Amount: tokens * milli}}, nil, cfg))
-			l.Enqueue(ops[len(ops)-1])
 		}
-		l.Run()
+		l.Submit(ops...)
 		for i, refused := range []bool{false, true, false} {
+			<-ops[i].Done
 			if refused {
 				requireInvalid(t, s.limiter.userError(l, ops[i].Result.Err), "amounts[x]")
 			} else {

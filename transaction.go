@@ -162,7 +162,8 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at position, ro
 			continue
 		}
 		var err error
-		if *p, err = lv.lane.Propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
+		beside := lane.BesideOf(lv.lane)
+		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
 			return nil, l.userError(lv.lane, err)
 		}
 	}
@@ -251,7 +252,7 @@ func (l *RateLimiter) followLost(ctx context.Context, lease *Lease, proposals []
 			lv.lane.Contact.Suspect()
 		}
 		ops[i] = lane.NewUnderWay(ctx, lv.asked, proposals[i].View.Config)
-		lv.lane.Disown(ops[i])
+		lv.lane.Follow(ops[i])
 		for _, a := range lv.asked {
 			lv.holding(a.Name).Vain += a.Amount
 		}

@@ -195,7 +195,8 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 			return true, nil
 		}
 		if unwoken = ended != byWake; t.head && l.clock().Sub(looked) >= l.repo.configs.ttl() {
-			at.lane.Glance(ctx) // others may have filled it, by hand or by what they gave back
+			beside := lane.BesideOf(at.lane)
+			_ = beside.Look(ctx) // others may have filled it, by hand or by what they gave back
 			looked = l.clock()
 		}
 	}
@@ -262,7 +263,10 @@ func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expect
 	left, known := l.waitLeft(at)
 	if known {
 		*expected = l.clock().Add(left)
-	} else if left = expected.Sub(l.clock()); unwoken || at.lane.Disputed(at.waiter) {
+	} else if left = expected.Sub(l.clock()); !unwoken {
+		beside := lane.BesideOf(at.lane)
+		known = beside.Disputed(at.waiter)
+	} else {
 		known = true
 	}
 	return turn{head: head, left: left, known: known, recheck: recheck}
@@ -283,7 +287,8 @@ func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
 		return 0, false
 	}
 	now := l.clock()
-	wait, known := at.lane.Due(at.waiter, now.UnixMilli())
+	beside := lane.BesideOf(at.lane)
+	wait, known := beside.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
 		return 0, known // what never fits is tried, which says so
 	}

@@ -10,26 +10,29 @@
 // # Files, in the order in which data visits them
 //
 //	store.go     what lanes need of the repository; the answer to a write
-//	registry.go  the lanes of a process
-//	op.go        a take or an adjust, and its result
-//	lane.go      the queue: who drives a lane, how an op ends
-//	batch.go     what the next write may carry
-//	carry.go     one batch: look, decide, send
-//	settle.go    what an answer means for the ops that a write carried
+//	op.go        a take or an adjust, and its result; ids.go, the ids of writes
+//	new.go       registry.go  the lanes of a process, and what they share; work.go, what Close waits for
+//	lane.go      the one object of a bucket: callers ask it, ops end in it
+//	run.go       who drives a lane: in turn, and guarded against panics
+//	turn.go      one batch: look, decide, send
+//	send.go      its write on its way, and what the answer means for the ops
+//	beside.go    what is decided beside the lane's own work: transactions, dry runs, waiters
+//
+// The circle of lane, registry, run, turn and send ends here. What follows knows no lane, and
+// each part has its own fields and tests:
+//
+//	queue.go     the ops that have not ended, and how each ends
 //	sight.go     what is known of the bucket
-//	view.go      what is known, under the configuration in force
-//	choose.go    the decision, pure; transactions use it too
-//	sums.go      incarnation.go  which adjusts a write may carry
-//	send.go      the tries of a write; lost_answer.go, how it recognises its own
-//	recall.go    denials from memory
-//	pacer.go     pace.go  paced.go  when its partition throttles: turns, and the list of such lanes
-//	contact.go   whether the bucket answers; trip.go, when not: callers leave, outcomes are followed
+//	access.go    how it is read, and put under the configuration in force
+//	decide.go    what a write carries, pure
+//	delivery.go  the tries of a write, without I/O: how it recognises its own
 //	line.go      the waiters
-//	told.go      untold.go  tell.go  tally.go  what buckets are told later, and what is in doubt
-//	prefetch.go  lapse.go  what is debited ahead of calls, and what becomes of it
+//	contact.go   whether the bucket answers
+//	pacer.go     when its partition throttles: how writes are spaced
+//	ahead.go     stock.go  what is debited ahead of calls, and what becomes of it
+//	told.go      untold.go  tally.go  what buckets are told later, and what is in doubt; tell.go writes it
 //	share.go     what this process admits on its own meanwhile
 //	failure.go   why an op ended without an answer of DynamoDB
-//	seam.go      what tests of whole limiters look at
 //
 // # States
 //
@@ -61,8 +64,7 @@
 // # Locks
 //
 // No lock is held over a request or a wait. Locks are taken in this order: Lane.mu, and last
-// that of its line or pacer, told.mu, Registry.mu or tally.mu. Notices of outcomes run after
+// that of its line or pacer, told.mu, or one of the registry's. Notices of outcomes run after
 // Lane.mu has been released, because they take locks of their own. Whoever set running
-// owns the fields below "belongs to the running goroutine", and reads the image without
-// the lock.
+// owns what the lane has learnt from its answers, and reads the image without the lock.
 package lane

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -107,4 +108,21 @@ func silent(err error) bool {
 // heard reports whether the store answered, even if the answer is an error.
 func heard(err error) bool {
 	return err == nil || ddb.Classify(err, context.Background()).Answered
+}
+
+// throttling reports whether an error means that the store lacked capacity.
+func throttling(err error) bool {
+	return err != nil && !silent(err) && ddb.Classify(err, context.Background()).Verdict == ddb.Throttled
+}
+
+// outdated is the failure of amounts that name a limit which does not exist any more.
+func outdated(v plan.View, amounts []plan.Signed) *Failure {
+	f := &Failure{Reason: Outdated}
+	for _, a := range amounts {
+		if _, known := v.Room(a.Name, 0); !known {
+			f.Limit = a.Name
+			break
+		}
+	}
+	return f
 }

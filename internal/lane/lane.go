@@ -2,12 +2,14 @@ package lane
 
 import (
 	"context"
-	"runtime"
-	"slices"
+	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Lane is the one object of a bucket in this process. It remembers the last image of the
@@ -28,45 +30,20 @@ type Lane struct {
 	// throttle; only the running goroutine sets it.
 	pacer atomic.Pointer[pacer]
 
-	// mu guards the fields below, up to those of the running goroutine. It also guards
-	// the states of the ops.
-	mu sync.Mutex
-	// queue holds every op that has not ended, also those that the write under way
-	// carries. room is its memory while it holds one op only.
-	queue []*Op
-	room  [1]*Op
+	// mu guards the fields below, up to those of the running goroutine.
+	mu    sync.Mutex
+	queue queue
 	// sight is what is known of the bucket. While the lane runs, only the running
 	// goroutine replaces the image, so it reads the image without the lock. While the
 	// lane rests, others give it images.
 	sight sight
-
-	// notices are functions that tell others of outcomes; nil for none. They run after
-	// mu has been released.
-	notices *[]func()
-	// ahead is what this process debits before calls ask for it; nil if the limiter does
+	// Ahead is what this process debits before calls ask for it; nil if the limiter does
 	// not prefetch.
-	ahead *ahead
+	Ahead *Ahead
 
-	// What follows belongs to the running goroutine, which needs no lock for it.
+	// learnt belongs to the running goroutine, which needs no lock for it.
+	learnt lessons
 
-	// shareHalvings is how often the share that one write takes has been halved, because
-	// other processes wrote first.
-	shareHalvings int8
-	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
-	// next write then carries the adjusts without takes, so that takes lose at most one
-	// round trip to them.
-	adjustsOnly bool
-	// housekeepingRefused means that a claim made for housekeeping was refused. The next
-	// write is then a spend.
-	housekeepingRefused bool
-	// batchSent means that a request was sent for the current batch.
-	batchSent bool
-
-	// Small fields stand together, because a process remembers many lanes.
-
-	// lastOp is the id of this lane's last write in its op slot. It belongs to the running
-	// goroutine.
-	lastOp lastOp
 	// number is the lane's place among its owner's lanes.
 	number uint16
 	// running means that a goroutine, or the goroutine of a caller, works on the queue.
@@ -75,140 +52,67 @@ type Lane struct {
 	running, refilled bool
 }
 
-// notify adds a notice of an outcome, which runs once mu has been released. mu must be
-// held.
-func (l *Lane) notify(tell func()) {
-	if l.notices == nil {
-		l.notices = new([]func())
-	}
-	*l.notices = append(*l.notices, tell)
+// lessons are what the answers to a lane's writes say about the next one.
+type lessons struct {
+	// own is the id of this lane's last write in its op slot.
+	own lastOp
+	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
+	// next write then carries the adjusts without takes, so that takes lose at most one
+	// round trip to them.
+	adjustsOnly bool
+	// halvings is how often the share that one write takes has been halved, because
+	// other processes wrote first.
+	halvings int8
+	// housekeepingRefused means that a claim made for housekeeping was refused. The next
+	// write is then a spend.
+	housekeepingRefused bool
 }
 
-// Enqueue adds an op to the queue. If it returns true, the lane was at rest and the
-// caller has to call Run or Drive.
-func (l *Lane) Enqueue(o *Op) bool {
+// Ask queues an op. A lane at rest is driven on this goroutine until the op is done, or ctx
+// ends.
+func (l *Lane) Ask(ctx context.Context, o *Op) {
+	if l.enqueue(o) {
+		driver{lane: l, ctx: ctx, op: o}.drive()
+	}
+}
+
+// Submit queues ops. A goroutine of the lane's own carries them.
+func (l *Lane) Submit(ops ...*Op) {
+	rested := false
+	for _, o := range ops {
+		rested = l.enqueue(o) || rested
+	}
+	if rested {
+		go driver{lane: l}.run()
+	}
+}
+
+// enqueue adds an op to the queue. If it returns true, the lane was at rest, and the
+// caller has to run it. The waiters that fit beside a waiter's op are called, so that its
+// write carries them too.
+func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if o.Waiter != nil {
-		l.callAlong(o)
+	if o.Waiter != nil && l.sight.current(o.cfg) {
+		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, l.owner.NowMS()))
 	}
 	if l.Contact.silent.Load() {
-		l.endUnwritten(o, silence(ErrTripped))
+		l.queue.endUnwritten(o, silence(ErrTripped))
 		return false
 	}
-	l.queue = append(l.queue, o)
+	return l.add(o)
+}
+
+// add adds an op to the queue. If it returns true, the lane was at rest, and the caller has
+// to run it. l.mu must be held.
+func (l *Lane) add(o *Op) (rested bool) {
+	l.queue.add(o)
 	if l.running {
 		return false
 	}
 	l.running = true
 	l.owner.Started()
 	return true
-}
-
-// callAlong calls the waiters that fit beside a waiter's op, so that its write carries them
-// too. l.mu must be held.
-func (l *Lane) callAlong(o *Op) {
-	if l.sight.current(o.cfg) {
-		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, l.owner.NowMS()))
-	}
-}
-
-// startIfResting has a goroutine work on the queue of a lane that rests. l.mu must be
-// held.
-func (l *Lane) startIfResting() {
-	if !l.running {
-		l.running = true
-		l.owner.Started()
-		go l.Run()
-	}
-}
-
-// Submit queues an op and starts the lane if it rests.
-func (l *Lane) Submit(o *Op) {
-	if l.Enqueue(o) {
-		go l.Run()
-	}
-}
-
-// driver is the goroutine that runs a lane: one of the lane's own, or the goroutine of a
-// caller who found the lane at rest. A caller's goroutine saves a switch, and carries
-// the op of that caller alone.
-type driver struct {
-	ctx context.Context // nil for a goroutine of the lane's own
-	op  *Op
-}
-
-// of is the context under which the driver works on a batch.
-func (dr driver) of(b *batch) context.Context {
-	if dr.ctx != nil {
-		return dr.ctx
-	}
-	return context.WithoutCancel(b.first().ctx)
-}
-
-// ended reports whether the driver is a caller whose context has ended, so that it has
-// to return now.
-func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
-
-// Drive runs the lane on the goroutine of o's caller. When o is done, or the caller's
-// context ends, another goroutine carries on with the rest.
-func (l *Lane) Drive(ctx context.Context, o *Op) {
-	if ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
-		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
-		defer end()
-	}
-	dr := driver{ctx: ctx, op: o}
-	for {
-		if l.untilTurn() > 0 { // its caller waits beside it
-			go l.Run()
-			return
-		}
-		b, ok := l.next()
-		if !ok {
-			l.owner.Stopped()
-			return
-		}
-		if len(b.adjusts)+len(b.takes) > 1 { // others must not depend on this context
-			go func() {
-				l.guard(func() { l.carry(driver{}, b) })
-				l.Run()
-			}()
-			return
-		}
-		handed := false
-		if l.guard(func() { handed = l.carry(dr, b) }); handed {
-			return
-		}
-		if l.hasOutcome(o) {
-			break
-		}
-	}
-	l.mu.Lock()
-	more := len(l.queue) > 0
-	l.running = more
-	l.mu.Unlock()
-	if more {
-		go l.Run()
-	} else {
-		l.owner.Stopped()
-	}
-}
-
-// hasOutcome reports whether the op's caller can be answered.
-func (l *Lane) hasOutcome(o *Op) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return o.state >= opPending
-}
-
-// handOver starts a goroutine that runs the lane in place of a driver who has to return.
-// It first finishes the current batch with unfinished, then carries on as usual.
-func (l *Lane) handOver(unfinished func()) {
-	go func() {
-		l.guard(unfinished)
-		l.Run()
-	}()
 }
 
 // Leave is called when a caller's context has ended. It returns the op's result if there
@@ -220,41 +124,125 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 	case opDone, opPending:
 		return o.Result, true
 	case opQueued:
-		l.queue = slices.DeleteFunc(l.queue, func(q *Op) bool { return q == o })
 		o.state = opGone
-		l.endPause()
+		l.queue.withdraw(l.pacer.Load())
 	case opGone:
 	default:
 		o.abandoned = true
+		if o.take {
+			o.onOutcome = func(r Result) { l.account(o, r) }
+		}
 	}
 	return Result{}, false
 }
 
-// growStack makes the stack of a new goroutine large enough for an SDK call at once. The
-// runtime would otherwise grow it in steps and copy deep frames each time, which costs
-// more than everything else here.
-//
-//go:noinline
-func growStack(i int) byte {
-	var room [20 << 10]byte
-	return room[i&1]
+// GiveUp ends a caller's wait for an op. A queued op is withdrawn; a write that is under
+// way continues without the caller. If the outcome is known already, it stays.
+func (l *Lane) GiveUp(o *Op, err error) {
+	l.mu.Lock()
+	defer l.unlockAndNotify()
+	switch o.state {
+	case opQueued:
+		l.queue.endUnwritten(o, err)
+		l.queue.withdraw(l.pacer.Load())
+	case opCarried:
+		l.queue.answerPending(o, err)
+	default:
+	}
 }
 
-// Run carries batches until nothing is queued.
-func (l *Lane) Run() {
-	defer l.owner.Stopped()
-	growStack(0)
-	for {
-		l.awaitTurn()
-		b, ok := l.next()
-		if !ok {
-			return
-		}
-		l.guard(func() { l.carry(driver{}, b) })
-		if len(b.takes) > 1 { // callers who come back at once ride in the next write, not in the one after
-			runtime.Gosched()
-		}
+// Follow accounts for an op whose caller was told that it is under way, and goes on. It is
+// not sent again for its caller. What a take is granted is given back. If an adjust turns
+// out not to be written, what it charges is counted, and what it gives back waits. Until
+// the outcome is known its amounts wait; if nobody learns it, they are in doubt.
+func (l *Lane) Follow(o *Op) {
+	l.owner.tally.await(plan.Absolute(o.Amounts))
+	ended := func(r Result) {
+		l.owner.tally.arrived(plan.Absolute(o.Amounts))
+		l.account(o, r)
 	}
+	l.mu.Lock()
+	o.abandoned = true
+	r := o.outcome.Load()
+	if r == nil {
+		o.onOutcome = ended
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	ended(*r)
+}
+
+// account books the outcome of an op that no caller waits for. l.mu must not be held.
+func (l *Lane) account(o *Op, r Result) {
+	charges, backs := plan.Split(o.Amounts)
+	switch {
+	case r.Unconfirmed:
+		l.owner.Doubt(o.Amounts)
+	case o.take:
+		if r.Err == nil && !r.Denied {
+			l.GiveBack(o, r)
+		}
+	case r.Err == nil:
+	case !l.owner.Count(l, charges, o.cfg) || !l.owner.GiveBackLater(l, plan.Negated(backs), o.incarnation, o.cfg):
+		l.owner.Doubt(o.Amounts)
+	}
+}
+
+// GiveBack gives back what a take was granted whose caller has left. No caller waits for
+// it, so what cannot be written waits until the bucket answers.
+func (l *Lane) GiveBack(o *Op, granted Result) {
+	back := o.refundOf(granted)
+	back.onOutcome = func(r Result) { l.account(back, r) }
+	l.Submit(back)
+}
+
+// Hand gives its outcome to an op that is in no queue.
+func (l *Lane) Hand(o *Op, r Result) {
+	l.mu.Lock()
+	defer l.unlockAndNotify()
+	l.queue.record(o, r)
+}
+
+// Carried are the ops of the write that is under way. Tests of whole limiters look at
+// them.
+func (l *Lane) Carried() []*Op {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.carried()
+}
+
+// ForgetOwnWrite makes the next give-back of a lane at rest one that is sent once, as that
+// of a lane which was forgotten meanwhile. Tests of whole limiters do it.
+func (l *Lane) ForgetOwnWrite() {
+	l.mu.Lock() // after the running goroutine has rested
+	defer l.mu.Unlock()
+	l.learnt.own.set(nil)
+}
+
+// Turn is how long an op that is queued now has to wait for its turn; 0 if it need not.
+func (l *Lane) Turn() time.Duration { return l.pacer.Load().left() }
+
+// Recall decides a take from the last image, if that is recent. ok is false if the image
+// cannot decide: it is too old, it lacks a limit, or the take does not fit although this
+// process may just have given tokens back.
+func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refilled || !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
+		return Result{}, false
+	}
+	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
+	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: l.Line.LeftTo(rank, v.Reading())}}
+	r.Denied = !v.Fits(amounts, nil, r.Before.Left)
+	if r.Denied && (l.queue.givesBack() || v.Lacks(amounts)) {
+		return Result{}, false
+	}
+	if r.Denied {
+		l.sight.scarce = true
+		l.pacer.Load().denied()
+	}
+	return r, true
 }
 
 // finish ends ops with a result and wakes their callers. If a caller has left, the next
@@ -266,39 +254,19 @@ func (l *Lane) finish(ops []*Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	for _, o := range ops {
-		if o.state < opDone { // else it was answered when the lane tripped
-			l.end(o, r)
+		if o.state >= opDone { // it was answered when the lane tripped
+			continue
 		}
-	}
-	l.removeEnded()
-}
-
-// end gives its result to an op that a write carried. l.mu must be held.
-func (l *Lane) end(o *Op, r Result) {
-	if r.Denied && !o.ahead {
-		l.noteDenial()
-	}
-	granted := r.Err == nil && !r.Denied
-	if o.Waiter != nil && granted {
-		l.Line.served(o.Waiter)
-	}
-	switch {
-	case o.state == opPending || o.onOutcome != nil:
-		l.recordOutcome(o, r)
-	case !o.abandoned:
-		o.state, o.Result = opDone, r
-		o.Result.Dropped = o.dropped
-		close(o.Done)
-	default:
-		o.state = opGone // its caller must not take the result for its own
-		switch {
-		case !o.take:
-		case granted:
-			l.queue = append(l.queue, l.Returning(o, r))
-		case r.Unconfirmed:
-			l.owner.Doubt(o.Amounts)
+		if r.Denied && !o.ahead {
+			l.sight.scarce = true
+			l.pacer.Load().denied()
 		}
+		if o.Waiter != nil && r.Err == nil && !r.Denied {
+			l.Line.served(o.Waiter)
+		}
+		l.queue.end(o, r)
 	}
+	l.queue.removeEnded()
 }
 
 // requeue puts ops back into the queue, so that the next write may carry them.
@@ -306,36 +274,144 @@ func (l *Lane) requeue(ops []*Op) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	for _, o := range ops {
-		o.notCarried = false
-		switch {
-		case o.state >= opDone: // answered when the lane tripped
-		case o.state == opPending: // nothing landed for it, and its caller has gone on
-			l.recordOutcome(o, Result{Err: silence(ErrTripped)})
-		case o.abandoned && o.take: // nothing landed for it, nobody waits
-			l.recordOutcome(o, Result{Denied: true})
-		case l.Contact.silent.Load():
-			l.endUnwritten(o, silence(ErrTripped))
-		default:
-			o.state = opQueued
-		}
+		l.queue.again(o, l.Contact.silent.Load())
 	}
-	l.removeEnded()
-}
-
-// removeEnded removes the ops that have ended from the queue. l.mu must be held.
-func (l *Lane) removeEnded() {
-	l.queue = slices.DeleteFunc(l.queue, func(o *Op) bool { return o.state >= opDone })
+	l.queue.removeEnded()
 }
 
 // unlockAndNotify releases l.mu and then runs the notices. They take locks of their own,
 // so they must not run under l.mu.
 func (l *Lane) unlockAndNotify() {
-	var notices []func()
-	if l.notices != nil {
-		notices, l.notices = *l.notices, nil
-	}
+	notices := l.queue.takeNotices()
 	l.mu.Unlock()
 	for _, notify := range notices {
 		notify()
 	}
+}
+
+// Trip marks the bucket as not answering: every caller who is queued is answered at once,
+// and says by a policy of its own how it goes on; nobody queues until a probe of the bucket,
+// in the background, is answered; a write that is under way is followed up then. After Close
+// nothing is probed any more; then it does nothing and returns false.
+func (l *Lane) Trip(cause error) bool {
+	l.mu.Lock()
+	defer l.unlockAndNotify()
+	if l.Contact.silent.Load() || l.owner.isClosing() {
+		return l.Contact.silent.Load()
+	}
+	l.Contact.lose()
+	l.queue.answerAll(silence(cause))
+	l.owner.trips.Add(1)
+	l.owner.Started()
+	go l.recover()
+	return true
+}
+
+// recover probes the bucket until it answers, and lets callers queue again.
+func (l *Lane) recover() {
+	defer l.owner.Stopped()
+	if l.owner.probe(l) {
+		l.owner.Log.Info("dynalimit: a bucket answers again", slog.String("entity", l.Entity), slog.String("resource", l.Resource))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owner.trips.Add(-1)
+	l.Contact.regain()
+	l.Line.wakeHeads()
+}
+
+// Seed gives the image of a read made elsewhere to a lane that rests and has none.
+func (l *Lane) Seed(image *schema.Image, asked Asked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
+		l.Line.wakeHeads()
+	}
+}
+
+// Observe gives an image that a transaction, or a read beside the lane's work, has seen
+// to a lane that rests. It does nothing if the lane has seen the answer to a later request.
+func (l *Lane) Observe(image *schema.Image, asked Asked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running && asked.Order >= l.sight.order {
+		l.replace(image, asked)
+	}
+}
+
+// Assume gives the image that a committed transaction must have left to a lane that
+// rests.
+func (l *Lane) Assume(before, after *schema.Image) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running && l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) {
+		l.Line.wakeHeads()
+	}
+}
+
+// Drop makes a lane that rests read the bucket before its next write.
+func (l *Lane) Drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running {
+		l.sight.drop()
+	}
+}
+
+// Refilled makes the lane look at the bucket before it denies, because this process has
+// filled it by hand, and wakes the heads of the line.
+func (l *Lane) Refilled() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running { // the goroutine reads the sight without the lock
+		l.refilled = true
+		return
+	}
+	l.sight.markStale()
+	l.Line.wakeHeads()
+}
+
+// Meet learns of other writers from the answer to a write that landed or was refused.
+func (l *Lane) Meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
+	if v != ddb.Landed && v != ddb.Refused {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sight.learnCrowding(w, v == ddb.Landed, image, l.owner.NowMS())
+}
+
+// replace installs an image and wakes the heads of the line, because they may have to
+// wait less now. l.mu must be held.
+func (l *Lane) replace(image *schema.Image, asked Asked) {
+	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	if l.refilled {
+		l.refilled = false
+		l.sight.markStale()
+	}
+	l.pacer.Load().see(image)
+	l.Line.wakeHeads()
+}
+
+// learn installs the image that one of the lane's own requests has shown; ours is what of
+// it this process took. Only the running goroutine may call it.
+func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Sums) {
+	l.mu.Lock()
+	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
+		l.sight.shared = l.owner.NowMS()
+	}
+	foreign := l.sight.known && image.ForeignSince(l.sight.image)
+	l.replace(image, asked)
+	l.mu.Unlock()
+	if foreign {
+		l.owner.noticeForeign(l)
+	}
+}
+
+// snapshot is a copy of what the lane knows, for a decision made beside the lane's own
+// work.
+func (l *Lane) snapshot() sight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sight
 }

@@ -25,16 +25,16 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		"failed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: &Failure{Reason: Contended}}) }, 0, nil},
 		"decided no more": {func(l *Lane, o *Op) { l.requeue([]*Op{o}) }, 0, nil},
 		"unanswered":      {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}) }, 0, oneToken},
-		"refused once":    {func(l *Lane, o *Op) { l.settleWrite([]*Op{o}, plan.View{}, false, Answer{Verdict: ddb.Refused}, false) }, 0, nil},
+		"refused once":    {func(l *Lane, o *Op) { sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused}) }, 0, nil},
 		"refused after an unanswered try": {func(l *Lane, o *Op) {
-			l.settleWrite([]*Op{o}, plan.View{}, false, Answer{Verdict: ddb.Refused, earlierUnconfirmed: true}, false)
+			sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, earlierUnconfirmed: true})
 		}, 0, oneToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resting(t)
 			o := NewTake(t.Context(), oneToken, rpmOf(100))
-			require.True(t, l.Enqueue(o), "the lane rested")
-			_, ok := l.next()
+			require.True(t, l.enqueue(o), "the lane rested")
+			_, ok := driver{lane: l}.next()
 			require.True(t, ok)
 			_, done := l.Leave(o)
 			require.False(t, done)
@@ -49,14 +49,14 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			}
 			doubted, _ := l.owner.Uncertain()
 			assert.Equal(t, end.doubts, doubted)
-			require.Len(t, l.queue, end.backs)
-			for _, back := range l.queue {
+			require.Len(t, l.queue.ops, end.backs)
+			for _, back := range l.queue.ops {
 				assert.False(t, back.take)
 				assert.Equal(t, []byte("ci"), back.incarnation, "to the bucket that granted it")
 				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.Amounts)
 			}
-			l.queue = nil
-			_, ok = l.next() // rests again
+			l.queue.ops = nil
+			_, ok = driver{lane: l}.next() // rests again
 			require.False(t, ok)
 			l.owner.Stopped()
 		})
@@ -67,11 +67,11 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
 	l := resting(t)
 	o := NewTake(t.Context(), oneToken, rpmOf(100))
-	require.True(t, l.Enqueue(o), "the lane rested")
+	require.True(t, l.enqueue(o), "the lane rested")
 	_, done := l.Leave(o)
 	require.False(t, done)
 	assert.Equal(t, opGone, o.state, "nothing remains to be done for it")
-	_, carried := l.next()
+	_, carried := driver{lane: l}.next()
 	assert.False(t, carried)
 	l.owner.Stopped()
 }

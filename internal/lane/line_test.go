@@ -67,11 +67,11 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		w.Patience = 30 * time.Millisecond
 		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		waits.Waiter, waits.state, hurries.state = w, opCarried, opCarried
-		l.queue = []*Op{waits, hurries}
+		l.queue.ops = []*Op{waits, hurries}
 		refused := Answer{Seen: true, Image: l.sight.image}
-		l.denyUnfit([]*Op{hurries}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), refused)
+		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS())).denyUnfit([]*Op{hurries}, refused)
 		assert.Zero(t, l.Line.spread, "not by who does not wait")
-		l.denyUnfit([]*Op{waits}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), refused)
+		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS())).denyUnfit([]*Op{waits}, refused)
 		assert.EqualValues(t, 20_000, l.Line.spread)
 		l.Line.Lost(w)
 		assert.EqualValues(t, 30_000, l.Line.spread, "to the waiter's patience")
@@ -79,7 +79,7 @@ func TestTriesOfALaneSpread(t *testing.T) {
 			assert.Less(t, l.Line.Behind(), 60*time.Millisecond)
 		}
 		again := NewTake(t.Context(), oneToken, cfg)
-		again.Waiter, again.state, l.queue = w, opCarried, []*Op{again}
+		again.Waiter, again.state, l.queue.ops = w, opCarried, []*Op{again}
 		l.finish([]*Op{again}, Result{Image: l.sight.image})
 		assert.EqualValues(t, 15_000, l.Line.spread)
 	})

@@ -1,9 +1,8 @@
 package lane
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -62,7 +61,7 @@ type Op struct {
 	// onOutcome is called with the outcome when no caller waits for it any more. outcome
 	// holds the outcome if it was known before onOutcome was set.
 	onOutcome func(Result)
-	outcome   *Result
+	outcome   atomic.Pointer[Result]
 
 	state opState
 	// notCarried means that the write under way contains nothing of this op.
@@ -166,6 +165,15 @@ func (o *Op) charged() []plan.Signed {
 	return slices.DeleteFunc(plan.Plus(o.Amounts, o.late), func(a plan.Signed) bool { return a.Amount <= 0 })
 }
 
+// Outcome is what became of an op whose caller was told that it is under way; false if that
+// is not known yet.
+func (o *Op) Outcome() (Result, bool) {
+	if r := o.outcome.Load(); r != nil {
+		return *r, true
+	}
+	return Result{}, false
+}
+
 // refundOf makes the adjust that gives back what r granted to this take.
 func (o *Op) refundOf(r Result) *Op {
 	return NewAdjust(o.ctx, plan.Negated(o.Amounts), r.Image.Of(), o.cfg)
@@ -208,56 +216,49 @@ func (o *Op) addTo(s *plan.Sums) {
 	}
 }
 
-// IDs makes the ids of a client's writes: 8 bytes for the operation, unique
-// among all clients, and one for the try.
-type IDs struct {
-	base uint64
-	next atomic.Uint64
-	// Slot is the slot of the item in which this client writes them.
-	Slot int
-}
+// CallersContext is the context of the caller whose op it is, for its values.
+func (o *Op) CallersContext() context.Context { return o.ctx }
 
-func newOpIDs() *IDs {
-	var seed [8]byte
-	_, _ = rand.Read(seed[:]) // never fails: crypto/rand aborts the program instead
-	base := binary.BigEndian.Uint64(seed[:])
-	return IDsFrom(base, int(base%schema.OpSlots))
-}
-
-// IDsFrom makes ids that follow one, for a slot.
-func IDsFrom(base uint64, slot int) *IDs { return &IDs{base: base, Slot: slot} }
-
-// Operation returns a new operation.
-func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
-
-// idLength is the length of the id of a try.
-const idLength = 9
-
-// lastOp is the id of a write in a slot, or none.
-type lastOp struct {
-	known bool
-	id    [idLength]byte
-}
-
-// set keeps an id; one of another length is none of a lane's.
-func (l *lastOp) set(id []byte) {
-	if l.known = len(id) == idLength; l.known {
-		copy(l.id[:], id)
+// Written are the amounts of the op that a write carries: what is given back to a
+// bucket that is gone is not.
+func (o *Op) Written() []plan.Signed {
+	var amounts []plan.Signed
+	for _, a := range o.Amounts {
+		if a.Amount > 0 || !o.refundDropped {
+			amounts = append(amounts, a)
+		}
 	}
+	return amounts
 }
 
-// is reports whether the id in a slot is the one kept.
-func (l *lastOp) is(id []byte) bool { return l.known && string(id) == string(l.id[:]) }
-
-// OpID is the id of a try of an operation.
-func OpID(operation uint64, try int) []byte {
-	id := make([]byte, idLength)
-	binary.BigEndian.PutUint64(id, operation)
-	id[8] = byte(try)
-	return id
+// Ahead are the amounts that an op debits ahead of calls, and those that it takes off
+// the counter because they lapsed.
+func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
+	if o.ahead {
+		debited = o.Amounts
+	}
+	if o.lapses && !o.refundDropped {
+		lapsed = plan.Negated(o.late)
+	}
+	return debited, lapsed
 }
 
-// isTryOf reports whether the id in an op slot belongs to a try of the operation.
-func isTryOf(slot []byte, operation uint64) bool {
-	return len(slot) == idLength && binary.BigEndian.Uint64(slot) == operation
+// Cause is why the op waits for its turn: the last throttling error; nil for none.
+func (o *Op) Cause() error {
+	if err := o.throttledBy.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// refundsOtherIncarnation reports whether the op gives something back to another
+// incarnation of the bucket than the one in the image.
+func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
+	return !o.refundDropped && o.GivesBack() && !bytes.Equal(o.incarnation, m.Of())
+}
+
+// refundsUnknownLimit reports whether the op gives back to a limit that the bucket in
+// the image does not have.
+func (o *Op) refundsUnknownLimit(m *schema.Image) bool {
+	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }

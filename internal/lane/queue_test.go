@@ -18,13 +18,13 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 	l := resting(t)
 	cfg := rpmOf(100)
 	take, adjust := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, cfg), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, nil, cfg)
-	l.queue, l.adjustsOnly = []*Op{take, adjust}, true
-	b, ok := l.next()
+	l.queue.ops, l.learnt.adjustsOnly = []*Op{take, adjust}, true
+	b, ok := driver{lane: l}.next()
 	require.True(t, ok)
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 	assert.Empty(t, b.takes)
 	l.requeue(b.adjusts)
-	b, _ = l.next()
+	b, _ = driver{lane: l}.next()
 	assert.Equal(t, []*Op{take}, b.takes, "and then together")
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 }
@@ -34,8 +34,8 @@ func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 	l := resting(t)
 	one := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
 	two := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(50))
-	l.queue = []*Op{one, two, one}
-	b, ok := l.next()
+	l.queue.ops = []*Op{one, two, one}
+	b, ok := driver{lane: l}.next()
 	require.True(t, ok)
 	assert.Equal(t, []*Op{one, one}, b.takes)
 }
@@ -49,7 +49,7 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 		fits, large := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * token}}, cfg), NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 11 * token}}, cfg)
 		v := plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS())
 		<-time.After(5 * time.Second) // the round trip
-		again := l.denyUnfit([]*Op{large, fits}, v, Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image})
+		again := sendingOf(l, v).denyUnfit([]*Op{large, fits}, Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image})
 		assert.Equal(t, []*Op{fits}, again)
 		<-large.Done
 		assert.True(t, large.Result.Denied)
@@ -65,7 +65,7 @@ func TestWaiterThatStillFitsHasNotLost(t *testing.T) {
 		o := NewTake(t.Context(), oneToken, cfg)
 		o.Waiter = &Waiter{Patience: time.Minute}
 		image := imageOf(cfg, tokens, l.owner.NowMS())
-		l.denyUnfit([]*Op{o}, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), Answer{Verdict: ddb.Refused, Seen: true, Image: image})
+		sendingOf(l, plan.NewView(image, cfg, plan.Current, l.owner.NowMS())).denyUnfit([]*Op{o}, Answer{Verdict: ddb.Refused, Seen: true, Image: image})
 	}
 	try(token)
 	assert.Zero(t, l.Line.spread)
@@ -80,8 +80,10 @@ func TestImageOfOtherLimitsDeniesNobody(t *testing.T) {
 	o := NewTake(t.Context(), oneToken, cfg)
 	empty := imageOf(rpmOf(50), 0, l.owner.NowMS())
 	v := plan.NewView(empty, cfg, plan.Current, l.owner.NowMS())
-	assert.Equal(t, []*Op{o}, l.denyUnfit([]*Op{o}, v, Answer{Verdict: ddb.Refused, Seen: true, Image: empty}), "refused")
-	assert.Equal(t, []*Op{o}, l.denyUnfitAsSeen(v, batch{takes: []*Op{o}}), "looked at before")
+	assert.Equal(t, []*Op{o}, sendingOf(l, v).denyUnfit([]*Op{o}, Answer{Verdict: ddb.Refused, Seen: true, Image: empty}), "refused")
+	turn := turn{lane: l, takes: []*Op{o}, view: v}
+	turn.denyUnfitAsSeen()
+	assert.Equal(t, []*Op{o}, turn.takes, "looked at before")
 }
 
 // Only who was refused too often ends; those who joined lately go on.
@@ -90,7 +92,7 @@ func TestContentionEndsOnlyTheWorn(t *testing.T) {
 		l := &Lane{Entity: "u", Resource: "m", owner: &Registry{}}
 		worn, fresh := NewTake(t.Context(), nil, nil), NewTake(t.Context(), nil, nil)
 		worn.refusals = MaxRefusals - 1
-		require.Equal(t, []*Op{fresh}, l.countRefusal([]*Op{worn, fresh}))
+		require.Equal(t, []*Op{fresh}, sendingOf(l, plan.View{}).countRefusal([]*Op{worn, fresh}))
 		<-worn.Done
 		var why *Failure
 		require.ErrorAs(t, worn.Result.Err, &why)

@@ -1,11 +1,11 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"maps"
+	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-// bucketKey names a bucket.
-type bucketKey struct{ entity, resource string }
 
 // Registry keeps the lanes of the buckets that this process has used lately. A lane at
 // rest has no goroutine and may be forgotten, unless callers wait in its line or its bucket
@@ -30,12 +27,16 @@ type Registry struct {
 	// is probed, and nothing is kept to be written later.
 	life context.Context
 	End  context.CancelFunc
+	// work counts what is under way.
+	work
 	// told is what waits to be told to buckets. trips counts the buckets that do not answer.
 	told  told
 	trips atomic.Int64
 	tally tally
-	// paced are the lanes whose partition throttles.
-	paced paced
+	// paced are the lanes whose partition throttles, and aheads those that have debited
+	// ahead of calls.
+	paced  some[*Lane]
+	aheads aheads
 
 	// foreign says that another implementation was seen to write a bucket.
 	foreign atomic.Bool
@@ -53,20 +54,11 @@ type Registry struct {
 	// began is the origin of the instants that lanes are paced by, and by which what is
 	// debited ahead becomes old.
 	began time.Time
-	// lapsing means that nothing is debited ahead any more. stock holds the lanes that
-	// have debited ahead.
-	lapsing atomic.Bool
-	stock   map[*Lane]struct{}
-
 	byKey *cache.Recent[bucketKey, Lane]
 	// numbers counts the lanes there have been, and keys are the items of those that
 	// used theirs last: an item's key is larger than all else that a lane at rest is.
 	numbers uint16
 	keys    []atomic.Pointer[builtKey]
-
-	mu      sync.Mutex
-	running int
-	idle    chan struct{} // closed when nothing runs; made by who waits for it
 }
 
 // Options are what lanes are made of. All but Trace are required.
@@ -106,17 +98,21 @@ type Located struct {
 	Config *plan.Config
 }
 
-// New returns a registry without lanes. It does no I/O and starts no goroutine.
-func New(o Options) (*Registry, error) {
+// newRegistry returns a registry without lanes, for which by makes who tells buckets what
+// waits.
+func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	byKey, err := cache.NewRecent(o.Size, func(l *Lane) bucketKey { return bucketKey{l.Entity, l.Resource} })
 	if err != nil {
 		return nil, err
 	}
 	// Who waits has a place in its line, and a bucket that does not answer is to be left alone.
 	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent.Load() }
-	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: origin()}
+	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: time.Now().Add(-time.Second)}
 	s.life, s.End = context.WithCancel(context.Background())
-	s.told.lanes = s
+	s.paced.most = mostPaced
+	s.aheads.now, s.aheads.nowMS, s.aheads.doubt = s.elapsed, s.NowMS, s.tally.doubt
+	s.told.life, s.told.work, s.told.table, s.told.turns, s.told.tally, s.told.log = s.life, &s.work, s.Table, s.Turns, &s.tally, s.Log
+	s.told.by = by(s)
 	return s, nil
 }
 
@@ -142,36 +138,8 @@ func (s *Registry) Waiting() (buckets int, amounts []plan.Signed) {
 // Flush writes what waits to be told to buckets, until ctx ends, if the table answers or,
 // asked once, answers again.
 func (s *Registry) Flush(ctx context.Context) {
-	s.mu.Lock()
-	s.lapsing.Store(true)
-	stock := slices.Collect(maps.Keys(s.stock))
-	s.mu.Unlock()
-	for _, l := range stock {
-		l.lapseAll()
-	}
+	s.aheads.close()
 	s.told.drain(ctx)
-}
-
-// stocks notes that a lane holds tokens debited ahead. It returns false once the limiter
-// is closed.
-func (s *Registry) stocks(l *Lane) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lapsing.Load() {
-		return false
-	}
-	if s.stock == nil {
-		s.stock = map[*Lane]struct{}{}
-	}
-	s.stock[l] = struct{}{}
-	return true
-}
-
-// destocks notes that a lane holds no tokens debited ahead any more.
-func (s *Registry) destocks(l *Lane) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.stock, l)
 }
 
 // Sleep waits for d. It returns false if the limiter is closed first.
@@ -188,10 +156,10 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	}
 	return s.byKey.GetOrAdd(key, func(l *Lane) { // one at a time
 		s.numbers++
-		l.owner, l.number, l.Entity, l.Resource, l.queue = s, s.numbers, entity, resource, l.room[:0]
-		l.Contact.table = s.Table
+		l.owner, l.number, l.Entity, l.Resource = s, s.numbers, entity, resource
+		l.queue.ops, l.Contact.table = l.queue.room[:0], s.Table
 		if s.Horizon != nil {
-			l.ahead = newAhead(s.Horizon(resource))
+			l.Ahead = s.aheadOf(l)
 		}
 	})
 }
@@ -224,13 +192,6 @@ func (l *Lane) Key() schema.Item {
 	return k.item
 }
 
-// Started notes that some work has begun. Drain waits for it.
-func (s *Registry) Started() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running++
-}
-
 // Answers reports whether a bucket answers. One that is only suspected is asked, because
 // there may be no caller who does.
 func (s *Registry) Answers(l *Lane) bool {
@@ -244,32 +205,142 @@ func (s *Registry) Answers(l *Lane) bool {
 // NewWaiter makes a waiter that ranks behind all waiters made so far.
 func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 
-// Stopped notes that work counted by Started has ended.
-func (s *Registry) Stopped() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running--; s.running == 0 && s.idle != nil {
-		close(s.idle)
-		s.idle = nil
+// Count has signed amounts added to the counter of a lane's bucket, not to its tokens, once
+// it answers. It returns false if the limiter is closed.
+func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
+	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
+	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
+}
+
+// CountUnlocated does what Count does for the buckets of an entity on a resource that are
+// not known yet: the entity's own, and those of its parents.
+func (s *Registry) CountUnlocated(entity, resource string, amounts []plan.Signed) bool {
+	key := toldKey{bucketKey{entity, resource}, true}
+	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
+}
+
+// GiveBackLater has amounts, above 0, given back to one incarnation of a lane's bucket once
+// it answers. It returns false if the limiter is closed.
+func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
+	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
+		w.giveBack(back{amounts, incarnation})
+		return nil
+	})
+}
+
+// Ask is the Asked of a request that is sent now.
+func (s *Registry) Ask() Asked { return Asked{At: s.NowMS(), Order: s.Tick()} }
+
+// passed is the time in µs since the origin, by which lanes are paced. It never goes back,
+// and every instant is above 0. elapsed is the same in ms.
+func (s *Registry) passed() int64 { return time.Since(s.began).Microseconds() }
+
+func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
+
+// access is how a lane's bucket and configuration are read.
+func (s *Registry) access(l *Lane) access {
+	return access{s.Store, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.Ask}
+}
+
+// aheadOf makes what debits ahead from a lane's bucket; nil if nothing does.
+func (s *Registry) aheadOf(l *Lane) *Ahead {
+	horizon := s.Horizon(l.Resource)
+	if horizon <= 0 {
+		return nil
+	}
+	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.sight, line: &l.Line, contact: &l.Contact}
+	a.submit = func(o *Op) {
+		if l.add(o) {
+			go driver{lane: l}.run()
+		}
+	}
+	if s.OnServe != nil {
+		a.served = func(ctx context.Context, served Served) { s.OnServe(ctx, l, served) }
+	}
+	return a
+}
+
+const (
+	// FirstProbe and lastProbe bound the waits between the probes of one bucket.
+	FirstProbe = 500 * time.Millisecond
+	lastProbe  = 10 * time.Second
+)
+
+// probe asks a bucket until it answers: at once, then after waits that double. While
+// the whole table does not answer, the table is probed instead; that it answers again says
+// nothing of the bucket. It returns false if the limiter is closed first.
+func (s *Registry) probe(l *Lane) bool {
+	for wait := FirstProbe; s.life.Err() == nil; wait = min(2*wait, lastProbe) {
+		if s.Table.Open() {
+			select {
+			case <-s.Table.Closed():
+			case <-s.life.Done():
+				return false
+			}
+			wait = FirstProbe
+		}
+		if heard(s.Store.Probe(s.life, l.Key())) {
+			return true
+		}
+		if !ddb.Sleep(s.life, wait/2+rand.N(wait/2)) {
+			return false
+		}
+	}
+	return false
+}
+
+// noticeForeign logs, once in this process, that another implementation writes buckets
+// that this one writes too. Each of them misses refill that the other has not written
+// yet.
+func (s *Registry) noticeForeign(l *Lane) {
+	if s.foreign.Swap(true) {
+		return
+	}
+	s.Log.WarnContext(context.Background(),
+		"another program than dynalimit writes this bucket, and perhaps others; while both write, limits admit too much or too little: "+
+			"let zae-limiter read the table, and stop its writers (docs/from-zae-limiter.md)",
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource))
+}
+
+// mostPaced bounds how many paced lanes a process lists.
+const mostPaced = 1000
+
+// isPaced notes that a lane is paced, for the first time or longer, and notPaced that it is
+// not any more.
+func (s *Registry) isPaced(l *Lane, p *pacer, first bool) {
+	if first && s.Trace != nil {
+		s.Trace.Paced(s.shown(l, p))
+	}
+	s.paced.add(l)
+}
+
+func (s *Registry) notPaced(l *Lane, p *pacer) {
+	s.paced.remove(l)
+	if s.Trace != nil {
+		s.Trace.Paced(Paced{Entity: l.Entity, Resource: l.Resource, Reads: s.shown(l, p).Reads})
 	}
 }
 
-// Drain waits until nothing is in flight.
-func (s *Registry) Drain(ctx context.Context) error {
-	s.mu.Lock()
-	if s.running == 0 {
-		s.mu.Unlock()
-		return nil
+// shown describes how a lane is paced.
+func (s *Registry) shown(l *Lane, p *pacer) Paced {
+	shown := p.shown(s.began)
+	shown.Entity, shown.Resource = l.Entity, l.Resource
+	return shown
+}
+
+// Hottest lists paced buckets, longest interval first, at most the given number.
+func (s *Registry) Hottest(most int) []Paced {
+	var list []Paced
+	for _, l := range s.paced.all() {
+		if p := l.pacer.Load(); p != nil && !p.over() {
+			list = append(list, s.shown(l, p))
+		} else {
+			s.paced.remove(l) // not used since; it comes back when it is throttled again
+		}
 	}
-	if s.idle == nil {
-		s.idle = make(chan struct{})
-	}
-	idle := s.idle
-	s.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	slices.SortFunc(list, func(a, b Paced) int {
+		return cmp.Or(cmp.Compare(b.Interval, a.Interval), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
+	})
+	return list[:min(most, len(list))]
 }

@@ -9,185 +9,346 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-const (
-	// MaxTries bounds the requests of one decided write.
-	MaxTries = 10
-	// MaxUnconfirmed is how many tries of a take may go unanswered before one
-	// consistent read asks what became of them.
-	MaxUnconfirmed = 3
-	// backoffBase and backoffMost bound the jittered waits between tries.
-	backoffBase = 5 * time.Millisecond
-	backoffMost = 200 * time.Millisecond
-)
+// refusalHaste shortens the waits after refusals: the answer to one is as good as a read.
+const refusalHaste = 8
 
-// Backoff is the wait between the tries of a bucket's write.
-var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
-
-// delivery is one write on its way: decided, and sent once or several times.
-type delivery struct {
-	kind      plan.Kind
-	carried   []*Op
-	operation uint64
-	// givesBack means that the write gives something back, so it must never land twice.
-	givesBack bool
-	// plan, or giveBack, is what the delivery writes.
-	plan     plan.Write
+// sending is a decided write on its way, with the ops that it carries: they end by its
+// answer, or are decided again. It belongs to the goroutine that drives the lane, and can be
+// handed to another one between two tries.
+type sending struct {
+	lane *Lane
+	by   driver
+	ctx  context.Context
+	// view is what the write was decided from, sums what it does to each limit, and carried
+	// are its ops.
+	view    plan.View
+	sums    plan.Sums
+	carried []*Op
+	// write is what is written; giveBack is, if its kind is GiveBack.
+	write    plan.Write
 	giveBack schema.GiveBack
+	// adjusts means that it carries adjusts. givesBack means that something is given back.
+	adjusts, givesBack bool
+	// brings means that the write only brings a newer configuration to takes that do not
+	// fit, and contains nothing of theirs.
+	brings bool
 
-	// slotBefore is what the op slot held in the image from which the write was decided.
-	// lastIsOwn means that this was this client's own last write.
-	slotBefore []byte
-	lastIsOwn  bool
-	rule       schema.OpRule
-	try        int
-	// driven means that a caller's goroutine sends the write. It must answer its caller
-	// when the bucket does not answer, even if the caller's context has no end.
-	driven bool
-	// unanswered counts the tries that got no answer. silentTries counts the tries in a
-	// row to which the store said nothing, whether or not they were sent.
-	unanswered, silentTries int
+	delivery delivery
+	asked    Asked
+	// tried means that a request was sent.
+	tried bool
+	// ended tells the tracer of the end; nil if there is none.
+	ended func(Answer)
 }
 
-// prepare decides how the tries recognise each other. A take is sent again on the
-// condition that the slot does not show an earlier try; if it lands twice all the same,
-// it counts twice, which is safe. A give-back is sent again only if every try requires
-// the slot to hold this client's own last write, so that it lands once.
-func (l *Lane) prepare(d *delivery) {
-	if l.sight.image != nil {
-		d.slotBefore = l.sight.image.Op
+// begin prepares the delivery, and tells that the write is sent.
+func (w *sending) begin() {
+	l := w.lane
+	w.delivery = delivery{operation: l.owner.IDs.Operation(), slot: l.owner.IDs.Slot, creates: w.write.Kind == plan.Create, givesBack: w.givesBack}
+	if w.write.Kind == plan.Create {
+		c := w.write.Create
+		c.Keys, c.Entity, c.Resource = l.owner.Keys, l.Entity, l.Resource
 	}
-	d.lastIsOwn = l.lastOp.is(d.slotBefore)
-	if d.givesBack && d.lastIsOwn {
-		d.rule = schema.OpLast
+	if l.owner.OnSend != nil {
+		l.owner.OnSend(l, w.delivery.operation, w.sums)
+	}
+	w.delivery.prepare(l.sight.image, &l.learnt.own)
+	w.trace()
+	w.asked = l.owner.Ask()
+	l.pacer.Load().start()
+	for _, o := range w.carried {
+		o.markSent()
 	}
 }
 
-// deliver sends a write until it is known whether it landed, or until the driver's ctx
-// ends. In the latter case the delivery can continue under another context.
-func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, driverEnded bool) {
+// trace tells the tracer that the write begins.
+func (w *sending) trace() {
+	l := w.lane
+	if l.owner.Trace == nil {
+		return
+	}
+	began := l.owner.NowMS()
+	under, ended := l.owner.Trace.Begin(w.ctx, Writing{l.Entity, l.Resource, w.write.Kind, len(w.carried)})
+	w.ctx = under
+	w.ended = func(a Answer) { ended(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond) }
+}
+
+// deliver sends the write until it is known whether it landed, and books the answer. It
+// returns false if the driver has to answer its caller first: the delivery can then go on
+// without it.
+func (w *sending) deliver() (delivered bool) {
+	a, over := w.answer()
+	if over {
+		w.book(a)
+	}
+	return over
+}
+
+// answer is the answer to the write. over is false if the driver's ctx ended, or its bucket
+// does not answer.
+func (w *sending) answer() (a Answer, over bool) {
+	d, l := &w.delivery, w.lane
 	for ; ; d.try++ {
-		if a, over, driverEnded := l.prepareTry(ctx, d); over {
-			return a, driverEnded
+		waited := l.Contact.silent.Load()
+		if waited && w.by.ctx != nil {
+			return Answer{}, false // a driver answers its caller
 		}
-		o := schema.Op{Slot: l.owner.IDs.Slot, Rule: d.rule, ID: OpID(d.operation, d.try), Last: d.slotBefore}
+		if waited && !l.Contact.await(l.owner.life) {
+			return d.unsent().orUnconfirmed(d.unanswered), true
+		}
+		abandoned := (d.try > 0 || waited) && w.abandoned(waited)
+		switch {
+		case d.looks(abandoned):
+			image, _, err := l.owner.access(l).readPatiently(w.ctx, l.sight.hint())
+			return d.found(image, err), true
+		case abandoned:
+			return d.unsent(), true
+		}
 		began := time.Now()
-		a = l.attempt(ctx, d, o)
-		a.Tries = d.try + 1
-		trips := l.noteSilence(d, &a, time.Since(began))
-		if l.bookTry(d, &a, o, trips) {
+		sent := w.try(d.op())
+		took := time.Since(began)
+		if !silent(sent.Err) && heard(sent.Err) {
+			l.Contact.Hear()
+		}
+		if sent.Verdict == ddb.Throttled {
+			w.by.throttled(false, took)
+		}
+		a, then := d.book(sent, took)
+		tripped := then.silent && l.Trip(sent.Err)
+		switch {
+		case then.over:
+			return a, true
+		case tripped:
+			continue
+		case then.silent || d.try+1 >= MaxTries || w.outOfTime(): // after Close nothing probes the bucket, and nothing is kept
+			return a.orUnconfirmed(d.unanswered), true
+		case !Backoff.Pause(w.ctx, d.try): // only a driver's context ends
+			d.try++
 			return a, false
 		}
-		if trips {
-			if !l.Trip(a.Err) { // after Close nothing probes the bucket, and nothing is kept
-				return a.orUnconfirmed(d.unanswered), false
-			}
-			continue
-		}
-		if d.try+1 >= MaxTries || l.allOutOfTime(d.carried) {
-			return a.orUnconfirmed(d.unanswered), false
-		}
-		if !Backoff.Pause(ctx, d.try) { // only a driver's context ends
-			d.try++
-			return a, true
-		}
 	}
 }
 
-// prepareTry waits while the bucket does not answer, and reads the bucket if too many
-// tries got no answer. over means that the delivery is finished; driverEnded that it has
-// to continue without its driver.
-func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, driverEnded bool) {
-	waited := l.Contact.silent.Load()
-	if waited {
-		if d.driven {
-			return Answer{}, true, true // a driver answers its caller
-		}
-		if !l.Contact.await(l.owner.life) {
-			return d.unsent().orUnconfirmed(d.unanswered), true, false
-		}
+// try sends the write once.
+func (w *sending) try(o schema.Op) Answer {
+	l := w.lane
+	w.tried = true
+	var st schema.Statement
+	switch w.write.Kind {
+	case plan.Create:
+		w.write.Create.OpID = o.ID
+		return l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
+	case plan.Spend:
+		w.write.Spend.Op = o
+		st = w.write.Spend.Statement()
+	case plan.Claim:
+		w.write.Claim.Op = o
+		st = w.write.Claim.Statement()
+	default:
+		w.giveBack.Op = o
+		st = w.giveBack.Statement()
 	}
-	abandoned := (d.try > 0 || waited) && l.allAbandoned(d.carried, waited)
-	switch {
-	case d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && abandoned:
-		return l.lookFor(ctx, d), true, false
-	case abandoned:
-		return d.unsent(), true, false
-	}
-	return Answer{}, false, false
+	return l.owner.Store.Update(w.ctx, l.Key(), st, l.sight.hint(), o.Slot)
 }
 
-// unsent is the answer to a delivery that ends because its bucket does not answer.
-func (d *delivery) unsent() Answer {
-	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
-}
-
-// bookTry books the answer to one try. It reports whether the answer ends the delivery.
-func (l *Lane) bookTry(d *delivery, a *Answer, o schema.Op, trips bool) bool {
-	switch a.Verdict {
-	case ddb.Landed:
-		l.lastOp.set(o.ID)
-		a.earlierUnconfirmed = d.rule == schema.OpNotMine && d.kind != plan.Create // another write may hide it
-		return true
-	case ddb.Refused:
-		if d.unanswered > 0 {
-			*a = l.recognise(*a, d)
-		}
-		return true
-	case ddb.Throttled:
-		return d.unanswered == 0 // surely not written: it is decided anew
-	case ddb.Unconfirmed:
-		d.unanswered++
-		if !d.givesBack {
-			d.rule = schema.OpNotMine
+// abandoned reports whether nobody waits for the ops any more: they are takes whose
+// callers have left or, if the bucket was silent meanwhile, ops whose callers were told so.
+func (w *sending) abandoned(silent bool) bool {
+	w.lane.mu.Lock()
+	defer w.lane.mu.Unlock()
+	for _, o := range w.carried {
+		if !(o.take && o.abandoned) && !(silent && o.state == opPending) {
 			return false
 		}
-		if !d.lastIsOwn && trips {
-			l.Trip(a.Err)
+	}
+	return true
+}
+
+// outOfTime reports whether every op has used up its time for the store. The takes of
+// callers who have left have none.
+func (w *sending) outOfTime() bool {
+	now := time.Now()
+	w.lane.mu.Lock()
+	defer w.lane.mu.Unlock()
+	for _, o := range w.carried {
+		abandoned := o.take && o.abandoned
+		if !abandoned && (o.Until.IsZero() || now.Before(o.Until)) {
+			return false
 		}
-		return !d.lastIsOwn
-	case ddb.Failed:
-		*a = a.orUnconfirmed(d.unanswered)
-		return true
+	}
+	return true
+}
+
+// book updates what the lane knows by the answer, then ends the ops by it, or puts them back
+// into the queue.
+func (w *sending) book(a Answer) {
+	l := w.lane
+	if a.own != nil {
+		l.learnt.own.set(a.own)
+	}
+	if w.ended != nil {
+		w.ended(a)
+	}
+	if a.Verdict == ddb.Landed {
+		l.pacer.Load().landed(w.sums)
+	}
+	switch {
+	case a.Seen && a.Verdict == ddb.Landed:
+		l.learn(a.Image, w.asked, w.sums)
+	case a.Seen:
+		l.learn(a.Image, w.asked, nil)
 	default:
-		return false
+		w.learnNothing(a)
+	}
+	if w.write.Kind != plan.GiveBack {
+		l.Meet(&w.write, a.Verdict, a.Image)
+	}
+	if w.brings {
+		w.afterClaim(a)
+	} else {
+		w.settle(a)
 	}
 }
 
-// noteSilence notes whether the store answered at all. It reports whether the lane has
-// to trip: after one request that was given its full time, or after MaxUnconfirmed fast
-// failures.
-func (l *Lane) noteSilence(d *delivery, a *Answer, took time.Duration) (trips bool) {
-	if a.Verdict == ddb.Throttled {
-		l.throttled(false, took)
+// learnNothing notes that an answer did not show the bucket. If it was throttled, nothing
+// landed, and what is known is as good as before; but where little was left of what the ops
+// need, the bucket is looked at before the next write, however young the image.
+func (w *sending) learnNothing(a Answer) {
+	l := w.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.Verdict != ddb.Throttled {
+		l.sight.markStale()
+		return
 	}
-	if !silent(a.Err) {
-		if heard(a.Err) {
-			l.Contact.Hear()
-			d.silentTries = 0
-		}
-		return false
+	l.sight.scarce = true
+	if plan.IsShared(l.sight.shared, l.owner.NowMS()) && l.sight.low(w.carried) {
+		l.sight.markStale()
 	}
-	d.silentTries++
-	return took >= SlowFailure || d.silentTries >= MaxUnconfirmed
 }
 
-// attempt sends a write once.
-func (l *Lane) attempt(ctx context.Context, d *delivery, o schema.Op) Answer {
-	l.batchSent = true
-	var st schema.Statement
-	switch d.kind {
-	case plan.Create:
-		d.plan.Create.OpID = o.ID
-		return l.owner.Store.Create(ctx, d.plan.Create, l.sight.hint(), o.Slot)
-	case plan.Spend:
-		d.plan.Spend.Op = o
-		st = d.plan.Spend.Statement()
-	case plan.Claim:
-		d.plan.Claim.Op = o
-		st = d.plan.Claim.Statement()
+// settle ends the ops by the answer, or puts them back into the queue.
+func (w *sending) settle(a Answer) {
+	l := w.lane
+	l.learnt.housekeepingRefused = w.write.Housekeeping && a.Verdict != ddb.Landed
+	switch a.Verdict {
+	case ddb.Landed:
+		w.doubtEarlier(w.carried, a)
+		l.learnt.halvings = max(0, l.learnt.halvings-1)
+		l.Ahead.count(w.carried, w.view, a)
+		l.finish(w.carried, Result{Image: a.Image, Now: w.view.Now, Config: w.view.Config, Err: a.Err})
+	case ddb.Refused:
+		carried := w.dropPrefetches(w.endPending(a), a.earlierUnconfirmed)
+		w.doubtEarlier(carried, a)
+		l.learnt.adjustsOnly = w.adjusts
+		l.learnt.halvings = min(l.learnt.halvings+1, maxShareHalvings)
+		l.requeue(w.countRefusal(w.denyUnfit(carried, a)))
+	case ddb.Throttled:
+		w.by.putOff(w.carried, a.Err)
 	default:
-		d.giveBack.Op = o
-		st = d.giveBack.Statement()
+		l.finish(w.carried, a.unwritten())
 	}
-	return l.owner.Store.Update(ctx, l.Key(), st, l.sight.hint(), o.Slot)
+}
+
+// afterClaim goes on with takes that do not fit once a claim, that carried nothing of
+// theirs, brought the newer configuration, or did not.
+func (w *sending) afterClaim(a Answer) {
+	switch a.Verdict {
+	case ddb.Landed, ddb.Refused:
+		w.lane.requeue(w.countRefusal(w.carried))
+	case ddb.Throttled:
+		w.by.putOff(w.carried, a.Err)
+	default:
+		r := a.unwritten()
+		r.Unconfirmed = false
+		w.lane.finish(w.carried, r)
+	}
+}
+
+// endPending ends the ops whose callers were told that the write is under way, if an
+// earlier try of it got no answer and may still land. Sent again, they might be charged
+// twice. It returns the others.
+func (w *sending) endPending(a Answer) []*Op {
+	if !a.earlierUnconfirmed {
+		return w.carried
+	}
+	var doubted, others []*Op
+	w.lane.mu.Lock()
+	for _, o := range w.carried {
+		if o.state == opPending {
+			doubted = append(doubted, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	w.lane.mu.Unlock()
+	w.lane.finish(doubted, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
+	return others
+}
+
+// dropPrefetches ends the ops that debit ahead, because their write was refused. It
+// returns the others.
+func (w *sending) dropPrefetches(ops []*Op, unconfirmed bool) []*Op {
+	kept := make([]*Op, 0, len(ops))
+	for _, o := range ops {
+		if !o.ahead {
+			kept = append(kept, o)
+			continue
+		}
+		w.lane.finish([]*Op{o}, Result{Denied: true, Unconfirmed: unconfirmed})
+	}
+	return kept
+}
+
+// doubtEarlier tells what an earlier try of a write that got no answer may have charged,
+// besides what becomes of the ops.
+func (w *sending) doubtEarlier(ops []*Op, a Answer) {
+	if !a.earlierUnconfirmed {
+		return
+	}
+	for _, o := range ops {
+		w.lane.owner.Doubt(o.charged())
+	}
+}
+
+// denyUnfit denies the takes of a refused write that do not fit the bucket as it was
+// then, at the instant for which they were decided. It returns the others. If it decided
+// for a later instant, each of many processes would find room from the refill since, and
+// they would keep refusing each other.
+func (w *sending) denyUnfit(ops []*Op, a Answer) []*Op {
+	if !a.Seen || a.Image == nil || !w.view.Config.Wrote(a.Image) {
+		return ops
+	}
+	v := plan.NewView(a.Image, w.view.Config, plan.Current, w.view.Now)
+	again, unfit := fitting(v, ops, w.lane.Line.heads())
+	w.by.denyAll(unfit, v)
+	for _, x := range unfit {
+		if x.op.Waiter != nil {
+			w.lane.Line.Lost(x.op.Waiter)
+		}
+	}
+	return again
+}
+
+// countRefusal counts a refusal of the ops. It ends those that were refused too often
+// and returns the others, after a pause if they were refused more than once.
+func (w *sending) countRefusal(ops []*Op) []*Op {
+	most := 0
+	var exhausted, again []*Op
+	for _, o := range ops {
+		if o.refusals++; o.refusals >= MaxRefusals {
+			exhausted = append(exhausted, o)
+			continue
+		}
+		most = max(most, o.refusals)
+		again = append(again, o)
+	}
+	if len(exhausted) > 0 {
+		w.lane.finish(exhausted, Result{Err: &Failure{Reason: Contended}})
+	}
+	if most > 1 {
+		ddb.Sleep(context.Background(), Backoff.Wait(most-2)/refusalHaste)
+	}
+	w.lane.pacer.Load().refused()
+	return again
 }

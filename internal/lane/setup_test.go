@@ -83,6 +83,11 @@ func resting(t *testing.T) *Lane {
 	return all.Of("user-1", "gpt-4")
 }
 
+// sendingOf is a write of a lane that carries ops, decided from a view.
+func sendingOf(l *Lane, v plan.View, carried ...*Op) *sending {
+	return &sending{lane: l, by: driver{lane: l}, view: v, carried: carried}
+}
+
 // gone is a store whose bucket is gone: it refuses updates.
 type gone struct{ Store }
 

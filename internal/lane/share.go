@@ -13,29 +13,30 @@ import (
 // AdmitLocally takes amounts from the process's share of the limits, all or nothing. It
 // returns what the share holds afterwards, or what it held when it denied. room is false if
 // the process has no room for the queues of another bucket.
-func (l *Lane) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok, room bool) {
-	asks := l.asks(asked, cfg, share, now)
-	ok, room = l.owner.Queues.Admit(l.bucket(), asks, now)
+func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok, room bool) {
+	asks := b.known.asks(asked, cfg, share, now)
+	ok, room = b.lane.owner.Queues.Admit(b.bucket(), asks, now)
 	return localReading(asks, cfg, now), ok, room
 }
 
 // ChangeLocally changes the share by what calls have really used without the bucket: above
 // 0 it is taken, below 0 given back. It is never denied.
-func (l *Lane) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
-	l.owner.Queues.Change(l.bucket(), l.asks(changes, cfg, share, now), now)
+func (b *Beside) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
+	b.lane.owner.Queues.Change(b.bucket(), b.known.asks(changes, cfg, share, now), now)
 }
 
-func (l *Lane) bucket() backlog.Bucket { return backlog.Bucket{Entity: l.Entity, Resource: l.Resource} }
+func (b *Beside) bucket() backlog.Bucket {
+	return backlog.Bucket{Entity: b.lane.Entity, Resource: b.lane.Resource}
+}
 
 // asks puts amounts beside the limits as last known.
-func (l *Lane) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
-	known := l.snapshot()
+func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
 	asks := make([]backlog.Ask, len(amounts))
 	for i, a := range amounts {
-		rate := known.rate(a.Name, cfg)
+		rate := s.rate(a.Name, cfg)
 		asks[i] = backlog.Ask{
 			Name: a.Name, Amount: a.Amount, Burst: rate.Burst, Share: backlog.Share(rate, share),
-			Used: int64(float64(known.used(a.Name, now)) * share),
+			Used: int64(float64(s.used(a.Name, now)) * share),
 		}
 	}
 	return asks

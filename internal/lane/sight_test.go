@@ -100,7 +100,9 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 		after.Set, after.Limits[0].Consumed = before.Set, token
 		var ours plan.Sums
 		NewTake(t.Context(), oneToken, cfg).addTo(&ours)
-		l.applyAnswer(&delivery{kind: plan.GiveBack}, Answer{Verdict: verdict, Seen: true, Image: after}, l.owner.Ask(), ours, nil, func(Answer) {})
+		w := sendingOf(l, plan.View{Config: cfg})
+		w.write.Kind, w.sums, w.asked = plan.GiveBack, ours, l.owner.Ask()
+		w.book(Answer{Verdict: verdict, Seen: true, Image: after})
 		assert.Equal(t, verdict == ddb.Refused, l.sight.shared != 0, verdict)
 	}
 }

@@ -40,8 +40,27 @@ type Answer struct {
 	Err error
 	// earlierUnconfirmed means that an earlier try got no answer and may still land.
 	earlierUnconfirmed bool
+	// own is the id that this write left in its op slot, nil if that is not known.
+	own []byte
 	// Tries is how many requests it took.
 	Tries int
+}
+
+// orUnconfirmed makes an answer unconfirmed if an earlier try of the same write got no
+// answer.
+func (a Answer) orUnconfirmed(unanswered int) Answer {
+	if unanswered > 0 {
+		a.Verdict = ddb.Unconfirmed
+	}
+	return a
+}
+
+// unwritten is the result of ops whose write did not land, or may not have landed.
+func (a Answer) unwritten() Result {
+	if a.Verdict == ddb.Conflicted { // answered each time
+		return Result{Err: &Failure{Reason: Contended}}
+	}
+	return Result{Err: a.Err, Unconfirmed: a.Verdict == ddb.Unconfirmed}
 }
 
 // Table says whether the table answers. It is open while it does not.
@@ -76,4 +95,17 @@ type Writing struct {
 	Kind plan.Kind
 	// Callers is how many ops it carries.
 	Callers int
+}
+
+// Paced describes a lane that leaves an interval between its writes.
+type Paced struct {
+	// Entity and Resource name the bucket.
+	Entity, Resource string
+	// Reads means that the last throttled request was a read; otherwise it was a write.
+	Reads bool
+	// Interval is the least time between the starts of two writes, 0 for none.
+	Interval time.Duration
+	// Throttled is when a request was last throttled; zero if the lane is not paced any
+	// more.
+	Throttled time.Time
 }

@@ -11,13 +11,27 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// telling writes what waits to be told to buckets, beside their lanes.
+type telling struct{ lanes *Registry }
+
+// silent reports whether a bucket is known not to answer.
+func (d telling) silent(key bucketKey) bool {
+	l := d.lanes.byKey.Get(key)
+	return l != nil && l.Contact.silent.Load()
+}
+
+// answers asks a bucket whether it answers.
+func (d telling) answers(ctx context.Context, key bucketKey) bool {
+	return heard(d.lanes.Store.Probe(ctx, d.lanes.Of(key.entity, key.resource).Key()))
+}
+
 // mostTells bounds how often a part is decided again because its write was refused.
 const mostTells = 4
 
 // tell writes what was taken out of what waits for a bucket. It returns false if the table
 // should be left alone for a while. What may have been written is never written again: it
 // is in doubt.
-func (d *told) tell(ctx context.Context, w *untold) bool {
+func (d telling) tell(ctx context.Context, w *untold) bool {
 	if w.key.unlocated {
 		return d.locate(ctx, w)
 	}
@@ -30,15 +44,15 @@ func (d *told) tell(ctx context.Context, w *untold) bool {
 			p = d.makeable(l, w.cfg, p)
 		}
 		if len(p.sizes()) == 0 {
-			d.forget(w)
+			d.lanes.told.forget(w)
 			return true
 		}
 		asked := d.lanes.Ask()
 		a := d.send(ctx, l, w.cfg, p, gone)
 		switch a.Verdict {
 		case ddb.Landed:
-			l.learnBeside(a, asked, p)
-			d.forget(w)
+			d.learn(l, a, asked, p)
+			d.lanes.told.forget(w)
 			return true
 		case ddb.Refused:
 			if gone = a.Image == nil; !gone {
@@ -47,81 +61,81 @@ func (d *told) tell(ctx context.Context, w *untold) bool {
 			continue
 		case ddb.Unconfirmed:
 			d.lanes.tally.doubt(p.sizes())
-			d.forget(w)
+			d.lanes.told.forget(w)
 		default:
-			d.keepAgain(w, p)
+			d.lanes.told.keepAgain(w, p)
 		}
 		if silent(a.Err) {
 			l.Trip(a.Err)
 		}
 		return false
 	}
-	d.keepAgain(w, p)
+	d.lanes.told.keepAgain(w, p)
 	return false
 }
 
 // adapt leaves out of a part what a bucket that refused it has no place for.
-func (d *told) adapt(l *Lane, p part, image *schema.Image) part {
+func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 	rest, gone := p.fit(image.Holds)
 	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.Of()) {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
-	d.lanes.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
+	d.lanes.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
 	return rest
 }
 
 // makeable leaves out of a part what a bucket that is gone cannot be made with: what is to be
 // given back to it, or taken off its counters, and limits that are not configured.
-func (d *told) makeable(l *Lane, cfg *plan.Config, p part) part {
+func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	rest, gone := p.fit(func(name string) bool {
 		amount, _ := plan.AmountOf(p.counts, name)
 		return amount > 0 && cfg.Index(name) >= 0
 	})
 	gone, rest.back = plan.Plus(gone, rest.amounts), back{}
-	d.lanes.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")
+	d.lanes.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")
 	return rest
 }
 
 // send sends a part once. A bucket that is gone is made, full, with what is counted on its
 // counters.
-func (d *told) send(ctx context.Context, l *Lane, cfg *plan.Config, p part, gone bool) Answer {
+func (d telling) send(ctx context.Context, l *Lane, cfg *plan.Config, p part, gone bool) Answer {
 	if !gone {
-		return l.sendBeside(ctx, plan.Tell, 0, p.sums(), func(ctx context.Context) Answer {
+		return d.sendOnce(ctx, l, plan.Tell, 0, p.sums(), func(ctx context.Context) Answer {
 			return d.lanes.Store.Update(ctx, l.Key(), p.statement(), nil, d.lanes.IDs.Slot)
 		})
 	}
 	c := plan.NewView(nil, cfg, plan.Newer, d.lanes.NowMS()).Plan(p.sums(), plan.Rules{}).Create
 	operation := d.lanes.IDs.Operation()
 	c.Keys, c.Entity, c.Resource, c.OpID = d.lanes.Keys, l.Entity, l.Resource, OpID(operation, 0)
-	return l.sendBeside(ctx, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {
+	return d.sendOnce(ctx, l, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {
 		return d.lanes.Store.Create(ctx, c, nil, d.lanes.IDs.Slot)
 	})
 }
 
-// sendBeside sends a write beside the lane, once. operation is 0 for a write that leaves no
+// sendOnce sends a write beside the lane, once. operation is 0 for a write that leaves no
 // id.
-func (l *Lane) sendBeside(ctx context.Context, kind plan.Kind, operation uint64, s plan.Sums, write func(context.Context) Answer) Answer {
-	if l.owner.OnTell != nil {
-		l.owner.OnTell(l, operation, s)
+func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operation uint64, s plan.Sums, write func(context.Context) Answer) Answer {
+	if d.lanes.OnTell != nil {
+		d.lanes.OnTell(l, operation, s)
 	}
-	if l.owner.Trace == nil {
+	if d.lanes.Trace == nil {
 		return write(ctx)
 	}
-	began := l.owner.NowMS()
-	ctx, end := l.owner.Trace.Begin(ctx, Writing{l.Entity, l.Resource, kind, 0})
+	began := d.lanes.NowMS()
+	ctx, end := d.lanes.Trace.Begin(ctx, Writing{l.Entity, l.Resource, kind, 0})
 	a := write(ctx)
 	a.Tries = 1
-	end(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond)
+	end(a, time.Duration(d.lanes.NowMS()-began)*time.Millisecond)
 	return a
 }
 
 // locate finds the buckets of an entity of which nothing was known, and has them told what
 // was admitted. What no level of it has a limit for is dropped.
-func (d *told) locate(ctx context.Context, w *untold) bool {
+func (d telling) locate(ctx context.Context, w *untold) bool {
 	p := w.sent
 	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource)
 	if err != nil {
-		d.keepAgain(w, p)
+		d.lanes.told.keepAgain(w, p)
 		return false
 	}
 	unknown := p.counts
@@ -133,21 +147,21 @@ func (d *told) locate(ctx context.Context, w *untold) bool {
 				c.Passed = c.Amount
 			}
 		}
-		if !f.Lane.Count(mine.counts, f.Config) {
-			d.lanes.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
+		if !d.lanes.Count(f.Lane, mine.counts, f.Config) {
+			d.lanes.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
 		}
 		rest := part{counts: unknown}
 		rest, _ = rest.fit(func(name string) bool { return !has(name) })
 		unknown = rest.counts
 	}
-	d.lanes.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")
-	d.forget(w)
+	d.lanes.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "nothing limits it")
+	d.lanes.told.forget(w)
 	return true
 }
 
-// learnBeside gives the lane what a write beside it showed. Its pacing does not take the
+// learn gives the lane what a write beside it showed. Its pacing does not take the
 // write for traffic.
-func (l *Lane) learnBeside(a Answer, asked Asked, p part) {
+func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
 	l.Contact.Hear()
 	if !a.Seen {
 		return

@@ -25,6 +25,9 @@ const (
 // tellBackoff is the wait after writes that were throttled or refused, in a row.
 var tellBackoff = ddb.Backoff{First: 200 * time.Millisecond, Most: 10 * time.Second}
 
+// bucketKey names a bucket.
+type bucketKey struct{ entity, resource string }
+
 // toldKey names a bucket that something waits for. What is unlocated was admitted for an
 // entity of which nothing was known, so that its buckets have to be found first.
 type toldKey struct {
@@ -32,9 +35,27 @@ type toldKey struct {
 	unlocated bool
 }
 
+// teller writes what waits.
+type teller interface {
+	// tell writes what was taken out of what waits for a bucket. It returns false if the
+	// table should be left alone for a while.
+	tell(ctx context.Context, w *untold) bool
+	// silent reports whether a bucket is known not to answer; answers asks it once.
+	silent(key bucketKey) bool
+	answers(ctx context.Context, key bucketKey) bool
+}
+
 // told is everything that waits to be told to buckets.
 type told struct {
-	lanes *Registry
+	// life ends when the limiter has been closed. work counts what is under way.
+	life  context.Context
+	work  *work
+	table Table
+	turns *Turns
+	tally *tally
+	log   *slog.Logger
+	// by writes.
+	by teller
 
 	mu    sync.Mutex
 	byKey map[toldKey]*untold
@@ -45,37 +66,13 @@ type told struct {
 	full bool
 }
 
-// Count has signed amounts added to the bucket's counter, not to its tokens, once it
-// answers. It returns false if the limiter is closed.
-func (l *Lane) Count(amounts []plan.Signed, cfg *plan.Config) bool {
-	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
-	return l.owner.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
-}
-
-// CountUnlocated does what Count does for the buckets of an entity on a resource that are
-// not known yet: the entity's own, and those of its parents.
-func (s *Registry) CountUnlocated(entity, resource string, amounts []plan.Signed) bool {
-	key := toldKey{bucketKey{entity, resource}, true}
-	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
-}
-
-// GiveBackLater has amounts, above 0, given back to one incarnation of the bucket once it
-// answers. It returns false if the limiter is closed.
-func (l *Lane) GiveBackLater(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
-	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
-	return l.owner.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
-		w.giveBack(back{amounts, incarnation})
-		return nil
-	})
-}
-
 // keep adds to what waits for a bucket. What finds no room is dropped, and counted so.
 func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
 	if len(amounts) == 0 {
 		return true
 	}
 	d.mu.Lock()
-	if d.lanes.isClosing() {
+	if d.life.Err() != nil {
 		d.mu.Unlock()
 		return false
 	}
@@ -84,9 +81,9 @@ func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add fu
 		first := !d.full
 		d.full = true
 		d.mu.Unlock()
-		d.lanes.tally.drop(amounts)
+		d.tally.drop(amounts)
 		if first {
-			d.lanes.Log.Warn("dynalimit: buckets will not be told all that was admitted without them: too many wait; Health.Dropped counts it")
+			d.log.Warn("dynalimit: buckets will not be told all that was admitted without them: too many wait; Health.Dropped counts it")
 		}
 		return true
 	}
@@ -96,11 +93,11 @@ func (d *told) keep(key toldKey, cfg *plan.Config, amounts []plan.Signed, add fu
 	left := add(w)
 	if !d.running {
 		d.running = true
-		d.lanes.Started()
+		d.work.Started()
 		go d.run()
 	}
 	d.mu.Unlock()
-	d.lanes.noteDropped(key.bucketKey, left, "it is more than a bucket can be told")
+	d.noteDropped(key.bucketKey, left, "it is more than a bucket can be told")
 	return true
 }
 
@@ -121,24 +118,24 @@ func (d *told) untold(key toldKey) *untold {
 
 // run writes what waits while the table answers, one write at a time, until nothing does.
 func (d *told) run() {
-	defer d.lanes.Stopped()
-	life, failed := d.lanes.life, 0
+	defer d.work.Stopped()
+	life, failed := d.life, 0
 	for pause := tellDelay; ddb.Sleep(life, pause); {
 		select {
-		case <-d.lanes.Table.Closed():
+		case <-d.table.Closed():
 		case <-life.Done():
 			return
 		}
-		if !d.lanes.Turns.wait(life) {
+		if !d.turns.wait(life) {
 			return
 		}
-		w, done := d.next(func(l *Lane) bool { return l.Contact.silent.Load() })
+		w, done := d.next(d.by.silent)
 		switch {
 		case done:
 			return
 		case w == nil: // every bucket that something waits for is silent
 			pause = tellDelay
-		case d.tell(context.Background(), w):
+		case d.by.tell(context.Background(), w):
 			pause, failed = 0, 0
 		default:
 			pause = tellBackoff.Wait(failed)
@@ -150,24 +147,27 @@ func (d *told) run() {
 // drain writes what waits before the limiter ends, until ctx does: a bucket, or a table,
 // that does not answer is asked once whether it does again.
 func (d *told) drain(ctx context.Context) {
-	if d.lanes.Table.Open() && !heard(d.lanes.Table.Probe(ctx)) {
+	if d.table.Open() && !heard(d.table.Probe(ctx)) {
 		return
 	}
-	asked := map[*Lane]bool{}
-	silent := func(l *Lane) bool {
-		answers, known := asked[l]
-		if !known && l.Contact.silent.Load() {
-			answers = heard(d.lanes.Store.Probe(ctx, l.Key()))
-			asked[l] = answers
+	asked := map[bucketKey]bool{}
+	silent := func(key bucketKey) bool {
+		if !d.by.silent(key) {
+			return false
 		}
-		return l.Contact.silent.Load() && !answers
+		answers, known := asked[key]
+		if !known {
+			answers = d.by.answers(ctx, key)
+			asked[key] = answers
+		}
+		return !answers
 	}
-	for failed := 0; ctx.Err() == nil && !d.lanes.Table.Open(); {
+	for failed := 0; ctx.Err() == nil && !d.table.Open(); {
 		w, done := d.next(silent)
 		switch {
 		case done || w == nil:
 			return
-		case d.tell(ctx, w):
+		case d.by.tell(ctx, w):
 			failed = 0
 		default:
 			if !ddb.Sleep(ctx, tellBackoff.Wait(failed)) {
@@ -180,7 +180,7 @@ func (d *told) drain(ctx context.Context) {
 
 // next takes what is written next out of what waits for a bucket: the one that has waited
 // longest and is not silent. It is nil if there is none; done means that nothing waits.
-func (d *told) next(silent func(*Lane) bool) (w *untold, done bool) {
+func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for range len(d.order) {
@@ -206,14 +206,13 @@ func (d *told) next(silent func(*Lane) bool) (w *untold, done bool) {
 }
 
 // isSilent asks whether a bucket is silent, without d.mu.
-func (d *told) isSilent(w *untold, silent func(*Lane) bool) bool {
-	l := d.lanes.byKey.Get(w.key.bucketKey)
-	if l == nil || w.key.unlocated {
+func (d *told) isSilent(w *untold, silent func(bucketKey) bool) bool {
+	if w.key.unlocated {
 		return false
 	}
 	d.mu.Unlock()
 	defer d.mu.Lock()
-	return silent(l)
+	return silent(w.key.bucketKey)
 }
 
 // keepAgain puts back what was surely not written.
@@ -221,7 +220,7 @@ func (d *told) keepAgain(w *untold, p part) {
 	d.mu.Lock()
 	left := w.restore(p)
 	d.mu.Unlock()
-	d.lanes.noteDropped(w.key.bucketKey, left, "it is more than a bucket can be told")
+	d.noteDropped(w.key.bucketKey, left, "it is more than a bucket can be told")
 }
 
 // forget ends the writing of a part: it has landed, is dropped, or is in doubt.
@@ -232,12 +231,12 @@ func (d *told) forget(w *untold) {
 }
 
 // noteDropped counts and logs amounts that no bucket will be told.
-func (s *Registry) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
+func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 	if len(amounts) == 0 {
 		return
 	}
-	s.tally.drop(amounts)
-	s.Log.Warn("dynalimit: a bucket is not told what was admitted without it: "+why,
+	d.tally.drop(amounts)
+	d.log.Warn("dynalimit: a bucket is not told what was admitted without it: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 

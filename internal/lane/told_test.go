@@ -19,8 +19,8 @@ func TestCountedMakesABucketThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		l.owner.Store = gone{l.owner.Store}
-		require.True(t, l.Count(rpm(5), rpmOf(100)))
-		require.True(t, l.Count(rpm(-2), rpmOf(100)))
+		require.True(t, l.owner.Count(l, rpm(5), rpmOf(100)))
+		require.True(t, l.owner.Count(l, rpm(-2), rpmOf(100)))
 		l.owner.Flush(t.Context())
 		created := l.owner.Store.(gone).Store.(*absent).created
 		require.NotNil(t, created)
@@ -36,8 +36,8 @@ func TestCountedMakesABucketThatIsGone(t *testing.T) {
 func TestWhatComesToNothingIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t) // whose store knows no updates
-		require.True(t, l.Count(rpm(5), rpmOf(100)))
-		require.True(t, l.Count(rpm(-5), rpmOf(100)))
+		require.True(t, l.owner.Count(l, rpm(5), rpmOf(100)))
+		require.True(t, l.owner.Count(l, rpm(-5), rpmOf(100)))
 		l.owner.Flush(t.Context())
 		buckets, _ := l.owner.Waiting()
 		assert.Zero(t, buckets)
@@ -88,9 +88,9 @@ func TestWhatFindsNoRoomIsDropped(t *testing.T) {
 		for i := range maxUntold {
 			d.byKey[toldKey{bucketKey: bucketKey{"full", strconv.Itoa(i)}}] = &untold{}
 		}
-		require.True(t, l.Count(rpm(2), rpmOf(100)))
-		require.True(t, l.Count(rpm(-1), rpmOf(100)))
-		require.True(t, l.GiveBackLater(rpm(3), l.sight.image.Of(), nil))
+		require.True(t, l.owner.Count(l, rpm(2), rpmOf(100)))
+		require.True(t, l.owner.Count(l, rpm(-1), rpmOf(100)))
+		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.sight.image.Of(), nil))
 		_, dropped := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 6}, plan.Tokens(dropped))
 		d.byKey = nil
@@ -105,12 +105,12 @@ func TestCorrectionThatWasNotWrittenWaits(t *testing.T) {
 		l.owner.told.running = true // nothing is written
 		for _, amount := range []int64{5, -3} {
 			o := NewAdjust(t.Context(), rpm(amount), []byte("a"), rpmOf(100))
-			o.state, l.queue = opCarried, []*Op{o}
+			o.state, l.queue.ops = opCarried, []*Op{o}
 			l.GiveUp(o, silence(ErrTripped))
 			require.True(t, o.Result.Pending)
 			l.Follow(o)
 			l.requeue([]*Op{o})
-			_, known := l.Outcome(o)
+			_, known := o.Outcome()
 			assert.True(t, known)
 		}
 		for _, w := range l.owner.told.byKey {

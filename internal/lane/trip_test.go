@@ -17,17 +17,17 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), oneToken, rpmOf(100))
-		take.state, l.queue, l.batchSent = opCarried, []*Op{take}, true
+		take.state, l.queue.ops = opCarried, []*Op{take}
 		l.GiveUp(take, silence(ErrTripped))
-		l.Disown(take)
+		l.Follow(take)
 		_, waiting := l.owner.Waiting()
 		assert.Equal(t, oneToken, waiting, "it is under way")
-		l.endPanicked("boom", nil)
+		driver{lane: l}.endPanicked(&turn{write: &sending{tried: true}}, "boom", nil)
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, oneToken, doubted)
 		_, waiting = l.owner.Waiting()
 		assert.Empty(t, waiting)
-		assert.Empty(t, l.queue)
+		assert.Empty(t, l.queue.ops)
 	})
 }
 
@@ -37,7 +37,7 @@ func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil)
-		l.Disown(o)
+		l.Follow(o)
 		l.Hand(o, Result{Err: ErrTripped, Unconfirmed: true})
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 4}, plan.Tokens(doubted))
@@ -49,11 +49,11 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), oneToken, rpmOf(100))
-		take.state, l.queue = opCarried, []*Op{take}
+		take.state, l.queue.ops = opCarried, []*Op{take}
 		l.GiveUp(take, silence(ErrTripped))
 		require.True(t, take.Result.Pending)
 		l.finish([]*Op{take}, Result{Unconfirmed: true, Err: ErrTripped})
-		l.Disown(take)
+		l.Follow(take)
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, oneToken, doubted)
 		_, waiting := l.owner.Waiting()
@@ -66,13 +66,13 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
-		take.state, l.queue = opCarried, []*Op{take}
-		l.markNotCarried(l.queue)
+		take.state, l.queue.ops = opCarried, []*Op{take}
+		(&turn{lane: l}).markNotCarried(l.queue.ops)
 		l.GiveUp(take, silence(ErrTripped))
 		assert.False(t, take.Result.Pending)
 		assert.False(t, take.Result.Unconfirmed)
 		assert.ErrorIs(t, take.Result.Err, problem.ErrUnavailable)
 		l.requeue([]*Op{take})
-		assert.Empty(t, l.queue)
+		assert.Empty(t, l.queue.ops)
 	})
 }

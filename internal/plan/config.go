@@ -5,6 +5,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// configMarginMS is what a stored instant of a config read lies back, and how close two such
+// instants are too close to tell.
+const configMarginMS = 1000
+
 // Config is what the configuration wants a bucket to be: the resolved limits in
 // millitokens. It is never changed once built.
 type Config struct {

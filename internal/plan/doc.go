@@ -9,7 +9,8 @@
 //	view.go      an image under a configuration: what fits
 //	reading.go   what an answer showed of a bucket, for statuses and forecasts
 //	forecast.go  what is left to waiters, and when a limit will hold an amount
-//	write.go     View.Plan: create, spend, claim, or nothing
+//	write.go     a write that has been decided
+//	plan.go      View.Plan: create, spend, claim, or nothing
 //	spend.go     claim.go   the two updates of a bucket that exists
 //	outcome.go   what the update of one limit leaves, at the least
 //	after.go     the image that a write leaves when DynamoDB returns none

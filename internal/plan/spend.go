@@ -2,20 +2,21 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/schema"
 
-// planSpend decides a spend; false when the expiry is too near for it.
-func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
-	p := Write{Kind: Spend, Guess: rules.Crowding.guess(v.Now), Spend: schema.Spend{Seen: v.Image, Limits: make([]schema.SpendLimit, 0, len(s))}}
-	ttl, later := int64(0), rules.Later
+// planSpend decides a spend beside other processes; false when the expiry is too near for
+// it. later makes a charge commute with claims.
+func (v View) planSpend(s Sums, others Crowding, later bool) (Write, bool) {
+	p := Write{Kind: Spend, Guess: others.guess(v.Now), Spend: schema.Spend{Seen: v.Image, Limits: make([]schema.SpendLimit, 0, len(s))}}
+	ttl, commutes := int64(0), later
 	for _, n := range s {
 		i := v.Image.Set.Index(n.Name)
 		if !v.tracked(i) || n.isZero() {
 			continue
 		}
-		o := v.decide(i, n.Amounts, v.wayOf(rules.Crowding, i, n.Take, false))
+		o := v.decide(i, n.Amounts, v.wayOf(others, i, n.Take, false))
 		if n.Back > 0 || n.Take > 0 || o.update.Full {
-			later = false // only a plain charge below full commutes with claims
+			commutes = false // only a plain charge below full commutes with claims
 		}
-		need, ok := v.spendExpiry(i, &o, rules.Later)
+		need, ok := v.spendExpiry(i, &o, later)
 		if !ok || o.impossible() {
 			return Write{}, false
 		}
@@ -29,7 +30,7 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 	if len(p.Spend.Limits) == 0 {
 		return Write{Kind: Nothing}, true
 	}
-	p.Spend.TTL, p.Spend.LaterRefill = ttl, later
+	p.Spend.TTL, p.Spend.LaterRefill = ttl, commutes
 	return p, true
 }
 

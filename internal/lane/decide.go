@@ -6,8 +6,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// queue is what a write may carry and what limits it.
-type queue struct {
+// laterAfter is the number of refusals after which an adjust is written so that it commutes
+// with claims.
+const laterAfter = 2
+
+// choices are what a write may carry and what limits it.
+type choices struct {
 	adjusts, takes []*Op
 	// sums are those of the adjusts.
 	sums plan.Sums
@@ -48,7 +52,7 @@ type excluded struct {
 // the takes in their order. After refusals it takes only a share of what the bucket
 // holds: processes that each take all of it refuse each other, while takes of a part
 // commute.
-func choose(known *sight, v plan.View, q queue) decision {
+func choose(known *sight, v plan.View, q choices) decision {
 	d := decision{sums: q.sums}
 	ahead := q.sums // with what the deferred takes will take
 	reading := v.Reading()
@@ -92,7 +96,7 @@ func choose(known *sight, v plan.View, q queue) decision {
 // debitAhead adds the takes that debit ahead of calls. It does so only once every other
 // take has been admitted, if every limit stays half full and no other process collides
 // with this one.
-func (d *decision) debitAhead(v plan.View, q queue) {
+func (d *decision) debitAhead(v plan.View, q choices) {
 	for _, o := range q.takes {
 		switch {
 		case !o.ahead:
@@ -107,7 +111,7 @@ func (d *decision) debitAhead(v plan.View, q queue) {
 
 // admit adds a take to those that the write carries. It allocates nothing if there is
 // only one.
-func (d *decision) admit(o *Op, q queue) {
+func (d *decision) admit(o *Op, q choices) {
 	if o.Waiter != nil {
 		d.waiters = append(d.waiters, o.Waiter)
 	}
@@ -116,6 +120,27 @@ func (d *decision) admit(o *Op, q queue) {
 	} else {
 		d.admitted = append(d.admitted, o)
 	}
+}
+
+// fitting tells the ops that fit a view in their order from the takes that do not.
+func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded) {
+	var s plan.Sums
+	var waiters []*Waiter
+	fit = make([]*Op, 0, len(ops))
+	for _, o := range ops {
+		if o.take {
+			if left := promised(heads, o.Rank, waiters, v.Reading()); !v.Fits(o.Amounts, s, left) {
+				unfit = append(unfit, excluded{o, plan.Precedence{Taken: s.Taken(), Left: left}})
+				continue
+			}
+		}
+		o.addTo(&s)
+		if o.Waiter != nil {
+			waiters = append(waiters, o.Waiter)
+		}
+		fit = append(fit, o)
+	}
+	return fit, unfit
 }
 
 // refusals is the highest number of refusals of any of the ops.

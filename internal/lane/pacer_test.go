@@ -12,13 +12,13 @@ import (
 func TestPacedLaneTakesAllThatFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
-		l.shareHalvings = 2
-		assert.Equal(t, 2, l.halvings())
-		l.throttled(false, time.Millisecond)
-		assert.Zero(t, l.halvings())
+		l.learnt.halvings = 2
+		assert.Equal(t, 2, (&turn{lane: l}).halvings())
+		driver{lane: l}.throttled(false, time.Millisecond)
+		assert.Zero(t, (&turn{lane: l}).halvings())
 		<-time.After(3 * time.Minute)
-		assert.Zero(t, l.untilTurn())
-		assert.Equal(t, 2, l.halvings(), "as ever when that is over")
+		assert.Zero(t, driver{lane: l}.untilTurn())
+		assert.Equal(t, 2, (&turn{lane: l}).halvings(), "as ever when that is over")
 	})
 }
 
@@ -27,9 +27,9 @@ func TestHottest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resting(t).owner
 		for i, trip := range []time.Duration{3 * time.Millisecond, 9 * time.Millisecond, time.Millisecond, 9 * time.Millisecond} {
-			s.Of(string(rune('a'+i)), "m").throttled(false, trip)
+			driver{lane: s.Of(string(rune('a'+i)), "m")}.throttled(false, trip)
 		}
-		s.Of("r", "m").throttled(true, 0)
+		driver{lane: s.Of("r", "m")}.throttled(true, 0)
 		var names []string
 		for _, p := range s.Hottest(4) {
 			names = append(names, p.Entity)
@@ -38,6 +38,6 @@ func TestHottest(t *testing.T) {
 		assert.True(t, s.Hottest(5)[4].Reads)
 		<-time.After(3 * time.Minute)
 		assert.Empty(t, s.Hottest(4))
-		assert.Empty(t, s.paced.lanes, "nothing is kept of them")
+		assert.Empty(t, s.paced.all(), "nothing is kept of them")
 	})
 }

@@ -20,8 +20,9 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 	t.Helper()
 	l, cfg := resting(t), rpmOf(100)
 	l.sight.known, l.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
-	l.ahead = newAhead(time.Second)
-	l.fetched(&Op{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}, debited: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
+	l.owner.Horizon = func(string) time.Duration { return time.Second }
+	l.Ahead = l.owner.aheadOf(l)
+	l.Ahead.book(&Op{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}, debited: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
 	return l, cfg
 }
 
@@ -29,26 +30,30 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 func held(l *Lane) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ahead.stock.Held("rpm")
+	return l.Ahead.stock.parcels.Held("rpm")
 }
 
-func TestNoHorizonHoldsNothing(t *testing.T) { assert.Nil(t, newAhead(0)) }
+func TestNoHorizonHoldsNothing(t *testing.T) {
+	l := resting(t)
+	l.owner.Horizon = func(string) time.Duration { return 0 }
+	assert.Nil(t, l.owner.aheadOf(l))
+}
 
 // What a denied call puts back is as old as it was.
 func TestPutBackKeepsItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
 		<-time.After(900 * time.Millisecond)
-		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
+		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		assert.Same(t, l.sight.image, r.Image)
-		l.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
+		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		assert.EqualValues(t, 2*token, held(l))
 		<-time.After(102 * time.Millisecond)
-		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
+		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.Zero(t, held(l))
-		l.lapseAll()
+		l.Ahead.lapseAll()
 	})
 }
 
@@ -57,17 +62,17 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 func TestPutBackOfAnotherTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
+		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
-		l.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
+		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
 		assert.EqualValues(t, token, held(l))
-		assert.Equal(t, oneToken, l.ahead.stock.TakeLapsed())
+		assert.Equal(t, oneToken, l.Ahead.stock.parcels.TakeLapsed())
 		other := *r.Image
 		other.Incarnation = []byte("another")
-		l.PutBack(t.Context(), oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
+		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
 		assert.EqualValues(t, token, held(l))
-		assert.Empty(t, l.ahead.stock.TakeLapsed())
-		l.ahead.stock = prefetch.New(1)
+		assert.Empty(t, l.Ahead.stock.parcels.TakeLapsed())
+		l.Ahead.stock.parcels = prefetch.New(1)
 	})
 }
 
@@ -79,9 +84,9 @@ func TestRefusedDebitAheadIsDropped(t *testing.T) {
 		return &Op{take: true, ahead: true, abandoned: true, state: opCarried, onOutcome: func(r Result) { told = append(told, r) }}
 	}
 	same := []*Op{take}
-	assert.Equal(t, same, l.dropPrefetches(same, false))
-	assert.Equal(t, same, l.dropPrefetches([]*Op{take, ahead()}, false))
-	assert.Equal(t, same, l.dropPrefetches([]*Op{ahead(), take}, true))
+	assert.Equal(t, same, sendingOf(l, plan.View{}).dropPrefetches(same, false))
+	assert.Equal(t, same, sendingOf(l, plan.View{}).dropPrefetches([]*Op{take, ahead()}, false))
+	assert.Equal(t, same, sendingOf(l, plan.View{}).dropPrefetches([]*Op{ahead(), take}, true))
 	require.Len(t, told, 2)
 	assert.True(t, told[0].Denied)
 	assert.False(t, told[0].Unconfirmed)
@@ -118,7 +123,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := imageOf(cfg, c.tokens*token, now)
-			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), queue{takes: c.takes, shareHalvings: c.halved})
+			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), choices{takes: c.takes, shareHalvings: c.halved})
 			assert.Equal(t, c.want, len(d.dropped) == 0)
 			for _, o := range d.dropped {
 				assert.NotContains(t, d.carried, o)
@@ -131,7 +136,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	refusedOnce := op(1)
 	refusedOnce.refusals = 1
 	image := imageOf(cfg, 90*token, now)
-	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), queue{takes: []*Op{refusedOnce, debit(1)}})
+	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), choices{takes: []*Op{refusedOnce, debit(1)}})
 	assert.Len(t, d.dropped, 1, "a call that was refused")
 }
 
@@ -142,36 +147,37 @@ func TestServesNobody(t *testing.T) {
 		l, cfg := holding(t, 2)
 		own := rpmOf(200)
 		own.Override = true
-		_, _, ok := l.Serve(t.Context(), oneToken, own)
+		_, _, ok := l.Ahead.Serve(t.Context(), oneToken, own)
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
 
 		w := NewWaiter(1)
 		l.Line.Join(w)
-		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
+		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		l.Line.Quit(w)
-		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
+		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.True(t, ok)
 
 		other := *l.sight.image
 		other.Incarnation = []byte("another")
 		l.sight.image = &other
-		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
+		_, _, ok = l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		assert.False(t, l.ahead.stock.Holds())
-		assert.Nil(t, l.lapsedOp(), "with the bucket its counter is gone")
-		l.lapse()
+		assert.False(t, l.Ahead.stock.parcels.Holds())
+		assert.Nil(t, l.Ahead.lapsedOp(), "with the bucket its counter is gone")
+		l.Ahead.lapse()
 	})
 }
 
 func TestDebitAheadOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	l := resting(t)
-	l.ahead = newAhead(time.Second)
-	l.ahead.fetching = true
-	l.fetched(&Op{Amounts: oneToken}, Result{Unconfirmed: true, Err: ErrTripped})
-	assert.False(t, l.ahead.stock.Holds())
-	assert.False(t, l.ahead.fetching)
+	l.owner.Horizon = func(string) time.Duration { return time.Second }
+	l.Ahead = l.owner.aheadOf(l)
+	l.Ahead.stock.fetching = true
+	l.Ahead.book(&Op{Amounts: oneToken}, Result{Unconfirmed: true, Err: ErrTripped})
+	assert.False(t, l.Ahead.stock.parcels.Holds())
+	assert.False(t, l.Ahead.stock.fetching)
 	doubted, _ := l.owner.tally.amounts()
 	assert.Equal(t, map[string]int64{"rpm": 1}, plan.Tokens(doubted))
 }
@@ -184,9 +190,9 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		take := NewTake(t.Context(), oneToken, cfg)
 		ahead := &Op{ctx: t.Context(), take: true, Amounts: oneToken, cfg: cfg, Rank: LastRank, ahead: true, onOutcome: func(Result) {}}
 		take.state, ahead.state = opCarried, opCarried
-		l.queue = []*Op{take, ahead}
-		l.settleWrite(l.queue, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Refused, Seen: true, Image: image}, false)
-		assert.Equal(t, []*Op{take}, l.queue)
+		l.queue.ops = []*Op{take, ahead}
+		sendingOf(l, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), l.queue.ops...).settle(Answer{Verdict: ddb.Refused, Seen: true, Image: image})
+		assert.Equal(t, []*Op{take}, l.queue.ops)
 	})
 }
 
@@ -194,16 +200,16 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 func TestThrottledDebitAheadIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		l.ahead.fetching, l.owner.Patience = true, time.Second
+		l.Ahead.stock.fetching, l.owner.Patience = true, time.Second
 		take, ahead := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		ahead.ahead, ahead.abandoned = true, true
-		ahead.onOutcome = func(r Result) { l.fetched(ahead, r) }
+		ahead.onOutcome = func(r Result) { l.Ahead.book(ahead, r) }
 		take.state, ahead.state = opCarried, opCarried
-		l.queue = []*Op{take, ahead}
-		l.settleWrite([]*Op{take, ahead}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Throttled, Err: ErrTripped}, false)
-		assert.Equal(t, []*Op{take}, l.queue)
-		assert.False(t, l.ahead.fetching)
-		l.lapseAll()
+		l.queue.ops = []*Op{take, ahead}
+		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), take, ahead).settle(Answer{Verdict: ddb.Throttled, Err: ErrTripped})
+		assert.Equal(t, []*Op{take}, l.queue.ops)
+		assert.False(t, l.Ahead.stock.fetching)
+		l.Ahead.lapseAll()
 	})
 }
 
@@ -212,12 +218,12 @@ func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
 		l.Drop()
-		_, _, ok := l.Serve(t.Context(), oneToken, cfg)
+		_, _, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
-		l.ahead.stock.LapseAll()
-		assert.NotNil(t, l.lapsedOp(), "its counter is there, for all that is known")
-		l.lapse()
+		l.Ahead.stock.parcels.LapseAll()
+		assert.NotNil(t, l.Ahead.lapsedOp(), "its counter is there, for all that is known")
+		l.Ahead.lapse()
 	})
 }
 
@@ -225,16 +231,16 @@ func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 func TestNothingIsHeldAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
+		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		store := &takesOff{image: l.sight.image}
 		l.owner.Store = store
 		l.owner.Flush(t.Context())
 		require.NoError(t, l.owner.Drain(t.Context()))
-		l.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
+		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		require.NoError(t, l.owner.Drain(t.Context()))
-		assert.False(t, l.ahead.stock.Holds())
-		assert.Nil(t, l.ahead.timer)
+		assert.False(t, l.Ahead.stock.parcels.Holds())
+		assert.Nil(t, l.Ahead.stock.timer)
 		assert.Equal(t, 2, store.updates)
 	})
 }
@@ -258,25 +264,25 @@ func TestWhatIsNotTakenOffIsKept(t *testing.T) {
 		l, _ := holding(t, 2)
 		failed := Result{Err: ErrTripped}
 		lapse := func() *Op {
-			l.ahead.stock.LapseAll()
-			o := l.lapsedOp()
+			l.Ahead.stock.parcels.LapseAll()
+			o := l.Ahead.lapsedOp()
 			require.NotNil(t, o)
 			return o
 		}
 		o := lapse()
 		o.onOutcome(failed)
-		assert.True(t, l.ahead.stock.HasLapsed())
+		assert.True(t, l.Ahead.stock.parcels.HasLapsed())
 		again := lapse()
-		l.ahead.incarnation = []byte("another")
+		l.Ahead.stock.incarnation = []byte("another")
 		again.onOutcome(failed)
-		assert.False(t, l.ahead.stock.HasLapsed(), "the counter of another bucket knows nothing of it")
-		l.ahead.incarnation = nil
-		l.owner.lapsing.Store(true)
+		assert.False(t, l.Ahead.stock.parcels.HasLapsed(), "the counter of another bucket knows nothing of it")
+		l.Ahead.stock.incarnation = nil
+		l.owner.aheads.closed.Store(true)
 		o.onOutcome(failed)
-		assert.False(t, l.ahead.stock.HasLapsed())
+		assert.False(t, l.Ahead.stock.parcels.HasLapsed())
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
-		l.lapseAll()
+		l.Ahead.lapseAll()
 	})
 }
 
@@ -286,16 +292,16 @@ func TestCorrectionInDoubtIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := holding(t, 2)
 		l.mu.Lock()
-		l.ahead.stock.LapseAll()
-		o := l.lapsedOp()
+		l.Ahead.stock.parcels.LapseAll()
+		o := l.Ahead.lapsedOp()
 		l.mu.Unlock()
 		require.NotNil(t, o)
 		o.onOutcome(Result{Err: ErrTripped, Unconfirmed: true})
-		assert.False(t, l.ahead.stock.HasLapsed())
+		assert.False(t, l.Ahead.stock.parcels.HasLapsed())
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
 		o.onOutcome(Result{Err: ErrTripped})
-		assert.True(t, l.ahead.stock.HasLapsed(), "what surely was not taken off is kept for the next write")
-		l.lapseAll()
+		assert.True(t, l.Ahead.stock.parcels.HasLapsed(), "what surely was not taken off is kept for the next write")
+		l.Ahead.lapseAll()
 	})
 }

@@ -1,0 +1,95 @@
+package lane
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// access is how one bucket, and the configuration that it is under, are read. It changes
+// nothing of its lane but the contact.
+type access struct {
+	store            Store
+	entity, resource string
+	key              schema.Item
+	slot             int
+	contact          *Contact
+	// nowMS is the time in Unix ms, and ask says when a request is sent.
+	nowMS func() int64
+	ask   func() Asked
+}
+
+// read reads the bucket, and says when it was asked to.
+func (a access) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
+	asked = a.ask()
+	image, err = a.store.Read(ctx, a.key, hint, a.slot)
+	if heard(err) {
+		a.contact.Hear()
+	}
+	return image, asked, err
+}
+
+// readPatiently is read for who cannot leave the bucket and come back: a read that is
+// throttled is sent again, as often as a write.
+func (a access) readPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
+	for try := range MaxTries {
+		image, asked, err = a.read(ctx, hint)
+		if !throttling(err) || !Backoff.Pause(ctx, try) {
+			break
+		}
+	}
+	return image, asked, err
+}
+
+// view puts what is known of the bucket under the batch's configuration. It reads the
+// configuration again if the image may hold a newer one that matters. If that read brings
+// no answer, the bucket's own parameters decide, as if its configuration were newer.
+func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
+	cfg := b.config()
+	st := plan.Compare(known.image, cfg, known.seenTick)
+	missing := b.chargesUnknownLimit(known.image, s, cfg)
+	if !missing && b.adjustsOnly(known) {
+		st = plan.Older // an adjust charges what is there; configuration comes with takes
+	} else if st == plan.Older {
+		a.store.ForgetConfig(a.entity, a.resource)
+	}
+	if st == plan.Unsure || st == plan.Older && missing {
+		current, err := a.reread(ctx, b)
+		switch {
+		case err == nil:
+			cfg = current
+			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
+		case missing || ctx.Err() != nil || !errors.Is(err, problem.ErrUnavailable):
+			return plan.View{}, err
+		default:
+			st = plan.Older
+		}
+	}
+	if brings := missing && st == plan.Current; brings || known.image == nil {
+		st = plan.Newer
+	}
+	v := plan.NewView(known.image, cfg, st, a.nowMS())
+	if waiting, wait := v.Overfull(); waiting != nil {
+		return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
+	}
+	return v, nil
+}
+
+// reread reads the configuration again and puts the batch under it. It returns nil, for
+// adjusts, if nothing limits the bucket any more.
+func (a access) reread(ctx context.Context, b batch) (*plan.Config, error) {
+	cfg, err := a.store.RereadConfig(ctx, a.entity, a.resource)
+	if err != nil {
+		return nil, err
+	}
+	if cfg == nil && len(b.takes) > 0 {
+		return nil, &Failure{Reason: Unlimited}
+	}
+	for _, o := range b.takes {
+		o.cfg = cfg
+	}
+	return cfg, nil
+}

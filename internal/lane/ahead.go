@@ -1,0 +1,247 @@
+package lane
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Ahead debits from a bucket before calls ask, and serves calls from its stock. It is nil
+// in a lane whose limiter does not prefetch. The lane's mutex guards it; it knows nothing
+// else of its lane but what it is given.
+type Ahead struct {
+	stock stock
+	// among are all those of the process.
+	among *aheads
+	// mu is the lane's mutex. known is what the lane knows of the bucket, line who waits for
+	// it, and contact whether it answers.
+	mu      *sync.Mutex
+	known   *sight
+	line    *Line
+	contact *Contact
+	// submit queues an op; mu is held. served is told what calls are served, nil if nobody
+	// wants to know.
+	submit func(*Op)
+	served func(context.Context, Served)
+}
+
+// Served is what a call was served from tokens debited ahead.
+type Served struct {
+	// Amounts are what the call asked for, Incarnation is the bucket from which they
+	// were debited, and Sent says when, by the lane's clock.
+	Amounts     []plan.Signed
+	Incarnation []byte
+	Sent        int64
+	// Back means that the amounts were put back, because another bucket denied the call.
+	Back bool
+}
+
+// aheads are those of a process that hold tokens. now is a clock in ms that never goes
+// back, nowMS the time by which buckets refill, and doubt counts amounts in doubt.
+type aheads struct {
+	now, nowMS func() int64
+	doubt      func([]plan.Signed)
+	// closed means that nothing is debited ahead any more. mu is held while it is set.
+	closed  atomic.Bool
+	mu      sync.Mutex
+	holding map[*Ahead]struct{}
+}
+
+// add notes one that holds tokens. It returns false once the limiter is closed.
+func (s *aheads) add(a *Ahead) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return false
+	}
+	if s.holding == nil {
+		s.holding = map[*Ahead]struct{}{}
+	}
+	s.holding[a] = struct{}{}
+	return true
+}
+
+// remove notes that one holds nothing any more.
+func (s *aheads) remove(a *Ahead) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.holding, a)
+}
+
+// close lets everything lapse that was debited ahead, because the limiter is closed.
+func (s *aheads) close() {
+	s.mu.Lock()
+	s.closed.Store(true)
+	var all []*Ahead
+	for a := range s.holding {
+		all = append(all, a)
+	}
+	s.mu.Unlock()
+	for _, a := range all {
+		a.lapseAll()
+	}
+}
+
+// Serve takes amounts from what was debited ahead, all or nothing. r shows the bucket as
+// last seen; sent says when the tokens were debited, for PutBack. It serves nobody while
+// others wait in line, nor a call with limits of its own. ctx is the call's context, for
+// its values.
+func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
+	if a == nil || cfg.Override || a.line.Waited() {
+		return r, 0, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sent, ok, low := a.stock.serve(asked, cfg, a.known, a.among.now())
+	if ok {
+		a.tell(ctx, asked, a.stock.incarnation, sent, false)
+	}
+	if low {
+		a.queue(a.fetchOp(cfg))
+	}
+	a.lapseLater()
+	if !ok {
+		return r, 0, false
+	}
+	return Result{Image: a.known.image, Now: a.among.nowMS(), Config: cfg}, sent, true
+}
+
+// PutBack returns what Serve gave to a call, because another level denied it. The tokens
+// keep their age.
+func (a *Ahead) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading, sent int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stock.putBack(asked, r, sent, a.among.now())
+	a.tell(ctx, asked, r.Image.Of(), sent, true)
+	a.lapseLater()
+}
+
+// tell tells what a call was served, or has put back. mu must be held.
+func (a *Ahead) tell(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
+	if a.served != nil { // else it makes no garbage
+		a.served(ctx, Served{Amounts: slices.Clone(asked), Incarnation: of, Sent: sent, Back: back})
+	}
+}
+
+// queue queues an op of the stock; nil for none. mu must be held.
+func (a *Ahead) queue(o *Op) {
+	if o != nil {
+		a.submit(o)
+	}
+}
+
+// fetchOp makes the take that debits ahead; nil if nothing is to be debited. mu must be
+// held.
+func (a *Ahead) fetchOp(cfg *plan.Config) *Op {
+	if a.line.Waited() || a.contact.silent.Load() || a.among.closed.Load() {
+		return nil
+	}
+	return a.booked(a.stock.fetchOp(cfg, a.known, a.among.nowMS(), a.among.now()))
+}
+
+// lapsedOp makes the adjust that takes lapsed tokens off the counter; nil if nothing has
+// lapsed. mu must be held.
+func (a *Ahead) lapsedOp() *Op { return a.booked(a.stock.lapsedOp(a.known)) }
+
+// booked has the outcome of an op of the stock booked; nil for none.
+func (a *Ahead) booked(o *Op) *Op {
+	if o != nil {
+		o.onOutcome = func(r Result) { a.book(o, r) }
+	}
+	return o
+}
+
+// book books the outcome of an op of the stock.
+func (a *Ahead) book(o *Op, r Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if doubt := a.stock.book(o, r, a.among.closed.Load()); doubt != nil {
+		a.among.doubt(doubt)
+		return
+	}
+	a.lapseLater()
+}
+
+// rideIn lets a write that is made anyway also debit ahead and take lapsed tokens off the
+// counter. It adds the ops to the batch, and returns them. mu must be held.
+func (a *Ahead) rideIn(b *batch) (added []*Op) {
+	if a == nil || len(b.takes) == 0 {
+		return nil
+	}
+	if o := a.lapsedOp(); o != nil {
+		b.adjusts, added = append(b.adjusts, o), append(added, o)
+	}
+	if o := a.fetchOp(b.takes[0].cfg); o != nil {
+		b.takes, added = append(slices.Clone(b.takes), o), append(added, o)
+	}
+	return added
+}
+
+// count learns from a landed write, decided from a view.
+func (a *Ahead) count(carried []*Op, v plan.View, answer Answer) {
+	if a == nil || !answer.Seen || answer.Image == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stock.counted(carried, v.Image, answer.Image, a.among.now())
+}
+
+// lapseLater starts the timer that lets held tokens lapse. mu must be held.
+func (a *Ahead) lapseLater() {
+	if a.stock.timer != nil || !a.stock.parcels.Holds() {
+		return
+	}
+	if !a.among.add(a) {
+		a.lapseFinally()
+		return
+	}
+	a.stock.timer = time.AfterFunc(a.stock.horizon, a.lapse)
+}
+
+// lapse lets tokens lapse that are too old, and has them taken off the counter.
+func (a *Ahead) lapse() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stock.timer == nil {
+		return // the limiter was closed meanwhile
+	}
+	a.stock.timer = nil
+	now := a.among.now()
+	due, holds := a.stock.expire(now)
+	if !holds {
+		a.among.remove(a)
+		return
+	}
+	if due {
+		a.writeLapsed()
+	}
+	a.stock.timer = time.AfterFunc(a.stock.wait(now), a.lapse)
+}
+
+// writeLapsed queues a write that takes lapsed tokens off the counter. mu must be held.
+func (a *Ahead) writeLapsed() {
+	if !a.contact.Away() {
+		a.queue(a.lapsedOp())
+	}
+}
+
+// lapseAll lets everything lapse that was debited ahead. It is called when the limiter
+// is closed.
+func (a *Ahead) lapseAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lapseFinally()
+}
+
+// lapseFinally lets everything lapse because the limiter is closed. mu must be held.
+func (a *Ahead) lapseFinally() {
+	a.stock.stop()
+	if a.writeLapsed(); a.stock.parcels.HasLapsed() {
+		a.among.doubt(a.stock.parcels.TakeLapsed())
+	}
+}

@@ -1,0 +1,113 @@
+package lane
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Beside looks at a bucket, and decides, beside the lane's own work: from a copy of what the
+// lane knew when it was made. It belongs to one goroutine.
+type Beside struct {
+	lane  *Lane
+	known sight
+}
+
+// BesideOf returns what is known of a lane's bucket now.
+func BesideOf(l *Lane) Beside { return Beside{l, l.snapshot()} }
+
+// Look reads the bucket, and tells the lane.
+func (b *Beside) Look(ctx context.Context) error {
+	l := b.lane
+	image, asked, err := l.owner.access(l).readPatiently(ctx, b.known.hint())
+	if err != nil {
+		return err
+	}
+	if b.known.known && image.ForeignSince(b.known.image) {
+		l.owner.noticeForeign(l)
+	}
+	b.known.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	l.Observe(image, asked)
+	return nil
+}
+
+// Inspect reads the bucket and puts it under a configuration. It writes nothing.
+func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
+	if err := b.Look(ctx); err != nil {
+		return plan.View{}, err
+	}
+	return b.view(ctx, &Op{take: true, cfg: cfg})
+}
+
+// view puts what is known under the configuration of a take.
+func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
+	return b.lane.owner.access(b.lane).view(ctx, &b.known, batch{takes: o.asList()}, nil)
+}
+
+// Proposal is one bucket's part of a transaction.
+type Proposal struct {
+	// View is what the proposal was decided from, Write the decision and Sums the
+	// amounts it takes.
+	View  plan.View
+	Write plan.Write
+	Sums  plan.Sums
+	// Waits means that the take does not fit beside Left, what is left to waiters. There
+	// is no Write then.
+	Waits bool
+	Left  plan.Promises
+}
+
+// Propose decides how to charge the bucket together with others: for a caller of a rank
+// whose call was refused so many times. A denial needs an image no older than a second, and
+// so does what is to be certain.
+func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (Proposal, error) {
+	o := &Op{take: true, Amounts: amounts, cfg: cfg, Rank: rank, refusals: refused}
+	v, err := b.recent(ctx, o, certain)
+	if err != nil {
+		return Proposal{}, err
+	}
+	d := choose(&b.known, v, choices{takes: o.asList(), heads: b.lane.Line.heads()})
+	return Proposal{View: v, Write: d.write, Sums: d.sums, Waits: len(d.left) > 0, Left: d.promised}, nil
+}
+
+// recent puts a recent image of the bucket under the configuration of a take.
+func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, error) {
+	for look := !b.known.known || b.known.wary(o.asList(), b.lane.owner.NowMS()); ; look = true {
+		if look {
+			if err := b.Look(ctx); err != nil {
+				return plan.View{}, err
+			}
+		}
+		v, err := b.view(ctx, o)
+		if err == nil && v.Lacks(o.Amounts) {
+			err = outdated(v, o.Amounts)
+		}
+		if err != nil || look || b.known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, nil) {
+			return v, err
+		}
+	}
+}
+
+// Due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
+// before it have been served. known is false if the last image is too old to say, or was
+// written under another configuration.
+func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
+	if !b.known.known || !b.known.fresh(now) {
+		return 0, false
+	}
+	return b.lane.Line.due(w, b.known.image, now)
+}
+
+// Disputed reports whether the bucket is again under limits of other callers that the
+// waiter has already tried under.
+func (b *Beside) Disputed(w *Waiter) bool {
+	return b.known.known && b.lane.Line.disputed(w, b.known.image)
+}
+
+// Memory is the bucket as the lane last saw it, however long ago.
+func (b *Beside) Memory(cfg *plan.Config) Result {
+	if !b.known.known || b.known.image == nil {
+		return Result{}
+	}
+	return Result{Image: b.known.image, Config: cfg, Now: b.lane.owner.NowMS(), Degraded: true}
+}

@@ -1,0 +1,161 @@
+package lane
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// MaxTries bounds the requests of one decided write.
+	MaxTries = 10
+	// MaxUnconfirmed is how many tries of a take may go unanswered before one
+	// consistent read asks what became of them.
+	MaxUnconfirmed = 3
+	// SlowFailure tells a request that was given its time from one that failed
+	// fast: one of the first is enough to say that a bucket does not answer.
+	SlowFailure = 250 * time.Millisecond
+	// backoffBase and backoffMost bound the jittered waits between tries.
+	backoffBase = 5 * time.Millisecond
+	backoffMost = 200 * time.Millisecond
+)
+
+// Backoff is the wait between the tries of a bucket's write.
+var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
+
+// delivery is one decided write on its way, sent once or several times: what each try
+// requires of the bucket's op slot, and what the answers to the tries mean together. A
+// write that gives something back never lands twice. A delivery sends nothing itself; it
+// belongs to the goroutine that does.
+type delivery struct {
+	operation uint64
+	slot      int
+	// creates means that the write makes the bucket. givesBack means that it gives
+	// something back, so it must never land twice.
+	creates, givesBack bool
+	// slotBefore is what the op slot held in the image from which the write was decided.
+	// lastIsOwn means that this was this client's own last write.
+	slotBefore []byte
+	lastIsOwn  bool
+	rule       schema.OpRule
+	try        int
+	// id is that of the try under way.
+	id []byte
+	// unanswered counts the tries that got no answer. silentTries counts the tries in a
+	// row to which the store said nothing, whether or not they were sent.
+	unanswered, silentTries int
+}
+
+// step is what follows from the answer to a try.
+type step struct {
+	// over means that the answer stands. Otherwise the write is sent again: after Backoff
+	// or, if the bucket is silent, once it answers.
+	over bool
+	// silent means that the bucket does not answer.
+	silent bool
+}
+
+// prepare decides how the tries recognise each other. A take is sent again on the
+// condition that the slot does not show an earlier try; if it lands twice all the same,
+// it counts twice, which is safe. A give-back is sent again only if every try requires
+// the slot to hold this client's own last write, so that it lands once. image is the one
+// from which the write was decided, and own the last write.
+func (d *delivery) prepare(image *schema.Image, own *lastOp) {
+	if image != nil {
+		d.slotBefore = image.Op
+	}
+	d.lastIsOwn = own.is(d.slotBefore)
+	if d.givesBack && d.lastIsOwn {
+		d.rule = schema.OpLast
+	}
+}
+
+// op is what the next try says in the op slot, and what it requires of it.
+func (d *delivery) op() schema.Op {
+	d.id = OpID(d.operation, d.try)
+	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
+}
+
+// book books the answer to a try, which took so long. It returns the answer as it stands.
+func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
+	a.Tries = d.try + 1
+	trips := d.trips(a.Err, took)
+	switch a.Verdict {
+	case ddb.Landed:
+		a.earlierUnconfirmed = d.rule == schema.OpNotMine && !d.creates // another write may hide it
+		a.own = d.id
+		return a, step{over: true}
+	case ddb.Refused:
+		if d.unanswered > 0 {
+			a = d.recognise(a)
+		}
+		return a, step{over: true}
+	case ddb.Throttled:
+		return a, step{over: d.unanswered == 0, silent: trips} // surely not written: it is decided anew
+	case ddb.Unconfirmed:
+		d.unanswered++
+		if !d.givesBack {
+			d.rule = schema.OpNotMine
+			return a, step{silent: trips}
+		}
+		return a, step{over: !d.lastIsOwn, silent: trips}
+	case ddb.Failed:
+		return a.orUnconfirmed(d.unanswered), step{over: true}
+	default:
+		return a, step{silent: trips}
+	}
+}
+
+// trips reports whether the bucket does not answer: after one request that was given its
+// full time, or after MaxUnconfirmed fast failures.
+func (d *delivery) trips(err error, took time.Duration) bool {
+	if !silent(err) {
+		if heard(err) {
+			d.silentTries = 0
+		}
+		return false
+	}
+	d.silentTries++
+	return took >= SlowFailure || d.silentTries >= MaxUnconfirmed
+}
+
+// looks reports whether the bucket has to be read to find out what became of the tries.
+// abandoned means that nobody waits for the write any more.
+func (d *delivery) looks(abandoned bool) bool {
+	return d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && abandoned
+}
+
+// recognise reads a refusal that follows an unanswered try. If the image shows the id of
+// an earlier try, that try has landed. Otherwise a take is decided again, because it is
+// safe if the earlier try lands late as well. A give-back is not decided again, because
+// it must never land twice: it stays unconfirmed, and its tokens count as consumed.
+func (d *delivery) recognise(a Answer) Answer {
+	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
+		a.own = a.Image.Op
+		a.Verdict = ddb.Landed
+		return a
+	}
+	a.earlierUnconfirmed = true
+	if d.givesBack {
+		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
+	}
+	return a
+}
+
+// found is the answer to a write of which a consistent read, after tries that went
+// unanswered, has shown the bucket.
+func (d *delivery) found(image *schema.Image, err error) Answer {
+	if err != nil {
+		return Answer{Verdict: ddb.Unconfirmed, Err: err}
+	}
+	if image != nil && isTryOf(image.Op, d.operation) {
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op}
+	}
+	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
+}
+
+// unsent is the answer to a delivery that ends because its bucket does not answer.
+func (d *delivery) unsent() Answer {
+	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
+}

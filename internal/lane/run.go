@@ -1,0 +1,234 @@
+package lane
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// driver works on a lane's queue: a goroutine of the lane's own, or the goroutine of a
+// caller who found the lane at rest. A caller's goroutine saves a switch, and carries
+// the op of that caller alone. Whoever drives a lane alone sends its writes and replaces
+// its image.
+type driver struct {
+	lane *Lane
+	// ctx and op are the caller's; nil for a goroutine of the lane's own.
+	ctx context.Context
+	op  *Op
+}
+
+// of is the context under which the driver works on a batch.
+func (dr driver) of(b *batch) context.Context {
+	if dr.ctx != nil {
+		return dr.ctx
+	}
+	return context.WithoutCancel(b.first().ctx)
+}
+
+// ended reports whether the driver is a caller whose context has ended, so that it has
+// to return now.
+func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
+
+// drive runs the lane on the goroutine of a caller. When its op is done, or its context
+// ends, another goroutine carries on with the rest.
+func (dr driver) drive() {
+	l := dr.lane
+	if dr.ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
+		var end context.CancelFunc
+		dr.ctx, end = context.WithCancel(dr.ctx)
+		defer end()
+	}
+	for !dr.answered() {
+		if dr.untilTurn() > 0 { // its caller waits beside it
+			go driver{lane: l}.run()
+			return
+		}
+		b, ok := dr.next()
+		if !ok {
+			l.owner.Stopped()
+			return
+		}
+		if b.size() > 1 { // others must not depend on this context
+			own := driver{lane: l}
+			t := newTurn(own, b)
+			go own.goOn(t, func() { t.carry() })
+			return
+		}
+		t := newTurn(dr, b)
+		handed := false
+		if dr.guard(t, func() { handed = t.carry() }); handed {
+			return
+		}
+	}
+	l.mu.Lock()
+	more := len(l.queue.ops) > 0
+	l.running = more
+	l.mu.Unlock()
+	if more {
+		go driver{lane: l}.run()
+	} else {
+		l.owner.Stopped()
+	}
+}
+
+// answered reports whether the driver's caller can be answered.
+func (dr driver) answered() bool {
+	dr.lane.mu.Lock()
+	defer dr.lane.mu.Unlock()
+	return dr.op.state >= opPending
+}
+
+// run carries batches until nothing is queued.
+func (dr driver) run() {
+	defer dr.lane.owner.Stopped()
+	growStack(0)
+	for {
+		dr.awaitTurn()
+		b, ok := dr.next()
+		if !ok {
+			return
+		}
+		t := newTurn(dr, b)
+		dr.guard(t, func() { t.carry() })
+		if len(b.takes) > 1 { // callers who come back at once ride in the next write, not in the one after
+			runtime.Gosched()
+		}
+	}
+}
+
+// goOn finishes a turn in place of a driver who has to return, then runs the lane.
+func (dr driver) goOn(t *turn, unfinished func()) {
+	own := driver{lane: dr.lane}
+	own.guard(t, unfinished)
+	own.run()
+}
+
+// next takes the batch of the next write out of the queue. If nothing is queued, the lane
+// rests, and next is false.
+func (dr driver) next() (batch, bool) {
+	l := dr.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, ok := l.queue.next(l.learnt.adjustsOnly)
+	if !ok {
+		l.running = false
+		return batch{}, false
+	}
+	l.learnt.adjustsOnly = false
+	l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&b)...)
+	b.carry()
+	return b, true
+}
+
+// untilTurn is how long the lane's next write has to wait; 0 if it may start at once.
+func (dr driver) untilTurn() time.Duration {
+	l := dr.lane
+	p := l.pacer.Load()
+	if p == nil {
+		return 0
+	}
+	if p.over() {
+		l.pacer.Store(nil)
+		l.owner.notPaced(l, p)
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue.ops) == 0 {
+		return 0
+	}
+	return p.left()
+}
+
+// awaitTurn waits until the lane's next write may start. The lane sends nothing
+// meanwhile, so the time does not count as silence of the bucket.
+func (dr driver) awaitTurn() {
+	for wait := dr.untilTurn(); wait > 0; wait = dr.untilTurn() {
+		dr.lane.Contact.pause()
+		dr.lane.pacer.Load().pause(wait)
+	}
+	dr.lane.Contact.resume()
+}
+
+// throttled starts or lengthens the lane's pacing, because a read, or a write that took
+// trip, was throttled.
+func (dr driver) throttled(read bool, trip time.Duration) {
+	l := dr.lane
+	p := l.pacer.Load()
+	first := p == nil
+	if first {
+		p = newPacer(l.owner.passed)
+	}
+	p.throttled(read, trip)
+	l.pacer.Store(p)
+	l.owner.isPaced(l, p, first)
+}
+
+// guard runs a part of the lane's work. If it panics, in our code or in an observer, the
+// ops that the lane carries end with an error. So no caller waits for a lane that has
+// stopped, and the process goes on.
+func (dr driver) guard(t *turn, work func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			dr.endPanicked(t, p, debug.Stack())
+		}
+	}()
+	work()
+}
+
+// endPanicked ends every op that is being carried. A request that was sent may have
+// landed.
+func (dr driver) endPanicked(t *turn, p any, stack []byte) {
+	l := dr.lane
+	err := &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
+	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", p), slog.String("stack", string(stack)))
+	l.mu.Lock()
+	carried := l.queue.carried()
+	l.sight.drop() // whatever it saw, look again
+	l.mu.Unlock()
+	l.finish(carried, Result{Err: err, Unconfirmed: t.write != nil && t.write.tried})
+}
+
+// putOff puts the ops of a throttled request back into the queue. It ends those whose
+// time for the store is over: their caller's time, or Patience if they have none.
+func (dr driver) putOff(ops []*Op, err error) {
+	l, now := dr.lane, time.Now()
+	var ended, again []*Op
+	l.mu.Lock()
+	for _, o := range ops {
+		if o.throttledBy.Store(&err); o.Until.IsZero() {
+			o.Until = now.Add(l.owner.Patience)
+		}
+		if now.Before(o.Until) {
+			again = append(again, o)
+		} else {
+			ended = append(ended, o)
+		}
+	}
+	l.mu.Unlock()
+	l.finish(ended, Result{Err: err})
+	l.requeue(again)
+}
+
+// denyAll denies takes that do not fit a view.
+func (dr driver) denyAll(unfit []excluded, v plan.View) {
+	for _, x := range unfit {
+		dr.lane.finish([]*Op{x.op}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence})
+	}
+}
+
+// growStack makes the stack of a new goroutine large enough for an SDK call at once. The
+// runtime would otherwise grow it in steps and copy deep frames each time, which costs
+// more than everything else here.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [20 << 10]byte
+	return room[i&1]
+}

@@ -1,0 +1,218 @@
+package lane
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/prefetch"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// stock is what a lane debits from its bucket before calls ask for it, and serves calls
+// from. What is served was debited in the incarnation, and under the configuration, of
+// which the stock is. A token is served once, or lapses: it is never given back to the
+// bucket, only taken off its counter. A write that is made anyway carries that; if none
+// comes within a horizon, one is made. The lane's mutex guards it; docs/design/prefetch.md
+// says what it costs and what becomes of the laws. Instants are in ms, by a clock that
+// never goes back.
+type stock struct {
+	horizon time.Duration
+	parcels *prefetch.Stock
+	// cfg is the configuration under which the held tokens were debited, and incarnation
+	// the bucket they were debited from.
+	cfg         *plan.Config
+	incarnation []byte
+	// fetching means that an op that debits ahead is in the queue or under way.
+	fetching bool
+	// timer lets held tokens lapse. It is nil while nothing is held.
+	timer *time.Timer
+	// lapsedAt is since when lapsed tokens wait to be taken off the counter; 0 if there are
+	// none.
+	lapsedAt int64
+}
+
+func newStock(horizon time.Duration) stock {
+	return stock{horizon: horizon, parcels: prefetch.New(horizon.Milliseconds())}
+}
+
+// serve takes amounts from what is held, all or nothing. sent says when the tokens were
+// debited; low that more is to be debited.
+func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now int64) (sent int64, ok, low bool) {
+	if k.cfg == nil || !k.holdsFor(cfg, known) {
+		return 0, false, false
+	}
+	sent, ok = k.parcels.Serve(asked, now)
+	if ok {
+		k.parcels.Admitted(asked, now)
+	}
+	return sent, ok, k.parcels.Low(now)
+}
+
+// holdsFor reports whether the held tokens belong to the bucket as it is and to a
+// configuration. If they do not, they lapse.
+func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
+	if !known.known {
+		return false // until the bucket was read again
+	}
+	if known.image == nil || !bytes.Equal(known.image.Of(), k.incarnation) {
+		k.parcels.Lose()
+		return false
+	}
+	if !sameConfig(cfg, k.cfg) {
+		k.parcels.LapseAll()
+		return false
+	}
+	return true
+}
+
+// putBack returns what was served to a call. The tokens keep their age.
+func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
+	k.parcels.Withdrawn(asked, now)
+	switch {
+	case !bytes.Equal(r.Image.Of(), k.incarnation): // the bucket is gone, and its counter
+	case sameConfig(r.Config, k.cfg):
+		k.parcels.Add(asked, sent)
+	default:
+		k.parcels.Lapse(asked)
+	}
+}
+
+// fetchOp makes the take that debits ahead; nil if nothing is to be debited. No caller
+// waits for it, and it is dropped if tokens are scarce. nowMS is the time by which the
+// bucket refills.
+func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
+	if k.fetching || cfg.Override || !known.current(cfg) {
+		return nil
+	}
+	image := known.image
+	if nowMS-known.seenAt > max(k.horizon.Milliseconds(), plan.MemoryMS) {
+		return nil // too old to tell whether tokens are scarce
+	}
+	want := k.parcels.Want(func(name string) (prefetch.Level, bool) {
+		if !image.Holds(name) {
+			return prefetch.Level{}, false
+		}
+		state := image.State(image.Set.Index(name))
+		return prefetch.Level{Level: state.Level(nowMS), Burst: state.Burst}, true
+	}, now)
+	if len(want) == 0 {
+		return nil
+	}
+	k.fetching = true
+	o := NewTake(context.Background(), want, cfg)
+	o.ahead, o.abandoned, o.debited = true, true, now
+	return o
+}
+
+// fetched puts what was debited ahead into the stock. It returns what is in doubt.
+func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
+	k.fetching = false
+	switch {
+	case r.Unconfirmed:
+		return o.Amounts
+	case r.Err != nil || r.Denied:
+		return nil
+	}
+	switch {
+	case k.cfg == nil: // the first
+	case !bytes.Equal(r.Image.Of(), k.incarnation):
+		k.parcels.Lose()
+	case !sameConfig(k.cfg, r.Config):
+		k.parcels.LapseAll()
+	}
+	k.cfg, k.incarnation = r.Config, r.Image.Of()
+	k.parcels.Add(o.Amounts, o.debited)
+	return nil
+}
+
+// lapsedOp makes the adjust that takes lapsed tokens off the counter; nil if nothing has
+// lapsed.
+func (k *stock) lapsedOp(known *sight) *Op {
+	lapsed := k.parcels.TakeLapsed()
+	k.lapsedAt = 0
+	if len(lapsed) == 0 || known.known && (known.image == nil || !bytes.Equal(known.image.Of(), k.incarnation)) {
+		return nil // with its bucket the counter is gone
+	}
+	o := NewAdjust(context.Background(), nil, k.incarnation, k.cfg)
+	o.late, o.lapses = plan.Negated(lapsed), true
+	return o
+}
+
+// tookOff keeps for later what could not be taken off the counter. It returns what is in
+// doubt: what perhaps was taken off stays consumed, and so does everything that a closed
+// limiter could not take off.
+func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
+	lapsed := plan.Negated(o.late)
+	switch {
+	case r.Err == nil:
+	case r.Unconfirmed || closed:
+		return lapsed
+	case bytes.Equal(o.incarnation, k.incarnation):
+		k.parcels.Lapse(lapsed)
+	}
+	return nil
+}
+
+// book books the outcome of an op of the stock. It returns what is in doubt.
+func (k *stock) book(o *Op, r Result, closed bool) (doubt []plan.Signed) {
+	if o.lapses {
+		return k.tookOff(o, r, closed)
+	}
+	return k.fetched(o, r)
+}
+
+// expire lets tokens lapse that are too old. due means that they have waited for a
+// horizon to be taken off the counter; holds that there is something left.
+func (k *stock) expire(now int64) (due, holds bool) {
+	k.parcels.Expire(now)
+	if !k.parcels.Holds() {
+		k.lapsedAt = 0
+		return false, false
+	}
+	if k.lapsedAt == 0 && k.parcels.HasLapsed() {
+		k.lapsedAt = now
+	} else if k.lapsedAt > 0 && now-k.lapsedAt >= k.horizon.Milliseconds() {
+		due = true
+	}
+	return due, true
+}
+
+// wait is how long to wait until the oldest tokens are too old.
+func (k *stock) wait(now int64) time.Duration {
+	wait := k.horizon
+	if at, held := k.parcels.Ends(); held {
+		wait = min(wait, time.Duration(at-now+1)*time.Millisecond)
+	}
+	return max(wait, time.Millisecond)
+}
+
+// stop stops the timer, and lets everything lapse.
+func (k *stock) stop() {
+	if k.timer != nil {
+		k.timer.Stop()
+		k.timer = nil
+	}
+	k.parcels.LapseAll()
+}
+
+// counted learns from a landed write how many tokens calls need, and which part of the
+// bucket's traffic comes from this process. before and after are the images around it.
+func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
+	var own plan.Sums
+	for _, o := range carried {
+		o.addTo(&own)
+		if o.take && !o.ahead {
+			k.parcels.Admitted(o.Amounts, now)
+		}
+	}
+	if before == nil || !bytes.Equal(before.Of(), after.Of()) {
+		return
+	}
+	for i, name := range after.Set.Names {
+		if j := before.Set.Index(name); j >= 0 {
+			k.parcels.Moved(name, own.Of(name).Consumed(), after.Limits[i].Consumed-before.Limits[j].Consumed, now)
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package lane
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// MaxRefusals bounds how often an op is decided again.
+	MaxRefusals = 24
+	// maxShareHalvings is how often the share of a contended bucket is halved.
+	maxShareHalvings = 3
+)
+
+// turn decides one batch of a lane from what is known of the bucket, and sends its write.
+// Ops that it does not end go back into the queue. It belongs to the goroutine that drives
+// the lane.
+type turn struct {
+	lane *Lane
+	by   driver
+	// ctx is that under which requests are sent.
+	ctx context.Context
+	// adjusts and takes are what the write may carry, and sums what it does to each limit.
+	adjusts, takes []*Op
+	sums           plan.Sums
+	// view is what the write is decided from.
+	view plan.View
+	// write is what the turn sends; nil before.
+	write *sending
+}
+
+func newTurn(by driver, b batch) *turn {
+	return &turn{lane: by.lane, by: by, ctx: by.of(&b), adjusts: b.adjusts, takes: b.takes}
+}
+
+// batch are the ops that have not ended yet.
+func (t *turn) batch() batch { return batch{t.adjusts, t.takes} }
+
+// carry decides the batch and sends its write. handed means that another goroutine runs
+// the lane from now on, because the driver has to answer its caller.
+func (t *turn) carry() (handed bool) {
+	l := t.lane
+	wary, err := t.lookFirst()
+	b := t.batch()
+	if err != nil {
+		return t.fail(b.ops(), err)
+	}
+	t.dropLostRefunds()
+	if b = t.batch(); b.size() == 0 {
+		return false
+	}
+	t.addAdjusts()
+	if b = t.batch(); !b.charges() {
+		return t.giveBackOnly()
+	}
+	v, err := l.owner.access(l).view(t.ctx, &l.sight, b, t.sums)
+	if err != nil && ofConfiguration(err) && len(t.takes) > 0 {
+		l.finish(t.takes, Result{Err: err})
+		l.requeue(t.adjusts)
+		return false
+	}
+	if err != nil {
+		return t.fail(b.ops(), err)
+	}
+	t.view = v
+	t.endUnknownLimits()
+	t.refuseDebt()
+	if wary {
+		t.denyUnfitAsSeen()
+	}
+	if b = t.batch(); b.size() == 0 {
+		return false
+	}
+	return t.carryFitting()
+}
+
+// lookFirst reads the bucket if the batch cannot be decided from what is known of it, or
+// should not be. wary means that it should not be.
+func (t *turn) lookFirst() (wary bool, err error) {
+	b := t.batch()
+	if wary = t.wary(); wary || b.needsRead(&t.lane.sight) {
+		err = t.look()
+	}
+	return wary, err
+}
+
+// wary reports whether the bucket has to be looked at before the takes are written.
+func (t *turn) wary() bool {
+	s := &t.lane.sight
+	if len(t.takes) == 0 || s.shared == 0 { // a bucket that nobody else takes from costs no look at the clock
+		return false
+	}
+	now := t.lane.owner.NowMS()
+	if s.fresh(now) {
+		return false
+	}
+	known := t.lane.snapshot()
+	return known.wary(t.takes, now)
+}
+
+// look reads the bucket for the lane.
+func (t *turn) look() error {
+	image, asked, err := t.lane.owner.access(t.lane).read(t.ctx, t.lane.sight.hint())
+	if err == nil {
+		t.lane.learn(image, asked, nil)
+	}
+	return err
+}
+
+// fail ends ops whose bucket or configuration could not be read. If the read failed
+// because the driver's context ended, the ops continue without the driver.
+func (t *turn) fail(ops []*Op, err error) (handed bool) {
+	if t.by.ended() {
+		go t.by.goOn(t, func() { t.lane.requeue(ops) })
+		return true
+	}
+	if throttling(err) {
+		t.by.throttled(true, 0)
+		t.by.putOff(ops, err)
+		return false
+	}
+	t.lane.finish(ops, Result{Err: err})
+	if silent(err) {
+		t.lane.Trip(err)
+	}
+	return false
+}
+
+// dropLostRefunds drops give-backs to a bucket that is gone. If no image is known, one
+// write gives back to one incarnation only, and the others are left for the next write.
+func (t *turn) dropLostRefunds() {
+	s := &t.lane.sight
+	if !s.known {
+		var later []*Op
+		t.adjusts, later = oneIncarnation(t.adjusts)
+		t.lane.requeue(later)
+		return
+	}
+	if s.image == nil {
+		return
+	}
+	kept := t.adjusts[:0]
+	for _, o := range t.adjusts {
+		o.refundDropped = o.refundDropped || o.refundsOtherIncarnation(s.image)
+		if o.refundDropped && !o.charges() {
+			t.lane.finish(o.asList(), Result{Image: s.image, Now: t.lane.owner.NowMS(), Config: o.cfg})
+			continue
+		}
+		kept = append(kept, o)
+	}
+	t.adjusts = kept
+}
+
+// addAdjusts adds the adjusts to the sums in their order, as many as one write can carry.
+// The others go back into the queue.
+func (t *turn) addAdjusts() {
+	t.sums = make(plan.Sums, 0, 4)
+	for i, o := range t.adjusts {
+		if t.sums.Overflows(o.Amounts) {
+			t.lane.requeue(t.adjusts[i:])
+			t.adjusts = t.adjusts[:i]
+			return
+		}
+		o.addTo(&t.sums)
+	}
+}
+
+// endUnknownLimits ends the takes whose limits are neither in the bucket nor in the
+// configuration in force.
+func (t *turn) endUnknownLimits() {
+	if !slices.ContainsFunc(t.takes, func(o *Op) bool { return t.view.Lacks(o.Amounts) }) {
+		return
+	}
+	var known []*Op
+	for _, o := range t.takes {
+		if !t.view.Lacks(o.Amounts) {
+			known = append(known, o)
+			continue
+		}
+		t.lane.finish([]*Op{o}, Result{Err: outdated(t.view, o.Amounts)})
+	}
+	t.takes = known
+}
+
+// refuseDebt ends the adjusts that would put the bucket deeper into debt than it can
+// store.
+func (t *turn) refuseDebt() {
+	if t.sums.TooDeep(t.view.Image) == "" {
+		return
+	}
+	kept, fit := make([]*Op, 0, len(t.adjusts)), make(plan.Sums, 0, len(t.sums))
+	for _, o := range t.adjusts {
+		with := append(plan.Sums{}, fit...)
+		o.addTo(&with)
+		if name := with.TooDeep(t.view.Image); name != "" {
+			t.lane.finish(o.asList(), Result{Err: &Failure{Reason: TooDeep, Limit: name}})
+			continue
+		}
+		kept, fit = append(kept, o), with
+	}
+	t.adjusts, t.sums = kept, fit
+}
+
+// denyUnfitAsSeen denies the takes that did not fit at the instant when the bucket was
+// read. The refill during the read would make room in half of the reads, and the write
+// would then be refused.
+func (t *turn) denyUnfitAsSeen() {
+	v := t.view
+	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
+		return
+	}
+	v.Now = t.lane.sight.seenAt
+	b := t.batch()
+	fit, unfit := fitting(v, b.ops(), t.lane.Line.heads())
+	t.takes = fit[len(t.adjusts):]
+	t.by.denyAll(unfit, v)
+}
+
+// carryFitting carries the adjusts and as many takes as fit, in their order.
+func (t *turn) carryFitting() (handed bool) {
+	l, known := t.lane, t.lane.snapshot()
+	d := choose(&known, t.view, choices{
+		adjusts: t.adjusts, takes: t.takes, sums: t.sums, heads: l.Line.heads(), shareHalvings: t.halvings(), mayHousekeep: !l.learnt.housekeepingRefused,
+	})
+	if len(d.dropped) > 0 {
+		l.finish(d.dropped, Result{Denied: true})
+	}
+	switch {
+	case len(d.carried) == 0 && len(d.left) == 0:
+		return false
+	case len(d.carried) == 0:
+		return t.deny(d.left)
+	}
+	t.postpone(d)
+	for _, o := range t.adjusts {
+		o.noteDropped(t.view)
+	}
+	for _, o := range d.admitted {
+		if o.ahead { // the age of what it debits counts from now
+			o.debited = l.owner.elapsed()
+		}
+	}
+	if d.write.Kind == plan.Nothing {
+		l.finish(d.carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
+		return false
+	}
+	return t.send(&sending{
+		view: t.view, sums: d.sums, carried: d.carried, write: d.write, adjusts: len(t.adjusts) > 0, givesBack: d.sums.HasBack() && d.write.Kind != plan.Create,
+	})
+}
+
+// halvings is how often the share that one write takes is halved: not at all while
+// the lane is paced, for fewer writes that carry more is what it is paced for.
+func (t *turn) halvings() int {
+	if t.lane.pacer.Load() != nil {
+		return 0
+	}
+	return int(t.lane.learnt.halvings)
+}
+
+// postpone leaves takes for the next write, which is decided from the answer to this
+// one. A take that was left once already, and does not fit a recent image beside those
+// before it, is denied: a caller of Acquire does not wait in line.
+func (t *turn) postpone(d decision) {
+	next := d.deferred
+	for _, o := range next {
+		o.postponed++
+	}
+	var unfit []excluded
+	recent := t.lane.sight.fresh(t.view.Now) && !t.view.Adopt
+	for _, x := range d.left {
+		if !recent || x.op.postponed == 0 && x.op.refusals == 0 {
+			x.op.postponed++
+			next = append(next, x.op)
+			continue
+		}
+		unfit = append(unfit, x)
+	}
+	t.by.denyAll(unfit, t.view)
+	if len(next) > 0 {
+		t.lane.requeue(next)
+	}
+}
+
+// deny ends takes that do not fit, on a state that is known to be recent; else
+// it looks once, and leaves them for the next round.
+func (t *turn) deny(unfit []excluded) (handed bool) {
+	ops := make([]*Op, len(unfit))
+	for i := range unfit {
+		ops[i] = unfit[i].op
+	}
+	v := t.view
+	if !t.lane.sight.fresh(v.Now) && slices.ContainsFunc(ops, func(o *Op) bool { return !o.bucketRead }) {
+		if err := t.look(); err != nil {
+			return t.fail(ops, err)
+		}
+		for _, o := range ops {
+			o.bucketRead = true
+		}
+		t.lane.requeue(ops)
+		return false
+	}
+	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
+		t.markNotCarried(ops)
+		return t.send(&sending{view: v, carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true})
+	}
+	t.by.denyAll(unfit, v)
+	return false
+}
+
+// markNotCarried notes that the write contains nothing of these ops.
+func (t *turn) markNotCarried(ops []*Op) {
+	t.lane.mu.Lock()
+	defer t.lane.mu.Unlock()
+	for _, o := range ops {
+		o.notCarried = true
+	}
+}
+
+// giveBackOnly sends a write that only gives tokens back. A limit that the bucket does not
+// have any more gets nothing back; neither does a bucket that is gone.
+func (t *turn) giveBackOnly() (handed bool) {
+	g, s := schema.GiveBack{Incarnation: t.adjusts[0].incarnation}, &t.lane.sight
+	for _, n := range t.sums {
+		if s.known && !s.image.Holds(n.Name) {
+			continue
+		}
+		if n.Back > 0 || n.Late < 0 {
+			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late, Passed: n.PassedBack})
+		}
+	}
+	b := t.batch()
+	v := plan.View{Now: t.lane.owner.NowMS(), Config: b.config()}
+	if len(g.Limits) == 0 {
+		t.lane.finish(t.adjusts, Result{Image: s.image, Now: v.Now, Config: v.Config})
+		return false
+	}
+	return t.send(&sending{
+		view: v, sums: t.sums, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack}, giveBack: g, adjusts: true, givesBack: true,
+	})
+}
+
+// send sends a write of the turn. If the driver's context ends meanwhile, another
+// goroutine does the rest.
+func (t *turn) send(w *sending) (handed bool) {
+	w.lane, w.by, w.ctx, t.write = t.lane, t.by, t.ctx, w
+	if w.begin(); w.deliver() {
+		return false
+	}
+	w.by, w.ctx = driver{lane: t.lane}, context.WithoutCancel(w.ctx)
+	go w.by.goOn(t, func() { w.deliver() })
+	return true
+}
