@@ -397,7 +397,9 @@ func TestResourcesAreUnlistedWithTheirLimits(t *testing.T) {
 func TestAChangeIsMadeAlsoIfCountsAreNotTidied(t *testing.T) {
 	e := memEngine(t)
 	r := e.repository(t, nil)
-	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "u", Resource: "gpt-4"}, oneLimit))
+	for _, id := range []string{"u", "v", "w"} {
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: id, Resource: "gpt-4"}, oneLimit))
+	}
 	e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 		if q.Operation == "UpdateItem" {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
@@ -405,6 +407,9 @@ func TestAChangeIsMadeAlsoIfCountsAreNotTidied(t *testing.T) {
 		return ddbmem.Fault{}
 	})
 	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "u", Resource: "gpt-4"}))
+	errs, err := r.SetConfigs(t.Context(), []ScopedConfig{{Scope: Scope{Entity: "v", Resource: "gpt-4"}, Config: LimitConfig{Version: AnyVersion}, Delete: true}})
+	require.NoError(t, errors.Join(append(errs, err)...))
+	require.NoError(t, r.DeleteEntity(t.Context(), "w"))
 	e.db.SetFaults(nil)
 	for at, err := range r.Scopes(t.Context()) {
 		require.NoError(t, err)

@@ -4,8 +4,8 @@
 // (premium, standard, economy) and gives each a quota in micro-dollars per day
 // of its own time zone. [Keeper.Recommend] says which label an application may
 // use now; [Keeper.Submit] meters what a call cost, exactly once however often
-// it is sent. Under [Hard] enforcement [Keeper.Reserve] holds the money before
-// the call, so that never more than the quota is held and spent.
+// it is sent. Money is steered, not stopped: a call that was recommended a label
+// is counted in full, also above the label's quota.
 //
 // Amounts are exact: a price is in micro-dollars per million tokens, so tokens
 // times price is a whole number of pico-dollars, and sums are compared as such.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -31,6 +32,46 @@ func TestTheKeeperIsNotWaitedFor(t *testing.T) {
 		w.db.SetFaults(nil)
 		<-time.After(20 * time.Second)
 		w.requireSettled("premium", callMicros)
+	})
+}
+
+// TestCallThatOutlivesItsKeeper: what it cost is told to OnRefused, and its lease is settled.
+func TestCallThatOutlivesItsKeeper(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		c := w.start(w.guard(both), request())
+		require.NoError(t, w.keeper.Close(t.Context()))
+		w.settle(c)
+		w.flush()
+		require.Len(t, w.refused, 1)
+		assert.Equal(t, c.RequestID, w.refused[0].Record.RequestID)
+		assert.Equal(t, used.Tokens, w.refused[0].Record.Tokens)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_300}, c.Lease().Consumed())
+	})
+}
+
+// TestLimitsThatHangAreWaitedForOnce: the first call that ends finds them silent, and the others
+// do not wait.
+func TestLimitsThatHangAreWaitedForOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		g := w.guard(both)
+		calls := []*llm.Call{w.start(g, request()), w.start(g, request()), w.start(g, request())}
+		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "UpdateItem" {
+				return ddbmem.Fault{Before: time.Hour}
+			}
+			return ddbmem.Fault{}
+		})
+		for i, c := range calls {
+			began := time.Now()
+			_ = c.Settle(t.Context(), used) // the lease is not corrected
+			if took := time.Since(began); i == 0 {
+				assert.LessOrEqual(t, took, 1100*time.Millisecond, "one request's time")
+			} else {
+				assert.Zero(t, took)
+			}
+		}
+		w.recovers()
+		assert.Equal(t, int64(3), w.spent("premium").Requests)
 	})
 }
 

@@ -243,6 +243,25 @@ func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 	assert.Contains(t, s.must("manifest", "plan", example), "Plan: 12 to create, 1 to delete.")
 }
 
+// Of a plan whose warnings are others since it was shown nothing is applied either.
+func TestManifestApplyIsOfTheWarningsThatWereShown(t *testing.T) {
+	s := newTable(t)
+	at := dynalimit.Scope{Plan: "ghost"}
+	require.NoError(t, s.repository().SetLimits(t.Context(), at, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+	gone := answer(func() string {
+		assert.NoError(t, s.repository().DeleteLimits(t.Context(), at))
+		return "apply\n"
+	})
+	name := filepath.Join(t.TempDir(), "limits.yaml")
+	file(t, name, "entities: {x: {plan: ghost}}\n")
+	var out, errs bytes.Buffer
+	assert.Equal(t, exitConflict, run(s.context(), []string{"--endpoint", s.endpoint, "manifest", "apply", name}, &term.Output{Writer: &out, In: gone}, &errs))
+	assert.NotContains(t, out.String(), "ghost has no limits")
+	assert.Contains(t, errs.String(), "the table was changed since the plan was shown, nothing was applied")
+	_, err := s.repository().GetEntity(t.Context(), "x")
+	require.ErrorIs(t, err, dynalimit.ErrNotFound)
+}
+
 func TestManifestApplyAsks(t *testing.T) {
 	s := newTable(t, "--as", "bob@example.com")
 	s.answers = strings.NewReader("no\n")

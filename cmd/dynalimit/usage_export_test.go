@@ -49,6 +49,12 @@ func TestExportsSayTheSame(t *testing.T) {
 		}
 	}
 	assert.Len(t, rows, i)
+
+	printed := m.must(append([]string{"usage", "export"}, which...)...)
+	assert.Equal(t, printed, m.must(append([]string{"usage", "export", "-o", "-"}, which...)...), "- is the terminal")
+	assert.Contains(t, m.must("usage", "report", "--since", "3d", "-o", "-"), "<html")
+	_, err = os.Stat("-")
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // TestExportOfHalfIsNone: a file that cannot be whole is not there, and one that was there

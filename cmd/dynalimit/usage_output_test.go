@@ -1,9 +1,12 @@
+//go:build unix
+
 package main
 
 import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,6 +40,22 @@ func TestOutputFiles(t *testing.T) {
 	is, err := os.Stat(in("private"))
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), is.Mode().Perm())
+	require.NoError(t, syscall.Mkfifo(in("pipe"), 0o600))
+	heard := make(chan string)
+	go func() {
+		text, err := os.ReadFile(in("pipe"))
+		assert.NoError(t, err)
+		heard <- string(text)
+	}()
+	require.NoError(t, wholeFile(in("pipe"), 0o644, hello))
+	assert.Equal(t, "hello", <-heard)
+	umask := syscall.Umask(0o077)
+	err = wholeFile(in("hidden"), 0o644, hello)
+	syscall.Umask(umask)
+	require.NoError(t, err)
+	is, err = os.Stat(in("hidden"))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), is.Mode().Perm())
 	require.NoError(t, wholeFile(os.DevNull, 0o644, hello))
 	device, err := os.Stat(os.DevNull)
 	require.NoError(t, err)
@@ -44,5 +63,5 @@ func TestOutputFiles(t *testing.T) {
 	require.ErrorIs(t, wholeFile(in("private"), 0o644, func(w io.Writer) error { _ = hello(w); return io.ErrUnexpectedEOF }), io.ErrUnexpectedEOF)
 	left, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	assert.Len(t, left, 6, "private, target, absent, new and two links: no part is left")
+	assert.Len(t, left, 8, "private, target, absent, new, hidden, a pipe and two links: no part is left")
 }

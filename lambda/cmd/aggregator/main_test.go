@@ -67,6 +67,7 @@ func TestTheFunctionCounts(t *testing.T) {
 	var log bytes.Buffer
 	h, err := newHandler(db.Client(), config{table: "limits"}, &log)
 	require.NoError(t, err)
+	assert.Contains(t, log.String(), `"retention":"default","tries":"default"`)
 	answer, err := h.Invoke(context.Background(), []byte(`{"Records":[{"eventID":"1","dynamodb":{"ApproximateCreationDateTime":1774785600,"SequenceNumber":"101",
 		"Keys":{"PK":{"S":"ENTITY#a"},"SK":{"S":"#BUCKET#b"}},"NewImage":{"b_rpm_tc":{"N":"1000"}}}}]}`))
 	require.NoError(t, err)
