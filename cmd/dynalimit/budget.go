@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
@@ -16,41 +17,21 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// budgetCmd holds what all budget commands share; each finds the tables as they
-// say.
+// budgetCmd is what all budget commands share: each finds the tables as the flags say.
 type budgetCmd struct {
 	Control      string `help:"Table of configuration and prices." default:"control"`
 	Usage        string `help:"Table of counters, records and holds." default:"usage"`
 	CreateTables bool   `help:"Create the two tables if they are missing."`
-
-	Orgs     orgsCmd     `cmd:"" help:"List, show, configure and delete organisations."`
-	Apps     appsCmd     `cmd:"" help:"List, show, configure and delete the apps of an organisation."`
-	Quotas   quotasCmd   `cmd:"" help:"Show or set what labels may cost."`
-	Today    todayCmd    `cmd:"" help:"Show what each label has cost today, as bars."`
-	History  historyCmd  `cmd:"" help:"Show what the last days cost, as a chart."`
-	Override overrideCmd `cmd:"" help:"Force an app's label for some time, or end that."`
-	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
-	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
-
-	Recommend   recommendCmd   `cmd:"" help:"Show which label an app may use now, and why."`
-	Adjustments adjustmentsCmd `cmd:"" help:"List what was charged and credited by hand."`
-	Tags        tagsCmd        `cmd:"" help:"Show what a tag's values cost on one day."`
-	Events      eventsCmd      `cmd:"" help:"List quotas that were nearly or wholly used."`
-	Prices      pricesCmd      `cmd:"" help:"List or store prices of models."`
-
-	Credentials credentialsCmd `cmd:"" help:"Give organisations and apps secrets to log in with, and end them."`
-	Keys        keysCmd        `cmd:"" help:"Make, list and end the keys of those who configure over the REST API."`
-
-	Keyset keysetCmd `cmd:"" help:"Make and renew the file of keys under which secrets are hashed and tokens signed."`
 
 	*globals `kong:"-"`
 	readOnly bool // of the command that runs
 }
 
 // AfterApply is called by the parser.
-func (b *budgetCmd) AfterApply(g *globals) error { //nolint:unparam // the parser wants an error
+func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unparam // the parser wants an error
 	of := *g
 	b.globals = &of
+	k.Bind(b)
 	return nil
 }
 

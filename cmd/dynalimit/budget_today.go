@@ -17,9 +17,6 @@ type totalsJSON struct {
 	budget.DayTotals
 }
 
-// barWidth is a full bar's.
-const barWidth = 32
-
 // share is how much of a bar an amount fills, at least a mark for anything.
 func share(amount, whole int64) int {
 	if amount <= 0 {

@@ -30,14 +30,6 @@ type entityID struct {
 
 func (e entityID) Validate() error { return wantWord("id of the entity", e.ID) }
 
-// wantWord refuses an argument that is empty.
-func wantWord(what, word string) error {
-	if word == "" {
-		return fmt.Errorf("the %s is empty: give one", what)
-	}
-	return nil
-}
-
 // entityJSON is an entity's record, for programs.
 type entityJSON struct {
 	ID        string          `json:"id"`

@@ -73,13 +73,6 @@ func levelName(s dynalimit.Scope) string {
 	return "system"
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 type limitsResolveCmd struct {
 	Entity   string `arg:"" help:"The entity's id."`
 	Resource string `arg:"" help:"The resource that it asks for."`

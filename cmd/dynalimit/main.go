@@ -46,8 +46,8 @@ type commands struct {
 	Top    topCmd    `cmd:"" help:"Watch the fullest buckets of a resource, or those of an entity, as they change." group:"look"`
 	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration." group:"look"`
 
-	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps." group:"budgets"`
-	Keeper keeperCmd `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB." group:"budgets"`
+	Budget budgetCommands `cmd:"" help:"Show and change the budgets of organisations and their apps." group:"budgets"`
+	Keeper keeperCmd      `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB." group:"budgets"`
 
 	Local           localCmd           `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests." group:"program"`
 	Version         versionCmd         `cmd:"" help:"Show which release this is." group:"program"`

@@ -9,22 +9,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
-
-// tableFacts are what the endpoint said about the table.
-type tableFacts struct {
-	*types.TableDescription
-	// err is why there is none.
-	err error
-	// date is DynamoDB's time, the zero Time if the answer had none, and sent and received
-	// are this machine's around it.
-	date, sent, received time.Time
-	reached              bool
-}
 
 // soon is how long credentials should be valid.
 const soon = 15 * time.Minute

@@ -5,70 +5,9 @@ package doctor
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
-
-// Client is what DynamoDB is asked; *dynamodb.Client is one.
-type Client interface {
-	tables.Reader
-	Reader
-	Writer
-}
-
-// Reader reads tables and items.
-type Reader interface {
-	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
-}
-
-// Writer changes items.
-type Writer interface {
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-}
-
-var _ Client = (*dynamodb.Client)(nil)
-
-// Patient is what is examined.
-type Patient struct {
-	// Client asks DynamoDB, once each time, and gives up after Timeout.
-	Client Client
-	// Limits is the table as the library sees it, and Namespace its tenant, "" for none.
-	Limits    *dynalimit.Repository
-	Namespace string
-	// Tables are that of limits and those of budgets, if they are asked for.
-	Tables []tables.Plan
-	// Region is the one that is asked, and Where the endpoint in words.
-	Region, Where string
-	// Engine means that an engine is asked in place of AWS.
-	Engine bool
-	// Credentials are those of the requests; nil where none are asked for.
-	Credentials aws.CredentialsProvider
-	// Identity asks AWS who they are; nil where nobody knows.
-	Identity func(context.Context) (string, error)
-	// Profile is the profile that the credentials come from, "" for none named.
-	Profile string
-	// Role is what is to be permitted: RoleAcquire, RoleRead, RoleAdmin, or RoleService.
-	Role Role
-	// LocalFlags are what has 'dynalimit local' serve where the endpoint is.
-	LocalFlags string
-	// Now is the clock of this machine.
-	Now func() time.Time
-	// Timeout is how long a request may take.
-	Timeout time.Duration
-}
 
 // check examines one thing. What it needs of others is in the visit.
 type check struct {
@@ -131,25 +70,3 @@ func Worst(results []tables.Finding) tables.Status {
 	}
 	return worst
 }
-
-// visit is one examination.
-type visit struct {
-	Patient
-	// down says why DynamoDB is not asked any more, "" while it answers.
-	down  string
-	table tables.Plan // of limits
-	// described is that table, nil if nothing was asked.
-	described *tableFacts
-	// plans are those that have limits; nil unless every level was read.
-	plans map[string]bool
-}
-
-// timed bounds what one request of a check may take.
-func (v *visit) timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, v.Timeout, errSlow)
-}
-
-var errSlow = errors.New("no answer in time")
-
-// command is a command of dynalimit about the table of limits.
-func (v *visit) command(words string) string { return v.table.Flags.Command(words) }

@@ -14,20 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Role says what somebody has to be permitted.
-type Role string
-
-const (
-	// RoleService serves calls, and reads what `dynalimit` shows. It is the default.
-	RoleService Role = "service"
-	// RoleAcquire serves calls, and no more.
-	RoleAcquire Role = "acquire"
-	// RoleRead reads.
-	RoleRead Role = "read"
-	// RoleAdmin changes limits, entities and buckets.
-	RoleAdmin Role = "admin"
-)
-
 // rolesCommand prints the policies of the roles.
 const rolesCommand = "template --parts roles"
 

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// window are the flag of what usage is summed over.
+type window struct {
+	By aggregator.Window `help:"What is summed: hour, day or month." enum:"hour,day,month" default:"day"`
+}
+
+// usual is how long a period is by default, where nothing says how long: enough windows for a
+// picture.
+func (w window) usual() time.Duration {
+	switch w.By {
+	case aggregator.Hour:
+		return 24 * time.Hour
+	case aggregator.Month:
+		return 366 * 24 * time.Hour
+	case aggregator.Day:
+	}
+	return 7 * 24 * time.Hour
+}
+
+// whose are the flags of whose usage is shown.
+type whose struct {
+	Entity     string `help:"What this entity used itself." placeholder:"ID" xor:"whose"`
+	ChildrenOf string `help:"What the children of this entity used." placeholder:"ID" xor:"whose"`
+	Plan       string `help:"What the entities on this plan used." placeholder:"NAME" xor:"whose"`
+	Resource   string `help:"Only of this resource. Default: of all." placeholder:"NAME"`
+}
+
+func (w whose) Validate() error {
+	for flag, id := range map[string]string{"--entity": w.Entity, "--children-of": w.ChildrenOf} {
+		if id == "" {
+			continue
+		}
+		if err := (dynalimit.Entity{ID: id}).Validate(); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
+// title says whose usage it is.
+func (w whose) title() string {
+	switch {
+	case w.Entity != "":
+		return "of " + w.Entity
+	case w.ChildrenOf != "":
+		return "of the children of " + w.ChildrenOf
+	case w.Plan != "":
+		return "of the plan " + w.Plan
+	}
+	return "in total"
+}
+
+// usages is usage as it is found.
+type usages = iter.Seq2[aggregator.Usage, error]
+
+// find is the usage that the flags ask for, of one resource after the other.
+func (w whose) find(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
+	q.Resource = w.Resource
+	switch {
+	case w.Entity != "":
+		return r.Entity(ctx, w.Entity, q)
+	case w.ChildrenOf != "":
+		return r.Children(ctx, w.ChildrenOf, q)
+	case w.Plan != "":
+		return r.Plan(ctx, w.Plan, q)
+	case w.Resource != "":
+		return r.Resource(ctx, w.Resource, q)
+	}
+	return perResource(ctx, r, q)
+}
+
+// perResource is what was used of each resource.
+func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
+	return func(yield func(aggregator.Usage, error) bool) {
+		used, err := r.Used(ctx, q)
+		if err != nil {
+			yield(aggregator.Usage{}, err)
+			return
+		}
+		before := ""
+		for _, one := range used {
+			if one.Resource == before {
+				continue
+			}
+			before = one.Resource
+			for u, err := range r.Resource(ctx, one.Resource, q) {
+				if !yield(u, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readingUsage runs a command that reads usage, told in a time zone.
+func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time.Location, run func(*dynalimit.Repository, *aggregator.Reader) error) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		client, err := g.options(ctx).Client(ctx)
+		if err != nil {
+			return err
+		}
+		reader, err := aggregator.NewReader(client, g.Table, &aggregator.ReaderOptions{Namespace: g.Namespace, Location: zone, Began: g.began(ctx), Now: clockOf(ctx)})
+		if err != nil {
+			return err
+		}
+		return run(repo, reader)
+	})
+}
+
+// nothingUsed says that there is no usage, and why that may be.
+func nothingUsed(out *term.Output, a asked) {
+	fmt.Fprintf(out, "Nothing was used, as far as is known: %s.\n", a.Text(a.zone))
+	fmt.Fprintln(out, out.Dim("Usage comes from the table's stream: 'dynalimit tail' or the Lambda has to run. 'dynalimit doctor' says whether one does."))
+	if a.namespace == "" {
+		fmt.Fprintln(out, out.Dim("Each namespace has usage of its own: 'dynalimit namespace list' names them, --namespace shows that of one."))
+	}
+}
