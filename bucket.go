@@ -1,6 +1,8 @@
 package dynalimit
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"time"
@@ -68,3 +70,29 @@ func signedOf(a Amounts) []plan.Signed {
 
 // tokensOf converts amounts from millitokens to whole tokens.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }
+
+// fingerprintLimits identifies a list of limits and its ttl policy in 8 bytes.
+// It is the same in every process and for every order of the list, and differs
+// when any parameter does.
+func fingerprintLimits(limits []Limit, permanent bool) string {
+	byName := func(a, b Limit) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(limits, byName) {
+		limits = slices.SortedFunc(slices.Values(limits), byName)
+	}
+	buf := make([]byte, 0, 512)
+	if permanent {
+		buf = append(buf, 1)
+	} else {
+		buf = append(buf, 0)
+	}
+	for _, l := range limits {
+		l = l.withDefaults()
+		buf = binary.AppendUvarint(buf, uint64(len(l.Name))) // a length before each name: no two lists encode alike
+		buf = append(buf, l.Name...)
+		for _, n := range []int64{l.Capacity, l.Burst, l.RefillAmount, int64(l.RefillPeriod)} {
+			buf = binary.BigEndian.AppendUint64(buf, uint64(n))
+		}
+	}
+	sum := sha256.Sum256(buf)
+	return string(sum[:8])
+}

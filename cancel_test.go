@@ -48,7 +48,7 @@ func TestCancelledCallersReturnAtOnce(t *testing.T) {
 			}
 			require.NoError(t, l.Close(t.Context()))
 			db.SetFaults(nil)
-			other, err := New(l.repo, &Options{Limits: l.opts.Limits})
+			other, err := New(l.repo, &Options{Limits: l.ownLimits()})
 			require.NoError(t, err)
 			available, err := availableOf(other.Check(t.Context(), "u", "m", nil))
 			require.NoError(t, err)

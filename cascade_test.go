@@ -149,7 +149,7 @@ func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
 
 func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
-		s = s.on(s.repo, &Options{Cascade: s.limiter.opts.Cascade}) // no fallback limits
+		s = s.on(s.repo, &Options{Cascade: s.limiter.desk.mode}) // no fallback limits
 		s.family("key", "project", "org")
 		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{PerMinute("rpm", 10)}))
 		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org"}, []Limit{PerMinute("tpm", 1000), PerMinute("usd", 5)}))

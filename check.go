@@ -6,9 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
-	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Report says what an acquire would do now. It is a plain value.
@@ -98,7 +96,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	}
 	for try := 1; ; try++ {
 		readings, policy, err := l.readOnce(ctx, r)
-		if _, outdated := errors.AsType[*outdatedError](err); try == maxOutdated || !outdated {
+		if try == maxOutdated || !outdated(err) {
 			return readings, policy, err
 		}
 	}
@@ -106,7 +104,8 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 
 // readOnce reads once, under the configuration that is known now.
 func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
-	c, policy, err := l.chain(ctx, &r, cascade{}, &patience{})
+	d := l.desk
+	c, policy, err := d.routes.find(ctx, &r, cascade{}, &patience{most: d.timeout})
 	if err != nil {
 		return nil, policy, err
 	}
@@ -114,12 +113,12 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, 
 	for i := range c.rungs {
 		rung := &c.rungs[i]
 		if rung.lane.Contact.Away() {
-			return nil, policy, l.unanswered(l.cause())
+			return nil, policy, d.table.away()
 		}
 		beside := lane.BesideOf(rung.lane)
 		v, err := beside.Inspect(ctx, rung.cfg)
 		if err != nil {
-			return nil, policy, l.userError(rung.lane, err)
+			return nil, policy, d.table.userError(rung.lane, err)
 		}
 		rung.cfg = v.Config // it may have been read again
 		shown := levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}
@@ -127,78 +126,5 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, 
 		shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
-	return readings, policy, l.checkKnown(&r, &c)
-}
-
-// levelReading is the last answer of a level. Its statuses are made from it.
-type levelReading struct {
-	entity, resource string
-	plan.Reading
-	// precedence is what went before the take that the level denied.
-	precedence plan.Precedence
-	// degraded means that the reading is not the bucket's answer, but the process's
-	// share or an old image.
-	degraded bool
-}
-
-// status shows one limit of a reading. asked is the requested amount and back what has
-// been given back since, both in millitokens.
-func (r levelReading) status(name string, asked, back int64) LimitStatus {
-	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
-	state, capacity := r.State(name)
-	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
-	if i := r.Config.Index(name); i >= 0 {
-		l := &r.Config.Limits[i]
-		if s.Level = ConfigLevel(l.Level); r.degraded {
-			s.Limit = limitOf(name, l.Capacity, l.Rate)
-		}
-	}
-	state.Tokens += back + r.precedence.Taken.Of(name).Back
-	// What others take is taken from the level: a full bucket holds no more.
-	state.Tokens, state.Refilled = state.Level(r.Now)-r.precedence.Taken.Of(name).Take, max(state.Refilled, r.Now)
-	left := r.precedence.Left.Of(name)
-	level := state.Level(r.Now) - left.Amount
-	s.Remaining = floorDiv(level, milli)
-	if asked > 0 { // debt on a limit that is not asked for denies nobody
-		s.Exceeded = asked > level
-		s.RetryAfter = duration(left.Wait(state, r.Now, asked))
-	}
-	s.Reset = duration(state.Wait(r.Now, state.Burst))
-	return s
-}
-
-// aged is a status with its waits shortened by the ms that have passed since.
-func (s LimitStatus) aged(ms int64) LimitStatus {
-	less := func(wait time.Duration, least time.Duration) time.Duration {
-		if wait <= least || wait == Never {
-			return wait
-		}
-		return max(wait-duration(ms), least)
-	}
-	s.Reset = less(s.Reset, 0)
-	if s.Exceeded {
-		s.RetryAfter = less(s.RetryAfter, time.Millisecond)
-	}
-	return s
-}
-
-// floorDiv rounds towards minus infinity, because a bucket in debt has less left than
-// the truncated number says.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// duration turns milliseconds of the arithmetic into a Duration.
-func duration(ms int64) time.Duration {
-	switch {
-	case ms == bucket.Never:
-		return Never
-	case ms > math.MaxInt64/int64(time.Millisecond)-1:
-		return Never - time.Millisecond // centuries, but not never
-	}
-	return time.Duration(ms) * time.Millisecond
+	return readings, policy, d.routes.fallback.checkKnown(&r, &c)
 }

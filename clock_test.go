@@ -65,7 +65,7 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 			_, err = availableOf(l.Check(t.Context(), "u", "m", nil)) // learns the time
 			require.NoError(t, err)
 			drain(t, l, Amounts{"rpm": 60})
-			known := lane.BesideOf(l.lanes.Of("u", "m"))
+			known := lane.BesideOf(l.desk.lanes.Of("u", "m"))
 			image := known.Memory(nil).Image
 			require.InDelta(t, theirs().UnixMilli(), image.Refilled, 1000, "skew %v", skew)
 		})
@@ -111,7 +111,7 @@ func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 		require.NoError(t, err)
 		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
 		require.NoError(t, err)
-		other.lanes.IDs.Slot = 1
+		other.desk.lanes.IDs.Slot = 1
 		lease, err := other.Acquire(t.Context(), "u", "m", Amounts{"rpm": 60})
 		require.NoError(t, err)
 		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 40})

@@ -20,7 +20,7 @@ import (
 // until stop is called.
 func contend(t *testing.T, l *RateLimiter, db *ddbmem.DB) (stop func()) {
 	t.Helper()
-	other, err := New(l.repo, &Options{Limits: l.opts.Limits})
+	other, err := New(l.repo, &Options{Limits: l.ownLimits()})
 	require.NoError(t, err)
 	var inside atomic.Bool
 	burst := int64(1000)
@@ -91,7 +91,7 @@ func TestWaitOutlastsContention(t *testing.T) {
 		defer cancel()
 		began = time.Now()
 		busy := contended("u", "m")
-		require.Same(t, busy, l.waitOutContention(ctx, &position{}, busy, busy), "at once: it cannot wait so long")
+		require.Same(t, busy, (&waiting{limiter: l}).waitOutContention(ctx, busy, busy), "at once: it cannot wait so long")
 		require.Zero(t, time.Since(began))
 	})
 }
@@ -115,7 +115,7 @@ func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
 				})
 				for _, id := range []string{"u", "project"} {
 					if !strings.Contains(wrong, id+`"`) {
-						l.lanes.Of(id, "m").Trip(lane.ErrTripped)
+						l.desk.lanes.Of(id, "m").Trip(lane.ErrTripped)
 					}
 				}
 				lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}, WithOnUnavailable(Allow))

@@ -114,7 +114,7 @@ func TestImageBeforeAnUnansweredWriteDeniesNobody(t *testing.T) {
 		l, db := waitLimiter(t, PerDay("tpm", 60))
 		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 60})
 		require.NoError(t, err)
-		l.lanes.Of("u", "m").ForgetOwnWrite() // as in a lane that was forgotten: sent once
+		l.desk.lanes.Of("u", "m").ForgetOwnWrite() // as in a lane that was forgotten: sent once
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "UpdateItem"} })
 		require.ErrorIs(t, lease.Rollback(t.Context()), ErrUnconfirmed)
 		db.SetFaults(nil)
@@ -128,9 +128,9 @@ func TestImageBeforeAnUnansweredWriteDeniesNobody(t *testing.T) {
 func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t, PerDay("tpm", 100), PerDay("d", 60))
-		other, err := New(l.repo, &Options{Limits: l.opts.Limits})
+		other, err := New(l.repo, &Options{Limits: l.ownLimits()})
 		require.NoError(t, err)
-		other.lanes.IDs.Slot = (l.lanes.IDs.Slot + 1) % schema.OpSlots // so that its give-back is not refused first
+		other.desk.lanes.IDs.Slot = (l.desk.lanes.IDs.Slot + 1) % schema.OpSlots // so that its give-back is not refused first
 		lease, err := other.Acquire(t.Context(), "u", "m", Amounts{"tpm": 40})
 		require.NoError(t, err)
 		drain(t, l, Amounts{"d": 1})

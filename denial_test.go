@@ -91,8 +91,8 @@ func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 		l := &lane.Lane{Entity: name, Resource: model}
 		return level{lane: l, cfg: cfg, asked: []plan.Signed{{Name: name, Amount: 10 * milli}}, answered: true, last: levelReading{entity: name, resource: model, Reading: plan.Reading{Image: image, Config: cfg, Now: now}}}
 	}
-	lease := &Lease{levels: []level{of("a", 1000, 5*milli), of("b", 1450, milli/2), of("c", 1200, milli)}}
-	denied := lease.denial()
+	charged := &charge{levels: []level{of("a", 1000, 5*milli), of("b", 1450, milli/2), of("c", 1200, milli)}}
+	denied := charged.denial()
 	assert.Equal(t, 50*time.Millisecond, denied.RetryAfter, "of which 450 ms of the longest are over")
 	waits := []time.Duration{denied.Statuses[0].RetryAfter, denied.Statuses[1].RetryAfter, denied.Statuses[2].RetryAfter}
 	assert.Equal(t, []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Millisecond}, waits, "a level that denied waits for something")

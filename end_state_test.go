@@ -83,7 +83,7 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 		require.NoError(t, err)
 		l, err := New(r, nil)
 		require.NoError(t, err)
-		l.lanes.IDs.Slot = slot
+		l.desk.lanes.IDs.Slot = slot
 		for caller := range callers {
 			random := rand.New(rand.NewPCG(seed, uint64(100*slot+caller)))
 			group.Go(func() { end.play(t, l, random, steps) })
@@ -125,7 +125,7 @@ func (s *endState) play(t *testing.T, l *RateLimiter, r *rand.Rand, steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, lease := range leases {
-		s.held += lease.levels[0].held("rpm")
+		s.held += lease.charge.levels[0].held("rpm")
 	}
 }
 

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lock"
-	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -110,46 +108,6 @@ func (e *LimitExceededError) worst() *LimitStatus {
 	return worst
 }
 
-// roomyDenial is a denial with room for the statuses of most calls, so that it is one
-// allocation: a caller who is denied comes again and again.
-type roomyDenial struct {
-	LimitExceededError
-	room [2]LimitStatus
-}
-
-// emptyDenial is a denial to which statuses are added by show.
-func emptyDenial(entityID, resource string) *LimitExceededError {
-	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
-	d.Statuses = d.room[:0]
-	return &d.LimitExceededError
-}
-
-// show adds the statuses of what was asked of a level, as they are when the last level
-// has decided and once what the level holds has been given back. lv may be nil.
-func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, lv *level, decided int64) {
-	for _, a := range asked {
-		e.Statuses = append(e.Statuses, r.status(a.Name, a.Amount, lv.held(a.Name)))
-		if age := decided - r.Now; age > 0 {
-			s := &e.Statuses[len(e.Statuses)-1]
-			*s = s.aged(age)
-		}
-	}
-}
-
-// concluded computes the wait, once the statuses of every level have been added.
-func (e *LimitExceededError) concluded() *LimitExceededError {
-	if worst := e.worst(); worst != nil {
-		e.RetryAfter = worst.RetryAfter
-	}
-	return e
-}
-
-// newLimitExceeded builds the denial for the statuses of every level checked.
-func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitExceededError {
-	e := &LimitExceededError{EntityID: entityID, Resource: resource, Statuses: statuses}
-	return e.concluded()
-}
-
 // BlockedError says that the configuration admits no call at all. Nothing was consumed.
 // Leases that are out can still be adjusted, settled and rolled back.
 type BlockedError struct {
@@ -178,15 +136,6 @@ func (e *BlockedError) RetryIn() (time.Duration, bool) { return Never, false }
 
 // Is matches ErrBlocked.
 func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
-
-// blockedBy is the error of a call that an entity's configuration blocks.
-func blockedBy(entity, resource string, c *resolvedConfig) *BlockedError {
-	e := &BlockedError{EntityID: entity, Resource: resource, Level: c.blocked}
-	if config.Level(c.blocked).OfPlan() {
-		e.Plan = c.plan
-	}
-	return e
-}
 
 // UnavailableError says that DynamoDB did not answer, or refused to for lack of
 // capacity. It is never a denial. Op is what was being done, Err the cause,

@@ -37,7 +37,7 @@ func TestManyLimitersAdmitExactly(t *testing.T) {
 			back++
 		}
 		assert.Len(t, drainExactly(t, many, callers), int(back))
-		image, err := repo.readBucket(t.Context(), many[0].lanes.Of("org", "gpt-4").Key(), nil, 0)
+		image, err := repo.readBucket(t.Context(), many[0].desk.lanes.Of("org", "gpt-4").Key(), nil, 0)
 		require.NoError(t, err)
 		assert.Equal(t, int64(burst*milli), image.Limits[0].Consumed)
 		assert.Equal(t, int64(0), image.Limits[0].Tokens)

@@ -15,25 +15,33 @@ import (
 // What internal/laws sees of a limiter: its Inside says what for.
 
 // Lanes are the limiter's.
-func (l *RateLimiter) Lanes() *lane.Registry { return l.lanes }
+func (l *RateLimiter) Lanes() *lane.Registry { return l.desk.lanes }
+
+// ownLimits are the limiter's own, Options.Limits.
+func (l *RateLimiter) ownLimits() []Limit {
+	if l.desk.routes.fallback == nil {
+		return nil
+	}
+	return l.desk.routes.fallback.limits
+}
 
 // transact is how a limiter sends a transaction.
 type transact = func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error)
 
 // wrappedTransactions is a store whose transactions are sent by another.
 type wrappedTransactions struct {
-	limiterStore
+	transactor
 	send transact
 }
 
-func (s wrappedTransactions) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
+func (s wrappedTransactions) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	return s.send(ctx, t.items, t.token, slot)
 }
 
 // WrapTransactions puts wrap around the sending of transactions.
 func (l *RateLimiter) WrapTransactions(wrap func(next transact) transact) {
-	next := l.store
-	l.store = wrappedTransactions{next, wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+	next := l.desk.store
+	l.desk.store = wrappedTransactions{next, wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 		return next.transactBuckets(ctx, &bucketTransaction{items: items, token: token}, slot)
 	})}
 }
@@ -61,8 +69,8 @@ type leaseLevel struct {
 // Levels are the buckets that the lease charges.
 func (lease *Lease) Levels() []leaseLevel {
 	var levels []leaseLevel
-	for i := range lease.levels {
-		lv := &lease.levels[i]
+	for i := range lease.charge.levels {
+		lv := &lease.charge.levels[i]
 		levels = append(levels, leaseLevel{
 			Entity: lv.lane.Entity, Degraded: lv.degraded,
 			Charges:  func(amounts Amounts) []plan.Signed { return amountsAt(lv.cfg, amounts) },

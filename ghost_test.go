@@ -64,7 +64,7 @@ func TestGhostIsHealed(t *testing.T) {
 			}
 			p := s
 			if cold {
-				p = s.peer(&Options{Limits: s.limiter.opts.Limits, Cascade: s.limiter.opts.Cascade})
+				p = s.peer(&Options{Limits: s.limiter.ownLimits(), Cascade: s.limiter.desk.mode})
 			}
 			p.acquire("key", Amounts{"rpm": 1, "tpm": 500})
 			for _, id := range []string{"key", "project"} {

@@ -59,7 +59,7 @@ func TestGiveBackBesideAChargeGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 		for u, rest := range map[string]time.Duration{"soon": 0, "claimed": 2 * time.Hour} {
 			lease := s.acquire(u, Amounts{"tpm": 50, "rpm": 1})
 			neighbour := s.peer(two) // whose write is the slot's last: no rule of ids refuses what comes
-			neighbour.limiter.lanes.IDs.Slot = s.limiter.lanes.IDs.Slot
+			neighbour.limiter.desk.lanes.IDs.Slot = s.limiter.desk.lanes.IDs.Slot
 			neighbour.acquire(u, Amounts{"tpm": 30})
 			_, err := s.limiter.Check(t.Context(), u, model, nil)
 			require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestBucketOfNoIncarnation(t *testing.T) {
 
 // backTo gives one token back to an incarnation of u's bucket.
 func (s *process) backTo(incarnation []byte) *lane.Op {
-	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
+	cfg := newBucketConfig(s.limiter.ownLimits(), LevelOptions, false, 0, 0)
 	return lane.NewAdjust(s.t.Context(), []plan.Signed{{Name: "tpm", Amount: -1000}}, incarnation, cfg)
 }
 
@@ -149,7 +149,7 @@ func TestGiveBacksToSeveralBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perDay(100))
 		s.acquire("u", Amounts{"tpm": 50})
-		l := s.peer(perDay(100)).limiter.lanes.Of("u", model)
+		l := s.peer(perDay(100)).limiter.desk.lanes.Of("u", model)
 		is, was := s.image("u").Incarnation, []byte("another's")
 		require.NotEmpty(t, is)
 		ops := []*lane.Op{s.backTo(is), s.backTo(was), s.backTo(nil), s.backTo(is)}
@@ -171,7 +171,7 @@ func TestGiveBackToABucketNotSeenYet(t *testing.T) {
 		s.delete("u")
 		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})
 		o := s.backTo(s.image("u").Incarnation)
-		s.limiter.lanes.Of("u", model).Submit(o)
+		s.limiter.desk.lanes.Of("u", model).Submit(o)
 		<-o.Done
 		require.NoError(t, o.Result.Err)
 		assert.Equal(t, int64(41), s.level("u", "tpm"))

@@ -121,7 +121,7 @@ func TestUnknownStateInABucketIsRefused(t *testing.T) {
 				lease := s.acquire("key", Amounts{"rpm": 1})
 				key := s.repo.keys.Bucket("org", model)
 				s.gains(key, attribute)
-				p := s.peer(&Options{Cascade: s.limiter.opts.Cascade, Limits: s.limiter.opts.Limits, OnUnavailable: Allow})
+				p := s.peer(&Options{Cascade: s.limiter.desk.mode, Limits: s.limiter.ownLimits(), OnUnavailable: Allow})
 				before := p.storedItem(key)
 				for range 2 { // cold, then by what is remembered
 					for call, err := range p.uses("key", Amounts{"rpm": 1}) {
@@ -135,7 +135,7 @@ func TestUnknownStateInABucketIsRefused(t *testing.T) {
 				_, err := p.repo.ResetBucket(ctx, "org", model, nil)
 				refusesKind(t, err, kind)
 				assert.Equal(t, before, p.storedItem(key))
-				if s.limiter.opts.Cascade == CascadeParallel { // no answer to a transaction shows a bucket
+				if s.limiter.desk.mode == CascadeParallel { // no answer to a transaction shows a bucket
 					_, err = s.limiter.Acquire(ctx, "key", model, Amounts{"rpm": 1})
 					refusesKind(t, err, kind)
 				}

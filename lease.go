@@ -2,10 +2,8 @@ package dynalimit
 
 import (
 	"context"
-	"slices"
 	"sync"
 
-	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -23,94 +21,14 @@ import (
 // ended. Corrections of one lease are made one after the other. Consumed, Degraded and
 // Statuses answer at once, whatever is under way.
 type Lease struct {
-	limiter *RateLimiter
-	request request
-	policy  UnavailablePolicy
-
 	mu sync.Mutex // never held across a request
+	// charge is what the lease holds. Only the correction under way changes its levels.
+	charge charge
 	// busy means that a correction is under way. freed is made by a caller who waits for
 	// it, and closed when it has ended.
 	busy  bool
 	freed chan struct{}
-	// levels are the buckets that the lease charges, child first; nil if not even the
-	// configuration could be read, or if nothing limits the call. Only the correction
-	// under way changes them.
-	levels []level
-	// consumed is what the caller says it uses. The holdings of each level say what
-	// became of it in that bucket.
-	consumed []plan.Signed
-	ended    bool
-	// failed means that its acquire failed as a whole: nobody has the lease.
-	failed bool
-	// unlimited means that a level is unlimited. It is none of the levels: nothing is
-	// charged there, and it has every limit.
-	unlimited bool
-
-	// room is for most leases all that they need besides: one level, and what is asked
-	// and held of one limit or two.
-	room struct {
-		levels   [1]level
-		asked    [2]plan.Signed
-		holdings [2]backlog.Holding
-	}
-}
-
-// newLease makes the lease of a request that is about to charge a cascade.
-func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) *Lease {
-	lease := &Lease{limiter: l, request: *r, policy: policy, unlimited: c.unlimited}
-	lease.levels = c.levels(lease.room.levels[:0], lease.room.asked[:0])
-	if len(lease.levels) == 1 {
-		lease.levels[0].holdings = lease.room.holdings[:0]
-	}
-	if len(lease.levels) == 1 && len(lease.levels[0].asked) == len(r.amounts) {
-		lease.consumed = lease.levels[0].asked // lists are never changed
-	} else {
-		lease.consumed = lease.known(signedOf(r.amounts))
-	}
-	return lease
-}
-
-// known are the amounts of limits that some level of the lease has, in force or hidden,
-// where others are to be passed over; elsewhere it is all of them.
-func (lease *Lease) known(amounts []plan.Signed) []plan.Signed {
-	if !lease.passesOver() {
-		return amounts
-	}
-	levels := configs(lease.levels)
-	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
-		return !lease.has(a.Name) && (lease.unlimited || !lease.limiter.hides(a.Name, levels))
-	})
-}
-
-// passesOver reports whether amounts of limits that no level has are passed over: they
-// are those of an unlimited level, or the call said so. Nothing is passed over before the
-// levels are known.
-func (lease *Lease) passesOver() bool {
-	return lease.unlimited || lease.request.opts.ignoreUnknown && lease.levels != nil
-}
-
-// has reports whether some level of the lease has a limit.
-func (lease *Lease) has(name string) bool {
-	for i := range lease.levels {
-		if lease.levels[i].has(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// passes reports whether a level above one counts what the lease uses of a limit, too: it
-// had the limit when the lease was made, or has one that no level had then.
-func (lease *Lease) passes(level int, limit string) bool {
-	above, known := false, false
-	for i := range lease.levels {
-		has := lease.levels[i].counts.Index(limit) >= 0
-		above, known = above || has && i > level, known || has
-	}
-	if known {
-		return above
-	}
-	return slices.ContainsFunc(configs(lease.levels[level+1:]), func(cfg *plan.Config) bool { return cfg.Index(limit) >= 0 })
+	ended bool
 }
 
 // begin waits until no other correction is under way. It returns true with lease.mu
@@ -151,33 +69,68 @@ func (lease *Lease) unlocked(do func()) {
 	do()
 }
 
-// spread is the number of levels whose bucket has to be asked.
-func (lease *Lease) spread() int {
-	n := 0
-	for i := range lease.levels {
-		if !lease.levels[i].skipped() {
-			n++
-		}
-	}
-	return n
+// correction is one change of the amounts that a lease holds.
+type correction struct {
+	// target computes the new amounts from those that the lease holds.
+	target func(consumed []plan.Signed) []plan.Signed
+	// ends means that the lease ends with the correction.
+	ends bool
+	// ended is returned if the lease has already ended.
+	ended error
 }
 
-// denial is the error of an acquire that did not fit. It has the statuses of every level
-// that answered, as they are once the grants are given back.
-func (lease *Lease) denial() *LimitExceededError {
-	decided := int64(0) // when the last level did
-	for i := range lease.levels {
-		if lv := &lease.levels[i]; lv.answered {
-			decided = max(decided, lv.last.Now)
+// correct makes a correction at every level.
+func (lease *Lease) correct(ctx context.Context, change correction) error {
+	if err := lease.usable(ctx); err != nil {
+		return err
+	}
+	c := &lease.charge
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desk.cleanup)
+	defer cancel()
+	if !lease.begin(ctx) {
+		return &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
+	}
+	defer lease.finish()
+	if lease.ended {
+		return change.ended
+	}
+	target := c.known(change.target(c.consumed))
+	if err := c.checkTarget(target); err != nil {
+		return err
+	}
+	done, err := true, lease.locate(ctx)
+	switch {
+	case err == nil:
+		k := c.correct(ctx, target)
+		k.send(ctx, &lease.mu)
+		done, err = k.book()
+	case leftToPolicy(err) && c.countUnlocated(target):
+		err = nil
+	default:
+		done, err = false, &UnconfirmedError{
+			EntityID: c.request.entity, Resource: c.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
 		}
 	}
-	e := emptyDenial(lease.request.entity, lease.request.resource)
-	for i := range lease.levels {
-		if lv := &lease.levels[i]; lv.answered {
-			e.show(&lv.last, lv.asked, lv, decided)
-		}
+	if done {
+		c.consumed, lease.ended = target, change.ends
 	}
-	return e.concluded()
+	return err
+}
+
+// locate finds the levels of a lease that was granted while the configuration could not
+// be read.
+func (lease *Lease) locate(ctx context.Context) error {
+	c := &lease.charge
+	if c.levels != nil || c.unlimited {
+		return nil
+	}
+	var found cascade
+	var err error
+	lease.unlocked(func() { found, _, err = c.desk.routes.find(ctx, &c.request, found, nil) })
+	if err == nil {
+		c.locate(&found)
+	}
+	return err
 }
 
 // Consumed returns the amounts that the lease holds, in whole tokens. A charge that got
@@ -188,22 +141,22 @@ func (lease *Lease) Consumed() Amounts {
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return tokensOf(lease.consumed)
+	return tokensOf(lease.charge.consumed)
 }
 
 // Degraded reports whether something of the lease was admitted by the policy, or corrected,
 // without its bucket. That part is counted there, and not charged.
 func (lease *Lease) Degraded() bool {
-	if lease == nil || lease.limiter == nil {
+	if lease == nil || lease.charge.desk == nil {
 		return false
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	if lease.levels == nil {
-		return !lease.unlimited
+	if lease.charge.levels == nil {
+		return !lease.charge.unlimited
 	}
-	for i := range lease.levels {
-		if lease.levels[i].degraded {
+	for i := range lease.charge.levels {
+		if lease.charge.levels[i].degraded {
 			return true
 		}
 	}
@@ -219,8 +172,8 @@ func (lease *Lease) Statuses() []LimitStatus {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	var statuses []LimitStatus
-	for i := range lease.levels {
-		lv := &lease.levels[i]
+	for i := range lease.charge.levels {
+		lv := &lease.charge.levels[i]
 		if !lv.answered {
 			continue
 		}
@@ -283,4 +236,13 @@ func (lease *Lease) Rollback(ctx context.Context) error {
 	return lease.correct(ctx, correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		return plan.Merged(consumed, nil, func(int64, int64) int64 { return 0 })
 	}})
+}
+
+// usable refuses calls of a lease that no acquire returned, and without a
+// context.
+func (lease *Lease) usable(ctx context.Context) error {
+	if lease == nil || lease.charge.desk == nil {
+		return invalid("lease", "is none; look at the error of the Acquire that returned it before using it")
+	}
+	return given(ctx)
 }

@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -28,82 +27,90 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if lease.ended {
 		return ErrLeaseEnded
 	}
-	return lease.consume(ctx, amounts)
-}
-
-// consume takes further amounts. The lease must be begun.
-func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
-	if err := lease.locate(ctx); leftToPolicy(err) && lease.policy.admits() {
+	c := &lease.charge
+	if err := lease.locate(ctx); leftToPolicy(err) && c.policy.admits() {
 		return lease.consumeUnlocated(amounts)
 	} else if err != nil {
 		return err
 	}
-	for i := range lease.levels {
-		lease.levels[i].resolve() // before another bucket may be taken from
+	for i := range c.levels {
+		c.levels[i].resolve() // before another bucket may be taken from
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
 	}
-	if err := lease.checkTarget(lease.known(plan.Plus(lease.consumed, signedOf(amounts)))); err != nil {
+	if err := c.checkTarget(c.known(plan.Plus(c.consumed, signedOf(amounts)))); err != nil {
 		return err
 	}
-	c := cascade{unlimited: lease.unlimited}
-	for i := range lease.levels {
-		c = c.with(lease.levels[i].lane, lease.levels[i].cfg, amounts)
-	}
-	c.passOn(lease)
-	r := lease.request
-	r.amounts = amounts
-	var part *Lease
-	var p patience
-	var err error
-	lease.unlocked(func() { part, _, err = lease.limiter.charge(ctx, &r, &c, lease.policy, position{}, &p) })
+	further, err := lease.takeFurther(ctx, amounts)
 	if err != nil {
 		return err
 	}
-	for i := range lease.levels {
-		lease.levels[i].join(&part.levels[i])
+	for i := range c.levels {
+		c.levels[i].join(&further.levels[i])
 	}
-	lease.consumed = plan.Plus(lease.consumed, part.consumed)
+	c.consumed = plan.Plus(c.consumed, further.consumed)
 	return nil
+}
+
+// takeFurther takes amounts at the levels of the lease, without its lock.
+func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, error) {
+	c := &lease.charge
+	asked := cascade{unlimited: c.unlimited}
+	for i := range c.levels {
+		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, amounts)
+	}
+	asked.passOn(c.passes)
+	r, further := c.request, &charge{}
+	r.amounts = amounts
+	lease.mu.Unlock()
+	defer lease.mu.Lock()
+	served := c.desk.serves(&r, &asked) && asked.serve(ctx)
+	if !served {
+		if _, err := asked.recall(ctx, &r, position{}, c.desk.nowMS()); err != nil {
+			return nil, err
+		}
+	}
+	further.open(c.desk, &r, &asked, c.policy)
+	if served {
+		further.bookServed()
+		return further, nil
+	}
+	t := taking{charge: further, patience: patience{most: c.desk.timeout}}
+	return further, t.take(ctx)
 }
 
 // consumeUnlocated admits further amounts while the configuration cannot be read.
 func (lease *Lease) consumeUnlocated(amounts Amounts) error {
-	target := plan.Plus(lease.consumed, signedOf(amounts))
-	if err := lease.checkTarget(target); err != nil {
+	c := &lease.charge
+	target := plan.Plus(c.consumed, signedOf(amounts))
+	if err := c.checkTarget(target); err != nil {
 		return err
 	}
-	if !lease.countUnlocated(target) {
+	if !c.countUnlocated(target) {
 		return ErrClosed
 	}
-	lease.consumed = target
+	c.consumed = target
 	return nil
-}
-
-// join adds what a level took further.
-func (lv *level) join(more *level) {
-	if more.holds() {
-		lv.noteIncarnation(more.incarnation)
-	}
-	for i := range more.holdings {
-		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
-	}
-	lv.degraded = lv.degraded || more.degraded
-	if more.answered {
-		lv.last, lv.answered = more.last, true
-	}
 }
 
 // refresh puts every level under the configuration in force, because the lease may be
 // old and the amounts are admitted now. If the configuration cannot be read, Block fails
 // and the other policies use the one that is known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
-	var cfgs []*plan.Config
+	c := &lease.charge
+	cfgs := make([]*plan.Config, len(c.levels)) // nil where it cannot be read
 	var err error
 	lease.unlocked(func() {
-		if _, err = lease.limiter.blockFor(ctx, &lease.request); err == nil {
-			cfgs, err = lease.configs(ctx)
+		if _, err = c.desk.routes.blockFor(ctx, &c.request); err != nil {
+			return
+		}
+		for i := range c.levels {
+			cfgs[i], err = c.desk.routes.configOf(ctx, &c.request, c.levels[i].lane.Entity)
+			if err != nil && !(unavailable(err) && c.policy.admits()) {
+				return
+			}
+			err = nil
 		}
 	})
 	if err != nil {
@@ -111,39 +118,16 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	}
 	for i, cfg := range cfgs {
 		if cfg != nil {
-			lease.levels[i].cfg = cfg
+			c.levels[i].cfg = cfg
 		}
 	}
-	if lease.passesOver() {
+	if c.passesOver() {
 		return nil
 	}
 	for name := range amounts {
-		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
-			return lease.limiter.unknownLimit(&lease.request, name, configs(lease.levels))
+		if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
+			return c.desk.routes.fallback.unknownLimit(&c.request, name, configs(c.levels))
 		}
 	}
 	return nil
-}
-
-// configs are the configurations of the levels. One is nil if it cannot be read and the
-// policy admits calls without it.
-func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
-	cfgs := make([]*plan.Config, len(lease.levels))
-	for i := range lease.levels {
-		cfg, err := lease.limiter.configOf(ctx, &lease.request, lease.levels[i].lane.Entity)
-		if err != nil && !(unavailable(err) && lease.policy.admits()) {
-			return nil, err
-		}
-		cfgs[i] = cfg
-	}
-	return cfgs, nil
-}
-
-// configOf is the configuration of one level of a request; nil if nothing limits it.
-func (l *RateLimiter) configOf(ctx context.Context, r *request, entity string) (*plan.Config, error) {
-	resolved, _, _, err := l.store.config(ctx, entity, r.resource, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	return l.levelConfig(r, entity, resolved)
 }

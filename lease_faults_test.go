@@ -22,7 +22,7 @@ func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 			f := &fault{lose: landed, drop: !landed, match: only("UpdateItem")}
 			s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
-			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
+			s.limiter.desk.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
 			f.times(-1)
 			requireUnconfirmed(t, lease.Rollback(t.Context()), Amounts{"tpm": -500})
 			assert.Equal(t, 1, f.count(), "sent once")

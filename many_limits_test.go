@@ -102,7 +102,7 @@ func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 	s.clock.advance(3 * time.Second)
 	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, renamed))
 	s.acquire("u", all) // keeps 40, changes 20
-	known := lane.BesideOf(s.limiter.lanes.Of("u", model))
+	known := lane.BesideOf(s.limiter.desk.lanes.Of("u", model))
 	for _, l := range known.Memory(nil).Image.Limits {
 		require.Positive(t, l.Burst)
 	}

@@ -175,7 +175,7 @@ func TestPrefetchResourcesAreCopied(t *testing.T) {
 	mine := map[string]time.Duration{model: time.Second}
 	s := memProcess(t, &Options{Limits: []Limit{rpm}, PrefetchResources: mine})
 	mine[model] = time.Hour
-	assert.Equal(t, time.Second, s.limiter.opts.horizon()(model))
+	assert.Equal(t, time.Second, s.limiter.desk.lanes.Horizon(model))
 }
 
 // A limiter that was closed serves nobody.

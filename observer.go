@@ -128,6 +128,30 @@ type PacingChange struct {
 	Paced bool
 }
 
+// AvailabilityChange says that a table stopped answering, or answers again.
+type AvailabilityChange struct {
+	// Table is its name.
+	Table string
+	// Open means that the table does not answer any more, so the policy decides.
+	Open bool
+	// Cause is the failure that showed it, nil when it answers again.
+	Cause error
+}
+
+// ThrottleCause says which requests of a bucket its partition has throttled.
+type ThrottleCause string
+
+const (
+	// WritesThrottled means that the last throttled request was a write: one item takes
+	// 1,000 write units a second.
+	WritesThrottled ThrottleCause = "writes throttled"
+	// ReadsThrottled means that it was a read: one item takes 3,000 read units a second.
+	ReadsThrottled ThrottleCause = "reads throttled"
+)
+
+// String is the cause in words.
+func (c ThrottleCause) String() string { return string(c) }
+
 // NopObserver hears of everything and does nothing.
 type NopObserver struct{}
 
@@ -161,7 +185,7 @@ func orGiven(returned, given context.Context) context.Context {
 
 // writeTrace tells an observer about the writes of the lanes.
 type writeTrace struct {
-	limiter  *RateLimiter
+	table    availability
 	observer Observer
 }
 
@@ -172,7 +196,7 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 	return ctx, func(a lane.Answer, took time.Duration) {
 		t.observer.WriteEnd(ctx, WriteEnd{
 			EntityID: w.Entity, Resource: w.Resource, Kind: start.Kind, Callers: w.Callers,
-			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.limiter.userErrorOf(w.Entity, w.Resource, a.Err),
+			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.table.userErrorOf(w.Entity, w.Resource, a.Err),
 		})
 	}
 }
@@ -185,4 +209,12 @@ func (t writeTrace) Paced(p lane.Paced) {
 // writeKinds names the shapes of lanes' writes.
 var writeKinds = map[plan.Kind]WriteKind{
 	plan.Create: WriteCreate, plan.Spend: WriteSpend, plan.Claim: WriteClaim, plan.GiveBack: WriteGiveBack, plan.Tell: WriteTell,
+}
+
+// pacedBecause is why a bucket's writes are paced.
+func pacedBecause(p lane.Paced) ThrottleCause {
+	if p.Reads {
+		return ReadsThrottled
+	}
+	return WritesThrottled
 }

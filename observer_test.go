@@ -140,7 +140,7 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		p := s.peer(perMinute())
 		s.clock.advance(2 * time.Hour)
 		p.acquire("user-1", Amounts{"rpm": 1})
-		s.limiter.opts.Observer.(observerOf)().(*listener).take()
+		s.limiter.desk.observer.(observerOf)().(*listener).take()
 		s.acquire("user-1", Amounts{"rpm": 1})
 		assert.Equal(t, []string{"claim user-1 for 1: refused after 1", "spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 		s.down(throttled1)

@@ -168,7 +168,7 @@ func TestTooManyBucketsThatWaitAreTold(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		const most, more = 10_000, 50
 		s.isCutOff(t)
-		l, err := New(s.repo, &s.limiter.opts)
+		l, err := New(s.repo, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow})
 		require.NoError(t, err)
 		for i := range most + more {
 			lease, err := l.Acquire(t.Context(), "u"+strconv.Itoa(i), model, Amounts{"rpm": 10})
@@ -272,7 +272,7 @@ func TestWhatWaitsForASilentBucketIsNotSent(t *testing.T) {
 		for i := range 2 {
 			s.acquire(userOf(i), Amounts{"rpm": 10})
 		}
-		s.limiter.lanes.Of(userOf(0), model).Trip(context.DeadlineExceeded)
+		s.limiter.desk.lanes.Of(userOf(0), model).Trip(context.DeadlineExceeded)
 		stop := s.readsOthers()
 		s.db.SetFaults(s.silenceOf(userOf(0), ddbmem.Fault{Before: time.Hour}))
 		elapse(time.Minute)

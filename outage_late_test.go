@@ -145,13 +145,13 @@ func TestTakeGrantedAfterItsCallFailedIsGivenBack(t *testing.T) {
 func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
-		l := lease.levels[0].lane
+		l := lease.charge.levels[0].lane
 		l.ForgetOwnWrite() // the last write was not recognised: nor is the next
 		var writes atomic.Int32
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}
 		})
-		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.levels[0].cfg)
+		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.charge.levels[0].cfg)
 		known := lane.BesideOf(l)
 		l.GiveBack(take, known.Memory(nil))
 		elapse(5 * time.Second)

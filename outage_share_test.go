@@ -239,8 +239,8 @@ func TestWaitUnderLocalSleepsForItsQueue(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerMinute("rpm", 100)}, OnUnavailable: Local})
 				var looks atomic.Int64
-				clock := s.limiter.clock
-				s.limiter.clock = func() time.Time {
+				clock := s.limiter.desk.clock
+				s.limiter.desk.clock = func() time.Time {
 					if looks.Add(1) > 5000 {
 						panic("a Wait spins")
 					}

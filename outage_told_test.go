@@ -104,7 +104,7 @@ func TestCorrectionInAnOutageIsCountedAtOnce(t *testing.T) {
 			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 1})
 				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
-				falls(t, s, lease.levels[0].lane)
+				falls(t, s, lease.charge.levels[0].lane)
 				began := time.Now()
 				require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 10}))
 				assert.Zero(t, time.Since(began))
@@ -319,11 +319,11 @@ func TestCountedOfALimitThatIsGoneIsDropped(t *testing.T) {
 func TestGrantOfACallerWhoHasGoneIsGivenBackAfterAnOutage(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 5})
-		l := s.limiter.lanes.Of(userOf(0), model)
+		l := s.limiter.desk.lanes.Of(userOf(0), model)
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		require.True(t, l.Contact.Away())
-		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 5 * milli}}, lease.levels[0].cfg)
+		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 5 * milli}}, lease.charge.levels[0].cfg)
 		known := lane.BesideOf(l)
 		l.GiveBack(take, known.Memory(nil))
 		assert.Equal(t, 1, s.limiter.Health().WaitingBuckets)

@@ -81,14 +81,14 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
-		s.limiter.lanes.Of("u", model).Drop()
+		s.limiter.desk.lanes.Of("u", model).Drop()
 
 		require.NoError(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": 4}))
 		notWritten(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": maxTokens}))
 		assert.Equal(t, int64(-plan.MaxDebt+6*milli), s.stored("u", "x").Tokens)
 
-		l := s.limiter.lanes.Of("u", model)
-		cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
+		l := s.limiter.desk.lanes.Of("u", model)
+		cfg := newBucketConfig(s.limiter.ownLimits(), LevelOptions, false, 0, 0)
 		ops := make([]*lane.Op, 0, 3)
 		for _, tokens := range []int64{3, 5, 2} {
 			ops = append(ops, lane.NewAdjust(t.Context(), []plan.Signed{{Name: "x", Amount: tokens * milli}}, nil, cfg))
@@ -97,7 +97,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		for i, refused := range []bool{false, true, false} {
 			<-ops[i].Done
 			if refused {
-				requireInvalid(t, s.limiter.userError(l, ops[i].Result.Err), "amounts[x]")
+				requireInvalid(t, s.limiter.desk.table.userError(l, ops[i].Result.Err), "amounts[x]")
 			} else {
 				require.NoError(t, ops[i].Result.Err)
 			}

@@ -35,7 +35,7 @@ func (s *process) pace(entity string) time.Duration {
 	s.throttleFor(entity, 800*time.Millisecond)
 	_, err := s.limiter.Acquire(s.t.Context(), entity, model, Amounts{"rpm": 1})
 	require.NoError(s.t, err)
-	turn := s.limiter.lanes.Of(entity, model).Turn()
+	turn := s.limiter.desk.lanes.Of(entity, model).Turn()
 	require.Greater(s.t, turn, 12*time.Millisecond)
 	return turn
 }
@@ -124,7 +124,7 @@ func TestLeavingAPacedLane(t *testing.T) {
 		require.Error(t, err)
 		assert.LessOrEqual(t, time.Since(began), 700*time.Millisecond)
 		elapse(5 * time.Millisecond) // the write that was under way
-		require.NoError(t, s.limiter.lanes.Drain(t.Context()))
+		require.NoError(t, s.limiter.desk.lanes.Drain(t.Context()))
 		assert.Less(t, time.Since(began), 720*time.Millisecond, "nobody waits for a turn that nobody wants")
 	})
 }

@@ -49,8 +49,8 @@ func onPanicking(t *testing.T, before func() *lane.Answer, test func(t *testing.
 		require.NoError(t, err)
 		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		require.NoError(t, err)
-		p := &panicking{Store: l.lanes.Store, before: before}
-		l.lanes.Store = p
+		p := &panicking{Store: l.desk.lanes.Store, before: before}
+		l.desk.lanes.Store = p
 		test(t, l, p, log)
 		p.before = func() *lane.Answer { return nil }
 		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
@@ -102,7 +102,7 @@ func (o startPanics) WriteEnd(context.Context, WriteEnd) {}
 func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
 	onPanicking(t, func() *lane.Answer { return nil }, func(t *testing.T, l *RateLimiter, _ *panicking, _ *bytes.Buffer) {
 		armed := true
-		l.lanes.Trace = writeTrace{l, startPanics{armed: &armed}}
+		l.desk.lanes.Trace = writeTrace{l.desk.table, startPanics{armed: &armed}}
 		_, err := l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		assert.ErrorContains(t, err, "observer")
 		assert.NotErrorIs(t, err, ErrUnconfirmed)

@@ -113,7 +113,7 @@ func TestLapsedWaitsForTheTable(t *testing.T) {
 		assert.Less(t, int(s.db.Meter().Sub(before).Requests()), 100)
 		s.recovers()
 		elapse(20 * time.Second)
-		doubted, _ := s.limiter.lanes.Uncertain()
+		doubted, _ := s.limiter.desk.lanes.Uncertain()
 		assert.EqualValues(t, len(st.admitted)+int(tokensOf(doubted)["rpm"]), s.stored("shared", "rpm").Consumed/milli)
 		stop(t, []*process{s})
 	})
@@ -125,7 +125,7 @@ func TestCloseWhileDebitingAhead(t *testing.T) {
 		s, st := prefetching(t, 1, perThousand())[0], &stream{}
 		st.run(t, s, 10*time.Millisecond, 2*time.Second)
 		debiting := func() bool {
-			return slices.ContainsFunc(s.limiter.lanes.Of("shared", model).Carried(), func(o *lane.Op) bool {
+			return slices.ContainsFunc(s.limiter.desk.lanes.Of("shared", model).Carried(), func(o *lane.Op) bool {
 				debits, _ := o.Ahead()
 				return len(debits) > 0
 			})

@@ -125,7 +125,7 @@ func (s *process) wired(opts *Options, transport aws.HTTPClient) *process {
 
 // inSlot makes the process's writes go to one op slot.
 func (s *process) inSlot(slot int) *process {
-	s.limiter.lanes.IDs.Slot = slot
+	s.limiter.desk.lanes.IDs.Slot = slot
 	return s
 }
 
@@ -312,7 +312,7 @@ func waitFor(t *testing.T, l *RateLimiter, entity string, a Amounts, opts ...Acq
 }
 
 // limiterOptions are the options the process's limiter was made with.
-func (s *process) limiterOptions() *Options { return &Options{Limits: s.limiter.opts.Limits} }
+func (s *process) limiterOptions() *Options { return &Options{Limits: s.limiter.ownLimits()} }
 
 // allowed counts how many of n calls for one token are admitted now.
 func (s *process) allowed(n int, entity, limit string) (admitted int) {

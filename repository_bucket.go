@@ -16,7 +16,26 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
+
+// withoutRetries are the options of a write that must not be sent again blindly.
+var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
+
+// withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
+var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
+
+// verdict is what an answer says about a write.
+type verdict = ddb.Verdict
+
+const (
+	landed  = ddb.Landed
+	refused = ddb.Refused
+	failed  = ddb.Failed
+)
+
+// judge says what an error of a request means for a write.
+func judge(err error) verdict { return table.Judge(err) }
 
 // buckets is a repository as a limiter's lanes see it.
 type buckets struct {

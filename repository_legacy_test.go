@@ -123,7 +123,7 @@ func TestLegacyBucketIsMetWhenABucketIsMade(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("user-1", "project-1")
 		versioned(t, s.repo, map[string]string{"schema_version": "0.8.0"})
-		p := s.peer(&Options{Limits: perMinute().Limits, Cascade: s.limiter.opts.Cascade})
+		p := s.peer(&Options{Limits: perMinute().Limits, Cascade: s.limiter.desk.mode})
 		_, err := p.limiter.Check(t.Context(), "user-1", model, nil)
 		require.NoError(t, err)
 		put(t, s.repo, exhausted(schema.Keys{}, "project-1", s.clock.now()))
@@ -235,7 +235,7 @@ func TestMalformedLegacyBucket(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("user-1", "project-1")
 		versioned(t, s.repo, map[string]string{"schema_version": "0.8.0"})
-		opts := &Options{Limits: perMinute().Limits, Cascade: s.limiter.opts.Cascade, OnUnavailable: Allow}
+		opts := &Options{Limits: perMinute().Limits, Cascade: s.limiter.desk.mode, OnUnavailable: Allow}
 		known, cold := s.peer(opts), s.peer(opts)
 		_, err := known.limiter.Check(t.Context(), "user-1", model, nil)
 		require.NoError(t, err)

@@ -30,14 +30,14 @@ func newScene(t *testing.T, opts *Options) *scene {
 	require.NoError(t, repo.checkVersion(t.Context()))
 	wire.take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
-	s.limiter.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
+	s.limiter.desk.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
 	return &scene{process: s, wire: wire}
 }
 
 // another is a process that writes the same bucket from another op slot.
 func (s *scene) another(opts *Options) *process {
 	p := s.peer(opts)
-	p.limiter.lanes.IDs = lane.IDsFrom(0x1112131415161700, 2)
+	p.limiter.desk.lanes.IDs = lane.IDsFrom(0x1112131415161700, 2)
 	return p
 }
 
@@ -165,7 +165,7 @@ func TestBucketRequests(t *testing.T) {
 		"give_back_careful": {opts: two, do: adjusting(Amounts{"tpm": -300, "rpm": -1})},
 		"give_back_plain": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
-			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite()
+			s.limiter.desk.lanes.Of("user-1", model).ForgetOwnWrite()
 			s.wire.take()
 			require.NoError(s.t, lease.Rollback(s.t.Context()))
 		}},

@@ -36,7 +36,7 @@ func atFull(t *testing.T, processes int) []*process {
 func (s *process) leaves() int64 {
 	s.t.Helper()
 	lease := s.acquire("shared", Amounts{"rpm": 7})
-	last := lease.levels[0].last
+	last := lease.charge.levels[0].last
 	return last.Image.State(0).Level(last.Now)
 }
 

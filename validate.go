@@ -28,24 +28,6 @@ const (
 
 // What was never made right is said, not left to a nil dereference.
 
-// usable refuses calls of a limiter that New did not make, and without a
-// context.
-func (l *RateLimiter) usable(ctx context.Context) error {
-	if l == nil || l.repo == nil {
-		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
-	}
-	return given(ctx)
-}
-
-// usable refuses calls of a lease that no acquire returned, and without a
-// context.
-func (lease *Lease) usable(ctx context.Context) error {
-	if lease == nil || lease.limiter == nil {
-		return invalid("lease", "is none; look at the error of the Acquire that returned it before using it")
-	}
-	return given(ctx)
-}
-
 // usable refuses calls of a repository that NewRepository did not make, without a
 // context, and with one that has ended: nothing was sent then.
 func (r *Repository) usable(ctx context.Context) error {
@@ -81,6 +63,20 @@ func checkEntityID(field, id string) error {
 func checkResource(resource string) error {
 	if reason := schema.CheckResource(resource); reason != "" {
 		return invalid("resource", "%s", reason)
+	}
+	return nil
+}
+
+func checkPolicy(field string, p UnavailablePolicy) error {
+	if p != "" && p != Block && p != Allow && p != Local {
+		return invalid(field, "is %q; give dynalimit.Block, dynalimit.Allow or dynalimit.Local", p)
+	}
+	return nil
+}
+
+func checkCascade(field string, m CascadeMode) error {
+	if m != "" && m != CascadeParallel && m != CascadeTransaction {
+		return invalid(field, "is %q; give dynalimit.CascadeParallel or dynalimit.CascadeTransaction", m)
 	}
 	return nil
 }

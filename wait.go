@@ -22,58 +22,55 @@ import (
 // and then holds nothing, and with ErrClosed when the limiter is closed. Other errors
 // are those of Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	return l.call(ctx, entity, resource, amounts, opts, l.wait)
+	r, err := l.checked(ctx, entity, resource, amounts, opts)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := l.observe(ctx, entity, resource, amounts)
+	w := waiting{limiter: l, request: &r, at: position{waits: true}, patience: patienceOf(ctx)}
+	lease, memory, err := w.wait(ctx)
+	if end != nil {
+		end(lease, memory, err)
+	}
+	return lease, err
 }
 
-// position is a waiter's place in the line of a bucket. The zero position is in no line.
-type position struct {
-	// waits means that the caller joins a line when it is denied.
-	waits  bool
-	waiter *lane.Waiter
-	lane   *lane.Lane
+// waiting is one Wait: it acquires, stands in the line of the level that denies the
+// longest, and acquires again when its turn has come. It belongs to its caller's
+// goroutine.
+type waiting struct {
+	limiter *RateLimiter
+	request *request
+	at      position
 	// patience is how long the caller waits in all; 0 means without end.
 	patience time.Duration
-}
-
-// rank is the caller's seniority, at every level of its cascade.
-func (p *position) rank() uint64 {
-	if p.waiter == nil {
-		return lane.LastRank
-	}
-	return p.waiter.Rank
-}
-
-func (p *position) quit() {
-	if p.lane != nil {
-		p.lane.Line.Quit(p.waiter)
-		p.lane = nil
-	}
+	// expected is when its tokens are there, as last known.
+	expected time.Time
 }
 
 // wait acquires, and stands in line while it is denied.
-func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error) {
-	at := position{waits: true, patience: patienceOf(ctx)}
-	defer at.quit()
+func (w *waiting) wait(ctx context.Context) (*Lease, bool, error) {
+	defer w.at.quit()
 	slept := false // the try came at the exact time
 	for {
-		lease, memory, err := l.acquireAt(ctx, r, at)
+		lease, memory, err := w.limiter.acquire(ctx, w.request, w.at)
 		if err == nil {
 			return lease, memory, nil
 		}
 		if busy := contentionOf(err); busy != nil {
-			if sitErr := l.waitOutContention(ctx, &at, busy, err); sitErr != nil {
+			if sitErr := w.waitOutContention(ctx, busy, err); sitErr != nil {
 				return nil, memory, sitErr
 			}
 			continue
 		}
 		denial := waitableDenial(err)
-		if denial == nil || !l.standInLine(&at, lease, denial) {
+		if denial == nil || !w.standInLine(&lease.charge, denial) {
 			return nil, memory, err
 		}
-		if slept {
-			l.noteLost(&r, lease, at)
+		if slept && w.limiter.desk.modeOf(w.request) == CascadeTransaction && lease.charge.spread() > 1 {
+			w.at.lane.Line.Lost(w.at.waiter) // in a transaction: no lane carried the try
 		}
-		if slept, err = l.awaitTurn(ctx, r, at, denial); err != nil {
+		if slept, err = w.awaitTurn(ctx, denial); err != nil {
 			return nil, memory, err
 		}
 	}
@@ -86,14 +83,6 @@ func patienceOf(ctx context.Context) time.Duration {
 		return 0
 	}
 	return time.Until(deadline)
-}
-
-// noteLost notes that a try at the exact time was denied, if no lane carried the try: in
-// a transaction.
-func (l *RateLimiter) noteLost(r *request, lease *Lease, at position) {
-	if l.mode(r) == CascadeTransaction && lease.spread() > 1 {
-		at.lane.Line.Lost(at.waiter)
-	}
 }
 
 // contentionOf is the ContentionError in err; nil if there is none, or if something may
@@ -117,22 +106,22 @@ func waitableDenial(err error) *LimitExceededError {
 }
 
 // ensureWaiter makes the caller a waiter, if it is none yet.
-func (l *RateLimiter) ensureWaiter(at *position) {
-	if at.waiter == nil {
-		at.waiter = l.lanes.NewWaiter()
-		at.waiter.Patience = at.patience
+func (w *waiting) ensureWaiter() {
+	if w.at.waiter == nil {
+		w.at.waiter = w.limiter.desk.lanes.NewWaiter()
+		w.at.waiter.Patience = w.patience
 	}
 }
 
 // waitOutContention waits until the processes that contend for a bucket have spread out.
 // It returns the contention if ctx's deadline is earlier than that.
-func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, contention *ContentionError, err error) error {
+func (w *waiting) waitOutContention(ctx context.Context, contention *ContentionError, err error) error {
 	if deadline, ok := ctx.Deadline(); ok && contention.RetryAfter > time.Until(deadline) {
 		return err
 	}
-	l.ensureWaiter(at)
+	w.ensureWaiter()
 	for until := time.Now().Add(contention.RetryAfter); time.Until(until) > 0; {
-		if _, err := l.sleep(ctx, at.waiter, nil, nil, time.Until(until)); err != nil {
+		if _, err := w.sleep(ctx, nil, nil, time.Until(until)); err != nil {
 			return err
 		}
 	}
@@ -142,8 +131,10 @@ func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, conte
 // standInLine puts the waiter into the line of the level that denies the longest. The
 // waiter stays there while that level denies the longest, and keeps its rank when it
 // changes lines: otherwise two waiters that each hold what the other lacks would change
-// lines for ever. It returns false if the denial names no level of the lease.
-func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExceededError) bool {
+// lines for ever. It returns false if the denial names no level of
+// the charge.
+func (w *waiting) standInLine(c *charge, denial *LimitExceededError) bool {
+	at := &w.at
 	longest := denial.Primary().EntityID
 	var scarce []string
 	for _, s := range denial.Statuses {
@@ -151,13 +142,13 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 			scarce = append(scarce, s.Limit.Name)
 		}
 	}
-	for i := range lease.levels {
-		lv := &lease.levels[i]
+	for i := range c.levels {
+		lv := &c.levels[i]
 		if lv.lane.Entity != longest {
 			continue
 		}
-		l.ensureWaiter(at)
-		if remembered := l.lanes.Of(longest, lease.request.resource); at.lane != remembered { // lv's may be forgotten
+		w.ensureWaiter()
+		if remembered := w.limiter.desk.lanes.Of(longest, w.request.resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
 			at.lane = remembered
 			remembered.Line.Join(at.waiter)
@@ -172,32 +163,33 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 // bucket's last image gives, or somewhat later if the heads of other processes try too;
 // a waiter behind it tries when it is called. It fails if the exact time is later than
 // ctx's deadline. slept means that it returned because that time has come.
-func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError) (slept bool, err error) {
-	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
-	next, looked := try{behind: at.lane.Line.Behind()}, l.clock()
+func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (slept bool, err error) {
+	at, clock, configs := &w.at, w.limiter.desk.clock, w.limiter.repo.configs
+	w.expected = clock().Add(denial.RetryAfter) // as the denial itself says
+	next, looked := try{behind: at.lane.Line.Behind()}, clock()
 	for unwoken := true; ; {
-		changed := l.repo.configs.nextEviction() // asked before the configuration is
-		t := l.turnOf(ctx, r, at, &expected, unwoken)
+		changed := configs.nextEviction() // asked before the configuration is
+		t := w.turnOf(ctx, unwoken)
 		if t.known && exceedsDeadline(ctx, t.left) {
 			lateDenial := *denial
 			lateDenial.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &lateDenial
 		}
-		left := next.left(t, l.clock())
+		left := next.left(t, clock())
 		if t.mayTry(left) {
 			return false, nil
 		}
-		ended, err := l.sleep(ctx, at.waiter, changed, at.lane.Contact.Back(), min(left, t.recheck))
+		ended, err := w.sleep(ctx, changed, at.lane.Contact.Back(), min(left, t.recheck))
 		if err != nil {
 			return false, err
 		}
 		if ended == byTime && left <= t.recheck {
 			return true, nil
 		}
-		if unwoken = ended != byWake; t.head && l.clock().Sub(looked) >= l.repo.configs.ttl() {
+		if unwoken = ended != byWake; t.head && clock().Sub(looked) >= configs.ttl() {
 			beside := lane.BesideOf(at.lane)
 			_ = beside.Look(ctx) // others may have filled it, by hand or by what they gave back
-			looked = l.clock()
+			looked = clock()
 		}
 	}
 }
@@ -249,21 +241,22 @@ func (next *try) left(t turn, now time.Time) time.Duration {
 	return next.exact.Add(next.behind).Sub(now)
 }
 
-// turnOf finds out when the waiter may try. expected is the time it last knew; unwoken
-// means that nothing has woken it since.
-func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expected *time.Time, unwoken bool) turn {
+// turnOf finds out when the waiter may try. unwoken means that nothing has woken it since
+// it was last found out.
+func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
+	at, clock := &w.at, w.limiter.desk.clock
 	head, called := at.lane.Line.MayTry(at.waiter)
 	if called {
 		return turn{called: true}
 	}
-	recheck, changed, blocked := l.refreshWaiter(ctx, r, at)
+	recheck, changed, blocked := w.refresh(ctx)
 	if changed && head || blocked {
 		return turn{called: true} // the try hears what has become of its limits
 	}
-	left, known := l.waitLeft(at)
+	left, known := w.waitLeft()
 	if known {
-		*expected = l.clock().Add(left)
-	} else if left = expected.Sub(l.clock()); !unwoken {
+		w.expected = clock().Add(left)
+	} else if left = w.expected.Sub(clock()); !unwoken {
 		beside := lane.BesideOf(at.lane)
 		known = beside.Disputed(at.waiter)
 	} else {
@@ -282,11 +275,12 @@ func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 
 // waitLeft is how long a waiter has to wait by the last image of its bucket. known is
 // false if the image is too old to say.
-func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
+func (w *waiting) waitLeft() (left time.Duration, known bool) {
+	at := &w.at
 	if at.lane.Contact.Away() { // what denied it is the process's share, not the bucket
 		return 0, false
 	}
-	now := l.clock()
+	now := w.limiter.desk.clock()
 	beside := lane.BesideOf(at.lane)
 	wait, known := beside.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
@@ -302,20 +296,21 @@ const never = 100 * 365 * 24 * time.Hour
 // if its own is past its TTL, because another caller reads it or it could not be read.
 const leastRecheck = time.Second
 
-// refreshWaiter gives the waiter the configuration that the cache has for its level; the
+// refresh gives the waiter the configuration that the cache has for its level; the
 // cache reads it once a TTL, however many wait. It returns how long the configuration of
 // all levels is good, whether that of the waiter's differs from what it had, and whether
 // any level is blocked.
-func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position) (recheck time.Duration, changed, blocked bool) {
-	ttl := l.repo.configs.ttl()
+func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, blocked bool) {
+	repo, routes, at := w.limiter.repo, w.limiter.desk.routes, &w.at
+	ttl := repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
-	oldest, block := l.blockFor(ctx, &r)
-	resolved, _, _, err := l.store.config(ctx, at.lane.Entity, r.resource, time.Time{})
+	oldest, block := routes.blockFor(ctx, w.request)
+	resolved, _, _, err := routes.store.config(ctx, at.lane.Entity, w.request.resource, time.Time{})
 	if err != nil {
 		return recheck, false, block != nil
 	}
-	age := time.Duration(l.repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
-	cfg, _ := l.levelConfig(&r, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
+	cfg, _ := routes.levelConfig(w.request, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
 	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), block != nil
 }
 
@@ -331,19 +326,19 @@ const (
 
 // sleep waits for d, until something changes for the waiter, or until changed is closed, or
 // back, because the bucket answers again.
-func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, changed, back <-chan struct{}, d time.Duration) (ending, error) {
+func (w *waiting) sleep(ctx context.Context, changed, back <-chan struct{}, d time.Duration) (ending, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return byTime, nil
-	case <-w.Wake:
+	case <-w.at.waiter.Wake:
 		return byWake, nil
 	case <-back:
 		return byWake, nil
 	case <-changed:
 		return byChange, nil
-	case <-l.closing:
+	case <-w.limiter.closing:
 		return byTime, ErrClosed
 	case <-ctx.Done():
 		return byTime, ctx.Err()

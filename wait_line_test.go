@@ -17,7 +17,7 @@ import (
 // roundsOf counts how often a limiter looks at a configuration, and ends the
 // test when it does so without end: virtual time stands still meanwhile.
 type roundsOf struct {
-	limiterStore
+	configStore
 	most, n int
 }
 
@@ -25,7 +25,7 @@ func (c *roundsOf) config(ctx context.Context, entity, resource string, until ti
 	if c.n++; c.n > c.most {
 		panic(fmt.Sprintf("more than %d rounds", c.most))
 	}
-	return c.limiterStore.config(ctx, entity, resource, until)
+	return c.configStore.config(ctx, entity, resource, until)
 }
 
 // A waiter is not denied by what is left to it, in a transaction either.
@@ -33,7 +33,7 @@ func TestWaitInATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 600)})
 		drain(t, l, Amounts{"tpm": 60})
-		l.store = &roundsOf{limiterStore: l.store, most: 50}
+		l.desk.routes.store = &roundsOf{configStore: l.desk.routes.store, most: 50}
 		began, meter := time.Now(), db.Meter()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
@@ -77,7 +77,7 @@ func TestWaiterThatCannotFitBesideAnotherStandsBehind(t *testing.T) {
 			<-time.After(time.Second)
 			began := time.Now()
 			first := waitFor(t, l, "project", Amounts{"a": 3, "b": 3}) // 2 s more
-			l.store = &roundsOf{limiterStore: l.store, most: 30}
+			l.desk.routes.store = &roundsOf{configStore: l.desk.routes.store, most: 30}
 			meter := db.Meter()
 			second := waitFor(t, l, entity, asked)
 			_, err := l.Acquire(t.Context(), "project", "m", Amounts{"b": 5})

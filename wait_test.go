@@ -195,13 +195,14 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		l, _ := waitLimiter(t, PerMinute("rpm", 60))
 		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
 		require.NoError(t, err)
-		at := position{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
+		w := waiting{limiter: l, request: &lease.charge.request, at: position{waiter: lane.NewWaiter(1), lane: l.desk.lanes.Of("u", "m")}}
+		at := &w.at
 		defer at.quit()
 		at.lane.Line.Join(at.waiter)
-		at.lane.Line.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
+		at.lane.Line.Lacks(at.waiter, lease.charge.levels[0].asked, []string{"rpm"}, lease.charge.levels[0].cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		_, err = l.awaitTurn(ctx, lease.request, at, &LimitExceededError{})
+		_, err = w.awaitTurn(ctx, &LimitExceededError{})
 		require.NotErrorIs(t, err, ErrLimitExceeded)
 	})
 }

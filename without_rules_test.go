@@ -19,7 +19,7 @@ func brokenAndWhole(t *testing.T, breakRule func(lane.Store) lane.Store, scenari
 	for _, broken := range []bool{false, true} {
 		t.Run(map[bool]string{false: "with the rule", true: "without"}[broken], func(t *testing.T) {
 			pair(t, []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}, func(t *testing.T, a, b *process) {
-				if lanes := a.limiter.lanes; broken {
+				if lanes := a.limiter.desk.lanes; broken {
 					lanes.Store = breakRule(lanes.Store)
 				}
 				scenario(t, a, b, broken)

@@ -23,7 +23,7 @@ const (
 // debts are folders, types and files that are above a rule still. A figure may only fall:
 // lower it with the change that makes it smaller, and delete the row at the rule.
 var debts = map[string]int{
-	"circle .":                              28,
+	"circle .":                              16,
 	"circle budget":                         35,
 	"circle budget/budgethttp":              21,
 	"circle budget/credentials":             12,
@@ -32,8 +32,6 @@ var debts = map[string]int{
 	"circle internal/laws":                  15,
 	"circle internal/schema":                14,
 	"circle llm":                            8,
-	"methods . Lease":                       37,
-	"methods . RateLimiter":                 87,
 	"methods . Repository":                  123,
 	"methods budget Keeper":                 45,
 	"methods budget administration":         46,

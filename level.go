@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// level is one bucket of a lease. The lease's mutex guards it.
+// level is one bucket of a charge. Once a lease is out, its mutex guards it.
 type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
@@ -46,18 +46,6 @@ func (lv *level) noteAnswer(r lane.Result) {
 	if last, ok := readingOf(lv.lane, &r); ok {
 		lv.last, lv.answered = last, true
 	}
-}
-
-// readingOf is what a lane's result shows of the bucket; ok is false if it shows
-// nothing.
-func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
-	if r.Err != nil || r.Config == nil {
-		return reading, false
-	}
-	return levelReading{
-		entity: at.Entity, resource: at.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
-		precedence: r.Before, degraded: r.Degraded,
-	}, true
 }
 
 // holding returns what the lease holds of a limit. It makes an entry if there is none.
@@ -106,11 +94,14 @@ func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) bool {
 	return true
 }
 
-// held is the amount of a limit that is surely debited; 0 for a nil level.
+// changeLocally changes the process's share of the level's limits by what was really used.
+func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) {
+	beside := lane.BesideOf(lv.lane)
+	beside.ChangeLocally(changes, lv.cfg, share, now)
+}
+
+// held is the amount of a limit that is surely debited.
 func (lv *level) held(name string) int64 {
-	if lv == nil {
-		return 0
-	}
 	for i := range lv.holdings {
 		if lv.holdings[i].Name == name {
 			return lv.holdings[i].Held
@@ -240,6 +231,11 @@ func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	return target
 }
 
+// unconfirmed is the error of what was not written at the level, or perhaps not.
+func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) *UnconfirmedError {
+	return &UnconfirmedError{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: err, NotWritten: notWritten}
+}
+
 // names are the limits that were asked for or are held, in order.
 func (lv *level) names() []string {
 	names := make([]string, 0, len(lv.holdings))
@@ -262,4 +258,18 @@ func (lv *level) used(name string) int64 {
 		}
 	}
 	return 0
+}
+
+// join adds what a level took further.
+func (lv *level) join(more *level) {
+	if more.holds() {
+		lv.noteIncarnation(more.incarnation)
+	}
+	for i := range more.holdings {
+		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
+	}
+	lv.degraded = lv.degraded || more.degraded
+	if more.answered {
+		lv.last, lv.answered = more.last, true
+	}
 }

@@ -1,0 +1,78 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// What an error says about the store: whether it answered, and whether the policy decides.
+
+// leftToPolicy reports whether the policy decides about an error: nothing was answered.
+// Throttling and contention are answers.
+func leftToPolicy(err error) bool {
+	var u *UnavailableError
+	return errors.As(err, &u) && (u.Unconfirmed || silent(u))
+}
+
+// admits reports whether the policy may admit calls without the store.
+func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
+
+// unavailable reports whether an error means that the store did not serve the request.
+func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
+
+// silent reports whether an error that users see means that the store said nothing. An
+// answer, even throttling, shows that the store is alive.
+func silent(err error) bool {
+	if err == nil { // the usual case makes no garbage
+		return false
+	}
+	var u *UnavailableError
+	return errors.As(err, &u) && (errors.As(u.Err, new(silentCause)) || ddb.Classify(u.Err, context.Background()).Silent)
+}
+
+// silentCause marks the cause of an UnavailableError: DynamoDB said nothing at all.
+type silentCause struct{ error }
+
+func (e silentCause) Unwrap() error { return e.error }
+
+// errOutOfTime ends a call that used up its time for the store.
+var errOutOfTime = errors.New("no answer within Options.Timeout")
+
+// outOfTimeFor is errOutOfTime with the reason why it took so long, if that is known.
+func outOfTimeFor(cause error) error {
+	if cause == nil {
+		return errOutOfTime
+	}
+	return fmt.Errorf("%w: %w", errOutOfTime, cause)
+}
+
+// outdatedError is a refusal that became right after the call's configuration had been
+// read. Under the configuration in force, the call may be right.
+type outdatedError struct{ *ValidationError }
+
+// Unwrap returns what users look for.
+func (e *outdatedError) Unwrap() error { return e.ValidationError }
+
+// maxOutdated bounds how often a call starts again because a limit was removed while it
+// was under way.
+const maxOutdated = 3
+
+// outdated reports whether a call is to start again under the configuration in force.
+// What may have been written is not repeated.
+func outdated(err error) bool {
+	_, changed := errors.AsType[*outdatedError](err)
+	return changed && !errors.Is(err, ErrUnconfirmed)
+}
+
+// joined adds to an error what could not be confirmed.
+func joined(err error, others ...error) error {
+	for _, other := range others {
+		if other != nil {
+			err = errors.Join(err, other)
+		}
+	}
+	return err
+}

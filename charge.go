@@ -1,0 +1,142 @@
+package dynalimit
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// charge is what one call charges its buckets, child first: what is asked, what they
+// answered, and what is held of it. A lease is a charge under a lock.
+type charge struct {
+	desk    *desk
+	request request
+	policy  UnavailablePolicy
+	// levels are the buckets; nil if not even the configuration could be read, or if
+	// nothing limits the call.
+	levels []level
+	// consumed is what the caller says it uses. The holdings of each level say what
+	// became of it in that bucket.
+	consumed []plan.Signed
+	// failed means that the acquire failed as a whole: nobody has a lease.
+	failed bool
+	// unlimited means that a level is unlimited. It is none of the levels: nothing is
+	// charged there, and it has every limit.
+	unlimited bool
+
+	// room is for most charges all that they need besides: one level, and what is asked
+	// and held of one limit or two.
+	room struct {
+		levels   [1]level
+		asked    [2]plan.Signed
+		holdings [2]backlog.Holding
+	}
+}
+
+// open makes the charge of a request that is about to take what a cascade asks.
+func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePolicy) {
+	c.desk, c.request, c.policy, c.unlimited = d, *r, policy, from.unlimited
+	c.levels = from.levels(c.room.levels[:0], c.room.asked[:0])
+	if len(c.levels) == 1 {
+		c.levels[0].holdings = c.room.holdings[:0]
+	}
+	if len(c.levels) == 1 && len(c.levels[0].asked) == len(r.amounts) {
+		c.consumed = c.levels[0].asked // lists are never changed
+	} else {
+		c.consumed = c.known(signedOf(r.amounts))
+	}
+}
+
+// known are the amounts of limits that some level has, in force or hidden, where others
+// are to be passed over; elsewhere it is all of them.
+func (c *charge) known(amounts []plan.Signed) []plan.Signed {
+	if !c.passesOver() {
+		return amounts
+	}
+	levels := configs(c.levels)
+	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
+		return !c.has(a.Name) && (c.unlimited || !c.desk.routes.fallback.hides(a.Name, levels))
+	})
+}
+
+// passesOver reports whether amounts of limits that no level has are passed over: they
+// are those of an unlimited level, or the call said so. Nothing is passed over before the
+// levels are known.
+func (c *charge) passesOver() bool {
+	return c.unlimited || c.request.opts.ignoreUnknown && c.levels != nil
+}
+
+// has reports whether some level has a limit.
+func (c *charge) has(name string) bool {
+	for i := range c.levels {
+		if c.levels[i].has(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// passes reports whether a level above one counts what is used of a limit, too: it had the
+// limit when the charge was made, or has one that no level had then.
+func (c *charge) passes(level int, limit string) bool {
+	above, known := false, false
+	for i := range c.levels {
+		has := c.levels[i].counts.Index(limit) >= 0
+		above, known = above || has && i > level, known || has
+	}
+	if known {
+		return above
+	}
+	return slices.ContainsFunc(configs(c.levels[level+1:]), func(cfg *plan.Config) bool { return cfg.Index(limit) >= 0 })
+}
+
+// spread is the number of levels whose bucket has to be asked.
+func (c *charge) spread() int {
+	n := 0
+	for i := range c.levels {
+		if !c.levels[i].skipped() {
+			n++
+		}
+	}
+	return n
+}
+
+// denial is the error of an acquire that did not fit. It has the statuses of every level
+// that answered, as they are once the grants are given back.
+func (c *charge) denial() *LimitExceededError {
+	decided := int64(0) // when the last level did
+	for i := range c.levels {
+		if lv := &c.levels[i]; lv.answered {
+			decided = max(decided, lv.last.Now)
+		}
+	}
+	e := emptyDenial(c.request.entity, c.request.resource)
+	for i := range c.levels {
+		if lv := &c.levels[i]; lv.answered {
+			e.show(&lv.last, lv.asked, lv.held, decided)
+		}
+	}
+	return e.concluded()
+}
+
+// bookServed books what levels were served as granted.
+func (c *charge) bookServed() {
+	for i := range c.levels {
+		if lv := &c.levels[i]; lv.served {
+			lv.served = false
+			lv.grant(lv.last.Image)
+		}
+	}
+}
+
+// putBackServed returns what levels were served to a call that failed as a whole.
+func (c *charge) putBackServed(ctx context.Context) {
+	for i := range c.levels {
+		if lv := &c.levels[i]; lv.served {
+			lv.served = false
+			lv.lane.Ahead.PutBack(ctx, lv.asked, lv.last.Reading, lv.servedAt)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// checkTarget refuses amounts below 0 or above the maximum, and limits that no level
+// has.
+func (c *charge) checkTarget(target []plan.Signed) error {
+	for _, t := range target {
+		if t.Amount != 0 && c.levels != nil && !c.has(t.Name) {
+			return c.desk.routes.fallback.unknownLimit(&c.request, t.Name, configs(c.levels))
+		}
+		if t.Amount < 0 {
+			held, _ := plan.AmountOf(c.consumed, t.Name)
+			return invalid("amounts["+t.Name+"]", "gives back %d more than the lease holds (%d)", -t.Amount/milli, held/milli)
+		}
+		if t.Amount > maxTokens*milli {
+			return invalid("amounts["+t.Name+"]", "makes the lease %d tokens; at most %d are allowed", t.Amount/milli, int64(maxTokens))
+		}
+	}
+	return nil
+}
+
+// correcting is one correction of a charge at every level: what is missing to a target is
+// written; what a bucket that does not answer cannot be charged is counted, and what it
+// cannot be given back waits. It is made by correct, then sent, then booked.
+type correcting struct {
+	charge *charge
+	// ops are what the levels have to write, nil where nothing is missing, and results
+	// what became of it.
+	ops     []*lane.Op
+	results []lane.Result
+	// errs are of what is counted and cannot be corrected, because the limiter is closed.
+	errs []error
+}
+
+// correct begins to bring every level to a target. A level that does not answer gets its
+// result here, without a request.
+func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
+	k := correcting{charge: c, ops: make([]*lane.Op, len(c.levels)), results: make([]lane.Result, len(c.levels))}
+	for i := range c.levels {
+		lv := &c.levels[i]
+		lv.resolve()
+		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return c.passes(i, limit) })
+		if !c.count(lv, uncounts) {
+			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
+		}
+		c.desk.lanes.Doubt(givenUp)
+		if len(writes) == 0 {
+			continue
+		}
+		k.ops[i] = lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)
+		if lv.lane.Contact.Away() { // no request: the caller would wait for nothing
+			k.results[i] = lane.Result{Err: c.desk.table.away()}
+			lv.lane.GiveUp(k.ops[i], k.results[i].Err)
+		}
+	}
+	return k
+}
+
+// send sends the ops of all levels at once and waits for their results, without held, a
+// lock that is held; nil for none. The first lane is driven on this goroutine if it rests.
+func (k *correcting) send(ctx context.Context, held sync.Locker) {
+	if held != nil {
+		held.Unlock()
+		defer held.Lock()
+	}
+	levels, first := k.charge.levels, -1
+	for i, o := range k.ops {
+		switch {
+		case o == nil || k.results[i].Err != nil:
+		case first < 0:
+			first = i
+		default:
+			levels[i].lane.Submit(o)
+		}
+	}
+	if first >= 0 {
+		levels[first].lane.Ask(ctx, k.ops[first])
+	}
+	for i, o := range k.ops {
+		if o != nil && k.results[i].Err == nil {
+			k.results[i] = awaitCorrection(ctx, levels[i].lane, o, k.charge.desk.table.Opened())
+			k.results[i].Err = k.charge.desk.table.userError(levels[i].lane, k.results[i].Err)
+		}
+	}
+}
+
+// awaitCorrection waits for the result of an adjust, until the table is known not to answer,
+// which closes opened, or ctx ends. An adjust that is still queued then is never written;
+// the outcome of one in flight can be followed.
+func awaitCorrection(ctx context.Context, at *lane.Lane, o *lane.Op, opened <-chan struct{}) lane.Result {
+	select {
+	case <-o.Done:
+	case <-ctx.Done():
+		at.GiveUp(o, &lane.Failure{Reason: lane.Unconfirmed, Op: "adjust", Err: ctx.Err()})
+	case <-opened:
+		at.GiveUp(o, &lane.Failure{Reason: lane.Silent, Err: lane.ErrTripped})
+	}
+	<-o.Done
+	return o.Result
+}
+
+// book enters the results. done is false if something was neither written nor kept, so
+// that the same call again has to write it.
+func (k *correcting) book() (done bool, err error) {
+	errs := k.errs
+	done = len(errs) == 0
+	for i, o := range k.ops {
+		if o == nil {
+			continue
+		}
+		if err := k.charge.book(&k.charge.levels[i], o, k.results[i]); err != nil {
+			done = done && !err.NotWritten
+			errs = append(errs, err)
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// book enters the result of a level's correction. If no answer came and it was surely not
+// written, or nobody is there who would write it again, a charge is counted and a give-back
+// waits. If it may have been written, a charge stays consumed, and neither is sent again.
+func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
+	lv.noteAnswer(r)
+	switch {
+	case r.Err == nil:
+		lv.bookLanded(o.Amounts, r)
+		return nil
+	case r.Pending:
+		lv.bookUnconfirmed(o.Amounts)
+		lv.underWay = append(lv.underWay, o)
+		lv.lane.Follow(o)
+	case r.Unconfirmed:
+		lv.bookUnconfirmed(o.Amounts)
+		c.desk.lanes.Doubt(o.Amounts)
+	case (silent(r.Err) || c.failed) && c.keep(lv, o.Amounts):
+		return nil
+	default:
+		for _, a := range o.Amounts {
+			lv.holding(a.Name) // known to the lease, though nothing of it is held
+		}
+	}
+	return lv.unconfirmed(o.Amounts, r.Err, !r.Unconfirmed)
+}
+
+// keep counts charges that could not be written, and has give-backs wait for the bucket. It
+// returns false if the limiter is closed, so that nothing is kept.
+func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
+	charges, backs := plan.Split(amounts)
+	if !c.desk.lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) || !c.count(lv, charges) {
+		return false
+	}
+	for _, a := range backs {
+		lv.holding(a.Name).GiveBack(-a.Amount)
+	}
+	lv.degraded = true
+	return true
+}
+
+// count corrects what is counted at a level and, under Local, the process's share. It
+// returns false if the limiter is closed: then no bucket is told.
+func (c *charge) count(lv *level, changes []plan.Signed) bool {
+	if len(changes) > 0 && c.policy == Local {
+		lv.changeLocally(changes, c.desk.share, c.desk.nowMS())
+	}
+	return lv.count(c.desk.lanes, changes)
+}
+
+// countUnlocated counts the way to a target for buckets that are not known yet.
+func (c *charge) countUnlocated(target []plan.Signed) bool {
+	change := plan.Plus(target, plan.Negated(c.consumed))
+	return c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, change)
+}
+
+// locate takes over the levels that a charge was found to have, which had been made while
+// the configuration could not be read. The buckets are told already, or will be.
+func (c *charge) locate(found *cascade) {
+	c.levels, c.unlimited = found.levels(nil, nil), found.unlimited
+	for i := range c.levels {
+		lv := &c.levels[i]
+		lv.degraded = true
+		for _, a := range c.consumed {
+			if lv.has(a.Name) {
+				lv.holding(a.Name).Counted += a.Amount
+			}
+		}
+	}
+}
+
+// undo gives back what levels granted to an acquire that failed as a whole, even if ctx has
+// ended. Nobody does so again: what cannot be given back now waits for its bucket.
+func (c *charge) undo(ctx context.Context) error {
+	granted := false
+	for i := range c.levels {
+		granted = granted || c.levels[i].holds()
+	}
+	if !granted {
+		return nil
+	}
+	c.failed = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desk.cleanup)
+	defer cancel()
+	k := c.correct(ctx, plan.Merged(c.consumed, nil, func(int64, int64) int64 { return 0 }))
+	k.send(ctx, nil)
+	_, err := k.book()
+	return err
+}

@@ -1,0 +1,50 @@
+package dynalimit
+
+import (
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// roomyDenial is a denial with room for the statuses of most calls, so that it is one
+// allocation: a caller who is denied comes again and again.
+type roomyDenial struct {
+	LimitExceededError
+	room [2]LimitStatus
+}
+
+// emptyDenial is a denial to which statuses are added by show.
+func emptyDenial(entityID, resource string) *LimitExceededError {
+	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
+	d.Statuses = d.room[:0]
+	return &d.LimitExceededError
+}
+
+// show adds the statuses of what was asked of a level, as they are when the last level
+// has decided and once what the level holds has been given back. held says what that is of a limit; nil
+// stands for nothing.
+func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, held func(limit string) int64, decided int64) {
+	for _, a := range asked {
+		back := int64(0)
+		if held != nil {
+			back = held(a.Name)
+		}
+		e.Statuses = append(e.Statuses, r.status(a.Name, a.Amount, back))
+		if age := decided - r.Now; age > 0 {
+			s := &e.Statuses[len(e.Statuses)-1]
+			*s = s.aged(age)
+		}
+	}
+}
+
+// concluded computes the wait, once the statuses of every level have been added.
+func (e *LimitExceededError) concluded() *LimitExceededError {
+	if worst := e.worst(); worst != nil {
+		e.RetryAfter = worst.RetryAfter
+	}
+	return e
+}
+
+// newLimitExceeded builds the denial for the statuses of every level checked.
+func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitExceededError {
+	e := &LimitExceededError{EntityID: entityID, Resource: resource, Statuses: statuses}
+	return e.concluded()
+}

@@ -1,0 +1,45 @@
+package dynalimit
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// desk is what the calls of a limiter are charged with, and what its leases are corrected
+// with. It never changes.
+type desk struct {
+	routes   *routes
+	lanes    *lane.Registry
+	table    availability
+	store    transactor
+	clock    func() time.Time
+	observer Observer // nil for nobody
+	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
+	// and Cascade.
+	share            float64
+	timeout, cleanup time.Duration
+	mode             CascadeMode
+}
+
+// transactor sends transactions.
+type transactor interface {
+	decodeBucket(item schema.Item, slot int) (*schema.Image, error)
+	join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o schema.Op)
+	transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (ddb.Verdict, map[int]*schema.Image, error)
+}
+
+func (d *desk) nowMS() int64 { return d.clock().UnixMilli() }
+
+// modeOf says how the levels of a request are charged.
+func (d *desk) modeOf(r *request) CascadeMode { return cmp.Or(r.opts.cascade, d.mode) }
+
+// serves reports whether a call may be served from what lanes debited ahead.
+func (d *desk) serves(r *request, c *cascade) bool {
+	return d.lanes.Horizon != nil && (d.modeOf(r) != CascadeTransaction || len(c.rungs) < 2)
+}

@@ -1,0 +1,158 @@
+package dynalimit
+
+import (
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Options configures a RateLimiter. Every field is optional: the zero value, and nil
+// passed to New, give the defaults that the fields name.
+type Options struct {
+	// Limits apply where no level of the stored configuration has any, or is unlimited.
+	// Defaults to none.
+	Limits []Limit
+	// OnUnavailable applies when neither the call nor any level of the stored
+	// configuration says what to do when DynamoDB does not answer. Defaults to Block.
+	OnUnavailable UnavailablePolicy
+	// LocalShare is this process's part of every limit while a bucket does not
+	// answer, under Local: above 0, at most 1. A fleet of n processes sets 1/n,
+	// so that all of them together stay within the limit. Defaults to 1.
+	LocalShare float64
+	// Timeout bounds what one Acquire spends on the store, retries and reads
+	// included; time in the line of Wait does not count. Afterwards
+	// OnUnavailable decides. Defaults to 2 s.
+	Timeout time.Duration
+	// Cascade says how an entity and its parents are charged. Defaults to
+	// CascadeParallel.
+	Cascade CascadeMode
+	// Now is the clock. Defaults to the repository's.
+	Now func() time.Time
+	// Prefetch is for how long ahead the calls of a busy bucket are debited, so that
+	// most of them are admitted from memory, without a request: from 250 ms to 10 s.
+	// Then up to what a limit refills in that time, and what leases give back in it,
+	// may be admitted above its burst, a denial may come that much too early, and
+	// what is not used in time is lost to the bucket. Nothing is debited ahead that
+	// would leave a bucket less than half full. Defaults to 0: every admission is a write, or part of one.
+	Prefetch time.Duration
+	// PrefetchResources are the resources that have another Prefetch than the
+	// limiter's, 0 for none; it is copied. Defaults to no others.
+	PrefetchResources map[string]time.Duration
+	// MaxBuckets bounds how many buckets are remembered: each takes 0.6 kB with
+	// one limit and 1.1 kB with ten, beside its configuration
+	// (RepositoryOptions.ConfigCacheSize): a million with two limits take 1 GB. One
+	// that was forgotten costs one read more at its next use. Defaults to 100,000.
+	MaxBuckets int
+	// CleanupTimeout bounds what a lease writes after its caller's context has
+	// ended, and the give-backs of a denied cascade. Defaults to 10 s.
+	CleanupTimeout time.Duration
+	// Observer hears of acquires and writes. Defaults to nobody.
+	Observer Observer
+	// Logger receives what an operator should know. Defaults to the
+	// repository's.
+	Logger *slog.Logger
+}
+
+func (o Options) validate() error {
+	if len(o.Limits) > 0 {
+		if _, err := normalizeLimits("options.Limits", o.Limits); err != nil {
+			return err
+		}
+	}
+	if err := checkPolicy("options.OnUnavailable", o.OnUnavailable); err != nil {
+		return err
+	}
+	if err := checkCascade("options.Cascade", o.Cascade); err != nil {
+		return err
+	}
+	if o.MaxBuckets < 0 {
+		return invalid("options.MaxBuckets", "is %d; give a positive number, or 0 for the default", o.MaxBuckets)
+	}
+	if o.LocalShare < 0 || o.LocalShare > 1 || o.LocalShare != o.LocalShare {
+		return invalid("options.LocalShare", "is %v; give a share above 0 and up to 1, or 0 for the default of 1", o.LocalShare)
+	}
+	if err := o.checkPrefetches(); err != nil {
+		return err
+	}
+	return o.checkTimes()
+}
+
+func (o Options) checkTimes() error {
+	if o.Timeout < 0 {
+		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
+	}
+	if o.CleanupTimeout < 0 {
+		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
+	}
+	return checkNow(o.Now)
+}
+
+func (o Options) withDefaults(repo *Repository) Options {
+	o.PrefetchResources = maps.Clone(o.PrefetchResources) // the caller may go on changing its own
+	if len(o.Limits) > 0 {
+		o.Limits, _ = normalizeLimits("options.Limits", o.Limits) // validated
+	}
+	if o.OnUnavailable == "" {
+		o.OnUnavailable = Block
+	}
+	if o.Cascade == "" {
+		o.Cascade = CascadeParallel
+	}
+	if o.MaxBuckets == 0 {
+		o.MaxBuckets = 100_000
+	}
+	if o.LocalShare == 0 {
+		o.LocalShare = 1
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Second
+	}
+	if o.CleanupTimeout == 0 {
+		o.CleanupTimeout = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = repo.log
+	}
+	return o
+}
+
+const (
+	// leastPrefetch and mostPrefetch bound Options.Prefetch. A shorter time saves
+	// nothing; with a longer one, limits mean little.
+	leastPrefetch, mostPrefetch = 250 * time.Millisecond, 10 * time.Second
+)
+
+func checkPrefetch(field string, d time.Duration) error {
+	if d != 0 && (d < leastPrefetch || d > mostPrefetch) {
+		return invalid(field, "is %v; give %v to %v, or 0 for none", d, leastPrefetch, mostPrefetch)
+	}
+	return nil
+}
+
+func (o Options) checkPrefetches() error {
+	for resource, d := range o.PrefetchResources {
+		field := "options.PrefetchResources[" + resource + "]"
+		if reason := schema.CheckResource(resource); reason != "" {
+			return invalid(field, "the resource %s", reason)
+		}
+		if err := checkPrefetch(field, d); err != nil {
+			return err
+		}
+	}
+	return checkPrefetch("options.Prefetch", o.Prefetch)
+}
+
+// horizon says how long ahead a resource's calls are debited; nil if none are.
+func (o Options) horizon() func(resource string) time.Duration {
+	if o.Prefetch == 0 && len(o.PrefetchResources) == 0 {
+		return nil
+	}
+	return func(resource string) time.Duration {
+		if d, ok := o.PrefetchResources[resource]; ok {
+			return d
+		}
+		return o.Prefetch
+	}
+}

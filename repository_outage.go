@@ -1,0 +1,110 @@
+package dynalimit
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// neverHolds is a condition that is false for every item, and for an absent item.
+const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
+
+// hearers are the limiters that a Repository tells about outages of its table, and about
+// buckets that it filled by hand.
+type hearers struct {
+	mu   sync.Mutex
+	list []*hearer
+}
+
+// hearer is what a limiter is told by; what is nil is not told.
+type hearer struct {
+	notify   func(ddb.State)
+	refilled func(entity, resource string)
+}
+
+// newBreaker makes the breaker of the repository's table. It measures waits, so it uses
+// the time of this process, whatever clock the buckets use. It does not open before a
+// limiter listens.
+func (r *Repository) newBreaker() *ddb.Breaker {
+	b := ddb.NewBreaker(ddb.BreakerOptions{
+		Probe:    func(ctx context.Context) error { return r.probe(ctx, r.absentKey()) },
+		Logger:   r.log.With(slog.String("table", r.table)),
+		OnChange: r.listeners.notify,
+	})
+	b.Stop()
+	return b
+}
+
+// outage returns why the table does not answer; nil while it answers.
+func (r *Repository) outage() error {
+	s := r.breaker.State()
+	if !s.Open {
+		return nil
+	}
+	return &UnavailableError{Op: readConfig, Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
+}
+
+// probe asks the table to prove that it takes writes, by an update whose condition is
+// false, so that it writes nothing. An absent item is used, so that no caller is
+// disturbed.
+func (r *Repository) probe(ctx context.Context, key schema.Item) error {
+	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &r.table, Key: key, ConditionExpression: aws.String(neverHolds),
+	}, ddb.WithoutRetries)
+	return err
+}
+
+// absentKey is the key of an item that nobody makes. It differs each time, so that the
+// probes reach every partition.
+func (r *Repository) absentKey() schema.Item {
+	return r.keys.Bucket("probe-"+rand.Text(), "probe").Attributes()
+}
+
+// listen tells a limiter what it listens for. The function that it returns ends that. The
+// breaker starts with the first limiter and stops with the last, because nobody else needs
+// it.
+func (r *Repository) listen(l *hearer) (detach func()) {
+	r.listeners.mu.Lock()
+	defer r.listeners.mu.Unlock()
+	r.listeners.list = append(r.listeners.list, l)
+	r.breaker.Start()
+	return sync.OnceFunc(func() {
+		r.listeners.mu.Lock()
+		defer r.listeners.mu.Unlock()
+		r.listeners.list = slices.DeleteFunc(r.listeners.list, func(other *hearer) bool { return other == l })
+		if len(r.listeners.list) == 0 {
+			r.breaker.Stop()
+		}
+	})
+}
+
+// all are those who listen now.
+func (a *hearers) all() []*hearer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
+func (a *hearers) notify(s ddb.State) {
+	for _, l := range a.all() {
+		if l.notify != nil {
+			l.notify(s)
+		}
+	}
+}
+
+func (a *hearers) refilled(entity, resource string) {
+	for _, l := range a.all() {
+		if l.refilled != nil {
+			l.refilled(entity, resource)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package dynalimit
+
+// AcquireOption changes one call.
+type AcquireOption func(*acquireOptions)
+
+type acquireOptions struct {
+	limits        []Limit
+	onUnavailable UnavailablePolicy
+	cascade       CascadeMode
+	ignoreUnknown bool
+}
+
+// WithLimits adds limits to those of the entity, or replaces those of the same name; it
+// removes none. The lease keeps them. Callers that disagree about the limits of one
+// bucket take turns rewriting it, which is safe but slow.
+func WithLimits(limits ...Limit) AcquireOption {
+	return func(o *acquireOptions) { o.limits = append(o.limits, limits...) }
+}
+
+// WithOnUnavailable says what this call does when DynamoDB does not answer.
+func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
+	return func(o *acquireOptions) { o.onUnavailable = p }
+}
+
+// WithCascade says how this call charges the entity and its parents.
+func WithCascade(m CascadeMode) AcquireOption {
+	return func(o *acquireOptions) { o.cascade = m }
+}
+
+// WithIgnoreUnknown skips the amounts of limits that no level has, also in what the lease
+// is later corrected by. It is for callers that measure more than every entity is limited
+// by. A misspelt name is skipped too, so give it only where the names are known to be
+// right. Two things are a *ValidationError all the same: a limit that a level has, but not
+// the one that won, because the entity would have it lifted unseen; and a call of which no
+// name is a limit, because nothing would limit it.
+func WithIgnoreUnknown() AcquireOption {
+	return func(o *acquireOptions) { o.ignoreUnknown = true }
+}
+
+// request is a call whose input has been checked.
+type request struct {
+	entity, resource string
+	amounts          Amounts
+	opts             acquireOptions
+}
+
+func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
+	r := request{entity: entity, resource: resource, amounts: amounts}
+	if len(opts) > 0 {
+		r.opts = applyOptions(opts)
+	}
+	if err := checkEntityID("entity", entity); err != nil {
+		return r, err
+	}
+	if err := checkResource(resource); err != nil {
+		return r, err
+	}
+	if err := checkAmounts(amounts, false); err != nil {
+		return r, err
+	}
+	if err := checkPolicy("WithOnUnavailable", r.opts.onUnavailable); err != nil {
+		return r, err
+	}
+	if err := checkCascade("WithCascade", r.opts.cascade); err != nil {
+		return r, err
+	}
+	if len(r.opts.limits) > 0 {
+		var err error
+		if r.opts.limits, err = normalizeLimits("WithLimits", r.opts.limits); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// applyOptions are the options of a call in one struct.
+func applyOptions(opts []AcquireOption) acquireOptions {
+	var o acquireOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	return o
+}

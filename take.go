@@ -1,0 +1,243 @@
+package dynalimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// taking is one try to take what a charge asks from its buckets. It belongs to its
+// caller's goroutine.
+type taking struct {
+	charge *charge
+	at     position
+	// patience is how long the caller waits for the store.
+	patience patience
+}
+
+// take charges the levels. The policy decides at those that do not answer, and the buckets
+// decide at the others: side by side, or in one transaction. A transaction that is not
+// answered does not say which of its buckets is silent, so where one may be, the levels are
+// charged side by side too.
+func (t *taking) take(ctx context.Context) error {
+	c := t.charge
+	if c.levels == nil {
+		if !c.unlimited && !c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, c.consumed) {
+			c.desk.lanes.Drop(c.consumed) // closed meanwhile
+		}
+		return nil
+	}
+	t.patience.begin(ctx)
+	if err := c.admitSilent(); err != nil {
+		c.putBackServed(ctx)
+		return err
+	}
+	mayBeSilent := func(lv level) bool { return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped() }
+	var err error
+	if c.desk.modeOf(&c.request) == CascadeTransaction && c.spread() > 1 && !slices.ContainsFunc(c.levels, mayBeSilent) {
+		err = t.together(ctx)
+	} else {
+		err = t.sideBySide(ctx)
+	}
+	if err != nil {
+		c.undoLocal()
+		c.putBackServed(ctx)
+		return err
+	}
+	c.countUnasked()
+	c.bookServed()
+	return nil
+}
+
+// sideBySide asks the lanes of all levels at the same time: CascadeParallel. A call whose
+// entity has no parents goes the same way, with one level. If one denies or fails, the
+// grants of the others are given back. Lanes run beside each other; the first one runs on
+// this goroutine if it rests.
+func (t *taking) sideBySide(ctx context.Context) error {
+	levels := t.charge.levels
+	ops := make([]*lane.Op, len(levels))
+	for i := range levels {
+		lv := &levels[i]
+		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
+		if ops[i].Rank = t.at.rank(); lv.lane == t.at.lane {
+			ops[i].Waiter = t.at.waiter
+		}
+		if ops[i].Until = t.patience.until; lv.skipped() {
+			close(ops[i].Done)
+		}
+	}
+	driven := ctx
+	if !t.patience.reserve.IsZero() {
+		var cancel context.CancelFunc
+		driven, cancel = context.WithDeadline(ctx, t.patience.reserve)
+		defer cancel()
+	}
+	paced := t.pacedLevel()
+	if paced >= 0 { // its op goes first
+		if over, err := t.writePacedFirst(ctx, ops, paced); over {
+			return err
+		}
+	}
+	first := -1
+	for i := range levels {
+		switch lv := &levels[i]; {
+		case lv.skipped() || i == paced:
+		case first < 0:
+			first = i
+		default:
+			lv.lane.Submit(ops[i])
+		}
+	}
+	if first >= 0 {
+		levels[first].lane.Ask(driven, ops[first])
+	}
+	for i, o := range ops {
+		if !t.await(ctx, levels[i].lane, o) && !t.leaveAll(ops) {
+			return ctx.Err()
+		}
+	}
+	return t.conclude(ctx, ops, t.charge.policy)
+}
+
+// await waits for an op of a call, until it has its result, its bucket or table is known
+// not to answer, or the call's time for the store is over. It returns false if ctx has
+// ended.
+func (t *taking) await(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
+	select {
+	case <-o.Done:
+		return true
+	default:
+	}
+	p, table := &t.patience, t.charge.desk.table
+	timer := time.NewTimer(time.Until(p.next()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-o.Done:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-table.Opened():
+			at.GiveUp(o, table.away())
+			return true
+		case <-timer.C:
+		}
+		switch {
+		case at.Contact.Quiet(p.began) >= leastSilence:
+			at.GiveUp(o, table.unanswered(errOutOfTime))
+			return true
+		case !time.Now().Before(p.until):
+			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: outOfTimeFor(o.Cause())})
+			return true
+		}
+		p.reserve = time.Time{} // too short a silence: the caller's deadline decides
+		timer.Reset(time.Until(p.until))
+	}
+}
+
+// leaveAll withdraws from every level because the caller's context ended. It returns
+// true if there is only one level and that level has in fact answered.
+func (t *taking) leaveAll(ops []*lane.Op) bool {
+	levels := t.charge.levels
+	if len(ops) == 1 {
+		_, done := levels[0].lane.Leave(ops[0])
+		return done
+	}
+	for j, o := range ops {
+		lv := &levels[j]
+		if lv.skipped() {
+			continue
+		}
+		switch r, done := lv.lane.Leave(o); {
+		case done && r.Pending: // its write is under way
+			lv.lane.Follow(o)
+		case done && r.Unconfirmed:
+			t.charge.desk.lanes.Doubt(lv.asked)
+		case done && r.Err == nil && !r.Denied:
+			lv.lane.GiveBack(o, r)
+		}
+	}
+	return false
+}
+
+// conclude turns the results of the levels into a charge or an error, as a policy says.
+func (t *taking) conclude(ctx context.Context, ops []*lane.Op, policy UnavailablePolicy) error {
+	c := t.charge
+	var err error
+	unanswered := false
+	switch o := t.bookResults(ops); {
+	case o.denied:
+		err = c.denial()
+	case o.fault != nil:
+		err = o.fault
+	case o.failure == nil:
+		return nil
+	case !policy.admits():
+		err, unanswered = o.failure, true
+	default:
+		if err = c.admitFailed(ops); err == nil {
+			return nil
+		}
+		unanswered = !errors.Is(err, ErrLimitExceeded)
+	}
+	unconfirmed := t.disownFailed(ops)
+	if unconfirmed != nil && unanswered {
+		err, unconfirmed = unconfirmed, nil // it wraps the failure
+	}
+	return joined(err, unconfirmed, c.undo(ctx))
+}
+
+// outcome is what the levels of an acquire came to together.
+type outcome struct {
+	// denied means that the bucket of some level denied.
+	denied bool
+	// failure is an error of the store, about which the policy decides. fault is a bug
+	// or a bad request; it never fails open, whatever the other levels did.
+	failure, fault error
+}
+
+// bookResults books the result of every level.
+func (t *taking) bookResults(ops []*lane.Op) outcome {
+	var sum outcome
+	for i, o := range ops {
+		lv := &t.charge.levels[i]
+		o.Result.Err = t.charge.desk.table.userError(lv.lane, o.Result.Err)
+		r := o.Result
+		lv.noteAnswer(r)
+		switch {
+		case lv.skipped():
+		case r.Denied:
+			sum.denied = true
+		case r.Err == nil:
+			lv.grant(r.Image)
+		case leftToPolicy(r.Err):
+			sum.failure = r.Err
+		default:
+			sum.fault = cmp.Or(sum.fault, r.Err)
+		}
+	}
+	return sum
+}
+
+// disownFailed names what a failed acquire may have been charged although no answer
+// came. If a write is still under way, what it is granted is given back.
+func (t *taking) disownFailed(ops []*lane.Op) error {
+	var unconfirmed error
+	for i, o := range ops {
+		lv, r := &t.charge.levels[i], o.Result
+		if lv.skipped() || !r.Unconfirmed {
+			continue
+		}
+		if r.Pending {
+			lv.lane.Follow(o)
+		} else {
+			t.charge.desk.lanes.Doubt(lv.asked)
+		}
+		unconfirmed = errors.Join(unconfirmed, lv.unconfirmed(lv.asked, r.Err, false))
+	}
+	return unconfirmed
+}

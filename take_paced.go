@@ -1,0 +1,99 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// A cascade one of whose buckets is paced: the paced level's take queues first, and
+// the others go out with its write, so that no child is debited while its parent
+// waits for its turn.
+
+// pacedLevel is the level whose lane has to wait longest for its turn. It is -1 if none
+// has to wait, or if there is only one level.
+func (t *taking) pacedLevel() int {
+	paced, longest := -1, time.Duration(0)
+	if t.charge.spread() < 2 {
+		return paced
+	}
+	for i := range t.charge.levels {
+		lv := &t.charge.levels[i]
+		if lv.skipped() {
+			continue
+		}
+		if turn := lv.lane.Turn(); turn > longest {
+			paced, longest = i, turn
+		}
+	}
+	return paced
+}
+
+// writePacedFirst queues the take of the paced level and waits until its write is sent.
+// over means that this level ended the call before the others were asked.
+func (t *taking) writePacedFirst(ctx context.Context, ops []*lane.Op, first int) (over bool, err error) {
+	o, lv := ops[first], &t.charge.levels[first]
+	sent := o.TellSent()
+	lv.lane.Submit(o)
+	if !t.awaitSent(ctx, lv.lane, o, sent) {
+		t.leaveAll(ops)
+		return true, ctx.Err()
+	}
+	select {
+	case <-o.Done:
+	default:
+		return false, nil // its write is under way
+	}
+	switch r := o.Result; {
+	case r.Denied && t.noteOthers(ctx, first):
+		lv.noteAnswer(r)
+		return true, t.charge.denial()
+	case r.Err == nil || t.charge.policy.admits():
+		return false, nil
+	default:
+		for i, other := range ops {
+			if i != first {
+				other.Result.Err = r.Err // nothing of it was written
+			}
+		}
+		return true, t.conclude(ctx, ops, t.charge.policy)
+	}
+}
+
+// awaitSent waits until an op's write is sent or the op has ended. It returns false if
+// ctx has ended.
+func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent <-chan struct{}) bool {
+	timer := time.NewTimer(time.Until(t.patience.next()))
+	defer timer.Stop()
+	select {
+	case <-sent:
+		return true
+	case <-o.Done:
+	case <-ctx.Done():
+	case <-t.charge.desk.table.Opened():
+	case <-timer.C:
+	}
+	return t.await(ctx, at, o) // decides, as of any op that takes too long
+}
+
+// noteOthers notes what the other levels hold, for a denial by the level that was asked
+// first. It returns false if a lane has to say it.
+func (t *taking) noteOthers(ctx context.Context, asked int) bool {
+	now := t.charge.desk.nowMS()
+	for i := range t.charge.levels {
+		lv := &t.charge.levels[i]
+		if i == asked || lv.skipped() {
+			continue
+		}
+		r, _ := lv.lane.Recall(lv.asked, lv.cfg, t.at.rank(), now)
+		if r.Config == nil {
+			var ok bool
+			if r, ok = inspect(ctx, lv.lane, lv.cfg, lv.asked, t.at.rank()); !ok {
+				return false
+			}
+		}
+		lv.noteAnswer(r)
+	}
+	return true
+}

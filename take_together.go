@@ -1,0 +1,154 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// The buckets of an entity and its parents, charged by one transaction:
+// CascadeTransaction. One that is not answered does not say which of its buckets is
+// silent. So each of them is asked by itself next, side by side, and one that does not
+// answer then opens.
+
+// together charges all levels in one transaction. A denial by a recent image writes
+// nothing. A denial that has to bring a newer configuration goes the parallel way.
+func (t *taking) together(caller context.Context) error {
+	ctx, cancel := context.WithDeadline(caller, t.patience.bound())
+	defer cancel()
+	var tries rounds
+	for tries.refused < lane.MaxRefusals {
+		proposals, err := t.proposeAll(ctx, tries.refused)
+		if err != nil {
+			return t.concludeTogether(ctx, caller, err)
+		}
+		switch denied, adopts := denies(proposals); {
+		case adopts:
+			return t.sideBySide(caller)
+		case denied:
+			return t.charge.denyProposed(proposals)
+		}
+		a, err := newTransaction(t.charge, proposals).commit(ctx, tries.refused)
+		switch {
+		case err != nil:
+			return t.concludeTogether(ctx, caller, err)
+		case a.verdict == ddb.Landed:
+			return nil
+		}
+		if !tries.pause(ctx, a.verdict) {
+			err := ctx.Err()
+			if a.verdict == ddb.Throttled { // what throttled it is told
+				err = a.err
+			}
+			return t.concludeTogether(ctx, caller, err)
+		}
+	}
+	r := t.charge.request
+	return t.concludeTogether(ctx, caller, contended(r.entity, r.resource))
+}
+
+// rounds counts how often a transaction was decided again. Throttling counts apart: it
+// is no failure as long as there is time.
+type rounds struct{ refused, throttled int }
+
+// throttledBackoff is the wait before a throttled transaction is decided again.
+var throttledBackoff = ddb.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+
+// pause waits before a transaction with such an answer is decided again. It is false if
+// ctx ends first.
+func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
+	if v == ddb.Throttled {
+		r.throttled++
+		return throttledBackoff.Pause(ctx, r.throttled-1)
+	}
+	r.refused++
+	return lane.Backoff.Pause(ctx, r.refused-1)
+}
+
+// proposeAll decides the write of every level. If a level denies, all of them are
+// decided again from recent images, so that none passes by an image too old to deny
+// from.
+func (t *taking) proposeAll(ctx context.Context, round int) ([]lane.Proposal, error) {
+	proposals, err := t.propose(ctx, round, false)
+	if denied, _ := denies(proposals); err == nil && denied {
+		return t.propose(ctx, round, true)
+	}
+	return proposals, err
+}
+
+// propose decides the write of every level, for a call that was refused round times.
+// certain lets no level pass by an image too old to deny from.
+func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.Proposal, error) {
+	proposals := make([]lane.Proposal, len(t.charge.levels))
+	for i := range t.charge.levels {
+		lv, p := &t.charge.levels[i], &proposals[i]
+		if lv.skipped() {
+			continue
+		}
+		var err error
+		beside := lane.BesideOf(lv.lane)
+		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, t.at.rank(), round, certain); err != nil {
+			return nil, t.charge.desk.table.userError(lv.lane, err)
+		}
+	}
+	return proposals, nil
+}
+
+// denies reports whether some level denies, and whether such a level has a newer
+// configuration to bring.
+func denies(proposals []lane.Proposal) (denied, adopts bool) {
+	for i := range proposals {
+		p := &proposals[i]
+		denied = denied || p.Waits
+		adopts = adopts || p.Waits && p.View.Adopt && p.View.Image != nil
+	}
+	return denied, adopts
+}
+
+// denyProposed is the denial by levels whose take would have to wait.
+func (c *charge) denyProposed(proposals []lane.Proposal) error {
+	for i := range proposals {
+		if v := proposals[i].View; v.Config != nil {
+			c.levels[i].noteAnswer(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
+		}
+	}
+	return c.denial()
+}
+
+// concludeTogether ends a call whose transaction failed. If nothing was answered, its levels
+// are asked one by one in the time that is left; the transaction may have charged them, and
+// what it did is given back.
+func (t *taking) concludeTogether(ctx, caller context.Context, err error) error {
+	if caller.Err() != nil {
+		return caller.Err()
+	}
+	if ctx.Err() != nil && !isValidation(err) && !silent(err) && !ddb.Classify(err, context.Background()).Answered {
+		err = t.outOfTime(err)
+	}
+	if !leftToPolicy(err) || !time.Now().Before(t.patience.until) {
+		ops := make([]*lane.Op, len(t.charge.levels))
+		for i := range ops {
+			ops[i] = &lane.Op{Result: lane.Result{Err: err}}
+		}
+		return t.conclude(caller, ops, Block)
+	}
+	if err := t.charge.admitSilent(); err != nil {
+		return err
+	}
+	t.patience.began = time.Now() // of what each of them is given
+	return t.sideBySide(caller)
+}
+
+// outOfTime is the error of a call whose time for the store is over; err is what it met
+// last.
+func (t *taking) outOfTime(err error) error {
+	for i := range t.charge.levels {
+		if lv := &t.charge.levels[i]; !lv.skipped() && lv.lane.Contact.Quiet(t.patience.began) < leastSilence {
+			return &UnavailableError{Op: "acquire", Err: outOfTimeFor(err)}
+		}
+	}
+	return t.charge.desk.table.unanswered(errOutOfTime)
+}
