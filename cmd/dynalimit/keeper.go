@@ -24,7 +24,7 @@ type keeperServeCmd struct {
 	Config          string         `help:"YAML file with what flags do not say." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
 	Listen          *string        `help:"Address of the API. Default: 127.0.0.1:8080." env:"DYNALIMIT_KEEPER_LISTEN" placeholder:"ADDRESS"`
 	Metrics         *string        `help:"Address of /metrics, /live and /ready, or off. Default: 127.0.0.1:9090." env:"DYNALIMIT_KEEPER_METRICS" placeholder:"ADDRESS"`
-	TLSCert         *string        `name:"tls-cert" help:"File of the certificate, read again when it changes." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
+	TLSCert         *string        `name:"tls-cert" help:"File of the certificate." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
 	TLSKey          *string        `name:"tls-key" help:"File of the certificate's key." env:"DYNALIMIT_KEEPER_TLS_KEY" placeholder:"FILE"`
 	BehindProxy     saidList       `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR,…"`
 	ForwardedHeader *string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`

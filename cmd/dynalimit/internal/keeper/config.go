@@ -62,7 +62,7 @@ type Config struct {
 	Aggregation Aggregation `yaml:"aggregation"`
 }
 
-// TLS is where a certificate is. The files are read again when they change.
+// TLS is where a certificate is. The files are read once, at the start.
 type TLS struct {
 	// Cert is the file of the certificate with those that sign it, Key that of its key.
 	Cert string `yaml:"cert"`

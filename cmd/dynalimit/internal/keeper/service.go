@@ -161,11 +161,9 @@ func (s *Service) onRefused(u budget.SpooledUsage, err error) {
 
 func (s *Service) listen(ctx context.Context) (err error) {
 	if s.config.TLS.Cert != "" {
-		cert, err := newCertificate(s.config.TLS, s.now, s.parts.Logger)
-		if err != nil {
+		if s.api.TLSConfig, err = s.config.TLS.config(); err != nil {
 			return err
 		}
-		s.api.TLSConfig = cert.config()
 	}
 	if s.apiListener, err = listenOn(ctx, s.config.Listen, "--listen"); err != nil {
 		return err
