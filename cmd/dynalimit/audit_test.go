@@ -19,6 +19,7 @@ import (
 
 // TestAuditTranscript plays a session of somebody who looks for what was changed.
 func TestAuditTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.now = s.now.Add(-72 * time.Hour)
 	s.must("system", "set", "rpm=1000", "--as", "bob@example.com")
@@ -61,6 +62,7 @@ func TestAuditTranscript(t *testing.T) {
 // TestNewestEventsComeFirst: the same events as from the oldest on, over days and within
 // a millisecond, whatever the number wanted.
 func TestNewestEventsComeFirst(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	end := s.now
 	for day := range 4 {
@@ -150,6 +152,7 @@ func TestEntitiesThatAreNotListedAreNoted(t *testing.T) {
 
 // TestMigrationTranscript plays the way from the older layout.
 func TestMigrationTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.golden("migrate_none.txt", [][]string{
 		{"migrate", "--dry-run"},

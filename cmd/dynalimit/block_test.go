@@ -12,6 +12,7 @@ import (
 
 // TestBlocksTranscript plays a session with blocks of every level.
 func TestBlocksTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("plan", "set", "free", "rpm=5")
 	s.golden("block.txt", [][]string{
@@ -45,6 +46,7 @@ func TestBlocksTranscript(t *testing.T) {
 
 // TestBlockOfEverybodyAsks: and of nobody else.
 func TestBlockOfEverybodyAsks(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.answers = strings.NewReader("no\n")
 	code, _, stderr := s.run("block", "set", "--system")
@@ -57,6 +59,7 @@ func TestBlockOfEverybodyAsks(t *testing.T) {
 
 // TestManyBlocksAreFound: more levels than are read at once.
 func TestManyBlocksAreFound(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	changes := make([]dynalimit.ScopedConfig, 2*batch+7)
 	blocked := 0

@@ -37,6 +37,7 @@ func inUse(t *testing.T) *shell {
 }
 
 func TestCheckTranscript(t *testing.T) {
+	t.Parallel()
 	s := inUse(t)
 	s.golden("check.txt", [][]string{
 		{"check", "key-1", "gpt-4"},
@@ -61,6 +62,7 @@ func TestCheckTranscript(t *testing.T) {
 
 // TestCheckWhereNothingIsSet: what the table does not know is not said to be allowed.
 func TestCheckWhereNothingIsSet(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	code, stdout, _ := s.run("check", "key-1", "gpt-4", "rpm=1")
 	assert.Equal(t, exitNo, code)
@@ -76,6 +78,7 @@ func TestCheckWhereNothingIsSet(t *testing.T) {
 
 // TestCheckWritesNothing: every request reads.
 func TestCheckWritesNothing(t *testing.T) {
+	t.Parallel()
 	s := inUse(t)
 	began := s.db.Meter()
 	_, _, _ = s.run("check", "key-1", "gpt-4", "rpm=61")
@@ -87,6 +90,7 @@ func TestCheckWritesNothing(t *testing.T) {
 
 // TestCheckFitsTheTerminal: its table does.
 func TestCheckFitsTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := inUse(t)
 	s.width = 60
 	_, stdout, _ := s.run("check", "key-1", "gpt-4", "tpm=2000")
@@ -97,6 +101,7 @@ func TestCheckFitsTheTerminal(t *testing.T) {
 // TestCheckOfANarrowTerminal: at 40 columns what limits and levels say is whole, and in lines
 // that fit.
 func TestCheckOfANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	s := inUse(t)
 	s.width = 40
 	_, stdout, _ := s.run("check", "key-1", "gpt-4", "tpm=2000")

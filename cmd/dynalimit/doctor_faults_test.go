@@ -460,7 +460,6 @@ func TestDoctorLeavesNoTrace(t *testing.T) {
 // TestDoctorGivesUpOnce: what hangs is waited for once, and what depends on it is told to be
 // unchecked. Time is virtual: a slow machine hangs nothing.
 func TestDoctorGivesUpOnce(t *testing.T) {
-	withoutAWS(t)
 	for _, hangs := range []string{"DescribeTable", "GetItem", "BatchGetItem"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &shell{t: t, db: ddbmem.New(), now: time.Now(), endpoint: "http://127.0.0.1:1"}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestDoctorTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	require.NoError(t, s.repository().SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	s.golden("doctor.txt", [][]string{

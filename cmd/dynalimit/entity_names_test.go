@@ -10,6 +10,7 @@ import (
 // TestMisspeltNamesAreTold: a plan or a parent that stands nowhere is accepted, and told of by
 // each command that meets it; one that is there is not.
 func TestMisspeltNamesAreTold(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("system", "set", "rpm=5")
 	s.must("plan", "set", "pro", "--resource", "gpt-4", "rpm=100")

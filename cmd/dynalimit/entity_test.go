@@ -25,6 +25,7 @@ func (s *shell) take(entity, resource string, amounts dynalimit.Amounts) {
 
 // TestEntitiesTranscript plays a session with the records of entities and their buckets.
 func TestEntitiesTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.golden("entity.txt", [][]string{
 		{"entity", "list"},
@@ -79,6 +80,7 @@ func TestEntitiesTranscript(t *testing.T) {
 
 // TestBucketsTranscript plays a session with buckets that are in use, and in debt.
 func TestBucketsTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("system", "set", "rpm=100", "tpm=1000")
 	s.take("key-1", "gpt-4", dynalimit.Amounts{"rpm": 60, "tpm": 1000})
@@ -122,6 +124,7 @@ func TestBucketsTranscript(t *testing.T) {
 
 // TestManyEntitiesAreOneArray: pages and filters of a list do not show.
 func TestManyEntitiesAreOneArray(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	setups := make([]dynalimit.EntitySetup, 1200)
 	for i := range setups {
@@ -145,6 +148,7 @@ func TestManyEntitiesAreOneArray(t *testing.T) {
 
 // TestHostileRecordsDoNotReachTheTerminal: not what users stored, in any command.
 func TestHostileRecordsDoNotReachTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.width = 60
 	const name = "a\u009b31m\u202eb"
@@ -173,6 +177,7 @@ func TestHostileRecordsDoNotReachTheTerminal(t *testing.T) {
 
 // TestNarrowTerminals: no row of a table is wider than they are.
 func TestNarrowTerminals(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("plan", "set", "professional", "--resource", "claude", "rpm=1")
 	s.must("entity", "create", "a-rather-long-name-of-a-key", "--name", strings.Repeat("long ", 200), "--plan", "professional")
@@ -189,6 +194,7 @@ func TestNarrowTerminals(t *testing.T) {
 
 // TestDeletionAsks: for the entity's id, and deletes nothing for another answer.
 func TestDeletionAsks(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("entity", "create", "key-1")
 	s.answers = strings.NewReader("yes\n")

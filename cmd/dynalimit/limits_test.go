@@ -12,6 +12,7 @@ import (
 // TestLimitsTranscript plays a session with the limits of every level, as people see it
 // and as programs do.
 func TestLimitsTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.golden("limits.txt", [][]string{
 		{"limits", "list"},
@@ -86,6 +87,7 @@ func TestLimitsTranscript(t *testing.T) {
 
 // TestSetKeepsWhatIsNotNamed: a block stays when limits are set, limits when a policy is.
 func TestSetKeepsWhatIsNotNamed(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	repo, at := s.repository(), dynalimit.Scope{Plan: "pro"}
 	require.NoError(t, repo.SetBlocked(t.Context(), at, true))
@@ -104,6 +106,7 @@ func TestSetKeepsWhatIsNotNamed(t *testing.T) {
 
 // TestChangesOfTheCommandLineHaveAName: that of --as.
 func TestChangesOfTheCommandLineHaveAName(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("system", "set", "rpm=5", "--as", "bob@example.com")
 	for e, err := range s.repository().AuditEvents(t.Context(), dynalimit.AuditQuery{Target: dynalimit.AuditSystem}) {
@@ -114,6 +117,7 @@ func TestChangesOfTheCommandLineHaveAName(t *testing.T) {
 
 // TestNoTable: whoever has none is told how to make it.
 func TestNoTable(t *testing.T) {
+	t.Parallel()
 	code, _, stderr := newShell(t).run("system", "show")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "dynalimit table create")
@@ -122,6 +126,7 @@ func TestNoTable(t *testing.T) {
 
 // TestTwoWritersConflict: the version that was read decides.
 func TestTwoWritersConflict(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("system", "set", "rpm=5")
 	code, _, stderr := s.run("system", "set", "rpm=6", "--version", "1")

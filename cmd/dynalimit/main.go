@@ -43,7 +43,7 @@ type commands struct {
 
 	Usage  usageCmd  `cmd:"" help:"Show, watch and export what was used, by hour, day and month." group:"look"`
 	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage." group:"look"`
-	Top    topCmd    `cmd:"" help:"Watch the fullest buckets of a resource, or those of an entity, as they change." group:"look"`
+	Top    topCmd    `cmd:"" help:"Show the fullest buckets of a resource, or those of an entity, once or as they change." group:"look"`
 	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration." group:"look"`
 
 	Budget budgetCommands `cmd:"" help:"Show and change the budgets of organisations and their apps." group:"budgets"`

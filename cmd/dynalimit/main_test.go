@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCurl) != "" {
 		os.Exit(curl(os.Args[1:]))
 	}
+	if err := withoutAWS(); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -120,6 +123,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // A result that cannot be written is an error, which says what to do, however it is written.
 func TestResultsThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	for _, line := range [][]string{{"entity", "list"}, {"entity", "list", "--json"}, {"manifest", "export"}, {"manifest", "schema"}, {"version", "--json"}, {"template"}} {
 		var stderr bytes.Buffer

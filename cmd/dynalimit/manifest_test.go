@@ -76,6 +76,7 @@ func TestManifestTranscript(t *testing.T) {
 }
 
 func TestManifestSchema(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	text := s.must("manifest", "schema")
 	assert.Equal(t, text, s.must("manifest", "schema", "--json"))
@@ -132,6 +133,7 @@ func TestManifestApplyTellsHowLongItTakes(t *testing.T) {
 // Ctrl-C stops an apply after the changes under way, says what is left, and the next one
 // goes on.
 func TestManifestApplyInterrupted(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	ctx, interrupt := context.WithCancel(s.context())
 	defer interrupt()
@@ -169,6 +171,7 @@ func withTestdata(t *testing.T) string {
 // Two applies at once: the second says who is in the way and until when, and changes
 // nothing; or it waits.
 func TestManifestApplyWaitsForAnother(t *testing.T) {
+	t.Parallel()
 	s := newTable(t, "--as", "bob@example.com")
 	s.now = time.Now().UTC().Truncate(time.Second)
 	err := s.repository().Alone(t.Context(), "manifest", nil, func(context.Context) error {
@@ -196,6 +199,7 @@ func (n notes) Write(p []byte) (int, error) {
 
 // One that waits says for whom, and applies once it can.
 func TestManifestApplyWaitsUntilItCan(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	begun, seen, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
@@ -226,6 +230,7 @@ func (a answer) Read(p []byte) (int, error) { return copy(p, a()), nil }
 
 // What somebody changes between the plan and the question's answer is not overwritten.
 func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	at := dynalimit.Scope{Plan: "pro", Resource: "by-hand"}
 	byHand := answer(func() string {
@@ -263,6 +268,7 @@ func TestManifestApplyIsOfTheWarningsThatWereShown(t *testing.T) {
 }
 
 func TestManifestApplyAsks(t *testing.T) {
+	t.Parallel()
 	s := newTable(t, "--as", "bob@example.com")
 	s.answers = strings.NewReader("no\n")
 	code, stdout, stderr := s.run("manifest", "apply", example)
@@ -281,6 +287,7 @@ func TestManifestApplyAsks(t *testing.T) {
 
 // Long plans are folded, unless they are asked for.
 func TestManifestPlanIsFolded(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	var b strings.Builder
 	b.WriteString("entities:\n")

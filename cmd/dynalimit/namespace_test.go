@@ -68,6 +68,7 @@ func TestNamespacesTranscript(t *testing.T) {
 
 // TestPurgeTellsWhatItWaitsFor, and Ctrl-C ends the wait: the namespace stays deleted.
 func TestPurgeTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("namespace", "register", "eu")
 	s.must("namespace", "delete", "eu", "--yes")
@@ -86,6 +87,7 @@ func TestPurgeTellsWhatItWaitsFor(t *testing.T) {
 
 // TestDeletionOfANamespaceAsks for its name.
 func TestDeletionOfANamespaceAsks(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("namespace", "register", "eu")
 	s.answers = strings.NewReader("yes\n")
@@ -120,6 +122,7 @@ func TestProgressEstimates(t *testing.T) {
 
 // In a namespace that nobody registered there is nothing to read: every command says so.
 func TestReadingANamespaceThatIsNotRegistered(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("namespace", "register", "eu")
 	for _, line := range [][]string{
@@ -136,7 +139,7 @@ func TestReadingANamespaceThatIsNotRegistered(t *testing.T) {
 		{"block", "list"},
 		{"audit"},
 		{"manifest", "export"},
-		{"top", "--resource", "b", "--once"},
+		{"top", "--resource", "b"},
 	} {
 		code, stdout, stderr := s.run(append(line, "--namespace", "ue")...)
 		assert.Equal(t, exitFailed, code, line)
@@ -150,6 +153,7 @@ func TestReadingANamespaceThatIsNotRegistered(t *testing.T) {
 // TestNamespacesAreKnownAtOnce: what the list does not show yet, or may not be listed by
 // somebody who is bound to one namespace, is read by its record.
 func TestNamespacesAreKnownAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.must("namespace", "register", "eu")
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {

@@ -48,7 +48,7 @@ var roomTable = map[string]struct {
 	},
 	"live": {
 		ours:   []string{project, rooms + "decision", rooms + "notation", rooms + "term"},
-		others: []string{sdk, "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
+		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
 		ours:   []string{project, project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},

@@ -10,6 +10,7 @@ import (
 )
 
 func TestSchemaTranscript(t *testing.T) {
+	t.Parallel()
 	newShell(t).golden("schema.txt", [][]string{
 		{"schema", "audit"},
 		{"schema", "audit", "--json"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http/httptest"
@@ -46,7 +47,6 @@ type shell struct {
 // newShell is a shell whose commands begin with prefix.
 func newShell(t *testing.T, prefix ...string) *shell {
 	t.Helper()
-	withoutAWS(t)
 	s := &shell{t: t, prefix: prefix, now: time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)}
 	s.db = ddbmem.New(ddbmem.WithClock(s.clock))
 	server := httptest.NewServer(s.db)
@@ -56,12 +56,12 @@ func newShell(t *testing.T, prefix ...string) *shell {
 }
 
 // withoutAWS empties the environment of what commands read from it.
-func withoutAWS(t *testing.T) {
-	t.Helper()
+func withoutAWS() error {
+	var err error
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_CLOUDFORMATION", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
-		t.Setenv(name, "")
-		require.NoError(t, os.Unsetenv(name)) // restored by Setenv's cleanup
+		err = errors.Join(err, os.Unsetenv(name))
 	}
+	return err
 }
 
 // newTable is a shell with the table of limits, made.

@@ -20,6 +20,7 @@ import (
 
 // TestTableTranscript plays the life of the tables: made, looked at, deleted.
 func TestTableTranscript(t *testing.T) {
+	t.Parallel()
 	s := newShell(t).withBackups()
 	s.golden("table.txt", [][]string{
 		{"table", "status"},
@@ -54,6 +55,7 @@ func TestTableTranscript(t *testing.T) {
 
 // TestTableDeleteAsksForTheName: any other answer keeps the table and its protection.
 func TestTableDeleteAsksForTheName(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.answers = strings.NewReader("yes\n")
 	code, stdout, stderr := s.run("table", "delete")
@@ -71,6 +73,7 @@ func TestTableDeleteAsksForTheName(t *testing.T) {
 // TestTableCreateCompletesWhatIsHalfMade: whatever request failed, the next run does what
 // is left, and the one after it nothing.
 func TestTableCreateCompletesWhatIsHalfMade(t *testing.T) {
+	t.Parallel()
 	for _, operation := range []string{"CreateTable", "PutItem", "UpdateTimeToLive", "UpdateContinuousBackups"} {
 		t.Run(operation, func(t *testing.T) {
 			s := newShell(t)
@@ -91,6 +94,7 @@ func TestTableCreateCompletesWhatIsHalfMade(t *testing.T) {
 // TestTableCreateOnAnEngineThatKnowsLess: what an engine for development does not know is
 // said, and fails nothing.
 func TestTableCreateOnAnEngineThatKnowsLess(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 		if strings.HasSuffix(r.Operation, "ContinuousBackups") {
@@ -107,6 +111,7 @@ func TestTableCreateOnAnEngineThatKnowsLess(t *testing.T) {
 // TestTableOfCloudFormation: a table that infrastructure code made says nothing of its
 // layout; create writes that nothing of an older one is in it, as long as it is empty.
 func TestTableOfCloudFormation(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	_, err := s.db.Client().CreateTable(t.Context(), s.repository().TableInput())
 	require.NoError(t, err)
@@ -129,6 +134,7 @@ func TestTableOfCloudFormation(t *testing.T) {
 
 // TestTableThatIsNotOurs: it is neither changed nor called ready.
 func TestTableThatIsNotOurs(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	createTable(t, s.db.Client(), "limits")
 	code, stdout, _ := s.run("table", "status")
@@ -145,6 +151,7 @@ func TestTableThatIsNotOurs(t *testing.T) {
 
 // TestTableDeleteKeepsProtectionWhenItFails: protection that was removed comes back.
 func TestTableDeleteKeepsProtectionWhenItFails(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.must("table", "create")
 	s.db.SetFaults(denying("DeleteTable"))
@@ -190,6 +197,7 @@ func (a *typist) Read(p []byte) (int, error) {
 
 // TestTableDeleteAsksAboutAllBeforeOne: whoever declines the last one keeps them all.
 func TestTableDeleteAsksAboutAllBeforeOne(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.must("table", "create", "--budget", "--no-protection")
 	var out, errs bytes.Buffer
@@ -201,6 +209,7 @@ func TestTableDeleteAsksAboutAllBeforeOne(t *testing.T) {
 
 // TestTableDeleteTellsWhatIsGone: when another table could not be deleted after it.
 func TestTableDeleteTellsWhatIsGone(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.must("table", "create", "--budget", "--no-protection")
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
@@ -218,6 +227,7 @@ func TestTableDeleteTellsWhatIsGone(t *testing.T) {
 // TestTableDeleteDeletesTheTableThatWasConfirmed: not one that was made anew under its name
 // while it was asked about.
 func TestTableDeleteDeletesTheTableThatWasConfirmed(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	another := func(int) {
 		_, err := s.db.Client().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String("limits")})

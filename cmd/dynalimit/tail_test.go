@@ -20,6 +20,7 @@ import (
 
 // TestTailTranscript plays a timer that catches up now and then.
 func TestTailTranscript(t *testing.T) {
+	t.Parallel()
 	m := metered(t)
 	m.at(21, 9, 10).use("key-1", "gpt-4", 1200).use("key-2", "gpt-4", 300)
 	m.at(21, 10, 16)
@@ -44,6 +45,7 @@ func TestTailTranscript(t *testing.T) {
 
 // TestTailOnceIsALineOfJSON, as its help says of each.
 func TestTailOnceIsALineOfJSON(t *testing.T) {
+	t.Parallel()
 	assert.Equal(t, 1, strings.Count(metered(t).must("tail", "--once", "--json"), "\n"))
 }
 
@@ -130,6 +132,7 @@ func (f *following) ends() int {
 // TestTailUntilItIsStopped: it counts what is used while it runs, says so, and ends well; a
 // second one goes on where it was.
 func TestTailUntilItIsStopped(t *testing.T) {
+	t.Parallel()
 	m := metered(t)
 	m.at(21, 9, 10).use("key-1", "gpt-4", 1200)
 	f := m.follow(0)
@@ -154,6 +157,7 @@ func TestTailUntilItIsStopped(t *testing.T) {
 
 // TestTailOnATerminal: there is one line, which changes.
 func TestTailOnATerminal(t *testing.T) {
+	t.Parallel()
 	m := metered(t)
 	m.at(21, 9, 10).use("key-1", "gpt-4", 1200)
 	f := m.follow(40, "--no-close")
@@ -166,6 +170,7 @@ func TestTailOnATerminal(t *testing.T) {
 
 // TestTailArchives: beside the fold, with a line of its own, and on where another one was.
 func TestTailArchives(t *testing.T) {
+	t.Parallel()
 	m, kept := outlived(t), t.TempDir()
 	f := m.follow(0, "--no-close", "--archive", kept)
 	f.stdout.await(t, "archive: 1 shard, up to date, 2 archived")
@@ -187,6 +192,7 @@ func TestTailArchives(t *testing.T) {
 // TestTailCountsWhileFilesCannotBeWritten: the fold goes on, the failure is told, and what
 // could not be written is once it can.
 func TestTailCountsWhileFilesCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	m, kept := outlived(t), t.TempDir()
 	inTheWay := filepath.Join(kept, "usage")
 	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
@@ -204,6 +210,7 @@ func TestTailCountsWhileFilesCannotBeWritten(t *testing.T) {
 // TestTailOnceEndsThoughFilesCannotBeWritten: usage is counted and closed, the failure ends
 // the command, and the next run has all of it.
 func TestTailOnceEndsThoughFilesCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	m, kept := outlived(t), t.TempDir()
 	inTheWay := filepath.Join(kept, "usage")
 	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))

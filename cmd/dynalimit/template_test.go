@@ -13,6 +13,7 @@ import (
 
 // TestTemplateTranscript prints what the command says besides templates.
 func TestTemplateTranscript(t *testing.T) {
+	t.Parallel()
 	newShell(t).golden("template.txt", [][]string{
 		{"template", "-o", os.DevNull},
 		{"template", "--budget", "--format", "terraform", "-o", os.DevNull, "--json"},

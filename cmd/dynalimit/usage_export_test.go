@@ -87,6 +87,7 @@ func TestExportOfHalfIsNone(t *testing.T) {
 
 // TestExportOfNothingReadIsEmpty: titles above nothing would look like an export.
 func TestExportOfNothingReadIsEmpty(t *testing.T) {
+	t.Parallel()
 	m := newTable(t)
 	code, stdout, stderr := m.run("usage", "export", "--table", "elsewhere")
 	assert.Equal(t, exitFailed, code)
@@ -96,6 +97,7 @@ func TestExportOfNothingReadIsEmpty(t *testing.T) {
 
 // TestLongExportsTellHowFarTheyAre, beside the result.
 func TestLongExportsTellHowFarTheyAre(t *testing.T) {
+	t.Parallel()
 	m := weekOfUse(t)
 	at := m.now
 	clock := func() time.Time { at = at.Add(time.Second); return at } // each look at it takes a second

@@ -49,6 +49,7 @@ func (s *shell) reportOf(flags ...string) (r report.Report) {
 // further, whether their hours are closed or not, and what a parent used is its own and
 // its children's.
 func TestReportCountsEachLevelOnce(t *testing.T) {
+	t.Parallel()
 	s := metered(t)
 	s.at(21, 9, 10).use("key-1", "gpt-4", 1200).use("key-2", "gpt-4", 300).use("team-a", "gpt-4", 50).use("solo", "gpt-4", 7)
 	s.at(21, 9, 30).fold(nil)
@@ -93,6 +94,7 @@ func TestReportCountsEachLevelOnce(t *testing.T) {
 // TestReportCountsWhatNoParentHas: children of a parent that nothing limits, or that has other
 // limits, stand by themselves, and nothing of them is lost.
 func TestReportCountsWhatNoParentHas(t *testing.T) {
+	t.Parallel()
 	s := metered(t)
 	repo, ctx := s.repository(), t.Context()
 	for _, e := range []dynalimit.Entity{{ID: "org"}, {ID: "free", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "free", Cascade: true}} {
@@ -128,6 +130,7 @@ func TestReportCountsWhatNoParentHas(t *testing.T) {
 
 // TestReportTellsGaps: what no record told counts with the next one, and a note says so.
 func TestReportTellsGaps(t *testing.T) {
+	t.Parallel()
 	s := metered(t)
 	s.at(21, 9, 10).use("solo", "gpt-4", 5)
 	s.at(21, 9, 11).use("solo", "gpt-4", 70)

@@ -209,6 +209,7 @@ func TestRanksStandBelowEachOther(t *testing.T) {
 
 // TestAmountsAreWholeOnANarrowTerminal: an amount that is cut is a wrong one.
 func TestAmountsAreWholeOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	m := weekOfUse(t)
 	m.width = 20
 	for command, want := range map[string]string{
@@ -221,6 +222,7 @@ func TestAmountsAreWholeOnANarrowTerminal(t *testing.T) {
 
 // TestNothingUsedMayBeOfANamespace: whoever reads none is told of them; whoever reads one knows.
 func TestNothingUsedMayBeOfANamespace(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	require.NoError(t, s.repository().RegisterNamespace(t.Context(), "acme"))
 	const hint = "'dynalimit namespace list'"
@@ -232,6 +234,7 @@ func TestNothingUsedMayBeOfANamespace(t *testing.T) {
 
 // TestListExplainsOnce: what words mean stands below all resources, not below each.
 func TestListExplainsOnce(t *testing.T) {
+	t.Parallel()
 	m := weekOfUse(t)
 	m.use("key-1", "gpt-4", 1).use("key-1", "claude", 1)
 	text := m.must("usage", "list", "--entity", "key-1")
@@ -242,6 +245,7 @@ func TestListExplainsOnce(t *testing.T) {
 
 // TestUnrecordedTranscript shows usage of which no record came, which counts with the next one.
 func TestUnrecordedTranscript(t *testing.T) {
+	t.Parallel()
 	m := lossy(t)
 	m.golden("usage_unrecorded.txt", [][]string{
 		{"usage", "list", "--entity", "key-2", "--from", "2026-01-20", "--to", "2026-01-20"},
@@ -252,6 +256,7 @@ func TestUnrecordedTranscript(t *testing.T) {
 // costs no requests for the time before it, nor do days of which a Closer wrote that nothing
 // was used.
 func TestYoungTablesAreReadFromTheirFirstHour(t *testing.T) {
+	t.Parallel()
 	m := metered(t)
 	m.at(21, 9, 10).use("key-1", "gpt-4", 1200).fold(nil)
 	m.at(21, 10, 20).close()

@@ -8,6 +8,7 @@ import (
 
 // TestVersionTranscript: which release, with and without a table.
 func TestVersionTranscript(t *testing.T) {
+	t.Parallel()
 	s := newTable(t)
 	s.golden("version.txt", [][]string{
 		{"version"},

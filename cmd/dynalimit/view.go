@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// viewing runs a live view, with a meter of what its readings cost.
+// viewing runs a view of buckets, with a meter of what its readings cost.
 func (g *globals) viewing(ctx context.Context, out *term.Output, run func(*dynalimit.Repository, *live.Meter) error) error {
 	o := g.options(ctx)
 	cfg, err := o.Config(ctx)
@@ -31,6 +31,3 @@ func (g *globals) viewing(ctx context.Context, out *term.Output, run func(*dynal
 	}
 	return g.explain(ctx, err)
 }
-
-// onScreen reports whether a view can be shown that changes: elsewhere it is printed once.
-func onScreen(out *term.Output) bool { return !out.JSON && out.In != nil && out.Width > 0 }

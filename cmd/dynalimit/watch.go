@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -36,11 +37,22 @@ func (w watch) again(ctx context.Context, out *term.Output, show func(*term.Outp
 		if err := show(out.Sheet(&text, out.Width)); err != nil && ctx.Err() == nil {
 			return err
 		}
+		shown := text.String()
 		if out.Width > 0 {
+			shown = linesUpTo(shown, out.Height-2)
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
 		}
-		if fmt.Fprintln(out, text.String()); out.Err() != nil || !ddb.Sleep(ctx, w.Watch) {
+		if fmt.Fprintln(out, shown); out.Err() != nil || !ddb.Sleep(ctx, w.Watch) {
 			return out.Err()
 		}
 	}
+}
+
+// linesUpTo cuts a text to as many lines as a terminal has room for; 0 or less is enough room.
+func linesUpTo(text string, room int) string {
+	lines := strings.SplitAfter(text, "\n")
+	if room < 1 || len(lines) <= room {
+		return text
+	}
+	return strings.Join(lines[:room], "")
 }

@@ -76,11 +76,10 @@ func TestOrders(t *testing.T) {
 		Sort(rows, by)
 		assert.Equal(t, want, names(), by)
 	}
-	assert.Equal(t, []Order{Busiest, ByName, Fullest}, []Order{Fullest.next(), Busiest.next(), ByName.next()})
 }
 
 // busy is a screen with everything on it.
-func busy(width, height int) Screen {
+func busy(width int) Screen {
 	_, before := Rows(reading(noon.Add(-2*time.Second), bucket("key-1", "gpt-4", 60, 100, 100)), Counts{}, nil)
 	r := reading(noon, bucket("key-1", "gpt-4", 10, 100, 150), bucket("key-2", "claude", -30, 60, 90),
 		bucket("a-key-with-a-very-long-name-that-fills-a-line-of-its-own", "gpt-4", 100, 100, 0), bucket("shut", "gpt-4", 100, 100, 0),
@@ -89,34 +88,26 @@ func busy(width, height int) Screen {
 	rows, _ := Rows(r, before, dynalimit.Amounts{"rpm": 50})
 	Sort(rows, Fullest)
 	return Screen{
-		Title: "buckets of gpt-4", Note: What{Resource: "gpt-4"}.Note(), Rows: rows, Of: len(rows), Last: r, Now: noon, By: Fullest,
-		Every: 2 * time.Second, Keys: true, Style: &term.Output{Width: width}, Height: height,
+		Title: "buckets of gpt-4", Note: What{Resource: "gpt-4"}.Note(), Rows: rows, Last: r, Style: &term.Output{Width: width},
 	}
 }
 
-// TestScreens: what is drawn at several sizes is as it was looked at, and always fits.
+// TestScreens: what is drawn at several widths is as it was looked at, and always fits.
 func TestScreens(t *testing.T) {
 	for name, change := range map[string]func(*Screen){
 		"rows":    func(*Screen) {},
-		"filter":  func(s *Screen) { s.Filter, s.Typing, s.Rows = "key", true, Filter(s.Rows, "key") },
-		"nothing": func(s *Screen) { s.Filter, s.Rows = "zzz", nil },
-		"help":    func(s *Screen) { s.Help, s.Paused = true, true },
-		"waiting": func(s *Screen) { s.Waiting, s.Last.Cut = 3500*time.Millisecond, true },
-		"failed":  func(s *Screen) { s.Last.Err = fmt.Errorf("dynalimit: no answer\x1b[2J") },
-		"choices": func(s *Screen) { s.Rows, s.Of, s.Choices, s.Chosen = nil, 0, []string{"claude", "gpt-4"}, 1 },
-		"first": func(s *Screen) {
-			*s = Screen{Title: "resources", Choices: []string{}, Keys: true, Style: s.Style, Height: s.Height}
-		},
+		"nothing": func(s *Screen) { s.Rows = nil },
+		"cut":     func(s *Screen) { s.Last.Cut = true },
+		"choices": func(s *Screen) { s.Rows, s.Choices = nil, []string{"claude", "gpt-4"} },
+		"none":    func(s *Screen) { s.Rows, s.Choices = nil, []string{} },
 	} {
 		var all strings.Builder
-		for _, size := range [][2]int{{120, 14}, {80, 14}, {40, 12}, {20, 8}, {20, 3}, {5, 2}} {
-			s := busy(size[0], size[1])
+		for _, width := range []int{120, 80, 40, 20, 5, 1} {
+			s := busy(width)
 			change(&s)
-			lines := s.Lines()
-			assert.Len(t, lines, size[1], "%s at %v", name, size)
-			fmt.Fprintf(&all, "%d × %d\n", size[0], size[1])
-			for _, line := range lines {
-				assert.LessOrEqual(t, ansi.StringWidth(line), size[0], "%s at %v: %s", name, size, line)
+			fmt.Fprintf(&all, "%d columns\n", width)
+			for _, line := range s.Lines() {
+				assert.LessOrEqual(t, ansi.StringWidth(line), width, "%s at %d: %s", name, width, line)
 				assert.NotContains(t, line, "\x1b", "no colour was allowed, and no name brings its own")
 				all.WriteString("|" + line + "\n")
 			}
@@ -134,7 +125,7 @@ func TestScreens(t *testing.T) {
 
 // TestColours: red for who gets nothing, and only where colour is allowed.
 func TestColours(t *testing.T) {
-	s := busy(120, 14)
+	s := busy(120)
 	s.Style.Colour = true
 	for _, line := range s.Lines() {
 		switch {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,30 @@ type Reader struct {
 type What struct {
 	Resource string
 	Entities []string
+}
+
+// Title says what is looked at.
+func (w What) Title() string {
+	switch {
+	case len(w.Entities) > 0 && w.Resource != "":
+		return strings.Join(w.Entities, ", ") + " and children, on " + w.Resource
+	case len(w.Entities) > 0:
+		return strings.Join(w.Entities, ", ") + " and children"
+	case w.Resource != "":
+		return "buckets of " + w.Resource
+	}
+	return "resources"
+}
+
+// Note says what to know about it.
+func (w What) Note() string {
+	switch {
+	case len(w.Entities) > 0:
+		return "Children are found by an index, which may lag by a moment."
+	case w.Resource != "":
+		return "Found by an index, which may lag by a moment; levels are of now."
+	}
+	return "Those with limits of their own, and those of buckets."
 }
 
 // Read reads once. It ends with ctx.

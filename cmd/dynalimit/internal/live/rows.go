@@ -1,6 +1,5 @@
-// Package live is the live view of buckets: what was read becomes rows, rows are sorted,
-// filtered and drawn, and a terminal shows them. A page that others draw is shown in the
-// same way. Only its reader and its terminal do I/O.
+// Package live is the view of buckets: what was read becomes rows, and rows are sorted and
+// drawn. Only its reader does I/O.
 package live
 
 import (
@@ -121,19 +120,12 @@ func (r *Row) fits(s dynalimit.LimitStatus, asked int64) {
 // Order is what rows are sorted by.
 type Order string
 
-// The orders, in which the key s goes through them.
+// The orders.
 const (
 	Fullest Order = "fullest" // the least left, relative to the burst
 	Busiest Order = "busiest" // the most taken since the last reading
 	ByName  Order = "name"
 )
-
-var orders = []Order{Fullest, Busiest, ByName}
-
-// next is the order after this one.
-func (o Order) next() Order {
-	return orders[(slices.Index(orders, o)+1)%len(orders)]
-}
 
 // Sort sorts rows; those that are alike by name.
 func Sort(rows []Row, by Order) {
@@ -156,19 +148,4 @@ func Sort(rows []Row, by Order) {
 		}
 		return name(a, b)
 	})
-}
-
-// Filter keeps the rows in whose names a text stands, in any case.
-func Filter(rows []Row, text string) []Row {
-	text = strings.ToLower(text)
-	if text == "" {
-		return rows
-	}
-	var kept []Row
-	for _, r := range rows {
-		if strings.Contains(strings.ToLower(r.Entity+" "+r.Resource+" "+r.Limit), text) {
-			kept = append(kept, r)
-		}
-	}
-	return kept
 }

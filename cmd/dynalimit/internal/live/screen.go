@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -16,58 +15,19 @@ import (
 type Screen struct {
 	// Title says what is looked at, Note what to know about it.
 	Title, Note string
-	// Rows are shown, sorted and filtered; Of is how many there are without the filter.
+	// Rows are shown, sorted.
 	Rows []Row
-	Of   int
-	// Choices are shown instead of rows, Chosen one of them.
+	// Choices are shown instead of rows.
 	Choices []string
-	Chosen  int
-	// From is the first row or choice that is shown.
-	From int
-	// Last is the last reading; Now, by the clock of this machine, is when the screen is
-	// drawn, and Waiting how long a reading has been under way.
-	Last    Reading
-	Now     time.Time
-	Waiting time.Duration
-	// By is the order, Filter the filter, Typing says that it is being typed.
-	By     Order
-	Filter string
-	Typing bool
-	Paused bool
-	Help   bool
-	Every  time.Duration
-	// Keys says that there is a keyboard.
-	Keys bool
-	// Style is a terminal's, for its colours and its width in columns; Height is that in
-	// lines. A width or height of 0 is as much as it takes.
-	Style  *term.Output
-	Height int
+	// Last is the last reading.
+	Last Reading
+	// Style is a terminal's, for its colours and its width in columns; 0 is as much as it takes.
+	Style *term.Output
 }
 
-// slow is how long a reading is under way before that is told.
-const slow = time.Second
-
-// Lines are the screen, none wider than the terminal, and no more than it has.
+// Lines are the screen, none wider than the terminal.
 func (s Screen) Lines() []string {
-	head := s.head()
-	var foot []string
-	if s.Keys {
-		foot = []string{s.foot()}
-	}
-	room := -1
-	if s.Height > 0 {
-		room = max(0, s.Height-len(head)-len(foot))
-	}
-	lines := append(head, s.body(room)...)
-	if s.Height > 0 {
-		for len(lines)+len(foot) < s.Height {
-			lines = append(lines, "")
-		}
-	}
-	lines = append(lines, foot...)
-	if s.Height > 0 && len(lines) > s.Height {
-		lines = lines[:s.Height]
-	}
+	lines := append(s.head(), s.body()...)
 	for i := range lines {
 		lines[i] = s.cut(lines[i])
 	}
@@ -83,137 +43,43 @@ func (s Screen) cut(line string) string {
 
 // head is what stands above the rows.
 func (s Screen) head() []string {
-	title := s.Style.Bold(term.Plain(s.Title))
-	if s.Paused {
-		title += "  " + s.Style.Yellow("paused")
+	parts := []string{s.Last.At.Format("15:04:05 MST")}
+	if s.Choices != nil {
+		parts = append(parts, notation.Many(len(s.Choices), "resource"))
+	} else {
+		parts = append(parts, notation.Many(len(s.Rows), "limit")+" of "+notation.Many(len(s.Last.Buckets), "bucket"))
 	}
-	lines := []string{title, s.Style.Dim(s.facts())}
+	if s.Last.Units > 0 {
+		parts = append(parts, fmt.Sprintf("%.4g read units", s.Last.Units))
+	}
+	lines := []string{s.Style.Bold(term.Plain(s.Title)), s.Style.Dim(strings.Join(parts, ", "))}
 	if s.Note != "" {
 		lines = append(lines, s.Style.Dim(s.Note))
 	}
 	if s.Last.Cut {
 		lines = append(lines, s.Style.Yellow("Not all: "+notation.Many(len(s.Last.Buckets), "bucket")+" read, and there are more."))
 	}
-	if s.Last.Err != nil {
-		lines = append(lines, s.Style.Red(term.Plain(strings.TrimPrefix(s.Last.Err.Error(), "dynalimit: "))))
-	}
-	if s.Waiting >= slow {
-		lines = append(lines, s.Style.Yellow(fmt.Sprintf("waiting for DynamoDB, %v; what is shown is older", s.Waiting.Truncate(time.Second))))
-	}
 	return append(lines, "")
 }
 
-// facts are about the last reading.
-func (s Screen) facts() string {
-	if s.Last.At.IsZero() {
-		return "reading…"
-	}
-	parts := []string{s.Last.At.Format("15:04:05 MST")}
+// body is what stands below the head.
+func (s Screen) body() []string {
 	switch {
+	case s.Choices != nil && len(s.Choices) == 0:
+		return []string{"No resource has limits of its own, or buckets.", "Name one with --resource, or an entity with --entity."}
 	case s.Choices != nil:
-		parts = append(parts, notation.Many(len(s.Choices), "resource"))
-	case len(s.Rows) != s.Of:
-		parts = append(parts, fmt.Sprintf("%d of %s match %q", len(s.Rows), notation.Many(s.Of, "limit"), s.Filter))
-	default:
-		parts = append(parts, notation.Many(s.Of, "limit")+" of "+notation.Many(len(s.Last.Buckets), "bucket"))
-	}
-	if s.Last.Units > 0 {
-		parts = append(parts, fmt.Sprintf("%.4g read units", s.Last.Units))
-	}
-	if s.Keys {
-		parts = append(parts, "every "+notation.Wait(s.Every))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// foot is the line of keys.
-func (s Screen) foot() string {
-	switch {
-	case s.Typing:
-		return "/" + term.Plain(s.Filter) + "█  Enter keeps it, Esc drops it"
-	case s.Choices != nil:
-		return s.Style.Dim("q quit  ↑↓ choose  Enter show")
-	}
-	text := "q quit  s sort: " + string(s.By) + "  / filter  p pause  ? help"
-	if s.Filter != "" {
-		text += "  filter: " + term.Plain(s.Filter)
-	}
-	return s.Style.Dim(text)
-}
-
-var help = []string{
-	"q, Ctrl-C   quit",
-	"s           sort by: fullest, busiest, name",
-	"/           filter by a part of a name; Esc drops the filter",
-	"p, space    pause, go on",
-	"r           read now",
-	"↑ ↓ PgUp PgDn Home",
-	"            scroll",
-	"Esc         back to the resources",
-	"?           this help, on and off",
-	"",
-	"A bar is what is used of the burst. In debt: more was taken than there was.",
-	"/s is what was taken a second since the last reading.",
-}
-
-// body is what stands between head and foot, in room lines; a negative room is enough.
-func (s Screen) body(room int) []string {
-	fits := func(lines []string, from int) []string {
-		from = max(0, min(from, len(lines)-1))
-		lines = lines[min(from, len(lines)):]
-		if room >= 0 && len(lines) > room {
-			lines = lines[:room]
+		lines := make([]string, len(s.Choices))
+		for i, name := range s.Choices {
+			lines[i] = "  " + term.Plain(name)
 		}
 		return lines
-	}
-	switch {
-	case s.Help:
-		return fits(help, 0)
-	case s.Choices != nil:
-		return fits(s.choices(), s.From)
 	case len(s.Rows) == 0:
-		return fits(s.nothing(), 0)
+		return []string{"No buckets: a bucket is made by the first call."}
 	}
 	columns := s.columns()
-	title := s.line(columns, func(c column) string { return c.pad(s.Style.Dim(c.title), c.title) })
-	if room == 0 {
-		return nil
-	}
-	rest := s.Rows[max(0, min(s.From, len(s.Rows)-1)):]
-	if room > 0 && len(rest) > room-1 {
-		rest = rest[:room-1]
-	}
-	lines := []string{title}
-	for _, r := range rest {
+	lines := []string{s.line(columns, func(c column) string { return c.pad(s.Style.Dim(c.title), c.title) })}
+	for _, r := range s.Rows {
 		lines = append(lines, s.line(columns, func(c column) string { return c.cell(s, r) }))
-	}
-	return lines
-}
-
-// nothing says why there are no rows.
-func (s Screen) nothing() []string {
-	switch {
-	case s.Last.At.IsZero() || s.Last.Err != nil:
-		return nil
-	case s.Filter != "":
-		return []string{"Nothing matches: Esc drops the filter."}
-	}
-	return []string{"No buckets: a bucket is made by the first call."}
-}
-
-func (s Screen) choices() []string {
-	if len(s.Choices) == 0 {
-		if s.Last.At.IsZero() || s.Last.Err != nil {
-			return nil
-		}
-		return []string{"No resource has limits of its own, or buckets.", "Name one with --resource, or an entity with --entity."}
-	}
-	lines := make([]string, len(s.Choices))
-	for i, name := range s.Choices {
-		lines[i] = "  " + term.Plain(name)
-		if i == s.Chosen && s.Keys {
-			lines[i] = s.Style.Bold("> " + term.Plain(name))
-		}
 	}
 	return lines
 }

@@ -24,6 +24,8 @@ type Output struct {
 	// Width is the terminal's, in columns; 0 where there is none: lines are then as long
 	// as they are.
 	Width int
+	// Height is the terminal's, in lines; 0 where there is none.
+	Height int
 	// Colour says that escape sequences of colour are understood.
 	Colour bool
 	// ASCII says that the terminal shows nothing else: what is drawn, is drawn in ASCII.
@@ -46,8 +48,8 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 		o.Colour = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 		o.ASCII = asciiOnly(getenv)
 	}
-	if width, _, err := term.GetSize(int(out.Fd())); err == nil {
-		o.Width = width
+	if width, height, err := term.GetSize(int(out.Fd())); err == nil {
+		o.Width, o.Height = width, height
 	}
 	if term.IsTerminal(int(in.Fd())) {
 		o.In = in
