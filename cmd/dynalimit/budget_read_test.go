@@ -171,9 +171,9 @@ func TestDaysAreTypedAsTheyArePrinted(t *testing.T) {
 	require.Equal(t, "Fri 2026-01-23", shown)
 	var day totalsJSON
 	require.NoError(t, json.Unmarshal([]byte(s.must("today", acme, "--json")), &day))
-	require.Equal(t, "2026-01-23", day.Day)
+	require.Equal(t, "20260123", day.Day)
 	want := s.must("history", acme, "--days", "1")
-	for _, typed := range []string{shown, day.Day, "20260123"} {
+	for _, typed := range []string{shown, day.Day, "2026-01-23"} {
 		assert.Equal(t, want, s.must("history", acme, "--days", "1", "--to", typed), typed)
 	}
 }
