@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io/fs"
 	"maps"
@@ -312,4 +314,10 @@ func TestDiagramsAreFlowcharts(t *testing.T) {
 		}
 	}
 	assert.Positive(t, seen)
+}
+
+// TestMermaidIsTheOneThatWasLookedAt: mermaid.tiny.js of the package @mermaid-js/tiny 11.17.2.
+func TestMermaidIsTheOneThatWasLookedAt(t *testing.T) {
+	sum := sha256.Sum256(theSite(t).files["mermaid/mermaid.tiny.js"])
+	assert.Equal(t, "7a644017d37f93c8359790884e6b67fb1f747c78eb20475952404bd87190a3f8", hex.EncodeToString(sum[:]))
 }
