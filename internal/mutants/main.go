@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,11 +113,18 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 			return err
 		}
 	}
-	fmt.Printf("the tests without any mutant ...\n")
-	if err := pass(ctx, trees[0], dir, packages(list)); err != nil {
+	fmt.Printf("%d mutants: building the tests with all that change functions alone ...\n", len(list))
+	s, err := install(ctx, top, dir, list)
+	if err != nil {
 		return err
 	}
-	fmt.Printf("... pass, %v\n", time.Since(began).Round(time.Second))
+	fmt.Printf("... built, %v; the tests without any mutant ...\n", time.Since(began).Round(time.Second))
+	s.leaveOutDisturbed(ctx, list)
+	alone := slices.DeleteFunc(slices.Clone(list), func(m mutant) bool { return s.in[m.name] || s.broken[m.name] != "" })
+	if err := pass(ctx, trees[0], dir, packages(alone)); err != nil {
+		return err
+	}
+	fmt.Printf("... pass, %v; %d mutants are tried in a tree of their own\n", time.Since(began).Round(time.Second), len(alone))
 	r := report{verdicts: make([]verdict, len(list)), list: list}
 	next := make(chan int)
 	var group sync.WaitGroup
@@ -125,6 +133,9 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 			for i := range next {
 				r.note(i, func() verdict {
 					m := &list[i]
+					if v, known := s.try(ctx, m); known {
+						return v
+					}
 					return m.with(tree, func() verdict { return try(ctx, tree, m) })
 				})
 			}

@@ -63,9 +63,19 @@ var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // run runs some tests; known is false if they pass.
 func run(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg)
-	cmd.Dir, cmd.Env = tree, environment()
-	out, err := cmd.CombinedOutput()
+	out, err := command(ctx, tree, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg).CombinedOutput()
+	return judge(ctx, out, err)
+}
+
+// command is a command of a tree, or of a folder of it.
+func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, environment()
+	return cmd
+}
+
+// judge says what a run of tests shows; known is false if they pass.
+func judge(ctx context.Context, out []byte, err error) (v verdict, known bool) {
 	switch {
 	case ctx.Err() != nil:
 		return verdict{state: broken, why: ctx.Err().Error()}, true
@@ -109,15 +119,11 @@ func environment() []string {
 func pass(ctx context.Context, tree, dir string, all map[string][]string) error {
 	for pkg, patterns := range all {
 		binary := filepath.Join(dir, "unchanged.test")
-		build := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg)
-		build.Dir = tree
-		if out, err := build.CombinedOutput(); err != nil {
+		if out, err := command(ctx, tree, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput(); err != nil {
 			return fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, out)
 		}
 		unchanged := func(args ...string) ([]byte, error) {
-			cmd := exec.CommandContext(ctx, binary, args...)
-			cmd.Dir, cmd.Env = filepath.Join(tree, filepath.FromSlash(pkg)), environment()
-			return cmd.CombinedOutput()
+			return command(ctx, filepath.Join(tree, filepath.FromSlash(pkg)), binary, args...).CombinedOutput()
 		}
 		for _, pattern := range patterns {
 			out, err := unchanged("-test.list=" + pattern)
