@@ -60,6 +60,3 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-// mostWindows bounds one query: a year of hours, and a bit.
-const mostWindows = 10_000

@@ -11,6 +11,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
+const opUsage = "read usage"
+
+// mostWindows bounds one query: a year of hours, and a bit.
+const mostWindows = 10_000
+
+// lengths are how long windows are at least, about.
+var lengths = map[schema.UsageWindow]time.Duration{schema.UsageHourly: time.Hour, schema.UsageDaily: 24 * time.Hour, schema.UsageMonthly: 28 * 24 * time.Hour}
+
 // usageSource is the table that usage is read from, and how it is told.
 type usageSource struct {
 	table     *table.Table
@@ -112,11 +120,6 @@ func checkSeries(s schema.UsageSeries, resource string) error {
 	}
 	return nil
 }
-
-// lengths are how long windows are at least, about.
-var lengths = map[schema.UsageWindow]time.Duration{schema.UsageHourly: time.Hour, schema.UsageDaily: 24 * time.Hour, schema.UsageMonthly: 28 * 24 * time.Hour}
-
-const opUsage = "read usage"
 
 // skim are the resources whose items have a prefix: one request each skips to the next, over
 // all times of the one before.

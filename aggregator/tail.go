@@ -16,6 +16,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
+// errRunning is that of a second Run at once.
+var errRunning = errors.New("aggregator: this Tail runs already; make another one")
+
 // Tail follows the stream of a table: it reads every shard, parents before their children,
 // and has the records processed. Of several one works, under a lease, and the others stand
 // by: one that dies is replaced after TailOptions.Hold. Make one with NewTail, and call Run.
@@ -147,6 +150,3 @@ func (t *Tail) begin(ctx context.Context) (string, error) {
 		t.intake.observer.Retrying(TailRetry{Op: "find the stream", Try: try + 1, Err: err})
 	}
 }
-
-// errRunning is that of a second Run at once.
-var errRunning = errors.New("aggregator: this Tail runs already; make another one")

@@ -11,6 +11,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shards"
 )
 
+const (
+	// lookEvery is how often whoever stands by looks at the lease.
+	lookEvery = 2 * time.Second
+	// listEvery is how often shards are listed; after one ended, sooner.
+	listEvery, listSoon = 30 * time.Second, time.Second
+)
+
+// errOvertaken is that of a Tail that finds it is not alone.
+var errOvertaken = errors.New("aggregator: somebody else has read further than the holder of the lease")
+
 // hold is one hold of the lease.
 type hold struct {
 	intake *intake
@@ -29,13 +39,6 @@ type hold struct {
 	// left is an error if something that was gathered was not processed.
 	left error
 }
-
-const (
-	// lookEvery is how often whoever stands by looks at the lease.
-	lookEvery = 2 * time.Second
-	// listEvery is how often shards are listed; after one ended, sooner.
-	listEvery, listSoon = 30 * time.Second, time.Second
-)
 
 // read reads all shards, until ctx ends or the lease, whose context held is.
 func (h *hold) read(ctx, held context.Context) error {
@@ -163,6 +166,3 @@ func (h *hold) drain() error {
 	}
 	return fmt.Errorf("aggregator: what was read of the shards %q could not be processed in time, and is to be read again: %w", left, why)
 }
-
-// errOvertaken is that of a Tail that finds it is not alone.
-var errOvertaken = errors.New("aggregator: somebody else has read further than the holder of the lease")

@@ -7,6 +7,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+const (
+	// mostRead is how many records DynamoDB gives at once.
+	mostRead = 1000
+	// readAgain is the pause before a shard is read again that has more: DynamoDB allows
+	// five reads of a shard in a second.
+	readAgain = 200 * time.Millisecond
+	// recent is how old the last record may be of a shard that is read to its end.
+	recent = 5 * time.Second
+)
+
 // intake is what the readers of all shards share.
 type intake struct {
 	stream   tableStream
@@ -27,13 +37,3 @@ type intake struct {
 func (i *intake) share(shards int64) int64 {
 	return max(1, min(mostRead, int64(i.options.MaxRecords)/(2*max(1, shards))))
 }
-
-const (
-	// mostRead is how many records DynamoDB gives at once.
-	mostRead = 1000
-	// readAgain is the pause before a shard is read again that has more: DynamoDB allows
-	// five reads of a shard in a second.
-	readAgain = 200 * time.Millisecond
-	// recent is how old the last record may be of a shard that is read to its end.
-	recent = 5 * time.Second
-)

@@ -50,6 +50,7 @@ func indexed(op, partition string) table.Query {
 	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
 }
 
+// cursor is how far the namespace is closed.
 func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
 	var item schema.Item
 	err := table.Patiently(ctx, func() (err error) {
@@ -191,7 +192,7 @@ func (s *usageStore) write(ctx context.Context, send func() error) (bool, error)
 	}
 }
 
-// putPart puts an item that is never changed.
+// putItem puts an item that is never changed.
 func (s *usageStore) putItem(ctx context.Context, item schema.Item) error {
 	_, err := s.write(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table.Name, Item: item}, ddb.WithoutRetries)
