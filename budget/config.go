@@ -47,10 +47,11 @@ type Org struct {
 	// Sticky says that there is such a record. It is the opposite of NoSticky, and is set by
 	// the keeper: PutOrg ignores it.
 	Sticky bool `json:"sticky_fallback_enabled"`
-	// RefreshNormalSecs and RefreshTightSecs are how long a client may keep a
-	// recommendation, in seconds. Default to 300 and 60.
+	// RefreshNormalSecs is how long a client may keep a recommendation, in seconds.
+	// Defaults to 300.
 	RefreshNormalSecs int64 `json:"refresh_interval_normal_secs,omitempty"`
-	RefreshTightSecs  int64 `json:"refresh_interval_tight_secs,omitempty"`
+	// RefreshTightSecs is the same in mode TIGHT. Defaults to 60.
+	RefreshTightSecs int64 `json:"refresh_interval_tight_secs,omitempty"`
 
 	// The rest is set by the keeper and ignored by PutOrg.
 
@@ -69,10 +70,11 @@ type App struct {
 	Quotas       map[string]int64  `json:"quotas,omitempty"`                   // µ$ per day by label; ignored under ScopeOrg
 	Models       map[string]string `json:"models,omitempty"`                   // model ids by label
 	TightPercent int               `json:"tight_mode_threshold_pct,omitempty"` // where mode TIGHT begins, 50 to 100
-	// RefreshNormalSecs and RefreshTightSecs are how long a client may keep a
-	// recommendation, in seconds.
+	// RefreshNormalSecs is how long a client may keep a recommendation, in seconds.
+	// Defaults to the organisation's.
 	RefreshNormalSecs int64 `json:"refresh_interval_normal_secs,omitempty"`
-	RefreshTightSecs  int64 `json:"refresh_interval_tight_secs,omitempty"`
+	// RefreshTightSecs is the same in mode TIGHT. Defaults to the organisation's.
+	RefreshTightSecs int64 `json:"refresh_interval_tight_secs,omitempty"`
 
 	// Set by the keeper and ignored by PutApp.
 

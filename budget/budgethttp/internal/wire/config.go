@@ -26,7 +26,7 @@ func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, micros),
 		Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
-		NoSticky:      o.Sticky != nil && !*o.Sticky,
+		NoSticky:          o.Sticky != nil && !*o.Sticky,
 		RefreshNormalSecs: o.RefreshNormal, RefreshTightSecs: o.RefreshTight,
 	}
 }
