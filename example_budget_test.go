@@ -23,13 +23,13 @@ func newKeeper() *budget.Keeper {
 			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
 		},
 	}))
-	check(keeper.CreateTables(ctx))
-	must(keeper.PutOrg(ctx, budget.Org{
+	check(keeper.Setup().CreateTables(ctx))
+	must(keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: org, Name: "sample", Timezone: "Europe/Berlin",
 		Ordering: []string{"premium", "standard"},
 		Quotas:   map[string]int64{"premium": 30_000, "standard": 100_000}, // µ$ a day: 3 and 10 cents
 	}))
-	must(keeper.PutApp(ctx, org, budget.App{ID: app}))
+	must(keeper.Setup().PutApp(ctx, org, budget.App{ID: app}))
 	return keeper
 }
 

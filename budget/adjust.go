@@ -11,7 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Adjustment is an audited credit or charge.
@@ -58,21 +57,6 @@ func (a Adjustment) validate() error {
 	return nil
 }
 
-// Adjust charges (DeltaMicros above zero) or credits (below) a label's day,
-// with a reason that is kept. Days that are closed are opened again for it.
-//
-// It is applied once under its ID for Options.KeepDays after its day: sent again, it answers what was applied,
-// marked Duplicate; with other contents it is ErrConflict. What Adjust returns
-// has the ID and the day in it, with an error too: after an *UnavailableError
-// send just that again. One that is applied has one AuditEvent, one that is not has none.
-func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
-	by, err := k.author(ctx)
-	if err != nil {
-		return Adjustment{}, err
-	}
-	return k.charges.adjust(ctx, by, org, app, a)
-}
-
 func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
 		a.ID = store.NewID()
@@ -117,14 +101,14 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 
 // newAdjustment is the operation that applies a to the counters of its day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
-	tr := c.admin.trail
-	event, err := tr.event(a.At, AuditEvent{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
+	desk := c.admin.desk
+	event, err := desk.event(a.At, AuditEvent{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
 	if err != nil {
 		return nil, err
 	}
 	return t.account(a.Label, a.Day).Adjustment(ledger.Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At.UTC(),
-		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: tr.layout.Item(event),
+		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: desk.layout.Item(event),
 	}, t.calendar.Reopens(a.Day, a.At)), nil
 }
 
@@ -141,15 +125,6 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 		return "", invalid("day", "%s is in the future: today is %s", day, today)
 	}
 	return day, t.kept("day", day, now)
-}
-
-// Adjustments lists what was credited and charged by hand to an app, oldest
-// first; of the whole organisation for an empty app.
-func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[Adjustment](err)
-	}
-	return k.charges.adjustments(ctx, org, app)
 }
 
 func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {

@@ -18,13 +18,13 @@ func TestAdjustmentSentAgainIsAppliedOnce(t *testing.T) {
 	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		require.NoError(t, adjust(t.Context(), k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 5, Reason: "first"}))
 		db.SetFaults(onWrites("TransactWriteItems", ddbmem.Fault{Lose: true}))
-		unconfirmed, err := k.Adjust(t.Context(), orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1_000_000, Reason: "refund"})
+		unconfirmed, err := k.Setup().Adjust(t.Context(), orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1_000_000, Reason: "refund"})
 		var u *UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.True(t, u.Unconfirmed)
 		assert.NotEmpty(t, unconfirmed.ID)
 		back(db, k)
-		got, err := k.Adjust(t.Context(), orgO, appA, unconfirmed)
+		got, err := k.Setup().Adjust(t.Context(), orgO, appA, unconfirmed)
 		require.NoError(t, err)
 		assert.True(t, got.Duplicate)
 		assert.Equal(t, unconfirmed.ID, got.ID)
@@ -41,16 +41,16 @@ func TestAdjustmentID(t *testing.T) {
 		w.org(fixtureOrg())
 		ctx := t.Context()
 		a := Adjustment{ID: adjustmentID, Label: "premium", DeltaMicros: 700, Reason: "import"}
-		first, err := w.a.Adjust(ctx, orgO, appA, a)
+		first, err := w.a.Setup().Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
 		assert.False(t, first.Duplicate)
 		assert.Equal(t, "20260123", first.Day)
-		again, err := w.b.Adjust(ctx, orgO, appA, a)
+		again, err := w.b.Setup().Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
 		assert.True(t, again.Duplicate)
 		assert.Equal(t, first.At.UnixMilli(), again.At.UnixMilli())
 		w.clock.Advance(24 * time.Hour)
-		again, err = w.b.Adjust(ctx, orgO, appA, a)
+		again, err = w.b.Setup().Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
 		assert.Equal(t, "20260123", again.Day, "the day it was applied on")
 		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
@@ -64,13 +64,13 @@ func TestAdjustmentID(t *testing.T) {
 		} {
 			other := a
 			change(&other)
-			_, err = w.a.Adjust(ctx, orgO, appA, other)
+			_, err = w.a.Setup().Adjust(ctx, orgO, appA, other)
 			require.ErrorIs(t, err, ErrConflict, name)
 		}
 		require.NoError(t, adjust(ctx, w.a, orgO, appB, a), "another app's")
 		for _, app := range []string{appA, appB} {
 			n := 0
-			for got, err := range w.b.Adjustments(ctx, orgO, app) {
+			for got, err := range w.b.Setup().Adjustments(ctx, orgO, app) {
 				require.NoError(t, err)
 				assert.Equal(t, app, got.App)
 				n++
@@ -78,13 +78,13 @@ func TestAdjustmentID(t *testing.T) {
 			assert.Equal(t, 1, n)
 		}
 		all := 0
-		for _, err := range w.b.Adjustments(ctx, orgO, "") {
+		for _, err := range w.b.Setup().Adjustments(ctx, orgO, "") {
 			require.NoError(t, err)
 			all++
 		}
 		assert.Equal(t, 2, all)
 		a.ID = "not-a-uuid"
-		_, err = w.a.Adjust(ctx, orgO, appA, a)
+		_, err = w.a.Setup().Adjust(ctx, orgO, appA, a)
 		assert.Equal(t, "id", requireCode(t, err, CodeInvalidRequest).Field)
 	})
 }

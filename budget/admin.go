@@ -10,28 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/audit"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
-
-const configTries = 10
-
-// PutOrg creates or replaces an organisation's configuration; credentials are
-// left alone. Timezone and Scope are fixed when it is made: what was counted is by them.
-// Every app must stay valid under it. It raises the version and writes
-// an AuditEvent, also when nothing differs. Bad input is a *ValidationError.
-func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
-	by, err := k.author(ctx)
-	if err != nil {
-		return Org{}, err
-	}
-	return k.admin.putOrg(ctx, by, org)
-}
 
 func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
 	org = org.withDefaults()
@@ -40,7 +23,7 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 	}
 	writer := store.NewID()
 	var stored orgItem
-	err := adm.commit(ctx, func() (c *change, err error) {
+	err := adm.desk.commit(ctx, func() (c *change, err error) {
 		stored, c, err = adm.decideOrg(ctx, by, org, writer)
 		return c, err
 	})
@@ -124,7 +107,7 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	if seen.Version != 0 && !seen.deleted() {
 		e.Action, before = actionOrgUpdated, seen.org(id).fields()
 	}
-	event, err := adm.trail.event(now, e, before, item.org(id).fields())
+	event, err := adm.desk.event(now, e, before, item.org(id).fields())
 	if err != nil {
 		return nil, err
 	}
@@ -142,17 +125,6 @@ func validateApp(org Org, app App) error {
 	return err
 }
 
-// PutApp creates or replaces an app's configuration. Nil and empty fields are
-// inherited from the organisation, which must exist. It raises the version and writes
-// an AuditEvent, also when nothing differs.
-func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
-	by, err := k.author(ctx)
-	if err != nil {
-		return App{}, err
-	}
-	return k.admin.putApp(ctx, by, org, app)
-}
-
 func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -162,7 +134,7 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	}
 	writer := store.NewID()
 	var stored appItem
-	err := adm.commit(ctx, func() (c *change, err error) {
+	err := adm.desk.commit(ctx, func() (c *change, err error) {
 		stored, c, err = adm.decideApp(ctx, by, org, app, writer)
 		return c, err
 	})
@@ -215,7 +187,7 @@ func (adm *administration) appChange(now time.Time, e AuditEvent, item, seen app
 	if seen.Version != 0 && !seen.deleted() {
 		e.Action = actionAppUpdated
 	}
-	event, err := adm.trail.event(now, e, seen.app(e.Resource).fields(), item.app(e.Resource).fields())
+	event, err := adm.desk.event(now, e, seen.app(e.Resource).fields(), item.app(e.Resource).fields())
 	if err != nil {
 		return nil, err
 	}
@@ -231,14 +203,6 @@ func adminError(operation string, err error) error {
 	return failure(operation, err)
 }
 
-// GetOrg reads an organisation's configuration from the store.
-func (k *Keeper) GetOrg(ctx context.Context, org string) (Org, error) {
-	if err := k.usable(ctx); err != nil {
-		return Org{}, err
-	}
-	return k.admin.getOrg(ctx, org)
-}
-
 func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return Org{}, err
@@ -248,14 +212,6 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 		return Org{}, adminError("GetOrg", err)
 	}
 	return item.org(org), nil
-}
-
-// GetApp reads an app's own configuration from the store, without what it inherits.
-func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
-	if err := k.usable(ctx); err != nil {
-		return App{}, err
-	}
-	return k.admin.getApp(ctx, org, app)
 }
 
 func (adm *administration) getApp(ctx context.Context, org, app string) (App, error) {
@@ -270,18 +226,6 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 		return App{}, adminError("GetApp", err)
 	}
 	return a.app(app), nil
-}
-
-// Apps lists the apps of an organisation, by id: those that were put, and with
-// Options.AllowUnknownApps those that only made calls.
-func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[App](err)
-	}
-	if err := validUUID("org_id", org); err != nil {
-		return problem.List[App](err)
-	}
-	return k.admin.apps(ctx, org)
 }
 
 func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
@@ -299,19 +243,10 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 	}
 }
 
-// Orgs lists every organisation. It scans the control table. One that cannot be served comes
-// with its id and an error, after all others.
-func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[Org](err)
-	}
-	return k.admin.orgs(ctx)
-}
-
 func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		refused := map[string]error{}
-		for item, err := range adm.scan(ctx, orgPrefix, roots, false) {
+		for item, err := range adm.desk.scan(ctx, orgPrefix, roots, false) {
 			if err != nil {
 				yield(Org{}, failure("Orgs", err))
 				return
@@ -328,50 +263,6 @@ func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 		for _, id := range slices.Sorted(maps.Keys(refused)) {
 			if !yield(Org{ID: id}, refused[id]) {
 				return
-			}
-		}
-	}
-}
-
-// scanned are the items of the control table that a scan finds: a condition of their sort keys.
-type scanned struct {
-	condition string
-	values    store.Item
-}
-
-var (
-	// roots are alone in their partition, or the first of it.
-	roots = scanned{"#sk = :root", store.Item{":root": store.String(ledger.RootSK)}}
-	notes = scanned{"begins_with(#sk, :note)", store.Item{":note": store.String(deletionPrefix)}}
-
-	rootsAndNotes = roots.or(notes)
-)
-
-func (s scanned) or(t scanned) scanned {
-	both := maps.Clone(s.values)
-	maps.Copy(both, t.values)
-	return scanned{"(" + s.condition + " OR " + t.condition + ")", both}
-}
-
-// scan finds items of the control table by how their partition is called.
-func (adm *administration) scan(ctx context.Context, prefix string, which scanned, consistent bool) iter.Seq2[store.Item, error] {
-	return func(yield func(store.Item, error) bool) {
-		filter, values := which.condition+" AND begins_with(#pk, :prefix)", maps.Clone(which.values)
-		values[":prefix"] = store.String(prefix)
-		pages := dynamodb.NewScanPaginator(adm.store.Client, &dynamodb.ScanInput{
-			TableName: &adm.store.Control, FilterExpression: &filter, ConsistentRead: &consistent,
-			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: values,
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				yield(nil, store.Reading(err))
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
 			}
 		}
 	}

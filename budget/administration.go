@@ -12,16 +12,18 @@ import (
 type administration struct {
 	store    *store.Store
 	now      func() time.Time
-	own      priceLayers       // options and catalog
+	desk     *desk // writes what changes
+	notes    notes // of deletions
+	prices   *priceTable
 	models   map[string]string // Options.Models
 	anyApp   bool              // Options.AllowUnknownApps
 	tenants  *tenants          // evicted where they are written
-	trail    *trail            // makes the events of changes
 	keepDays int               // Options.KeepDays
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, own: own, models: opts.Models, anyApp: opts.AllowUnknownApps, trail: newTrail(opts.AuditRetention), keepDays: opts.KeepDays}
+	a := &administration{store: s, now: now, desk: newDesk(s, now, opts.AuditRetention), notes: notes{s}, models: opts.Models, anyApp: opts.AllowUnknownApps, keepDays: opts.KeepDays}
+	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}
 	a.tenants = newTenants(a.loadTenant, now, opts, life, tables)
 	return a
 }

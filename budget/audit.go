@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/audit"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // AuditEvent is one change by an administrator: who changed what, when, and the fields
@@ -23,7 +22,7 @@ import (
 //   - org_deleted, by DeleteOrg, and app_deleted, by DeleteApp and for each app of an
 //     organisation that is deleted.
 //   - override_set and override_cleared, by Override and ClearOverride, and prices_set, by
-//     PutPrices, ImportPrices and PutModelInfo. What changes nothing writes nothing, and has no event.
+//     Prices.Put, Prices.Import and Prices.PutInfo. What changes nothing writes nothing, and has no event.
 //   - adjusted, by Adjust, once for each adjustment's id.
 //   - credentials_created, credentials_imported, secret_rotated, credentials_revoked and
 //     credentials_deleted, by package credentials; key_created and key_revoked, whose target
@@ -47,53 +46,6 @@ func PriceTarget(model string) string {
 // KeyTarget is the target of events of a provisioning key, for Audit.
 func KeyTarget(name string) string { return audit.KeyPrefix + name }
 
-// As returns a keeper that makes changes in somebody's name, as Options.Principal does.
-// It is the same keeper otherwise and shares everything with k; to close either closes
-// both. It takes no time and makes no request. A name that cannot be one is refused by
-// the first change.
-func (k *Keeper) As(principal string) *Keeper {
-	if k == nil {
-		return &Keeper{}
-	}
-	return &Keeper{core: k.core, principal: principal}
-}
-
-// author is who makes a change, or why nobody may: it comes before anything is read.
-func (k *Keeper) author(ctx context.Context) (string, error) {
-	if err := k.usable(ctx); err != nil {
-		return "", err
-	}
-	if k.principal == "" {
-		if k.opts.AllowAnonymous {
-			return "", nil
-		}
-		return "", invalid("principal", "is empty; say who makes the change with keeper.As(name) or Options.Principal, or set Options.AllowAnonymous")
-	}
-	if reason := audit.CheckPrincipal(k.principal); reason != "" {
-		return "", invalid("principal", "%s", reason)
-	}
-	return k.principal, nil
-}
-
-// Audit lists the changes of an organisation and its apps, of a model's prices
-// (PriceTarget) or of a provisioning key (KeyTarget), oldest first: those from one time, and before another. A zero time is no
-// bound. Events go by themselves when Options.AuditRetention is over, a day or two late.
-// Pages are read as they are needed.
-//
-// Errors: *ValidationError for a target that can have no events, *UnavailableError; the
-// list ends with it.
-func (k *Keeper) Audit(ctx context.Context, target string, from, to time.Time) iter.Seq2[AuditEvent, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[AuditEvent](err)
-	}
-	if !besidesOrgs(target) {
-		if err := validUUID("target", target); err != nil {
-			return problem.List[AuditEvent](err)
-		}
-	}
-	return k.admin.events(ctx, target, from, to)
-}
-
 // besidesOrgs says that a target is a model's prices or a key, not an organisation.
 func besidesOrgs(target string) bool {
 	for _, prefix := range []string{audit.PricePrefix, audit.KeyPrefix} {
@@ -107,7 +59,7 @@ func besidesOrgs(target string) bool {
 // errEnough ends a query whose caller has seen enough.
 var errEnough = errors.New("enough")
 
-func (adm *administration) events(ctx context.Context, target string, from, to time.Time) iter.Seq2[AuditEvent, error] {
+func (k *desk) events(ctx context.Context, target string, from, to time.Time) iter.Seq2[AuditEvent, error] {
 	first, last := audit.SortPrefix, audit.SortPrefix+"~"
 	if !from.IsZero() {
 		first += audit.FirstID(from)
@@ -119,7 +71,7 @@ func (adm *administration) events(ctx context.Context, target string, from, to t
 		if first >= last {
 			return
 		}
-		err := adm.store.Query(ctx, adm.store.Control, adm.trail.layout.Partition(target), first, last, func(item store.Item) error {
+		err := k.store.Query(ctx, k.store.Control, k.layout.Partition(target), first, last, func(item store.Item) error {
 			if !yield(audit.Decode(item), nil) {
 				return errEnough
 			}

@@ -39,45 +39,45 @@ func administratives() map[string]administrative {
 		"PutOrg": {orgO, func(ctx context.Context, k *Keeper) error {
 			o := fixtureOrg()
 			o.Name = name
-			_, err := k.PutOrg(ctx, o)
+			_, err := k.Setup().PutOrg(ctx, o)
 			return err
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
-			o, err := k.GetOrg(ctx, orgO)
+			o, err := k.Setup().GetOrg(ctx, orgO)
 			return o.Name == name, err
 		}},
 		"PutApp": {orgO, func(ctx context.Context, k *Keeper) error {
-			_, err := k.PutApp(ctx, orgO, App{ID: appB, Name: name})
+			_, err := k.Setup().PutApp(ctx, orgO, App{ID: appB, Name: name})
 			return err
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
-			a, err := k.GetApp(ctx, orgO, appB)
+			a, err := k.Setup().GetApp(ctx, orgO, appB)
 			if errors.Is(err, ErrNotFound) {
 				return false, nil
 			}
 			return a.Name == name, err
 		}},
 		"Override": {orgO, func(ctx context.Context, k *Keeper) error {
-			return k.Override(ctx, orgO, appA, "standard", until)
+			return k.Setup().Override(ctx, orgO, appA, "standard", until)
 		}, overridden("standard")},
 		"ClearOverride": {orgO, func(ctx context.Context, k *Keeper) error {
-			return k.ClearOverride(ctx, orgO, appA)
+			return k.Setup().ClearOverride(ctx, orgO, appA)
 		}, overridden("")},
 		"PutPrices": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
-			return k.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 2}})
+			return k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 2}})
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
-			rows, err := k.Prices(ctx, microModel)
+			rows, err := k.Prices().Get(ctx, microModel)
 			return len(rows) == 1, err
 		}},
 		"ImportPrices": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
-			_, err := k.ImportPrices(ctx, microList(), PriceImport{})
+			_, err := k.Prices().Import(ctx, microList(), PriceImport{})
 			return err
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
-			rows, err := k.Prices(ctx, microModel)
+			rows, err := k.Prices().Get(ctx, microModel)
 			return len(rows) == 1, err
 		}},
 		"PutModelInfo": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
-			return k.PutModelInfo(ctx, microModel, ModelInfo{Tier: "micro"})
+			return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "micro"})
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
-			info, err := k.ModelInfo(ctx, microModel)
+			info, err := k.Prices().Info(ctx, microModel)
 			return info.Tier == "micro", err
 		}},
 		"Adjust": {orgO, func(ctx context.Context, k *Keeper) error {
@@ -96,7 +96,7 @@ func microList() PriceList {
 
 func overrideOf(t testing.TB, k *Keeper) {
 	t.Helper()
-	require.NoError(t, k.Override(t.Context(), orgO, appA, "economy", fixtureNow.Add(24*time.Hour)))
+	require.NoError(t, k.Setup().Override(t.Context(), orgO, appA, "economy", fixtureNow.Add(24*time.Hour)))
 	_, err := k.Submit(t.Context(), orgO, appA, Usage{RequestID: uuid(1), Label: "economy", Tokens: Tokens{Output: 0}})
 	require.NoError(t, err)
 }
@@ -231,29 +231,29 @@ func before(n int, rival func(i int)) ddbmem.FaultFunc {
 // rivals are changes of the same as administratives.
 func rivals() map[string]func(ctx context.Context, k *Keeper, i int) error {
 	override := func(ctx context.Context, k *Keeper, i int) error {
-		return k.Override(ctx, orgO, appA, "premium", fixtureNow.Add(time.Duration(24+i)*time.Hour))
+		return k.Setup().Override(ctx, orgO, appA, "premium", fixtureNow.Add(time.Duration(24+i)*time.Hour))
 	}
 	return map[string]func(ctx context.Context, k *Keeper, i int) error{
 		"PutOrg": func(ctx context.Context, k *Keeper, i int) error {
 			o := fixtureOrg()
 			o.Name = fmt.Sprint("rival ", i)
-			_, err := k.PutOrg(ctx, o)
+			_, err := k.Setup().PutOrg(ctx, o)
 			return err
 		},
 		"PutApp": func(ctx context.Context, k *Keeper, i int) error {
-			_, err := k.PutApp(ctx, orgO, App{ID: appB, Name: fmt.Sprint("rival ", i)})
+			_, err := k.Setup().PutApp(ctx, orgO, App{ID: appB, Name: fmt.Sprint("rival ", i)})
 			return err
 		},
 		"Override":      override,
 		"ClearOverride": override,
 		"PutPrices": func(ctx context.Context, k *Keeper, i int) error {
-			return k.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(100 + i), Output: 2}})
+			return k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(100 + i), Output: 2}})
 		},
 		"ImportPrices": func(ctx context.Context, k *Keeper, i int) error {
-			return k.PutPrices(ctx, microModel, Price{Model: microModel, List: "genai-prices", Rates: Rates{Input: int64(30_000 + i), Output: 140_000}})
+			return k.Prices().Put(ctx, microModel, Price{Model: microModel, List: "genai-prices", Rates: Rates{Input: int64(30_000 + i), Output: 140_000}})
 		},
 		"PutModelInfo": func(ctx context.Context, k *Keeper, i int) error {
-			return k.PutModelInfo(ctx, microModel, ModelInfo{Tier: fmt.Sprint("rival ", i)})
+			return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: fmt.Sprint("rival ", i)})
 		},
 	}
 }
@@ -342,20 +342,20 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 			case 0:
 				o := fixtureOrg()
 				o.Name = name
-				_, err = k.PutOrg(ctx, o)
+				_, err = k.Setup().PutOrg(ctx, o)
 			case 1:
-				_, err = k.PutApp(ctx, orgO, App{ID: appA, Name: name})
+				_, err = k.Setup().PutApp(ctx, orgO, App{ID: appA, Name: name})
 			case 2:
-				err = k.Override(ctx, orgO, appB, "economy", fixtureNow.Add(time.Duration(i+1)*time.Hour))
+				err = k.Setup().Override(ctx, orgO, appB, "economy", fixtureNow.Add(time.Duration(i+1)*time.Hour))
 			case 3:
-				err = k.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(i + 1), Output: 1}})
+				err = k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(i + 1), Output: 1}})
 			}
 			assert.True(t, err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable), "%v", err)
 		})
 		events := eventsOf(t, w.a, orgO)
-		org, err := w.a.GetOrg(ctx, orgO)
+		org, err := w.a.Setup().GetOrg(ctx, orgO)
 		require.NoError(t, err)
-		app, err := w.a.GetApp(ctx, orgO, appA)
+		app, err := w.a.Setup().GetApp(ctx, orgO, appA)
 		require.NoError(t, err)
 		for _, test := range []struct {
 			resource, field, last string
@@ -400,7 +400,7 @@ func TestAdjustmentSentByManyHasOneEvent(t *testing.T) {
 		w.org(fixtureOrg())
 		var applied atomic.Int64
 		together(8, 16, func(i int) {
-			a, err := []*Keeper{w.a, w.b}[i%2].Adjust(t.Context(), orgO, appA, Adjustment{ID: uuid(i % 4), Label: "premium", DeltaMicros: 3, Reason: "x"})
+			a, err := []*Keeper{w.a, w.b}[i%2].Setup().Adjust(t.Context(), orgO, appA, Adjustment{ID: uuid(i % 4), Label: "premium", DeltaMicros: 3, Reason: "x"})
 			assert.NoError(t, err)
 			if !a.Duplicate {
 				applied.Add(1)

@@ -23,7 +23,7 @@ var always time.Time
 // eventsOf are all events of a target, oldest first.
 func eventsOf(t testing.TB, k *Keeper, target string) (events []AuditEvent) {
 	t.Helper()
-	for e, err := range k.Audit(context.Background(), target, always, always) {
+	for e, err := range k.Setup().Audit(context.Background(), target, always, always) {
 		require.NoError(t, err)
 		events = append(events, e)
 	}
@@ -49,11 +49,11 @@ func TestEventsSayWhatChanged(t *testing.T) {
 		put := func(k *Keeper, adapt func(*Org)) {
 			o := fixtureOrg()
 			adapt(&o)
-			_, err := k.PutOrg(ctx, o)
+			_, err := k.Setup().PutOrg(ctx, o)
 			require.NoError(t, err)
 		}
 		putApp := func(k *Keeper, a App) {
-			_, err := k.PutApp(ctx, orgO, a)
+			_, err := k.Setup().PutApp(ctx, orgO, a)
 			require.NoError(t, err)
 		}
 		put(ann, func(*Org) {})
@@ -67,18 +67,18 @@ func TestEventsSayWhatChanged(t *testing.T) {
 		putApp(bob, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80})
 		until := w.clock.Now().Add(time.Hour)
 		for range 2 {
-			require.NoError(t, ann.Override(ctx, orgO, appA, "economy", until))
+			require.NoError(t, ann.Setup().Override(ctx, orgO, appA, "economy", until))
 		}
-		require.NoError(t, bob.Override(ctx, orgO, appA, "economy", until.Add(time.Millisecond)))
+		require.NoError(t, bob.Setup().Override(ctx, orgO, appA, "economy", until.Add(time.Millisecond)))
 		for range 2 {
-			require.NoError(t, bob.ClearOverride(ctx, orgO, appA))
+			require.NoError(t, bob.Setup().ClearOverride(ctx, orgO, appA))
 		}
-		require.NoError(t, ann.Override(ctx, orgO, appA, "economy", until))
+		require.NoError(t, ann.Setup().Override(ctx, orgO, appA, "economy", until))
 		w.clock.Set(until)
-		require.NoError(t, ann.ClearOverride(ctx, orgO, appA))
-		require.NoError(t, ann.Override(ctx, orgO, appA, "economy", until.Add(time.Hour)))
+		require.NoError(t, ann.Setup().ClearOverride(ctx, orgO, appA))
+		require.NoError(t, ann.Setup().Override(ctx, orgO, appA, "economy", until.Add(time.Hour)))
 		for _, reason := range []string{"first", "first", "second"} {
-			_, err := ann.Adjust(ctx, orgO, appA, Adjustment{ID: adjustmentID, Label: "premium", DeltaMicros: -5, Reason: reason})
+			_, err := ann.Setup().Adjust(ctx, orgO, appA, Adjustment{ID: adjustmentID, Label: "premium", DeltaMicros: -5, Reason: reason})
 			require.True(t, err == nil || reason == "second", "%v", err)
 		}
 
@@ -115,7 +115,7 @@ func TestEventsOfPrices(t *testing.T) {
 		row := Price{Model: premiumModel, Rates: Rates{Input: 3, Output: FreeRate}}
 		later := Price{Model: "global." + premiumModel, EffectiveFrom: fixtureNow.Add(time.Hour + time.Millisecond), Rates: Rates{Input: 2, Output: 4, CacheRead: 1}}
 		for _, rows := range [][]Price{{row}, {row}, {row, later}, {}, nil} {
-			require.NoError(t, w.a.PutPrices(ctx, premiumModel, rows...))
+			require.NoError(t, w.a.Prices().Put(ctx, premiumModel, rows...))
 		}
 		got := eventsOf(t, w.b, PriceTarget("us."+premiumModel))
 		var texts []string
@@ -132,7 +132,7 @@ func TestEventsOfPrices(t *testing.T) {
 		require.NotEmpty(t, got)
 		assert.Equal(t, "$PRICE:"+strings.TrimSuffix(premiumModel, ":0"), got[0].Target)
 		assert.Empty(t, eventsOf(t, w.b, PriceTarget(standardModel)))
-		assert.Equal(t, "prices", requireCode(t, w.a.PutPrices(ctx, premiumModel, make([]Price, maxPrices+1)...), CodeInvalidConfig).Field)
+		assert.Equal(t, "prices", requireCode(t, w.a.Prices().Put(ctx, premiumModel, make([]Price, maxPrices+1)...), CodeInvalidConfig).Field)
 	})
 }
 
@@ -160,8 +160,8 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 		}
 		return rows
 	}
-	require.NoError(t, w.a.PutPrices(t.Context(), premiumModel, rows(maxRate)...))
-	require.NoError(t, w.a.PutPrices(t.Context(), premiumModel, rows(maxRate-1)...))
+	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(maxRate)...))
+	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(maxRate-1)...))
 	assert.Len(t, eventsOf(t, w.a, orgO), 2)
 	assert.Len(t, eventsOf(t, w.a, PriceTarget(premiumModel)), 2)
 	for field, spoil := range map[string]func(*Org){
@@ -170,7 +170,7 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 	} {
 		o := largest("a")
 		spoil(&o)
-		_, err := w.a.PutOrg(t.Context(), o)
+		_, err := w.a.Setup().PutOrg(t.Context(), o)
 		assert.Equal(t, field, requireCode(t, err, CodeInvalidConfig).Field)
 	}
 }
@@ -208,23 +208,23 @@ func TestEventsAreListedByTime(t *testing.T) {
 	at := func(minute int) time.Time { return fixtureNow.Add(time.Duration(minute) * time.Minute) }
 	ctx := t.Context()
 	var all []string
-	pages := w.spentOn(func() { all = names(w.b.Audit(ctx, orgO, always, always), -1) }).Requests()
+	pages := w.spentOn(func() { all = names(w.b.Setup().Audit(ctx, orgO, always, always), -1) }).Requests()
 	assert.Len(t, all, n)
 	assert.Equal(t, []string{"0", "59"}, []string{all[0], all[n-1]})
 	assert.Greater(t, pages, int64(2))
-	assert.Equal(t, int64(1), w.spentOn(func() { names(w.b.Audit(ctx, orgO, always, always), 3) }).Requests(), "no page that nobody asks for")
-	assert.Equal(t, []string{"57", "58", "59"}, names(w.b.Audit(ctx, orgO, at(57), always), -1))
-	assert.Equal(t, []string{"0", "1"}, names(w.b.Audit(ctx, orgO, always, at(2)), -1), "before the end")
-	assert.Equal(t, []string{"7"}, names(w.b.Audit(ctx, orgO, at(7), at(8)), -1))
+	assert.Equal(t, int64(1), w.spentOn(func() { names(w.b.Setup().Audit(ctx, orgO, always, always), 3) }).Requests(), "no page that nobody asks for")
+	assert.Equal(t, []string{"57", "58", "59"}, names(w.b.Setup().Audit(ctx, orgO, at(57), always), -1))
+	assert.Equal(t, []string{"0", "1"}, names(w.b.Setup().Audit(ctx, orgO, always, at(2)), -1), "before the end")
+	assert.Equal(t, []string{"7"}, names(w.b.Setup().Audit(ctx, orgO, at(7), at(8)), -1))
 	for _, minute := range []int{7, 8} {
-		assert.Zero(t, w.spentOn(func() { assert.Empty(t, names(w.b.Audit(ctx, orgO, at(8), at(minute)), -1)) }).Requests())
+		assert.Zero(t, w.spentOn(func() { assert.Empty(t, names(w.b.Setup().Audit(ctx, orgO, at(8), at(minute)), -1)) }).Requests())
 	}
 
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	seen := 0
 	var last error
-	for _, err := range w.b.Audit(ending, orgO, always, always) {
+	for _, err := range w.b.Setup().Audit(ending, orgO, always, always) {
 		if last = err; err == nil {
 			seen++
 			end()
@@ -233,20 +233,20 @@ func TestEventsAreListedByTime(t *testing.T) {
 	require.ErrorIs(t, last, context.Canceled)
 	assert.Less(t, seen, n)
 	for _, target := range []string{"", "acme", "$PRICE:", "$SYSTEM", strings.ToUpper(orgO)} {
-		requireMisuse(t, "target", "Audit", func() error { return first(w.b.Audit(ctx, target, always, always)) })
+		requireMisuse(t, "target", "Audit", func() error { return first(w.b.Setup().Audit(ctx, target, always, always)) })
 	}
 }
 
 // everyChange is each change that an administrator makes, as it is called.
 func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) error {
 	return map[string]func(*Keeper) error{
-		"PutOrg":        func(k *Keeper) error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
-		"PutApp":        func(k *Keeper) error { _, err := k.PutApp(ctx, orgO, App{ID: appA, Name: "x"}); return err },
-		"Override":      func(k *Keeper) error { return k.Override(ctx, orgO, appA, "economy", now.Add(time.Hour)) },
-		"ClearOverride": func(k *Keeper) error { return k.ClearOverride(ctx, orgO, appA) },
-		"PutPrices":     func(k *Keeper) error { return k.PutPrices(ctx, microModel, Price{Model: microModel}) },
-		"PutModelInfo":  func(k *Keeper) error { return k.PutModelInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
-		"ImportPrices":  func(k *Keeper) error { _, err := k.ImportPrices(ctx, microList(), PriceImport{}); return err },
+		"PutOrg":        func(k *Keeper) error { _, err := k.Setup().PutOrg(ctx, fixtureOrg()); return err },
+		"PutApp":        func(k *Keeper) error { _, err := k.Setup().PutApp(ctx, orgO, App{ID: appA, Name: "x"}); return err },
+		"Override":      func(k *Keeper) error { return k.Setup().Override(ctx, orgO, appA, "economy", now.Add(time.Hour)) },
+		"ClearOverride": func(k *Keeper) error { return k.Setup().ClearOverride(ctx, orgO, appA) },
+		"PutPrices":     func(k *Keeper) error { return k.Prices().Put(ctx, microModel, Price{Model: microModel}) },
+		"PutModelInfo":  func(k *Keeper) error { return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
+		"ImportPrices":  func(k *Keeper) error { _, err := k.Prices().Import(ctx, microList(), PriceImport{}); return err },
 		"Adjust": func(k *Keeper) error {
 			return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
 		},
@@ -257,7 +257,7 @@ func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) er
 func TestChangesNeedAPrincipal(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Minute)))
+	require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Minute)))
 	nobody, err := New(w.client, w.tables, &Options{AllowUnknownApps: true, Now: w.clock.Now})
 	require.NoError(t, err)
 	keepers := map[string]*Keeper{"nobody": nobody}
@@ -308,11 +308,11 @@ func TestAsIsTheSameKeeper(t *testing.T) {
 	require.NoError(t, err)
 	ann := k.As("ann")
 	o := fixtureOrg()
-	_, err = k.PutOrg(t.Context(), o)
+	_, err = k.Setup().PutOrg(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, "premium", w.recommend(k, appA).Label)
 	o.Ordering = []string{"economy"}
-	_, err = ann.As("bob").PutOrg(t.Context(), o)
+	_, err = ann.As("bob").Setup().PutOrg(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, "economy", w.recommend(k, appA).Label, "its cache is theirs")
 	require.NoError(t, adjust(t.Context(), ann, orgO, appA, Adjustment{Label: "economy", DeltaMicros: 7, Reason: "x"}))
@@ -328,7 +328,7 @@ func TestAsIsTheSameKeeper(t *testing.T) {
 	assert.False(t, k.Health().Ready)
 	require.ErrorIs(t, adjust(t.Context(), k, orgO, appA, Adjustment{Label: "economy", DeltaMicros: 7, Reason: "x"}), ErrClosed)
 	for _, none := range []*Keeper{(*Keeper)(nil).As("ann"), new(Keeper).As("ann")} {
-		requireMisuse(t, "keeper", "As", func() error { _, err := none.PutOrg(t.Context(), o); return err })
+		requireMisuse(t, "keeper", "As", func() error { _, err := none.Setup().PutOrg(t.Context(), o); return err })
 	}
 }
 
@@ -359,9 +359,9 @@ func TestEventsAreKeptForTheirTime(t *testing.T) {
 			left = 2
 		}
 		assert.Len(t, eventsOf(t, w.b, orgO), left)
-		got, err := w.b.GetOrg(t.Context(), orgO)
+		got, err := w.b.Setup().GetOrg(t.Context(), orgO)
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), got.Version)
-		assert.NoError(t, firstError(w.b.Adjustments(t.Context(), orgO, appA)))
+		assert.NoError(t, firstError(w.b.Setup().Adjustments(t.Context(), orgO, appA)))
 	}
 }

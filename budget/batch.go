@@ -14,16 +14,6 @@ type BatchResult struct {
 	Err error // nil when the record was counted; errors as of Submit
 }
 
-// SubmitBatch submits 1 to 100 records. Each has a result or an error of its
-// own, in their order; a repeat within the batch is a duplicate. Records for
-// one counter share transactions.
-func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
-	if err := k.usable(ctx); err != nil {
-		return nil, err
-	}
-	return k.charges.submitBatch(ctx, org, app, usages)
-}
-
 func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
 	if err := validTarget(org, app); err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func TestSixtyFourLabels(t *testing.T) {
 		requests += l.Requests
 	}
 	assert.Equal(t, int64(100), requests)
-	_, err = w.a.PutOrg(ctx, manyLabels(65))
+	_, err = w.a.Setup().PutOrg(ctx, manyLabels(65))
 	requireCode(t, err, CodeInvalidConfig)
 }
 

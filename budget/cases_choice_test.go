@@ -139,7 +139,7 @@ func TestCaseC27QuotaZeroAndMissingQuota(t *testing.T) {
 		} {
 			bad := fixtureOrg()
 			change(&bad)
-			_, err := w.a.PutOrg(t.Context(), bad)
+			_, err := w.a.Setup().PutOrg(t.Context(), bad)
 			requireCode(t, err, CodeInvalidConfig)
 			assert.NotEmpty(t, name)
 		}
@@ -151,7 +151,7 @@ func TestCaseC28OrgAndAppScope(t *testing.T) {
 		o := fixtureOrg()
 		o.Scope = ScopeOrg
 		w.org(o)
-		_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Quotas: map[string]int64{"premium": maxQuota, "standard": 1, "economy": 1}})
+		_, err := w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA, Quotas: map[string]int64{"premium": maxQuota, "standard": 1, "economy": 1}})
 		require.NoError(t, err)
 		w.spend(appA, "premium", 6_000_000)
 		w.spend(appB, "premium", 4_000_000)
@@ -160,7 +160,7 @@ func TestCaseC28OrgAndAppScope(t *testing.T) {
 
 		other := fixtureOrg() // another organisation, the same app names
 		other.ID = otherOrg
-		_, err = w.a.PutOrg(t.Context(), other)
+		_, err = w.a.Setup().PutOrg(t.Context(), other)
 		require.NoError(t, err)
 		require.NoError(t, adjust(t.Context(), w.a, other.ID, appA, Adjustment{Label: "premium", DeltaMicros: 6_000_000, Reason: "test"}))
 		require.NoError(t, adjust(t.Context(), w.a, other.ID, appB, Adjustment{Label: "premium", DeltaMicros: 4_000_000, Reason: "test"}))
@@ -176,23 +176,23 @@ func TestCaseC28OrgAndAppScope(t *testing.T) {
 func TestOrgPutValidatesItsApps(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
-		_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Ordering: []string{"micro"}, Quotas: map[string]int64{"micro": 5}})
+		_, err := w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA, Ordering: []string{"micro"}, Quotas: map[string]int64{"micro": 5}})
 		require.NoError(t, err)
-		_, err = w.a.PutApp(t.Context(), orgO, App{ID: appB, Ordering: []string{"economy"}})
+		_, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appB, Ordering: []string{"economy"}})
 		require.NoError(t, err)
 		o := fixtureOrg()
 		o.Ordering, o.Quotas = []string{"premium"}, map[string]int64{"premium": 1}
-		_, err = w.a.PutOrg(t.Context(), o)
+		_, err = w.a.Setup().PutOrg(t.Context(), o)
 		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, appB, "it inherits the quotas")
-		_, err = w.a.PutApp(t.Context(), orgO, App{ID: appB, Ordering: []string{"micro"}})
+		_, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appB, Ordering: []string{"micro"}})
 		requireCode(t, err, CodeInvalidConfig)
 
 		shared := fixtureOrg()
 		shared.ID, shared.Scope = otherOrg, ScopeOrg
 		w.org(shared)
-		_, err = w.a.PutApp(t.Context(), otherOrg, App{ID: appA, Ordering: []string{"micro"}, Quotas: map[string]int64{"micro": 5}})
+		_, err = w.a.Setup().PutApp(t.Context(), otherOrg, App{ID: appA, Ordering: []string{"micro"}, Quotas: map[string]int64{"micro": 5}})
 		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, appA, "under ORG the app's label needs an org quota")
-		_, err = w.a.PutApp(t.Context(), "00000000-0000-4000-8000-000000000000", App{ID: appB})
+		_, err = w.a.Setup().PutApp(t.Context(), "00000000-0000-4000-8000-000000000000", App{ID: appB})
 		require.ErrorIs(t, err, ErrNotFound)
 	})
 }
@@ -201,7 +201,7 @@ func TestManualOverride(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
 		until := w.clock.Now().Add(time.Hour)
-		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until))
+		require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until))
 		w.org(fixtureOrg()) // survives a PUT
 		rec := w.recommend(w.b, appA)
 		assert.Equal(t, "economy", rec.Label)
@@ -210,10 +210,10 @@ func TestManualOverride(t *testing.T) {
 		w.clock.Set(until)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "it has expired")
 
-		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until.Add(time.Hour)))
-		require.NoError(t, w.a.ClearOverride(t.Context(), orgO, appA))
+		require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until.Add(time.Hour)))
+		require.NoError(t, w.a.Setup().ClearOverride(t.Context(), orgO, appA))
 		assert.Equal(t, "premium", w.recommend(w.a, appA).Label)
-		requireCode(t, w.a.Override(t.Context(), orgO, appA, "nowhere", until.Add(time.Hour)), CodeInvalidModelLabel)
-		requireCode(t, w.a.Override(t.Context(), orgO, appA, "economy", until.Add(-time.Hour)), CodeInvalidRequest)
+		requireCode(t, w.a.Setup().Override(t.Context(), orgO, appA, "nowhere", until.Add(time.Hour)), CodeInvalidModelLabel)
+		requireCode(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until.Add(-time.Hour)), CodeInvalidRequest)
 	})
 }

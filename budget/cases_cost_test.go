@@ -113,12 +113,12 @@ func TestCaseA6UnknownPriceFailsClosed(t *testing.T) {
 		assert.Equal(t, "UNPRICED_premium", rec.Reason)
 		assert.Equal(t, StatusUnpriced, rec.Labels[0].Status)
 
-		require.NoError(t, w.a.PutPrices(t.Context(), "anthropic.claude-unheard-of",
+		require.NoError(t, w.a.Prices().Put(t.Context(), "anthropic.claude-unheard-of",
 			Price{Model: "anthropic.claude-unheard-of", Rates: Rates{Input: 1_000_000, Output: 2_000_000}}))
 		assert.Equal(t, int64(3_100), w.submit(w.a, u).CostMicros, "a stored price")
 		w.clock.Advance(31 * time.Second)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "seen by the other node")
-		require.NoError(t, w.a.PutPrices(t.Context(), "anthropic.claude-unheard-of"))
+		require.NoError(t, w.a.Prices().Put(t.Context(), "anthropic.claude-unheard-of"))
 		assert.Equal(t, "standard", w.recommend(w.a, appA).Label)
 	})
 }

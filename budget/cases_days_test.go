@@ -44,7 +44,7 @@ func TestCaseD34ZoneAndScopeAreFixed(t *testing.T) {
 			t.Helper()
 			other := o
 			change(&other)
-			_, err := w.a.PutOrg(ctx, other)
+			_, err := w.a.Setup().PutOrg(ctx, other)
 			assert.Equal(t, field, requireCode(t, err, CodeInvalidConfig).Field)
 			assert.ErrorContains(t, err, "put a new organisation")
 		}
@@ -54,18 +54,18 @@ func TestCaseD34ZoneAndScopeAreFixed(t *testing.T) {
 			refused("quota_scope", func(o *Org) { o.Scope = ScopeApp })
 		}
 		both()
-		err := w.a.DeleteOrg(ctx, orgO, nil)
+		err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 		require.NoError(t, err)
 		both()
 		same := o
 		same.Timezone, same.Scope = "", ""
-		put, err := w.a.PutOrg(ctx, same)
+		put, err := w.a.Setup().PutOrg(ctx, same)
 		require.NoError(t, err)
 		assert.Equal(t, ScopeOrg, put.Scope)
 		assert.Equal(t, "America/New_York", put.Timezone)
 
 		o.Timezone = "Mars/Olympus"
-		_, err = w.a.PutOrg(ctx, o)
+		_, err = w.a.Setup().PutOrg(ctx, o)
 		assert.Equal(t, "timezone", requireCode(t, err, CodeInvalidConfig).Field)
 	})
 }

@@ -288,7 +288,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 func TestUnprocessedKeysAreNotAbsentItems(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Ordering: []string{"economy"}})
+	_, err := w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA, Ordering: []string{"economy"}})
 	require.NoError(t, err)
 	var asked atomic.Int32
 	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
@@ -337,7 +337,7 @@ func TestSubmitMakesItsAppKnown(t *testing.T) {
 		_, err := w.a.Submit(t.Context(), orgO, "app-never-put", call(1))
 		require.NoError(t, err)
 		var ids []string
-		for app, err := range w.b.Apps(t.Context(), orgO) {
+		for app, err := range w.b.Setup().Apps(t.Context(), orgO) {
 			require.NoError(t, err)
 			ids = append(ids, app.ID)
 		}
@@ -380,7 +380,7 @@ func TestWindowAcrossAChange(t *testing.T) {
 			w.org(o)
 		},
 		"price": func(t *testing.T, w *world) {
-			require.NoError(t, w.a.PutPrices(t.Context(), premiumModel, Price{Model: premiumModel, Rates: Rates{Input: 1, Output: 20_000_000}}))
+			require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, Price{Model: premiumModel, Rates: Rates{Input: 1, Output: 20_000_000}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

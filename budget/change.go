@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -27,20 +31,22 @@ const (
 	actionAdjusted        = "adjusted"
 )
 
-// trail makes the events of changes.
-type trail struct {
+// desk changes the control table: each change lands with its event, or not at all.
+type desk struct {
+	store  *store.Store
+	now    func() time.Time
 	ids    audit.IDs
 	layout audit.Layout
 }
 
-func newTrail(retention time.Duration) *trail {
-	return &trail{layout: audit.Layout{TTL: store.AttrTTL, Retention: retention}}
+func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *desk {
+	return &desk{store: s, now: now, layout: audit.Layout{TTL: store.AttrTTL, Retention: retention}}
 }
 
 // event is e at a moment, with the fields that differ.
-func (tr *trail) event(now time.Time, e audit.Event, before, after audit.Fields) (audit.Event, error) {
+func (k *desk) event(now time.Time, e audit.Event, before, after audit.Fields) (audit.Event, error) {
 	var err error
-	e.ID, e.Time = tr.ids.New(now), now
+	e.ID, e.Time = k.ids.New(now), now
 	e.Changes, err = audit.Diff(before, after)
 	return e, err
 }
@@ -52,12 +58,17 @@ type change struct {
 	event  audit.Event
 }
 
+// configTries is how often a change is tried that others overtake.
+const configTries = 10
+
+var errLostRace = errors.New("changed by somebody else at the same time")
+
 // commit repeats a decision and its write until the write lands or is refused for good.
 // decide reads what there is and returns what to write under conditions on what it read;
 // nil: there is nothing to write. A write that may have landed is sent again unchanged
 // with its token, so that it lands once, and its event with it: a refusal says that it has
 // not.
-func (adm *administration) commit(ctx context.Context, decide func() (*change, error)) error {
+func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error {
 	for n := 0; ; n++ {
 		c, err := decide()
 		if c == nil && err == nil {
@@ -65,7 +76,7 @@ func (adm *administration) commit(ctx context.Context, decide func() (*change, e
 		}
 		overtaken := false
 		if err == nil {
-			err = adm.send(ctx, c)
+			err = k.send(ctx, c)
 			overtaken = store.Diagnose(err) == ddb.Refused
 		} else if !mayReadAgain(err) {
 			return err
@@ -88,11 +99,11 @@ func mayReadAgain(err error) bool {
 }
 
 // send writes a change and its event in one transaction, until it is answered.
-func (adm *administration) send(ctx context.Context, c *change) error {
+func (k *desk) send(ctx context.Context, c *change) error {
 	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
-		TableName: &adm.store.Control, Item: adm.trail.layout.Item(c.event),
+		TableName: &k.store.Control, Item: k.layout.Item(c.event),
 	}})
-	return adm.store.Transact(ctx, store.NewID(), writes)
+	return k.store.Transact(ctx, store.NewID(), writes)
 }
 
 // asSeen is the condition that an item has the attributes that it had when it was read;
@@ -119,9 +130,53 @@ func asSeen(item store.Item, attributes ...string) (condition string, names map[
 }
 
 // putAsSeen puts an item in the place of one that is as it was read.
-func (adm *administration) putAsSeen(item, seen store.Item, attributes ...string) types.TransactWriteItem {
-	put := &types.Put{TableName: &adm.store.Control, Item: item}
+func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.TransactWriteItem {
+	put := &types.Put{TableName: &k.store.Control, Item: item}
 	condition, names, values := asSeen(seen, attributes...)
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = &condition, names, values
 	return types.TransactWriteItem{Put: put}
+}
+
+// scan finds items of the control table by how their partition is called.
+func (k *desk) scan(ctx context.Context, prefix string, which scanned, consistent bool) iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		filter, values := which.condition+" AND begins_with(#pk, :prefix)", maps.Clone(which.values)
+		values[":prefix"] = store.String(prefix)
+		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
+			TableName: &k.store.Control, FilterExpression: &filter, ConsistentRead: &consistent,
+			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: values,
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, store.Reading(err))
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// scanned are the items of the control table that a scan finds: a condition of their sort keys.
+type scanned struct {
+	condition string
+	values    store.Item
+}
+
+var (
+	// roots are alone in their partition, or the first of it.
+	roots     = scanned{"#sk = :root", store.Item{":root": store.String(ledger.RootSK)}}
+	workNotes = scanned{"begins_with(#sk, :note)", store.Item{":note": store.String(deletionPrefix)}}
+
+	rootsAndNotes = roots.or(workNotes)
+)
+
+func (s scanned) or(t scanned) scanned {
+	both := maps.Clone(s.values)
+	maps.Copy(both, t.values)
+	return scanned{"(" + s.condition + " OR " + t.condition + ")", both}
 }

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -240,5 +239,3 @@ func union(labels []string, more ...string) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
-
-var errLostRace = errors.New("changed by somebody else at the same time")

@@ -1,9 +1,8 @@
 package budget
 
 import (
-	"github.com/dynalimit/dynalimit/budget/internal/store"
-
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 const (

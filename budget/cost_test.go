@@ -93,24 +93,26 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{3, 4, 2}},
 		{"put an app", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			return func() {
-				_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+				_, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 				require.NoError(t, err)
 			}
 		}, cost{3, 6, 2}},
 		{"override", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.recommend(w.a, appA)
-			return func() { require.NoError(t, w.a.Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour))) }
+			return func() {
+				require.NoError(t, w.a.Setup().Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour)))
+			}
 		}, cost{2, 8, 3}},
 		{"clear an override", MeteringStrict, fixtureOrg(), func(w *world) func() {
-			require.NoError(t, w.a.Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour)))
-			return func() { require.NoError(t, w.a.ClearOverride(ctx, orgO, appA)) }
+			require.NoError(t, w.a.Setup().Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour)))
+			return func() { require.NoError(t, w.a.Setup().ClearOverride(ctx, orgO, appA)) }
 		}, cost{2, 4, 1}},
 		{"clear no override", MeteringStrict, fixtureOrg(), func(w *world) func() {
-			return func() { require.NoError(t, w.a.ClearOverride(ctx, orgO, appA)) }
+			return func() { require.NoError(t, w.a.Setup().ClearOverride(ctx, orgO, appA)) }
 		}, cost{1, 0, 1}},
 		{"put prices", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			return func() {
-				require.NoError(t, w.a.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 1}}))
+				require.NoError(t, w.a.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 1}}))
 			}
 		}, cost{2, 4, 1}},
 		{"import 100 prices that are new", MeteringStrict, fixtureOrg(), func(w *world) func() {
@@ -138,16 +140,16 @@ func TestCostOfOperations(t *testing.T) {
 		{"delete an organisation with one app", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			return func() {
-				err := w.a.DeleteOrg(ctx, orgO, nil)
+				err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 				require.NoError(t, err)
 			}
 		}, cost{8, 15, 5}},
 		{"delete one again", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
-			err := w.a.DeleteOrg(ctx, orgO, nil)
+			err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 			require.NoError(t, err)
 			return func() {
-				err := w.a.DeleteOrg(ctx, orgO, nil)
+				err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 				require.NoError(t, err)
 			}
 		}, cost{2, 0, 2}},
@@ -210,10 +212,10 @@ func TestFiveHundredSubmitsASecond(t *testing.T) {
 		k, err := New(client, Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		ctx := t.Context()
-		require.NoError(t, k.CreateTables(ctx))
+		require.NoError(t, k.Setup().CreateTables(ctx))
 		o := fixtureOrg()
 		o.Quotas["premium"] = maxQuota
-		_, err = k.PutOrg(ctx, o)
+		_, err = k.Setup().PutOrg(ctx, o)
 		require.NoError(t, err)
 		u := call(100_000)
 		u.Time = time.Time{}

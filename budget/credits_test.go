@@ -43,7 +43,7 @@ func TestAPriceReachesOthersWithTheirConfiguration(t *testing.T) {
 	}
 	require.Equal(t, int64(15_000), cost(w.b, 1))
 	raised := Price{Model: premiumModel, EffectiveFrom: w.clock.Now().Add(time.Second), Rates: Rates{Input: 1, Output: 100_000_000}}
-	require.NoError(t, w.a.PutPrices(t.Context(), premiumModel, raised))
+	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, raised))
 	assert.Equal(t, int64(15_000), cost(w.a, 2), "it has not begun")
 	w.clock.Advance(time.Second)
 	assert.Equal(t, int64(100_000), cost(w.a, 3))

@@ -16,51 +16,10 @@ import (
 // that was interrupted, and must do nothing the second time.
 type Revoke func(ctx context.Context, org, app string) error
 
-// DeleteOrg deletes an organisation with its apps. From the moment its item says so nothing
-// is admitted or counted for it any more: by this process at once, by others within
-// Options.ConfigTTL, or five minutes while they cannot read the control table. Calls fail
-// with ErrNotFound then. What was counted stays until its time to live ends, see
-// Options.KeepDays. A nil revoke leaves credentials alone.
-//
-// It may be called again at any time, and goes on where one that was interrupted stopped;
-// FinishDeletions does so, too. Until then PutOrg fails with ErrConflict, so that no
-// credentials and no app outlive their organisation. An organisation that is put again goes on
-// with the next version, and with what was counted; each of its apps must be put again.
-//
-// The deletion and that of each app have an AuditEvent; events stay.
-//
-// Errors: *ValidationError, ErrNotFound for one that never was, ErrConflict,
-// *UnavailableError, those of revoke.
-func (k *Keeper) DeleteOrg(ctx context.Context, org string, revoke Revoke) error {
-	by, err := k.author(ctx)
-	if err != nil {
-		return err
-	}
-	if err := validUUID("org_id", org); err != nil {
-		return err
-	}
-	d := &deletion{charges: k.charges, by: by, org: org, revoke: revoke}
-	return d.run(ctx, "DeleteOrg", d.markOrg, d.deleteApps)
-}
-
-// DeleteApp deletes an app, as DeleteOrg does an organisation. Where the organisation's
-// quotas count all apps together, what the app spent stays in them. PutApp creates it again;
-// a call does not.
-func (k *Keeper) DeleteApp(ctx context.Context, org, app string, revoke Revoke) error {
-	by, err := k.author(ctx)
-	if err != nil {
-		return err
-	}
-	if err := validTarget(org, app); err != nil {
-		return err
-	}
-	d := &deletion{charges: k.charges, by: by, org: org, app: app, revoke: revoke}
-	return d.run(ctx, "DeleteApp", d.markApp)
-}
-
 // deletion is one that runs.
 type deletion struct {
-	*charges
+	store        *store.Store
+	admin        *administration
 	by, org, app string // app is empty for the whole organisation
 	revoke       Revoke
 	work         deletionWork // what is left to do, as it is stored
@@ -71,7 +30,7 @@ type deletion struct {
 // that there is a rest.
 func (d *deletion) run(ctx context.Context, operation string, mark func(context.Context) error, steps ...func(context.Context) error) error {
 	err := mark(ctx)
-	d.tenants.evict(d.org)
+	d.admin.tenants.evict(d.org)
 	for _, step := range append(steps, d.endCredentials, d.finish) {
 		if err == nil {
 			err = step(ctx)
@@ -90,10 +49,10 @@ var errOvertaken = errors.New("budget: the deletion was overtaken")
 // still fails with errOvertaken if the deletion is another now than the one that runs, or was
 // complete when that began and the tenant has been put again.
 func (d *deletion) still(ctx context.Context) error {
-	work, err := d.admin.readWork(ctx, d.org, d.app)
+	work, err := d.admin.notes.readWork(ctx, d.org, d.app)
 	same := work == d.work
 	if err == nil && same && work.none() {
-		same, err = d.admin.isDeleted(ctx, d.org, d.app)
+		same, err = d.admin.notes.isDeleted(ctx, d.org, d.app)
 	}
 	if err == nil && !same {
 		err = errOvertaken
@@ -103,7 +62,7 @@ func (d *deletion) still(ctx context.Context) error {
 
 // commit commits what lands while the deletion is not complete, as remove does.
 func (d *deletion) commit(ctx context.Context, decide func() (*change, error)) error {
-	return d.admin.commit(ctx, func() (*change, error) {
+	return d.admin.desk.commit(ctx, func() (*change, error) {
 		if err := d.still(ctx); err != nil {
 			return nil, err
 		}
@@ -187,5 +146,5 @@ func (d *deletion) finish(ctx context.Context) error {
 	if d.work.none() {
 		return nil
 	}
-	return d.admin.endWork(ctx, d.org, d.app, d.work)
+	return d.admin.notes.endWork(ctx, d.org, d.app, d.work)
 }

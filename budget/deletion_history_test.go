@@ -107,21 +107,21 @@ func (h *deletions) submit() {
 
 func (h *deletions) put() {
 	k, ctx := h.keeper(), h.t.Context()
-	_, err := k.PutOrg(ctx, h.org)
+	_, err := k.Setup().PutOrg(ctx, h.org)
 	if open := h.note("").Since != 0 && h.deleted(""); open != errors.Is(err, ErrConflict) {
 		h.failf("PutOrg while the deletion is open: %v: %v", open, err)
 	}
 	app := h.app()
-	_, err = k.PutApp(ctx, orgO, App{ID: app})
+	_, err = k.Setup().PutApp(ctx, orgO, App{ID: app})
 	h.expect(err)
 	if h.n(3) == 0 {
-		h.expect(h.keeper().Override(ctx, orgO, app, "economy", h.clock.Now().Add(time.Hour)))
+		h.expect(h.keeper().Setup().Override(ctx, orgO, app, "economy", h.clock.Now().Add(time.Hour)))
 	}
 }
 
 // removal is a deletion that a test can look into.
 func (h *deletions) removal(k *Keeper) (d *deletion, run func(context.Context) error, marked *atomic.Bool) {
-	d, marked = &deletion{charges: k.charges, by: tester, org: orgO, revoke: revokeNothing}, new(atomic.Bool)
+	d, marked = &deletion{store: k.store, admin: k.admin, by: tester, org: orgO, revoke: revokeNothing}, new(atomic.Bool)
 	mark, steps := d.markOrg, []func(context.Context) error{d.deleteApps}
 	if h.n(3) == 0 {
 		d.app = h.app()
@@ -142,7 +142,7 @@ func (h *deletions) remove() {
 }
 
 func (h *deletions) finish() {
-	_, err := h.keeper().FinishDeletions(h.t.Context(), revokeNothing)
+	_, err := h.keeper().Setup().FinishDeletions(h.t.Context(), revokeNothing)
 	h.expect(err)
 }
 
@@ -177,7 +177,7 @@ func (h *deletions) look() {
 func (h *deletions) renew() {
 	k := h.keepers[h.n(2)]
 	for range 2 {
-		_, err := k.FinishDeletions(h.t.Context(), revokeNothing)
+		_, err := k.Setup().FinishDeletions(h.t.Context(), revokeNothing)
 		h.expect(err)
 		h.clock.Advance(6 * time.Minute)
 	}
@@ -225,7 +225,7 @@ func (h *deletions) rivals(rt *rapid.T) {
 	})
 	switch which {
 	case 2:
-		_, err := k.FinishDeletions(h.t.Context(), revokeNothing)
+		_, err := k.Setup().FinishDeletions(h.t.Context(), revokeNothing)
 		h.expect(err)
 	case 3:
 		_, err := k.Sweep(h.t.Context())
@@ -248,7 +248,7 @@ func (h *deletions) killed(rt *rapid.T) {
 	_, run, _ := h.removal(k)
 	if h.n(2) == 0 {
 		run = func(ctx context.Context) error {
-			_, err := k.FinishDeletions(ctx, revokeNothing)
+			_, err := k.Setup().FinishDeletions(ctx, revokeNothing)
 			return err
 		}
 	}
@@ -294,10 +294,10 @@ func TestHistoriesOfDeletions(t *testing.T) {
 			h.keepers = append(h.keepers, k)
 		}
 		w.a, w.b = h.keepers[0], h.keepers[1]
-		require.NoError(rt, w.a.CreateTables(t.Context()))
+		require.NoError(rt, w.a.Setup().CreateTables(t.Context()))
 		w.org(h.org)
 		for _, app := range deletionApps {
-			_, err := w.a.PutApp(t.Context(), orgO, App{ID: app})
+			_, err := w.a.Setup().PutApp(t.Context(), orgO, App{ID: app})
 			require.NoError(rt, err)
 			w.recommend(h.keepers[2], app)
 		}

@@ -44,9 +44,12 @@ func (w deletionWork) condition() (text string, names map[string]string, values 
 	return "#s = :s", map[string]string{"#s": "deleted_at_epoch_ms"}, store.Item{":s": store.Int(w.Since)}
 }
 
+// notes are those of deletions that are not complete.
+type notes struct{ store *store.Store }
+
 // readWork reads the note.
-func (adm *administration) readWork(ctx context.Context, org, app string) (w deletionWork, err error) {
-	item, err := adm.store.Get(ctx, adm.store.Control, deletionKey(org, app))
+func (n notes) readWork(ctx context.Context, org, app string) (w deletionWork, err error) {
+	item, err := n.store.Get(ctx, n.store.Control, deletionKey(org, app))
 	if err != nil || item == nil {
 		return w, err
 	}
@@ -62,18 +65,18 @@ func decodeWork(item store.Item) (w deletionWork, err error) {
 }
 
 // putWork is the write of the note, beside that of the item.
-func (adm *administration) putWork(org, app string, w deletionWork) types.TransactWriteItem {
+func (n notes) putWork(org, app string, w deletionWork) types.TransactWriteItem {
 	item := deletionKey(org, app).Attributes()
 	item["deleted_at_epoch_ms"] = store.Int(w.Since)
-	return types.TransactWriteItem{Put: &types.Put{TableName: &adm.store.Control, Item: item}}
+	return types.TransactWriteItem{Put: &types.Put{TableName: &n.store.Control, Item: item}}
 }
 
 // endWork removes the note, if it is still that one: another is of a later deletion.
-func (adm *administration) endWork(ctx context.Context, org, app string, w deletionWork) error {
+func (n notes) endWork(ctx context.Context, org, app string, w deletionWork) error {
 	condition, names, values := w.condition()
 	err := store.Retry(ctx, func() error {
-		_, err := adm.store.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: &adm.store.Control, Key: deletionKey(org, app).Attributes(),
+		_, err := n.store.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: &n.store.Control, Key: deletionKey(org, app).Attributes(),
 			ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err
@@ -91,12 +94,12 @@ func (adm *administration) tombstone(key store.Key, item any, seen store.Item) (
 		return types.TransactWriteItem{}, err
 	}
 	m["PK"], m["SK"] = store.String(key.PK), store.String(key.SK)
-	return adm.putAsSeen(m, seen, slices.Sorted(maps.Keys(seen))...), nil
+	return adm.desk.putAsSeen(m, seen, slices.Sorted(maps.Keys(seen))...), nil
 }
 
 // markOrg makes the organisation's item say that it is deleted.
 func (d *deletion) markOrg(ctx context.Context) error {
-	return d.admin.commit(ctx, func() (*change, error) { return d.admin.decideOrgDeletion(ctx, d.by, d.org, &d.work) })
+	return d.admin.desk.commit(ctx, func() (*change, error) { return d.admin.decideOrgDeletion(ctx, d.by, d.org, &d.work) })
 }
 
 // decideOrgDeletion is the change that deletes an organisation; nil if it is deleted. work is
@@ -108,19 +111,19 @@ func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string
 		return nil, err
 	}
 	if seen.deleted() {
-		*work, err = adm.readWork(ctx, org, "")
+		*work, err = adm.notes.readWork(ctx, org, "")
 		return nil, err
 	}
 	last := orgItem{configItem: configItem{Version: seen.Version + 1, Created: seen.Created, Updated: now.Unix(), Deleted: now.Unix()}}
 	last.AppsVersion, last.Labels = seen.AppsVersion, seen.Labels
 	last.Zone, last.Scope, last.Shards = seen.Zone, seen.Scope, seen.Shards
 	*work = deletionWork{Since: now.UnixMilli()}
-	event, err := adm.trail.event(now, AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields(), nil)
+	event, err := adm.desk.event(now, AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields(), nil)
 	if err != nil {
 		return nil, err
 	}
 	item, err := adm.tombstone(orgKey(org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
-	return &change{[]types.TransactWriteItem{item, adm.putWork(org, "", *work)}, event}, err
+	return &change{[]types.TransactWriteItem{item, adm.notes.putWork(org, "", *work)}, event}, err
 }
 
 // markApp makes the app's item say that it is deleted.
@@ -128,7 +131,7 @@ func (d *deletion) markApp(ctx context.Context) error {
 	if _, err := d.admin.loadOrg(ctx, d.org); err != nil {
 		return err
 	}
-	return d.admin.commit(ctx, func() (*change, error) {
+	return d.admin.desk.commit(ctx, func() (*change, error) {
 		return d.admin.decideAppDeletion(ctx, d.by, d.org, d.app, &d.work)
 	})
 }
@@ -144,27 +147,27 @@ func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app s
 		if work == nil {
 			return nil, nil
 		}
-		*work, err = adm.readWork(ctx, org, app)
+		*work, err = adm.notes.readWork(ctx, org, app)
 		return nil, err
 	}
 	now := adm.now()
-	event, err := adm.trail.event(now, AuditEvent{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}, seen.app(app).fields(), nil)
+	event, err := adm.desk.event(now, AuditEvent{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}, seen.app(app).fields(), nil)
 	if err != nil {
 		return nil, err
 	}
 	last := appItem{configItem: configItem{Version: seen.Version + 1, Created: seen.Created, Updated: now.Unix(), Deleted: now.Unix()}}
 	item, err := adm.tombstone(appKey(org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
-	writes := []types.TransactWriteItem{item, adm.deleteOverride(org, app)}
+	writes := []types.TransactWriteItem{item, deleteOverride(adm.store.Control, org, app)}
 	if work != nil {
 		*work = deletionWork{Since: now.UnixMilli()}
-		writes = append(writes, adm.putWork(org, app, *work))
+		writes = append(writes, adm.notes.putWork(org, app, *work))
 	}
 	return &change{writes, event}, err
 }
 
 // deleteOverride is the write that ends an app's override, if there is one.
-func (adm *administration) deleteOverride(org, app string) types.TransactWriteItem {
-	return types.TransactWriteItem{Delete: &types.Delete{TableName: &adm.store.Control, Key: overrideKey(org, app).Attributes()}}
+func deleteOverride(control, org, app string) types.TransactWriteItem {
+	return types.TransactWriteItem{Delete: &types.Delete{TableName: &control, Key: overrideKey(org, app).Attributes()}}
 }
 
 // loadApp reads an app's item; ErrNotFound with what stayed of one that was deleted.
@@ -189,7 +192,7 @@ func appDeleted(org, app string) error {
 
 // mayBePutAgain refuses to create again what is still being deleted.
 func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) error {
-	work, err := adm.readWork(ctx, org, app)
+	work, err := adm.notes.readWork(ctx, org, app)
 	if err != nil || work.none() {
 		return err
 	}
@@ -201,12 +204,12 @@ func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) e
 }
 
 // isDeleted reports whether an organisation is deleted, or its app.
-func (adm *administration) isDeleted(ctx context.Context, org, app string) (bool, error) {
+func (n notes) isDeleted(ctx context.Context, org, app string) (bool, error) {
 	key := orgKey(org)
 	if app != "" {
 		key = appKey(org, app)
 	}
-	item, err := adm.store.Get(ctx, adm.store.Control, key)
+	item, err := n.store.Get(ctx, n.store.Control, key)
 	return item["deleted_at_epoch"] != nil, err
 }
 

@@ -16,16 +16,16 @@ import (
 func (h *deletions) today() string { return h.clock.Now().Format("20060102") }
 
 func (h *deletions) note(app string) deletionWork {
-	w, err := h.a.admin.readWork(h.t.Context(), orgO, app)
+	w, err := h.a.admin.notes.readWork(h.t.Context(), orgO, app)
 	require.NoError(h.t, err)
 	return w
 }
 
 // deleted reports whether no call finds an app, or the organisation where it is empty.
 func (h *deletions) deleted(app string) bool {
-	gone, err := h.a.admin.isDeleted(h.t.Context(), orgO, "")
+	gone, err := h.a.admin.notes.isDeleted(h.t.Context(), orgO, "")
 	if err == nil && app != "" && !gone {
-		gone, err = h.a.admin.isDeleted(h.t.Context(), orgO, app)
+		gone, err = h.a.admin.notes.isDeleted(h.t.Context(), orgO, app)
 	}
 	require.NoError(h.t, err)
 	return gone
@@ -81,7 +81,7 @@ func (h *deletions) check(rt *rapid.T) {
 // rest completes every deletion, and looks once more.
 func (h *deletions) rest(rt *rapid.T) {
 	h.clock.Advance(2 * time.Hour)
-	_, err := h.a.FinishDeletions(h.t.Context(), revokeNothing)
+	_, err := h.a.Setup().FinishDeletions(h.t.Context(), revokeNothing)
 	require.NoError(rt, err)
 	for _, app := range []string{"", appA, appB} {
 		require.True(rt, h.note(app).none(), "a deletion cannot be completed")

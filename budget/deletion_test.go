@@ -28,7 +28,7 @@ func tenanted(t testing.TB, w *world, o Org) {
 		w.org(org)
 		for i, app := range []string{appA, appB, appA + "2"} {
 			if app == appA {
-				_, err := w.a.PutApp(ctx, org.ID, App{ID: app, TightPercent: 80})
+				_, err := w.a.Setup().PutApp(ctx, org.ID, App{ID: app, TightPercent: 80})
 				require.NoError(t, err)
 			}
 			u := call(i)
@@ -37,7 +37,7 @@ func tenanted(t testing.TB, w *world, o Org) {
 			require.NoError(t, err)
 			require.NoError(t, adjust(ctx, w.a, org.ID, app, Adjustment{Label: "standard", DeltaMicros: 5, Reason: "test"}))
 		}
-		require.NoError(t, w.a.Override(ctx, org.ID, appA, "economy", w.clock.Now().Add(time.Hour)))
+		require.NoError(t, w.a.Setup().Override(ctx, org.ID, appA, "economy", w.clock.Now().Add(time.Hour)))
 	}
 }
 
@@ -51,9 +51,9 @@ func requireGone(t testing.TB, k *Keeper, org, app string) {
 		"Adjust": func() error {
 			return adjust(ctx, k, org, app, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
 		},
-		"Override": func() error { return k.Override(ctx, org, app, "premium", time.Now().Add(1000*time.Hour)) },
+		"Override": func() error { return k.Setup().Override(ctx, org, app, "premium", time.Now().Add(1000*time.Hour)) },
 		"Totals":   func() error { _, err := k.Totals(ctx, org, app, ""); return err },
-		"GetApp":   func() error { _, err := k.GetApp(ctx, org, app); return err },
+		"GetApp":   func() error { _, err := k.Setup().GetApp(ctx, org, app); return err },
 	} {
 		require.ErrorIs(t, try(), ErrNotFound, name)
 	}
@@ -69,34 +69,34 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 				o.Scope = scope
 				tenanted(t, w, o)
 				ctx := t.Context()
-				before, err := w.a.GetOrg(ctx, orgO)
+				before, err := w.a.Setup().GetOrg(ctx, orgO)
 				require.NoError(t, err)
 				for _, app := range []string{appA, appB} {
 					w.recommend(w.a, app)
 				}
 
-				require.NoError(t, w.a.DeleteOrg(ctx, orgO, nil))
+				require.NoError(t, w.a.Setup().DeleteOrg(ctx, orgO, nil))
 				for _, app := range []string{appA, appB} {
 					requireGone(t, w.a, orgO, app)
 				}
 				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
-				for org, err := range w.b.Orgs(ctx) {
+				for org, err := range w.b.Setup().Orgs(ctx) {
 					require.NoError(t, err)
 					assert.Equal(t, otherOrg, org.ID)
 				}
 				_, err = w.b.Sweep(ctx)
 				require.NoError(t, err)
 
-				require.NoError(t, w.b.DeleteOrg(ctx, orgO, nil))
-				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+				require.NoError(t, w.b.Setup().DeleteOrg(ctx, orgO, nil))
+				_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 				require.ErrorIs(t, err, ErrNotFound)
 
-				put, err := w.b.PutOrg(ctx, o)
+				put, err := w.b.Setup().PutOrg(ctx, o)
 				require.NoError(t, err)
 				assert.Greater(t, put.Version, before.Version+1)
 				requireGone(t, w.b, orgO, appA)
-				app, err := w.b.PutApp(ctx, orgO, App{ID: appA})
+				app, err := w.b.Setup().PutApp(ctx, orgO, App{ID: appA})
 				require.NoError(t, err)
 				assert.Equal(t, int64(3), app.Version)
 				assert.Zero(t, app.TightPercent)
@@ -124,7 +124,7 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 				o.Scope = scope
 				tenanted(t, w, o)
 				ctx := t.Context()
-				require.NoError(t, w.a.DeleteApp(ctx, orgO, appA, nil))
+				require.NoError(t, w.a.Setup().DeleteApp(ctx, orgO, appA, nil))
 				requireGone(t, w.a, orgO, appA)
 				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
@@ -136,22 +136,22 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, int64(3), totals.Labels[0].Requests, "what it spent stays in the organisation's sum")
 				var apps []string
-				for app, err := range w.b.Apps(ctx, orgO) {
+				for app, err := range w.b.Setup().Apps(ctx, orgO) {
 					require.NoError(t, err)
 					apps = append(apps, app.ID)
 				}
 				assert.Equal(t, []string{appB, appA + "2"}, apps)
-				app, err := w.b.PutApp(ctx, orgO, App{ID: appA})
+				app, err := w.b.Setup().PutApp(ctx, orgO, App{ID: appA})
 				require.NoError(t, err)
 				assert.Equal(t, int64(3), app.Version)
 				assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
-				err = w.b.DeleteApp(ctx, orgO, appB, nil)
+				err = w.b.Setup().DeleteApp(ctx, orgO, appB, nil)
 				require.NoError(t, err)
-				require.NoError(t, w.b.DeleteOrg(ctx, orgO, nil))
+				require.NoError(t, w.b.Setup().DeleteOrg(ctx, orgO, nil))
 				w.org(o)
-				err = w.b.DeleteApp(ctx, orgO, "never-was", nil)
+				err = w.b.Setup().DeleteApp(ctx, orgO, "never-was", nil)
 				require.ErrorIs(t, err, ErrNotFound)
-				err = w.b.DeleteApp(ctx, uuid(1), appA, nil)
+				err = w.b.Setup().DeleteApp(ctx, uuid(1), appA, nil)
 				require.ErrorIs(t, err, ErrNotFound)
 			})
 		})
@@ -162,7 +162,7 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 func TestADeletionIsTold(t *testing.T) {
 	w := newWorld(t)
 	tenanted(t, w, fixtureOrg())
-	require.NoError(t, w.a.As("bob@example.com").DeleteOrg(t.Context(), orgO, nil))
+	require.NoError(t, w.a.As("bob@example.com").Setup().DeleteOrg(t.Context(), orgO, nil))
 	var told []string
 	for _, e := range eventsOf(t, w.a, orgO) {
 		if e.Principal == "bob@example.com" {
@@ -180,8 +180,8 @@ func TestADeletionNeedsAPrincipal(t *testing.T) {
 	w.org(fixtureOrg())
 	nobody := w.a.As("")
 	m := w.spentOn(func() {
-		requireMisuse(t, "principal", "DeleteOrg", func() error { return nobody.DeleteOrg(t.Context(), orgO, nil) })
-		requireMisuse(t, "principal", "DeleteApp", func() error { return nobody.DeleteApp(t.Context(), orgO, appA, nil) })
+		requireMisuse(t, "principal", "DeleteOrg", func() error { return nobody.Setup().DeleteOrg(t.Context(), orgO, nil) })
+		requireMisuse(t, "principal", "DeleteApp", func() error { return nobody.Setup().DeleteApp(t.Context(), orgO, appA, nil) })
 	})
 	assert.Zero(t, m.Requests())
 }
@@ -192,8 +192,8 @@ func TestNoOverrideOfADeletedOrganisationIsFollowedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
 	ctx := t.Context()
-	require.NoError(t, w.a.Override(ctx, orgO, "new", "economy", w.clock.Now().Add(time.Hour)))
-	err := w.a.DeleteOrg(ctx, orgO, nil)
+	require.NoError(t, w.a.Setup().Override(ctx, orgO, "new", "economy", w.clock.Now().Add(time.Hour)))
+	err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 	require.NoError(t, err)
 	w.org(fixtureOrg())
 	assert.Equal(t, "premium", w.recommend(w.b, "new").Label)
@@ -218,25 +218,25 @@ func TestADeletionEndsCredentialsBeforeItIsComplete(t *testing.T) {
 		return nil
 	}
 	for _, failing = range []string{appB, ""} {
-		require.ErrorIs(t, w.a.DeleteOrg(ctx, orgO, revoke), broken)
-		_, err := w.b.PutOrg(ctx, fixtureOrg())
+		require.ErrorIs(t, w.a.Setup().DeleteOrg(ctx, orgO, revoke), broken)
+		_, err := w.b.Setup().PutOrg(ctx, fixtureOrg())
 		require.ErrorIs(t, err, ErrConflict)
 		require.ErrorContains(t, err, "DeleteOrg")
 	}
 	failing = "nobody"
-	require.NoError(t, w.b.DeleteOrg(ctx, orgO, revoke))
+	require.NoError(t, w.b.Setup().DeleteOrg(ctx, orgO, revoke))
 	assert.Empty(t, good)
 	w.org(fixtureOrg())
 
-	_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+	_, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 	failing = appA
-	require.ErrorIs(t, w.a.DeleteApp(ctx, orgO, appA, revoke), broken)
-	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	require.ErrorIs(t, w.a.Setup().DeleteApp(ctx, orgO, appA, revoke), broken)
+	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.ErrorIs(t, err, ErrConflict)
 	failing = "nobody"
-	require.NoError(t, w.b.DeleteApp(ctx, orgO, appA, revoke))
-	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	require.NoError(t, w.b.Setup().DeleteApp(ctx, orgO, appA, revoke))
+	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 }
 
@@ -286,7 +286,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, at int) (reached bool
 		}
 		return fault
 	})
-	err := w.a.DeleteOrg(doomed, orgO, revoke)
+	err := w.a.Setup().DeleteOrg(doomed, orgO, revoke)
 	mu.Lock()
 	reached = n > at
 	mu.Unlock()
@@ -294,15 +294,15 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, at int) (reached bool
 	again := w.keeper(&Options{}) // the others wait until the store has answered again
 	w.a, w.b = again, again
 	if err != nil {
-		if org, readErr := again.GetOrg(ctx, orgO); readErr != nil {
+		if org, readErr := again.Setup().GetOrg(ctx, orgO); readErr != nil {
 			require.ErrorIs(t, readErr, ErrNotFound)
-			_, err = again.PutOrg(ctx, fixtureOrg())
+			_, err = again.Setup().PutOrg(ctx, fixtureOrg())
 			require.ErrorIs(t, err, ErrConflict, "%s at %d", kind, at)
 		} else {
 			require.Equal(t, int64(1), org.Version)
 		}
 	}
-	require.NoError(t, again.DeleteOrg(ctx, orgO, revoke))
+	require.NoError(t, again.Setup().DeleteOrg(ctx, orgO, revoke))
 	require.Equal(t, map[string]bool{"": true, appA: true, appB: true}, revoked)
 	deletions := 0
 	for _, e := range eventsOf(t, again, orgO) {
@@ -311,7 +311,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, at int) (reached bool
 		}
 	}
 	require.Equal(t, 3, deletions, "%s at %d", kind, at)
-	_, err = again.PutOrg(ctx, fixtureOrg())
+	_, err = again.Setup().PutOrg(ctx, fixtureOrg())
 	require.NoError(t, err)
 	return reached
 }
@@ -322,32 +322,32 @@ func TestADeletionAmongChanges(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
 		ctx := t.Context()
-		_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+		_, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 		require.NoError(t, err)
 		together(8, 24, func(i int) {
 			var err error
 			switch k := []*Keeper{w.a, w.b}[i%2]; i % 4 {
 			case 0:
-				err = k.DeleteOrg(ctx, orgO, nil)
+				err = k.Setup().DeleteOrg(ctx, orgO, nil)
 			case 1:
-				_, err = k.PutOrg(ctx, fixtureOrg())
+				_, err = k.Setup().PutOrg(ctx, fixtureOrg())
 			case 2:
-				_, err = k.PutApp(ctx, orgO, App{ID: appA})
+				_, err = k.Setup().PutApp(ctx, orgO, App{ID: appA})
 			default:
-				err = k.DeleteApp(ctx, orgO, appA, nil)
+				err = k.Setup().DeleteApp(ctx, orgO, appA, nil)
 			}
 			if err != nil && !errors.Is(err, ErrConflict) {
 				assert.ErrorIs(t, err, ErrNotFound)
 			}
 		})
-		require.NoError(t, w.a.DeleteOrg(ctx, orgO, nil))
+		require.NoError(t, w.a.Setup().DeleteOrg(ctx, orgO, nil))
 		w.org(fixtureOrg())
 		requireGone(t, w.a, orgO, appA)
-		err = w.a.DeleteApp(ctx, orgO, appA, nil)
+		err = w.a.Setup().DeleteApp(ctx, orgO, appA, nil)
 		if !errors.Is(err, ErrNotFound) {
 			require.NoError(t, err)
 		}
-		_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+		_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 		require.NoError(t, err)
 		w.submit(w.a, call(1))
 	})

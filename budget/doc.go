@@ -11,5 +11,5 @@
 // times price is a whole number of pico-dollars, and sums are compared as such.
 //
 // What an administrator changes is changed in somebody's name ([Options].Principal,
-// [Keeper.As]), and its event is written with it ([Keeper.Audit]).
+// [Keeper.As]), and its event is written with it ([Setup.Audit]).
 package budget

@@ -42,24 +42,24 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 		unseen := call(2)
 		unseen.Model = standardModel // refused, unless it was counted before
 		for name, read := range map[string]func() error{
-			"Orgs":         func() error { return firstError(k.Orgs(ctx)) },
-			"StoredModels": func() error { return firstError(k.StoredModels(ctx)) },
-			"Apps":         func() error { return firstError(k.Apps(ctx, orgO)) },
-			"GetOrg":       func() error { _, err := k.GetOrg(ctx, orgO); return err },
-			"GetApp":       func() error { _, err := k.GetApp(ctx, orgO, appA); return err },
+			"Orgs":         func() error { return firstError(k.Setup().Orgs(ctx)) },
+			"StoredModels": func() error { return firstError(k.Prices().Models(ctx)) },
+			"Apps":         func() error { return firstError(k.Setup().Apps(ctx, orgO)) },
+			"GetOrg":       func() error { _, err := k.Setup().GetOrg(ctx, orgO); return err },
+			"GetApp":       func() error { _, err := k.Setup().GetApp(ctx, orgO, appA); return err },
 			"Totals":       func() error { _, err := k.Totals(ctx, orgO, appA, ""); return err },
 			"History":      func() error { return firstError(k.History(ctx, orgO, appA, r.Day, r.Day)) },
 			"TagTotals":    func() error { _, err := k.TagTotals(ctx, orgO, appA, "", "user"); return err },
 			"Sticky":       func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
 			"Events":       func() error { return firstError(k.Events(ctx, orgO, appA)) },
-			"Adjustments":  func() error { return firstError(k.Adjustments(ctx, orgO, appA)) },
+			"Adjustments":  func() error { return firstError(k.Setup().Adjustments(ctx, orgO, appA)) },
 			"Recommend":    func() error { _, err := k.Recommend(ctx, orgO, appB); return err },
 			"Sweep":        func() error { _, err := k.Sweep(ctx, orgO); return err },
 			"Submit":       func() error { _, err := k.Submit(ctx, orgO, appA, unseen); return err },
 			"configuration": func() error {
 				return adjust(ctx, k, orgO, appB, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "test"})
 			},
-			"PutOrg": func() error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
+			"PutOrg": func() error { _, err := k.Setup().PutOrg(ctx, fixtureOrg()); return err },
 		} {
 			back(db, k)
 			k.tenants.evictAll()
@@ -93,8 +93,8 @@ func TestUnansweredWritesLeaveDoubt(t *testing.T) {
 			"Adjust": func() error {
 				return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "test"})
 			},
-			"Override": func() error { return k.Override(ctx, orgO, appA, "premium", time.Now().Add(time.Hour)) },
-			"PutOrg":   func() error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
+			"Override": func() error { return k.Setup().Override(ctx, orgO, appA, "premium", time.Now().Add(time.Hour)) },
+			"PutOrg":   func() error { _, err := k.Setup().PutOrg(ctx, fixtureOrg()); return err },
 		} {
 			back(db, k)
 			_, err := k.tenants.get(ctx, orgO, appA)

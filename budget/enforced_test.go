@@ -59,9 +59,9 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 				for what, try := range map[string]func() error{
 					"Recommend": func() error { _, err := w.a.Recommend(ctx, orgO, appA); return err },
 					"Submit":    func() error { _, err := w.a.Submit(ctx, orgO, appA, call(2)); return err },
-					"PutOrg":    func() error { _, err := w.a.PutOrg(ctx, fixtureOrg()); return err },
-					"PutApp":    func() error { _, err := w.a.PutApp(ctx, orgO, App{ID: appB}); return err },
-					"GetOrg":    func() error { _, err := w.a.GetOrg(ctx, orgO); return err },
+					"PutOrg":    func() error { _, err := w.a.Setup().PutOrg(ctx, fixtureOrg()); return err },
+					"PutApp":    func() error { _, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appB}); return err },
+					"GetOrg":    func() error { _, err := w.a.Setup().GetOrg(ctx, orgO); return err },
 					"Totals":    func() error { _, err := w.a.Totals(ctx, orgO, "", ""); return err },
 				} {
 					err := try()
@@ -74,16 +74,16 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 				assert.Equal(t, 1, report.Orgs, "the other is")
 				var ids []string
 				var last error
-				for o, err := range w.a.Orgs(ctx) {
+				for o, err := range w.a.Setup().Orgs(ctx) {
 					ids, last = append(ids, o.ID), err
 				}
 				assert.Equal(t, []string{otherOrg, orgO}, ids, "it comes last")
 				requireCode(t, last, CodeInvalidConfig)
 
-				require.NoError(t, w.a.DeleteOrg(ctx, orgO, nil))
-				_, err = w.a.PutOrg(ctx, fixtureOrg())
+				require.NoError(t, w.a.Setup().DeleteOrg(ctx, orgO, nil))
+				_, err = w.a.Setup().PutOrg(ctx, fixtureOrg())
 				require.NoError(t, err, "what is left of it is not of that kind")
-				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+				_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 				require.NoError(t, err)
 				assert.Equal(t, int64(16_500), w.total(appA, "premium", "").CostMicros)
 			})
@@ -95,9 +95,9 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 func TestWhatStayedOfAnEnforcedOrganisation(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	require.NoError(t, w.a.DeleteOrg(t.Context(), orgO, nil))
+	require.NoError(t, w.a.Setup().DeleteOrg(t.Context(), orgO, nil))
 	setAttributes(t, w, orgKey(orgO), store.Item{"enforcement": store.String("HARD")})
-	_, err := w.a.PutOrg(t.Context(), fixtureOrg())
+	_, err := w.a.Setup().PutOrg(t.Context(), fixtureOrg())
 	require.ErrorContains(t, err, "put another")
 }
 
@@ -106,7 +106,7 @@ func TestAnAppThatOlderVersionsLimitedIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
 	ctx := t.Context()
-	_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+	_, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 	limits := store.Item{"limits": &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberM{Value: store.Item{}}}}}
 	setAttributes(t, w, appKey(orgO, appA), limits)
@@ -118,7 +118,7 @@ func TestAnAppThatOlderVersionsLimitedIsRefused(t *testing.T) {
 		_, err = k.Submit(ctx, orgO, appB, call(1))
 		require.NoError(t, err, "the others go on")
 	}
-	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 	w.submit(w.a, call(2))
 }

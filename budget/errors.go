@@ -99,7 +99,7 @@ func (e *QuotaExceededError) Error() string {
 		}
 		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
 	}
-	when := "store prices with PutPrices, or correct the labels' models"
+	when := "store prices with Prices.Put, or correct the labels' models"
 	if !e.RetryAt.IsZero() {
 		when = "retry at " + e.RetryAt.UTC().Format(time.RFC3339)
 	}

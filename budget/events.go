@@ -15,7 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // EventKind says what an event is about.
@@ -213,14 +212,6 @@ func (s *standing) markDelivered(ctx context.Context, e Event, writer string) er
 		return nil
 	}
 	return err
-}
-
-// Events lists the stored events of an app's scope, in the order of their days.
-func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[Event](err)
-	}
-	return k.standing.events(ctx, org, app)
 }
 
 func (s *standing) events(ctx context.Context, org, app string) iter.Seq2[Event, error] {

@@ -29,13 +29,13 @@ func newKeeper() *budget.Keeper {
 	})
 	check(err)
 	ctx := context.Background()
-	check(keeper.CreateTables(ctx))
-	_, err = keeper.PutOrg(ctx, budget.Org{
+	check(keeper.Setup().CreateTables(ctx))
+	_, err = keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: exampleOrg, Timezone: "America/New_York", Ordering: []string{"premium", "standard"},
 		Quotas: map[string]int64{"premium": 100_000, "standard": 50_000},
 	})
 	check(err)
-	_, err = keeper.PutApp(ctx, exampleOrg, budget.App{ID: "chat"})
+	_, err = keeper.Setup().PutApp(ctx, exampleOrg, budget.App{ID: "chat"})
 	check(err)
 	return keeper
 }
@@ -69,13 +69,13 @@ func ExampleKeeper_Recommend() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
-	_, err := keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 100_000, Reason: "a call that was not metered"})
+	_, err := keeper.Setup().Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 100_000, Reason: "a call that was not metered"})
 	check(err)
 	rec, err := keeper.Recommend(ctx, exampleOrg, "chat")
 	check(err)
 	fmt.Println(rec.Label, rec.Mode, rec.Reason)
 
-	_, err = keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "standard", DeltaMicros: 50_000, Reason: "another"})
+	_, err = keeper.Setup().Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "standard", DeltaMicros: 50_000, Reason: "another"})
 	check(err)
 	_, err = keeper.Recommend(ctx, exampleOrg, "chat")
 	if at, ok := budget.RetryAt(err); ok && errors.Is(err, budget.ErrQuotaExceeded) {
@@ -90,7 +90,7 @@ func ExampleKeeper_History() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
-	_, err := keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", Day: "20260122", DeltaMicros: 12_345, Reason: "imported"})
+	_, err := keeper.Setup().Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", Day: "20260122", DeltaMicros: 12_345, Reason: "imported"})
 	check(err)
 	for day, err := range keeper.History(ctx, exampleOrg, "chat", "20260121", "20260123") {
 		check(err)
@@ -103,15 +103,15 @@ func ExampleKeeper_History() {
 }
 
 // Every change by an administrator has an event, written with it.
-func ExampleKeeper_Audit() {
+func ExampleSetup_Audit() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
-	_, err := keeper.As("ann@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "batch", Quotas: map[string]int64{"premium": 20_000, "standard": 10_000}})
+	_, err := keeper.As("ann@example.com").Setup().PutApp(ctx, exampleOrg, budget.App{ID: "batch", Quotas: map[string]int64{"premium": 20_000, "standard": 10_000}})
 	check(err)
-	_, err = keeper.As("bob@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "batch", Quotas: map[string]int64{"premium": 20_000, "standard": 90_000}})
+	_, err = keeper.As("bob@example.com").Setup().PutApp(ctx, exampleOrg, budget.App{ID: "batch", Quotas: map[string]int64{"premium": 20_000, "standard": 90_000}})
 	check(err)
-	for event, err := range keeper.Audit(ctx, exampleOrg, time.Time{}, time.Time{}) {
+	for event, err := range keeper.Setup().Audit(ctx, exampleOrg, time.Time{}, time.Time{}) {
 		check(err)
 		if event.Resource != "batch" {
 			continue

@@ -246,7 +246,7 @@ func TestWindowMeteringKnowsItsTable(t *testing.T) {
 	other := *w
 	other.tables = Tables{fixture.Table("other"), fixture.Table("others")}
 	other.a, other.b = other.keeper(&Options{}), other.keeper(&Options{})
-	require.NoError(t, other.a.CreateTables(t.Context()))
+	require.NoError(t, other.a.Setup().CreateTables(t.Context()))
 	for _, w := range []*world{w, &other} {
 		w.org(fixtureOrg())
 		k := w.keeper(&Options{Metering: MeteringWindow})

@@ -23,8 +23,8 @@ func TestDeletionsAreFinished(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		tenanted(t, w, fixtureOrg())
 		ctx := t.Context()
-		require.Error(t, w.a.DeleteOrg(ctx, orgO, revokeFails))
-		require.Error(t, w.a.DeleteApp(ctx, otherOrg, appA, revokeFails))
+		require.Error(t, w.a.Setup().DeleteOrg(ctx, orgO, revokeFails))
+		require.Error(t, w.a.Setup().DeleteApp(ctx, otherOrg, appA, revokeFails))
 		open := func() int {
 			swept, err := w.b.Sweep(ctx)
 			require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestDeletionsAreFinished(t *testing.T) {
 		}
 		assert.Equal(t, 2, open())
 		revoked := map[string]bool{}
-		report, err := w.b.FinishDeletions(ctx, func(_ context.Context, org, app string) error {
+		report, err := w.b.Setup().FinishDeletions(ctx, func(_ context.Context, org, app string) error {
 			revoked[org+"/"+app] = true
 			return nil
 		})
@@ -41,13 +41,13 @@ func TestDeletionsAreFinished(t *testing.T) {
 		assert.Equal(t, map[string]bool{
 			orgO + "/": true, orgO + "/" + appA: true, orgO + "/" + appB: true, orgO + "/" + appA + "2": true, otherOrg + "/" + appA: true,
 		}, revoked)
-		report, err = w.b.FinishDeletions(ctx, revokeNothing)
+		report, err = w.b.Setup().FinishDeletions(ctx, revokeNothing)
 		require.NoError(t, err)
 		assert.Zero(t, report)
 		assert.Zero(t, open())
-		_, err = w.b.PutOrg(ctx, fixtureOrg())
+		_, err = w.b.Setup().PutOrg(ctx, fixtureOrg())
 		require.NoError(t, err)
-		requireMisuse(t, "revoke", "FinishDeletions", func() error { _, err := w.a.FinishDeletions(ctx, nil); return err })
+		requireMisuse(t, "revoke", "FinishDeletions", func() error { _, err := w.a.Setup().FinishDeletions(ctx, nil); return err })
 	})
 }
 
@@ -57,13 +57,13 @@ func TestANoteThatCannotBeReadKeepsNoOtherDeletion(t *testing.T) {
 	tenanted(t, w, fixtureOrg())
 	ctx := t.Context()
 	for _, app := range []string{appA, appB} {
-		require.Error(t, w.a.DeleteApp(ctx, orgO, app, revokeFails))
+		require.Error(t, w.a.Setup().DeleteApp(ctx, orgO, app, revokeFails))
 	}
 	note := deletionKey(orgO, appA).Attributes()
 	note["deleted_at_epoch_ms"] = store.String("yesterday")
 	_, err := w.db.Client().PutItem(ctx, &dynamodb.PutItemInput{TableName: &w.tables.Control, Item: note})
 	require.NoError(t, err)
-	report, err := w.b.FinishDeletions(ctx, revokeNothing)
+	report, err := w.b.Setup().FinishDeletions(ctx, revokeNothing)
 	require.ErrorContains(t, err, "DELETION#APP#"+appA)
 	assert.Equal(t, FinishReport{Open: 1, Completed: 1}, report)
 }
@@ -73,21 +73,21 @@ func TestADeletionThatAnotherFinishesIsNoError(t *testing.T) {
 	w := newWorld(t)
 	tenanted(t, w, fixtureOrg())
 	ctx := t.Context()
-	require.Error(t, w.a.DeleteOrg(ctx, orgO, revokeFails))
+	require.Error(t, w.a.Setup().DeleteOrg(ctx, orgO, revokeFails))
 	var found atomic.Bool
 	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Table == w.tables.Control && r.Operation == "GetItem" && found.CompareAndSwap(false, true) {
-			report, err := w.a.FinishDeletions(ctx, revokeNothing)
+			report, err := w.a.Setup().FinishDeletions(ctx, revokeNothing)
 			assert.NoError(t, err)
 			assert.Equal(t, FinishReport{Completed: 1}, report)
 		}
 		return ddbmem.Fault{}
 	})
-	report, err := w.b.FinishDeletions(ctx, revokeNothing)
+	report, err := w.b.Setup().FinishDeletions(ctx, revokeNothing)
 	w.db.SetFaults(nil)
 	require.NoError(t, err)
 	assert.Equal(t, FinishReport{Completed: 1}, report)
-	report, err = w.b.FinishDeletions(ctx, revokeNothing)
+	report, err = w.b.Setup().FinishDeletions(ctx, revokeNothing)
 	require.NoError(t, err)
 	assert.Zero(t, report)
 }

@@ -30,7 +30,7 @@ func TestPutIsFollowedDuringALoad(t *testing.T) {
 		pass(50 * time.Millisecond)
 		o := fixtureOrg()
 		o.Ordering = []string{"economy"}
-		_, err := k.PutOrg(t.Context(), o)
+		_, err := k.Setup().PutOrg(t.Context(), o)
 		require.NoError(t, err)
 		rec, err := k.Recommend(t.Context(), orgO, appA)
 		require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestPricesAreFollowedDuringALoad(t *testing.T) {
 			loaded <- err
 		}()
 		pass(350 * time.Millisecond) // the prices are being read
-		require.NoError(t, k.PutPrices(t.Context(), premiumModel, Price{Model: premiumModel, Rates: Rates{Input: 7_000_000}}))
+		require.NoError(t, k.Prices().Put(t.Context(), premiumModel, Price{Model: premiumModel, Rates: Rates{Input: 7_000_000}}))
 		require.NoError(t, <-loaded)
 		micros, err := k.Estimate(t.Context(), orgO, appA, "premium", 1_000_000, 0)
 		require.NoError(t, err)
@@ -94,12 +94,12 @@ func TestNotFoundSaysWhat(t *testing.T) {
 	_, err := w.a.Recommend(ctx, orgO, appA)
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, "organisation "+orgO)
-	_, err = w.a.GetOrg(ctx, orgO)
+	_, err = w.a.Setup().GetOrg(ctx, orgO)
 	require.ErrorContains(t, err, "organisation "+orgO)
-	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.ErrorContains(t, err, "organisation "+orgO)
 	w.org(fixtureOrg())
-	_, err = w.a.GetApp(ctx, orgO, appA)
+	_, err = w.a.Setup().GetApp(ctx, orgO, appA)
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, appA)
 	_, err = w.a.Sticky(ctx, orgO, appA)

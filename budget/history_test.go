@@ -255,7 +255,7 @@ func (h *history) change(k *Keeper, tolerate func(error)) {
 	case 3:
 		h.org.Ordering = [][]string{{"premium", "standard", "economy"}, {"standard", "economy"}}[h.n(2)]
 	}
-	_, err := k.PutOrg(h.t.Context(), h.org)
+	_, err := k.Setup().PutOrg(h.t.Context(), h.org)
 	tolerate(err)
 }
 
@@ -316,8 +316,8 @@ func runHistory(t *testing.T, seed uint64) {
 	}
 	setup, err := New(h.db.Client(), Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
 	require.NoError(t, err)
-	require.NoError(t, setup.CreateTables(t.Context()))
-	_, err = setup.PutOrg(t.Context(), h.org)
+	require.NoError(t, setup.Setup().CreateTables(t.Context()))
+	_, err = setup.Setup().PutOrg(t.Context(), h.org)
 	require.NoError(t, err)
 	require.NoError(t, setup.Close(t.Context()))
 	h.start(0)

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
@@ -24,8 +26,7 @@ import (
 //
 // Recommend before a call says which label still has room, and Submit after it counts what
 // it cost. Totals and TagTotals read what was spent; Adjust corrects it by hand.
-// PutOrg, PutApp and PutPrices configure, and CreateTables makes the two tables. As gives
-// a keeper that changes things in somebody's name, and Audit lists who changed what.
+// Setup and Prices configure. As gives a keeper that changes things in somebody's name.
 type Keeper struct {
 	*core
 	principal string // who makes changes; empty: nobody known
@@ -46,6 +47,8 @@ type core struct {
 	ledger   *ledger.Ledger  // what is counted
 	admin    *administration // organisations, apps, prices, overrides
 	standing *standing       // what is spent and what it leads to
+	days     *days           // what was spent
+	sweeper  *sweeper        // what nobody asked for
 	charges  *charges        // records, adjustments
 }
 
@@ -104,12 +107,13 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 func (k *core) compose(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants
-	k.standing = newStanding(k.store, k.admin, k.opts, k.now, k.life)
 	k.ledger = ledger.New(ledger.Options{
 		Store: k.store, Breaker: k.tables.usage, Life: k.life, Now: k.now, Logger: k.opts.Logger,
 		Linger: k.opts.Linger, KeepDays: k.opts.KeepDays, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
 	})
-	k.standing.ledger = k.ledger
+	k.standing = newStanding(k.store, k.ledger, k.admin, k.opts, k.now, k.life)
+	k.days = &days{store: k.store, ledger: k.ledger, admin: k.admin, tenants: k.tenants, opts: k.opts, now: k.now}
+	k.sweeper = &sweeper{k.standing, k.days}
 	k.charges = &charges{
 		store: k.store, ledger: k.ledger, admin: k.admin, standing: k.standing, tenants: k.tenants,
 		spool: k.spool, opts: k.opts, now: k.now, life: k.life,
@@ -153,4 +157,204 @@ func (k *Keeper) Close(ctx context.Context) error {
 		}
 	})
 	return err
+}
+
+// Recommend says which label of its ordering an app may use now: the first that has a
+// price and is within its quota. If everything is known, it makes no request. If no
+// label is left, it fails with a *QuotaExceededError. Options.OnUnavailable says what
+// happens if the store does not answer.
+func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
+	if err := k.usable(ctx); err != nil {
+		return Recommendation{}, err
+	}
+	return k.standing.recommend(ctx, org, app, false)
+}
+
+// RecommendFresh is Recommend with a query of the store, even if everything is known.
+func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
+	if err := k.usable(ctx); err != nil {
+		return Recommendation{}, err
+	}
+	return k.standing.recommend(ctx, org, app, true)
+}
+
+// Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens
+// in and maxTokens out. A label outside the app's ordering is a *ValidationError with
+// CodeInvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
+// Allow, the last price known is used.
+func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
+	if err := k.usable(ctx); err != nil {
+		return 0, err
+	}
+	return k.standing.estimate(ctx, org, app, label, inputTokens, maxTokens)
+}
+
+// Submit counts what a call cost, once, under its request id. If it is sent again with
+// the same payload, it returns what was counted, marked Duplicate; with another payload
+// it returns ErrConflict. It is priced by the model that it names, whatever its label means
+// now. A label that the organisation never used, a model that its label never had, a time
+// outside the window or a model without a price is a *ValidationError.
+// Options.OnUnavailable says what happens if the store does not answer; it is always
+// safe to send the record again. If ctx ends before the record was sent, the error says
+// so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
+// than the client's.
+func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
+	if err := k.usable(ctx); err != nil {
+		return Receipt{}, err
+	}
+	return k.charges.submit(ctx, org, app, usage)
+}
+
+// SubmitBatch submits 1 to 100 records. Each has a result or an error of its
+// own, in their order; a repeat within the batch is a duplicate. Records for
+// one counter share transactions.
+func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, err
+	}
+	return k.charges.submitBatch(ctx, org, app, usages)
+}
+
+// Replay submits what waits in the spool now, instead of at the next interval.
+// Records refused for good go to Options.OnRefused and the refused file, and so
+// do lines that cannot be read. It stops when the store fails and takes none of a batch,
+// and returns the first error of the store; what it did not take stays.
+func (k *Keeper) Replay(ctx context.Context) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
+	return k.charges.replay(ctx)
+}
+
+// Spooled is the number of records that wait in the spool.
+func (k *Keeper) Spooled() int {
+	if k == nil || k.core == nil {
+		return 0
+	}
+	return k.charges.spooled()
+}
+
+// Totals sums one day from the store, consistently. An empty day is today; a day before
+// Options.KeepDays is a *ValidationError. An empty app sums the whole organisation.
+func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
+	if err := k.usable(ctx); err != nil {
+		return DayTotals{}, err
+	}
+	return k.days.totals(ctx, org, app, day)
+}
+
+// History gives the days from one to another, both included, oldest first.
+// Days after today are left out; one before Options.KeepDays is a *ValidationError. Days that are over are read as one item per
+// label; a read stores up to 100 of those items, after it, for the next.
+func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+	if err := k.usable(ctx); err != nil {
+		return problem.List[DayTotals](err)
+	}
+	return k.days.history(ctx, org, app, from, to)
+}
+
+// TagTotals sums one day's cost by the values of a tag, the most expensive first. An
+// empty day means today, an empty app the whole organisation.
+func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, err
+	}
+	return k.days.tagTotals(ctx, org, app, day, tag)
+}
+
+// Events lists the stored events of an app's scope, in the order of their days.
+func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
+	if err := k.usable(ctx); err != nil {
+		return problem.List[Event](err)
+	}
+	return k.standing.events(ctx, org, app)
+}
+
+// Sticky reads the record. It fails with ErrNotFound if the app has only used its first
+// label today, or if the organisation keeps no such record. While an override is
+// followed, it returns the override, with the record's label as the one before; the
+// stored record still says where spend leads.
+func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
+	if err := k.usable(ctx); err != nil {
+		return Sticky{}, err
+	}
+	return k.standing.sticky(ctx, org, app)
+}
+
+// Sweep sees to what otherwise happens when somebody asks: it closes the days
+// of the last week that are over, and delivers events that were left undelivered. Nothing depends on it. Without ids it takes every
+// organisation, scanning the control table. What cannot be swept is in the error, and keeps
+// none of the others.
+func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+	if err := k.usable(ctx); err != nil {
+		return SweepReport{}, err
+	}
+	return k.sweeper.sweep(ctx, orgs...)
+}
+
+// Stats returns what the keeper did so far. It makes no request.
+func (k *Keeper) Stats() Stats {
+	if k == nil || k.core == nil {
+		return Stats{}
+	}
+	config := k.tenants.loading.Stats()
+	hits, misses := k.ledger.Looks()
+	return Stats{
+		ConfigHits: config.Hits + config.StaleHits, ConfigMisses: config.Misses,
+		TotalHits: hits, TotalMisses: misses, QuotaPercent: k.standing.nearest(k.now()),
+	}
+}
+
+// Health says how the keeper stands with the store. It makes no request. A keeper that
+// New did not make is not Ready.
+func (k *Keeper) Health() Health {
+	if k == nil || k.core == nil {
+		return Health{}
+	}
+	s := k.tables.usage.State()
+	if control := k.tables.control.State(); !s.Open && control.Open {
+		s = control
+	}
+	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.Spooled()}
+	if s.Open {
+		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
+	}
+	h.Ready = !k.life.Closed() && (!s.Open || k.opts.OnUnavailable.Recommend == Allow)
+	return h
+}
+
+// As returns a keeper that makes changes in somebody's name, as Options.Principal does.
+// It is the same keeper otherwise and shares everything with k; to close either closes
+// both. It takes no time and makes no request. A name that cannot be one is refused by
+// the first change.
+func (k *Keeper) As(principal string) *Keeper {
+	if k == nil {
+		return &Keeper{}
+	}
+	return &Keeper{core: k.core, principal: principal}
+}
+
+// author is who makes a change, or why nobody may: it comes before anything is read.
+func (k *Keeper) author(ctx context.Context) (string, error) {
+	if err := k.usable(ctx); err != nil {
+		return "", err
+	}
+	if k.principal == "" {
+		if k.opts.AllowAnonymous {
+			return "", nil
+		}
+		return "", invalid("principal", "is empty; say who makes the change with keeper.As(name) or Options.Principal, or set Options.AllowAnonymous")
+	}
+	if reason := audit.CheckPrincipal(k.principal); reason != "" {
+		return "", invalid("principal", "%s", reason)
+	}
+	return k.principal, nil
+}
+
+// usable refuses calls of a keeper that New did not make, and without a context.
+func (k *Keeper) usable(ctx context.Context) error {
+	if k == nil || k.core == nil {
+		return invalid("keeper", "was not made by New; make one with budget.New(client, budget.Tables{}, nil)")
+	}
+	return problem.NoContext(ctx, pkg)
 }

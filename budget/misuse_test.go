@@ -28,34 +28,34 @@ func TestMisuseIsSaid(t *testing.T) {
 	}{{"ctx", w.a, nilCtx}, {"keeper", nil, ctx}, {"keeper", new(Keeper), ctx}} {
 		k, ctx := test.k, test.ctx
 		for name, call := range map[string]func() error{
-			"Adjust":         func() error { _, err := k.Adjust(ctx, orgO, appA, Adjustment{}); return err },
-			"Adjustments":    func() error { return first(k.Adjustments(ctx, orgO, appA)) },
-			"Apps":           func() error { return first(k.Apps(ctx, orgO)) },
-			"ClearOverride":  func() error { return k.ClearOverride(ctx, orgO, appA) },
+			"Adjust":         func() error { _, err := k.Setup().Adjust(ctx, orgO, appA, Adjustment{}); return err },
+			"Adjustments":    func() error { return first(k.Setup().Adjustments(ctx, orgO, appA)) },
+			"Apps":           func() error { return first(k.Setup().Apps(ctx, orgO)) },
+			"ClearOverride":  func() error { return k.Setup().ClearOverride(ctx, orgO, appA) },
 			"Close":          func() error { return k.Close(ctx) },
-			"CreateTables":   func() error { return k.CreateTables(ctx) },
-			"DeleteApp":      func() error { return k.DeleteApp(ctx, orgO, appA, nil) },
-			"DeleteOrg":      func() error { return k.DeleteOrg(ctx, orgO, nil) },
+			"CreateTables":   func() error { return k.Setup().CreateTables(ctx) },
+			"DeleteApp":      func() error { return k.Setup().DeleteApp(ctx, orgO, appA, nil) },
+			"DeleteOrg":      func() error { return k.Setup().DeleteOrg(ctx, orgO, nil) },
 			"Estimate":       func() error { _, err := k.Estimate(ctx, orgO, appA, "premium", 1, 1); return err },
 			"Events":         func() error { return first(k.Events(ctx, orgO, appA)) },
-			"GetApp":         func() error { _, err := k.GetApp(ctx, orgO, appA); return err },
-			"GetOrg":         func() error { _, err := k.GetOrg(ctx, orgO); return err },
+			"GetApp":         func() error { _, err := k.Setup().GetApp(ctx, orgO, appA); return err },
+			"GetOrg":         func() error { _, err := k.Setup().GetOrg(ctx, orgO); return err },
 			"History":        func() error { return first(k.History(ctx, orgO, appA, "20260122", "20260123")) },
-			"ImportPrices":   func() error { _, err := k.ImportPrices(ctx, PriceList{}, PriceImport{}); return err },
-			"ModelInfo":      func() error { _, err := k.ModelInfo(ctx, premiumModel); return err },
-			"Orgs":           func() error { return first(k.Orgs(ctx)) },
-			"Override":       func() error { return k.Override(ctx, orgO, appA, "premium", time.Now()) },
-			"Prices":         func() error { _, err := k.Prices(ctx, premiumModel); return err },
-			"PutApp":         func() error { _, err := k.PutApp(ctx, orgO, App{ID: appA}); return err },
-			"PutModelInfo":   func() error { return k.PutModelInfo(ctx, premiumModel, ModelInfo{}) },
-			"PutOrg":         func() error { _, err := k.PutOrg(ctx, fixtureOrg()); return err },
-			"PutPrices":      func() error { return k.PutPrices(ctx, premiumModel) },
+			"ImportPrices":   func() error { _, err := k.Prices().Import(ctx, PriceList{}, PriceImport{}); return err },
+			"ModelInfo":      func() error { _, err := k.Prices().Info(ctx, premiumModel); return err },
+			"Orgs":           func() error { return first(k.Setup().Orgs(ctx)) },
+			"Override":       func() error { return k.Setup().Override(ctx, orgO, appA, "premium", time.Now()) },
+			"Prices":         func() error { _, err := k.Prices().Get(ctx, premiumModel); return err },
+			"PutApp":         func() error { _, err := k.Setup().PutApp(ctx, orgO, App{ID: appA}); return err },
+			"PutModelInfo":   func() error { return k.Prices().PutInfo(ctx, premiumModel, ModelInfo{}) },
+			"PutOrg":         func() error { _, err := k.Setup().PutOrg(ctx, fixtureOrg()); return err },
+			"PutPrices":      func() error { return k.Prices().Put(ctx, premiumModel) },
 			"Recommend":      func() error { _, err := k.Recommend(ctx, orgO, appA); return err },
 			"RecommendFresh": func() error { _, err := k.RecommendFresh(ctx, orgO, appA); return err },
 			"Replay":         func() error { return k.Replay(ctx) },
-			"ReviewPrices":   func() error { _, err := k.ReviewPrices(ctx, PriceList{}, PriceImport{}); return err },
+			"ReviewPrices":   func() error { _, err := k.Prices().Review(ctx, PriceList{}, PriceImport{}); return err },
 			"Sticky":         func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
-			"StoredModels":   func() error { return first(k.StoredModels(ctx)) },
+			"StoredModels":   func() error { return first(k.Prices().Models(ctx)) },
 			"Submit":         func() error { _, err := k.Submit(ctx, orgO, appA, call(1)); return err },
 			"SubmitBatch":    func() error { _, err := k.SubmitBatch(ctx, orgO, appA, []Usage{call(1)}); return err },
 			"Sweep":          func() error { _, err := k.Sweep(ctx); return err },
@@ -154,20 +154,20 @@ func TestTextIsUTF8(t *testing.T) {
 	marked, model := call(1), call(2)
 	marked.Status, model.Model = bad, bad
 	for field, do := range map[string]func() error{
-		"org_name":       func() error { _, err := w.a.PutOrg(ctx, named); return err },
-		"models.premium": func() error { _, err := w.a.PutOrg(ctx, modelled); return err },
-		"app_name":       func() error { _, err := w.a.PutApp(ctx, orgO, App{ID: appA, Name: bad}); return err },
-		"model":          func() error { return w.a.PutPrices(ctx, bad, Price{Rates: Rates{Input: 1}}) },
+		"org_name":       func() error { _, err := w.a.Setup().PutOrg(ctx, named); return err },
+		"models.premium": func() error { _, err := w.a.Setup().PutOrg(ctx, modelled); return err },
+		"app_name":       func() error { _, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA, Name: bad}); return err },
+		"model":          func() error { return w.a.Prices().Put(ctx, bad, Price{Rates: Rates{Input: 1}}) },
 		"status":         func() error { _, err := w.a.Submit(ctx, orgO, appA, marked); return err },
 		"model_id":       func() error { _, err := w.a.Submit(ctx, orgO, appA, model); return err },
 		"reason": func() error {
-			_, err := w.a.Adjust(ctx, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: bad})
+			_, err := w.a.Setup().Adjust(ctx, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: bad})
 			return err
 		},
 	} {
 		requireMisuse(t, field, "text", do)
 	}
-	requireMisuse(t, "org_id", "Apps", func() error { return first(w.a.Apps(ctx, "no uuid")) })
+	requireMisuse(t, "org_id", "Apps", func() error { return first(w.a.Setup().Apps(ctx, "no uuid")) })
 }
 
 // A keeper that was closed serves nobody.

@@ -1,11 +1,8 @@
 package budget
 
-import (
-	"context"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
-// ModelInfo is what an operator says of a model, for people. PutPrices and ImportPrices
+// ModelInfo is what an operator says of a model, for people. Prices.Put and Prices.Import
 // leave it as it is.
 type ModelInfo struct {
 	// Tier is how the operator ranks it, such as "premium". Defaults to "".
@@ -23,47 +20,4 @@ func (i ModelInfo) validate() error {
 		}
 	}
 	return nil
-}
-
-// ModelInfo is what PutModelInfo stored of a model; the zero value where nothing is.
-func (k *Keeper) ModelInfo(ctx context.Context, model string) (ModelInfo, error) {
-	if err := k.usable(ctx); err != nil {
-		return ModelInfo{}, err
-	}
-	name, _ := splitModel(model)
-	if name == "" {
-		return ModelInfo{}, invalidConfig("model", "%q is not a model id", model)
-	}
-	item, err := k.admin.store.Get(ctx, k.admin.store.Control, priceKey(name))
-	if err != nil {
-		return ModelInfo{}, failure("ModelInfo", err)
-	}
-	stored, err := decodePriceRows(item)
-	return stored.info(), failure("ModelInfo", err)
-}
-
-// PutModelInfo stores what is said of a model, with an AuditEvent of PriceTarget(model),
-// and leaves its prices alone. What is stored already is not written again.
-func (k *Keeper) PutModelInfo(ctx context.Context, model string, info ModelInfo) error {
-	by, err := k.author(ctx)
-	if err != nil {
-		return err
-	}
-	if err := info.validate(); err != nil {
-		return err
-	}
-	p := Price{Model: model}
-	if err := p.validate(); err != nil {
-		return err
-	}
-	name := p.normal().Model
-	return adminError("PutModelInfo", k.admin.commit(ctx, func() (*change, error) {
-		return k.admin.decidePrices(ctx, by, name, func(r priceRows) priceRows {
-			r.Tier, r.Family, r.Description = info.Tier, info.Family, info.Description
-			if r.Rows == nil {
-				r.Rows = []priceRow{}
-			}
-			return r
-		})
-	}))
 }

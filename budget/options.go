@@ -118,7 +118,7 @@ type Options struct {
 	// does not. Defaults to none.
 	Models map[string]string
 	// Prices come before the embedded Catalog, and after prices stored with
-	// PutPrices. Defaults to none.
+	// Prices.Put. Defaults to none.
 	Prices []Price
 	// Staleness is how old a known spend may be. Defaults to 5 s.
 	Staleness time.Duration

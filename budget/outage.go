@@ -27,24 +27,6 @@ type Health struct {
 	Queued, Spooled int
 }
 
-// Health says how the keeper stands with the store. It makes no request. A keeper that
-// New did not make is not Ready.
-func (k *Keeper) Health() Health {
-	if k == nil || k.core == nil {
-		return Health{}
-	}
-	s := k.tables.usage.State()
-	if control := k.tables.control.State(); !s.Open && control.Open {
-		s = control
-	}
-	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.Spooled()}
-	if s.Open {
-		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
-	}
-	h.Ready = !k.life.Closed() && (!s.Open || k.opts.OnUnavailable.Recommend == Allow)
-	return h
-}
-
 // connect makes the store over a user's client. While a table is known not to
 // answer its requests fail at once; one goroutine asks it in the background.
 func (k *core) connect(client Client, tables Tables) {

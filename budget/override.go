@@ -33,18 +33,6 @@ func decodeOverride(item store.Item) (override, error) {
 	return o, d.Err
 }
 
-// Override forces an app's recommendation to one label of its ordering until an
-// instant, whatever was spent. It survives a PUT; other
-// processes follow within Options.ConfigTTL. A label whose model has no price is
-// a *ValidationError. It writes an AuditEvent, unless just that is in force already.
-func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
-	by, err := k.author(ctx)
-	if err != nil {
-		return err
-	}
-	return k.admin.override(ctx, by, org, app, label, until)
-}
-
 func (adm *administration) override(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -66,16 +54,6 @@ func (adm *administration) override(ctx context.Context, by, org, app, label str
 	return adm.setOverride(ctx, "Override", AuditEvent{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
 }
 
-// ClearOverride ends an override; there need not be one. It writes an AuditEvent if there
-// was one.
-func (k *Keeper) ClearOverride(ctx context.Context, org, app string) error {
-	by, err := k.author(ctx)
-	if err != nil {
-		return err
-	}
-	return k.admin.clearOverride(ctx, by, org, app)
-}
-
 func (adm *administration) clearOverride(ctx context.Context, by, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -85,7 +63,7 @@ func (adm *administration) clearOverride(ctx context.Context, by, org, app strin
 
 // setOverride makes an override that of an app; the zero one is none.
 func (adm *administration) setOverride(ctx context.Context, operation string, e AuditEvent, next override) error {
-	err := adm.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
+	err := adm.desk.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
 	adm.tenants.evict(e.Target)
 	return adminError(operation, err)
 }
@@ -108,7 +86,7 @@ func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, nex
 	}
 	now := adm.now()
 	next.until = time.UnixMilli(next.until.UnixMilli()) // as it is stored
-	event, err := adm.trail.event(now, e, last.fields(now), next.fields(now))
+	event, err := adm.desk.event(now, e, last.fields(now), next.fields(now))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err
 	}
@@ -120,7 +98,7 @@ func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, nex
 		item := key.Attributes()
 		item[store.AttrLabel], item[attrUntil] = store.String(next.label), store.Int(next.until.UnixMilli())
 		item[attrSince], item[store.AttrTTL] = store.Int(now.UnixMilli()), store.Int(next.until.Unix()+1)
-		return &change{append(living, adm.putAsSeen(item, seen, store.AttrLabel, attrUntil)), event}, nil
+		return &change{append(living, adm.desk.putAsSeen(item, seen, store.AttrLabel, attrUntil)), event}, nil
 	}
 	condition, names, values := asSeen(seen, store.AttrLabel, attrUntil)
 	return &change{[]types.TransactWriteItem{{Delete: &types.Delete{

@@ -18,7 +18,7 @@ func TestStickySaysOverride(t *testing.T) {
 		w.spend(appA, "premium", 10_000_000)
 		w.recommend(w.a, appA)
 		until := w.clock.Now().Add(time.Hour)
-		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until))
+		require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until))
 		got, err := w.a.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, []any{"economy", 2, "standard", ReasonManualOverride}, []any{got.Label, got.Index, got.Previous, got.Reason})
@@ -39,7 +39,7 @@ func TestTheStickyRecordIsKept(t *testing.T) {
 		o.Sticky, o.NoSticky = false, off
 		w.org(o)
 		for range 2 { // as it was read, it is put again
-			got, err := w.b.GetOrg(t.Context(), orgO)
+			got, err := w.b.Setup().GetOrg(t.Context(), orgO)
 			require.NoError(t, err)
 			assert.Equal(t, []bool{!off, off}, []bool{got.Sticky, got.NoSticky})
 			w.org(got)
@@ -62,7 +62,7 @@ func TestOverrideNeedsAPrice(t *testing.T) {
 	o := fixtureOrg()
 	o.Models = map[string]string{"standard": "no.such-model"}
 	w.org(o)
-	err := w.a.Override(t.Context(), orgO, appA, "standard", w.clock.Now().Add(time.Hour))
+	err := w.a.Setup().Override(t.Context(), orgO, appA, "standard", w.clock.Now().Add(time.Hour))
 	assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Error(), "no.such-model")
 	assert.Equal(t, ReasonWithinQuota, w.recommend(w.a, appA).Reason)
 }
@@ -72,7 +72,7 @@ func TestOverrideNeedsAPrice(t *testing.T) {
 func TestCacheForEndsWithTheDay(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(20*time.Second)))
+	require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(20*time.Second)))
 	assert.Equal(t, 20*time.Second, w.recommend(w.a, appA).CacheFor)
 	w.clock.Set(at(t, "2026-01-24T04:59:50Z"))
 	assert.Equal(t, 10*time.Second, w.recommend(w.a, appA).CacheFor)
@@ -87,13 +87,13 @@ func TestNoOverrideOutlivesItsApp(t *testing.T) {
 		ctx := t.Context()
 		w.org(fixtureOrg())
 		set := func(k *Keeper, app string) error {
-			return k.Override(ctx, orgO, app, "economy", w.clock.Now().Add(time.Hour))
+			return k.Setup().Override(ctx, orgO, app, "economy", w.clock.Now().Add(time.Hour))
 		}
 		for name, remove := range map[string]func() error{
-			"app":          func() error { err := w.a.DeleteApp(ctx, orgO, appA, nil); return err },
-			"organisation": func() error { err := w.a.DeleteOrg(ctx, orgO, nil); return err },
+			"app":          func() error { err := w.a.Setup().DeleteApp(ctx, orgO, appA, nil); return err },
+			"organisation": func() error { err := w.a.Setup().DeleteOrg(ctx, orgO, nil); return err },
 		} {
-			_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+			_, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 			require.NoError(t, err)
 			w.recommend(w.b, appA)
 			w.recommend(w.b, "new")
@@ -104,11 +104,11 @@ func TestNoOverrideOutlivesItsApp(t *testing.T) {
 			}
 			w.org(fixtureOrg())
 			require.Equal(t, "premium", w.recommend(w.a, "new").Label, name)
-			_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+			_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
 			require.NoError(t, err)
 			assert.Equal(t, "premium", w.recommend(w.a, appA).Label, name)
 			require.NoError(t, set(w.b, appA))
-			_, err = w.a.PutApp(ctx, orgO, App{ID: appA, TightPercent: 70})
+			_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA, TightPercent: 70})
 			require.NoError(t, err)
 			assert.Equal(t, "economy", w.recommend(w.a, appA).Label, "one of its own stays")
 		}
@@ -119,13 +119,13 @@ func TestNoOverrideOutlivesItsApp(t *testing.T) {
 // requests is late.
 func TestAnOverrideAmongDeletions(t *testing.T) {
 	for name, remove := range map[string]func(*world) error{
-		"app":          func(w *world) error { err := w.a.DeleteApp(t.Context(), orgO, appA, nil); return err },
-		"organisation": func(w *world) error { err := w.a.DeleteOrg(t.Context(), orgO, nil); return err },
+		"app":          func(w *world) error { err := w.a.Setup().DeleteApp(t.Context(), orgO, appA, nil); return err },
+		"organisation": func(w *world) error { err := w.a.Setup().DeleteOrg(t.Context(), orgO, nil); return err },
 	} {
 		for at, reached := int64(1), true; reached; at++ {
 			w := newWorld(t)
 			w.org(fixtureOrg())
-			_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA})
+			_, err := w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA})
 			require.NoError(t, err)
 			w.recommend(w.b, appA)
 			var n atomic.Int64
@@ -138,7 +138,7 @@ func TestAnOverrideAmongDeletions(t *testing.T) {
 				}
 				return ddbmem.Fault{}
 			})
-			err = w.b.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Hour))
+			err = w.b.Setup().Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Hour))
 			w.db.SetFaults(nil)
 			if reached {
 				require.ErrorIs(t, err, ErrNotFound, "%s at %d", name, at)

@@ -20,19 +20,25 @@ import (
 // put again since: of no table, whichever request of it is late.
 func TestADeletionThatIsOvertakenAnywhere(t *testing.T) {
 	deletions := map[string]func(context.Context, *Keeper, Revoke) error{
-		"DeleteOrg": func(ctx context.Context, k *Keeper, revoke Revoke) error { return k.DeleteOrg(ctx, orgO, revoke) },
-		"DeleteApp": func(ctx context.Context, k *Keeper, revoke Revoke) error { return k.DeleteApp(ctx, orgO, appA, revoke) },
-		"again":     func(ctx context.Context, k *Keeper, revoke Revoke) error { return k.DeleteOrg(ctx, orgO, revoke) },
+		"DeleteOrg": func(ctx context.Context, k *Keeper, revoke Revoke) error {
+			return k.Setup().DeleteOrg(ctx, orgO, revoke)
+		},
+		"DeleteApp": func(ctx context.Context, k *Keeper, revoke Revoke) error {
+			return k.Setup().DeleteApp(ctx, orgO, appA, revoke)
+		},
+		"again": func(ctx context.Context, k *Keeper, revoke Revoke) error {
+			return k.Setup().DeleteOrg(ctx, orgO, revoke)
+		},
 		"FinishDeletions": func(ctx context.Context, k *Keeper, revoke Revoke) error {
 			stopped, stop := context.WithCancel(ctx)
-			err := k.DeleteOrg(stopped, orgO, func(context.Context, string, string) error {
+			err := k.Setup().DeleteOrg(stopped, orgO, func(context.Context, string, string) error {
 				stop()
 				return stopped.Err()
 			})
 			if err == nil {
 				return nil
 			}
-			_, err = k.FinishDeletions(ctx, revoke)
+			_, err = k.Setup().FinishDeletions(ctx, revoke)
 			return err
 		},
 	}
@@ -66,15 +72,15 @@ func overtaken(t *testing.T, again bool, app string, at int, run func(context.Co
 		t.Helper()
 		until := w.clock.Now().Add(24 * time.Hour)
 		for i, a := range []string{appA, appB} {
-			_, err := other.PutApp(ctx, orgO, App{ID: a})
+			_, err := other.Setup().PutApp(ctx, orgO, App{ID: a})
 			require.NoError(t, err)
 			u := call(10*n + i)
 			u.Time = w.clock.Now()
 			_, err = other.Submit(ctx, orgO, a, u)
 			require.NoError(t, err)
-			require.NoError(t, other.Override(ctx, orgO, a, "economy", until))
+			require.NoError(t, other.Setup().Override(ctx, orgO, a, "economy", until))
 		}
-		require.NoError(t, other.Override(ctx, orgO, "new", "economy", until))
+		require.NoError(t, other.Setup().Override(ctx, orgO, "new", "economy", until))
 	}
 	use(0)
 	stopped, late := false, false
@@ -98,7 +104,7 @@ func overtaken(t *testing.T, again bool, app string, at int, run func(context.Co
 	}
 	reached := false
 	if again { // it is complete
-		require.NoError(t, other.DeleteOrg(ctx, orgO, revoke))
+		require.NoError(t, other.Setup().DeleteOrg(ctx, orgO, revoke))
 	}
 	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 		if n.Add(1) != int64(at+1) {
@@ -108,21 +114,21 @@ func overtaken(t *testing.T, again bool, app string, at int, run func(context.Co
 		n.Add(1_000_000)
 		var err error
 		if app == "" {
-			_, err = other.GetOrg(ctx, orgO)
+			_, err = other.Setup().GetOrg(ctx, orgO)
 		} else {
-			_, err = other.GetApp(ctx, orgO, app)
+			_, err = other.Setup().GetApp(ctx, orgO, app)
 		}
 		if err == nil { // it has not begun
 			return ddbmem.Fault{}
 		}
 		require.ErrorIs(t, err, ErrNotFound)
 		if app == "" {
-			err = other.DeleteOrg(ctx, orgO, revoke)
+			err = other.Setup().DeleteOrg(ctx, orgO, revoke)
 		} else {
-			err = other.DeleteApp(ctx, orgO, app, revoke)
+			err = other.Setup().DeleteApp(ctx, orgO, app, revoke)
 		}
 		require.NoError(t, err)
-		_, err = other.PutOrg(ctx, fixtureOrg())
+		_, err = other.Setup().PutOrg(ctx, fixtureOrg())
 		require.NoError(t, err)
 		use(1)
 		kept, stopped = snapshot(), true

@@ -71,9 +71,9 @@ func TestNoRecordChoosesItsPrice(t *testing.T) {
 	w.org(moved) // the same again forgets nothing
 	require.NoError(t, submit(4, "premium", premiumModel))
 
-	_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Models: map[string]string{"premium": standardModel}})
+	_, err := w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA, Models: map[string]string{"premium": standardModel}})
 	require.NoError(t, err)
-	_, err = w.a.PutApp(t.Context(), orgO, App{ID: appA})
+	_, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA})
 	require.NoError(t, err)
 	require.NoError(t, submit(5, "premium", standardModel), "it was the app's own")
 	_, err = w.a.Submit(t.Context(), orgO, appB, Usage{RequestID: uuid(6), Label: "premium", Model: standardModel})
@@ -106,7 +106,7 @@ func TestPastModelsAreBounded(t *testing.T) {
 // they cost then, by a process that starts later.
 func TestSpooledWhileTheModelMoves(t *testing.T) {
 	changes := map[string]func(*testing.T, *world, *Org){
-		"the price goes": func(t *testing.T, w *world, _ *Org) { require.NoError(t, w.a.PutPrices(t.Context(), "own-model")) },
+		"the price goes": func(t *testing.T, w *world, _ *Org) { require.NoError(t, w.a.Prices().Put(t.Context(), "own-model")) },
 	}
 	for name, change := range movedOn {
 		changes[name] = func(_ *testing.T, _ *world, o *Org) { change(o) }
@@ -117,7 +117,7 @@ func TestSpooledWhileTheModelMoves(t *testing.T) {
 				w := newWorld(t, func(o *Options) { o.Models = map[string]string{} })
 				o := withOwnModels()
 				o.Models["premium"] = "own-model"
-				require.NoError(t, w.a.PutPrices(t.Context(), "own-model", Price{Model: "own-model", Rates: Rates{Input: 1_000_000, Output: 10_000_000}}))
+				require.NoError(t, w.a.Prices().Put(t.Context(), "own-model", Price{Model: "own-model", Rates: Rates{Input: 1_000_000, Output: 10_000_000}}))
 				w.org(o)
 				opts := Options{Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour, Models: map[string]string{}}
 				k := w.keeper(&opts)

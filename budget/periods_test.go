@@ -57,7 +57,7 @@ func TestHistoryClosesDays(t *testing.T) {
 		assert.Equal(t, want, read(w.b, "20260122", "20260128"), "a late write opens its day again")
 		assert.Equal(t, want, read(w.a, "20260122", "20260128"))
 		assert.Equal(t, int64(10_000), w.total(appA, "premium", "20260123").CostMicros)
-		for a, err := range w.b.Adjustments(t.Context(), orgO, appA) {
+		for a, err := range w.b.Setup().Adjustments(t.Context(), orgO, appA) {
 			require.NoError(t, err)
 			assert.Equal(t, "refund", a.Reason)
 			assert.Equal(t, int64(-6_500), a.DeltaMicros)
@@ -105,25 +105,25 @@ func TestAdjust(t *testing.T) {
 
 func TestOrgsAndApps(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		_, err := w.a.GetOrg(t.Context(), orgO)
+		_, err := w.a.Setup().GetOrg(t.Context(), orgO)
 		require.ErrorIs(t, err, ErrNotFound)
 		o := fixtureOrg()
 		o.Models = map[string]string{"premium": premiumModel}
-		put, err := w.a.PutOrg(t.Context(), o)
+		put, err := w.a.Setup().PutOrg(t.Context(), o)
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), put.Version)
-		got, err := w.b.GetOrg(t.Context(), orgO)
+		got, err := w.b.Setup().GetOrg(t.Context(), orgO)
 		require.NoError(t, err)
 		assert.Equal(t, put, got)
-		_, err = w.a.GetApp(t.Context(), orgO, appA)
+		_, err = w.a.Setup().GetApp(t.Context(), orgO, appA)
 		require.ErrorIs(t, err, ErrNotFound)
 		app := App{ID: appA, Name: "api", Ordering: []string{"economy"}, TightPercent: 80, RefreshTightSecs: 5}
-		stored, err := w.a.PutApp(t.Context(), orgO, app)
+		stored, err := w.a.Setup().PutApp(t.Context(), orgO, app)
 		require.NoError(t, err)
-		gotApp, err := w.b.GetApp(t.Context(), orgO, appA)
+		gotApp, err := w.b.Setup().GetApp(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, stored, gotApp)
-		stored, err = w.a.PutApp(t.Context(), orgO, App{ID: appA})
+		stored, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA})
 		require.NoError(t, err)
 		assert.Equal(t, int64(2), stored.Version)
 		assert.Empty(t, stored.Ordering, "back to what is inherited")
@@ -131,12 +131,12 @@ func TestOrgsAndApps(t *testing.T) {
 		_, err = w.a.Submit(t.Context(), orgO, appB, call(2))
 		require.NoError(t, err)
 		var ids []string
-		for a, err := range w.b.Apps(t.Context(), orgO) {
+		for a, err := range w.b.Setup().Apps(t.Context(), orgO) {
 			require.NoError(t, err)
 			ids = append(ids, a.ID)
 		}
 		assert.Equal(t, []string{appB, appA}, ids, "put, and seen")
-		for org, err := range w.b.Orgs(t.Context()) {
+		for org, err := range w.b.Setup().Orgs(t.Context()) {
 			require.NoError(t, err)
 			assert.Equal(t, orgO, org.ID)
 		}
@@ -151,20 +151,20 @@ func TestConcurrentPuts(t *testing.T) {
 			k := []*Keeper{w.a, w.b}[i%2]
 			var err error
 			if i < 4 {
-				_, err = k.PutOrg(t.Context(), fixtureOrg())
+				_, err = k.Setup().PutOrg(t.Context(), fixtureOrg())
 			} else {
-				_, err = k.PutApp(t.Context(), orgO, App{ID: appA})
+				_, err = k.Setup().PutApp(t.Context(), orgO, App{ID: appA})
 			}
 			assert.NoError(t, err)
 		})
-		o, err := w.a.GetOrg(t.Context(), orgO)
+		o, err := w.a.Setup().GetOrg(t.Context(), orgO)
 		require.NoError(t, err)
 		if w.engine.Flaky() { // a PUT whose answer was lost and that was overwritten is put again
 			assert.GreaterOrEqual(t, o.Version, int64(5))
 			return
 		}
 		assert.Equal(t, int64(5), o.Version)
-		a, err := w.a.GetApp(t.Context(), orgO, appA)
+		a, err := w.a.Setup().GetApp(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, int64(4), a.Version)
 	})

@@ -36,7 +36,7 @@ func (s Status) String() string { return string(s) }
 // label that was passed over, as in QUOTA_EXCEEDED_premium.
 const (
 	ReasonWithinQuota    = "WITHIN_QUOTA"    // the first label of the ordering has room
-	ReasonManualOverride = "MANUAL_OVERRIDE" // see Keeper.Override
+	ReasonManualOverride = "MANUAL_OVERRIDE" // see Setup.Override
 	ReasonQuotaExceeded  = "QUOTA_EXCEEDED"  // the label before has no room
 	ReasonUnpriced       = "UNPRICED"        // the label before has no price
 )

@@ -88,5 +88,5 @@ func TestNoPriceIsNoWait(t *testing.T) {
 	err = choose(labels, 95, reset, "").exceeded()
 	_, ok := RetryAt(err)
 	assert.False(t, ok)
-	assert.ErrorContains(t, err, "PutPrices")
+	assert.ErrorContains(t, err, "Prices.Put")
 }

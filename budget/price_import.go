@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // PriceImport says how a price list is taken.
@@ -37,58 +35,6 @@ type PriceReport struct {
 	Skipped []SkippedPrice `json:"skipped"`
 }
 
-// ReviewPrices says what ImportPrices would do, and writes nothing. Errors are its.
-func (k *Keeper) ReviewPrices(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
-	if err := k.usable(ctx); err != nil {
-		return PriceReport{}, err
-	}
-	job, err := k.admin.newImport(ctx, list, how)
-	if err != nil {
-		return PriceReport{}, adminError("ReviewPrices", err)
-	}
-	for _, name := range job.names {
-		job.reviewed(name, job.listing(name, job.stored[name], job.at).review(job.at))
-	}
-	return job.report(), nil
-}
-
-// ImportPrices compares a price list with the prices in force, and stores those that
-// differ and are plausible. They are in force from the moment they are stored, to the
-// next full second, or from the later day that the list says; what was counted, and what
-// is still to be counted of a time before, keeps its price. Held back and reported are
-// prices above three times or below a third of the one in force, of zero, and in the place
-// of what was put by hand; what is in force stays so. PriceImport.Accept takes them.
-//
-// A model that has no price yet gets the list's. Models and cache classes that the list has
-// none for keep theirs.
-//
-// Each model is written in one transaction, with an AuditEvent of its PriceTarget, if its
-// prices are still what they were: several processes may import at the same time, and what
-// is imported again changes nothing. An import that fails has a report of what it did;
-// another goes on from there.
-//
-// Errors: *ValidationError for an empty list, a bad name or one in Accept that the list
-// does not have; *UnavailableError; ErrConflict.
-func (k *Keeper) ImportPrices(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
-	by, err := k.author(ctx)
-	if err != nil {
-		return PriceReport{}, err
-	}
-	job, err := k.admin.newImport(ctx, list, how)
-	if err != nil {
-		return PriceReport{}, adminError("ImportPrices", err)
-	}
-	// A version comes after the model whose price it may have: backwards, it keeps its own
-	// before that changes.
-	backwards := slices.Clone(job.names)
-	slices.Reverse(backwards)
-	err = store.Each(ctx, slices.Values(backwards), func(ctx context.Context, name string) error {
-		return k.admin.importModel(ctx, by, job, name)
-	})
-	k.admin.tenants.evictAll()
-	return job.report(), adminError("ImportPrices", err)
-}
-
 // priceJob is one import, or the review of one.
 type priceJob struct {
 	list    string
@@ -105,9 +51,9 @@ type priceJob struct {
 }
 
 // newImport reads what an import is compared with.
-func (adm *administration) newImport(ctx context.Context, list PriceList, how PriceImport) (*priceJob, error) {
+func (pt *priceTable) newImport(ctx context.Context, list PriceList, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
-		list: how.List, at: acceptance(adm.now()), own: adm.own, skipped: list.Skipped, accept: map[string]bool{},
+		list: how.List, at: acceptance(pt.desk.now()), own: pt.own, skipped: list.Skipped, accept: map[string]bool{},
 		done: map[string]review{},
 	}
 	if j.list == "" {
@@ -130,7 +76,7 @@ func (adm *administration) newImport(ctx context.Context, list PriceList, how Pr
 	if err := j.acceptAll(how.Accept); err != nil {
 		return nil, err
 	}
-	j.stored, err = adm.storedPrices(ctx, j.names)
+	j.stored, err = pt.stored(ctx, j.names)
 	return j, err
 }
 
@@ -194,14 +140,14 @@ func (j *priceJob) report() PriceReport {
 
 // importModel stores what a list says of a model. What was read at first is enough to see
 // that there is nothing to store.
-func (adm *administration) importModel(ctx context.Context, by string, j *priceJob, model string) error {
+func (pt *priceTable) importModel(ctx context.Context, by string, j *priceJob, model string) error {
 	before := j.stored[model]
 	r := j.listing(model, before, j.at).review(j.at)
 	var err error
 	if r.changed(before) {
-		err = adm.commit(ctx, func() (*change, error) {
-			return adm.decidePrices(ctx, by, model, func(stored priceRows) priceRows {
-				now := acceptance(adm.now())
+		err = pt.desk.commit(ctx, func() (*change, error) {
+			return pt.decide(ctx, by, model, func(stored priceRows) priceRows {
+				now := acceptance(pt.desk.now())
 				r = j.listing(model, stored.prices(), now).review(now)
 				return stored.with(r.stored)
 			})

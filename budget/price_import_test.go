@@ -50,7 +50,7 @@ func listed(id string, prices ...string) []Price {
 // importing imports a list by a keeper.
 func importing(t testing.TB, k *Keeper, list PriceList, accept ...string) PriceReport {
 	t.Helper()
-	report, err := k.ImportPrices(t.Context(), list, PriceImport{Accept: accept})
+	report, err := k.Prices().Import(t.Context(), list, PriceImport{Accept: accept})
 	require.NoError(t, err)
 	return report
 }
@@ -58,9 +58,9 @@ func importing(t testing.TB, k *Keeper, list PriceList, accept ...string) PriceR
 // priceAt is a model's price in force.
 func priceAt(t testing.TB, k *Keeper, model string, at time.Time) Rates {
 	t.Helper()
-	stored, err := k.admin.storedPrices(t.Context(), []string{model})
+	stored, err := k.admin.prices.stored(t.Context(), []string{model})
 	require.NoError(t, err)
-	layers := append(priceLayers{{layerTable, stored}}, k.admin.own...)
+	layers := append(priceLayers{{layerTable, stored}}, k.admin.prices.own...)
 	p, _, ok := layers.lookup(model, at)
 	require.True(t, ok, model)
 	return p.Rates
@@ -173,7 +173,7 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	book, err := newPriceBook(own)
 	require.NoError(t, err)
 	w := newWorld(t)
-	w.a.admin.own = priceLayers{{layerCatalog, book}}
+	w.a.admin.prices.own = priceLayers{{layerCatalog, book}}
 	now := w.clock.Now()
 	report := importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":2}`)))
 	require.Len(t, report.Accepted, 1)
@@ -207,8 +207,8 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 func TestWhatAnOperatorSetIsKept(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Prices = []Price{{Model: "mine", Rates: Rates{Input: 7, Output: 7}}} })
 	info := ModelInfo{Tier: "premium", Family: "claude-3.5", Description: "The best that there is"}
-	require.NoError(t, w.a.PutModelInfo(t.Context(), "m", info))
-	require.NoError(t, w.a.PutPrices(t.Context(), "hand", Price{Model: "hand", Rates: Rates{Input: 3_000_000, Output: 1}}))
+	require.NoError(t, w.a.Prices().PutInfo(t.Context(), "m", info))
+	require.NoError(t, w.a.Prices().Put(t.Context(), "hand", Price{Model: "hand", Rates: Rates{Input: 3_000_000, Output: 1}}))
 	list := func(price string) PriceList {
 		return listOf(t, listed("m", price), listed("hand", price), listed("mine", price))
 	}
@@ -218,16 +218,16 @@ func TestWhatAnOperatorSetIsKept(t *testing.T) {
 		require.Len(t, report.Accepted, 1)
 		w.clock.Advance(time.Minute)
 	}
-	stored, err := w.a.Prices(t.Context(), "m")
+	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
 	require.Len(t, stored, 2, "each price with its time")
 	assert.Equal(t, "prices", stored[1].List)
-	require.NoError(t, w.a.PutPrices(t.Context(), "m", stored[1]))
-	kept, err := w.b.ModelInfo(t.Context(), "us.m")
+	require.NoError(t, w.a.Prices().Put(t.Context(), "m", stored[1]))
+	kept, err := w.b.Prices().Info(t.Context(), "us.m")
 	require.NoError(t, err)
 	assert.Equal(t, info, kept)
 
-	other, err := w.a.ImportPrices(t.Context(), list(`{"in":5,"out":12}`), PriceImport{List: "ours", Accept: []string{"hand"}})
+	other, err := w.a.Prices().Import(t.Context(), list(`{"in":5,"out":12}`), PriceImport{List: "ours", Accept: []string{"hand"}})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"mine": heldByHand}, heldReasons(other))
 	for _, model := range []string{"m", "hand"} {
@@ -252,14 +252,14 @@ func TestAReviewWritesNothingAndNeedsNobody(t *testing.T) {
 	w := newWorld(t)
 	list := listOf(t, listed("m", `{"in":3,"out":12}`))
 	meter := w.spentOn(func() {
-		report, err := w.a.As("").ReviewPrices(t.Context(), list, PriceImport{})
+		report, err := w.a.As("").Prices().Review(t.Context(), list, PriceImport{})
 		require.NoError(t, err)
 		assert.Len(t, report.Accepted, 1)
 	})
 	for operation := range meter.Operations {
 		assert.Contains(t, []string{"BatchGetItem"}, operation)
 	}
-	_, err := w.a.As("").ImportPrices(t.Context(), list, PriceImport{})
+	_, err := w.a.As("").Prices().Import(t.Context(), list, PriceImport{})
 	requireCode(t, err, CodeInvalidRequest)
 }
 
@@ -267,21 +267,21 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 	w := newWorld(t)
 	list := listOf(t, listed("m", `{"in":3,"out":12}`))
 	for field, try := range map[string]func() error{
-		"prices": func() error { _, err := w.a.ImportPrices(t.Context(), listOf(t), PriceImport{}); return err },
-		"list":   func() error { _, err := w.a.ImportPrices(t.Context(), list, PriceImport{List: "a#b"}); return err },
+		"prices": func() error { _, err := w.a.Prices().Import(t.Context(), listOf(t), PriceImport{}); return err },
+		"list":   func() error { _, err := w.a.Prices().Import(t.Context(), list, PriceImport{List: "a#b"}); return err },
 		"accept": func() error {
-			_, err := w.a.ImportPrices(t.Context(), list, PriceImport{Accept: []string{"m", "unheard-of"}})
+			_, err := w.a.Prices().Import(t.Context(), list, PriceImport{Accept: []string{"m", "unheard-of"}})
 			return err
 		},
-		"tier": func() error { return w.a.PutModelInfo(t.Context(), "m", ModelInfo{Tier: strings.Repeat("x", 257)}) },
+		"tier": func() error { return w.a.Prices().PutInfo(t.Context(), "m", ModelInfo{Tier: strings.Repeat("x", 257)}) },
 	} {
 		var v *ValidationError
 		require.ErrorAs(t, try(), &v, field)
 		assert.Equal(t, field, v.Field)
 	}
-	_, err := w.a.ImportPrices(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
+	_, err := w.a.Prices().Import(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
 	requireCode(t, err, CodeInvalidConfig)
-	stored, err := w.a.Prices(t.Context(), "m")
+	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
 	assert.Empty(t, stored)
 }
@@ -300,7 +300,7 @@ func TestImportsAtTheSameTimeAgree(t *testing.T) {
 		k := []*Keeper{w.a, w.b}[i%2]
 		wg.Go(func() {
 			var err error
-			reports[i], err = k.ImportPrices(t.Context(), list, PriceImport{})
+			reports[i], err = k.Prices().Import(t.Context(), list, PriceImport{})
 			assert.NoError(t, err)
 		})
 	}
@@ -312,7 +312,7 @@ func TestImportsAtTheSameTimeAgree(t *testing.T) {
 	}
 	assert.Equal(t, len(models), accepted)
 	for _, name := range strings.Fields("a b c d e f g h") {
-		stored, err := w.a.Prices(t.Context(), name)
+		stored, err := w.a.Prices().Get(t.Context(), name)
 		require.NoError(t, err)
 		assert.Len(t, stored, 1)
 	}
@@ -333,12 +333,12 @@ func TestAnImportThatFailsIsGoneOnWith(t *testing.T) {
 		}
 		return ddbmem.Fault{}
 	}))
-	first, err := w.a.ImportPrices(t.Context(), list, PriceImport{})
+	first, err := w.a.Prices().Import(t.Context(), list, PriceImport{})
 	require.Error(t, err)
 	w.db.SetFaults(nil)
 	stored := 0
 	for _, p := range list.Prices {
-		rows, err := w.a.Prices(t.Context(), p.Model)
+		rows, err := w.a.Prices().Get(t.Context(), p.Model)
 		require.NoError(t, err)
 		stored += len(rows)
 	}
@@ -357,14 +357,14 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 	for i := range rows {
 		rows[i] = Price{Model: "m", List: "prices", EffectiveFrom: w.clock.Now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
 	}
-	require.NoError(t, w.a.PutPrices(t.Context(), "m", rows...))
+	require.NoError(t, w.a.Prices().Put(t.Context(), "m", rows...))
 	list := listOf(t, listed("m", `{"in":4,"out":0.000001}`))
 	report := importing(t, w.a, list)
 	require.Len(t, report.Skipped, 1)
 	assert.Contains(t, report.Skipped[0].Reason, "calls by each may still come")
 	w.clock.Advance(80 * time.Hour)
 	assert.Len(t, importing(t, w.a, list).Accepted, 1)
-	stored, err := w.a.Prices(t.Context(), "m")
+	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
 	assert.Len(t, stored, maxPrices)
 }
@@ -379,7 +379,7 @@ func TestAnAnnouncedPriceStays(t *testing.T) {
 			w := newWorld(t)
 			book, err := newPriceBook(announced)
 			require.NoError(t, err)
-			w.a.admin.own = priceLayers{{layer, book}}
+			w.a.admin.prices.own = priceLayers{{layer, book}}
 			for range 3 {
 				importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":0.000001}`)), "m")
 				w.clock.Advance(time.Hour)
@@ -420,7 +420,7 @@ func TestAVersionKeepsItsPrice(t *testing.T) {
 	w := newWorld(t)
 	book, err := newPriceBook([]Price{{Model: "m", Rates: Rates{Input: 3_000_000, Output: 12_000_000}}})
 	require.NoError(t, err)
-	w.a.admin.own = priceLayers{{layerCatalog, book}}
+	w.a.admin.prices.own = priceLayers{{layerCatalog, book}}
 	list := listOf(t, listed("m", six), listed("m-v1:0", three), listed("m-v2:0", thirty), listed("m-v3:0", six),
 		listed("m-v4:0", three), listed("m-v4:0", thirty))
 	for range 2 {
@@ -444,7 +444,7 @@ func TestPricesThatFlipWithinASecond(t *testing.T) {
 		importing(t, []*Keeper{w.a, w.b}[i%2], listOf(t, listed("m", `{"in":`+input+`,"out":12}`)))
 		w.clock.Advance(time.Millisecond)
 	}
-	stored, err := w.a.Prices(t.Context(), "m")
+	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(stored), 2)
 	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "m", w.clock.Now().Add(time.Second)).Input)
@@ -487,7 +487,7 @@ func TestAnImportSurvivesThrottlesAndLostAnswers(t *testing.T) {
 	w.db.SetFaults(nil)
 	assert.Len(t, report.Accepted, len(models))
 	for _, model := range models {
-		stored, err := w.a.Prices(t.Context(), model)
+		stored, err := w.a.Prices().Get(t.Context(), model)
 		require.NoError(t, err)
 		assert.Len(t, stored, 1)
 		assert.Len(t, eventsOf(t, w.a, PriceTarget(model)), 1)

@@ -21,7 +21,7 @@ type PriceList struct {
 	// Name is "prices" for a list of Prices, "litellm" for one of LiteLLM; imports store
 	// their prices under it.
 	Name    string
-	Prices  []Price        // for Options.Prices, PutPrices or ImportPrices
+	Prices  []Price        // for Options.Prices, Prices.Put or Prices.Import
 	Skipped []SkippedPrice // rows left out: calls of such models stay unpriced
 }
 

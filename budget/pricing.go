@@ -140,7 +140,7 @@ type Price struct {
 	// Checked is the day on which Source said so, like 2026-08-21; it is not used, and not
 	// stored. Defaults to "": not known.
 	Checked string `json:"checked,omitempty"`
-	// List is the price list by which ImportPrices stored the price, see
+	// List is the price list by which Prices.Import stored the price, see
 	// PriceImport.List. Empty: it was put by hand, and no import replaces it unasked.
 	// "catalog": an import stored it so that a price of the Catalog stays in force beside
 	// the list's.

@@ -161,12 +161,12 @@ func TestVersionsOfAModelHaveTheirOwnPrices(t *testing.T) {
 	}
 	assert.Equal(t, [3]int64{7_000, 7_000, 7_000}, costs())
 	for model, input := range map[string]int64{"amazon.titan-embed-text-v1": 100_000, "amazon.titan-embed-text-v2:0": 20_000} {
-		require.NoError(t, w.a.PutPrices(t.Context(), model, Price{Model: model, Rates: Rates{Input: input}}))
+		require.NoError(t, w.a.Prices().Put(t.Context(), model, Price{Model: model, Rates: Rates{Input: input}}))
 	}
 	assert.Equal(t, [3]int64{100_000, 20_000, 20_000}, costs(), "a later revision has the version's")
-	require.NoError(t, w.a.PutPrices(t.Context(), "amazon.titan-embed-text-v2:1", Price{Model: "amazon.titan-embed-text-v2:1", Rates: Rates{Input: 30_000}}))
+	require.NoError(t, w.a.Prices().Put(t.Context(), "amazon.titan-embed-text-v2:1", Price{Model: "amazon.titan-embed-text-v2:1", Rates: Rates{Input: 30_000}}))
 	assert.Equal(t, [3]int64{100_000, 20_000, 30_000}, costs())
-	require.NoError(t, w.a.PutPrices(t.Context(), "amazon.titan-embed-text-v1"))
+	require.NoError(t, w.a.Prices().Put(t.Context(), "amazon.titan-embed-text-v1"))
 	assert.Equal(t, [3]int64{7_000, 20_000, 30_000}, costs(), "taken back")
 }
 

@@ -22,25 +22,6 @@ type Recommendation struct {
 	Stale    bool          // the store did not answer: the last plan known
 }
 
-// Recommend says which label of its ordering an app may use now: the first that has a
-// price and is within its quota. If everything is known, it makes no request. If no
-// label is left, it fails with a *QuotaExceededError. Options.OnUnavailable says what
-// happens if the store does not answer.
-func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
-	if err := k.usable(ctx); err != nil {
-		return Recommendation{}, err
-	}
-	return k.standing.recommend(ctx, org, app, false)
-}
-
-// RecommendFresh is Recommend with a query of the store, even if everything is known.
-func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
-	if err := k.usable(ctx); err != nil {
-		return Recommendation{}, err
-	}
-	return k.standing.recommend(ctx, org, app, true)
-}
-
 func (s *standing) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
@@ -94,17 +75,6 @@ func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
 	return rec
 }
 
-// Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens
-// in and maxTokens out. A label outside the app's ordering is a *ValidationError with
-// CodeInvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
-// Allow, the last price known is used.
-func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
-	if err := k.usable(ctx); err != nil {
-		return 0, err
-	}
-	return k.standing.estimate(ctx, org, app, label, inputTokens, maxTokens)
-}
-
 func (s *standing) estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err
@@ -134,7 +104,7 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 // could be read. If the options have no price for it, it fails with the error of the
 // read.
 func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (int64, error) {
-	price, _, ok := s.admin.own.lookup(s.opts.Models[label], s.now())
+	price, _, ok := s.admin.prices.own.lookup(s.opts.Models[label], s.now())
 	if !ok {
 		return 0, err
 	}

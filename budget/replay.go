@@ -14,14 +14,6 @@ import (
 // for clocks that differ.
 const unknownAfter = dedupFor - time.Hour
 
-// Spooled is the number of records that wait in the spool.
-func (k *Keeper) Spooled() int {
-	if k == nil || k.core == nil {
-		return 0
-	}
-	return k.charges.spooled()
-}
-
 func (c *charges) spooled() int {
 	if c.spool == nil {
 		return 0
@@ -93,17 +85,6 @@ func (c *charges) replayLoop() {
 			return
 		}
 	}
-}
-
-// Replay submits what waits in the spool now, instead of at the next interval.
-// Records refused for good go to Options.OnRefused and the refused file, and so
-// do lines that cannot be read. It stops when the store fails and takes none of a batch,
-// and returns the first error of the store; what it did not take stays.
-func (k *Keeper) Replay(ctx context.Context) error {
-	if err := k.usable(ctx); err != nil {
-		return err
-	}
-	return k.charges.replay(ctx)
 }
 
 func (c *charges) replay(ctx context.Context) error {

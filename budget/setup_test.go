@@ -100,7 +100,7 @@ func worldOn(t testing.TB, e *fixture.Engine, adapt ...func(*Options)) *world {
 		f(&opts)
 	}
 	w.a, w.b = w.keeper(&opts), w.keeper(&opts)
-	require.NoError(w.t, w.a.CreateTables(w.t.Context()))
+	require.NoError(w.t, w.a.Setup().CreateTables(w.t.Context()))
 	return w
 }
 
@@ -123,7 +123,7 @@ func (w *world) keeper(opts *Options) *Keeper {
 // org puts an organisation, by node a.
 func (w *world) org(o Org) {
 	w.t.Helper()
-	_, err := w.a.PutOrg(w.t.Context(), o)
+	_, err := w.a.Setup().PutOrg(w.t.Context(), o)
 	require.NoError(w.t, err)
 }
 
@@ -136,7 +136,7 @@ func (w *world) spend(app, label string, micros int64) {
 
 // adjust applies an adjustment for a test that needs no answer but the error.
 func adjust(ctx context.Context, k *Keeper, org, app string, a Adjustment) error {
-	_, err := k.Adjust(ctx, org, app, a)
+	_, err := k.Setup().Adjust(ctx, org, app, a)
 	return err
 }
 
@@ -204,8 +204,8 @@ func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *
 		opts.Models, opts.Principal, opts.AllowUnknownApps = fixtureModels, cmp.Or(opts.Principal, tester), true
 		k, err := New(db.Client(), Tables{}, &opts)
 		require.NoError(t, err)
-		require.NoError(t, k.CreateTables(t.Context()))
-		_, err = k.PutOrg(t.Context(), org)
+		require.NoError(t, k.Setup().CreateTables(t.Context()))
+		_, err = k.Setup().PutOrg(t.Context(), org)
 		require.NoError(t, err)
 		test(t, db, k)
 		db.SetFaults(nil)

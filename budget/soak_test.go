@@ -167,7 +167,7 @@ func (s *soak) step(i int) {
 func (s *soak) put(ctx context.Context, k *Keeper) {
 	c := s.org
 	c.Shards = 1 + s.n(8)
-	_, _ = k.PutOrg(ctx, c)
+	_, _ = k.Setup().PutOrg(ctx, c)
 }
 
 // submit sends a record as callers do.

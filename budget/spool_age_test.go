@@ -102,7 +102,7 @@ func TestSpoolTakesWhatAnAppCountedBeforeItWasPut(t *testing.T) {
 	require.True(t, r.Spooled)
 	w.db.SetFaults(nil)
 	w.clock.Advance(time.Hour)
-	_, err = w.a.PutApp(ctx, orgO, App{ID: app})
+	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: app})
 	require.NoError(t, err)
 	require.NoError(t, k.Replay(ctx))
 	assert.Zero(t, k.Spooled())

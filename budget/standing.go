@@ -28,8 +28,8 @@ type standing struct {
 	watches *lru.Cache[string, *watch] // by scope
 }
 
-func newStanding(s *store.Store, admin *administration, opts Options, now func() time.Time, life *background.Life) *standing {
-	st := &standing{store: s, admin: admin, tenants: admin.tenants, opts: opts, now: now, life: life}
+func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts Options, now func() time.Time, life *background.Life) *standing {
+	st := &standing{store: s, ledger: l, admin: admin, tenants: admin.tenants, opts: opts, now: now, life: life}
 	st.watches, _ = lru.New[string, *watch](cacheEntries) // fails only for a size below 1
 	st.views, _ = lru.New[string, *view](cacheEntries)
 	return st

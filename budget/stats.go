@@ -1,8 +1,6 @@
 package budget
 
-import (
-	"time"
-)
+import "time"
 
 // Stats are what a keeper did since it was made, with those of its As, and how near quotas
 // are.
@@ -58,17 +56,4 @@ func (s *standing) nearest(now time.Time) map[string]float64 {
 		}
 	}
 	return all
-}
-
-// Stats returns what the keeper did so far. It makes no request.
-func (k *Keeper) Stats() Stats {
-	if k == nil || k.core == nil {
-		return Stats{}
-	}
-	config := k.tenants.loading.Stats()
-	hits, misses := k.ledger.Looks()
-	return Stats{
-		ConfigHits: config.Hits + config.StaleHits, ConfigMisses: config.Misses,
-		TotalHits: hits, TotalMisses: misses, QuotaPercent: k.standing.nearest(k.now()),
-	}
 }

@@ -43,17 +43,6 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	}, exists: item != nil, read: read}, d.Err
 }
 
-// Sticky reads the record. It fails with ErrNotFound if the app has only used its first
-// label today, or if the organisation keeps no such record. While an override is
-// followed, it returns the override, with the record's label as the one before; the
-// stored record still says where spend leads.
-func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
-	if err := k.usable(ctx); err != nil {
-		return Sticky{}, err
-	}
-	return k.standing.sticky(ctx, org, app)
-}
-
 func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := validTarget(org, app); err != nil {
 		return Sticky{}, err

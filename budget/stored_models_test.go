@@ -14,14 +14,14 @@ func TestStoredModelsAreAllThatIsStored(t *testing.T) {
 	w.org(fixtureOrg())
 	require.Empty(t, storedModels(t, w.a))
 	info := ModelInfo{Tier: "micro", Family: "nova", Description: "small"}
-	require.NoError(t, w.a.PutPrices(ctx, "us."+microModel, Price{Model: "us." + microModel, Rates: Rates{Input: 1, Output: 2}}))
-	require.NoError(t, w.a.PutModelInfo(ctx, microModel, info))
-	require.NoError(t, w.a.PutModelInfo(ctx, "bare", info))
-	require.NoError(t, w.a.PutPrices(ctx, "gone", Price{Model: "gone", Rates: Rates{Input: 1, Output: 2}}))
-	require.NoError(t, w.a.PutPrices(ctx, "gone"))
+	require.NoError(t, w.a.Prices().Put(ctx, "us."+microModel, Price{Model: "us." + microModel, Rates: Rates{Input: 1, Output: 2}}))
+	require.NoError(t, w.a.Prices().PutInfo(ctx, microModel, info))
+	require.NoError(t, w.a.Prices().PutInfo(ctx, "bare", info))
+	require.NoError(t, w.a.Prices().Put(ctx, "gone", Price{Model: "gone", Rates: Rates{Input: 1, Output: 2}}))
+	require.NoError(t, w.a.Prices().Put(ctx, "gone"))
 	found := storedModels(t, w.b)
 	name, _ := splitModel(microModel)
-	prices, err := w.b.Prices(ctx, microModel)
+	prices, err := w.b.Prices().Get(ctx, microModel)
 	require.NoError(t, err)
 	require.Len(t, prices, 1)
 	assert.Equal(t, map[string]StoredModel{
@@ -34,7 +34,7 @@ func TestStoredModelsAreAllThatIsStored(t *testing.T) {
 func storedModels(t *testing.T, k *Keeper) map[string]StoredModel {
 	t.Helper()
 	found := map[string]StoredModel{}
-	for m, err := range k.StoredModels(t.Context()) {
+	for m, err := range k.Prices().Models(t.Context()) {
 		require.NoError(t, err)
 		found[m.Model] = m
 	}

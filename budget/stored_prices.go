@@ -10,8 +10,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
+
+// priceTable is the prices that are stored, and those that come after them.
+type priceTable struct {
+	desk  *desk
+	own   priceLayers // options and catalog
+	evict func()      // forgets what was priced by what was stored
+}
 
 // priceRow is a stored price.
 type priceRow struct {
@@ -84,21 +90,12 @@ func decodePrices(item store.Item) ([]Price, error) {
 	return stored.prices(), err
 }
 
-// Prices are the stored prices of one model, in the order they were put; those
-// of Options and the Catalog are not among them.
-func (k *Keeper) Prices(ctx context.Context, model string) ([]Price, error) {
-	if err := k.usable(ctx); err != nil {
-		return nil, err
-	}
-	return k.admin.prices(ctx, model)
-}
-
-func (adm *administration) prices(ctx context.Context, model string) ([]Price, error) {
+func (pt *priceTable) get(ctx context.Context, model string) ([]Price, error) {
 	name, _ := splitModel(model)
 	if name == "" {
 		return nil, invalidConfig("model", "%q is not a model id", model)
 	}
-	item, err := adm.store.Get(ctx, adm.store.Control, priceKey(name))
+	item, err := pt.desk.store.Get(ctx, pt.desk.store.Control, priceKey(name))
 	if err != nil || item == nil {
 		return nil, failure("Prices", err)
 	}
@@ -110,31 +107,22 @@ func (adm *administration) prices(ctx context.Context, model string) ([]Price, e
 type StoredModel struct {
 	// Model is its id, without a prefix for where it is served.
 	Model string
-	// Info is what PutModelInfo stored.
+	// Info is what Prices.PutInfo stored.
 	Info ModelInfo
 	// Prices are the stored ones, in the order they were put; none where only Info is.
 	Prices []Price
 }
 
-// StoredModels lists every model of which a price or a ModelInfo is stored, in no order.
-// It scans the control table, consistently.
-func (k *Keeper) StoredModels(ctx context.Context) iter.Seq2[StoredModel, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[StoredModel](err)
-	}
-	return k.admin.storedModels(ctx)
-}
-
-func (adm *administration) storedModels(ctx context.Context) iter.Seq2[StoredModel, error] {
+func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] {
 	return func(yield func(StoredModel, error) bool) {
-		for item, err := range adm.scan(ctx, pricePrefix, roots, true) {
+		for item, err := range pt.desk.scan(ctx, pricePrefix, roots, true) {
 			if err != nil {
-				yield(StoredModel{}, failure("StoredModels", err))
+				yield(StoredModel{}, failure("Prices.Models", err))
 				return
 			}
 			stored, err := decodePriceRows(item)
 			m := StoredModel{store.KeyOf(item).PK[len(pricePrefix):], stored.info(), stored.prices()}
-			if !yield(m, failure("StoredModels", err)) || err != nil {
+			if !yield(m, failure("Prices.Models", err)) || err != nil {
 				return
 			}
 		}
@@ -142,7 +130,7 @@ func (adm *administration) storedModels(ctx context.Context) iter.Seq2[StoredMod
 }
 
 // storedPrices are the stored prices of models, and of those whose prices hold for them too.
-func (adm *administration) storedPrices(ctx context.Context, models []string) (priceBook, error) {
+func (pt *priceTable) stored(ctx context.Context, models []string) (priceBook, error) {
 	var keys []store.Key
 	asked := map[string]bool{}
 	for _, model := range models {
@@ -152,7 +140,7 @@ func (adm *administration) storedPrices(ctx context.Context, models []string) (p
 			}
 		}
 	}
-	items, err := adm.store.BatchGet(ctx, adm.store.Control, keys...)
+	items, err := pt.desk.store.BatchGet(ctx, pt.desk.store.Control, keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -172,19 +160,7 @@ func (adm *administration) storedPrices(ctx context.Context, models []string) (p
 // maxPrices bounds the stored prices of a model: their event has those before and after.
 const maxPrices = 500
 
-// PutPrices replaces the stored prices of one model, at most 500, for all organisations; a
-// version of a model is a model of its own. They come before Options.Prices and the
-// catalog. No rows: back to those. It writes an AuditEvent of PriceTarget(model), unless
-// just those prices are stored already.
-func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {
-	by, err := k.author(ctx)
-	if err != nil {
-		return err
-	}
-	return k.admin.putPrices(ctx, by, model, rows...)
-}
-
-func (adm *administration) putPrices(ctx context.Context, by, model string, rows ...Price) error {
+func (pt *priceTable) put(ctx context.Context, by, model string, rows ...Price) error {
 	name, _ := splitModel(model)
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
@@ -205,11 +181,11 @@ func (adm *administration) putPrices(ctx context.Context, by, model string, rows
 		}
 		next = append(next, p)
 	}
-	err := adm.commit(ctx, func() (*change, error) {
-		return adm.decidePrices(ctx, by, name, func(r priceRows) priceRows { return r.with(next) })
+	err := pt.desk.commit(ctx, func() (*change, error) {
+		return pt.decide(ctx, by, name, func(r priceRows) priceRows { return r.with(next) })
 	})
-	adm.tenants.evictAll()
-	return adminError("PutPrices", err)
+	pt.evict()
+	return adminError("Prices.Put", err)
 }
 
 // with is the item with other prices.
@@ -222,9 +198,9 @@ func (r priceRows) with(prices []Price) priceRows {
 }
 
 // decidePrices is the change of what is stored of a model; nil if it is the same.
-func (adm *administration) decidePrices(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
+func (pt *priceTable) decide(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
 	key := priceKey(name)
-	seen, err := adm.store.Get(ctx, adm.store.Control, key)
+	seen, err := pt.desk.store.Get(ctx, pt.desk.store.Control, key)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +210,7 @@ func (adm *administration) decidePrices(ctx context.Context, by, name string, ne
 	}
 	becomes := next(last)
 	e := AuditEvent{Principal: by, Action: actionPricesSet, Target: PriceTarget(name)}
-	event, err := adm.trail.event(adm.now(), e, priceFields(last), priceFields(becomes))
+	event, err := pt.desk.event(pt.desk.now(), e, priceFields(last), priceFields(becomes))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err
 	}
@@ -243,5 +219,5 @@ func (adm *administration) decidePrices(ctx context.Context, by, name string, ne
 		return nil, err
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, priceAttributes...)}, event}, nil
+	return &change{[]types.TransactWriteItem{pt.desk.putAsSeen(item, seen, priceAttributes...)}, event}, nil
 }

@@ -98,22 +98,6 @@ func (u Usage) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Submit counts what a call cost, once, under its request id. If it is sent again with
-// the same payload, it returns what was counted, marked Duplicate; with another payload
-// it returns ErrConflict. It is priced by the model that it names, whatever its label means
-// now. A label that the organisation never used, a model that its label never had, a time
-// outside the window or a model without a price is a *ValidationError.
-// Options.OnUnavailable says what happens if the store does not answer; it is always
-// safe to send the record again. If ctx ends before the record was sent, the error says
-// so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
-// than the client's.
-func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
-	if err := k.usable(ctx); err != nil {
-		return Receipt{}, err
-	}
-	return k.charges.submit(ctx, org, app, usage)
-}
-
 func (c *charges) submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err

@@ -22,18 +22,13 @@ type SweepReport struct {
 	Deletions int `json:"deletions"`
 }
 
-// Sweep sees to what otherwise happens when somebody asks: it closes the days
-// of the last week that are over, and delivers events that were left undelivered. Nothing depends on it. Without ids it takes every
-// organisation, scanning the control table. What cannot be swept is in the error, and keeps
-// none of the others.
-func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
-	if err := k.usable(ctx); err != nil {
-		return SweepReport{}, err
-	}
-	return k.standing.sweep(ctx, orgs...)
+// sweeper sees to what nobody asked for.
+type sweeper struct {
+	standing *standing
+	days     *days
 }
 
-func (s *standing) sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+func (s *sweeper) sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
 	var report SweepReport
 	var errs []error
 	if len(orgs) == 0 {
@@ -51,8 +46,8 @@ func (s *standing) sweep(ctx context.Context, orgs ...string) (SweepReport, erro
 }
 
 // survey finds the organisations, and counts the deletions that are not complete.
-func (s *standing) survey(ctx context.Context, report *SweepReport) (orgs []string, err error) {
-	for item, err := range s.admin.scan(ctx, orgPrefix, rootsAndNotes, false) {
+func (s *sweeper) survey(ctx context.Context, report *SweepReport) (orgs []string, err error) {
+	for item, err := range s.days.admin.desk.scan(ctx, orgPrefix, rootsAndNotes, false) {
 		if err != nil {
 			return nil, err
 		}
@@ -71,12 +66,12 @@ func (s *standing) survey(ctx context.Context, report *SweepReport) (orgs []stri
 	return orgs, nil
 }
 
-func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport) error {
-	t, err := s.target(ctx, org, "")
+func (s *sweeper) sweepOrg(ctx context.Context, org string, report *SweepReport) error {
+	t, err := s.days.target(ctx, org, "")
 	if err != nil {
 		return err
 	}
-	apps, err := s.admin.loadApps(ctx, org)
+	apps, err := s.days.admin.loadApps(ctx, org)
 	if err != nil {
 		return failure("Sweep", err)
 	}
@@ -92,16 +87,16 @@ func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) { // find thresholds nobody looked for
-		if tenant, err := s.tenants.get(ctx, org, app); err == nil {
-			_, err = s.look(ctx, tenant, true)
+		if tenant, err := s.standing.tenants.get(ctx, org, app); err == nil {
+			_, err = s.standing.look(ctx, tenant, true)
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *standing) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {
-	now := s.now()
+func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {
+	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
 	from := max(calendar.AddDays(to, -6), t.calendar.Day(t.config.CreatedAt))
 	if to < from {
@@ -111,19 +106,19 @@ func (s *standing) sweepDays(ctx context.Context, t *tenant, scope string, repor
 	for _, l := range t.labels {
 		labels[l] = true
 	}
-	days, err := s.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
-	s.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
+	days, err := s.standing.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
+	s.standing.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
 	for _, rows := range days.Rows {
 		report.Closed += len(rows)
 	}
 	return err
 }
 
-func (s *standing) sweepEvents(ctx context.Context, scope string, report *SweepReport) error {
-	if s.opts.OnEvent == nil {
+func (s *sweeper) sweepEvents(ctx context.Context, scope string, report *SweepReport) error {
+	if s.standing.opts.OnEvent == nil {
 		return nil
 	}
-	events, delivered, err := s.readEvents(ctx, scope)
+	events, delivered, err := s.standing.readEvents(ctx, scope)
 	if err != nil {
 		return err
 	}
@@ -132,7 +127,7 @@ func (s *standing) sweepEvents(ctx context.Context, scope string, report *SweepR
 		if v.done[e.ID] {
 			continue
 		}
-		if err := s.deliver(ctx, v, e, s.now()); err != nil {
+		if err := s.standing.deliver(ctx, v, e, s.standing.now()); err != nil {
 			return err
 		}
 		if v.done[e.ID] {

@@ -2,8 +2,6 @@ package budget
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -59,32 +57,8 @@ func (t Tables) inputs() []*dynamodb.CreateTableInput {
 	return inputs
 }
 
-// CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
-// waits until they can be used. Tables that exist are left as they are.
-func (k *Keeper) CreateTables(ctx context.Context) error {
-	if err := k.usable(ctx); err != nil {
-		return err
-	}
-	for _, in := range (Tables{Control: k.store.Control, Usage: k.store.Usage}).inputs() {
-		name := *in.TableName
-		_, err := k.client.CreateTable(ctx, in)
-		var exists *types.ResourceInUseException
-		if err != nil && !errors.As(err, &exists) {
-			return failure("CreateTables", err)
-		}
-		waiter := dynamodb.NewTableExistsWaiter(k.client)
-		if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
-			return failure("CreateTables", err)
-		}
-		if err := k.enableTTL(ctx, name); err != nil {
-			return failure("CreateTables", err)
-		}
-	}
-	return nil
-}
-
-func (k *Keeper) enableTTL(ctx context.Context, name string) error {
-	out, err := k.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+func enableTTL(ctx context.Context, client Client, name string) error {
+	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {
 		return err
 	}
@@ -92,7 +66,7 @@ func (k *Keeper) enableTTL(ctx context.Context, name string) error {
 		(d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
 		return nil
 	}
-	_, err = k.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName: &name,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{
 			AttributeName: aws.String(store.AttrTTL), Enabled: aws.Bool(true),

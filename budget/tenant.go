@@ -118,11 +118,11 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 // tablePrices puts the stored prices of the organisation's models before the
 // keeper's own.
 func (adm *administration) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	book, err := adm.storedPrices(ctx, t.priced())
+	book, err := adm.prices.stored(ctx, t.priced())
 	if err != nil {
 		return nil, err
 	}
-	return append(priceLayers{{layerTable, book}}, adm.own...), nil
+	return append(priceLayers{{layerTable, book}}, adm.prices.own...), nil
 }
 
 // priced are the models whose prices the tenant's calls may need.

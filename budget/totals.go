@@ -12,8 +12,18 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
+
+// days reads what was spent on days.
+type days struct {
+	store   *store.Store
+	ledger  *ledger.Ledger
+	admin   *administration
+	tenants *tenants
+	opts    Options
+	now     func() time.Time
+}
 
 // LabelTotals is what one label used on one day.
 type LabelTotals struct {
@@ -34,16 +44,7 @@ type DayTotals struct {
 	Labels     []LabelTotals `json:"labels"`          // see above for their order
 }
 
-// Totals sums one day from the store, consistently. An empty day is today; a day before
-// Options.KeepDays is a *ValidationError. An empty app sums the whole organisation.
-func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
-	if err := k.usable(ctx); err != nil {
-		return DayTotals{}, err
-	}
-	return k.standing.totals(ctx, org, app, day)
-}
-
-func (s *standing) totals(ctx context.Context, org, app, day string) (DayTotals, error) {
+func (s *days) totals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	t, err := s.target(ctx, org, app)
 	if err != nil {
 		return DayTotals{}, err
@@ -62,17 +63,7 @@ func (s *standing) totals(ctx context.Context, org, app, day string) (DayTotals,
 
 const maxHistory = 3700 // days
 
-// History gives the days from one to another, both included, oldest first.
-// Days after today are left out; one before Options.KeepDays is a *ValidationError. Days that are over are read as one item per
-// label; a read stores up to 100 of those items, after it, for the next.
-func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
-	if err := k.usable(ctx); err != nil {
-		return problem.List[DayTotals](err)
-	}
-	return k.standing.history(ctx, org, app, from, to)
-}
-
-func (s *standing) history(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+func (s *days) history(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
 		t, err := s.target(ctx, org, app)
 		if err == nil {
@@ -127,7 +118,7 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 // target is the configuration for a read of what is stored; the app may be empty. It
 // reads the organisation's configuration again, so that the sums contain a label that
 // another process has just added.
-func (s *standing) target(ctx context.Context, org, app string) (*tenant, error) {
+func (s *days) target(ctx context.Context, org, app string) (*tenant, error) {
 	if err := validReadTarget(org, app); err != nil {
 		return nil, err
 	}
@@ -149,7 +140,7 @@ func (t *tenant) closings() *ledger.Closings {
 }
 
 // dayRange sums days; of all apps when none is named.
-func (s *standing) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
+func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	labels := map[string]bool{}
 	for _, l := range union(t.labels, t.config.Ordering...) {
 		labels[l] = true
@@ -182,7 +173,7 @@ func (s *standing) dayRange(ctx context.Context, t *tenant, from, to string, c *
 }
 
 // sumDays sums days of one key. Each may take as long as a call waits for the store.
-func (s *standing) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
+func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
 	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
@@ -190,7 +181,7 @@ func (s *standing) sumDays(ctx context.Context, t *tenant, key string, labels ma
 
 // scopesOf are the keys under which a tenant's spend is counted: those of all
 // apps when none is named.
-func (s *standing) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
+func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	if t.config.Scope == ScopeOrg || t.app != "" {
 		return []string{t.scope()}, nil
 	}
@@ -244,16 +235,7 @@ type TagTotal struct {
 	Requests   int64  `json:"requests"`        // records with it
 }
 
-// TagTotals sums one day's cost by the values of a tag, the most expensive first. An
-// empty day means today, an empty app the whole organisation.
-func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
-	if err := k.usable(ctx); err != nil {
-		return nil, err
-	}
-	return k.standing.tagTotals(ctx, org, app, day, tag)
-}
-
-func (s *standing) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
+func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err
 	}
@@ -285,7 +267,7 @@ func (s *standing) tagTotals(ctx context.Context, org, app, day, tag string) ([]
 
 // sumTags adds a scope's sums by the values of a tag; it may take as long as a call waits for
 // the store.
-func (s *standing) sumTags(ctx context.Context, scope, tag, prefix string, rows map[string]ledger.Counter) error {
+func (s *days) sumTags(ctx context.Context, scope, tag, prefix string, rows map[string]ledger.Counter) error {
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
 	return s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {

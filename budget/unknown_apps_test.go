@@ -23,11 +23,11 @@ func TestAnAppThatNobodyPutIsNotFound(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, "PutApp")
 	assert.Len(t, w.items(""), items, "nothing is written")
-	for app, err := range k.Apps(ctx, orgO) {
+	for app, err := range k.Setup().Apps(ctx, orgO) {
 		assert.Fail(t, "it is listed", "%v %v", app.ID, err)
 	}
 
-	_, err = k.PutApp(ctx, orgO, App{ID: appA})
+	_, err = k.Setup().PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 	r, err := k.Submit(ctx, orgO, appA, call(1))
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestAnAppThatNobodyPutIsNotFound(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotFound)
 	}
 	assert.Equal(t, before, total())
-	err = k.DeleteApp(ctx, orgO, appA, nil)
+	err = k.Setup().DeleteApp(ctx, orgO, appA, nil)
 	require.NoError(t, err)
 	w.clock.Advance(time.Minute)
 	requireGone(t, k, orgO, appA)

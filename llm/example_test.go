@@ -38,8 +38,8 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 20_000)},
 	}))
 	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now, Principal: "deploy@example.com"}))
-	check(keeper.CreateTables(ctx))
-	must(keeper.PutOrg(ctx, budget.Org{
+	check(keeper.Setup().CreateTables(ctx))
+	must(keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: acme, Timezone: "Europe/Berlin",
 		Ordering: []string{"premium", "standard"},
 		Quotas:   map[string]int64{"premium": 150_000, "standard": 1_000_000},
@@ -48,7 +48,7 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
 		},
 	}))
-	must(keeper.PutApp(ctx, acme, budget.App{ID: "chat"}))
+	must(keeper.Setup().PutApp(ctx, acme, budget.App{ID: "chat"}))
 	return must(llm.New(&llm.Options{Limiter: limiter, Keeper: keeper, Now: now})), limiter, keeper
 }
 

@@ -90,7 +90,7 @@ func TestResourceDefaultsToTheModel(t *testing.T) {
 func TestTheLabelStepsDown(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		soft := "660e8400-e29b-41d4-a716-446655440000"
-		_, err := w.keeper.PutOrg(t.Context(), budget.Org{
+		_, err := w.keeper.Setup().PutOrg(t.Context(), budget.Org{
 			ID: soft, Timezone: "UTC", Ordering: []string{"premium", "standard"},
 			Quotas: map[string]int64{"premium": 20_000, "standard": 500_000},
 		})
@@ -114,7 +114,7 @@ func TestTheLabelStepsDown(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []budget.TagTotal{{Value: "u1", CostMicros: 37_400, Requests: 3}}, tags)
 		apps := 0
-		for a, err := range w.keeper.Apps(t.Context(), soft) {
+		for a, err := range w.keeper.Setup().Apps(t.Context(), soft) {
 			require.NoError(t, err)
 			assert.Equal(t, app, a.ID)
 			apps++
@@ -129,7 +129,7 @@ func TestTheLabelStepsDown(t *testing.T) {
 		wait, ok := llm.RetryAfter(err)
 		assert.True(t, ok)
 		assert.Equal(t, 12*time.Hour, wait, "until the day ends")
-		require.NoError(t, w.keeper.Override(t.Context(), soft, app, "premium", noon.Add(time.Hour)))
+		require.NoError(t, w.keeper.Setup().Override(t.Context(), soft, app, "premium", noon.Add(time.Hour)))
 		assert.Equal(t, premiumModel, w.start(g, r).Model, "unless it is forced")
 		r.Label = "gold"
 		_, err = g.Start(t.Context(), r)

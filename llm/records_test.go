@@ -253,7 +253,7 @@ func TestARefusalIsFinal(t *testing.T) {
 func TestACallIsPricedByItsModel(t *testing.T) {
 	w := memWorld(t)
 	c := w.start(w.guard(both), request())
-	_, err := w.keeper.PutOrg(t.Context(), budget.Org{
+	_, err := w.keeper.Setup().PutOrg(t.Context(), budget.Org{
 		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"},
 		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000}, Models: map[string]string{"premium": standardModel},
 	})

@@ -119,7 +119,7 @@ func newWorld(t testing.TB, db *ddbmem.DB, c *clock, client *dynamodb.Client) *w
 	w.limiter, err = dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	w.keeper = w.newKeeper()
-	require.NoError(t, w.keeper.CreateTables(ctx))
+	require.NoError(t, w.keeper.Setup().CreateTables(ctx))
 	w.org(1_000_000, 500_000)
 	t.Cleanup(func() {
 		if w.db == nil {
@@ -156,7 +156,7 @@ func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {
 
 // org gives the labels quotas in µ$.
 func (w *world) org(premium, standard int64) {
-	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
+	_, err := w.keeper.Setup().PutOrg(w.t.Context(), budget.Org{
 		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"},
 		Quotas: map[string]int64{"premium": premium, "standard": standard},
 	})
@@ -311,7 +311,7 @@ const other = "550e8400-e29b-41d4-a716-446655440009"
 // otherOrg has labels of its own.
 func (w *world) otherOrg(ordering ...string) {
 	w.t.Helper()
-	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
+	_, err := w.keeper.Setup().PutOrg(w.t.Context(), budget.Org{
 		ID: other, Timezone: "UTC", Ordering: ordering,
 		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000},
 	})

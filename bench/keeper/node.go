@@ -116,11 +116,11 @@ func (n *node) prepare(ctx context.Context, client *dynamodb.Client, s settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(n.keeper.CreateTables(ctx), repo.CreateTable(ctx)); err != nil {
+	if err := errors.Join(n.keeper.Setup().CreateTables(ctx), repo.CreateTable(ctx)); err != nil {
 		return nil, err
 	}
 	const org = "550e8400-e29b-41d4-a716-446655440000"
-	_, err = n.keeper.PutOrg(ctx, budget.Org{
+	_, err = n.keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: org, Name: "load", Timezone: "UTC", Scope: budget.ScopeApp, Shards: s.Shards,
 		Ordering: []string{label, "standard", "economy"},
 		Quotas:   map[string]int64{label: ample, "standard": ample, "economy": ample},
@@ -134,7 +134,7 @@ func (n *node) prepare(ctx context.Context, client *dynamodb.Client, s settings)
 	targets := make([]target, s.Apps)
 	for i := range targets {
 		app := fmt.Sprintf("app-%d", i)
-		if _, err := n.keeper.PutApp(ctx, org, budget.App{ID: app}); err != nil {
+		if _, err := n.keeper.Setup().PutApp(ctx, org, budget.App{ID: app}); err != nil {
 			return nil, err
 		}
 		issued, err := n.store.Create(ctx, org, app)

@@ -36,7 +36,7 @@ func (s *Server) adjustmentRoutes() {
 		description: "It holds whatever was spent. Other servers follow within 30 seconds.",
 		request:     exampleOverride,
 	}, func(ctx context.Context, x *exchange, in *overrideInput) (*overrideOutput, error) {
-		err := s.keeper.As(x.principal).Override(ctx, in.Org, in.App, in.Body.Label, in.Body.Until)
+		err := s.keeper.As(x.principal).Setup().Override(ctx, in.Org, in.App, in.Body.Label, in.Body.Until)
 		return &overrideOutput{in.Body}, err
 	})
 	register(s, route{
@@ -44,12 +44,12 @@ func (s *Server) adjustmentRoutes() {
 		summary: "End an override", description: "There need not be one.", status: http.StatusNoContent,
 		conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
 	}, func(ctx context.Context, x *exchange, in *wire.AppPath) (*struct{}, error) {
-		return nil, s.keeper.As(x.principal).ClearOverride(ctx, in.Org, in.App)
+		return nil, s.keeper.As(x.principal).Setup().ClearOverride(ctx, in.Org, in.App)
 	})
 }
 
 func (s *Server) adjust(ctx context.Context, x *exchange, in *adjustmentInput) (*adjustmentOutput, error) {
-	a, err := s.keeper.As(x.principal).Adjust(ctx, in.Org, in.App, in.Body.Budget())
+	a, err := s.keeper.As(x.principal).Setup().Adjust(ctx, in.Org, in.App, in.Body.Budget())
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func TestCaseC23AllExceeded(t *testing.T) {
 func TestForcedSelectionIsFresh(t *testing.T) {
 	w := newWorld(t)
 	assert.Equal(t, "premium", w.b.get(pathA+"/model-selection").is(http.StatusOK).at("recommended_model.label"))
-	_, err := w.a.keeper.Adjust(t.Context(), orgO, appA, budget.Adjustment{Label: "premium", DeltaMicros: 10_000_000, Reason: "test"})
+	_, err := w.a.keeper.Setup().Adjust(t.Context(), orgO, appA, budget.Adjustment{Label: "premium", DeltaMicros: 10_000_000, Reason: "test"})
 	require.NoError(t, err)
 	assert.Equal(t, "premium", w.b.get(pathA+"/model-selection").is(http.StatusOK).at("recommended_model.label"), "known for 5 s")
 	assert.Equal(t, "standard", w.b.get(pathA+"/model-selection?force_check=true").is(http.StatusOK).at("recommended_model.label"))

@@ -47,14 +47,14 @@ func (s *Server) configRoutes() {
 	org.id, org.path, org.summary = "getOrg", orgRoute, "Show an organisation's configuration"
 	app.id, app.path, app.summary = "getApp", appRoute, "Show an app's configuration"
 	register(s, org, func(ctx context.Context, _ *exchange, in *wire.OrgPath) (*orgOutput, error) {
-		o, err := s.keeper.GetOrg(ctx, in.Org)
+		o, err := s.keeper.Setup().GetOrg(ctx, in.Org)
 		if err != nil {
 			return nil, err
 		}
 		return &orgOutput{http.StatusOK, wire.NewOrg(o)}, nil
 	})
 	register(s, app, func(ctx context.Context, _ *exchange, in *wire.AppPath) (*appOutput, error) {
-		a, err := s.keeper.GetApp(ctx, in.Org, in.App)
+		a, err := s.keeper.Setup().GetApp(ctx, in.Org, in.App)
 		if err != nil {
 			return nil, err
 		}
@@ -65,11 +65,11 @@ func (s *Server) configRoutes() {
 // putOrg configures before it issues credentials: if the second fails, the same PUT again
 // gets them.
 func (s *Server) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
-	stored, err := s.keeper.As(x.principal).PutOrg(ctx, in.Body.Budget(in.Org))
+	stored, err := s.keeper.As(x.principal).Setup().PutOrg(ctx, in.Body.Budget(in.Org))
 	if err != nil {
 		return nil, err
 	}
-	issued, err := s.issue(ctx, x, in.Org, "", func(ctx context.Context) error { _, err := s.keeper.GetOrg(ctx, in.Org); return err })
+	issued, err := s.issue(ctx, x, in.Org, "", func(ctx context.Context) error { _, err := s.keeper.Setup().GetOrg(ctx, in.Org); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,11 @@ func (s *Server) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOut
 }
 
 func (s *Server) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
-	stored, err := s.keeper.As(x.principal).PutApp(ctx, in.Org, in.Body.Budget(in.App))
+	stored, err := s.keeper.As(x.principal).Setup().PutApp(ctx, in.Org, in.Body.Budget(in.App))
 	if err != nil {
 		return nil, err
 	}
-	issued, err := s.issue(ctx, x, in.Org, in.App, func(ctx context.Context) error { _, err := s.keeper.GetApp(ctx, in.Org, in.App); return err })
+	issued, err := s.issue(ctx, x, in.Org, in.App, func(ctx context.Context) error { _, err := s.keeper.Setup().GetApp(ctx, in.Org, in.App); return err })
 	if err != nil {
 		return nil, err
 	}

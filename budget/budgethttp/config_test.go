@@ -25,7 +25,7 @@ func TestCredentialsOfWhatIsGoneEndThoughTheCallerLeaves(t *testing.T) {
 			if leave.created {
 				cancel()
 			}
-			_, err := w.b.keeper.GetApp(ctx, orgO, app) // deleted, or never there
+			_, err := w.b.keeper.Setup().GetApp(ctx, orgO, app) // deleted, or never there
 			if leave.seen {
 				cancel()
 			}

@@ -17,9 +17,9 @@ func (s *Server) deletionRoutes() {
 	org.id, org.path, org.summary = "deleteOrg", orgRoute, "Delete an organisation with its apps"
 	app.id, app.path, app.summary = "deleteApp", appRoute, "Delete an app"
 	register(s, org, func(ctx context.Context, x *exchange, in *wire.OrgPath) (*struct{}, error) {
-		return nil, s.keeper.As(x.principal).DeleteOrg(ctx, in.Org, s.store.As(x.principal).Delete)
+		return nil, s.keeper.As(x.principal).Setup().DeleteOrg(ctx, in.Org, s.store.As(x.principal).Delete)
 	})
 	register(s, app, func(ctx context.Context, x *exchange, in *wire.AppPath) (*struct{}, error) {
-		return nil, s.keeper.As(x.principal).DeleteApp(ctx, in.Org, in.App, s.store.As(x.principal).Delete)
+		return nil, s.keeper.As(x.principal).Setup().DeleteApp(ctx, in.Org, in.App, s.store.As(x.principal).Delete)
 	})
 }

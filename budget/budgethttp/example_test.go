@@ -38,7 +38,7 @@ func Example() {
 	defer limiter.Close(ctx)
 	keys := must(credentials.NewKeySet(nil, must(http.ParseTime("Fri, 23 Jan 2026 15:30:45 GMT")))) // WatchKeys reads them from a file
 	store := must(credentials.New(client, "control", &credentials.Options{Keys: keys, Principal: "keeper"}))
-	if err := keeper.CreateTables(ctx); err != nil {
+	if err := keeper.Setup().CreateTables(ctx); err != nil {
 		panic(err)
 	}
 	if err := repo.CreateTable(ctx); err != nil {
@@ -92,13 +92,13 @@ func serveKeeper(ctx context.Context) (url, id, secret string, stop func()) {
 	limiter := must(dynalimit.New(repo, nil))
 	keys := must(credentials.NewKeySet(nil, time.Now()))
 	store := must(credentials.New(client, "control", &credentials.Options{Keys: keys, Principal: "keeper"}))
-	must(0, errors.Join(keeper.CreateTables(ctx), repo.CreateTable(ctx)))
+	must(0, errors.Join(keeper.Setup().CreateTables(ctx), repo.CreateTable(ctx)))
 	const org, app = "550e8400-e29b-41d4-a716-446655440000", "app-batch"
-	must(keeper.PutOrg(ctx, budget.Org{
+	must(keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: org, Name: "sample", Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 10_000_000},
 		Models: map[string]string{"premium": "anthropic.claude-3-5-sonnet-20241022-v2:0"},
 	}))
-	must(keeper.PutApp(ctx, org, budget.App{ID: app}))
+	must(keeper.Setup().PutApp(ctx, org, budget.App{ID: app}))
 	made := must(store.Create(ctx, org, app))
 	fetched := must(store.Retrieve(ctx, org, app, made.Token))
 	server := httptest.NewServer(must(budgethttp.New(keeper, store, &budgethttp.Options{Limiter: limiter})))

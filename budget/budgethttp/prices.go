@@ -21,7 +21,7 @@ func (s *Server) priceRoutes() {
 
 func (s *Server) prices(ctx context.Context, _ *exchange, _ *struct{}) (*pricesOutput, error) {
 	out := wire.Prices{Stored: []wire.StoredModel{}, Catalog: wire.NewPriceRows(budget.Catalog())}
-	for m, err := range s.keeper.StoredModels(ctx) {
+	for m, err := range s.keeper.Prices().Models(ctx) {
 		if err != nil {
 			return nil, err
 		}

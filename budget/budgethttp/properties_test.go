@@ -258,10 +258,10 @@ func TestNoRequestIsAnsweredOutsideOfTheDocument(t *testing.T) {
 // revive puts the organisation, which may have been deleted: then that is completed first.
 func (w *world) revive() {
 	w.t.Helper()
-	_, err := w.a.keeper.PutOrg(w.t.Context(), fixtureOrg())
+	_, err := w.a.keeper.Setup().PutOrg(w.t.Context(), fixtureOrg())
 	if errors.Is(err, budget.ErrConflict) {
-		require.NoError(w.t, w.a.keeper.DeleteOrg(w.t.Context(), orgO, nil))
-		_, err = w.a.keeper.PutOrg(w.t.Context(), fixtureOrg())
+		require.NoError(w.t, w.a.keeper.Setup().DeleteOrg(w.t.Context(), orgO, nil))
+		_, err = w.a.keeper.Setup().PutOrg(w.t.Context(), fixtureOrg())
 	}
 	require.NoError(w.t, err)
 }

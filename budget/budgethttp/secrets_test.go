@@ -79,7 +79,7 @@ func TestStickyIsOnUnlessItIsPutOff(t *testing.T) {
 		r := w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(example{"sticky_fallback_enabled": value}))
 		assert.Less(t, r.status, 300, "%s", r.raw)
 		assert.Equal(t, want, r.at("config.sticky_fallback_enabled"))
-		stored, err := w.b.keeper.GetOrg(t.Context(), orgO)
+		stored, err := w.b.keeper.Setup().GetOrg(t.Context(), orgO)
 		require.NoError(t, err)
 		assert.Equal(t, want, stored.Sticky)
 	}
@@ -313,7 +313,7 @@ func TestAdjustmentIsAppliedOnce(t *testing.T) {
 			r.shaped()
 		}
 		var by []string
-		for e, err := range w.a.keeper.Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
+		for e, err := range w.a.keeper.Setup().Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
 			require.NoError(t, err)
 			if e.Action == "adjusted" {
 				by = append(by, e.Principal)
@@ -360,8 +360,8 @@ func TestHistoryIsDayByDay(t *testing.T) {
 func TestPricesAreListed(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		from := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
-		require.NoError(t, w.a.keeper.PutPrices(t.Context(), microModel, budget.Price{Model: microModel, EffectiveFrom: from, Rates: budget.Rates{Input: 35, Output: 140, CacheRead: budget.FreeRate}}))
-		require.NoError(t, w.a.keeper.PutModelInfo(t.Context(), microModel, budget.ModelInfo{Tier: "micro", Family: "nova"}))
+		require.NoError(t, w.a.keeper.Prices().Put(t.Context(), microModel, budget.Price{Model: microModel, EffectiveFrom: from, Rates: budget.Rates{Input: 35, Output: 140, CacheRead: budget.FreeRate}}))
+		require.NoError(t, w.a.keeper.Prices().PutInfo(t.Context(), microModel, budget.ModelInfo{Tier: "micro", Family: "nova"}))
 		r := w.b.as("key").get("/api/v1/prices").is(http.StatusOK)
 		require.Len(t, r.at("stored"), 1)
 		assert.Equal(t, []any{strings.TrimSuffix(microModel, ":0"), "micro", "2026-09-01T00:00:00Z"}, []any{r.at("stored.0.model_id"), r.at("stored.0.tier"), r.at("stored.0.prices.0.effective_from")})

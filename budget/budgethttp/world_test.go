@@ -68,7 +68,7 @@ func worldOn(t testing.TB, e *fixture.Engine, adapt ...func(*budget.Options)) *w
 	w.keys, err = credentials.NewKeySet(&counting{}, fixtureNow)
 	require.NoError(w.t, err)
 	first := w.keeper(adapt...)
-	require.NoError(w.t, first.CreateTables(w.t.Context()))
+	require.NoError(w.t, first.Setup().CreateTables(w.t.Context()))
 	key, err := w.store().CreateKey(w.t.Context(), "tests")
 	require.NoError(w.t, err)
 	w.key = key.Secret.Reveal()
@@ -158,14 +158,14 @@ func (w *world) serve(s *Server, h http.Handler) *node {
 // org puts an organisation.
 func (w *world) org(o budget.Org) {
 	w.t.Helper()
-	_, err := w.a.keeper.PutOrg(w.t.Context(), o)
+	_, err := w.a.keeper.Setup().PutOrg(w.t.Context(), o)
 	require.NoError(w.t, err)
 }
 
 // spend charges a label as if calls had been made.
 func (w *world) spend(app, label string, micros int64) {
 	w.t.Helper()
-	_, err := w.a.keeper.Adjust(w.t.Context(), orgO, app, budget.Adjustment{Label: label, DeltaMicros: micros, Reason: "test"})
+	_, err := w.a.keeper.Setup().Adjust(w.t.Context(), orgO, app, budget.Adjustment{Label: label, DeltaMicros: micros, Reason: "test"})
 	require.NoError(w.t, err)
 	w.clock.Advance(6 * time.Second) // past the staleness of the other node
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/audit"
 )
 
-// The actions of events, as Keeper.Audit of package budget lists them.
+// The actions of events, as Setup.Audit of package budget lists them.
 const (
 	actionCreated  = "credentials_created"
 	actionImported = "credentials_imported"

@@ -221,15 +221,15 @@ func TestConfigurationAndCredentialsAreApart(t *testing.T) {
 	w := newWorld(t)
 	keeper, err := budget.New(w.client, budget.Tables{Control: w.table, Usage: "usage"}, &budget.Options{Now: w.clock.Now, Principal: tester})
 	require.NoError(t, err)
-	require.NoError(t, keeper.CreateTables(t.Context()))
+	require.NoError(t, keeper.Setup().CreateTables(t.Context()))
 	org := budget.Org{
 		ID: orgO, Name: "sample", Timezone: "UTC", Scope: budget.ScopeApp, Ordering: []string{"premium"},
 		Quotas: map[string]int64{"premium": 1},
 	}
 	put := func() {
-		_, err := keeper.PutOrg(t.Context(), org)
+		_, err := keeper.Setup().PutOrg(t.Context(), org)
 		require.NoError(t, err)
-		_, err = keeper.PutApp(t.Context(), orgO, budget.App{ID: appA})
+		_, err = keeper.Setup().PutApp(t.Context(), orgO, budget.App{ID: appA})
 		require.NoError(t, err)
 	}
 	put()
@@ -240,12 +240,12 @@ func TestConfigurationAndCredentialsAreApart(t *testing.T) {
 	put()
 	w.works(true, first, "after a PUT")
 	w.works(true, second, "after a PUT")
-	for o, err := range keeper.Orgs(t.Context()) {
+	for o, err := range keeper.Setup().Orgs(t.Context()) {
 		require.NoError(t, err)
 		assert.Equal(t, orgO, o.ID)
 	}
 	var actions []string
-	for e, err := range keeper.Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
+	for e, err := range keeper.Setup().Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
 		require.NoError(t, err)
 		assert.Equal(t, tester, e.Principal)
 		actions = append(actions, e.Action)

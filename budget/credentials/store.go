@@ -32,7 +32,7 @@ type core struct {
 	counts  counts
 }
 
-// New makes a store on the control table of package budget, which Keeper.CreateTables
+// New makes a store on the control table of package budget, which Setup.CreateTables
 // makes. An empty name is "control". It makes no request.
 //
 // Errors: *ValidationError for bad options.

@@ -37,14 +37,14 @@ func ExampleRefresher() {
 	})
 	check(err)
 	defer func() { check(keeper.Close(ctx)) }()
-	check(keeper.CreateTables(ctx))
+	check(keeper.Setup().CreateTables(ctx))
 
 	source := &bucket{map[string]string{"prices.json": `[
 		{"model_id": "gpt-4o", "input_usd_micros_per_1m": 2500000, "output_usd_micros_per_1m": 10000000},
 		{"model_id": "gpt-4o-mini", "input_usd_micros_per_1m": 180000, "output_usd_micros_per_1m": 600000},
 		{"model_id": "gpt-5", "input_usd_micros_per_1m": 12500000, "output_usd_micros_per_1m": 10000000}
 	]`}}
-	refresher, err := prices.New(keeper, source, &prices.Options{Every: 6 * time.Hour})
+	refresher, err := prices.New(keeper.Prices(), source, &prices.Options{Every: 6 * time.Hour})
 	check(err)
 	report, err := refresher.Refresh(ctx) // Run does it again and again, until its context ends
 	check(err)

@@ -15,10 +15,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Keeper is what a Refresher asks of a budget.Keeper. Its principal makes the changes.
-type Keeper interface {
-	// ImportPrices is that of budget.Keeper.
-	ImportPrices(ctx context.Context, list budget.PriceList, how budget.PriceImport) (budget.PriceReport, error)
+// Store is what a Refresher asks of budget.Prices. Its principal makes the changes.
+type Store interface {
+	// Import is that of budget.Prices.
+	Import(ctx context.Context, list budget.PriceList, how budget.PriceImport) (budget.PriceReport, error)
 }
 
 // Options configures a Refresher. Every field is optional.
@@ -93,7 +93,7 @@ func invalid(field, format string, args ...any) error {
 // Refresher imports a source's price list again and again. Make one with New; it is safe for
 // concurrent use, and its refreshes come one after the other.
 type Refresher struct {
-	keeper Keeper
+	store  Store
 	source Source
 	opts   Options
 
@@ -103,13 +103,13 @@ type Refresher struct {
 }
 
 // New makes a refresher. It makes no request and starts no goroutine.
-func New(keeper Keeper, source Source, options *Options) (*Refresher, error) {
+func New(store Store, source Source, options *Options) (*Refresher, error) {
 	var opts Options
 	if options != nil {
 		opts = *options
 	}
-	if problem.IsNil(keeper) {
-		return nil, invalid("keeper", "is nil; pass what budget.New returned")
+	if problem.IsNil(store) {
+		return nil, invalid("store", "is nil; pass keeper.Prices()")
 	}
 	if problem.IsNil(source) {
 		return nil, invalid("source", "is nil; pass a URL, a File or a Source of your own")
@@ -119,13 +119,13 @@ func New(keeper Keeper, source Source, options *Options) (*Refresher, error) {
 		return nil, err
 	}
 	opts.Providers = slices.Clone(opts.Providers)
-	return &Refresher{keeper: keeper, source: source, opts: opts, turn: make(chan struct{}, 1)}, nil
+	return &Refresher{store: store, source: source, opts: opts, turn: make(chan struct{}, 1)}, nil
 }
 
 // Refresh loads the list if it is a new one and imports it, also if it is not: prices may
 // have been changed by hand since. A list that cannot be loaded changes nothing.
 //
-// Errors: those of the Source, of budget.LoadPrices and of budget.Keeper.ImportPrices; the
+// Errors: those of the Source, of budget.LoadPrices and of budget.Prices.Import; the
 // report has what was done before.
 func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	if err := r.usable(ctx); err != nil {
@@ -142,7 +142,7 @@ func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	var report budget.PriceReport
 	err := r.load(bounded)
 	if err == nil {
-		report, err = r.keeper.ImportPrices(bounded, r.list, r.opts.Import)
+		report, err = r.store.Import(bounded, r.list, r.opts.Import)
 	}
 	r.told(ctx, report, err)
 	return report, err

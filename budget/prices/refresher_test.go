@@ -30,7 +30,7 @@ type imports struct {
 	err   error
 }
 
-func (i *imports) ImportPrices(_ context.Context, list budget.PriceList, _ budget.PriceImport) (budget.PriceReport, error) {
+func (i *imports) Import(_ context.Context, list budget.PriceList, _ budget.PriceImport) (budget.PriceReport, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.lists, i.times = append(i.lists, list), append(i.times, time.Now())
@@ -240,7 +240,7 @@ func TestRefresherIsRefusedWithoutWhatItNeeds(t *testing.T) {
 	_, err := New(keeper, source, &Options{Jitter: math.NaN()})
 	require.ErrorAs(t, err, new(*budget.ValidationError))
 	for field, try := range map[string]func() error{
-		"keeper":              func() error { _, err := New(nil, source, nil); return err },
+		"store":               func() error { _, err := New(nil, source, nil); return err },
 		"source":              func() error { _, err := New(keeper, nil, nil); return err },
 		"options.every":       func() error { _, err := New(keeper, source, &Options{Every: time.Second}); return err },
 		"options.jitter":      func() error { _, err := New(keeper, source, &Options{Jitter: 1.5}); return err },
@@ -270,9 +270,9 @@ func TestProcessesThatRefreshTheSameTablesAgree(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, keeper.Close(context.WithoutCancel(ctx))) }()
 			if i == 0 {
-				require.NoError(t, keeper.CreateTables(ctx))
+				require.NoError(t, keeper.Setup().CreateTables(ctx))
 			}
-			r, err := New(keeper, &text{body: oneModel}, &Options{Every: time.Hour, OnReport: func(_ context.Context, report budget.PriceReport, err error) {
+			r, err := New(keeper.Prices(), &text{body: oneModel}, &Options{Every: time.Hour, OnReport: func(_ context.Context, report budget.PriceReport, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				assert.NoError(t, err)
@@ -293,9 +293,9 @@ func TestReportsAreTheirCallersOwn(t *testing.T) {
 	keeper, err := budget.New(ddbmem.New().Client(), budget.Tables{}, &budget.Options{Principal: "prices@example.com"})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, keeper.Close(context.Background())) }()
-	require.NoError(t, keeper.CreateTables(t.Context()))
+	require.NoError(t, keeper.Setup().CreateTables(t.Context()))
 	const list = `[{"model_id":"m","input_usd_micros_per_1m":3,"output_usd_micros_per_1m":12},{"model_id":"n","input_usd_micros_per_1m":-2}]`
-	r, err := New(keeper, &text{body: list, tag: "1"}, nil)
+	r, err := New(keeper.Prices(), &text{body: list, tag: "1"}, nil)
 	require.NoError(t, err)
 	var refreshes sync.WaitGroup
 	for range 2 {

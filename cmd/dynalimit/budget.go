@@ -61,7 +61,7 @@ func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *d
 	}
 	who, err := o.Identity(ctx, cfg)
 	if err == nil && b.CreateTables {
-		err = keeper.CreateTables(ctx)
+		err = keeper.Setup().CreateTables(ctx)
 	}
 	if err == nil {
 		err = run(client, who, keeper.As(who))

@@ -16,11 +16,11 @@ type appsListCmd struct {
 
 func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if _, err := k.GetOrg(ctx, c.Org); err != nil {
+		if _, err := k.Setup().GetOrg(ctx, c.Org); err != nil {
 			return err
 		}
 		all := []appJSON{}
-		for app, err := range k.Apps(ctx, c.Org) {
+		for app, err := range k.Setup().Apps(ctx, c.Org) {
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ type appsShowCmd struct {
 
 func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		app, err := k.GetApp(ctx, c.Org, c.App)
+		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ type appsPutCmd struct {
 
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		app, err := k.GetApp(ctx, c.Org, c.App)
+		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
 		if errors.Is(err, budget.ErrNotFound) {
 			app, err = budget.App{ID: c.App}, nil
 		}
@@ -75,7 +75,7 @@ func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 			return err
 		}
 		c.apply(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
-		if app, err = k.PutApp(ctx, c.Org, app); err != nil {
+		if app, err = k.Setup().PutApp(ctx, c.Org, app); err != nil {
 			return err
 		}
 		j := appJSON{Org: c.Org, App: app}

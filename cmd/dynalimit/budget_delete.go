@@ -59,9 +59,9 @@ func (b *budgetCmd) delete(ctx context.Context, out *term.Output, of account, ho
 			}
 		}
 		if d.App != "" {
-			err = k.DeleteApp(ctx, d.Org, d.App, store.Delete)
+			err = k.Setup().DeleteApp(ctx, d.Org, d.App, store.Delete)
 		} else {
-			err = k.DeleteOrg(ctx, d.Org, store.Delete)
+			err = k.Setup().DeleteOrg(ctx, d.Org, store.Delete)
 		}
 		if err != nil {
 			return undone(err)
@@ -97,13 +97,13 @@ func (c account) doomed(ctx context.Context, k *budget.Keeper) (doomed, error) {
 
 func (d *doomed) look(ctx context.Context, k *budget.Keeper) error {
 	if d.App != "" {
-		_, err := k.GetApp(ctx, d.Org, d.App)
+		_, err := k.Setup().GetApp(ctx, d.Org, d.App)
 		return err
 	}
-	if _, err := k.GetOrg(ctx, d.Org); err != nil {
+	if _, err := k.Setup().GetOrg(ctx, d.Org); err != nil {
 		return err
 	}
-	for _, err := range k.Apps(ctx, d.Org) {
+	for _, err := range k.Setup().Apps(ctx, d.Org) {
 		if err != nil {
 			return err
 		}

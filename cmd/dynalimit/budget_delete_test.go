@@ -96,7 +96,7 @@ func TestDeletingEndsCredentials(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, keeper.Close(context.Background())) }()
 	var who []string
-	for event, err := range keeper.Audit(t.Context(), acme, s.now.Add(-time.Hour), s.now.Add(time.Hour)) {
+	for event, err := range keeper.Setup().Audit(t.Context(), acme, s.now.Add(-time.Hour), s.now.Add(time.Hour)) {
 		require.NoError(t, err)
 		if strings.HasSuffix(event.Action, "_deleted") {
 			who = append(who, event.Principal)

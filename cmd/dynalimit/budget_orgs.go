@@ -112,7 +112,7 @@ type orgsListCmd struct{}
 func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		all := []orgJSON{}
-		for org, err := range k.Orgs(ctx) {
+		for org, err := range k.Setup().Orgs(ctx) {
 			if err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ type orgsShowCmd struct {
 
 func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		org, err := k.GetOrg(ctx, c.Org)
+		org, err := k.Setup().GetOrg(ctx, c.Org)
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (c orgsPutCmd) change(org *budget.Org) {
 
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		org, err := k.GetOrg(ctx, c.Org)
+		org, err := k.Setup().GetOrg(ctx, c.Org)
 		if errors.Is(err, budget.ErrNotFound) {
 			org, err = budget.Org{ID: c.Org}, nil
 		}
@@ -214,7 +214,7 @@ func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 			return err
 		}
 		c.change(&org)
-		if org, err = k.PutOrg(ctx, org); err != nil {
+		if org, err = k.Setup().PutOrg(ctx, org); err != nil {
 			return err
 		}
 		j := orgJSON{Org: org}

@@ -32,7 +32,7 @@ type pricesAboutCmd struct {
 
 func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		info, err := k.ModelInfo(ctx, c.Model)
+		info, err := k.Prices().Info(ctx, c.Model)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 			}
 		}
 		if changed != info {
-			if err := k.PutModelInfo(ctx, c.Model, changed); err != nil {
+			if err := k.Prices().PutInfo(ctx, c.Model, changed); err != nil {
 				return err
 			}
 		}

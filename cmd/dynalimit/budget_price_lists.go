@@ -63,7 +63,7 @@ func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.
 	if err != nil {
 		return err
 	}
-	report, err := k.ReviewPrices(ctx, list, f.how())
+	report, err := k.Prices().Review(ctx, list, f.how())
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output
 		if err != nil {
 			return err
 		}
-		report, err := k.ImportPrices(ctx, list, c.how())
+		report, err := k.Prices().Import(ctx, list, c.how())
 		if err != nil {
 			if n := len(report.Accepted); n > 0 {
 				err = fmt.Errorf("%d prices are stored, the others are not; the same command does the rest: %w", n, err)

@@ -79,7 +79,7 @@ func (c pricesListCmd) matches(model string) bool {
 func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
 	told := map[string]budget.ModelInfo{}
-	for m, err := range k.StoredModels(ctx) {
+	for m, err := range k.Prices().Models(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -158,11 +158,11 @@ func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 		if err != nil {
 			return err
 		}
-		rows, err := k.Prices(ctx, c.Model)
+		rows, err := k.Prices().Get(ctx, c.Model)
 		if err != nil {
 			return err
 		}
-		if err := k.PutPrices(ctx, c.Model, append(rows, p)...); err != nil {
+		if err := k.Prices().Put(ctx, c.Model, append(rows, p)...); err != nil {
 			return err
 		}
 		if p, err = c.replaceOlder(ctx, k); err != nil {
@@ -176,7 +176,7 @@ func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 // replaceOlder drops the rows that the last one is in the place of, and returns
 // that as it is stored: a model's prefix is its scope.
 func (c pricesSetCmd) replaceOlder(ctx context.Context, k *budget.Keeper) (budget.Price, error) {
-	rows, err := k.Prices(ctx, c.Model)
+	rows, err := k.Prices().Get(ctx, c.Model)
 	if err != nil || len(rows) == 0 {
 		return budget.Price{}, err
 	}
@@ -185,7 +185,7 @@ func (c pricesSetCmd) replaceOlder(ctx context.Context, k *budget.Keeper) (budge
 		return old.Scope == last.Scope && old.EffectiveFrom.Equal(last.EffectiveFrom)
 	})
 	if len(kept) < len(older) {
-		err = k.PutPrices(ctx, c.Model, append(kept, last)...)
+		err = k.Prices().Put(ctx, c.Model, append(kept, last)...)
 	}
 	return last, err
 }
@@ -196,12 +196,12 @@ type pricesResetCmd struct {
 
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		rows, err := k.Prices(ctx, c.Model)
+		rows, err := k.Prices().Get(ctx, c.Model)
 		if err == nil && len(rows) == 0 {
 			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
 		}
 		if err == nil {
-			err = k.PutPrices(ctx, c.Model)
+			err = k.Prices().Put(ctx, c.Model)
 		}
 		if err != nil {
 			return err

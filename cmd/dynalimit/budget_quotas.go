@@ -50,12 +50,12 @@ func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
 	j := quotasJSON{Org: org, App: app, Inherited: app != "", Labels: []quotaJSON{}}
-	o, err := k.GetOrg(ctx, org)
+	o, err := k.Setup().GetOrg(ctx, org)
 	if err != nil {
 		return j, err
 	}
 	if app != "" && o.Scope == budget.ScopeApp {
-		a, err := k.GetApp(ctx, org, app)
+		a, err := k.Setup().GetApp(ctx, org, app)
 		if err != nil && !errors.Is(err, budget.ErrNotFound) {
 			return j, err
 		}
@@ -101,7 +101,7 @@ func (c quotasSetCmd) Validate() error {
 
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
-		org, err := k.GetOrg(ctx, c.Org)
+		org, err := k.Setup().GetOrg(ctx, c.Org)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 				return err
 			}
 			org.Quotas = overlaid(org.Quotas, micros(c.Quota))
-			_, err = k.PutOrg(ctx, org)
+			_, err = k.Setup().PutOrg(ctx, org)
 		} else {
 			err = c.putApp(ctx, k, org)
 		}
@@ -128,7 +128,7 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 // inOrderings checks that the organisation or an app of it uses the labels.
 func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	ordering := slices.Clone(org.Ordering)
-	for app, err := range k.Apps(ctx, c.Org) {
+	for app, err := range k.Setup().Apps(ctx, c.Org) {
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app", c.App)
 	}
-	app, err := k.GetApp(ctx, org.ID, c.App)
+	app, err := k.Setup().GetApp(ctx, org.ID, c.App)
 	if errors.Is(err, budget.ErrNotFound) {
 		app, err = budget.App{ID: c.App}, nil
 	}
@@ -160,7 +160,7 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 		return err
 	}
 	app.Quotas = overlaid(ownOrInherited(app, org), micros(c.Quota))
-	_, err = k.PutApp(ctx, org.ID, app)
+	_, err = k.Setup().PutApp(ctx, org.ID, app)
 	return err
 }
 

@@ -73,7 +73,7 @@ func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
-		all, err := collect(k.Adjustments(ctx, c.Org, c.App))
+		all, err := collect(k.Setup().Adjustments(ctx, c.Org, c.App))
 		if err != nil {
 			return err
 		}
@@ -157,12 +157,12 @@ func (c eventsCmd) find(ctx context.Context, k *budget.Keeper) ([]budget.Event, 
 	if c.App != "" {
 		return collect(k.Events(ctx, c.Org, c.App))
 	}
-	org, err := k.GetOrg(ctx, c.Org)
+	org, err := k.Setup().GetOrg(ctx, c.Org)
 	if err != nil {
 		return nil, err
 	}
 	all := []budget.Event{}
-	for app, err := range k.Apps(ctx, c.Org) {
+	for app, err := range k.Setup().Apps(ctx, c.Org) {
 		if err != nil {
 			return nil, err
 		}
@@ -185,9 +185,9 @@ func (c eventsCmd) find(ctx context.Context, k *budget.Keeper) ([]budget.Event, 
 
 // known says that an organisation, and an app of it that is named, exist.
 func known(ctx context.Context, k *budget.Keeper, org, app string) error {
-	_, err := k.GetOrg(ctx, org)
+	_, err := k.Setup().GetOrg(ctx, org)
 	if err == nil && app != "" {
-		_, err = k.GetApp(ctx, org, app)
+		_, err = k.Setup().GetApp(ctx, org, app)
 	}
 	return err
 }

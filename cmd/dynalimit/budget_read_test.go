@@ -253,9 +253,9 @@ func TestHostileBudgetsDoNotReachTheTerminal(t *testing.T) {
 	s.width = 80
 	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{AllowUnknownApps: true, Now: s.clock, AllowAnonymous: true})
 	require.NoError(t, err)
-	_, err = keeper.Adjust(t.Context(), acme, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 1, Reason: hostile})
+	_, err = keeper.Setup().Adjust(t.Context(), acme, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 1, Reason: hostile})
 	require.NoError(t, err)
-	_, err = keeper.PutApp(t.Context(), acme, budget.App{ID: "named", Name: hostile, Models: map[string]string{"premium": "model-\u009b2J"}})
+	_, err = keeper.Setup().PutApp(t.Context(), acme, budget.App{ID: "named", Name: hostile, Models: map[string]string{"premium": "model-\u009b2J"}})
 	require.NoError(t, err)
 	require.NoError(t, keeper.Close(t.Context()))
 	for _, args := range [][]string{

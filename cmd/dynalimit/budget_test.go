@@ -168,7 +168,7 @@ func TestChangesNameWhoMadeThem(t *testing.T) {
 	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{AllowUnknownApps: true, Now: s.clock})
 	require.NoError(t, err)
 	who := map[string]string{}
-	for e, err := range keeper.Audit(t.Context(), acme, time.Time{}, time.Time{}) {
+	for e, err := range keeper.Setup().Audit(t.Context(), acme, time.Time{}, time.Time{}) {
 		require.NoError(t, err)
 		who[e.Action] = e.Principal
 	}

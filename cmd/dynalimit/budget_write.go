@@ -45,14 +45,14 @@ func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 		}
 		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
 		if c.Clear {
-			if err := k.ClearOverride(ctx, c.Org, c.App); err != nil {
+			if err := k.Setup().ClearOverride(ctx, c.Org, c.App); err != nil {
 				return err
 			}
 			return out.Show(j, func() { fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App) })
 		}
 		until := now(ctx).Add(c.For).UTC().Truncate(time.Second)
 		j.Until = &until
-		if err := k.Override(ctx, c.Org, c.App, c.Label, until); err != nil {
+		if err := k.Setup().Override(ctx, c.Org, c.App, c.Label, until); err != nil {
 			return err
 		}
 		return out.Show(j, func() {
@@ -81,7 +81,7 @@ type adjustJSON struct {
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
-		applied, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{
+		applied, err := k.Setup().Adjust(ctx, c.Org, c.App, budget.Adjustment{
 			ID: c.ID, Label: c.Label, Day: string(c.Day), DeltaMicros: delta, Reason: c.Reason,
 		})
 		if errors.Is(err, budget.ErrUnavailable) {

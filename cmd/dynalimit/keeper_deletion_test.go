@@ -69,6 +69,6 @@ func TestKeeperFinishesWhatAClientBegan(t *testing.T) {
 	eventually("deletions_completed_total", 1)
 	eventually("deletions_open", 0)
 	assert.Contains(t, nodes[0].logged()+nodes[1].logged(), `"msg":"keeper: deletions","open":0,"completed":1`)
-	_, err = f.keeper.PutOrg(t.Context(), budget.Org{ID: fleetOrg, Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 1}})
+	_, err = f.keeper.Setup().PutOrg(t.Context(), budget.Org{ID: fleetOrg, Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 1}})
 	require.NoError(t, err)
 }

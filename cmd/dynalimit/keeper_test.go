@@ -167,13 +167,13 @@ func newFleet(t *testing.T) *fleet {
 	f.keeper, err = budget.New(f.db.Client(), budget.Tables{}, &budget.Options{Principal: "ann"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, f.keeper.Close(context.WithoutCancel(t.Context()))) })
-	require.NoError(t, f.keeper.CreateTables(t.Context()))
-	_, err = f.keeper.PutOrg(t.Context(), budget.Org{
+	require.NoError(t, f.keeper.Setup().CreateTables(t.Context()))
+	_, err = f.keeper.Setup().PutOrg(t.Context(), budget.Org{
 		ID: fleetOrg, Name: "acme", Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 1_000_000_000},
 		Models: map[string]string{"premium": "anthropic.claude-3-5-sonnet-20241022-v2:0"},
 	})
 	require.NoError(t, err)
-	_, err = f.keeper.PutApp(t.Context(), fleetOrg, budget.App{ID: fleetApp})
+	_, err = f.keeper.Setup().PutApp(t.Context(), fleetOrg, budget.App{ID: fleetApp})
 	require.NoError(t, err)
 	store, err := credentials.New(f.db.Client(), "control", &credentials.Options{Keys: keys, Principal: "ann"})
 	require.NoError(t, err)

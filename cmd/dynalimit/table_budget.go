@@ -22,7 +22,7 @@ func (w whichTables) budgetPlans(flags tables.Flags) ([]tables.Plan, error) {
 			if err != nil {
 				return err
 			}
-			err = keeper.CreateTables(ctx)
+			err = keeper.Setup().CreateTables(ctx)
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 			defer cancel()
 			return errors.Join(err, keeper.Close(closing))

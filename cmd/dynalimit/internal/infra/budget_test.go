@@ -36,9 +36,9 @@ func inBudgetWorld(t *testing.T, test func(w budgetWorld)) {
 		w := budgetWorld{t, ddbmem.New()}
 		t.Cleanup(w.db.Close)
 		root, _ := w.keeper(everything)
-		require.NoError(t, root.CreateTables(t.Context()))
-		require.NoError(t, only(root.PutOrg(t.Context(), quotas(30_000))))
-		require.NoError(t, only(root.PutApp(t.Context(), org, budget.App{ID: app})))
+		require.NoError(t, root.Setup().CreateTables(t.Context()))
+		require.NoError(t, only(root.Setup().PutOrg(t.Context(), quotas(30_000))))
+		require.NoError(t, only(root.Setup().PutApp(t.Context(), org, budget.App{ID: app})))
 		test(w)
 	})
 }
@@ -100,21 +100,21 @@ func (w budgetWorld) serve(k *budget.Keeper) {
 		require.NoError(w, only(k.Submit(ctx, org, "new", used(5, "cheap"))))
 	}
 	require.NoError(w, k.Replay(ctx))
-	require.NoError(w, only(k.GetApp(ctx, org, app))) // and says where everybody stands
+	require.NoError(w, only(k.Setup().GetApp(ctx, org, app))) // and says where everybody stands
 	require.NoError(w, only(k.Totals(ctx, org, "", "")))
 }
 
 // see does everything that reading can do.
 func (w budgetWorld) see(k *budget.Keeper, client *dynamodb.Client) {
 	ctx := w.Context()
-	require.NoError(w, only(k.GetOrg(ctx, org)))
-	require.NoError(w, only(k.GetApp(ctx, org, app)))
-	require.NoError(w, all(k.Apps(ctx, org)))
-	require.NoError(w, all(k.Orgs(ctx)))
-	require.NoError(w, all(k.Audit(ctx, org, time.Time{}, time.Time{})))
-	require.NoError(w, all(k.Adjustments(ctx, org, app)))
+	require.NoError(w, only(k.Setup().GetOrg(ctx, org)))
+	require.NoError(w, only(k.Setup().GetApp(ctx, org, app)))
+	require.NoError(w, all(k.Setup().Apps(ctx, org)))
+	require.NoError(w, all(k.Setup().Orgs(ctx)))
+	require.NoError(w, all(k.Setup().Audit(ctx, org, time.Time{}, time.Time{})))
+	require.NoError(w, all(k.Setup().Adjustments(ctx, org, app)))
 	require.NoError(w, all(k.Events(ctx, org, app)))
-	require.NoError(w, only(k.Prices(ctx, premiumID)))
+	require.NoError(w, only(k.Prices().Get(ctx, premiumID)))
 	require.NoError(w, only(k.Totals(ctx, org, app, "")))
 	require.NoError(w, only(k.TagTotals(ctx, org, app, "", "team")))
 	today := time.Now().UTC()
@@ -128,12 +128,12 @@ func (w budgetWorld) see(k *budget.Keeper, client *dynamodb.Client) {
 // administer does everything that administering can do.
 func (w budgetWorld) administer(k *budget.Keeper) {
 	ctx := w.Context()
-	require.NoError(w, only(k.PutOrg(ctx, quotas(20_000))))
-	require.NoError(w, only(k.PutApp(ctx, org, budget.App{ID: app, Quotas: map[string]int64{"premium": 10_000, "cheap": 10_000}})))
-	require.NoError(w, k.PutPrices(ctx, premiumID, budget.Price{Model: premiumID, Rates: budget.Rates{Input: 1, Output: 2}}))
-	require.NoError(w, k.Override(ctx, org, app, "cheap", time.Now().Add(time.Hour)))
-	require.NoError(w, k.ClearOverride(ctx, org, app))
-	require.NoError(w, only(k.Adjust(ctx, org, app, budget.Adjustment{Label: "premium", DeltaMicros: 100, Reason: "invoice"})))
+	require.NoError(w, only(k.Setup().PutOrg(ctx, quotas(20_000))))
+	require.NoError(w, only(k.Setup().PutApp(ctx, org, budget.App{ID: app, Quotas: map[string]int64{"premium": 10_000, "cheap": 10_000}})))
+	require.NoError(w, k.Prices().Put(ctx, premiumID, budget.Price{Model: premiumID, Rates: budget.Rates{Input: 1, Output: 2}}))
+	require.NoError(w, k.Setup().Override(ctx, org, app, "cheap", time.Now().Add(time.Hour)))
+	require.NoError(w, k.Setup().ClearOverride(ctx, org, app))
+	require.NoError(w, only(k.Setup().Adjust(ctx, org, app, budget.Adjustment{Label: "premium", DeltaMicros: 100, Reason: "invoice"})))
 	elapse(30 * time.Hour)
 	require.NoError(w, only(k.Sweep(ctx)))
 }
@@ -159,7 +159,7 @@ func TestBudgetRolesCanDoWhatTheyMust(t *testing.T) {
 			empty := budgetWorld{w.T, ddbmem.New()} // tables to make
 			defer empty.db.Close()
 			made, g2 := empty.keeper(policy)
-			require.NoError(w, made.CreateTables(w.Context()))
+			require.NoError(w, made.Setup().CreateTables(w.Context()))
 			return slices.Concat(g.seen(), g2.seen())
 		},
 	} {
@@ -251,7 +251,7 @@ func TestBudgetsAreChangedByAdministratorsAlone(t *testing.T) {
 		assert.Greater(t, writes, 10)
 		for _, id := range []string{"Acquire", "Read"} {
 			k, _ := w.keeper(budgetPolicy(w.T, id))
-			err := errors.Join(only(k.PutOrg(w.Context(), quotas(1))), only(k.PutApp(w.Context(), org, budget.App{ID: app, Quotas: map[string]int64{"premium": 1}})))
+			err := errors.Join(only(k.Setup().PutOrg(w.Context(), quotas(1))), only(k.Setup().PutApp(w.Context(), org, budget.App{ID: app, Quotas: map[string]int64{"premium": 1}})))
 			assert.ErrorContains(t, err, "AccessDenied", id)
 		}
 		for _, id := range []string{"Acquire", "Read", "Admin"} {

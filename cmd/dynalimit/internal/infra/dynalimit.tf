@@ -570,7 +570,7 @@ locals {
           Resource = [local.control_arn]
           Condition = {
             "ForAllValues:StringLike" = {
-              "dynamodb:LeadingKeys" = ["AUDIT#*", "CLIENT#*", "ORG#*", "PRICE#*", "PRICELIST#*", "RETRIEVAL#*", "REVOKED#*"]
+              "dynamodb:LeadingKeys" = ["AUDIT#*", "CLIENT#*", "ORG#*", "PRICE#*", "RETRIEVAL#*", "REVOKED#*"]
             }
             Null = { "dynamodb:LeadingKeys" = "false" }
           }
@@ -593,7 +593,7 @@ locals {
           Action   = ["dynamodb:DeleteItem"]
           Resource = [local.control_arn]
           Condition = {
-            "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["ORG#*", "PRICELIST#*"] }
+            "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["ORG#*"] }
             Null                      = { "dynamodb:LeadingKeys" = "false" }
           }
         },

@@ -208,16 +208,15 @@ func (s *service) beside() {
 			return err
 		}))
 	}
-	const known, other = `{"id": "gpt-4o-mini", "prices": {"input_mtok": 0.18, "output_mtok": 0.6, "cache_read_mtok": 0.075}}`, `{"id": "a-new-one", "prices": {"input_mtok": 1, "output_mtok": 2}}`
+	const known, other = `{"model_id": "gpt-4o-mini", "input_usd_micros_per_1m": 180000, "output_usd_micros_per_1m": 600000}`, `{"model_id": "a-new-one", "input_usd_micros_per_1m": 1000000, "output_usd_micros_per_1m": 2000000}`
 	refresh := func(models string) budget.PriceReport {
-		r, err := prices.New(s.keeper, listOf(`[{"id": "openai", "models": [`+models+`]}]`), nil)
+		r, err := prices.New(s.keeper.Prices(), listOf("["+models+"]"), nil)
 		require.NoError(s, err)
 		report, err := r.Refresh(s.Context())
 		require.NoError(s, err)
 		return report
 	}
 	require.NotEmpty(s, refresh(known+","+other).Accepted)
-	s.forget("PRICE#a-new-one") // as somebody would by hand: then nobody misses it when the list has it no more
 	refresh(known)
 }
 
@@ -226,7 +225,7 @@ func (s *service) outage(client map[string]any) {
 	s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
 	for range 20 {
 		_, _ = s.keeper.RecommendFresh(s.Context(), keeperOrg, keeperApp)
-		_, _ = s.keeper.GetApp(s.Context(), keeperOrg, keeperApp)
+		_, _ = s.keeper.Setup().GetApp(s.Context(), keeperOrg, keeperApp)
 	}
 	elapse(time.Minute)
 	s.db.SetFaults(nil)
@@ -237,20 +236,6 @@ func (s *service) outage(client map[string]any) {
 	s.keys = rotated
 	elapse(48 * time.Hour)
 	s.login(client)
-}
-
-// forget deletes what is under a leading key, as an administrator.
-func (s *service) forget(pk string) {
-	client := s.db.Client()
-	found, err := client.Query(s.Context(), &dynamodb.QueryInput{
-		TableName: new(budgets.Control), KeyConditionExpression: new("PK = :pk"), ExpressionAttributeValues: map[string]types.AttributeValue{":pk": &types.AttributeValueMemberS{Value: pk}},
-	})
-	require.NoError(s, err)
-	require.NotEmpty(s, found.Items, pk)
-	for _, item := range found.Items {
-		_, err = client.DeleteItem(s.Context(), &dynamodb.DeleteItemInput{TableName: new(budgets.Control), Key: map[string]types.AttributeValue{"PK": item["PK"], "SK": item["SK"]}})
-		require.NoError(s, err)
-	}
 }
 
 // decode reads an answer into a value.
@@ -280,7 +265,7 @@ func inServiceWorld(t *testing.T, policy, namespace string, test func(s *service
 		}
 		k, err := budget.New(db.Client(), budget.Tables{Control: budgets.Control, Usage: budgets.Usage}, &budget.Options{Principal: operator})
 		require.NoError(t, err)
-		require.NoError(t, k.CreateTables(t.Context()))
+		require.NoError(t, k.Setup().CreateTables(t.Context()))
 		require.NoError(t, k.Close(t.Context()))
 		test(newService(t, db, policy, namespace))
 	})

@@ -25,7 +25,7 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, TLS{"tls.crt", "tls.key"}, c.TLS)
 	assert.Equal(t, Span(168*time.Hour), c.Tokens.Refresh)
 	assert.Equal(t, Span(5*time.Second), c.Shutdown.Delay)
-	assert.Equal(t, "s3://acme-prices/data.json", c.Prices.Refresh.From)
+	assert.Equal(t, "https://prices.example.com/data.json", c.Prices.Refresh.From)
 	assert.Equal(t, "keeper.spool", c.Spool)
 	assert.Equal(t, OnUnavailable{Policy{budget.Allow}, Policy{budget.Allow}}, c.OnUnavailable)
 	prices := c.prices()

@@ -25,7 +25,7 @@ type Demo struct {
 
 // Demo makes the organisation, its app and their credentials, in tables that are there.
 func (s *Service) Demo(ctx context.Context) (Demo, error) {
-	_, err := s.keeper.PutOrg(ctx, budget.Org{
+	_, err := s.keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: demoOrg, Name: "Demo", Timezone: "UTC", Ordering: []string{"premium", "standard"},
 		Quotas: map[string]int64{"premium": 10_000_000, "standard": 5_000_000},
 		Models: map[string]string{"premium": "anthropic.claude-3-5-sonnet-20241022-v2:0", "standard": "anthropic.claude-3-haiku-20240307-v1:0"},
@@ -34,7 +34,7 @@ func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	if err != nil {
 		return Demo{}, err
 	}
-	if _, err = s.keeper.PutApp(ctx, demoOrg, budget.App{ID: demoApp}); err != nil {
+	if _, err = s.keeper.Setup().PutApp(ctx, demoOrg, budget.App{ID: demoApp}); err != nil {
 		return Demo{}, err
 	}
 	issued, err := s.store.Create(ctx, demoOrg, demoApp)

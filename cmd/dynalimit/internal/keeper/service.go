@@ -309,7 +309,7 @@ func (s *Service) Close(ctx context.Context) error {
 
 // CreateTables makes the tables that are missing.
 func (s *Service) CreateTables(ctx context.Context) error {
-	if err := s.keeper.CreateTables(ctx); err != nil {
+	if err := s.keeper.Setup().CreateTables(ctx); err != nil {
 		return err
 	}
 	return s.parts.Repository.CreateTable(ctx)

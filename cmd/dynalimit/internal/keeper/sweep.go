@@ -55,7 +55,7 @@ func (s *Service) sweepOften(ctx context.Context) error {
 
 // finishDeletions goes on with the deletions that were begun.
 func (s *Service) finishDeletions(ctx context.Context) {
-	report, err := s.keeper.FinishDeletions(ctx, s.store.Delete)
+	report, err := s.keeper.Setup().FinishDeletions(ctx, s.store.Delete)
 	if ctx.Err() != nil {
 		return
 	}
@@ -82,7 +82,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // refreshPrices imports prices until ctx ends.
 func (s *Service) refreshPrices(ctx context.Context) {
-	r, err := prices.New(s.keeper, s.parts.Prices, &prices.Options{
+	r, err := prices.New(s.keeper.Prices(), s.parts.Prices, &prices.Options{
 		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,
 		OnReport: func(_ context.Context, report budget.PriceReport, err error) { s.metrics.onRefresh(report, err) },
 	})

@@ -53,7 +53,7 @@ func newProcess(t *testing.T, db *ddbmem.DB) *process {
 	store, err := credentials.New(client, "control", &credentials.Options{Keys: keys, Principal: "keeper"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, keeper.Close(context.WithoutCancel(t.Context()))) })
-	require.NoError(t, keeper.CreateTables(t.Context()))
+	require.NoError(t, keeper.Setup().CreateTables(t.Context()))
 	require.NoError(t, repo.CreateTable(t.Context()))
 	p.Service = &Service{
 		config: Default(), keeper: keeper, store: store, metrics: newMetrics(time.Now), now: time.Now,
@@ -184,12 +184,12 @@ func TestDeletionsThatCannotBeReadAreTold(t *testing.T) {
 		t.Cleanup(db.Close)
 		p := newProcess(t, db)
 		const org = "550e8400-e29b-41d4-a716-446655440000"
-		_, err := p.keeper.PutOrg(t.Context(), budget.Org{
+		_, err := p.keeper.Setup().PutOrg(t.Context(), budget.Org{
 			ID: org, Name: "Acme", Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 1},
 			Models: map[string]string{"premium": "anthropic.claude-3-haiku-20240307-v1:0"},
 		})
 		require.NoError(t, err)
-		require.Error(t, p.keeper.DeleteOrg(t.Context(), org, func(context.Context, string, string) error { return errors.New("not now") }))
+		require.Error(t, p.keeper.Setup().DeleteOrg(t.Context(), org, func(context.Context, string, string) error { return errors.New("not now") }))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		db.SetFaults(denied(func(r *ddbmem.Request) bool { return r.Operation == "DeleteItem" })) // it cannot be completed
@@ -249,9 +249,9 @@ func TestRefreshesAreReported(t *testing.T) {
 		db := ddbmem.New()
 		t.Cleanup(db.Close)
 		p := newProcess(t, db)
-		p.parts.Prices = listOf(`[{"id": "openai", "models": [
-			{"id": "gpt-4o-mini", "prices": {"input_mtok": 0.18, "output_mtok": 0.6, "cache_read_mtok": 0.075}},
-			{"id": "gpt-5", "prices": {"input_mtok": 125, "output_mtok": 10, "cache_read_mtok": 0.125}}]}]`)
+		p.parts.Prices = listOf(`[
+			{"model_id": "gpt-4o-mini", "input_usd_micros_per_1m": 180000, "output_usd_micros_per_1m": 600000},
+			{"model_id": "gpt-5", "input_usd_micros_per_1m": 125000000, "output_usd_micros_per_1m": 10000000}]`)
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { p.refreshPrices(ctx) })
