@@ -4,122 +4,186 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// laterAfter is the number of refusals after which an adjust is written so that it commutes
-// with claims.
-const laterAfter = 2
+// move is what is decided of a turn: a write, and what it carries. A value.
+type move struct {
+	// view is what the write was decided from, sums what it does to each limit, and carried
+	// are its ops.
+	view    plan.View
+	sums    plan.Sums
+	carried []*Op
+	// write is what is written; giveBack is, if its kind is GiveBack.
+	write    plan.Write
+	giveBack schema.GiveBack
+	// adjusts means that it carries adjusts. givesBack means that something is given back.
+	adjusts, givesBack bool
+	// brings means that the write only brings a newer configuration to takes that do not
+	// fit, and contains nothing of theirs.
+	brings bool
+}
 
-// choices are what a write may carry and what limits it.
-type choices struct {
+// facts are what a turn is decided from: a value, which is not changed.
+type facts struct {
+	// adjusts and takes are what the write may carry; sums are those of the adjusts.
 	adjusts, takes []*Op
-	// sums are those of the adjusts.
-	sums plan.Sums
-	// heads are the waiters at the head of the bucket's line.
+	sums           plan.Sums
+	// view is the bucket under the configuration in force, known what else is known of it,
+	// and heads are the waiters at the head of its line.
+	view  plan.View
+	known sight
 	heads []head
-	// shareHalvings is how often the share that one write takes was halved.
+	// looked means that the bucket was read just now, because others take from it.
+	looked bool
+	// shareHalvings is how often the share that one write takes was halved, and mayHousekeep
+	// allows a claim whose only reason is the age of the refill instant.
 	shareHalvings int
-	// mayHousekeep allows a claim whose only reason is the age of the refill instant.
-	mayHousekeep bool
+	mayHousekeep  bool
 }
 
-// decision is what a write carries, and what becomes of the other takes.
-type decision struct {
-	// carried are the adjusts and the admitted takes. sums are their amounts together.
-	carried, admitted []*Op
-	sums              plan.Sums
-	// waiters are those whose takes are admitted.
-	waiters []*Waiter
-	// left are the takes that do not fit. deferred are takes that fit, but are left for
-	// the next write because other processes wrote first of late.
-	left     []excluded
-	deferred []*Op
-	// dropped are takes that would debit scarce tokens ahead of calls.
-	dropped []*Op
-	// promised is what was left to waiters when the last take was decided.
-	promised plan.Promises
-	// write is what to send. Its kind is Nothing if there is nothing to write.
-	write plan.Write
+// decided is what becomes of the ops of a turn. A value: whoever has it does what it says.
+type decided struct {
+	endings
+	// again are left for the next write, which is decided from the answer to this one.
+	again []*Op
+	// left do not fit, and the write carries nothing: they are denied, if that is certain.
+	left []excluded
+	// move is the write; it carries nothing if there is none.
+	move move
 }
 
-// excluded is a take that does not fit, with what goes before it.
-type excluded struct {
-	op         *Op
-	precedence plan.Precedence
+// endings are ops that end, with their results.
+type endings struct{ ends []ending }
+
+// ending ends ops with a result.
+type ending struct {
+	ops    []*Op
+	result Result
 }
 
-// choose decides the next write from what is known of the bucket. It is pure. It admits
-// the takes in their order. After refusals it takes only a share of what the bucket
-// holds: processes that each take all of it refuse each other, while takes of a part
-// commute.
-func choose(known *sight, v plan.View, q choices) decision {
-	d := decision{sums: q.sums}
-	ahead := q.sums // with what the deferred takes will take
-	reading := v.Reading()
-	for _, o := range q.takes {
-		if o.ahead {
-			continue
-		}
-		d.promised = promised(q.heads, o.Rank, d.waiters, reading)
-		switch {
-		case !v.Fits(o.Amounts, ahead, d.promised):
-			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
-			continue
-		case len(d.admitted) > 0 && !v.Modest(o.Amounts, d.sums, q.shareHalvings):
-			if d.deferred == nil {
-				ahead = slices.Clone(d.sums)
-			}
-			d.deferred = append(d.deferred, o)
-		default:
-			o.addTo(&d.sums)
-			d.admit(o, q)
-		}
-		if d.deferred == nil {
-			ahead = d.sums
-		} else {
-			o.addTo(&ahead)
-		}
+func (e *endings) end(ops []*Op, r Result) {
+	if len(ops) > 0 {
+		e.ends = append(e.ends, ending{ops, r})
 	}
-	d.debitAhead(v, q)
-	if d.carried = d.admitted; len(q.adjusts) > 0 {
-		d.carried = append(q.adjusts, d.admitted...)
+}
+
+// deny denies takes that do not fit a view.
+func (e *endings) deny(v plan.View, unfit []excluded) {
+	for _, x := range unfit {
+		e.end([]*Op{x.op}, denial(v, x))
 	}
-	if len(d.carried) > 0 {
-		oldest := refusals(d.carried)
-		d.write = v.Plan(d.sums, plan.Rules{
-			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter, Crowding: known.crowding.Within(oldest),
-		})
+}
+
+// decide decides a turn. It is pure, and the only place where it is decided what a write
+// carries: takes of limits that are gone end, and adjusts into a debt that cannot be stored;
+// then what fits is carried in its order, and the rest is denied or left for the next write.
+func decide(f facts) (d decided) {
+	takes := d.endUnknownLimits(f)
+	adjusts, sums := d.refuseDebt(f)
+	if f.looked {
+		takes = d.denyAsSeen(f, adjusts, takes)
+	}
+	if len(adjusts)+len(takes) == 0 {
+		return d
+	}
+	c := choose(&f.known, f.view, choices{
+		adjusts: adjusts, takes: takes, sums: sums, heads: f.heads, shareHalvings: f.shareHalvings, mayHousekeep: f.mayHousekeep,
+	})
+	d.end(c.dropped, Result{Denied: true})
+	if len(c.carried) == 0 {
+		d.left = c.left
+		return d
+	}
+	d.postpone(f, c)
+	for _, o := range adjusts {
+		o.noteDropped(f.view)
+	}
+	if c.write.Kind == plan.Nothing {
+		d.end(c.carried, Result{Image: f.view.Image, Now: f.view.Now, Config: f.view.Config})
+		return d
+	}
+	d.move = move{
+		view: f.view, sums: c.sums, carried: c.carried, write: c.write, adjusts: len(adjusts) > 0,
+		givesBack: c.sums.HasBack() && c.write.Kind != plan.Create,
 	}
 	return d
 }
 
-// debitAhead adds the takes that debit ahead of calls. It does so only once every other
-// take has been admitted, if every limit stays half full and no other process collides
-// with this one.
-func (d *decision) debitAhead(v plan.View, q choices) {
-	for _, o := range q.takes {
-		switch {
-		case !o.ahead:
-		case len(d.left)+len(d.deferred)+len(q.heads)+q.shareHalvings > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !v.LeavesHalf(o.Amounts, d.sums):
-			d.dropped = append(d.dropped, o)
-		default:
-			o.addTo(&d.sums)
-			d.admit(o, q)
+// endUnknownLimits ends the takes whose limits are neither in the bucket nor in the
+// configuration in force. It returns the others.
+func (d *decided) endUnknownLimits(f facts) []*Op {
+	if !slices.ContainsFunc(f.takes, func(o *Op) bool { return f.view.Lacks(o.Amounts) }) {
+		return f.takes
+	}
+	var known []*Op
+	for _, o := range f.takes {
+		if f.view.Lacks(o.Amounts) {
+			d.end([]*Op{o}, Result{Err: outdated(f.view, o.Amounts)})
+		} else {
+			known = append(known, o)
 		}
 	}
+	return known
 }
 
-// admit adds a take to those that the write carries. It allocates nothing if there is
-// only one.
-func (d *decision) admit(o *Op, q choices) {
-	if o.Waiter != nil {
-		d.waiters = append(d.waiters, o.Waiter)
+// refuseDebt ends the adjusts that would put the bucket deeper into debt than it can
+// store. It returns the others with their sums.
+func (d *decided) refuseDebt(f facts) ([]*Op, plan.Sums) {
+	if f.sums.TooDeep(f.view.Image) == "" {
+		return f.adjusts, f.sums
 	}
-	if len(q.takes) == 1 {
-		d.admitted = q.takes
-	} else {
-		d.admitted = append(d.admitted, o)
+	kept, fit := make([]*Op, 0, len(f.adjusts)), make(plan.Sums, 0, len(f.sums))
+	for _, o := range f.adjusts {
+		with := append(plan.Sums{}, fit...)
+		o.addTo(&with)
+		if name := with.TooDeep(f.view.Image); name != "" {
+			d.end([]*Op{o}, Result{Err: &Failure{Reason: TooDeep, Limit: name}})
+			continue
+		}
+		kept, fit = append(kept, o), with
 	}
+	return kept, fit
+}
+
+// denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and
+// returns the others. The refill during the read would make room in half of the reads, and
+// the write would then be refused.
+func (d *decided) denyAsSeen(f facts, adjusts, takes []*Op) []*Op {
+	v := f.view
+	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
+		return takes
+	}
+	v.Now = f.known.seenAt
+	fit, unfit := fitting(v, slices.Concat(adjusts, takes), f.heads)
+	d.deny(v, unfit)
+	return fit[len(adjusts):]
+}
+
+// postpone leaves takes for the next write, which is decided from the answer to this
+// one. A take that was left once already, and does not fit a recent image beside those
+// before it, is denied: a caller of Acquire does not wait in line.
+func (d *decided) postpone(f facts, c decision) {
+	d.again = c.deferred
+	for _, o := range d.again {
+		o.postponed++
+	}
+	var unfit []excluded
+	recent := f.known.fresh(f.view.Now) && !f.view.Adopt
+	for _, x := range c.left {
+		if !recent || x.op.postponed == 0 && x.op.refusals == 0 {
+			x.op.postponed++
+			d.again = append(d.again, x.op)
+			continue
+		}
+		unfit = append(unfit, x)
+	}
+	d.deny(f.view, unfit)
+}
+
+// denial is the result of a take that does not fit a view.
+func denial(v plan.View, x excluded) Result {
+	return Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence}
 }
 
 // fitting tells the ops that fit a view in their order from the takes that do not.
@@ -141,13 +205,4 @@ func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded)
 		fit = append(fit, o)
 	}
 	return fit, unfit
-}
-
-// refusals is the highest number of refusals of any of the ops.
-func refusals(ops []*Op) int {
-	most := 0
-	for _, o := range ops {
-		most = max(most, o.refusals)
-	}
-	return most
 }

@@ -15,7 +15,7 @@
 //	lane.go      the one object of a bucket: callers ask it, ops end in it
 //	run.go       who drives a lane: in turn, and guarded against panics
 //	turn.go      one batch: look, decide, send
-//	send.go      its write on its way, and what the answer means for the ops
+//	send.go      its write on its way
 //	beside.go    what is decided beside the lane's own work: transactions, dry runs, waiters
 //
 // The circle of lane, registry, run, turn and send ends here. What follows knows no lane, and
@@ -24,7 +24,7 @@
 //	queue.go     the ops that have not ended, and how each ends
 //	sight.go     what is known of the bucket
 //	access.go    how it is read, and put under the configuration in force
-//	decide.go    what a write carries, pure
+//	decide.go    judge.go  what a write carries, and what its answer means for that; pure
 //	delivery.go  the tries of a write, without I/O: how it recognises its own
 //	line.go      the waiters
 //	contact.go   whether the bucket answers

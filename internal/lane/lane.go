@@ -129,9 +129,7 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 	case opGone:
 	default:
 		o.abandoned = true
-		if o.take {
-			o.onOutcome = func(r Result) { l.account(o, r) }
-		}
+		o.onOutcome = func(r Result) { l.account(o, r) }
 	}
 	return Result{}, false
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -68,10 +69,10 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		waits.Waiter, waits.state, hurries.state = w, opCarried, opCarried
 		l.queue.ops = []*Op{waits, hurries}
-		refused := Answer{Seen: true, Image: l.sight.image}
-		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS())).denyUnfit([]*Op{hurries}, refused)
+		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image}
+		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), hurries).settle(refused)
 		assert.Zero(t, l.Line.spread, "not by who does not wait")
-		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS())).denyUnfit([]*Op{waits}, refused)
+		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), waits).settle(refused)
 		assert.EqualValues(t, 20_000, l.Line.spread)
 		l.Line.Lost(w)
 		assert.EqualValues(t, 30_000, l.Line.spread, "to the waiter's patience")

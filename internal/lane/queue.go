@@ -74,51 +74,36 @@ func (q *queue) givesBack() bool {
 
 // end gives its result to an op that a write carried.
 func (q *queue) end(o *Op, r Result) {
-	switch {
-	case o.state == opPending || o.onOutcome != nil:
+	if o.state == opPending || o.onOutcome != nil {
 		q.record(o, r)
-	case o.abandoned:
-		o.state = opGone // its caller must not take the result for its own
-	default:
-		o.state, o.Result = opDone, r
-		o.Result.Dropped = o.dropped
-		close(o.Done)
+		return
 	}
+	o.state, o.Result = opDone, r
+	o.Result.Dropped = o.dropped
+	close(o.Done)
 }
 
 // endUnwritten ends a queued op, which was surely not written.
-func (q *queue) endUnwritten(o *Op, err error) {
-	r := Result{Err: err}
-	switch {
-	case o.onOutcome != nil: // nobody waits for it
-		q.record(o, r)
-	case o.abandoned:
-		o.state = opGone
-	default:
-		o.state, o.Result = opDone, r
-		close(o.Done)
-	}
-}
+func (q *queue) endUnwritten(o *Op, err error) { q.end(o, Result{Err: err}) }
 
 // answerPending tells the caller of an op that its write is under way and may land.
 func (q *queue) answerPending(o *Op, err error) {
 	switch {
-	case o.onOutcome != nil || o.abandoned:
-		return
+	case o.onOutcome != nil: // nobody waits for it
 	case o.notCarried:
 		q.endUnwritten(o, err)
-		return
+	default:
+		o.state = opPending
+		o.Result = Result{Err: err, Unconfirmed: true, Pending: true}
+		close(o.Done)
 	}
-	o.state = opPending
-	o.Result = Result{Err: err, Unconfirmed: true, Pending: true}
-	close(o.Done)
 }
 
 // record gives its outcome to an op whose caller does not wait any more.
 func (q *queue) record(o *Op, r Result) {
 	onOutcome := o.onOutcome
 	r.Dropped = o.dropped
-	o.state = opGone
+	o.state = opGone // a caller who left must not take the result for its own
 	o.outcome.Store(&r)
 	if onOutcome == nil {
 		return

@@ -192,7 +192,7 @@ func (dr driver) endPanicked(t *turn, p any, stack []byte) {
 	carried := l.queue.carried()
 	l.sight.drop() // whatever it saw, look again
 	l.mu.Unlock()
-	l.finish(carried, Result{Err: err, Unconfirmed: t.write != nil && t.write.tried})
+	l.finish(carried, Result{Err: err, Unconfirmed: t.sending != nil && t.sending.tried})
 }
 
 // putOff puts the ops of a throttled request back into the queue. It ends those whose
@@ -219,7 +219,7 @@ func (dr driver) putOff(ops []*Op, err error) {
 // denyAll denies takes that do not fit a view.
 func (dr driver) denyAll(unfit []excluded, v plan.View) {
 	for _, x := range unfit {
-		dr.lane.finish([]*Op{x.op}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: x.precedence})
+		dr.lane.finish([]*Op{x.op}, denial(v, x))
 	}
 }
 

@@ -16,23 +16,10 @@ const refusalHaste = 8
 // answer, or are decided again. It belongs to the goroutine that drives the lane, and can be
 // handed to another one between two tries.
 type sending struct {
-	lane *Lane
-	by   driver
-	ctx  context.Context
-	// view is what the write was decided from, sums what it does to each limit, and carried
-	// are its ops.
-	view    plan.View
-	sums    plan.Sums
-	carried []*Op
-	// write is what is written; giveBack is, if its kind is GiveBack.
-	write    plan.Write
-	giveBack schema.GiveBack
-	// adjusts means that it carries adjusts. givesBack means that something is given back.
-	adjusts, givesBack bool
-	// brings means that the write only brings a newer configuration to takes that do not
-	// fit, and contains nothing of theirs.
-	brings bool
-
+	move
+	lane     *Lane
+	by       driver
+	ctx      context.Context
 	delivery delivery
 	asked    Asked
 	// tried means that a request was sent.
@@ -203,11 +190,7 @@ func (w *sending) book(a Answer) {
 	if w.write.Kind != plan.GiveBack {
 		l.Meet(&w.write, a.Verdict, a.Image)
 	}
-	if w.brings {
-		w.afterClaim(a)
-	} else {
-		w.settle(a)
-	}
+	w.settle(a)
 }
 
 // learnNothing notes that an answer did not show the bucket. If it was throttled, nothing
@@ -227,128 +210,44 @@ func (w *sending) learnNothing(a Answer) {
 	}
 }
 
-// settle ends the ops by the answer, or puts them back into the queue.
+// settle ends the ops by the answer, or puts them back into the queue, after a pause if they
+// were refused more than once.
 func (w *sending) settle(a Answer) {
 	l := w.lane
-	l.learnt.housekeepingRefused = w.write.Housekeeping && a.Verdict != ddb.Landed
-	switch a.Verdict {
-	case ddb.Landed:
-		w.doubtEarlier(w.carried, a)
-		l.learnt.halvings = max(0, l.learnt.halvings-1)
+	s := judge(&w.move, a, l.Line.heads(), w.pending)
+	if !w.brings {
+		l.learnt.housekeepingRefused = w.write.Housekeeping && a.Verdict != ddb.Landed
+	}
+	l.learnt.halvings = min(max(0, l.learnt.halvings+s.halvings), maxShareHalvings)
+	l.learnt.adjustsOnly = s.adjustsOnly
+	if a.Verdict == ddb.Landed {
 		l.Ahead.count(w.carried, w.view, a)
-		l.finish(w.carried, Result{Image: a.Image, Now: w.view.Now, Config: w.view.Config, Err: a.Err})
-	case ddb.Refused:
-		carried := w.dropPrefetches(w.endPending(a), a.earlierUnconfirmed)
-		w.doubtEarlier(carried, a)
-		l.learnt.adjustsOnly = w.adjusts
-		l.learnt.halvings = min(l.learnt.halvings+1, maxShareHalvings)
-		l.requeue(w.countRefusal(w.denyUnfit(carried, a)))
-	case ddb.Throttled:
-		w.by.putOff(w.carried, a.Err)
-	default:
-		l.finish(w.carried, a.unwritten())
 	}
-}
-
-// afterClaim goes on with takes that do not fit once a claim, that carried nothing of
-// theirs, brought the newer configuration, or did not.
-func (w *sending) afterClaim(a Answer) {
-	switch a.Verdict {
-	case ddb.Landed, ddb.Refused:
-		w.lane.requeue(w.countRefusal(w.carried))
-	case ddb.Throttled:
-		w.by.putOff(w.carried, a.Err)
-	default:
-		r := a.unwritten()
-		r.Unconfirmed = false
-		w.lane.finish(w.carried, r)
+	if len(s.doubt) > 0 {
+		l.owner.Doubt(s.doubt)
 	}
-}
-
-// endPending ends the ops whose callers were told that the write is under way, if an
-// earlier try of it got no answer and may still land. Sent again, they might be charged
-// twice. It returns the others.
-func (w *sending) endPending(a Answer) []*Op {
-	if !a.earlierUnconfirmed {
-		return w.carried
+	for _, e := range s.ends {
+		l.finish(e.ops, e.result)
 	}
-	var doubted, others []*Op
-	w.lane.mu.Lock()
-	for _, o := range w.carried {
-		if o.state == opPending {
-			doubted = append(doubted, o)
-		} else {
-			others = append(others, o)
-		}
+	for _, waiter := range s.lost {
+		l.Line.Lost(waiter)
 	}
-	w.lane.mu.Unlock()
-	w.lane.finish(doubted, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
-	return others
-}
-
-// dropPrefetches ends the ops that debit ahead, because their write was refused. It
-// returns the others.
-func (w *sending) dropPrefetches(ops []*Op, unconfirmed bool) []*Op {
-	kept := make([]*Op, 0, len(ops))
-	for _, o := range ops {
-		if !o.ahead {
-			kept = append(kept, o)
-			continue
-		}
-		w.lane.finish([]*Op{o}, Result{Denied: true, Unconfirmed: unconfirmed})
+	if len(s.putOff) > 0 {
+		w.by.putOff(s.putOff, a.Err)
 	}
-	return kept
-}
-
-// doubtEarlier tells what an earlier try of a write that got no answer may have charged,
-// besides what becomes of the ops.
-func (w *sending) doubtEarlier(ops []*Op, a Answer) {
-	if !a.earlierUnconfirmed {
+	if !s.refused {
 		return
 	}
-	for _, o := range ops {
-		w.lane.owner.Doubt(o.charged())
+	if s.worn > 1 {
+		ddb.Sleep(context.Background(), Backoff.Wait(s.worn-2)/refusalHaste)
 	}
+	l.pacer.Load().refused()
+	l.requeue(s.again)
 }
 
-// denyUnfit denies the takes of a refused write that do not fit the bucket as it was
-// then, at the instant for which they were decided. It returns the others. If it decided
-// for a later instant, each of many processes would find room from the refill since, and
-// they would keep refusing each other.
-func (w *sending) denyUnfit(ops []*Op, a Answer) []*Op {
-	if !a.Seen || a.Image == nil || !w.view.Config.Wrote(a.Image) {
-		return ops
-	}
-	v := plan.NewView(a.Image, w.view.Config, plan.Current, w.view.Now)
-	again, unfit := fitting(v, ops, w.lane.Line.heads())
-	w.by.denyAll(unfit, v)
-	for _, x := range unfit {
-		if x.op.Waiter != nil {
-			w.lane.Line.Lost(x.op.Waiter)
-		}
-	}
-	return again
-}
-
-// countRefusal counts a refusal of the ops. It ends those that were refused too often
-// and returns the others, after a pause if they were refused more than once.
-func (w *sending) countRefusal(ops []*Op) []*Op {
-	most := 0
-	var exhausted, again []*Op
-	for _, o := range ops {
-		if o.refusals++; o.refusals >= MaxRefusals {
-			exhausted = append(exhausted, o)
-			continue
-		}
-		most = max(most, o.refusals)
-		again = append(again, o)
-	}
-	if len(exhausted) > 0 {
-		w.lane.finish(exhausted, Result{Err: &Failure{Reason: Contended}})
-	}
-	if most > 1 {
-		ddb.Sleep(context.Background(), Backoff.Wait(most-2)/refusalHaste)
-	}
-	w.lane.pacer.Load().refused()
-	return again
+// pending reports whether an op's caller was told that it is under way.
+func (w *sending) pending(o *Op) bool {
+	w.lane.mu.Lock()
+	defer w.lane.mu.Unlock()
+	return o.state == opPending
 }

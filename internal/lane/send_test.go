@@ -38,26 +38,6 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A claim that brings a newer configuration to those whose takes do not fit carries nothing
-// of theirs: if it is not answered, they have not been charged.
-func TestUnansweredClaimChargesNobody(t *testing.T) {
-	l := resting(t)
-	o := NewTake(t.Context(), oneToken, rpmOf(100))
-	require.True(t, l.enqueue(o))
-	_, ok := driver{lane: l}.next()
-	require.True(t, ok)
-	(&turn{lane: l}).markNotCarried([]*Op{o})
-	sendingOf(l, plan.View{}, o).afterClaim(Answer{Verdict: ddb.Unconfirmed, Err: unconfirmed(writeBucket)})
-	<-o.Done
-	require.Error(t, o.Result.Err)
-	assert.False(t, o.Result.Unconfirmed)
-	doubted, _ := l.owner.Uncertain()
-	assert.Empty(t, doubted)
-	_, ok = driver{lane: l}.next()
-	require.False(t, ok)
-	l.owner.Stopped()
-}
-
 // refusing is a store that refuses the first update, and hands the context of the second
 // to a test, which lets it land.
 type refusing struct {

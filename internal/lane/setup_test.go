@@ -85,7 +85,7 @@ func resting(t *testing.T) *Lane {
 
 // sendingOf is a write of a lane that carries ops, decided from a view.
 func sendingOf(l *Lane, v plan.View, carried ...*Op) *sending {
-	return &sending{lane: l, by: driver{lane: l}, view: v, carried: carried}
+	return &sending{move: move{view: v, carried: carried}, lane: l, by: driver{lane: l}}
 }
 
 // gone is a store whose bucket is gone: it refuses updates.

@@ -8,12 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-const (
-	// MaxRefusals bounds how often an op is decided again.
-	MaxRefusals = 24
-	// maxShareHalvings is how often the share of a contended bucket is halved.
-	maxShareHalvings = 3
-)
+// maxShareHalvings is how often the share of a contended bucket is halved.
+const maxShareHalvings = 3
 
 // turn decides one batch of a lane from what is known of the bucket, and sends its write.
 // Ops that it does not end go back into the queue. It belongs to the goroutine that drives
@@ -28,8 +24,8 @@ type turn struct {
 	sums           plan.Sums
 	// view is what the write is decided from.
 	view plan.View
-	// write is what the turn sends; nil before.
-	write *sending
+	// sending is the write on its way; nil before.
+	sending *sending
 }
 
 func newTurn(by driver, b batch) *turn {
@@ -66,15 +62,7 @@ func (t *turn) carry() (handed bool) {
 		return t.fail(b.ops(), err)
 	}
 	t.view = v
-	t.endUnknownLimits()
-	t.refuseDebt()
-	if wary {
-		t.denyUnfitAsSeen()
-	}
-	if b = t.batch(); b.size() == 0 {
-		return false
-	}
-	return t.carryFitting()
+	return t.write(wary)
 }
 
 // lookFirst reads the bucket if the batch cannot be decided from what is known of it, or
@@ -168,88 +156,32 @@ func (t *turn) addAdjusts() {
 	}
 }
 
-// endUnknownLimits ends the takes whose limits are neither in the bucket nor in the
-// configuration in force.
-func (t *turn) endUnknownLimits() {
-	if !slices.ContainsFunc(t.takes, func(o *Op) bool { return t.view.Lacks(o.Amounts) }) {
-		return
-	}
-	var known []*Op
-	for _, o := range t.takes {
-		if !t.view.Lacks(o.Amounts) {
-			known = append(known, o)
-			continue
-		}
-		t.lane.finish([]*Op{o}, Result{Err: outdated(t.view, o.Amounts)})
-	}
-	t.takes = known
-}
-
-// refuseDebt ends the adjusts that would put the bucket deeper into debt than it can
-// store.
-func (t *turn) refuseDebt() {
-	if t.sums.TooDeep(t.view.Image) == "" {
-		return
-	}
-	kept, fit := make([]*Op, 0, len(t.adjusts)), make(plan.Sums, 0, len(t.sums))
-	for _, o := range t.adjusts {
-		with := append(plan.Sums{}, fit...)
-		o.addTo(&with)
-		if name := with.TooDeep(t.view.Image); name != "" {
-			t.lane.finish(o.asList(), Result{Err: &Failure{Reason: TooDeep, Limit: name}})
-			continue
-		}
-		kept, fit = append(kept, o), with
-	}
-	t.adjusts, t.sums = kept, fit
-}
-
-// denyUnfitAsSeen denies the takes that did not fit at the instant when the bucket was
-// read. The refill during the read would make room in half of the reads, and the write
-// would then be refused.
-func (t *turn) denyUnfitAsSeen() {
-	v := t.view
-	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
-		return
-	}
-	v.Now = t.lane.sight.seenAt
-	b := t.batch()
-	fit, unfit := fitting(v, b.ops(), t.lane.Line.heads())
-	t.takes = fit[len(t.adjusts):]
-	t.by.denyAll(unfit, v)
-}
-
-// carryFitting carries the adjusts and as many takes as fit, in their order.
-func (t *turn) carryFitting() (handed bool) {
-	l, known := t.lane, t.lane.snapshot()
-	d := choose(&known, t.view, choices{
-		adjusts: t.adjusts, takes: t.takes, sums: t.sums, heads: l.Line.heads(), shareHalvings: t.halvings(), mayHousekeep: !l.learnt.housekeepingRefused,
+// write decides the batch and sends its write. wary means that the bucket was looked at
+// first.
+func (t *turn) write(wary bool) (handed bool) {
+	l := t.lane
+	d := decide(facts{
+		adjusts: t.adjusts, takes: t.takes, sums: t.sums, view: t.view, known: l.snapshot(), heads: l.Line.heads(), looked: wary,
+		shareHalvings: t.halvings(), mayHousekeep: !l.learnt.housekeepingRefused,
 	})
-	if len(d.dropped) > 0 {
-		l.finish(d.dropped, Result{Denied: true})
+	for _, e := range d.ends {
+		l.finish(e.ops, e.result)
 	}
-	switch {
-	case len(d.carried) == 0 && len(d.left) == 0:
-		return false
-	case len(d.carried) == 0:
+	if len(d.again) > 0 {
+		l.requeue(d.again)
+	}
+	if len(d.left) > 0 {
 		return t.deny(d.left)
 	}
-	t.postpone(d)
-	for _, o := range t.adjusts {
-		o.noteDropped(t.view)
+	if len(d.move.carried) == 0 {
+		return false
 	}
-	for _, o := range d.admitted {
+	for _, o := range d.move.carried {
 		if o.ahead { // the age of what it debits counts from now
 			o.debited = l.owner.elapsed()
 		}
 	}
-	if d.write.Kind == plan.Nothing {
-		l.finish(d.carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
-		return false
-	}
-	return t.send(&sending{
-		view: t.view, sums: d.sums, carried: d.carried, write: d.write, adjusts: len(t.adjusts) > 0, givesBack: d.sums.HasBack() && d.write.Kind != plan.Create,
-	})
+	return t.send(d.move)
 }
 
 // halvings is how often the share that one write takes is halved: not at all while
@@ -259,30 +191,6 @@ func (t *turn) halvings() int {
 		return 0
 	}
 	return int(t.lane.learnt.halvings)
-}
-
-// postpone leaves takes for the next write, which is decided from the answer to this
-// one. A take that was left once already, and does not fit a recent image beside those
-// before it, is denied: a caller of Acquire does not wait in line.
-func (t *turn) postpone(d decision) {
-	next := d.deferred
-	for _, o := range next {
-		o.postponed++
-	}
-	var unfit []excluded
-	recent := t.lane.sight.fresh(t.view.Now) && !t.view.Adopt
-	for _, x := range d.left {
-		if !recent || x.op.postponed == 0 && x.op.refusals == 0 {
-			x.op.postponed++
-			next = append(next, x.op)
-			continue
-		}
-		unfit = append(unfit, x)
-	}
-	t.by.denyAll(unfit, t.view)
-	if len(next) > 0 {
-		t.lane.requeue(next)
-	}
 }
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
@@ -305,7 +213,7 @@ func (t *turn) deny(unfit []excluded) (handed bool) {
 	}
 	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
 		t.markNotCarried(ops)
-		return t.send(&sending{view: v, carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true})
+		return t.send(move{view: v, carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true})
 	}
 	t.by.denyAll(unfit, v)
 	return false
@@ -338,15 +246,16 @@ func (t *turn) giveBackOnly() (handed bool) {
 		t.lane.finish(t.adjusts, Result{Image: s.image, Now: v.Now, Config: v.Config})
 		return false
 	}
-	return t.send(&sending{
+	return t.send(move{
 		view: v, sums: t.sums, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack}, giveBack: g, adjusts: true, givesBack: true,
 	})
 }
 
 // send sends a write of the turn. If the driver's context ends meanwhile, another
 // goroutine does the rest.
-func (t *turn) send(w *sending) (handed bool) {
-	w.lane, w.by, w.ctx, t.write = t.lane, t.by, t.ctx, w
+func (t *turn) send(m move) (handed bool) {
+	w := &sending{move: m, lane: t.lane, by: t.by, ctx: t.ctx}
+	t.sending = w
 	if w.begin(); w.deliver() {
 		return false
 	}

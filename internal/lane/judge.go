@@ -1,0 +1,149 @@
+package lane
+
+import (
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// MaxRefusals bounds how often an op is decided again.
+const MaxRefusals = 24
+
+// settled is what the answer to a write means for the ops that it carried, and for the next
+// write. A value: whoever has it does what it says.
+type settled struct {
+	endings
+	// again are decided again, and so is putOff, after a pause, while there is time.
+	again, putOff []*Op
+	// doubt is what an earlier try that got no answer may have charged, besides what becomes
+	// of the ops.
+	doubt []plan.Signed
+	// lost are the waiters whose try came, and others were first.
+	lost []*Waiter
+	// refused means that others wrote first, and worn is how often that has happened at most
+	// to an op that is decided again.
+	refused bool
+	worn    int
+	// adjustsOnly has the next write carry its adjusts without takes. halvings changes the
+	// share that it takes.
+	adjustsOnly bool
+	halvings    int8
+}
+
+// judge says what the answer to a write means. It is pure. heads stand in the bucket's line;
+// pending says of an op that its caller was told that it is under way.
+//
+//	landed     its ops end with the image
+//	refused    takes that did not fit the bucket as it was then are denied; the others are
+//	           decided again, so many times; a debit ahead of calls is dropped, and what may
+//	           still land is in doubt
+//	throttled  all are decided again after a pause
+//	else       all fail, or are in doubt
+//
+// A write that only brought a newer configuration carried nothing of its ops: they are decided
+// again under it.
+func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) {
+	switch a.Verdict {
+	case ddb.Landed, ddb.Refused:
+		if m.brings {
+			s.decideAgain(m.carried)
+			return s
+		}
+	case ddb.Throttled:
+		s.putOff = m.carried
+		return s
+	default:
+		r := a.unwritten()
+		r.Unconfirmed = r.Unconfirmed && !m.brings
+		s.end(m.carried, r)
+		return s
+	}
+	if a.Verdict == ddb.Landed {
+		s.doubtEarlier(m.carried, a)
+		s.halvings = -1
+		s.end(m.carried, Result{Image: a.Image, Now: m.view.Now, Config: m.view.Config, Err: a.Err})
+		return s
+	}
+	left := m.carried
+	if a.earlierUnconfirmed {
+		left = s.endPending(left, pending)
+	}
+	left = s.dropPrefetches(left, a.earlierUnconfirmed)
+	s.doubtEarlier(left, a)
+	s.adjustsOnly, s.halvings = m.adjusts, 1
+	s.decideAgain(s.denyUnfit(left, m.view, a, heads))
+	return s
+}
+
+// endPending ends the ops whose callers were told that the write is under way, and that may
+// still land. Sent again, they might be charged twice. It returns the others.
+func (s *settled) endPending(ops []*Op, pending func(*Op) bool) (others []*Op) {
+	var doubted []*Op
+	for _, o := range ops {
+		if pending(o) {
+			doubted = append(doubted, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	s.end(doubted, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
+	return others
+}
+
+// dropPrefetches ends the ops that debit ahead, because their write was refused. It
+// returns the others.
+func (s *settled) dropPrefetches(ops []*Op, unconfirmed bool) (others []*Op) {
+	var dropped []*Op
+	for _, o := range ops {
+		if o.ahead {
+			dropped = append(dropped, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	s.end(dropped, Result{Denied: true, Unconfirmed: unconfirmed})
+	return others
+}
+
+// doubtEarlier tells what an earlier try that got no answer may have charged for the ops.
+func (s *settled) doubtEarlier(ops []*Op, a Answer) {
+	if !a.earlierUnconfirmed {
+		return
+	}
+	for _, o := range ops {
+		s.doubt = plan.Plus(s.doubt, o.charged())
+	}
+}
+
+// denyUnfit denies the takes of a refused write that do not fit the bucket as it was
+// then, at the instant for which they were decided. It returns the others. If it decided
+// for a later instant, each of many processes would find room from the refill since, and
+// they would keep refusing each other.
+func (s *settled) denyUnfit(ops []*Op, decided plan.View, a Answer, heads []head) []*Op {
+	if !a.Seen || a.Image == nil || !decided.Config.Wrote(a.Image) {
+		return ops
+	}
+	v := plan.NewView(a.Image, decided.Config, plan.Current, decided.Now)
+	fit, unfit := fitting(v, ops, heads)
+	s.deny(v, unfit)
+	for _, x := range unfit {
+		if x.op.Waiter != nil {
+			s.lost = append(s.lost, x.op.Waiter)
+		}
+	}
+	return fit
+}
+
+// decideAgain counts a refusal of the ops. Those that were refused too often end.
+func (s *settled) decideAgain(ops []*Op) {
+	s.refused = true
+	var exhausted []*Op
+	for _, o := range ops {
+		if o.refusals++; o.refusals >= MaxRefusals {
+			exhausted = append(exhausted, o)
+			continue
+		}
+		s.worn = max(s.worn, o.refusals)
+		s.again = append(s.again, o)
+	}
+	s.end(exhausted, Result{Err: &Failure{Reason: Contended}})
+}
