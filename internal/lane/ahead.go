@@ -137,7 +137,7 @@ func (a *Ahead) queue(o *Op) {
 // fetchOp makes the take that debits ahead; nil if nothing is to be debited. mu must be
 // held.
 func (a *Ahead) fetchOp(cfg *plan.Config) *Op {
-	if a.line.Waited() || a.contact.silent.Load() || a.among.closed.Load() {
+	if a.line.Waited() || a.contact.silent() || a.among.closed.Load() {
 		return nil
 	}
 	return a.booked(a.stock.fetchOp(cfg, a.known, a.among.nowMS(), a.among.now()))

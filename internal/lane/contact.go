@@ -7,28 +7,31 @@ import (
 )
 
 // Contact is whether a bucket answers. Silence counts only while something is asked of the
-// bucket. All of it is atomic, so callers look at it without a lock; only the lane changes
-// silent, under its own.
+// bucket. All of it is atomic, so callers look at it without a lock; only the lane says, under
+// its own, that the bucket is silent.
 type Contact struct {
 	table Table
 	// heard is when a request about the bucket was last answered, in Unix nanoseconds.
 	heard atomic.Int64
-	// again is closed when a silent bucket answers again.
+	// again is there while the bucket does not answer, and closed when it does again.
 	again atomic.Pointer[chan struct{}]
-	// silent means that the bucket does not answer; suspect that it may be the one of a
-	// transaction that does not; pausing that the lane waits for its turn to write.
-	silent, suspect, pausing atomic.Bool
+	// suspect means that the bucket may be the one of a transaction that does not answer;
+	// pausing that the lane waits for its turn to write.
+	suspect, pausing atomic.Bool
 }
 
 // Away reports whether the bucket, or the whole table, does not answer.
-func (c *Contact) Away() bool { return c.silent.Load() || c.table.Open() }
+func (c *Contact) Away() bool { return c.silent() || c.table.Open() }
+
+// silent reports whether the bucket does not answer.
+func (c *Contact) silent() bool { return c.again.Load() != nil }
 
 // Back is closed once a bucket, or a table, that does not answer does again; nil if it does.
 func (c *Contact) Back() <-chan struct{} {
-	switch {
-	case c.silent.Load():
-		return *c.again.Load()
-	case c.table.Open():
+	if again := c.again.Load(); again != nil {
+		return *again
+	}
+	if c.table.Open() {
 		return c.table.Closed()
 	}
 	return nil
@@ -74,21 +77,20 @@ func (c *Contact) resume() {
 func (c *Contact) lose() {
 	again := make(chan struct{})
 	c.again.Store(&again)
-	c.silent.Store(true)
 	c.suspect.Store(false)
 }
 
 func (c *Contact) regain() {
-	c.silent.Store(false)
-	close(*c.again.Load())
+	again := c.again.Swap(nil)
+	close(*again)
 }
 
 // await waits until a silent bucket answers again; at once if it answers. It returns false
 // if the limiter was closed.
 func (c *Contact) await(life context.Context) bool {
-	if c.silent.Load() {
+	if again := c.again.Load(); again != nil {
 		select {
-		case <-*c.again.Load():
+		case <-*again:
 		case <-life.Done():
 		}
 	}

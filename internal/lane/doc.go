@@ -24,7 +24,7 @@
 //	queue.go     the ops that have not ended, and how each ends
 //	sight.go     what is known of the bucket
 //	access.go    how it is read, and put under the configuration in force
-//	decide.go    judge.go  what a write carries, and what its answer means for that; pure
+//	decide.go    choose.go  judge.go  what a write carries, and what its answer means for that; pure
 //	delivery.go  the tries of a write, without I/O: how it recognises its own
 //	line.go      the waiters
 //	contact.go   whether the bucket answers

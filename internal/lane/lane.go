@@ -96,7 +96,7 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 	if o.Waiter != nil && l.sight.current(o.cfg) {
 		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, l.owner.NowMS()))
 	}
-	if l.Contact.silent.Load() {
+	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))
 		return false
 	}
@@ -272,7 +272,7 @@ func (l *Lane) requeue(ops []*Op) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	for _, o := range ops {
-		l.queue.again(o, l.Contact.silent.Load())
+		l.queue.again(o, l.Contact.silent())
 	}
 	l.queue.removeEnded()
 }
@@ -294,8 +294,8 @@ func (l *Lane) unlockAndNotify() {
 func (l *Lane) Trip(cause error) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if l.Contact.silent.Load() || l.owner.isClosing() {
-		return l.Contact.silent.Load()
+	if l.Contact.silent() || l.owner.isClosing() {
+		return l.Contact.silent()
 	}
 	l.Contact.lose()
 	l.queue.answerAll(silence(cause))

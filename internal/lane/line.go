@@ -83,11 +83,25 @@ func (w *Waiter) fitsBeside(left plan.Sums) bool {
 // while nobody waits it is not taken on the way of a write. The zero value is ready.
 type Line struct {
 	mu sync.Mutex
+	// some is nil until somebody waits: a process remembers many lines.
+	some *standing
+	// waited means that somebody stands in line. mu is held while it is set.
+	waited atomic.Bool
+}
+
+// standing are those who stand in a line.
+type standing struct {
 	// waiters are in order of rank; spread is how far behind their exact time they try.
 	waiters []*Waiter
 	spread  plan.Spread
-	// waited means that somebody stands in line. mu is held while it is set.
-	waited atomic.Bool
+}
+
+// standing are those who stand in the line. mu must be held.
+func (l *Line) standing() *standing {
+	if l.some == nil {
+		l.some = &standing{}
+	}
+	return l.some
 }
 
 // Waited reports whether somebody stands in line.
@@ -97,14 +111,15 @@ func (l *Line) Waited() bool { return l.waited.Load() }
 func (l *Line) Behind() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Duration(l.spread.Behind(rand.Float64())) * time.Microsecond
+	return time.Duration(l.standing().spread.Behind(rand.Float64())) * time.Microsecond
 }
 
 // Lost notes that a try of a waiter's came, and that others were first.
 func (l *Line) Lost(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spread = l.spread.Lost(w.Patience.Microseconds())
+	s := l.standing()
+	s.spread = s.spread.Lost(w.Patience.Microseconds())
 }
 
 // Join puts a waiter into the line, behind those of a lower rank.
@@ -112,11 +127,12 @@ func (l *Line) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.head, w.called, w.served = nil, nil, false, false, false
-	position := slices.IndexFunc(l.waiters, func(o *Waiter) bool { return o.Rank > w.Rank })
+	s := l.standing()
+	position := slices.IndexFunc(s.waiters, func(o *Waiter) bool { return o.Rank > w.Rank })
 	if position < 0 {
-		position = len(l.waiters)
+		position = len(s.waiters)
 	}
-	l.waiters = slices.Insert(l.waiters, position, w)
+	s.waiters = slices.Insert(s.waiters, position, w)
 	l.waited.Store(true)
 }
 
@@ -132,8 +148,9 @@ func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *pla
 func (l *Line) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiters = slices.DeleteFunc(l.waiters, func(o *Waiter) bool { return o == w })
-	l.waited.Store(len(l.waiters) > 0)
+	s := l.standing()
+	s.waiters = slices.DeleteFunc(s.waiters, func(o *Waiter) bool { return o == w })
+	l.waited.Store(len(s.waiters) > 0)
 	l.findHeads()
 }
 
@@ -148,7 +165,7 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	}
 	w.cfg = cfg
 	l.findHeads()
-	for _, o := range l.waiters {
+	for _, o := range l.standing().waiters {
 		if o != w && o.head {
 			o.wakeUp()
 		}
@@ -161,7 +178,8 @@ func (l *Line) served(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.served = true
-	l.spread = l.spread.Won()
+	s := l.standing()
+	s.spread = s.spread.Won()
 	l.findHeads()
 }
 
@@ -170,7 +188,7 @@ func (l *Line) served(w *Waiter) {
 func (l *Line) findHeads() {
 	var scarce []string
 	var left plan.Sums
-	for _, w := range l.waiters {
+	for _, w := range l.standing().waiters {
 		if w.served { // about to leave
 			continue
 		}
@@ -196,7 +214,7 @@ func (l *Line) wakeHeads() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range l.waiters {
+	for _, w := range l.standing().waiters {
 		if w.head {
 			w.wakeUp()
 		}
@@ -218,7 +236,7 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var s plan.Sums
-	for _, o := range l.waiters {
+	for _, o := range l.standing().waiters {
 		if o.served {
 			continue
 		}
@@ -254,7 +272,7 @@ func (l *Line) heads() []head {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var heads []head
-	for _, w := range l.waiters {
+	for _, w := range l.standing().waiters {
 		if w.head && !w.served {
 			heads = append(heads, head{w, w.Rank, w.amounts})
 		}
@@ -306,7 +324,7 @@ func (l *Line) due(w *Waiter, image *schema.Image, now int64) (wait int64, known
 	}
 	r := plan.Reading{Image: image, Config: w.cfg, Now: now}
 	var f plan.Forecast
-	for _, o := range l.waiters {
+	for _, o := range l.standing().waiters {
 		if o == w {
 			break
 		}

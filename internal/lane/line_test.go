@@ -22,12 +22,12 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
 		},
 	}
-	l := &Line{waiters: []*Waiter{
+	l := &Line{some: &standing{waiters: []*Waiter{
 		{Rank: 3, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 20_000}}},
 		{Rank: 5, amounts: []plan.Signed{{Name: "rpm", Amount: 1000}}}, // stands behind: nothing is left to it
 		{Rank: 7, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 30_000}}},
 		{Rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
-	}}
+	}}}
 	l.waited.Store(true)
 	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, LastRank: 50_000} {
 		assert.Equal(t, want, l.LeftTo(rank, r).Of("rpm").Amount, "rank %d", rank)
@@ -49,7 +49,7 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 		l.Line.Join(w)
 		l.Line.Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
 	}
-	require.Equal(t, []*Waiter{first, second}, l.Line.waiters, "by their arrival, not by when they changed lines")
+	require.Equal(t, []*Waiter{first, second}, l.Line.standing().waiters, "by their arrival, not by when they changed lines")
 	require.False(t, second.head)
 	o := NewTake(t.Context(), first.amounts, cfg)
 	o.Waiter = first
@@ -71,17 +71,17 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		l.queue.ops = []*Op{waits, hurries}
 		refused := Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image}
 		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), hurries).settle(refused)
-		assert.Zero(t, l.Line.spread, "not by who does not wait")
+		assert.Zero(t, l.Line.standing().spread, "not by who does not wait")
 		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), waits).settle(refused)
-		assert.EqualValues(t, 20_000, l.Line.spread)
+		assert.EqualValues(t, 20_000, l.Line.standing().spread)
 		l.Line.Lost(w)
-		assert.EqualValues(t, 30_000, l.Line.spread, "to the waiter's patience")
+		assert.EqualValues(t, 30_000, l.Line.standing().spread, "to the waiter's patience")
 		for range 100 {
 			assert.Less(t, l.Line.Behind(), 60*time.Millisecond)
 		}
 		again := NewTake(t.Context(), oneToken, cfg)
 		again.Waiter, again.state, l.queue.ops = w, opCarried, []*Op{again}
 		l.finish([]*Op{again}, Result{Image: l.sight.image})
-		assert.EqualValues(t, 15_000, l.Line.spread)
+		assert.EqualValues(t, 15_000, l.Line.standing().spread)
 	})
 }

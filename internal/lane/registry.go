@@ -106,7 +106,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 		return nil, err
 	}
 	// Who waits has a place in its line, and a bucket that does not answer is to be left alone.
-	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent.Load() }
+	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent() }
 	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: time.Now().Add(-time.Second)}
 	s.life, s.End = context.WithCancel(context.Background())
 	s.paced.most = mostPaced

@@ -76,7 +76,7 @@ func (w *sending) deliver() (delivered bool) {
 func (w *sending) answer() (a Answer, over bool) {
 	d, l := &w.delivery, w.lane
 	for ; ; d.try++ {
-		waited := l.Contact.silent.Load()
+		waited := l.Contact.silent()
 		if waited && w.by.ctx != nil {
 			return Answer{}, false // a driver answers its caller
 		}

@@ -17,7 +17,7 @@ type telling struct{ lanes *Registry }
 // silent reports whether a bucket is known not to answer.
 func (d telling) silent(key bucketKey) bool {
 	l := d.lanes.byKey.Get(key)
-	return l != nil && l.Contact.silent.Load()
+	return l != nil && l.Contact.silent()
 }
 
 // answers asks a bucket whether it answers.
