@@ -46,8 +46,6 @@ type ConfigCacheStats struct {
 // readConfig is what the reads of the cache do, for errors.
 const readConfig = "read the configuration"
 
-type configLoad = cache.Load[*resolvedConfig]
-
 // configCache keeps resolved configurations. A configuration past its TTL is used for at
 // most another TTL, while one caller reads it again or because that read failed. If its
 // read brings no answer, it is used as long as RepositoryOptions.MaxStale says, whether
@@ -84,16 +82,6 @@ func (c *configCache) ttl() time.Duration { return c.loading.TTL }
 
 // fresh returns the configuration if it need not be read; nil otherwise.
 func (c *configCache) fresh(key configKey) *resolvedConfig { return c.loading.Fresh(key) }
-
-// get returns the configuration. It reads it if there is no fresh one.
-func (c *configCache) get(ctx context.Context, key configKey, load configLoad) (*resolvedConfig, error) {
-	return c.loading.Get(ctx, key, load)
-}
-
-// reload returns the configuration from a read that begins after the call.
-func (c *configCache) reload(ctx context.Context, key configKey, load configLoad) (*resolvedConfig, error) {
-	return c.loading.Reload(ctx, key, load)
-}
 
 // readSince is when the oldest read of a configuration that is under way began.
 func (c *configCache) readSince(key configKey) time.Time { return c.loading.ReadSince(key) }
@@ -159,38 +147,63 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 	if cfg := r.configs.fresh(key); cfg != nil {
 		return cfg, nil, false, nil
 	}
-	var read atomic.Pointer[configRead] // by this caller, once it has ended: the caller may leave it
 	caller := ctx
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(caller, until)
 		defer cancel()
 	}
-	cfg, err := r.configs.get(ctx, key, func(ctx context.Context) (*resolvedConfig, error) {
-		cfg, bucket, err := r.readConfig(ctx, key, true)
-		read.Store(&configRead{cfg, bucket})
-		if err != nil && r.configs.last(key) != nil {
-			r.log.WarnContext(ctx, "configuration not refreshed; the cached one is used while it may be",
-				slog.String("entity", entity), slog.String("resource", resource), slog.Any("error", err))
-		}
-		return cfg, err
-	})
+	read := configRead{repo: r, key: key} // the caller may leave it
+	cfg, err := r.configs.loading.Get(ctx, key, read.load)
 	if ctx.Err() != nil && caller.Err() == nil && err != nil {
 		return nil, nil, false, &UnavailableError{Op: readConfig, Err: errOutOfTime}
 	}
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if own := read.Load(); own != nil && own.cfg == cfg {
+	if own := read.done.Load(); own != nil && own.cfg == cfg {
 		return cfg, own.bucket, true, nil
 	}
 	return cfg, nil, false, nil
 }
 
-// configRead is what one read brought: a configuration, and the bucket that goes by it.
+// configRead is one read of a configuration, and of the bucket that goes by it.
 type configRead struct {
+	repo *Repository
+	key  configKey
+	// forced means that it is read whatever is cached: without the bucket, and its failure
+	// is its caller's alone.
+	forced bool
+	// done is what it brought, once it has ended.
+	done atomic.Pointer[configFound]
+}
+
+// configFound is what a read brought: a configuration, and the bucket that goes by it.
+type configFound struct {
 	cfg    *resolvedConfig
 	bucket schema.Item
+}
+
+// load reads and resolves.
+func (c *configRead) load(ctx context.Context) (*resolvedConfig, error) {
+	r := c.repo
+	items, bucket, err := r.readConfigItems(ctx, c.key, !c.forced)
+	var cfg *resolvedConfig
+	if err == nil {
+		if cfg, err = resolveConfig(items); err != nil {
+			err = r.configKindError(err)
+		}
+	}
+	if err != nil {
+		if !c.forced && r.configs.last(c.key) != nil {
+			r.log.WarnContext(ctx, "configuration not refreshed; the cached one is used while it may be",
+				slog.String("entity", c.key.entity), slog.String("resource", c.key.resource), slog.Any("error", err))
+		}
+		return nil, err
+	}
+	cfg.configKind = r.kinds.share(cfg.configKind)
+	c.done.Store(&configFound{cfg, bucket})
+	return cfg, nil
 }
 
 // known returns the stored configuration if the cache has one that needs no read,
@@ -202,25 +215,8 @@ func (r *Repository) known(entity, resource string) *resolvedConfig {
 // rereadConfig returns the configuration by a read that began after the call,
 // and stores it in the cache.
 func (r *Repository) rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error) {
-	key := configKey{entity, resource}
-	return r.configs.reload(ctx, key, func(ctx context.Context) (*resolvedConfig, error) {
-		cfg, _, err := r.readConfig(ctx, key, false)
-		return cfg, err
-	})
-}
-
-// readConfig reads and resolves; with the bucket item if asked for.
-func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket bool) (*resolvedConfig, schema.Item, error) {
-	items, bucket, err := r.readConfigItems(ctx, key, withBucket)
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg, err := resolveConfig(items)
-	if err != nil {
-		return nil, nil, r.configKindError(err)
-	}
-	cfg.configKind = r.kinds.share(cfg.configKind)
-	return cfg, bucket, nil
+	read := configRead{repo: r, key: configKey{entity, resource}, forced: true}
+	return r.configs.loading.Reload(ctx, read.key, read.load)
 }
 
 // readConfigItems reads the items that a configuration is resolved from, and the bucket
@@ -239,7 +235,7 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	if withBucket {
 		keys = append(keys, bucket)
 	}
-	found, err := r.readTurned(ctx, key, keys, bucket)
+	found, err := r.readCurrent(ctx, key, keys, bucket)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -252,52 +248,51 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	return items, found[bucket], nil
 }
 
-// readTurned reads the items of a configuration, and the bucket if it is among the keys,
-// once nothing of them is in an older layout. Whether anything may be is known before the
-// items are read, but for the reads that bring the version record: those read again.
-func (r *Repository) readTurned(ctx context.Context, key configKey, keys []schema.Key, bucket schema.Key) (map[schema.Key]schema.Item, error) {
-	due := r.versionDue()
-	if !due {
+// readCurrent reads the items of a configuration, and the bucket if it is among the keys,
+// once nothing of them is in an older layout; with them the record of the namespace and,
+// where it is due, the version record. Whether anything may be in an older layout is known
+// before the items are read, but for the reads that bring the version record: those read
+// again.
+func (r *Repository) readCurrent(ctx context.Context, key configKey, keys []schema.Key, bucket schema.Key) (map[schema.Key]schema.Item, error) {
+	version, first := r.keys.Version(), r.versionDue()
+	namespace, bound := r.keys.Namespace()
+	if !first {
 		if _, err := r.takeOverConfigs(ctx, key); err != nil {
 			return nil, err
 		}
 	}
-	found, err := r.readCurrent(ctx, keys)
-	again := false
-	if err == nil && due {
-		again, err = r.takeOverConfigs(ctx, key)
+	for try := 1; ; try++ {
+		asked, due := slices.Clone(keys), r.versionDue()
+		if due {
+			asked = append(asked, version)
+		}
+		if bound {
+			asked = append(asked, namespace)
+		}
+		began, tick := r.clock.Source(), r.tick()
+		found, err := r.store.BatchGet(ctx, readConfig, asked)
+		if err == nil && bound {
+			r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: admin.Inactive(r.keys.Name(), found[namespace])})
+		}
+		if err == nil && due {
+			err = r.noteVersion(ctx, found[version])
+		}
+		if err != nil || try == 2 {
+			return found, err
+		}
+		again := false
+		if first {
+			again, err = r.takeOverConfigs(ctx, key)
+		}
+		if err == nil && found[bucket] == nil && slices.Contains(keys, bucket) {
+			var there bool
+			there, err = r.bucketElsewhere(ctx, key)
+			again = again || there
+		}
+		if err != nil || !again {
+			return found, err
+		}
 	}
-	if err == nil && found[bucket] == nil && slices.Contains(keys, bucket) {
-		var there bool
-		there, err = r.bucketElsewhere(ctx, key)
-		again = again || there
-	}
-	if err != nil || !again {
-		return found, err
-	}
-	return r.readCurrent(ctx, keys)
-}
-
-// readCurrent reads the items of a configuration, and with them the record of the
-// namespace and, where it is due, the version record.
-func (r *Repository) readCurrent(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
-	version, due := r.keys.Version(), r.versionDue()
-	if due {
-		keys = append(keys, version)
-	}
-	namespace, bound := r.keys.Namespace()
-	if bound {
-		keys = append(keys, namespace)
-	}
-	began, tick := r.clock.Source(), r.tick()
-	found, err := r.store.BatchGet(ctx, readConfig, keys)
-	if err == nil && bound {
-		r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: admin.Inactive(r.keys.Name(), found[namespace])})
-	}
-	if err == nil && due {
-		err = r.noteVersion(ctx, found[version])
-	}
-	return found, err
 }
 
 // readPlan reads the items of a plan for a resource and for every resource; it asks

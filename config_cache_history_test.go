@@ -84,7 +84,7 @@ func (w *cacheWorld) read(t *testing.T, seed uint64, outages bool) {
 	w.mu.Lock()
 	least, called := w.evicted, time.Now()
 	w.mu.Unlock()
-	cfg, err := w.cache.get(t.Context(), cacheKey, w.load)
+	cfg, err := w.cache.loading.Get(t.Context(), cacheKey, w.load)
 	if err != nil {
 		assert.ErrorIs(t, err, errStore)
 		return
@@ -101,7 +101,7 @@ func (w *cacheWorld) reload(t *testing.T, seed uint64) {
 	w.mu.Lock()
 	least := w.version
 	w.mu.Unlock()
-	cfg, err := w.cache.reload(context.WithoutCancel(t.Context()), cacheKey, w.load)
+	cfg, err := w.cache.loading.Reload(context.WithoutCancel(t.Context()), cacheKey, w.load)
 	if err != nil {
 		assert.ErrorIs(t, err, errStore)
 		return

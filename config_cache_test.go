@@ -84,7 +84,7 @@ func requireVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
 func TestConfigCacheServesFreshThenReadsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
-		get := func() (*resolvedConfig, error) { return c.get(t.Context(), cacheKey, l.load) }
+		get := func() (*resolvedConfig, error) { return c.loading.Get(t.Context(), cacheKey, l.load) }
 		cfg, err := get()
 		requireVersion(t, 1, cfg, err)
 		l.set(2, nil)
@@ -103,7 +103,7 @@ func TestConfigCacheRemembersThatThereIsNothing(t *testing.T) {
 		c, l := newTestCache(10)
 		l.stored = func(int64) *resolvedConfig { return &resolvedConfig{configKind: &configKind{}} }
 		for range 3 {
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			require.NoError(t, err)
 			assert.Empty(t, cfg.level)
 		}
@@ -117,13 +117,13 @@ func TestConfigCacheSharesOneRead(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				cfg, err := c.get(t.Context(), cacheKey, l.load)
+				cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 				assertVersion(t, 1, cfg, err)
 			})
 		}
 		other := configKey{"user-2", "gpt-4"}
 		wg.Go(func() {
-			_, err := c.get(t.Context(), other, func(context.Context) (*resolvedConfig, error) { return nil, errStore })
+			_, err := c.loading.Get(t.Context(), other, func(context.Context) (*resolvedConfig, error) { return nil, errStore })
 			assert.ErrorIs(t, err, errStore, "other keys have reads of their own")
 		})
 		wg.Wait()
@@ -140,13 +140,13 @@ func TestConfigCacheCallerLeavesWithoutEndingTheRead(t *testing.T) {
 		start := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, err := c.get(first, cacheKey, l.load)
+			_, err := c.loading.Get(first, cacheKey, l.load)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, 100*time.Millisecond, time.Since(start))
 		})
 		wg.Go(func() {
 			elapse(50 * time.Millisecond)
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			assertVersion(t, 1, cfg, err)
 		})
 		wg.Wait()
@@ -157,24 +157,24 @@ func TestConfigCacheCallerLeavesWithoutEndingTheRead(t *testing.T) {
 func TestConfigCacheOneRefreshesTheOthersGetTheStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
-		_, err := c.get(t.Context(), cacheKey, l.load)
+		_, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		require.NoError(t, err)
 		l.set(2, nil)
 		elapse(cacheTTL)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			assertVersion(t, 2, cfg, err)
 		})
 		synctest.Wait() // the refresh is under way
 		start := time.Now()
 		for range 3 {
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			requireVersion(t, 1, cfg, err)
 		}
 		assert.Zero(t, time.Since(start), "nobody waits")
 		wg.Wait()
-		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 		assert.Equal(t, ConfigCacheStats{Hits: 1, StaleHits: 3, Misses: 2, Loads: 2, Size: 1}, c.snapshot())
 	})
@@ -183,24 +183,24 @@ func TestConfigCacheOneRefreshesTheOthersGetTheStale(t *testing.T) {
 func TestConfigCacheUsesTheStaleWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
-		_, err := c.get(t.Context(), cacheKey, l.load)
+		_, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		require.NoError(t, err)
 		l.set(2, errStore)
 		elapse(cacheTTL)
 		for range 3 { // the second and third do not try again at once
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			requireVersion(t, 1, cfg, err)
 		}
 		assert.Equal(t, 2, l.count())
 		elapse(cache.MaxRefreshPause)
-		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 1, cfg, err)
 		assert.Equal(t, 3, l.count())
 		elapse(cacheTTL)
-		_, err = c.get(t.Context(), cacheKey, l.load)
+		_, err = c.loading.Get(t.Context(), cacheKey, l.load)
 		require.ErrorIs(t, err, errStore, "for one more ttl, not for ever")
 		l.set(2, nil)
-		cfg, err = c.get(t.Context(), cacheKey, l.load)
+		cfg, err = c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 	})
 }
@@ -208,12 +208,12 @@ func TestConfigCacheUsesTheStaleWhileTheStoreIsDown(t *testing.T) {
 func TestConfigCacheDoesNotHideWhatTheStoreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
-		_, err := c.get(t.Context(), cacheKey, l.load)
+		_, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		require.NoError(t, err)
 		l.set(2, invalid("stored limits", "are broken"))
 		elapse(cacheTTL)
 		for range 2 {
-			_, err = c.get(t.Context(), cacheKey, l.load)
+			_, err = c.loading.Get(t.Context(), cacheKey, l.load)
 			require.True(t, isValidation(err))
 		}
 		assert.Zero(t, c.snapshot().Size)
@@ -226,16 +226,16 @@ func TestConfigCacheEvictionDropsReadsUnderWay(t *testing.T) {
 		l.slow = time.Second
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			assertVersion(t, 1, cfg, err) // its call began before the change
 		})
 		synctest.Wait()
 		l.set(2, nil)
 		c.evict(func(k configKey) bool { return k == cacheKey })
-		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 		wg.Wait()
-		cfg, err = c.get(t.Context(), cacheKey, l.load)
+		cfg, err = c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 		assert.Equal(t, 2, l.count())
 	})
@@ -246,7 +246,7 @@ func TestConfigCacheDropsTheReadOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
 		for _, key := range []configKey{cacheKey, {"user-2", "gpt-4"}} {
-			go func() { _, _ = c.get(t.Context(), key, l.load) }()
+			go func() { _, _ = c.loading.Get(t.Context(), key, l.load) }()
 		}
 		synctest.Wait()
 		c.drop(cacheKey)
@@ -263,11 +263,11 @@ func TestConfigCacheAfterAClockWasSetBack(t *testing.T) {
 		back := time.Duration(0)
 		l := &loader{version: 1}
 		c := newConfigCache(10, cacheTTL, func() time.Time { return time.Now().Add(-back) })
-		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 1, cfg, err)
 		l.set(2, nil)
 		back = time.Hour
-		cfg, err = c.get(t.Context(), cacheKey, l.load)
+		cfg, err = c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 	})
 }
@@ -276,7 +276,7 @@ func TestConfigCacheEvictsWhatMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
 		for _, key := range []configKey{{"a", "x"}, {"a", "y"}, {"b", "x"}} {
-			_, err := c.get(t.Context(), key, l.load)
+			_, err := c.loading.Get(t.Context(), key, l.load)
 			require.NoError(t, err)
 		}
 		c.evict(func(k configKey) bool { return k.entity == "a" })
@@ -292,7 +292,7 @@ func TestConfigCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(2)
 		for i := range 5 {
-			_, err := c.get(t.Context(), configKey{fmt.Sprint(i), "r"}, l.load)
+			_, err := c.loading.Get(t.Context(), configKey{fmt.Sprint(i), "r"}, l.load)
 			require.NoError(t, err)
 		}
 		s := c.snapshot()
@@ -306,7 +306,7 @@ func TestConfigCacheReloadReadsAfterTheCall(t *testing.T) {
 		c, l := newTestCache(10)
 		l.slow = time.Second
 		reload := func(want int64) {
-			cfg, err := c.reload(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Reload(t.Context(), cacheKey, l.load)
 			assertVersion(t, want, cfg, err)
 		}
 		var wg sync.WaitGroup
@@ -318,7 +318,7 @@ func TestConfigCacheReloadReadsAfterTheCall(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Equal(t, 2, l.count(), "those who came during the first read share the second")
-		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 		assert.Equal(t, 2, l.count(), "the result is stored")
 	})
@@ -330,12 +330,12 @@ func TestConfigCacheReloadDoesNotJoinAFill(t *testing.T) {
 		l.slow = time.Second
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
 			assertVersion(t, 1, cfg, err)
 		})
 		synctest.Wait()
 		l.set(2, nil)
-		cfg, err := c.reload(t.Context(), cacheKey, l.load)
+		cfg, err := c.loading.Reload(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
 		wg.Wait()
 	})
@@ -347,7 +347,7 @@ func TestConfigCacheReloadEndsWithItsCaller(t *testing.T) {
 		l.slow = time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err := c.reload(ctx, cacheKey, l.load)
+		_, err := c.loading.Reload(ctx, cacheKey, l.load)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		elapse(time.Second)
 		synctest.Wait()

@@ -200,10 +200,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	}
 	executed := false
 	shared := context.WithoutCancel(ctx)
-	outcome := c.running.DoChan(key.String(), func() (any, error) {
-		executed = true
-		return c.fill(shared, key, load)
-	})
+	outcome := c.running.DoChan(key.String(), c.fill(shared, key, load, &executed))
 	if how == readBeside {
 		return old.value, nil
 	}
@@ -336,9 +333,8 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 		for {
 			ours := false
 			v, err, _ := c.running.Do(name, func() (any, error) {
-				ours = true
 				c.next.Forget(name) // who asks from now on came after this read began
-				return c.fill(shared, key, load)
+				return c.fill(shared, key, load, &ours)()
 			})
 			if ours {
 				return v, err
@@ -354,35 +350,39 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 	}
 }
 
-// fill reads the value and stores it, unless it was evicted meanwhile.
-func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error) {
-	f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
-	c.mu.Lock()
-	c.fills[f] = struct{}{}
-	c.stats.Loads++
-	c.mu.Unlock()
+// fill is the read of a value, which it stores unless the value was evicted meanwhile. It
+// sets begun first.
+func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
+	return func() (any, error) {
+		*begun = true
+		f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
+		c.mu.Lock()
+		c.fills[f] = struct{}{}
+		c.stats.Loads++
+		c.mu.Unlock()
 
-	v, err := load(ctx)
+		v, err := load(ctx)
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.fills, f)
-	e := c.entries.Peek(key)
-	switch {
-	case f.dropped:
-	case err == nil:
-		if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
-			c.stats.Evictions++
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.fills, f)
+		e := c.entries.Peek(key)
+		switch {
+		case f.dropped:
+		case err == nil:
+			if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
+				c.stats.Evictions++
+			}
+		case e != nil && c.definite(err):
+			c.entries.Remove(key) // the store answered: what it holds cannot be used
+		case e != nil:
+			now := c.Now()
+			overdue := now.Sub(e.read) - c.TTL
+			retry := now.Add(min(max(overdue/2, min(c.TTL/16, MaxRefreshPause)), c.TTL/4))
+			e.refreshing, e.unanswered, e.retry = false, c.unanswered(err), &retry
 		}
-	case e != nil && c.definite(err):
-		c.entries.Remove(key) // the store answered: what it holds cannot be used
-	case e != nil:
-		now := c.Now()
-		overdue := now.Sub(e.read) - c.TTL
-		retry := now.Add(min(max(overdue/2, min(c.TTL/16, MaxRefreshPause)), c.TTL/4))
-		e.refreshing, e.unanswered, e.retry = false, c.unanswered(err), &retry
+		return v, err
 	}
-	return v, err
 }
 
 // ReadSince is when the oldest read of a key that is under way began, by the machine's

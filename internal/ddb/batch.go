@@ -58,59 +58,55 @@ type BatchWriter interface {
 // keys are asked for once, for DynamoDB refuses them.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
-	for chunk := range slices.Chunk(distinct(keys), MaxBatchGet) {
-		err := b.send(ctx, "keys", len(chunk), func() (left int, err error) {
-			chunk, err = b.request(ctx, client, chunk, found)
-			return len(chunk), err
-		})
-		if err != nil {
-			return nil, err
+	for wanted := distinct(keys); len(wanted) > 0; {
+		all := min(len(wanted), MaxBatchGet)
+		left, more := wanted[:all], true
+		wanted = wanted[all:]
+		for n := 1; more; n++ {
+			out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+				RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: left, ConsistentRead: aws.Bool(true)}},
+			})
+			if err != nil {
+				return nil, err
+			}
+			for _, items := range out.Responses {
+				for _, item := range items {
+					found[b.KeyOf(item)] = item
+				}
+			}
+			left = nil
+			for _, unprocessed := range out.UnprocessedKeys { // of the one table
+				left = unprocessed.Keys
+			}
+			if more, err = b.again(ctx, "keys", len(left), all, n); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return found, nil
 }
 
-// request reads keys with one request, and returns those that are left unprocessed.
-func (b Batches[K]) request(ctx context.Context, client BatchReader, keys []Item, found map[K]Item) (left []Item, err error) {
-	out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-		RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, items := range out.Responses {
-		for _, item := range items {
-			found[b.KeyOf(item)] = item
-		}
-	}
-	for _, unprocessed := range out.UnprocessedKeys { // of the one table
-		left = unprocessed.Keys
-	}
-	return left, nil
-}
-
 // Delete removes items, however many; they need not exist.
 func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
 	for chunk := range slices.Chunk(distinct(keys), MaxBatchWrite) {
-		requests := make([]types.WriteRequest, len(chunk))
+		left, more := make([]types.WriteRequest, len(chunk)), true
 		for i, key := range chunk {
-			requests[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}
+			left[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}
 		}
-		err := b.send(ctx, "writes", len(chunk), func() (int, error) {
+		for n := 1; more; n++ {
 			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
-				RequestItems: map[string][]types.WriteRequest{b.Table: requests},
+				RequestItems: map[string][]types.WriteRequest{b.Table: left},
 			})
 			if err != nil {
-				return 0, err
+				return err
 			}
-			requests = nil
-			for _, left := range out.UnprocessedItems {
-				requests = left
+			left = nil
+			for _, unprocessed := range out.UnprocessedItems { // of the one table
+				left = unprocessed
 			}
-			return len(requests), nil
-		})
-		if err != nil {
-			return err
+			if more, err = b.again(ctx, "writes", len(left), len(chunk), n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -129,20 +125,16 @@ func distinct[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// send sends one batch of so many parts until nothing is left of it, as each try
-// reports, and pauses between the tries.
-func (b Batches[K]) send(ctx context.Context, parts string, all int, try func() (left int, err error)) error {
-	for n := 1; ; n++ {
-		left, err := try()
-		switch {
-		case err != nil:
-			return err
-		case left == 0:
-			return nil
-		case n == batchTries:
-			return fmt.Errorf("%d of %d %s still unprocessed after %d tries: %w", left, all, parts, n, ErrUnprocessed)
-		case !b.Backoff.Pause(ctx, n):
-			return fmt.Errorf("%d of %d %s unprocessed: %w: %w", left, all, parts, ErrUnprocessed, ctx.Err())
-		}
+// again reports whether a batch of which something is left after n tries is sent again, and
+// pauses before that. The error is of one that has been tried often enough.
+func (b Batches[K]) again(ctx context.Context, parts string, left, all, n int) (bool, error) {
+	switch {
+	case left == 0:
+		return false, nil
+	case n == batchTries:
+		return false, fmt.Errorf("%d of %d %s still unprocessed after %d tries: %w", left, all, parts, n, ErrUnprocessed)
+	case !b.Backoff.Pause(ctx, n):
+		return false, fmt.Errorf("%d of %d %s unprocessed: %w: %w", left, all, parts, ErrUnprocessed, ctx.Err())
 	}
+	return true, nil
 }

@@ -312,14 +312,16 @@ func TestOneSickPartitionDoesNotOpenTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := clientOn(hangs)
 		c := guarded(refuses(400, "ConditionalCheckFailedException"))
+		partition := *c
+		partition.api = sick
 		var all sync.WaitGroup
 		for range 50 {
-			all.Go(func() { _, _ = send(t.Context(), c, sick.UpdateItem, aWrite, nil) })
+			all.Go(func() { _ = write(t.Context(), &partition) })
 			<-time.After(100 * time.Millisecond)
 			_ = write(t.Context(), c) // of another partition
 			assert.False(t, c.breaker.State().Open)
 		}
-		all.Go(func() { _, _ = send(t.Context(), c, sick.UpdateItem, aWrite, nil) })
+		all.Go(func() { _ = write(t.Context(), &partition) })
 		all.Wait()
 		assert.True(t, c.breaker.State().Open, "now nothing is answered")
 	})
