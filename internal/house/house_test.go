@@ -32,7 +32,7 @@ var debts = map[string]int{
 	"circle internal/laws":                  15,
 	"circle internal/schema":                14,
 	"circle llm":                            8,
-	"methods . Repository":                  123,
+	"methods . Repository":                  121,
 	"methods budget/budgethttp Server":      59,
 	"methods budget/credentials Store":      47,
 	"methods budget/internal/ledger Ledger": 39,
