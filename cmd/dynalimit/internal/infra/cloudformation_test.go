@@ -19,14 +19,14 @@ type Place struct {
 	Key string
 	// Bucket and Prefix are where the archive is, and ArchiveKey is the ARN of its key.
 	Bucket, Prefix, ArchiveKey string
-	// Keyset and PriceList are the ARNs of the keeper's secret and of its list of prices.
-	Keyset, PriceList string
+	// Keyset is the ARN of the keeper's secret.
+	Keyset string
 }
 
 // parameters are those that say where a deployment is.
 func (p Place) parameters() map[string]string {
 	all := map[string]string{
-		"KmsKeyArn": p.Key, "KeysetSecretArn": p.Keyset, "PriceObjectArn": p.PriceList,
+		"KmsKeyArn": p.Key, "KeysetSecretArn": p.Keyset,
 		"ArchiveBucket": p.Bucket, "ArchivePrefix": p.Prefix, "ArchiveKmsKeyArn": p.ArchiveKey,
 	}
 	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })

@@ -183,12 +183,6 @@ variable "keyset_secret_arn" {
   default     = ""
 }
 
-variable "price_object_arn" {
-  description = "ARN of the object in S3 that is the keeper's list of prices; empty for one from elsewhere"
-  type        = string
-  default     = ""
-}
-
 variable "tags" {
   description = "Tags of everything that can have some"
   type        = map(string)
@@ -673,7 +667,6 @@ locals {
       # The one secret that has the keys, and the one object that is the list of prices.
       [for s in [
         { Sid = "ReadKeys", Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = [var.keyset_secret_arn] },
-        { Sid = "ReadPrices", Effect = "Allow", Action = ["s3:GetObject"], Resource = [var.price_object_arn] },
       ] : s if s.Resource[0] != ""],
     )
   }

@@ -341,9 +341,6 @@ func hostileToKeepers() []iamCall {
 		call("UpdateItem", limits, "us/ENTITY#login:1", "b_rpm_tk"), call("GetItem", limits, "us/ENTITY#1"), call("GetItem", limits, "AUDIT#ENTITY#1"),
 		{"secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:123456789012:secret:other-AbCdEf", nil},
 		{"secretsmanager:PutSecretValue", keysetARN, nil},
-		{"s3:GetObject", "arn:aws:s3:::acme-prices/other.json", nil},
-		{"s3:PutObject", priceListARN, nil},
-		{"s3:ListBucket", "arn:aws:s3:::acme-prices", nil},
 	}
 	for _, bounded := range []struct{ action, table string }{ // of which nobody says where they write, or what
 		{"PutItem", controlARN}, {"UpdateItem", controlARN}, {"DeleteItem", controlARN}, {"ConditionCheckItem", controlARN}, {"GetItem", limits}, {"BatchGetItem", limits}, {"PutItem", limits},
@@ -363,17 +360,14 @@ func hostileToKeepers() []iamCall {
 	return append(calls, call("Scan", limits, ""), call("Query", limits, "ENTITY#1"), call("PutItem", usageOf+"2", "ORG#"+org))
 }
 
-const (
-	keysetARN    = "arn:aws:secretsmanager:us-east-1:123456789012:secret:keeper/keys-AbCdEf"
-	priceListARN = "arn:aws:s3:::acme-prices/data.json"
-)
+const keysetARN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:keeper/keys-AbCdEf"
 
 // TestKeeperRoleIsRefusedWhatIsHostile: who holds the role can make no provisioning key,
-// neither rewrite the history of changes nor take back a revocation, and reads one secret and
-// one object; each condition of the policy is there to refuse something.
+// neither rewrite the history of changes nor take back a revocation, and reads one
+// secret; each condition of the policy is there to refuse something.
 func TestKeeperRoleIsRefusedWhatIsHostile(t *testing.T) {
 	at := here
-	at.Keyset, at.PriceList = keysetARN, priceListARN
+	at.Keyset = keysetARN
 	for _, namespace := range namespaces {
 		text := keeperPolicy(t, namespace, at)
 		policy, all := readPolicy(t, text), readPolicy(t, everything)
@@ -385,7 +379,6 @@ func TestKeeperRoleIsRefusedWhatIsHostile(t *testing.T) {
 			assert.True(t, slices.ContainsFunc(hostileToKeepers(), loose.allows), "without %s nothing more is allowed", what)
 		}
 		assert.True(t, policy.allows(iamCall{"secretsmanager:GetSecretValue", keysetARN, nil}))
-		assert.True(t, policy.allows(iamCall{"s3:GetObject", priceListARN, nil}))
 		bare := keeperPolicy(t, namespace, here)
 		assert.NotContains(t, bare, "secretsmanager")
 		assert.NotContains(t, bare, "s3:")
