@@ -221,15 +221,14 @@ var importTable = []importRow{
 	{
 		folder:  "budget",
 		project: []string{"internal/audit", "internal/cache", "internal/ddb", "internal/problem"},
-		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
+		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/gofrs/flock", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
 		folder:  "budget/prices",
-		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os", "regexp"}, pureStd...),
+		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
 		project: []string{"budget", "internal/problem"},
-		others:  []string{sdk + "/aws", "github.com/aws/smithy-go/encoding/httpbinding"},
-		reason:  "it fetches lists for a keeper; it signs requests to S3 itself, for the SDK's client of S3 would reach every user's go.mod",
+		reason:  "it fetches lists for a keeper, from files and URLs",
 	},
 	{
 		folder: "budget/credentials",
