@@ -100,10 +100,7 @@ func (l *RateLimiter) observe(ctx context.Context, entity, resource string, amou
 func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Lease, bool, error) {
 	d := l.desk
 	for try := 1; ; try++ {
-		if err := ctx.Err(); err != nil {
-			return nil, false, err
-		}
-		if err := d.routes.refuse(r); err != nil {
+		if err := d.routes.refuse(ctx, r); err != nil {
 			return nil, false, err
 		}
 		p := patience{most: d.timeout} // begins when something has to be asked of the store
@@ -133,15 +130,19 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 			return lease, memory, err
 		}
 		t := taking{charge: &lease.charge, at: at, patience: p}
-		err = t.take(ctx)
-		switch {
-		case err == nil:
+		if err = t.take(ctx); err == nil {
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
-		case try < maxOutdated && outdated(err):
-		case at.waits:
-			return lease, false, err
-		default:
-			return nil, false, err
+		}
+		if try == maxOutdated || !outdated(err) {
+			return at.denied(lease), false, err
 		}
 	}
+}
+
+// denied is the lease that a caller gets with an error: none, but who waits.
+func (p position) denied(lease *Lease) *Lease {
+	if p.waits {
+		return lease
+	}
+	return nil
 }

@@ -280,19 +280,26 @@ func (r *Repository) readCurrent(ctx context.Context, key configKey, keys []sche
 		if err != nil || try == 2 {
 			return found, err
 		}
-		again := false
-		if first {
-			again, err = r.takeOverConfigs(ctx, key)
-		}
-		if err == nil && found[bucket] == nil && slices.Contains(keys, bucket) {
-			var there bool
-			there, err = r.bucketElsewhere(ctx, key)
-			again = again || there
-		}
+		again, err := r.moved(ctx, key, first, found[bucket] == nil && slices.Contains(keys, bucket))
 		if err != nil || !again {
 			return found, err
 		}
 	}
+}
+
+// moved reports whether items of an older layout were taken over while a configuration was
+// read, so that it is read again: those of the configuration if they were not looked for
+// before, and the bucket if it was not found.
+func (r *Repository) moved(ctx context.Context, key configKey, configs, bucket bool) (moved bool, err error) {
+	if configs {
+		moved, err = r.takeOverConfigs(ctx, key)
+	}
+	if err == nil && bucket {
+		var there bool
+		there, err = r.bucketElsewhere(ctx, key)
+		moved = moved || there
+	}
+	return moved, err
 }
 
 // readPlan reads the items of a plan for a resource and for every resource; it asks

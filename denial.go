@@ -42,9 +42,3 @@ func (e *LimitExceededError) concluded() *LimitExceededError {
 	}
 	return e
 }
-
-// newLimitExceeded builds the denial for the statuses of every level checked.
-func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitExceededError {
-	e := &LimitExceededError{EntityID: entityID, Resource: resource, Statuses: statuses}
-	return e.concluded()
-}

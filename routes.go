@@ -126,12 +126,12 @@ func (rs *routes) resolve(ctx context.Context, entity, resource string, p *patie
 	return at, resolved, nil
 }
 
-// refuse is why a call need not look anything up: the table does not answer, and by what
-// was last read, however old, the call is to fail then. It asks nobody, and nothing is
-// made that would only be thrown away.
-func (rs *routes) refuse(r *request) error {
-	if !rs.table.Open() {
-		return nil
+// refuse is why a call need not look anything up: its context has ended, or the table does
+// not answer, and by what was last read, however old, the call is to fail then. It asks
+// nobody, and nothing is made that would only be thrown away.
+func (rs *routes) refuse(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil || !rs.table.Open() {
+		return err
 	}
 	if inactive := rs.repo.namespace.inactive(); inactive != nil {
 		return inactive
