@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -102,3 +103,7 @@ func numberOf(item schema.Item, name string) int64 {
 func writes(m ddbmem.Meter) int64 {
 	return m.Operations["UpdateItem"].Requests + m.Operations["PutItem"].Requests + m.Operations["TransactWriteItems"].Requests
 }
+
+var (
+	oneLimit = []Limit{{Name: "a-b.c_d", Capacity: 1, Burst: 2, RefillAmount: 3, RefillPeriod: 4 * time.Second}}
+)

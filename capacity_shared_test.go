@@ -21,18 +21,18 @@ const (
 	refillPerSecond = 100
 )
 
-// shared is what several processes on one bucket did.
-type shared struct {
+// sharing is what several processes on one bucket did.
+type sharing struct {
 	acquired, denied int64
 	used             ddbmem.Meter
 }
 
-func (r shared) perAcquire() float64 { return float64(r.used.Requests()) / float64(r.acquired) }
+func (r sharing) perAcquire() float64 { return float64(r.used.Requests()) / float64(r.acquired) }
 
 // share runs processes on one bucket in virtual time: calls arrive at random
 // at load times the refill, spread evenly over the processes, and every request
 // takes 2 to 8 ms, so that requests of different processes overlap.
-func share(t *testing.T, processes int, limit Limit, load float64, drained int64, span time.Duration, seed uint64) (result shared) {
+func share(t *testing.T, processes int, limit Limit, load float64, drained int64, span time.Duration, seed uint64) (result sharing) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -156,7 +156,7 @@ func limitsOf(level ConfigLevel, stored []schema.ConfigLimit) ([]Limit, error) {
 			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second,
 		}
 	}
-	return normalizeLimits(field, limits)
+	return CheckLimits(field, limits)
 }
 
 // ResolvedLimits is what the stored configuration says about an entity on a resource, and

@@ -129,8 +129,8 @@ func TestFingerprintsDifferWhenListsDo(t *testing.T) {
 	})
 	list := rapid.SliceOfNDistinct(limit, 1, 3, func(l Limit) string { return l.Name })
 	rapid.Check(t, func(t *rapid.T) {
-		a, errA := normalizeLimits("a", list.Draw(t, "a"))
-		b, errB := normalizeLimits("b", list.Draw(t, "b"))
+		a, errA := CheckLimits("a", list.Draw(t, "a"))
+		b, errB := CheckLimits("b", list.Draw(t, "b"))
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // endpointVariable names a DynamoDB to test on, besides ddbmem.
@@ -96,7 +97,7 @@ func (e *engine) namespaced(t *testing.T, table, name string, opts *RepositoryOp
 		bare, bound = *opts, *opts
 	}
 	bare.Namespace, bound.Namespace = "", name
-	if err := e.open(t, table, &bare).RegisterNamespace(t.Context(), name); !errors.Is(err, ErrExists) {
+	if err := e.open(t, table, &bare).RegisterNamespace(t.Context(), name); !errors.Is(err, problem.ErrExists) {
 		require.NoError(t, err)
 	}
 	return e.open(t, table, &bound)

@@ -6,23 +6,24 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // Two administrators edit one level: one wins, and the other is shown both.
-func ExampleRepository_SetConfig() {
+func Example_setConfig() {
 	ctx := context.Background()
 	_, repo := newLimiter()
-	at := dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}
-	check(repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	at := admin.Scope{Plan: "pro", Resource: "gpt-4"}
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 
-	anns, bens := must(repo.GetConfig(ctx, at)), must(repo.GetConfig(ctx, at))
+	anns, bens := must(admin.New(repo).Limits.GetConfig(ctx, at)), must(admin.New(repo).Limits.GetConfig(ctx, at))
 	anns.Limits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 200)}
-	_, err := repo.As("ann@example.com").SetConfig(ctx, at, anns)
+	_, err := admin.New(repo.As("ann@example.com")).Limits.SetConfig(ctx, at, anns)
 	check(err)
 	bens.Limits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}
-	_, err = repo.As("ben@example.com").SetConfig(ctx, at, bens)
+	_, err = admin.New(repo.As("ben@example.com")).Limits.SetConfig(ctx, at, bens)
 
-	var conflict *dynalimit.ConfigConflictError
+	var conflict *admin.ConfigConflictError
 	if errors.As(err, &conflict) {
 		fmt.Println(conflict.Scope, "has", conflict.Stored.Limits[0].Capacity, "now, not", conflict.Yours.Limits[0].Capacity)
 	}
@@ -30,16 +31,16 @@ func ExampleRepository_SetConfig() {
 }
 
 // A project that is blocked is shut out with all its keys that charge it.
-func ExampleRepository_SetBlocked() {
+func Example_setBlocked() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
-	check(repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
-	check(repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", ParentID: "shop", Cascade: true}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", ParentID: "shop", Cascade: true}))
 
-	check(repo.SetBlocked(ctx, dynalimit.Scope{Entity: "shop"}, true))
+	check(admin.New(repo).Limits.SetBlocked(ctx, admin.Scope{Entity: "shop"}, true))
 	_, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpm": 1})
 	fmt.Println(errors.Is(err, dynalimit.ErrBlocked))
-	check(repo.SetBlocked(ctx, dynalimit.Scope{Entity: "shop"}, false))
+	check(admin.New(repo).Limits.SetBlocked(ctx, admin.Scope{Entity: "shop"}, false))
 	_, err = limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpm": 1})
 	fmt.Println(err)
 	// Output:
@@ -48,13 +49,13 @@ func ExampleRepository_SetBlocked() {
 }
 
 // Who changed a plan, and what.
-func ExampleRepository_AuditEvents() {
+func Example_auditEvents() {
 	ctx := context.Background()
 	_, repo := newLimiter()
-	check(repo.As("ann@example.com").SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
-	check(repo.As("ben@example.com").SetBlocked(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, true))
+	check(admin.New(repo.As("ann@example.com")).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	check(admin.New(repo.As("ben@example.com")).Limits.SetBlocked(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, true))
 
-	for event, err := range repo.AuditEvents(ctx, dynalimit.AuditQuery{Target: dynalimit.AuditPlan("pro")}) {
+	for event, err := range admin.New(repo).AuditEvents(ctx, admin.AuditQuery{Target: admin.AuditPlan("pro")}) {
 		check(err)
 		for _, c := range event.Changes {
 			fmt.Println(event.Principal, event.Action, c.Field, string(c.After))

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -142,7 +143,7 @@ func ExampleRateLimiter_Wait() {
 func ExampleRateLimiter_Check() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
-	check(repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 12_000)}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 12_000)}))
 
 	report := must(limiter.Check(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500}))
 	for _, s := range report.Statuses {
@@ -208,13 +209,13 @@ func ExampleLease_Statuses() {
 
 // Keys of a project have their own limits and share the project's. A denial at
 // one level takes nothing at any.
-func ExampleRepository_CreateEntity() {
+func Example_createEntity() {
 	ctx := context.Background()
 	limiter, repo := newLimiter(dynalimit.PerMinute("tpm", 12_000))
 
-	check(repo.SetLimits(ctx, dynalimit.Scope{Entity: "shop", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 20_000)}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "shop", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 20_000)}))
 	for _, key := range []string{"key-ana", "key-ben"} {
-		check(repo.CreateEntity(ctx, dynalimit.Entity{ID: key, ParentID: "shop", Cascade: true}))
+		check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: key, ParentID: "shop", Cascade: true}))
 	}
 
 	must(limiter.Acquire(ctx, "key-ana", "gpt-4", dynalimit.Amounts{"tpm": 12_000}))
@@ -231,17 +232,17 @@ func ExampleRepository_CreateEntity() {
 }
 
 // The most specific level that has limits wins; lists are not merged.
-func ExampleRepository_SetLimits() {
+func Example_setLimits() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
 
 	tpm := func(n int64) []dynalimit.Limit { return []dynalimit.Limit{dynalimit.PerMinute("tpm", n)} }
 	err := errors.Join(
-		repo.SetLimits(ctx, dynalimit.Scope{}, tpm(10_000)),
-		repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, tpm(20_000)),
-		repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro"}, tpm(30_000)), // on every resource
-		repo.CreateEntity(ctx, dynalimit.Entity{ID: "user-123", Plan: "pro"}),
-		repo.SetLimits(ctx, dynalimit.Scope{Entity: "user-456", Resource: "gpt-4"}, tpm(40_000)), // of this user alone
+		admin.New(repo).Limits.Set(ctx, admin.Scope{}, tpm(10_000)),
+		admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, tpm(20_000)),
+		admin.New(repo).Limits.Set(ctx, admin.Scope{Plan: "pro"}, tpm(30_000)), // on every resource
+		admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "user-123", Plan: "pro"}),
+		admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "user-456", Resource: "gpt-4"}, tpm(40_000)), // of this user alone
 	)
 	check(err)
 

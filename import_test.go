@@ -46,7 +46,7 @@ var importTable = []importRow{
 		folder: ".",
 		project: []string{
 			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
-			"internal/problem", "internal/schema", "internal/table", "internal/usage",
+			"internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
@@ -147,6 +147,19 @@ var importTable = []importRow{
 		reason:  "how items are read and changed, whatever they mean, so that limiter and administration read alike",
 	},
 	{
+		folder: "admin",
+		project: []string{
+			".", "internal/admin", "internal/audit", "internal/legacy", "internal/lock", "internal/problem", "internal/schema", "internal/shared", "internal/table",
+		},
+		others: []string{sdk, "golang.org/x/sync"},
+		reason: "administration of what a Repository is bound to: no call of a limiter passes here",
+	},
+	{
+		folder:  "internal/shared",
+		project: []string{"internal/admin", "internal/ddb", "internal/legacy", "internal/problem", "internal/schema", "internal/table"},
+		reason:  "what a Repository and package admin have in common: handed over, never kept",
+	},
+	{
 		folder:  "internal/admin",
 		std:     append([]string{"context", "encoding/json", "iter"}, pureStd...),
 		project: []string{"internal/audit", "internal/bucket", "internal/ddb", "internal/problem", "internal/schema", "internal/table"},
@@ -191,7 +204,7 @@ var importTable = []importRow{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
-			".", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/lane", "internal/plan", "internal/schema",
+			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/lane", "internal/plan", "internal/schema",
 		},
 		others: []string{sdk, testify},
 		reason: "the harness of TestLaws, which plays limiters from outside and judges them from within: for tests, so that nothing that ships may import it",
@@ -292,7 +305,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "examples",
-		project: []string{".", "ddbmem"},
+		project: []string{".", "admin", "ddbmem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "they show what a user can do, so they import what a user can",
 		future:  true,

@@ -68,7 +68,7 @@ func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, errs[0])
 			}
-			key := s.repo.keys.Config(level.scope.owner().Normal())
+			key := s.repo.keys.Config(schema.ConfigOwner{Entity: level.scope.Entity, Plan: level.scope.Plan, Resource: level.scope.Resource}.Normal())
 			s.gains(key, "k_rpd_x_w", "k_rpd_x_n")
 			stored := s.storedItem(key)
 			for call, err := range s.uses("user-1", Amounts{"rpm": 1}) {
@@ -129,14 +129,11 @@ func TestUnknownStateInABucketIsRefused(t *testing.T) {
 						refusesKind(t, err, kind)
 					}
 				}
-				for _, err := range p.repo.Buckets(ctx, "org") {
-					refusesKind(t, err, kind)
-				}
-				_, err := p.repo.ResetBucket(ctx, "org", model, nil)
-				refusesKind(t, err, kind)
+				refusesKind(t, p.repo.ListBuckets(ctx, "org"), kind)
+				refusesKind(t, p.repo.ResetBucket(ctx, "org", model), kind)
 				assert.Equal(t, before, p.storedItem(key))
 				if s.limiter.desk.mode == CascadeParallel { // no answer to a transaction shows a bucket
-					_, err = s.limiter.Acquire(ctx, "key", model, Amounts{"rpm": 1})
+					_, err := s.limiter.Acquire(ctx, "key", model, Amounts{"rpm": 1})
 					refusesKind(t, err, kind)
 				}
 				_ = lease.Rollback(ctx)

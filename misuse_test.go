@@ -33,11 +33,11 @@ func TestMisuseIsSaid(t *testing.T) {
 			func() error { return r.SetLimits(nilCtx, Scope{}, []Limit{rpm}) },
 			func() error { _, err := r.GetConfig(nilCtx, Scope{}); return err },
 			func() error { return r.DeleteLimits(nilCtx, Scope{}) },
-			func() error { _, err := collect(r.EntitiesWithLimits(nilCtx, model)); return err },
+			func() error { _, err := r.EntitiesWithLimits(nilCtx, model); return err },
 			func() error { return r.CreateEntity(nilCtx, Entity{ID: "u"}) },
 			func() error { _, err := r.GetEntity(nilCtx, "u"); return err },
 			func() error { return r.DeleteEntity(nilCtx, "u") },
-			func() error { _, err := collect(r.Children(nilCtx, "u")); return err },
+			func() error { _, err := r.Children(nilCtx, "u"); return err },
 		},
 		"limiter": {
 			func() error { _, err := zero.Acquire(ctx, "u", model, a); return err },
@@ -58,7 +58,7 @@ func TestMisuseIsSaid(t *testing.T) {
 		"repository": {
 			func() error { return (*Repository)(nil).CreateTable(ctx) },
 			func() error { return new(Repository).SetLimits(ctx, Scope{}, []Limit{rpm}) },
-			func() error { _, err := collect(new(Repository).Children(ctx, "u")); return err },
+			func() error { _, err := new(Repository).Children(ctx, "u"); return err },
 		},
 	} {
 		for i, call := range calls {
@@ -108,11 +108,11 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm, PerSecond("rps", 5)}))
 	lease := s.acquire("vip", Amounts{"rps": 1})
 	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "vip"}, []Limit{tpm}))
-	lacks("vip", "level entity_default", "SetLimits for the entity")
-	lacks("vip", "hides the system's list (level system), which has it", "SetLimits for the entity")
-	lacks("vip", "level entity_default", "SetLimits for the entity", WithLimits(PerDay("usd", 5)))
+	lacks("vip", "level entity_default", "Limits.Set for the entity")
+	lacks("vip", "hides the system's list (level system), which has it", "Limits.Set for the entity")
+	lacks("vip", "level entity_default", "Limits.Set for the entity", WithLimits(PerDay("usd", 5)))
 	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "vip", Resource: model}, []Limit{tpm}))
-	lacks("vip", "level entity)", "SetLimits for the entity")
+	lacks("vip", "level entity)", "Limits.Set for the entity")
 	err := lease.Consume(ctx, Amounts{"rps": 1})
 	requireInvalid(t, err, "amounts[rps]")
 	assert.ErrorContains(t, err, "level entity)")
@@ -120,10 +120,10 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	requireInvalid(t, err, "amounts[rps]")
 	assert.ErrorContains(t, err, "hides")
 	require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{tpm}))
-	lacks("u", "level resource", "SetLimits for the resource")
+	lacks("u", "level resource", "Limits.Set for the resource")
 	require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Resource: model}))
 	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm}))
-	lacks("u", "the system's", "SetLimits for the system")
+	lacks("u", "the system's", "Limits.Set for the system")
 }
 
 // A call that is wrong writes nothing, not even what is given back at once.
@@ -162,7 +162,7 @@ func TestRepositoryOfEndedContext(t *testing.T) {
 		func() error { return s.repo.CreateTable(ctx) },
 		func() error { return s.repo.SetLimits(ctx, Scope{}, []Limit{rpm}) },
 		func() error { _, err := s.repo.GetEntity(ctx, "u"); return err },
-		func() error { _, err := collect(s.repo.Children(ctx, "u")); return err },
+		func() error { _, err := s.repo.Children(ctx, "u"); return err },
 	} {
 		err := call()
 		require.ErrorIs(t, err, context.Canceled)

@@ -49,7 +49,7 @@ func TestMisspeltNamespaceIsRefused(t *testing.T) {
 			_, err := typo.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(policy))
 			refused := inactive(t, err)
 			assert.Equal(t, NamespaceError{Namespace: "typo", Reason: refused.Reason}, *refused)
-			assert.Contains(t, err.Error(), "RegisterNamespace")
+			assert.Contains(t, err.Error(), "Namespaces.Register")
 			assert.NotErrorIs(t, err, ErrNamespaceDeleted)
 			_, known := RetryAfter(err)
 			assert.False(t, known)
@@ -85,7 +85,7 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 					require.ErrorIs(t, err, ErrNamespaceDeleted)
 					assert.Equal(t, NamespaceDeleted, e.State)
 					assert.Equal(t, since, e.Since.Local())
-					assert.Contains(t, e.Reason, "RecoverNamespace")
+					assert.Contains(t, e.Reason, "Namespaces.Recover")
 				}
 			}
 			_, err := s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpm": 1})

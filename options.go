@@ -57,7 +57,7 @@ type Options struct {
 
 func (o Options) validate() error {
 	if len(o.Limits) > 0 {
-		if _, err := normalizeLimits("options.Limits", o.Limits); err != nil {
+		if _, err := CheckLimits("options.Limits", o.Limits); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (o Options) checkTimes() error {
 func (o Options) withDefaults(repo *Repository) Options {
 	o.PrefetchResources = maps.Clone(o.PrefetchResources) // the caller may go on changing its own
 	if len(o.Limits) > 0 {
-		o.Limits, _ = normalizeLimits("options.Limits", o.Limits) // validated
+		o.Limits, _ = CheckLimits("options.Limits", o.Limits) // validated
 	}
 	if o.OnUnavailable == "" {
 		o.OnUnavailable = Block

@@ -243,8 +243,7 @@ func TestResetDuringAnOutageMintsNothing(t *testing.T) {
 		for range 5 {
 			leases = append(leases, s.acquire(userOf(0), Amounts{"rpm": 50}))
 		}
-		_, err := s.peer(nil).repo.ResetBucket(context.WithValue(t.Context(), otherProcess{}, true), userOf(0), model, nil)
-		require.NoError(t, err)
+		require.NoError(t, s.peer(nil).repo.ResetBucket(context.WithValue(t.Context(), otherProcess{}, true), userOf(0), model))
 		s.recovers()
 		admitted := s.allowed(200, userOf(0), "rpm")
 		for _, lease := range leases {

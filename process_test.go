@@ -393,11 +393,3 @@ func elapse(d time.Duration) { <-time.After(d) }
 
 // noon is a fixed clock for what is compared with golden files.
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
-
-func ids(entities []Entity) []string {
-	var out []string
-	for _, e := range entities {
-		out = append(out, e.ID)
-	}
-	return out
-}

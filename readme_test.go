@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -201,7 +202,7 @@ func TestDocumentedPermissions(t *testing.T) {
 	scans := "dynamodb:Scan"                                                                                     // migrations and purges
 	assert.ElementsMatch(t, slices.Compact(slices.Sorted(slices.Values(append(all, scans)))), administers, "to administer and to limit")
 
-	check(repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "key", ParentID: "shop", Cascade: true}))
+	check(admin.New(repo).Entities.Create(t.Context(), admin.Entity{ID: "key", ParentID: "shop", Cascade: true}))
 	before := db.Meter()
 	limitEverything(t, must(dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"})))
 	assert.ElementsMatch(t, actions(db.Meter().Sub(before)), serves, "to limit alone")
@@ -245,20 +246,20 @@ func administerEverything(t *testing.T, repo *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
 	check(repo.CreateTable(ctx))
-	check(repo.SetLimits(ctx, dynalimit.Scope{}, someLimits))
-	check(repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, someLimits))
-	check(repo.SetLimits(ctx, dynalimit.Scope{Entity: "key", Resource: "gpt-4"}, someLimits))
-	check(repo.CreateEntity(ctx, dynalimit.Entity{ID: "key", ParentID: "shop", Cascade: true}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{}, someLimits))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, someLimits))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "key", Resource: "gpt-4"}, someLimits))
+	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key", ParentID: "shop", Cascade: true}))
 	limitEverything(t, repo)
-	for _, err := range repo.Children(ctx, "shop") {
+	for _, err := range admin.New(repo).Entities.Children(ctx, "shop") {
 		check(err)
 	}
-	for _, err := range repo.EntitiesWithLimits(ctx, "gpt-4") {
+	for _, err := range admin.New(repo).Limits.Entities(ctx, "gpt-4") {
 		check(err)
 	}
-	check(repo.DeleteLimits(ctx, dynalimit.Scope{Entity: "key", Resource: "gpt-4"}))
-	check(repo.DeleteEntity(ctx, "key"))
-	check(repo.DeleteLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}))
+	check(admin.New(repo).Limits.Delete(ctx, admin.Scope{Entity: "key", Resource: "gpt-4"}))
+	check(admin.New(repo).Entities.Delete(ctx, "key"))
+	check(admin.New(repo).Limits.Delete(ctx, admin.Scope{Resource: "gpt-4"}))
 }
 
 // limitEverything makes every request that serving calls can make.

@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -43,7 +42,7 @@ type DynamoDB interface {
 type RepositoryOptions struct {
 	// Namespace is a tenant of the table: it prefixes every partition key, so that
 	// several share a table and none sees another's entities, limits, buckets or events.
-	// It has to be registered (Repository.RegisterNamespace, on a repository without a
+	// It has to be registered (admin.Namespaces.Register, on a repository without a
 	// namespace): calls and changes in one that is not fail with a *NamespaceError, so
 	// that a misspelt name is no new tenant. Defaults to none.
 	Namespace string
@@ -265,95 +264,6 @@ func (r *Repository) Table() string {
 // tick returns a number larger than every number it returned before.
 func (r *Repository) tick() int64 { return r.ticks.Add(1) }
 
-// As returns a repository whose changes are made by a principal: an address, an ARN, the
-// name of a service, at most 256 characters that can be seen. It shares everything else
-// with this one. A principal that cannot be recorded is a *ValidationError of the change,
-// before anything is written.
-func (r *Repository) As(principal string) *Repository {
-	if r == nil {
-		return nil
-	}
-	return &Repository{connection: r.connection, author: principal}
-}
-
-// mayChange returns who makes a change. It fails if that is to be known and is not, and
-// if the table is not to be changed by this version.
-func (r *Repository) mayChange(ctx context.Context) (by string, err error) {
-	if by, err = r.principal(); err != nil {
-		return "", err
-	}
-	return by, r.checkVersion(ctx)
-}
-
-// principal is who makes a change.
-func (r *Repository) principal() (string, error) {
-	if r.author == "" && r.anonymous {
-		return "", nil
-	}
-	if r.author == "" {
-		return "", invalid("principal", "is not set; say who makes the change with Repository.As or RepositoryOptions.Principal, or allow that nobody is named with RepositoryOptions.AllowAnonymous")
-	}
-	if reason := audit.CheckPrincipal(r.author); reason != "" {
-		return "", invalid("principal", "%s", reason)
-	}
-	return r.author, nil
-}
-
-// AuditEvent is one administrative change: who changed what, when, and the fields before
-// and after. It is written in the transaction of the change. Its ID is a ULID, so that
-// ids sort as their events' times do. It is one type for the package budget too.
-type AuditEvent = audit.Event
-
-// AuditChange is a field before and after, each as JSON; nil where the field was, or is,
-// absent.
-type AuditChange = audit.Change
-
-// AuditQuery says which events are wanted. The zero value wants all that are kept.
-type AuditQuery struct {
-	// Target is what was changed: an entity's id, AuditSystem, AuditResource("gpt-4"),
-	// AuditPlan("pro"). Defaults to everything: then an index is read day by day.
-	Target string
-	// Principal is who changed it. Defaults to everybody.
-	Principal string
-	// From and To bound the times of the events, both included, to the millisecond. From
-	// defaults to the oldest event that RepositoryOptions.AuditRetention keeps, 90 days
-	// ago if that is for ever, and To to now. With a Target, From defaults to the oldest.
-	From, To time.Time
-}
-
-// AuditSystem is the Target of changes of the system's configuration.
-const AuditSystem = audit.System
-
-// AuditResource is the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
-func AuditResource(resource string) string { return audit.ResourceTarget(resource) }
-
-// AuditPlan is the Target of changes of a plan's limits: "$PLAN:pro".
-func AuditPlan(plan string) string { return audit.PlanTarget(plan) }
-
 // defaultRetention is how long events are kept by default, and how far back a query looks
 // where they are kept for ever.
 const defaultRetention = 90 * 24 * time.Hour
-
-// AuditEvents lists administrative changes, the oldest first. Those of a Target are read
-// consistently; those of all targets by an index, which may lag behind by a moment. It
-// fails with a *ValidationError when To lies before From.
-func (r *Repository) AuditEvents(ctx context.Context, q AuditQuery) iter.Seq2[AuditEvent, error] {
-	if err := r.usable(ctx); err != nil {
-		return problem.List[AuditEvent](err)
-	}
-	now := r.clock.Now()
-	if q.To.IsZero() {
-		q.To = now.Add(time.Minute) // events of processes whose clocks are ahead
-	}
-	if q.From.IsZero() && q.Target == "" {
-		kept := r.admin.Events.Retention
-		if kept == 0 {
-			kept = defaultRetention
-		}
-		q.From = now.Add(-kept)
-	}
-	if q.To.Before(q.From) {
-		return problem.List[AuditEvent](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
-	}
-	return r.admin.Trail(ctx, admin.Search{Target: q.Target, Principal: q.Principal, From: q.From, To: q.To})
-}

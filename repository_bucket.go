@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,7 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -234,109 +231,6 @@ func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*pl
 // ForgetConfig makes the next use of a configuration read it again.
 func (b buckets) ForgetConfig(entity, resource string) {
 	b.repo.configs.drop(configKey{entity, resource})
-}
-
-// Bucket is one bucket of an entity, as Repository.Buckets lists it. It is a plain value.
-type Bucket struct {
-	// EntityID is the entity whose bucket it is.
-	EntityID string
-	// Resource is the resource whose bucket it is.
-	Resource string
-	// Limits are the limits that the bucket holds, in name order, with what each holds now
-	// that its refill is added: they are those that were in force at its last claim. Level,
-	// Requested, Exceeded and RetryAfter are not set.
-	Limits []LimitStatus
-	// Consumed counts what calls took from each limit since the bucket was made, less what
-	// they gave back, in whole tokens rounded down, by the name of the limit.
-	Consumed Amounts
-	// Refilled is until when refill is in what is stored; zero if the bucket does not say.
-	Refilled time.Time
-	// Expires is when DynamoDB may delete the bucket, in whole seconds, unless it is used
-	// before; zero for never.
-	Expires time.Time
-}
-
-// Buckets lists the buckets of an entity, in the order of their resources; those that
-// its calls made. They are read consistently, page by page, and nothing is written. It
-// fails with a *ValidationError for a bad id, and ends with an error when ctx does. A
-// bucket of the layout before composite items is not listed.
-func (r *Repository) Buckets(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
-	if err := r.usable(ctx); err != nil {
-		return problem.List[Bucket](err)
-	}
-	if err := checkEntityID("entity", entity); err != nil {
-		return problem.List[Bucket](err)
-	}
-	return func(yield func(Bucket, error) bool) {
-		for item, err := range r.store.Items(ctx, r.admin.BucketsOf(entity)) {
-			if err != nil {
-				yield(Bucket{}, err)
-				return
-			}
-			if _, resource, ok := r.keys.BucketOwner(schema.KeyOf(item)); ok && !r.yieldBucket(entity, resource, item, yield) {
-				return
-			}
-		}
-	}
-}
-
-// ResourceBuckets lists the buckets of a resource, in the order of their entities: who uses
-// it. The index is read, so that a bucket made or deleted a moment ago may be missing or
-// left out; what a bucket holds is read consistently, a hundred with each request, as they
-// are asked for. Nothing is written. It fails with a *ValidationError for a bad name, and
-// ends with an error when ctx does. A bucket of the layout before composite items is not
-// listed.
-func (r *Repository) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
-	if err := r.usable(ctx); err != nil {
-		return problem.List[Bucket](err)
-	}
-	if err := checkResource(resource); err != nil {
-		return problem.List[Bucket](err)
-	}
-	return func(yield func(Bucket, error) bool) {
-		for item, err := range r.admin.ResourceBuckets(ctx, resource) {
-			if err != nil {
-				yield(Bucket{}, err)
-				return
-			}
-			entity, resource, _ := r.keys.BucketOwner(schema.KeyOf(item))
-			if !r.yieldBucket(entity, resource, item, yield) {
-				return
-			}
-		}
-	}
-}
-
-// yieldBucket is false once yield wants no more, or after an error.
-func (r *Repository) yieldBucket(entity, resource string, item schema.Item, yield func(Bucket, error) bool) bool {
-	b, err := r.bucketOf(entity, resource, item)
-	return yield(b, err) && err == nil
-}
-
-// bucketOf is a bucket as users see it.
-func (r *Repository) bucketOf(entity, resource string, item schema.Item) (Bucket, error) {
-	image, err := r.decodeBucket(item, 0)
-	if err != nil {
-		return Bucket{}, err
-	}
-	b := Bucket{EntityID: entity, Resource: resource}
-	if len(image.Set.Names) > 0 {
-		b.Consumed = Amounts{}
-	}
-	shown := levelReading{entity: entity, resource: resource, Reading: plan.Reading{Image: image, Config: &plan.Config{}, Now: r.clock.NowMS()}}
-	for i, name := range image.Set.Names {
-		if !image.Limits[i].Ghost { // one without parameters: what it holds is not known
-			b.Limits = append(b.Limits, shown.status(name, 0, 0))
-			b.Consumed[name] = floorDiv(image.Limits[i].Consumed, milli)
-		}
-	}
-	if image.HasRefilled {
-		b.Refilled = time.UnixMilli(image.Refilled).UTC()
-	}
-	if image.TTL != 0 {
-		b.Expires = time.Unix(image.TTL, 0).UTC()
-	}
-	return b, nil
 }
 
 func (r *Repository) malformed(err error) error {

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -27,7 +30,7 @@ func TestSetLimitsCountsEveryWrite(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		assert.Len(t, trail(t, r, AuditQuery{Target: "a"}), writers)
+		assert.Len(t, eventsOf(t, r, "a"), writers)
 		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
@@ -151,7 +154,7 @@ func TestSetLimitsWithALostAnswerCountsOnce(t *testing.T) {
 		e.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
 		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}, oneLimit))
 		e.db.SetFaults(nil)
-		assert.Len(t, trail(t, r, AuditQuery{Target: "a"}), 1)
+		assert.Len(t, eventsOf(t, r, "a"), 1)
 		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
@@ -184,4 +187,42 @@ func TestSetLimitsRetriesConflicts(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestCreateEntityReachesThisProcessAtOnce(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	parent := func() string {
+		cfg, _, _, err := r.config(t.Context(), "key-1", "gpt-4", time.Time{})
+		require.NoError(t, err)
+		return cfg.parentID
+	}
+	assert.Empty(t, parent())
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "key-1", ParentID: "p", Cascade: true}))
+	assert.Equal(t, "p", parent())
+	require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
+	assert.Empty(t, parent())
+}
+
+// The new plan is in force in this process at once.
+func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Plan: "pro"}, oneLimit))
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+	level := func() ConfigLevel {
+		cfg, _, _, err := r.config(t.Context(), "a", "gpt-4", time.Time{})
+		require.NoError(t, err)
+		return cfg.level
+	}
+	assert.Empty(t, level())
+	errs, err := Administer(r).UpdateEntities(t.Context(), []Entity{{ID: "a", Plan: "pro", Version: 1}})
+	require.NoError(t, errors.Join(append(errs, err)...))
+	assert.Equal(t, LevelPlanDefault, level())
+}
+
+// eventsOf are the events of a target.
+func eventsOf(t *testing.T, r *Repository, target string) []audit.Event {
+	t.Helper()
+	events, err := collect(r.admin.Trail(t.Context(), admin.Search{Target: target, To: r.clock.Now().Add(time.Hour)}))
+	require.NoError(t, err)
+	return events
 }

@@ -3,15 +3,12 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/legacy"
@@ -21,114 +18,6 @@ import (
 // Items of the layout before composite items, one for each limit, are turned into today's
 // as they are met, and by Migrate. Where the version record says that none is left, nobody
 // looks for any.
-
-// ErrLegacyWriters is the error of a Migrate that found items of the older layout in each
-// of its passes: their writers have not been stopped.
-var ErrLegacyWriters = legacy.ErrWriters
-
-// ErrLegacyMalformed is the error of a Migrate that turned everything but items that cannot
-// be understood: MigrateReport.Malformed names them.
-var ErrLegacyMalformed = legacy.ErrMalformed
-
-// MigrateOptions are the options of Migrate. The zero value is one that writes.
-type MigrateOptions struct {
-	// DryRun looks through the table once, counts, and writes nothing. Defaults to false.
-	DryRun bool
-	// OnProgress is told after each page that was read, by the goroutine that called
-	// Migrate. Defaults to nobody.
-	OnProgress func(MigrateProgress)
-}
-
-// MigrateReport is what a migration did, or what a dry run found.
-type MigrateReport = legacy.Report
-
-// MigrateProgress is how far a migration is.
-type MigrateProgress = legacy.Progress
-
-// Migrate turns every item of the layout before composite items into today's, in the whole
-// table, whatever its namespace: buckets at their level, configurations with the limits
-// that they said. It may run beside calls, which turn what they meet themselves, and beside
-// another Migrate; the writers of the older layout must have been stopped. It looks through
-// the table until a pass finds nothing, and then writes into the version record that no
-// item of the older layout is left, so that no client looks for any. Its start and its end
-// are events of the audit.
-//
-// A run that was ended in any way is run again: what is turned stays turned. A run on a
-// table whose record says that nothing is left does nothing. Errors: *ValidationError,
-// *VersionError, *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and
-// ctx's own; the report says how far it came.
-func (r *Repository) Migrate(ctx context.Context, opts *MigrateOptions) (MigrateReport, error) {
-	if err := r.usable(ctx); err != nil {
-		return MigrateReport{}, err
-	}
-	var o MigrateOptions
-	if opts != nil {
-		o = *opts
-	}
-	by, err := r.mayMigrate(ctx, o.DryRun)
-	if err != nil {
-		return MigrateReport{}, err
-	}
-	if r.compositeOnly() {
-		return MigrateReport{DryRun: o.DryRun, Complete: true}, nil
-	}
-	migration := legacy.Migration{Turner: r.turner, DryRun: o.DryRun, OnProgress: o.OnProgress}
-	if o.DryRun {
-		return migration.Run(ctx)
-	}
-	if err := r.admin.RecordMigration(ctx, by, opMigrate, admin.MigrationStarted, nil); err != nil {
-		return MigrateReport{}, err
-	}
-	defer r.configs.evict(func(configKey) bool { return true })
-	report, err := migration.Run(ctx)
-	err = r.endMigration(ctx, by, &report, err)
-	return report, err
-}
-
-// opMigrate names a migration in errors.
-const opMigrate = "migrate the table"
-
-// mayMigrate reads the version record afresh. It returns who migrates, nobody for a dry
-// run.
-func (r *Repository) mayMigrate(ctx context.Context, dry bool) (by string, err error) {
-	if !dry {
-		if by, err = r.principal(); err != nil {
-			return "", err
-		}
-	}
-	record, err := r.store.Get(ctx, opMigrate, r.keys.Version())
-	if err != nil {
-		return "", err
-	}
-	return by, r.noteVersion(ctx, record)
-}
-
-// endMigration records the end of a migration that came to one, and marks the version
-// record if nothing is left.
-func (r *Repository) endMigration(ctx context.Context, by string, report *MigrateReport, err error) error {
-	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
-		return errors.Join(err, r.admin.RecordMigration(ctx, by, opMigrate, admin.MigrationFinished, migrationFields(report)))
-	}
-	if err != nil {
-		return err
-	}
-	marked, err := r.admin.MarkMigrated(ctx, by, opMigrate, migrationFields(report), func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
-		return r.keys.MarkedVersion(old, schemaVersion, clientVersion, writer, now)
-	})
-	if err != nil {
-		return err
-	}
-	report.Complete = true
-	return r.noteVersion(ctx, marked)
-}
-
-// migrationFields are what an event says of the end of a migration.
-func migrationFields(r *MigrateReport) audit.Fields {
-	return audit.Fields{
-		"passes": r.Passes, "buckets": r.Buckets, "configs": r.Configs, "found": r.Found, "turned": r.Turned,
-		"superseded": r.Superseded, "elsewhere": r.Elsewhere, "unreadable": r.Unreadable, "left": r.Left,
-	}
-}
 
 // compositeOnly reports whether the version record says that no item of the older layout is
 // left.
@@ -221,41 +110,6 @@ func (r *Repository) takeOverConfig(ctx context.Context, owner schema.ConfigOwne
 	r.looks.Add(look{place: place, at: at})
 	r.logTurned(ctx, t, owner.Entity, owner.Resource)
 	return true, nil
-}
-
-// mayRead refuses a table whose layout is not known, and turns the limits of an owner that
-// are to be read.
-func (r *Repository) mayRead(ctx context.Context, owner schema.ConfigOwner) error {
-	if err := r.checkVersion(ctx); err != nil {
-		return err
-	}
-	_, err := r.takeOverConfig(ctx, owner)
-	return err
-}
-
-// mayReadAll is mayRead for many owners.
-func (r *Repository) mayReadAll(ctx context.Context, owners []schema.ConfigOwner) error {
-	if err := r.checkVersion(ctx); err != nil || r.compositeOnly() {
-		return err
-	}
-	turning, ctx := errgroup.WithContext(ctx)
-	turning.SetLimit(mostTakeOvers)
-	for _, owner := range owners {
-		turning.Go(func() error {
-			_, err := r.takeOverConfig(ctx, owner)
-			return within(fmt.Sprintf("%s: ", scopeOf(owner)), err)
-		})
-	}
-	return turning.Wait()
-}
-
-// takeOverEntity turns all limits of an entity where they are in the older layout.
-func (r *Repository) takeOverEntity(ctx context.Context, id string) error {
-	if r.compositeOnly() {
-		return nil
-	}
-	_, err := r.turner.Configs(ctx, r.keys.Entity(id))
-	return r.orMalformed(err)
 }
 
 func (r *Repository) legacyBucket(entity, resource string) schema.Legacy {

@@ -283,7 +283,7 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []Limit{PerMinute("rpm", 50)}, system.Limits)
 		assert.Equal(t, Allow, system.OnUnavailable)
-		entities, err := collect(r.EntitiesWithLimits(t.Context(), ""))
+		entities, err := r.EntitiesWithLimits(t.Context(), "")
 		require.NoError(t, err)
 		assert.Equal(t, []string{"proj-1"}, entities)
 		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())

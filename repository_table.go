@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -193,15 +192,15 @@ func (r *Repository) noteVersion(ctx context.Context, item schema.Item) error {
 	switch record.Standing(schemaVersion, clientVersion) {
 	case schema.Current:
 		if !record.CompositeOnly {
-			r.tellVersion(ctx, slog.LevelInfo, record, "items of an older layout are looked for, which costs queries; Repository.Migrate, once, ends that")
+			r.tellVersion(ctx, slog.LevelInfo, record, "items of an older layout are looked for, which costs queries; Admin.Migrate, once, ends that")
 		}
 	case schema.Missing:
 		if seen.err = r.laterLayout(ctx); seen.err != nil {
 			break
 		}
-		r.tellVersion(ctx, slog.LevelWarn, record, "the table has no version record: which layout it has is not known; Repository.CreateTable or Repository.Migrate writes one")
+		r.tellVersion(ctx, slog.LevelWarn, record, "the table has no version record: which layout it has is not known; Repository.CreateTable or Admin.Migrate writes one")
 	case schema.Older:
-		r.tellVersion(ctx, slog.LevelWarn, record, "the table has an older layout: items of it are turned into today's as they are met; stop the writers of the older version, and run Repository.Migrate")
+		r.tellVersion(ctx, slog.LevelWarn, record, "the table has an older layout: items of it are turned into today's as they are met; stop the writers of the older version, and run Admin.Migrate")
 	case schema.Newer:
 		r.tellVersion(ctx, slog.LevelWarn, record, "the table has a newer layout: what it adds is not known here; use a newer version of dynalimit")
 	case schema.Incompatible:
@@ -329,68 +328,4 @@ func (r *Repository) markMade(ctx context.Context) error {
 		return r.store.Failure("write the version record", err)
 	}
 	return r.noteVersion(ctx, out.Attributes)
-}
-
-// AloneOptions are the options of Alone. The zero value fails at once while somebody else
-// is alone.
-type AloneOptions struct {
-	// Hold is how long the hold lasts after each renewal, which comes after a third of it:
-	// for so long, and 5 s more, others wait for a process that died. From a second to an
-	// hour. Defaults to a minute.
-	Hold time.Duration
-	// Wait is how long to wait while somebody else is alone. Defaults to 0.
-	Wait time.Duration
-	// OnWait is told who is alone, before each pause of a second, by the goroutine that
-	// called Alone. Defaults to nobody.
-	OnWait func(*HeldError)
-}
-
-// HeldError says that somebody else is alone, until when unless they renew it, and who.
-// Nothing was done.
-type HeldError = lock.HeldError
-
-// LostError says that this process is no longer alone, and why: it is the cause of the end
-// of the context that Alone gives to what it does.
-type LostError = lock.LostError
-
-// Alone does something while no other process does anything under the name, in the
-// repository's namespace. The name is of the letters a to z, and -, at most 64.
-//
-// A lease in the table keeps others out. It is renewed for as long as do takes, released
-// afterwards, and ends by itself when the process dies. The context that do gets ends, with
-// a *LostError as its cause, when the lease cannot be renewed, a sixth of Hold before
-// anybody else can be alone; then Alone fails with that error, also if do returns none. The
-// clocks of processes may differ by 5 s. A process that stood still for longer than Hold
-// finds out when it goes on: what do changes should be conditioned on what it read.
-//
-// It returns what do returns. It fails with a *HeldError while somebody else is alone, and
-// as every change does; then do was not called.
-func (r *Repository) Alone(ctx context.Context, name string, opts *AloneOptions, do func(ctx context.Context) error) error {
-	if err := r.usable(ctx); err != nil {
-		return err
-	}
-	o := AloneOptions{}
-	if opts != nil {
-		o = *opts
-	}
-	if o.Hold == 0 {
-		o.Hold = time.Minute
-	}
-	switch {
-	case do == nil:
-		return invalid("do", "is nil; give what is to be done")
-	case o.Hold < lock.ShortestHold || o.Hold > lock.LongestHold:
-		return invalid("options.Hold", "is %v; give %v to %v", o.Hold, lock.ShortestHold, lock.LongestHold)
-	case o.Wait < 0:
-		return invalid("options.Wait", "is %v; give 0 or more", o.Wait)
-	}
-	if reason := schema.CheckLease(name); reason != "" {
-		return invalid("name", "%s", reason)
-	}
-	by, err := r.mayChange(ctx)
-	if err != nil {
-		return err
-	}
-	l := &lock.Lock{Table: r.admin.Table, Key: r.keys.Lease(name), Name: name, Holder: by, Hold: o.Hold, Now: r.clock.Now}
-	return l.Do(ctx, o.Wait, o.OnWait, do)
 }

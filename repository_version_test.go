@@ -158,7 +158,7 @@ func TestOlderLayoutIsToldOnce(t *testing.T) {
 			}
 			if test.want == "" {
 				assert.NotContains(t, logged.String(), "level=WARN")
-				assert.Equal(t, 1, strings.Count(logged.String(), "Repository.Migrate"), "what would be cheaper")
+				assert.Equal(t, 1, strings.Count(logged.String(), "Admin.Migrate"), "what would be cheaper")
 				return
 			}
 			assert.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
@@ -185,7 +185,7 @@ func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
 	before := scan(t, r)
 	for name, do := range map[string]func(*Repository) error{
 		"CreateTable":     func(r *Repository) error { return r.CreateTable(t.Context()) },
-		"Migrate":         func(r *Repository) error { _, err := r.Migrate(t.Context(), nil); return err },
+		"Migrate":         func(r *Repository) error { return r.Migrate(t.Context()) },
 		"SetSystemLimits": func(r *Repository) error { return r.SetLimits(t.Context(), Scope{}, oneLimit) },
 		"Acquire": func(r *Repository) error {
 			limiter, err := New(r, &Options{Limits: oneLimit, OnUnavailable: Allow})

@@ -17,7 +17,7 @@ func (f *fallbackLimits) checkKnown(r *request, c *cascade) error {
 		return nil
 	}
 	if len(c.rungs) == 0 {
-		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
+		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with admin.Limits.Set, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
 	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
 		return nil

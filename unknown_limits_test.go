@@ -21,11 +21,11 @@ func TestHiddenLimitIsTold(t *testing.T) {
 		won                 ConfigLevel
 		limit, hidden, lift string
 	}{
-		{LevelPlanDefault, "tpm", "level resource", "SetLimits for the plan"},
-		{LevelPlanDefault, "images", "level system", "SetLimits for the plan"},
-		{LevelPlanDefault, "usd", "level options", "SetLimits for the plan"},
-		{LevelPlan, "rps", "level resource", "SetLimits for the plan"},
-		{LevelEntity, "rps", "level resource", "SetLimits for the entity"},
+		{LevelPlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
+		{LevelPlanDefault, "images", "level system", "Limits.Set for the plan"},
+		{LevelPlanDefault, "usd", "level options", "Limits.Set for the plan"},
+		{LevelPlan, "rps", "level resource", "Limits.Set for the plan"},
+		{LevelEntity, "rps", "level resource", "Limits.Set for the entity"},
 	} {
 		s.says(ofLevel[test.won], limited(Amounts{"rpm": 10}))
 		p := s.peer(&Options{Limits: []Limit{PerMinute("usd", 5)}})
@@ -35,7 +35,7 @@ func TestHiddenLimitIsTold(t *testing.T) {
 			requireInvalid(t, err, "amounts["+test.limit+"]")
 			assert.ErrorContains(t, err, "(level "+string(test.won)+") won")
 			assert.ErrorContains(t, err, "("+test.hidden+"), which has it")
-			assert.ErrorContains(t, err, "Repository."+test.lift)
+			assert.ErrorContains(t, err, "admin."+test.lift)
 		}
 		p.skipsNoHidden("user-1", test.limit)
 		_, err = p.limiter.Check(t.Context(), "user-1", model, Amounts{test.limit: 1})

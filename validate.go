@@ -2,18 +2,15 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 const (
@@ -81,9 +78,14 @@ func checkCascade(field string, m CascadeMode) error {
 	return nil
 }
 
-// normalizeLimits checks a list of limits, fills in the defaults and sorts it
-// by name. An empty list is an error: it would admit everything or nothing.
-func normalizeLimits(field string, limits []Limit) ([]Limit, error) {
+// Validate returns the *ValidationError with which an acquire would refuse the amounts,
+// whatever the limits are; nil if it would not.
+func (a Amounts) Validate() error { return checkAmounts(a, false) }
+
+// CheckLimits checks a list of limits, fills in the defaults and sorts it by name. It fails
+// with a *ValidationError that names the field; an empty list is one: it would admit
+// everything or nothing.
+func CheckLimits(field string, limits []Limit) ([]Limit, error) {
 	if len(limits) == 0 {
 		return nil, invalid(field, "is empty; give at least one limit, for example dynalimit.PerMinute(\"rpm\", 100)")
 	}
@@ -125,16 +127,6 @@ func checkLimit(field string, l Limit) error {
 	return nil
 }
 
-// checkStored also refuses what configuration items cannot hold.
-func checkStored(field string, limits []Limit) error {
-	for _, l := range limits {
-		if l.RefillPeriod%time.Second != 0 {
-			return invalid(field+".RefillPeriod", "is %v for %q; stored limits refill in whole seconds (WithLimits takes milliseconds)", l.RefillPeriod, l.Name)
-		}
-	}
-	return nil
-}
-
 // checkAmounts refuses an amount that no limit can hold, and negative ones
 // where only Adjust may be signed.
 func checkAmounts(amounts Amounts, signed bool) error {
@@ -161,203 +153,10 @@ func (r *Repository) compatible(resource, field string, limits []Limit) error {
 	if !r.readable {
 		return nil
 	}
-	if resource != "" && resource != schema.DefaultResource {
-		if reason := schema.CheckCompatibleResource(resource); reason != "" {
-			return invalid("resource", "%s (RepositoryOptions.Compatible is set: zae-limiter refuses others)", reason)
-		}
+	bounds := make([]schema.ConfigLimit, len(limits))
+	for i, l := range limits {
+		l = l.withDefaults()
+		bounds[i] = schema.ConfigLimit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst}
 	}
-	for _, l := range limits {
-		if l = l.withDefaults(); l.Burst < l.Capacity {
-			return invalid(field, "has a burst of %d for %q, below its capacity of %d; raise the burst or lower the capacity (RepositoryOptions.Compatible is set: zae-limiter refuses such limits)",
-				l.Burst, l.Name, l.Capacity)
-		}
-	}
-	return nil
-}
-
-// Validate returns the *ValidationError with which SetConfigs would refuse the change,
-// whatever is stored; nil if it can be made. It asks nobody, and knows nothing of
-// RepositoryOptions.Compatible.
-func (c ScopedConfig) Validate() error {
-	_, err := c.item("")
-	return err
-}
-
-// item is what the change leaves stored, nil for nothing. It fails for a change that cannot
-// be made. Fields are named with a prefix.
-func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
-	if err := c.Scope.check(prefix + "scope."); err != nil {
-		return nil, err
-	}
-	if c.Delete {
-		if c.Config.says() || c.Config.ManagedBy != "" {
-			return nil, invalid(prefix+"delete", "is set beside a configuration; leave one of them out")
-		}
-		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
-	}
-	next, err := c.Config.stored(prefix + "config.")
-	return &next, err
-}
-
-// checkConfigVersion refuses a version that no level can have.
-func checkConfigVersion(field string, version int64) error {
-	if version < AnyVersion {
-		return invalid(field, "is %d; give the version that was read, 0 for none, or AnyVersion", version)
-	}
-	return nil
-}
-
-// Validate returns the *ValidationError with which CreateEntity would refuse the entity,
-// whatever is stored; nil if it can be made. It asks nobody.
-func (e Entity) Validate() error { return checkEntity(e) }
-
-func checkEntity(e Entity) error {
-	if err := checkEntityID("entity.ID", e.ID); err != nil {
-		return err
-	}
-	if e.ParentID != "" {
-		if err := checkEntityID("entity.ParentID", e.ParentID); err != nil {
-			return err
-		}
-	}
-	if e.ParentID == e.ID {
-		return invalid("entity.ParentID", "is the entity itself (%q); name another one, or none", e.ID)
-	}
-	if e.Cascade && e.ParentID == "" {
-		return invalid("entity.Cascade", "is true without a parent to charge; set ParentID too, or leave Cascade out")
-	}
-	if e.Plan != "" {
-		if err := checkEntityID("entity.Plan", e.Plan); err != nil {
-			return err
-		}
-	}
-	return checkDetails(e)
-}
-
-// checkDetails refuses what of an entity is for people and tools alone.
-func checkDetails(e Entity) error {
-	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
-		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
-	}
-	if reason := schema.CheckManager(e.ManagedBy); reason != "" {
-		return invalid("entity.ManagedBy", "%s", reason)
-	}
-	if reason := schema.CheckMetadata(e.Metadata); reason != "" {
-		return invalid("entity.Metadata", "%s", reason)
-	}
-	return nil
-}
-
-// checkUpdate is checkEntity for one that is to replace what was read.
-func checkUpdate(e Entity) error {
-	if err := checkEntity(e); err != nil {
-		return err
-	}
-	if e.Version < 0 {
-		return invalid("entity.Version", "is %d; give the one that GetEntity returned", e.Version)
-	}
-	return nil
-}
-
-// within is an error for input whose field lies in another one.
-func within(prefix string, err error) error {
-	if v, ok := errors.AsType[*ValidationError](err); ok {
-		inner := *v
-		inner.Field = prefix + v.Field
-		return &inner
-	}
-	return err
-}
-
-func checkPlan(field, plan string) error {
-	if reason := schema.CheckEntity(plan); reason != "" {
-		return invalid(field, "%s", reason)
-	}
-	return nil
-}
-
-// check refuses a scope that names nothing. Fields are named with a prefix.
-func (s Scope) check(prefix string) error {
-	s = s.normal()
-	switch {
-	case s.Entity != "" && s.Plan != "":
-		return invalid(prefix+"plan", "is %q beside the entity %q; name one of them", s.Plan, s.Entity)
-	case s.Entity != "":
-		if err := checkEntityID(prefix+"entity", s.Entity); err != nil {
-			return err
-		}
-	case s.Plan != "":
-		if err := checkPlan(prefix+"plan", s.Plan); err != nil {
-			return err
-		}
-	}
-	if s.Resource == "" {
-		return nil
-	}
-	if reason := schema.CheckResource(s.Resource); reason != "" {
-		return invalid(prefix+"resource", "%s", reason)
-	}
-	return nil
-}
-
-// says reports whether a configuration says anything.
-func (c LimitConfig) says() bool {
-	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
-}
-
-// stored is the configuration as the table has it. It fails for one that cannot be
-// stored. Fields are named with a prefix.
-func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
-	item := schema.ConfigItem{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version}
-	if err := checkPolicy(prefix+"onUnavailable", c.OnUnavailable); err != nil {
-		return item, err
-	}
-	if reason := schema.CheckManager(c.ManagedBy); reason != "" {
-		return item, invalid(prefix+"managedBy", "%s", reason)
-	}
-	if err := checkConfigVersion(prefix+"version", c.Version); err != nil {
-		return item, err
-	}
-	if !c.says() {
-		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with DeleteConfig")
-	}
-	if len(c.Limits) == 0 {
-		return item, nil
-	}
-	if c.Unlimited {
-		return item, invalid(prefix+"unlimited", "is set beside limits; leave one of them out")
-	}
-	var err error
-	item.Limits, err = configLimits(prefix+"limits", c.Limits)
-	return item, err
-}
-
-// setupOf is a checked setup.
-func (r *Repository) setupOf(s EntitySetup) (admin.Setup, error) {
-	setup := admin.Setup{Record: recordOf(s.Entity)}
-	if err := checkEntity(s.Entity); err != nil {
-		return setup, err
-	}
-	if len(s.Limits) > admin.MostLimits {
-		return setup, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with SetConfigs", len(s.Limits), admin.MostLimits)
-	}
-	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
-		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
-		at := Scope{Entity: s.Entity.ID, Resource: resource}
-		if err := at.check(field + "."); err != nil {
-			return setup, err
-		}
-		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
-			return setup, invalid(field, "is the default, which limits[] is too; leave one of them out")
-		}
-		stored, err := configLimits(field, limits)
-		if err != nil {
-			return setup, err
-		}
-		if err := r.compatible(resource, field, limits); err != nil {
-			return setup, err
-		}
-		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored)})
-	}
-	return setup, nil
+	return shared.CheckCompatible(resource, field, bounds)
 }

@@ -95,7 +95,7 @@ func TestNoLimitsAnywhereIsAnError(t *testing.T) {
 		s := newProcess(t, e, nil)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		reason := requireInvalid(t, err, "limits").Reason
-		for _, way := range []string{"SetLimits", "Options.Limits", "WithLimits"} {
+		for _, way := range []string{"Limits.Set", "Options.Limits", "WithLimits"} {
 			assert.Contains(t, reason, way)
 		}
 		assert.Nil(t, s.item("user-1"))

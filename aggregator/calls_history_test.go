@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
@@ -55,13 +56,13 @@ func callsHistory(t *testing.T, seed uint64) {
 			end(open[i])
 			open = append(open[:i], open[i+1:]...)
 		case n == 16:
-			require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{}, limits(1+w.rnd.Int64N(4))))
+			require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, limits(1+w.rnd.Int64N(4))))
 		case n == 17:
-			at := dynalimit.Scope{Entity: "team", Resource: "gpt-4"}
+			at := admin.Scope{Entity: "team", Resource: "gpt-4"}
 			if w.rnd.IntN(2) == 0 {
-				require.NoError(t, w.repo.SetUnlimited(ctx, at))
+				require.NoError(t, admin.New(w.repo).Limits.SetUnlimited(ctx, at))
 			} else {
-				_, err := w.repo.SetConfig(ctx, at, dynalimit.LimitConfig{Limits: limits(3), Version: dynalimit.AnyVersion})
+				_, err := admin.New(w.repo).Limits.SetConfig(ctx, at, admin.LimitConfig{Limits: limits(3), Version: admin.AnyVersion})
 				require.NoError(t, err)
 			}
 		case n == 18:

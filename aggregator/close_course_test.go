@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -25,8 +25,8 @@ func endOfMonth(t *testing.T, keys int) *office {
 	t.Helper()
 	last := time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)
 	o := newOffice(t, last, nil)
-	require.NoError(t, o.repo.RegisterNamespace(t.Context(), "eu"))
-	require.NoError(t, o.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, limits(1)))
+	require.NoError(t, admin.New(o.repo).Namespaces.Register(t.Context(), "eu"))
+	require.NoError(t, admin.New(o.repo).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, limits(1)))
 	o.entity("team", "", false, "pro")
 	for _, namespace := range []string{"", "eu"} {
 		o.update(schema.NewKeys(namespace).UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))
@@ -163,7 +163,7 @@ func closingsThatAreCutAtRandom(t *testing.T) {
 			by := []*office{o, second}[rnd.IntN(2)]
 			by.callUntil(1+rnd.IntN(900), rnd.IntN(3) == 0)
 			if id := fmt.Sprint("key-", 2+3*rnd.IntN(4)); rnd.IntN(5) == 0 {
-				_ = o.repo.DeleteEntity(t.Context(), id) // it may be gone
+				_ = admin.New(o.repo).Entities.Delete(t.Context(), id) // it may be gone
 			}
 		}
 		o.close(began.Add(end))

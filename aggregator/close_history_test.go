@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
@@ -42,18 +43,18 @@ func newFirm(t *testing.T, seed uint64) *firm {
 	f := &firm{world: newWorld(t, seed), places: map[spent]stood{}, calls: map[string]int64{}}
 	f.now.Store(time.Date(2026, 3, 30, 20, 10, 0, 0, time.UTC).UnixNano())
 	ctx := t.Context()
-	require.NoError(t, f.repo.DeleteEntity(ctx, "key-0"))
+	require.NoError(t, admin.New(f.repo).Entities.Delete(ctx, "key-0"))
 	for _, plan := range []string{"pro", "free"} {
-		require.NoError(t, f.repo.SetLimits(ctx, dynalimit.Scope{Plan: plan}, limits(3)))
+		require.NoError(t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Plan: plan}, limits(3)))
 	}
-	for _, e := range []dynalimit.Entity{
+	for _, e := range []admin.Entity{
 		{ID: "org", Plan: "pro"},
 		{ID: "team", ParentID: "org", Cascade: true},
 		{ID: "key-0", ParentID: "team", Cascade: true, Plan: "pro"},
 		{ID: "key-1", ParentID: "team", Cascade: true, Plan: "free"},
 		{ID: "key-2", ParentID: "team", Plan: "pro"},
 	} {
-		require.NoError(t, f.repo.CreateEntity(ctx, e))
+		require.NoError(t, admin.New(f.repo).Entities.Create(ctx, e))
 	}
 	f.bring = func() {
 		f.stream.read()
@@ -79,20 +80,20 @@ func (f *firm) step() {
 	case n == 26:
 		f.acrossHour(f.some(people...), func() { f.call(entity) })
 	case n == 14:
-		e, err := f.repo.GetEntity(ctx, entity)
+		e, err := admin.New(f.repo).Entities.Get(ctx, entity)
 		if err == nil && entity != "org" {
 			e.ParentID, e.Cascade, e.Plan = []string{"", "org", "team"}[f.rnd.IntN(3)], f.rnd.IntN(2) == 0, []string{"", "pro", "free"}[f.rnd.IntN(3)]
 			if e.ParentID == entity || entity == "team" && e.ParentID == "team" {
 				e.ParentID = "org"
 			}
 			e.Cascade = e.Cascade && e.ParentID != ""
-			_, err = f.repo.UpdateEntity(ctx, e)
+			_, err = admin.New(f.repo).Entities.Update(ctx, e)
 			require.NoError(f.t, err)
 		}
 	case n == 15:
-		require.NoError(f.t, f.repo.DeleteEntity(ctx, "key-2"))
+		require.NoError(f.t, admin.New(f.repo).Entities.Delete(ctx, "key-2"))
 	case n == 16:
-		require.NoError(f.t, f.repo.SetLimits(ctx, dynalimit.Scope{}, limits(1+f.rnd.Int64N(4))))
+		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{}, limits(1+f.rnd.Int64N(4))))
 		f.repo.InvalidateConfig("", "")
 	case n == 17:
 		require.NoError(f.t, f.db.SplitStream("limits", 1+f.rnd.IntN(2)))
@@ -130,13 +131,13 @@ func (f *firm) limit(entity string) {
 	ctx, resource := f.t.Context(), []string{"gpt-4", "org/claude"}[f.rnd.IntN(2)]
 	switch f.rnd.IntN(4) {
 	case 0:
-		require.NoError(f.t, f.repo.SetUnlimited(ctx, dynalimit.Scope{Entity: entity, Resource: resource}))
+		require.NoError(f.t, admin.New(f.repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: entity, Resource: resource}))
 	case 1:
-		require.NoError(f.t, f.repo.SetLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}, limits(3)))
+		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits(3)))
 	case 2:
-		require.NoError(f.t, f.repo.SetLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}, limits(1)[1:]))
+		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits(1)[1:]))
 	default:
-		require.NoError(f.t, f.repo.DeleteLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}))
+		require.NoError(f.t, admin.New(f.repo).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource}))
 	}
 	f.repo.InvalidateConfig("", "")
 }
@@ -170,9 +171,9 @@ func (f *firm) closed(h aggregator.ClosedHour) {
 }
 
 func (f *firm) place(at spent) stood {
-	get := func(id string) (dynalimit.Entity, bool) {
-		e, err := f.repo.GetEntity(f.t.Context(), id)
-		if errors.Is(err, dynalimit.ErrNotFound) {
+	get := func(id string) (admin.Entity, bool) {
+		e, err := admin.New(f.repo).Entities.Get(f.t.Context(), id)
+		if errors.Is(err, admin.ErrNotFound) {
 			return e, false
 		}
 		require.NoError(f.t, err)

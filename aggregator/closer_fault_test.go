@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -25,7 +25,7 @@ func busyDay(t *testing.T) *office {
 	t.Helper()
 	last := time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)
 	o := newOffice(t, last, nil)
-	require.NoError(t, o.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, limits(1)))
+	require.NoError(t, admin.New(o.repo).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, limits(1)))
 	o.entity("team", "", false, "pro")
 	o.entity("key-1", "team", true, "pro")
 	o.update(schema.NewKeys("").UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))
@@ -152,7 +152,7 @@ func TestOneOfManyCloses(t *testing.T) {
 // TestNamespacesAreClosedApart: each by its own entities, and none that is not asked for.
 func TestNamespacesAreClosedApart(t *testing.T) {
 	o := newOffice(t, noon, nil)
-	err := o.repo.RegisterNamespace(t.Context(), "eu")
+	err := admin.New(o.repo).Namespaces.Register(t.Context(), "eu")
 	require.NoError(t, err)
 	o.close(noon)
 	there := record(1, noon, -1, 7)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -80,7 +81,7 @@ func (o *office) close(at time.Time) aggregator.Closed {
 // entity makes an entity, on a plan unless that is "".
 func (o *office) entity(id, parent string, cascade bool, plan string) {
 	o.t.Helper()
-	require.NoError(o.t, o.repo.CreateEntity(o.t.Context(), dynalimit.Entity{ID: id, ParentID: parent, Cascade: cascade, Plan: plan}))
+	require.NoError(o.t, admin.New(o.repo).Entities.Create(o.t.Context(), admin.Entity{ID: id, ParentID: parent, Cascade: cascade, Plan: plan}))
 }
 
 // summed are all items of sums in the table.
@@ -123,7 +124,7 @@ func sums(t *testing.T, db *ddbmem.DB) map[string]string {
 // anew when it is final, with what came late.
 func TestHourIsClosed(t *testing.T) {
 	o := newOffice(t, noon, nil)
-	require.NoError(t, o.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, limits(1)))
+	require.NoError(t, admin.New(o.repo).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, limits(1)))
 	o.entity("org", "", false, "pro")
 	o.entity("team", "org", true, "")
 	o.entity("key-1", "team", true, "pro")
@@ -154,7 +155,7 @@ func TestHourIsClosed(t *testing.T) {
 	assert.Zero(t, idle.WriteUnits())
 
 	o.used("key-2", "gpt-4", noon.Add(59*time.Minute), 70, 100)
-	require.NoError(t, o.repo.DeleteEntity(t.Context(), "key-2"))
+	require.NoError(t, admin.New(o.repo).Entities.Delete(t.Context(), "key-2"))
 	o.close(noon.Add(26 * time.Hour))
 	want = map[string]string{
 		"RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z": "rpm.n=1105 of 3 final",

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -81,7 +82,7 @@ func usageOfAnHour(t *testing.T, entities, perMinute int) (c usageCost) {
 	w := newWorld(t, 1)
 	w.db.OnWrite(nil)
 	w.now.Store(noon.UnixNano())
-	require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1_000_000), dynalimit.PerMinute("tpm", 1_000_000)}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1_000_000), dynalimit.PerMinute("tpm", 1_000_000)}))
 	w.repo.InvalidateConfig("", "")
 	p, err := aggregator.New(w.db.Client(), "limits", nil)
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -103,12 +104,12 @@ func newCrowd(t *testing.T, most int64) *crowd {
 	repo, err := dynalimit.NewRepository(c.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: c.clock, Principal: "ann", RequestTimeout: 5 * time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
-	require.NoError(t, repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}))
+	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}))
 	for i := range 5 {
-		require.NoError(t, repo.CreateEntity(t.Context(), dynalimit.Entity{ID: fmt.Sprint("team-", i), ParentID: "org", Cascade: true}))
+		require.NoError(t, admin.New(repo).Entities.Create(t.Context(), admin.Entity{ID: fmt.Sprint("team-", i), ParentID: "org", Cascade: true}))
 	}
 	for i := range 50 {
-		require.NoError(t, repo.CreateEntity(t.Context(), dynalimit.Entity{ID: fmt.Sprint("key-", i), ParentID: fmt.Sprint("team-", i%5), Cascade: true}))
+		require.NoError(t, admin.New(repo).Entities.Create(t.Context(), admin.Entity{ID: fmt.Sprint("key-", i), ParentID: fmt.Sprint("team-", i%5), Cascade: true}))
 	}
 	c.limiter, err = dynalimit.New(repo, &dynalimit.Options{Timeout: 5 * time.Minute, CleanupTimeout: 5 * time.Minute}) // however busy the machine is
 	require.NoError(t, err)

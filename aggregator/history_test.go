@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -64,8 +65,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	require.NoError(t, w.repo.CreateTable(t.Context()))
 	w.db.OnWrite(w.count)
-	require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{}, limits(1)))
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "key-0", ParentID: "team", Cascade: true}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{}, limits(1)))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "key-0", ParentID: "team", Cascade: true}))
 	w.limiter, err = dynalimit.New(w.repo, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.limiter.Close(context.WithoutCancel(t.Context())) })
@@ -177,9 +178,9 @@ func (w *world) step() {
 			_ = lease.Settle(ctx, dynalimit.Amounts{"rpm": w.rnd.Int64N(40)})
 		}
 	case n == 15:
-		require.NoError(w.t, w.repo.DeleteEntity(ctx, "key-2"))
+		require.NoError(w.t, admin.New(w.repo).Entities.Delete(ctx, "key-2"))
 	case n == 16:
-		require.NoError(w.t, w.repo.SetLimits(ctx, dynalimit.Scope{}, limits(1+w.rnd.Int64N(4))))
+		require.NoError(w.t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, limits(1+w.rnd.Int64N(4))))
 		w.repo.InvalidateConfig("", "")
 	case n == 17:
 		w.drain()                             // the stream keeps a day

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -32,7 +33,7 @@ func TestUsageOfAPurgedNamespaceDoesNotComeBack(t *testing.T) {
 			}
 			whole := open("")
 			require.NoError(t, whole.CreateTable(ctx))
-			require.NoError(t, whole.RegisterNamespace(ctx, "eu"))
+			require.NoError(t, admin.New(whole).Namespaces.Register(ctx, "eu"))
 			limiter, err := dynalimit.New(open("eu"), &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 10_000)}})
 			require.NoError(t, err)
 			_, err = limiter.Acquire(ctx, "jane.doe@example.com", "gpt-4", dynalimit.Amounts{"tpm": 3_000})
@@ -47,9 +48,9 @@ func TestUsageOfAPurgedNamespaceDoesNotComeBack(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 1, result.Counted)
 			}
-			require.NoError(t, whole.DeleteNamespace(ctx, "eu"))
+			require.NoError(t, admin.New(whole).Namespaces.Delete(ctx, "eu"))
 			now = now.Add(time.Hour)
-			require.NoError(t, whole.PurgeNamespace(ctx, "eu", nil))
+			require.NoError(t, admin.New(whole).Namespaces.Purge(ctx, "eu", nil))
 
 			records := readStream(ctx, db)[seen:]
 			result, err := processor.Process(ctx, records)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
@@ -51,7 +52,7 @@ func (w *readingWorld) step() {
 		w.readStream()
 	case n == 6:
 		w.readStream()
-		require.NoError(w.t, w.repo.DeleteEntity(ctx, "alone"))
+		require.NoError(w.t, admin.New(w.repo).Entities.Delete(ctx, "alone"))
 		w.readStream()
 	case n == 7:
 		w.readStream()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -109,14 +110,14 @@ func TestFaultsWhileHoursAreSummed(t *testing.T) {
 // closes, and makes anew, what it is asked for alone.
 func TestReadersOfANamespace(t *testing.T) {
 	o := newOffice(t, noon, &aggregator.CloserOptions{Namespaces: []string{"eu"}})
-	require.NoError(t, o.repo.RegisterNamespace(t.Context(), "eu"))
+	require.NoError(t, admin.New(o.repo).Namespaces.Register(t.Context(), "eu"))
 	var records []aggregator.Record
 	for i, name := range []string{"", "eu"} {
 		repo, err := dynalimit.NewRepository(o.db.Client(), "limits", &dynalimit.RepositoryOptions{Namespace: name, Principal: "ann", Now: func() time.Time { return o.now }})
 		require.NoError(t, err)
 		prefix := map[bool]string{true: name + "/"}[name != ""]
-		for _, e := range []dynalimit.Entity{{ID: "team", Plan: "pro"}, {ID: "key", ParentID: "team", Cascade: true, Plan: "pro"}} {
-			require.NoError(t, repo.CreateEntity(t.Context(), e))
+		for _, e := range []admin.Entity{{ID: "team", Plan: "pro"}, {ID: "key", ParentID: "team", Cascade: true, Plan: "pro"}} {
+			require.NoError(t, admin.New(repo).Entities.Create(t.Context(), e))
 			r := record(len(records)+1, at(12, 59, 30), -1, int64(1000+i))
 			r.Keys = map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: prefix + "ENTITY#" + e.ID}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#gpt-4"}}
 			if e.ID == "key" {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
@@ -29,7 +30,7 @@ func consumed(t *testing.T, windows []aggregator.Usage) map[string]int64 {
 func family(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := newWorld(t, seed)
-	for _, e := range []dynalimit.Entity{
+	for _, e := range []admin.Entity{
 		{ID: "team", Plan: "pro"},
 		{ID: "key-1", ParentID: "team", Cascade: true, Plan: "pro"},
 		{ID: "key-2", ParentID: "team", Plan: "pro"},
@@ -38,11 +39,11 @@ func family(t *testing.T, seed uint64) *world {
 		{ID: "other", Plan: "pro"},
 		{ID: "key-4", ParentID: "other", Cascade: true, Plan: "pro"},
 	} {
-		require.NoError(t, w.repo.CreateEntity(t.Context(), e))
+		require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), e))
 	}
 	for _, resource := range []string{"gpt-4", "org/claude", "gpt"} {
-		require.NoError(t, w.repo.SetUnlimited(t.Context(), dynalimit.Scope{Entity: "free", Resource: resource}))
-		require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{Entity: "other", Resource: resource}, limits(1)[1:]))
+		require.NoError(t, admin.New(w.repo).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "free", Resource: resource}))
+		require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{Entity: "other", Resource: resource}, limits(1)[1:]))
 	}
 	return w
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -338,7 +339,7 @@ func TestLostLeaseStopsAtOnce(t *testing.T) {
 		require.NotEmpty(t, x.changes)
 		last := x.changes[len(x.changes)-1]
 		assert.Equal(t, aggregator.ShardLost, last.State)
-		assert.ErrorIs(t, last.Err, dynalimit.ErrLost)
+		assert.ErrorIs(t, last.Err, admin.ErrLost)
 		assert.EqualValues(t, 1, h.total())
 		y.end(t)
 		x.stop()
@@ -399,7 +400,7 @@ func TestIdleTable(t *testing.T) {
 func TestRecordsWithoutUsageCauseNoWrite(t *testing.T) {
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
-		require.NoError(t, h.repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}))
+		require.NoError(t, admin.New(h.repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}))
 		after(2 * time.Minute)
 		assert.Positive(t, x.calls)
 		x.end(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
@@ -18,8 +19,8 @@ func houses(t *testing.T) *world {
 	w := newWorld(t, 1)
 	ctx := t.Context()
 	rpm, ttl := dynalimit.PerMinute("rpm", 1000), dynalimit.PerHour("ttl", 100_000)
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{rpm, ttl}))
-	for _, e := range []dynalimit.Entity{
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{rpm, ttl}))
+	for _, e := range []admin.Entity{
 		{ID: "free", Plan: "pro"},
 		{ID: "free-key", ParentID: "free", Cascade: true, Plan: "pro"},
 		{ID: "free-2", ParentID: "free", Cascade: true},
@@ -29,14 +30,14 @@ func houses(t *testing.T) *world {
 		{ID: "middle", ParentID: "org", Cascade: true},
 		{ID: "low", ParentID: "middle", Cascade: true, Plan: "pro"},
 	} {
-		require.NoError(t, w.repo.CreateEntity(ctx, e))
+		require.NoError(t, admin.New(w.repo).Entities.Create(ctx, e))
 	}
 	for _, entity := range []string{"free", "middle"} {
-		require.NoError(t, w.repo.SetUnlimited(ctx, dynalimit.Scope{Entity: entity, Resource: "gpt-4"}))
+		require.NoError(t, admin.New(w.repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: entity, Resource: "gpt-4"}))
 	}
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{rpm, ttl}))
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Entity: "few", Resource: "gpt-4"}, []dynalimit.Limit{rpm}))
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{ttl}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{rpm, ttl}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Entity: "few", Resource: "gpt-4"}, []dynalimit.Limit{rpm}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{ttl}))
 	return w
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -76,13 +77,13 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 	root, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Principal: "ann"})
 	require.NoError(t, err)
 	require.NoError(t, root.CreateTable(ctx))
-	require.NoError(t, root.RegisterNamespace(ctx, "eu"))
+	require.NoError(t, admin.New(root).Namespaces.Register(ctx, "eu"))
 	for _, namespace := range []string{"", "eu"} {
 		repo, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Namespace: namespace, Principal: "ann"})
 		require.NoError(t, err)
-		require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
+		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
 		for _, id := range []string{"key-1", "BUCKET", "a-BUCKET-b"} {
-			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id}))
+			require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: id}))
 			limiter, err := dynalimit.New(repo, nil)
 			require.NoError(t, err)
 			for _, resource := range []string{"gpt-4", "BUCKET", "org/claude"} {
@@ -92,7 +93,7 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 			}
 			require.NoError(t, limiter.Close(ctx))
 		}
-		require.NoError(t, repo.DeleteEntity(ctx, "key-1"))
+		require.NoError(t, admin.New(repo).Entities.Delete(ctx, "key-1"))
 	}
 	processor, err := aggregator.New(e.client, "limits", nil)
 	require.NoError(t, err)
@@ -185,21 +186,21 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 		require.NoError(t, err)
 		if namespace == "" {
 			require.NoError(t, repo.CreateTable(ctx))
-			require.NoError(t, repo.RegisterNamespace(ctx, "eu"))
+			require.NoError(t, admin.New(repo).Namespaces.Register(ctx, "eu"))
 		}
-		require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
-		require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "CHILDREN_"}))
-		require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{Entity: "CHILDREN_"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+		require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "CHILDREN_"}))
+		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "CHILDREN_"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 		limiter, err := dynalimit.New(repo, nil)
 		require.NoError(t, err)
 		for _, id := range []string{"key-1", "USAGE"} {
-			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: "CHILDREN_", Cascade: true}))
+			require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: id, ParentID: "CHILDREN_", Cascade: true}))
 			for range 3 {
 				_, _ = limiter.Acquire(ctx, id, "gpt-4", dynalimit.Amounts{"rpm": 1}) // also denied
 			}
 		}
 		require.NoError(t, limiter.Close(ctx))
-		require.NoError(t, repo.DeleteEntity(ctx, "key-1"))
+		require.NoError(t, admin.New(repo).Entities.Delete(ctx, "key-1"))
 	}
 	processor, err := aggregator.New(e.client, "limits", nil)
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
 )
@@ -175,7 +176,7 @@ func TestOneCallSettledByMany(t *testing.T) {
 // TestBlockedEntity: no wait helps.
 func TestBlockedEntity(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		require.NoError(t, w.repository().SetBlocked(t.Context(), dynalimit.Scope{Entity: user}, true))
+		require.NoError(t, admin.New(w.repository()).Limits.SetBlocked(t.Context(), admin.Scope{Entity: user}, true))
 		_, err := w.guard(both).Start(t.Context(), request())
 		require.ErrorIs(t, err, dynalimit.ErrBlocked)
 		var denied *llm.DeniedError
@@ -205,7 +206,7 @@ func TestLimitsThatAnEntityDoesNotHave(t *testing.T) {
 // TestUnlimitedEntity: money alone counts.
 func TestUnlimitedEntity(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		require.NoError(t, w.repository().SetUnlimited(t.Context(), dynalimit.Scope{Entity: user}))
+		require.NoError(t, admin.New(w.repository()).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: user}))
 		c := w.start(w.guard(both), request())
 		assert.Empty(t, c.Lease().Consumed())
 		w.settle(c)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
@@ -140,7 +141,7 @@ func (w *world) repository() *dynalimit.Repository {
 }
 
 func (w *world) limits(limits ...dynalimit.Limit) {
-	require.NoError(w.t, w.repository().SetLimits(w.t.Context(), dynalimit.Scope{}, limits))
+	require.NoError(w.t, admin.New(w.repository()).Limits.Set(w.t.Context(), admin.Scope{}, limits))
 }
 
 func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {

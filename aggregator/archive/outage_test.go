@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -72,7 +73,7 @@ func (s *service) hour(n int) {
 			require.NoError(s, err)
 		}
 	}
-	require.NoError(s, s.repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerHour("rph", 3), dynalimit.PerDay("rpd", int64(1000+n))}))
+	require.NoError(s, admin.New(s.repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerHour("rph", 3), dynalimit.PerDay("rpd", int64(1000+n))}))
 	<-time.After(time.Hour)
 	s.db.ExpireNow()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -55,7 +56,7 @@ func (st *store) fill(ctx context.Context) error {
 		return err
 	}
 	limit := dynalimit.PerSecond(limitName, st.settings.Rate).WithBurst(st.settings.Burst)
-	if err := repo.SetLimits(ctx, dynalimit.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
 	limiter, err := dynalimit.New(repo, nil)

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
 	"github.com/dynalimit/dynalimit/bench/internal/program"
@@ -118,10 +119,10 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	if err := repo.CreateTable(ctx); err != nil {
 		return nil, err
 	}
-	if err := repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}); err != nil {
 		return nil, err
 	}
-	if err := repo.SetLimits(ctx, dynalimit.Scope{Entity: small}, []dynalimit.Limit{dynalimit.PerDay(limitName, smallLimit)}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: small}, []dynalimit.Limit{dynalimit.PerDay(limitName, smallLimit)}); err != nil {
 		return nil, err
 	}
 	limiter, err := dynalimit.New(repo, &dynalimit.Options{OnUnavailable: policy, LocalShare: share})

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -154,7 +155,7 @@ func (w *world) prepare(ctx context.Context) error {
 		return err
 	}
 	limit := dynalimit.PerSecond(limitName, w.rate).WithBurst(w.burst)
-	if err := repo.SetLimits(ctx, dynalimit.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
 	taken := w.burst

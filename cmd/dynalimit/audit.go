@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -32,7 +33,7 @@ type auditCmd struct {
 
 func (c auditCmd) Validate() error {
 	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target as an event has it
-		if err := (dynalimit.Entity{ID: c.Target}).Validate(); err != nil {
+		if err := (admin.Entity{ID: c.Target}).Validate(); err != nil {
 			return fmt.Errorf("--target: %w", err)
 		}
 	}
@@ -41,8 +42,8 @@ func (c auditCmd) Validate() error {
 }
 
 // query is what the flags ask for, as of now.
-func (c auditCmd) query(now time.Time) (dynalimit.AuditQuery, error) {
-	q := dynalimit.AuditQuery{Principal: c.By, Target: c.target()}
+func (c auditCmd) query(now time.Time) (admin.AuditQuery, error) {
+	q := admin.AuditQuery{Principal: c.By, Target: c.target()}
 	var err error
 	if q.From, err = momentFlag("--from", c.From, now, false); err != nil {
 		return q, err
@@ -60,13 +61,13 @@ func (c auditCmd) query(now time.Time) (dynalimit.AuditQuery, error) {
 func (c auditCmd) target() string {
 	switch {
 	case c.System:
-		return dynalimit.AuditSystem
+		return admin.AuditSystem
 	case c.Resource != "":
-		return dynalimit.AuditResource(c.Resource)
+		return admin.AuditResource(c.Resource)
 	case c.Plan != "":
-		return dynalimit.AuditPlan(c.Plan)
+		return admin.AuditPlan(c.Plan)
 	case c.OfNamespace != "":
-		return dynalimit.AuditNamespace(c.OfNamespace)
+		return admin.AuditNamespace(c.OfNamespace)
 	}
 	return c.Target
 }
@@ -97,7 +98,7 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		if wanted > 0 {
 			wanted++ // to tell whether there are more
 		}
-		all := repo.AuditEvents(ctx, q)
+		all := admin.New(repo).AuditEvents(ctx, q)
 		if !c.Oldest {
 			all = newestFirst(ctx, repo, q, wanted, now(ctx))
 		}
@@ -114,7 +115,7 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 
 func (c auditCmd) show(out *term.Output, all auditEvents) error {
 	if out.JSON {
-		return term.Stream(out, all, term.List[dynalimit.AuditEvent]{})
+		return term.Stream(out, all, term.List[admin.AuditEvent]{})
 	}
 	none := true
 	for e, err := range all {

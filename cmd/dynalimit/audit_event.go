@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // auditEvents are events as they are found.
-type auditEvents = iter.Seq2[dynalimit.AuditEvent, error]
+type auditEvents = iter.Seq2[admin.AuditEvent, error]
 
 // auditWindow is how much time is looked through at once where the newest come first: of
 // that much the events are held.
@@ -29,7 +30,7 @@ const oldestKept = 90 * 24 * time.Hour
 // was another.
 func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	more = new(bool)
-	return func(yield func(dynalimit.AuditEvent, error) bool) {
+	return func(yield func(admin.AuditEvent, error) bool) {
 		seen := 0
 		for e, err := range all {
 			if seen++; n > 0 && seen > n && err == nil {
@@ -46,9 +47,9 @@ func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 // newestFirst are the events of a query, the newest first; no more than n are wanted, all
 // for 0. Those of a target are one query: the last n are held. Others are looked for day
 // by day, backwards.
-func newestFirst(ctx context.Context, repo *dynalimit.Repository, q dynalimit.AuditQuery, n int, now time.Time) auditEvents {
+func newestFirst(ctx context.Context, repo *dynalimit.Repository, q admin.AuditQuery, n int, now time.Time) auditEvents {
 	if q.Target != "" {
-		return backwards(repo.AuditEvents(ctx, q), n)
+		return backwards(admin.New(repo).AuditEvents(ctx, q), n)
 	}
 	to, from := q.To, q.From
 	if to.IsZero() {
@@ -57,13 +58,13 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q dynalimit.Au
 	if from.IsZero() {
 		from = now.Add(-oldestKept)
 	}
-	return func(yield func(dynalimit.AuditEvent, error) bool) {
+	return func(yield func(admin.AuditEvent, error) bool) {
 		if to.Before(from) { // the library says what is wrong with that
-			backwards(repo.AuditEvents(ctx, q), n)(yield)
+			backwards(admin.New(repo).AuditEvents(ctx, q), n)(yield)
 			return
 		}
 		for window := range windowsBack(q, from, to) {
-			for e, err := range backwards(repo.AuditEvents(ctx, window), n) {
+			for e, err := range backwards(admin.New(repo).AuditEvents(ctx, window), n) {
 				if !yield(e, err) || err != nil {
 					return
 				}
@@ -73,8 +74,8 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q dynalimit.Au
 }
 
 // windowsBack are a query cut into windows of time, the newest first.
-func windowsBack(q dynalimit.AuditQuery, from, to time.Time) iter.Seq[dynalimit.AuditQuery] {
-	return func(yield func(dynalimit.AuditQuery) bool) {
+func windowsBack(q admin.AuditQuery, from, to time.Time) iter.Seq[admin.AuditQuery] {
+	return func(yield func(admin.AuditQuery) bool) {
 		for end := to; !end.Before(from); {
 			window := q
 			window.From, window.To = end.Add(time.Millisecond-auditWindow), end
@@ -91,8 +92,8 @@ func windowsBack(q dynalimit.AuditQuery, from, to time.Time) iter.Seq[dynalimit.
 
 // backwards are the last n of some events, all for 0, from the last one on.
 func backwards(all auditEvents, n int) auditEvents {
-	return func(yield func(dynalimit.AuditEvent, error) bool) {
-		var held []dynalimit.AuditEvent
+	return func(yield func(admin.AuditEvent, error) bool) {
+		var held []admin.AuditEvent
 		for e, err := range all {
 			if err != nil {
 				yield(e, err)
@@ -111,7 +112,7 @@ func backwards(all auditEvents, n int) auditEvents {
 }
 
 // printEvent shows an event to a person.
-func printEvent(out *term.Output, e dynalimit.AuditEvent) {
+func printEvent(out *term.Output, e admin.AuditEvent) {
 	at := e.Time.UTC().Format("2006-01-02 15:04:05")
 	by := e.Principal
 	if by == "" {
@@ -150,7 +151,7 @@ type storedLimit struct {
 
 // limitFacts are the limits before and after a change of them, in words, by name; ok is
 // false for a change of something else.
-func limitFacts(c dynalimit.AuditChange) (was, is map[string]string, ok bool) {
+func limitFacts(c admin.AuditChange) (was, is map[string]string, ok bool) {
 	if c.Field != "limits" {
 		return nil, nil, false
 	}
@@ -172,7 +173,7 @@ func limitFacts(c dynalimit.AuditChange) (was, is map[string]string, ok bool) {
 }
 
 // targetText is what was changed, in words.
-func targetText(e dynalimit.AuditEvent) string {
+func targetText(e admin.AuditEvent) string {
 	text := e.Target
 	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {
 		text = strings.ToLower(kind)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -74,7 +74,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	}
 	s.now = end
 	read := func(args ...string) (targets []string) {
-		var events []dynalimit.AuditEvent
+		var events []admin.AuditEvent
 		require.NoError(t, json.Unmarshal([]byte(s.must(append(args, "--json")...)), &events))
 		for _, e := range events {
 			targets = append(targets, e.Target)
@@ -89,7 +89,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	}
 	for n := 1; n < 12; n++ {
 		_, stdout, stderr := s.run("audit", "--limit", fmt.Sprint(n), "--json")
-		var events []dynalimit.AuditEvent
+		var events []admin.AuditEvent
 		require.NoError(t, json.Unmarshal([]byte(stdout), &events))
 		require.Len(t, events, n)
 		assert.Equal(t, newest[n-1], events[n-1].Target)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -31,20 +32,20 @@ func (l blockLevel) Validate() error {
 	switch {
 	case l.Entity != "" && l.Plan != "":
 		return errors.New("--entity and --plan are two levels: leave one of them out")
-	case l.System && l.scope() != (dynalimit.Scope{}):
+	case l.System && l.scope() != (admin.Scope{}):
 		return errors.New("--system is everybody: leave it out, or --entity, --plan and --resource")
-	case !l.System && l.scope() == (dynalimit.Scope{}):
+	case !l.System && l.scope() == (admin.Scope{}):
 		return errors.New("which level? Give --entity, --plan, --resource or --system")
 	}
 	return nil
 }
 
-func (l blockLevel) scope() dynalimit.Scope {
-	return dynalimit.Scope{Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
+func (l blockLevel) scope() admin.Scope {
+	return admin.Scope{Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
 // shutsOut is what a block of a level keeps from being admitted, in words.
-func shutsOut(at dynalimit.Scope) string {
+func shutsOut(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
 	case at.Entity != "":
@@ -59,7 +60,7 @@ func shutsOut(at dynalimit.Scope) string {
 }
 
 // flagsOf are the flags that name a level.
-func flagsOf(at dynalimit.Scope) string {
+func flagsOf(at admin.Scope) string {
 	var flags []string
 	for _, f := range [][2]string{{"--entity", at.Entity}, {"--plan", at.Plan}, {"--resource", at.Resource}} {
 		if f[1] != "" {
@@ -94,7 +95,7 @@ func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 func (l blockLevel) to(ctx context.Context, g *globals, out *term.Output, blocked bool, how destroys) error {
 	at := l.scope()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := repo.GetConfig(ctx, at)
+		before, err := admin.New(repo).Limits.GetConfig(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -115,19 +116,19 @@ func (l blockLevel) to(ctx context.Context, g *globals, out *term.Output, blocke
 }
 
 // confirmBlock asks before everybody is shut out.
-func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at dynalimit.Scope, before dynalimit.LimitConfig) error {
-	if at != (dynalimit.Scope{}) || before.Blocked {
+func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig) error {
+	if at != (admin.Scope{}) || before.Blocked {
 		return nil
 	}
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
 // setBlocked sets or lifts a block, and reads what the level says then.
-func setBlocked(ctx context.Context, repo *dynalimit.Repository, at dynalimit.Scope, blocked bool) (dynalimit.LimitConfig, error) {
-	if err := repo.SetBlocked(ctx, at, blocked); err != nil {
-		return dynalimit.LimitConfig{}, err
+func setBlocked(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, blocked bool) (admin.LimitConfig, error) {
+	if err := admin.New(repo).Limits.SetBlocked(ctx, at, blocked); err != nil {
+		return admin.LimitConfig{}, err
 	}
-	after, err := repo.GetConfig(ctx, at)
+	after, err := admin.New(repo).Limits.GetConfig(ctx, at)
 	if err != nil {
 		return after, fmt.Errorf("the change is made, but the level cannot be read: %w", err)
 	}
@@ -150,9 +151,9 @@ type blockListCmd struct{}
 
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, blockedLevels(ctx, repo), term.List[dynalimit.Scope]{
+		return term.Stream(out, blockedLevels(ctx, repo), term.List[admin.Scope]{
 			Titles: []string{"LEVEL", "OF", "RESOURCE", "SHUT OUT"},
-			Row: func(at dynalimit.Scope) []string {
+			Row: func(at admin.Scope) []string {
 				return []string{levelName(at), orDash(cmp.Or(at.Entity, at.Plan)), orDash(at.Resource), shutsOut(at)}
 			},
 			None: "Nobody is shut out.",
@@ -187,9 +188,9 @@ func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 }
 
 // blockedLevels are the levels that are blocked, as they are found.
-func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[dynalimit.Scope, error] {
-	return func(yield func(dynalimit.Scope, error) bool) {
-		for c, err := range configured(ctx, repo, repo.Scopes(ctx)) {
+func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[admin.Scope, error] {
+	return func(yield func(admin.Scope, error) bool) {
+		for c, err := range configured(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {
 			if (err != nil || c.Config.Blocked) && !yield(c.Scope, err) {
 				return
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // TestBlocksTranscript plays a session with blocks of every level.
@@ -52,7 +52,7 @@ func TestBlockOfEverybodyAsks(t *testing.T) {
 	code, _, stderr := s.run("block", "set", "--system")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "Type system to go on")
-	c, err := s.repository().GetConfig(t.Context(), dynalimit.Scope{})
+	c, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), admin.Scope{})
 	require.NoError(t, err)
 	assert.False(t, c.Blocked)
 }
@@ -61,7 +61,7 @@ func TestBlockOfEverybodyAsks(t *testing.T) {
 func TestManyBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	changes := make([]dynalimit.ScopedConfig, 2*batch+7)
+	changes := make([]admin.ScopedConfig, 2*batch+7)
 	blocked := 0
 	for i := range changes {
 		changes[i].Scope.Entity = "key-" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + string(rune('a'+i/26))
@@ -71,7 +71,7 @@ func TestManyBlocksAreFound(t *testing.T) {
 			changes[i].Config.Unlimited = true
 		}
 	}
-	failed, err := s.repository().SetConfigs(t.Context(), changes)
+	failed, err := admin.New(s.repository()).Limits.SetConfigs(t.Context(), changes)
 	require.NoError(t, err)
 	for _, err := range failed {
 		require.NoError(t, err)

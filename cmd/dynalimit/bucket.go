@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -57,8 +58,8 @@ type bucketResetCmd struct {
 }
 
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error) {
-		return repo.ResetBucket(ctx, c.Entity, c.Resource, &dynalimit.ResetOptions{ID: id, Limits: c.Limit})
+	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
+		return admin.New(repo).Buckets.Reset(ctx, c.Entity, c.Resource, &admin.ResetOptions{ID: id, Limits: c.Limit})
 	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
 		return l.Limit.Burst, len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name)
 	}, c.Limit)
@@ -92,8 +93,8 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	if err != nil {
 		return badInput("%w", err)
 	}
-	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error) {
-		return repo.TopUpBucket(ctx, c.Entity, c.Resource, amounts, &dynalimit.TopUpOptions{ID: id})
+	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
+		return admin.New(repo).Buckets.TopUp(ctx, c.Entity, c.Resource, amounts, &admin.TopUpOptions{ID: id})
 	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
 		n, wanted := amounts[l.Limit.Name]
 		if n > l.Limit.Burst-l.Remaining { // also where the sum would overflow
@@ -106,7 +107,7 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 // fill fills a bucket under an id, or for a dry run says what would be.
 func (b bucketFlags) fill(
 	ctx context.Context, g *globals, out *term.Output,
-	do func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error),
+	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
 	would func(dynalimit.LimitStatus) (after int64, wanted bool), names []string,
 ) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
@@ -136,7 +137,7 @@ func (b bucketFlags) fill(
 // look is what would become of the limits of a bucket.
 func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool), names []string) error {
 	j.Missing = true
-	for b, err := range bucketsOf(j.Resource, repo.Buckets(ctx, j.Entity)) {
+	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {
 		if err != nil {
 			return err
 		}

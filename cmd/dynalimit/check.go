@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -197,7 +198,7 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 }
 
 // says is what a level says, in words.
-func says(c dynalimit.LimitConfig) string {
+func says(c admin.LimitConfig) string {
 	text := ""
 	add := func(part string) {
 		if text != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // inUse is a table with a team, a key on a plan below it, and calls that were made.
@@ -18,14 +19,14 @@ func inUse(t *testing.T) *shell {
 	t.Helper()
 	s := newTable(t)
 	repo, ctx := s.repository(), t.Context()
-	_, err := repo.SetConfig(ctx, dynalimit.Scope{}, dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, OnUnavailable: dynalimit.Local, Version: dynalimit.AnyVersion})
+	_, err := admin.New(repo).Limits.SetConfig(ctx, admin.Scope{}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, OnUnavailable: dynalimit.Local, Version: admin.AnyVersion})
 	require.NoError(t, err)
-	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 10_000)}))
-	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 5_000).WithBurst(8_000)}))
-	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "team-a"}))
-	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
-	require.NoError(t, repo.SetUnlimited(ctx, dynalimit.Scope{Entity: "root"}))
-	require.NoError(t, repo.SetBlocked(ctx, dynalimit.Scope{Entity: "bad"}, true))
+	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 10_000)}))
+	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 5_000).WithBurst(8_000)}))
+	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "team-a"}))
+	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
+	require.NoError(t, admin.New(repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: "root"}))
+	require.NoError(t, admin.New(repo).Limits.SetBlocked(ctx, admin.Scope{Entity: "bad"}, true))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	lease, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpm": 50, "tpm": 6_000})
@@ -70,7 +71,7 @@ func TestCheckWhereNothingIsSet(t *testing.T) {
 	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1", "--json")
 	assert.Equal(t, exitNo, code)
 	checkJSON(t, "check", stdout)
-	require.NoError(t, s.repository().SetBlocked(t.Context(), dynalimit.Scope{}, true))
+	require.NoError(t, admin.New(s.repository()).Limits.SetBlocked(t.Context(), admin.Scope{}, true))
 	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1")
 	assert.Equal(t, exitNo, code)
 	assert.Contains(t, stdout, "blocked by the level system")

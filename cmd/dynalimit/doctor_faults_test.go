@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
@@ -311,19 +312,19 @@ var ailments = []struct {
 	}, "permission UpdateItem", tables.Unchecked, "the network, not the permission", ""},
 	{"a namespace that nobody registered", func(x *ill) { x.g.Namespace = "eu"; x.readmit() }, "namespace", tables.Wrong, "not registered", "dynalimit namespace register eu"},
 	{"a namespace that was deleted", func(x *ill) {
-		require.NoError(x.t, x.repository().RegisterNamespace(x.t.Context(), "eu"))
-		require.NoError(x.t, x.repository().DeleteNamespace(x.t.Context(), "eu"))
+		require.NoError(x.t, admin.New(x.repository()).Namespaces.Register(x.t.Context(), "eu"))
+		require.NoError(x.t, admin.New(x.repository()).Namespaces.Delete(x.t.Context(), "eu"))
 		x.g.Namespace = "eu"
 		x.readmit()
 	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace recover eu"},
 	{"a level that cannot be read", func(x *ill) {
-		require.NoError(x.t, x.repository().SetLimits(x.t.Context(), dynalimit.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+		require.NoError(x.t, admin.New(x.repository()).Limits.Set(x.t.Context(), admin.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
 	}, "configuration of resource gpt-4", tables.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
 	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", tables.Unchecked, "not permitted", ""},
 	{"no system limits", func(*ill) {}, "system limits", tables.Hint, "none", "dynalimit system set rpm=100"},
 	{"a blocked system", func(x *ill) {
-		require.NoError(x.t, x.repository().SetBlocked(x.t.Context(), dynalimit.Scope{}, true))
+		require.NoError(x.t, admin.New(x.repository()).Limits.SetBlocked(x.t.Context(), admin.Scope{}, true))
 	}, "system limits", tables.Wrong, "blocked", "dynalimit system show"},
 	{"usage that nobody sums up", func(*ill) {}, "usage", tables.Hint, "nobody", "dynalimit tail"},
 	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
@@ -443,7 +444,7 @@ func commandExists(t *testing.T, fix string) {
 // TestDoctorLeavesNoTrace: nothing is wrong, and nothing is left behind.
 func TestDoctorLeavesNoTrace(t *testing.T) {
 	s := newTable(t)
-	require.NoError(t, s.repository().SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	writes := 0
 	s.db.OnWrite(func(ddbmem.Write) { writes++ })
 	for _, role := range []doctor.Role{doctor.RoleService, doctor.RoleAcquire, doctor.RoleRead, doctor.RoleAdmin} {

@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 func TestDoctorTranscript(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	require.NoError(t, s.repository().SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	s.golden("doctor.txt", [][]string{
 		{"doctor"},
 		{"doctor", "--role", "admin", "--budget"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -44,7 +45,7 @@ type entityJSON struct {
 	Deleting  bool            `json:"deleting,omitempty"`
 }
 
-func entityToJSON(e dynalimit.Entity) entityJSON {
+func entityToJSON(e admin.Entity) entityJSON {
 	j := entityJSON{
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: e.Metadata, Version: e.Version, Deleting: e.Deleting,
@@ -57,7 +58,7 @@ func entityToJSON(e dynalimit.Entity) entityJSON {
 }
 
 // entityFacts are what a record says, in words, by name.
-func entityFacts(e dynalimit.Entity) map[string]string {
+func entityFacts(e admin.Entity) map[string]string {
 	all := map[string]string{"name": e.Name, "parent": e.ParentID, "plan": e.Plan, "metadata": string(e.Metadata), "managed by": e.ManagedBy}
 	if e.Cascade {
 		all["cascade"] = "calls charge the parent too"
@@ -69,7 +70,7 @@ type entityShowCmd struct{ entityID }
 
 func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		e, err := repo.GetEntity(ctx, c.ID)
+		e, err := admin.New(repo).Entities.Get(ctx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 }
 
 // printEntity shows a record to a person.
-func printEntity(out *term.Output, e dynalimit.Entity) {
+func printEntity(out *term.Output, e admin.Entity) {
 	fmt.Fprintln(out, out.Bold(term.Plain(e.ID)))
 	row := func(name, value string) {
 		if value != "" {
@@ -122,9 +123,9 @@ type entityListCmd struct {
 
 func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		all, none := repo.Entities(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
+		all, none := admin.New(repo).Entities.List(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
 		if c.Parent != "" {
-			all = repo.Children(ctx, c.Parent)
+			all = admin.New(repo).Entities.Children(ctx, c.Parent)
 		}
 		if c.Parent != "" || c.Plan != "" {
 			none = "No entities like that have records."
@@ -148,6 +149,6 @@ func (c entityChildrenCmd) Validate() error {
 
 func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return c.show(out, repo.Children(ctx, c.ID), c.ID+" is no entity's parent.")
+		return c.show(out, admin.New(repo).Entities.Children(ctx, c.ID), c.ID+" is no entity's parent.")
 	})
 }

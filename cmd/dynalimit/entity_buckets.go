@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -30,7 +31,7 @@ type bucketLimitJSON struct {
 	FullSeconds float64         `json:"full_in_seconds"`
 }
 
-func bucketToJSON(b dynalimit.Bucket) bucketJSON {
+func bucketToJSON(b admin.Bucket) bucketJSON {
 	j := bucketJSON{Entity: b.EntityID, Resource: b.Resource, Limits: []bucketLimitJSON{}}
 	for _, l := range b.Limits {
 		j.Limits = append(j.Limits, bucketLimitJSON{l.Limit, l.Remaining, l.Reset.Seconds()})
@@ -44,20 +45,20 @@ func bucketToJSON(b dynalimit.Bucket) bucketJSON {
 
 func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		all := repo.Buckets(ctx, c.ID)
+		all := admin.New(repo).Buckets.List(ctx, c.ID)
 		if c.Resource != "" {
 			all = bucketsOf(c.Resource, all)
 		}
 		if out.JSON {
-			return term.Stream(out, all, term.List[dynalimit.Bucket]{JSON: func(b dynalimit.Bucket) any { return bucketToJSON(b) }})
+			return term.Stream(out, all, term.List[admin.Bucket]{JSON: func(b admin.Bucket) any { return bucketToJSON(b) }})
 		}
 		return c.print(out, all)
 	})
 }
 
 // bucketsOf are those of some buckets that are of a resource.
-func bucketsOf(resource string, all iter.Seq2[dynalimit.Bucket, error]) iter.Seq2[dynalimit.Bucket, error] {
-	return func(yield func(dynalimit.Bucket, error) bool) {
+func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[admin.Bucket, error] {
+	return func(yield func(admin.Bucket, error) bool) {
 		for b, err := range all {
 			if (err != nil || b.Resource == resource) && !yield(b, err) {
 				return
@@ -67,7 +68,7 @@ func bucketsOf(resource string, all iter.Seq2[dynalimit.Bucket, error]) iter.Seq
 }
 
 // print shows buckets to a person as they are found.
-func (c entityBucketsCmd) print(out *term.Output, all iter.Seq2[dynalimit.Bucket, error]) error {
+func (c entityBucketsCmd) print(out *term.Output, all iter.Seq2[admin.Bucket, error]) error {
 	none := true
 	for b, err := range all {
 		if err != nil {
@@ -83,7 +84,7 @@ func (c entityBucketsCmd) print(out *term.Output, all iter.Seq2[dynalimit.Bucket
 }
 
 // printBucket shows a bucket to a person.
-func printBucket(out *term.Output, b dynalimit.Bucket) {
+func printBucket(out *term.Output, b admin.Bucket) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(term.Plain(b.EntityID)), out.Bold(term.Plain(b.Resource)))
 	width := 0
 	for _, l := range b.Limits {

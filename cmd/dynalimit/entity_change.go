@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -72,7 +73,7 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	if err != nil {
 		return err
 	}
-	e := dynalimit.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Plan: c.Plan, Metadata: metadata}
+	e := admin.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Plan: c.Plan, Metadata: metadata}
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		if err := c.store(ctx, repo, &e); err != nil {
 			return entityNext(err, c.ID)
@@ -85,12 +86,12 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, e *dynalimit.Entity) error {
+func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, e *admin.Entity) error {
 	if !c.DryRun {
-		if err := repo.CreateEntity(ctx, *e); err != nil {
+		if err := admin.New(repo).Entities.Create(ctx, *e); err != nil {
 			return err
 		}
-		stored, err := repo.GetEntity(ctx, e.ID)
+		stored, err := admin.New(repo).Entities.Get(ctx, e.ID)
 		if err != nil {
 			return fmt.Errorf("the entity is made, but cannot be read: %w", err)
 		}
@@ -102,14 +103,14 @@ func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, 
 	}
 	before, err := recordOf(ctx, repo, e.ID)
 	if err == nil && (before.Version != 0 || !before.CreatedAt.IsZero()) {
-		err = fmt.Errorf("%w: entity %q", dynalimit.ErrExists, e.ID)
+		err = fmt.Errorf("%w: entity %q", admin.ErrExists, e.ID)
 	}
 	return err
 }
 
 // entityNext says which command to use for an entity that is there.
 func entityNext(err error, id string) error {
-	if errors.Is(err, dynalimit.ErrExists) {
+	if errors.Is(err, admin.ErrExists) {
 		return fmt.Errorf("%w: 'dynalimit entity show %s', 'dynalimit entity update %s'", err, id, id)
 	}
 	return err
@@ -137,7 +138,7 @@ func (c entityUpdateCmd) Validate() error {
 }
 
 // on is the record after the change.
-func (c entityUpdateCmd) on(e dynalimit.Entity) (dynalimit.Entity, error) {
+func (c entityUpdateCmd) on(e admin.Entity) (admin.Entity, error) {
 	for field, value := range map[*string]*string{&e.Name: c.Name, &e.ParentID: c.Parent, &e.Plan: c.Plan} {
 		if value != nil {
 			*field = *value
@@ -159,7 +160,7 @@ func (c entityUpdateCmd) on(e dynalimit.Entity) (dynalimit.Entity, error) {
 
 func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := repo.GetEntity(ctx, c.ID)
+		before, err := admin.New(repo).Entities.Get(ctx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -168,11 +169,11 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		case err != nil:
 			return err
 		case c.DryRun && after.Version != before.Version:
-			err = &dynalimit.EntityConflictError{Yours: after, Stored: before}
+			err = &admin.EntityConflictError{Yours: after, Stored: before}
 		case c.DryRun:
 			err = after.Validate()
 		default:
-			after, err = repo.UpdateEntity(ctx, after)
+			after, err = admin.New(repo).Entities.Update(ctx, after)
 		}
 		if err != nil {
 			return entityNext(err, c.ID)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -34,7 +35,7 @@ func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 			if err := c.confirm(ctx, out, d.question(), c.ID); err != nil {
 				return err
 			}
-			if err := repo.DeleteEntity(ctx, c.ID); err != nil {
+			if err := admin.New(repo).Entities.Delete(ctx, c.ID); err != nil {
 				return err
 			}
 			d.Deleted = true
@@ -47,7 +48,7 @@ func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 // anybody is asked.
 func (c entityDeleteCmd) look(ctx context.Context, repo *dynalimit.Repository) (entityDeletion, error) {
 	d := entityDeletion{Entity: c.ID, DryRun: c.DryRun}
-	child, found, err := firstOf(repo.Children(ctx, c.ID))
+	child, found, err := firstOf(admin.New(repo).Entities.Children(ctx, c.ID))
 	if err != nil {
 		return d, err
 	}
@@ -62,7 +63,7 @@ func (c entityDeleteCmd) look(ctx context.Context, repo *dynalimit.Repository) (
 		j := entityToJSON(record)
 		d.Record, d.Finished = &j, record.Deleting
 	}
-	for _, err := range repo.Buckets(ctx, c.ID) {
+	for _, err := range admin.New(repo).Buckets.List(ctx, c.ID) {
 		if err != nil {
 			return d, err
 		}

@@ -5,14 +5,15 @@ import (
 	"iter"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // show shows the entities of a list that the filter lets through, as they come.
-func (f entityFilter) show(out *term.Output, all iter.Seq2[dynalimit.Entity, error], none string) error {
+func (f entityFilter) show(out *term.Output, all iter.Seq2[admin.Entity, error], none string) error {
 	wanted := all
 	if f.Plan != "" {
-		wanted = func(yield func(dynalimit.Entity, error) bool) {
+		wanted = func(yield func(admin.Entity, error) bool) {
 			for e, err := range all {
 				if (err != nil || e.Plan == f.Plan) && !yield(e, err) {
 					return
@@ -20,15 +21,15 @@ func (f entityFilter) show(out *term.Output, all iter.Seq2[dynalimit.Entity, err
 			}
 		}
 	}
-	return term.Stream(out, term.First(wanted, f.Limit), term.List[dynalimit.Entity]{
+	return term.Stream(out, term.First(wanted, f.Limit), term.List[admin.Entity]{
 		Titles: []string{"ENTITY", "PLAN", "PARENT", "NAME"},
 		Row:    entityRow,
-		JSON:   func(e dynalimit.Entity) any { return entityToJSON(e) },
+		JSON:   func(e admin.Entity) any { return entityToJSON(e) },
 		None:   none,
 	})
 }
 
-func entityRow(e dynalimit.Entity) []string {
+func entityRow(e admin.Entity) []string {
 	parent := orDash(e.ParentID)
 	if e.Cascade {
 		parent += " (cascades)"
@@ -50,10 +51,10 @@ func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
 
 // recordOf is an entity's record, whether its deletion has begun or not; Version 0 and no
 // CreatedAt for none.
-func recordOf(ctx context.Context, repo *dynalimit.Repository, id string) (dynalimit.Entity, error) {
-	found, err := repo.GetEntities(ctx, []string{id})
+func recordOf(ctx context.Context, repo *dynalimit.Repository, id string) (admin.Entity, error) {
+	found, err := admin.New(repo).Entities.GetMany(ctx, []string{id})
 	if err != nil {
-		return dynalimit.Entity{}, err
+		return admin.Entity{}, err
 	}
 	return found[0], nil
 }

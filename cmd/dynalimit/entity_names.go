@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -17,19 +18,19 @@ func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Outp
 	if parent == "" {
 		return
 	}
-	_, err := repo.GetEntity(ctx, parent)
-	if errors.Is(err, dynalimit.ErrNotFound) {
+	_, err := admin.New(repo).Entities.Get(ctx, parent)
+	if errors.Is(err, admin.ErrNotFound) {
 		out.Notef("dynalimit: the parent %q has no record: make it with 'dynalimit entity create', or correct the name; 'dynalimit entity list' shows those there are", parent)
 	}
 }
 
 // planIsThere reports whether a plan has limits, also where nobody can tell.
 func planIsThere(ctx context.Context, repo *dynalimit.Repository, plan string) bool {
-	config, err := repo.GetConfig(ctx, dynalimit.Scope{Plan: plan})
+	config, err := admin.New(repo).Limits.GetConfig(ctx, admin.Scope{Plan: plan})
 	if err != nil || config.Version != 0 {
 		return true
 	}
-	for name, err := range repo.Plans(ctx) {
+	for name, err := range admin.New(repo).Limits.Plans(ctx) {
 		if err != nil || name == plan {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // take makes calls of an entity that leave its bucket less than full.
@@ -126,11 +127,11 @@ func TestBucketsTranscript(t *testing.T) {
 func TestManyEntitiesAreOneArray(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	setups := make([]dynalimit.EntitySetup, 1200)
+	setups := make([]admin.EntitySetup, 1200)
 	for i := range setups {
-		setups[i].Entity = dynalimit.Entity{ID: fmt.Sprintf("key-%04d", i), Plan: []string{"free", "pro"}[i%2]}
+		setups[i].Entity = admin.Entity{ID: fmt.Sprintf("key-%04d", i), Plan: []string{"free", "pro"}[i%2]}
 	}
-	failed, err := s.repository().CreateEntities(t.Context(), setups)
+	failed, err := admin.New(s.repository()).Entities.CreateMany(t.Context(), setups)
 	require.NoError(t, err)
 	for _, err := range failed {
 		require.NoError(t, err)
@@ -152,8 +153,8 @@ func TestHostileRecordsDoNotReachTheTerminal(t *testing.T) {
 	s := newTable(t)
 	s.width = 60
 	const name = "a\u009b31m\u202eb"
-	e := dynalimit.Entity{ID: "key-1", Name: name, Metadata: json.RawMessage("{\"k\":\"\u009b2J\\u001b]0;x\\u0007\"}")}
-	require.NoError(t, s.repository().CreateEntity(t.Context(), e))
+	e := admin.Entity{ID: "key-1", Name: name, Metadata: json.RawMessage("{\"k\":\"\u009b2J\\u001b]0;x\\u0007\"}")}
+	require.NoError(t, admin.New(s.repository()).Entities.Create(t.Context(), e))
 	for _, args := range [][]string{
 		{"entity", "show", "key-1"},
 		{"entity", "show", "key-1", "--json"},

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -49,7 +50,7 @@ func codeOf(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.Is(err, dynalimit.ErrConflict), errors.Is(err, dynalimit.ErrHeld), errors.Is(err, dynalimit.ErrLost):
+	case errors.Is(err, admin.ErrConflict), errors.Is(err, admin.ErrHeld), errors.Is(err, admin.ErrLost):
 		return exitConflict
 	case invalid, nobody:
 		return exitUsage
@@ -88,11 +89,11 @@ func (g *globals) next(err error) string {
 		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)
 	case namespace != nil:
 		return "list those there are with 'dynalimit namespace list', or name another with --namespace"
-	case errors.Is(err, dynalimit.ErrNotFound):
+	case errors.Is(err, admin.ErrNotFound):
 		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
-	case errors.Is(err, dynalimit.ErrConflict):
+	case errors.Is(err, admin.ErrConflict):
 		return "look at what is there now, and try again"
-	case errors.Is(err, dynalimit.ErrLost):
+	case errors.Is(err, admin.ErrLost):
 		return "what was done stays done: run the command again to go on"
 	case errors.Is(err, dynalimit.ErrVersion):
 		return "run a version of dynalimit that knows the table, or name another with --table"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -82,7 +83,7 @@ func (g *globals) registered(ctx context.Context, repo *dynalimit.Repository) er
 	if g.Namespace == "" {
 		return nil
 	}
-	n, err := repo.GetNamespace(ctx, g.Namespace)
+	n, err := admin.New(repo).Namespaces.Get(ctx, g.Namespace)
 	if err == nil && n.State == "" {
 		err = &dynalimit.NamespaceError{Namespace: g.Namespace, Reason: "check the name, or register it with 'dynalimit namespace register'"}
 	}

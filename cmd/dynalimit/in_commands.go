@@ -7,37 +7,37 @@ import (
 
 // commandOf are the commands that do what methods do that errors of the library name.
 var commandOf = map[string]string{
-	"CreateTable":       "table create",
-	"Migrate":           "migrate",
-	"RegisterNamespace": "namespace register",
-	"RecoverNamespace":  "namespace recover",
-	"DeleteNamespace":   "namespace delete",
-	"PurgeNamespace":    "namespace purge",
-	"CreateEntity":      "entity create",
-	"UpdateEntity":      "entity update",
-	"DeleteEntity":      "entity delete",
-	"GetEntity":         "entity show",
-	"SetConfig":         "limits set",
-	"SetLimits":         "limits set",
-	"DeleteLimits":      "limits delete",
-	"SetBlocked":        "block set",
-	"PutOrg":            "budget orgs put",
-	"PutApp":            "budget apps put",
-	"DeleteOrg":         "budget orgs delete",
-	"DeleteApp":         "budget apps delete",
+	"CreateTable":         "table create",
+	"Migrate":             "migrate",
+	"Namespaces.Register": "namespace register",
+	"Namespaces.Recover":  "namespace recover",
+	"Namespaces.Delete":   "namespace delete",
+	"Namespaces.Purge":    "namespace purge",
+	"Entities.Create":     "entity create",
+	"Entities.Update":     "entity update",
+	"Entities.Delete":     "entity delete",
+	"Entities.Get":        "entity show",
+	"Limits.SetConfig":    "limits set",
+	"Limits.Set":          "limits set",
+	"Limits.Delete":       "limits delete",
+	"Limits.SetBlocked":   "block set",
+	"PutOrg":              "budget orgs put",
+	"PutApp":              "budget apps put",
+	"DeleteOrg":           "budget orgs delete",
+	"DeleteApp":           "budget apps delete",
 }
 
-// method is a method as errors name one: "register it with Repository.RegisterNamespace",
-// "finish that with DeleteEntity".
-var method = regexp.MustCompile(`\b(with |call |by |or )?(Repository\.)?([A-Z][a-z]+[A-Z]?\w*)`)
+// method is a method as errors name one: "register it with admin.Namespaces.Register",
+// "finish that with Entities.Delete".
+var method = regexp.MustCompile(`\b(with |call |by |or )?(Repository\.|admin\.|Admin\.)?((?:Limits|Entities|Buckets|Namespaces)\.[A-Z]\w*|[A-Z][a-z]+[A-Z]?\w*)`)
 
 // ofSDK is what the SDK puts before what happened.
 var ofSDK = regexp.MustCompile(`operation error [\w ]+: \w+, (https response error StatusCode: \d+, RequestID: [^,]*, )?(api error )?`)
 
 // inGoAlone is advice that says nothing to users of the command line.
 var inGoAlone = strings.NewReplacer(
-	"Repository.SetLimits for the system", "'dynalimit system set'", "Repository.SetLimits for the resource", "'dynalimit resource set'",
-	"Repository.SetLimits for the plan", "'dynalimit plan set'", "Repository.SetLimits for the entity", "'dynalimit limits set'",
+	"admin.Limits.Set for the system", "'dynalimit system set'", "admin.Limits.Set for the resource", "'dynalimit resource set'",
+	"admin.Limits.Set for the plan", "'dynalimit plan set'", "admin.Limits.Set for the entity", "'dynalimit limits set'",
 	"; read it again with GetConfig, and decide anew", "", "set ParentID too, or leave Cascade out", "give --parent too, or --no-cascade",
 	"credentials cannot be had; check the provider, role or profile that the client was made with", "there are no credentials of AWS, or they cannot be had",
 	"the client's role may", "your role may", "the client's credentials", "your credentials", "renew them, or give the client a provider that does", "renew them",

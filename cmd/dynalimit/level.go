@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -43,7 +44,7 @@ func (c *levelSet) limits() ([]dynalimit.Limit, error) {
 }
 
 // on is what the level says after the change.
-func (c *levelSet) on(config dynalimit.LimitConfig) (dynalimit.LimitConfig, error) {
+func (c *levelSet) on(config admin.LimitConfig) (admin.LimitConfig, error) {
 	limits, err := c.limits()
 	if err != nil {
 		return config, err
@@ -65,32 +66,32 @@ func (c *levelSet) on(config dynalimit.LimitConfig) (dynalimit.LimitConfig, erro
 
 // levelChange is a change of one level, for programs.
 type levelChange struct {
-	Scope   dynalimit.Scope       `json:"scope"`
-	Before  dynalimit.LimitConfig `json:"before"`
-	After   dynalimit.LimitConfig `json:"after"`
-	Changed bool                  `json:"changed"`
-	DryRun  bool                  `json:"dry_run"`
+	Scope   admin.Scope       `json:"scope"`
+	Before  admin.LimitConfig `json:"before"`
+	After   admin.LimitConfig `json:"after"`
+	Changed bool              `json:"changed"`
+	DryRun  bool              `json:"dry_run"`
 }
 
 // setLevel changes what a level says.
-func (c *levelSet) setLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope) error {
+func (c *levelSet) setLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
 	return changeLevel(ctx, g, out, at, c.changes, c.on)
 }
 
 // deleteLevel removes a level.
-func deleteLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope, how changes) error {
-	return changeLevel(ctx, g, out, at, how, func(c dynalimit.LimitConfig) (dynalimit.LimitConfig, error) {
-		return dynalimit.LimitConfig{Version: c.Version}, nil
+func deleteLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes) error {
+	return changeLevel(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
+		return admin.LimitConfig{Version: c.Version}, nil
 	})
 }
 
 // changeLevel reads a level, changes it under the version that was read, and shows both.
 func changeLevel(
-	ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope, how changes,
-	change func(dynalimit.LimitConfig) (dynalimit.LimitConfig, error),
+	ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes,
+	change func(admin.LimitConfig) (admin.LimitConfig, error),
 ) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := repo.GetConfig(ctx, at)
+		before, err := admin.New(repo).Limits.GetConfig(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -110,18 +111,18 @@ func changeLevel(
 
 // storeLevel stores what a level is to say; nothing removes it. A dry run only has it
 // checked.
-func storeLevel(ctx context.Context, repo *dynalimit.Repository, at dynalimit.Scope, c dynalimit.LimitConfig, dryRun bool) (dynalimit.LimitConfig, error) {
+func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(facts(c)) > 0
 	switch {
 	case dryRun && !says:
 		return c, nil
 	case dryRun:
 		c.Limits = notation.WithDefaults(c.Limits)
-		return c, dynalimit.ScopedConfig{Scope: at, Config: c}.Validate()
+		return c, admin.ScopedConfig{Scope: at, Config: c}.Validate()
 	case says:
-		return repo.SetConfig(ctx, at, c)
+		return admin.New(repo).Limits.SetConfig(ctx, at, c)
 	}
-	return dynalimit.LimitConfig{}, repo.DeleteConfig(ctx, at, c.Version)
+	return admin.LimitConfig{}, admin.New(repo).Limits.DeleteConfig(ctx, at, c.Version)
 }
 
 // printChange shows a change to a person.
@@ -173,7 +174,7 @@ func diff(out *term.Output, was, is map[string]string) []string {
 }
 
 // facts are what a level says, in words, by name.
-func facts(c dynalimit.LimitConfig) map[string]string {
+func facts(c admin.LimitConfig) map[string]string {
 	all := map[string]string{}
 	for _, l := range c.Limits {
 		all[l.Name] = notation.Describe(l)
@@ -191,13 +192,13 @@ func facts(c dynalimit.LimitConfig) map[string]string {
 }
 
 // showLevel shows what a level says.
-func showLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope) error {
+func showLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		config, err := repo.GetConfig(ctx, at)
+		config, err := admin.New(repo).Limits.GetConfig(ctx, at)
 		if err != nil {
 			return err
 		}
-		return out.Show(dynalimit.ScopedConfig{Scope: at, Config: config}, func() {
+		return out.Show(admin.ScopedConfig{Scope: at, Config: config}, func() {
 			fmt.Fprintln(out, out.Bold(at.String()))
 			printLevel(out, config)
 		})
@@ -205,7 +206,7 @@ func showLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.S
 }
 
 // printLevel shows what a level says to a person.
-func printLevel(out *term.Output, c dynalimit.LimitConfig) {
+func printLevel(out *term.Output, c admin.LimitConfig) {
 	if c.Version == 0 && len(facts(c)) == 0 {
 		fmt.Fprintln(out, "  Nothing is set here: less specific levels decide.")
 		return

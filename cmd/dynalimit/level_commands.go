@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -38,11 +39,11 @@ type (
 )
 
 // level is the arguments that name a level.
-type level interface{ scope() dynalimit.Scope }
+type level interface{ scope() admin.Scope }
 
 type everybody struct{}
 
-func (everybody) scope() dynalimit.Scope { return dynalimit.Scope{} }
+func (everybody) scope() admin.Scope { return admin.Scope{} }
 
 type resourceLevel struct {
 	Name string `arg:"" name:"resource" help:"The resource's name."`
@@ -50,10 +51,10 @@ type resourceLevel struct {
 
 func (l resourceLevel) Validate() error { return wantName("resource", l.Name) }
 
-func (l resourceLevel) scope() dynalimit.Scope { return dynalimit.Scope{Resource: l.Name} }
+func (l resourceLevel) scope() admin.Scope { return admin.Scope{Resource: l.Name} }
 
 func (resourceLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
-	return repo.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."
+	return admin.New(repo).Limits.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."
 }
 
 type planLevel struct {
@@ -63,12 +64,12 @@ type planLevel struct {
 
 func (l planLevel) Validate() error { return wantName("plan", l.Name) }
 
-func (l planLevel) scope() dynalimit.Scope {
-	return dynalimit.Scope{Plan: l.Name, Resource: l.Resource}
+func (l planLevel) scope() admin.Scope {
+	return admin.Scope{Plan: l.Name, Resource: l.Resource}
 }
 
 func (planLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
-	return repo.Plans(ctx), "No plan has limits. Begin with 'dynalimit plan set pro rpm=1000'."
+	return admin.New(repo).Limits.Plans(ctx), "No plan has limits. Begin with 'dynalimit plan set pro rpm=1000'."
 }
 
 type entityLevel struct {
@@ -78,8 +79,8 @@ type entityLevel struct {
 
 func (l entityLevel) Validate() error { return wantName("entity", l.Entity) }
 
-func (l entityLevel) scope() dynalimit.Scope {
-	return dynalimit.Scope{Entity: l.Entity, Resource: l.Resource}
+func (l entityLevel) scope() admin.Scope {
+	return admin.Scope{Entity: l.Entity, Resource: l.Resource}
 }
 
 type showCmd[L level] struct {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -16,9 +17,9 @@ type limitsListCmd struct {
 
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, configured(ctx, repo, c.scopes(ctx, repo)), term.List[dynalimit.ScopedConfig]{
+		return term.Stream(out, configured(ctx, repo, c.scopes(ctx, repo)), term.List[admin.ScopedConfig]{
 			Titles: []string{"LEVEL", "OF", "RESOURCE", "SAYS"},
-			Row: func(s dynalimit.ScopedConfig) []string {
+			Row: func(s admin.ScopedConfig) []string {
 				return []string{levelName(s.Scope), orDash(s.Scope.Entity + s.Scope.Plan), orDash(s.Scope.Resource), says(s.Config)}
 			},
 			None: "Nothing is set. Begin with 'dynalimit system set rpm=100'.",
@@ -26,13 +27,13 @@ func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 	})
 }
 
-func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[dynalimit.Scope, error] {
+func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[admin.Scope, error] {
 	if c.Resource == "" {
-		return repo.Scopes(ctx)
+		return admin.New(repo).Limits.Scopes(ctx)
 	}
-	return func(yield func(dynalimit.Scope, error) bool) {
-		for id, err := range repo.EntitiesWithLimits(ctx, c.Resource) {
-			if !yield(dynalimit.Scope{Entity: id, Resource: c.Resource}, err) {
+	return func(yield func(admin.Scope, error) bool) {
+		for id, err := range admin.New(repo).Limits.Entities(ctx, c.Resource) {
+			if !yield(admin.Scope{Entity: id, Resource: c.Resource}, err) {
 				return
 			}
 		}
@@ -40,15 +41,15 @@ func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) i
 }
 
 // configured is what levels say, which are read a hundred at a time.
-func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[dynalimit.Scope, error]) iter.Seq2[dynalimit.ScopedConfig, error] {
-	return func(yield func(dynalimit.ScopedConfig, error) bool) {
+func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
+	return func(yield func(admin.ScopedConfig, error) bool) {
 		for some, err := range batches(scopes, batch) {
-			var configs []dynalimit.ScopedConfig
+			var configs []admin.ScopedConfig
 			if err == nil {
-				configs, err = repo.GetConfigs(ctx, some)
+				configs, err = admin.New(repo).Limits.GetConfigs(ctx, some)
 			}
 			if err != nil {
-				yield(dynalimit.ScopedConfig{}, err)
+				yield(admin.ScopedConfig{}, err)
 				return
 			}
 			for _, c := range configs {
@@ -61,7 +62,7 @@ func configured(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq
 }
 
 // levelName is what kind of level a scope names.
-func levelName(s dynalimit.Scope) string {
+func levelName(s admin.Scope) string {
 	switch {
 	case s.Entity != "":
 		return "entity"

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // TestLimitsTranscript plays a session with the limits of every level, as people see it
@@ -89,17 +90,17 @@ func TestLimitsTranscript(t *testing.T) {
 func TestSetKeepsWhatIsNotNamed(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	repo, at := s.repository(), dynalimit.Scope{Plan: "pro"}
-	require.NoError(t, repo.SetBlocked(t.Context(), at, true))
+	repo, at := s.repository(), admin.Scope{Plan: "pro"}
+	require.NoError(t, admin.New(repo).Limits.SetBlocked(t.Context(), at, true))
 	s.must("plan", "set", "pro", "rpm=5")
 	s.must("plan", "set", "pro", "--on-unavailable", "allow")
-	c, err := repo.GetConfig(t.Context(), at)
+	c, err := admin.New(repo).Limits.GetConfig(t.Context(), at)
 	require.NoError(t, err)
 	assert.True(t, c.Blocked)
 	assert.Len(t, c.Limits, 1)
 	assert.Equal(t, dynalimit.Allow, c.OnUnavailable)
 	s.must("plan", "set", "pro", "--on-unavailable", "none", "--unlimited")
-	c, err = repo.GetConfig(t.Context(), at)
+	c, err = admin.New(repo).Limits.GetConfig(t.Context(), at)
 	require.NoError(t, err)
 	assert.True(t, c.Blocked && c.Unlimited && len(c.Limits) == 0 && c.OnUnavailable == "", "%+v", c)
 }
@@ -109,7 +110,7 @@ func TestChangesOfTheCommandLineHaveAName(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
 	s.must("system", "set", "rpm=5", "--as", "bob@example.com")
-	for e, err := range s.repository().AuditEvents(t.Context(), dynalimit.AuditQuery{Target: dynalimit.AuditSystem}) {
+	for e, err := range admin.New(s.repository()).AuditEvents(t.Context(), admin.AuditQuery{Target: admin.AuditSystem}) {
 		require.NoError(t, err)
 		assert.Equal(t, "bob@example.com", e.Principal)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -94,7 +95,7 @@ func (o manifestOptions) options() manifest.Options {
 
 // plan compares a manifest with a table.
 func (o manifestOptions) plan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
-	live, err := manifest.Read(ctx, repo, m)
+	live, err := manifest.Read(ctx, manifest.Of(admin.New(repo)), m)
 	if err != nil {
 		return manifest.Plan{}, err
 	}
@@ -135,7 +136,7 @@ type manifestExportCmd struct {
 
 func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		live, err := manifest.Read(ctx, repo, nil)
+		live, err := manifest.Read(ctx, manifest.Of(admin.New(repo)), nil)
 		if err != nil {
 			return err
 		}

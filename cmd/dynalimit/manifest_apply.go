@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -82,9 +83,9 @@ type applyRun struct {
 // alone plans and applies while nobody else does. agreed is the plan that was shown, nil
 // for none: another one is not what was agreed to.
 func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
-	opts := &dynalimit.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.waiting}
+	opts := &admin.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.waiting}
 	defer r.over()
-	return r.repo.Alone(ctx, "manifest", opts, func(ctx context.Context) error {
+	return admin.New(r.repo).Alone(ctx, "manifest", opts, func(ctx context.Context) error {
 		r.over()
 		p, err := r.c.plan(ctx, r.repo, r.m)
 		if err != nil {
@@ -99,13 +100,13 @@ func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
 		if len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0 {
 			return r.finish(p, manifest.Outcome{}, nil)
 		}
-		outcome, err := manifest.Apply(ctx, r.repo, p, r.progress(ctx))
+		outcome, err := manifest.Apply(ctx, manifest.Of(admin.New(r.repo)), p, r.progress(ctx))
 		return r.finish(p, outcome, err)
 	})
 }
 
 // waiting says who is waited for, until r.waited is called.
-func (r *applyRun) waiting(held *dynalimit.HeldError) {
+func (r *applyRun) waiting(held *admin.HeldError) {
 	if r.waited != nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -90,7 +91,7 @@ func TestManifestSchema(t *testing.T) {
 func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
 	s := newTable(t)
 	repo := s.repository()
-	require.NoError(t, repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}))
+	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}))
 	name := filepath.Join(t.TempDir(), "limits.yaml")
 	file(t, name, "system: {limits: {rpm: 60}}\nentities: {a: {}}\n")
 	screen, terminal, err := pty.Open()
@@ -174,12 +175,12 @@ func TestManifestApplyWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	s := newTable(t, "--as", "bob@example.com")
 	s.now = time.Now().UTC().Truncate(time.Second)
-	err := s.repository().Alone(t.Context(), "manifest", nil, func(context.Context) error {
+	err := admin.New(s.repository()).Alone(t.Context(), "manifest", nil, func(context.Context) error {
 		code, stdout, stderr := s.run("manifest", "apply", example, "--yes", "--wait", "0s")
 		assert.Equal(t, exitConflict, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, `"manifest" is held by ann@example.com until `)
-		for at, err := range s.repository().Scopes(t.Context()) {
+		for at, err := range admin.New(s.repository()).Limits.Scopes(t.Context()) {
 			require.NoError(t, err)
 			assert.Fail(t, "was applied", at.String())
 		}
@@ -203,7 +204,7 @@ func TestManifestApplyWaitsUntilItCan(t *testing.T) {
 	s := newTable(t)
 	begun, seen, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		done <- s.repository().Alone(t.Context(), "manifest", nil, func(context.Context) error {
+		done <- admin.New(s.repository()).Alone(t.Context(), "manifest", nil, func(context.Context) error {
 			close(begun)
 			<-seen
 			return nil
@@ -232,9 +233,9 @@ func (a answer) Read(p []byte) (int, error) { return copy(p, a()), nil }
 func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	at := dynalimit.Scope{Plan: "pro", Resource: "by-hand"}
+	at := admin.Scope{Plan: "pro", Resource: "by-hand"}
 	byHand := answer(func() string {
-		_, err := s.repository().SetConfig(t.Context(), at, dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, ManagedBy: "gateway"})
+		_, err := admin.New(s.repository()).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, ManagedBy: "gateway"})
 		assert.NoError(t, err)
 		return "apply\n"
 	})
@@ -243,7 +244,7 @@ func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example}
 	assert.Equal(t, exitConflict, run(ctx, args, &term.Output{Writer: &out, In: byHand}, &errs))
 	assert.Contains(t, errs.String(), "the table was changed since the plan was shown, nothing was applied")
-	_, err := s.repository().GetConfig(t.Context(), at)
+	_, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), at)
 	require.NoError(t, err)
 	assert.Contains(t, s.must("manifest", "plan", example), "Plan: 12 to create, 1 to delete.")
 }
@@ -251,10 +252,10 @@ func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 // Of a plan whose warnings are others since it was shown nothing is applied either.
 func TestManifestApplyIsOfTheWarningsThatWereShown(t *testing.T) {
 	s := newTable(t)
-	at := dynalimit.Scope{Plan: "ghost"}
-	require.NoError(t, s.repository().SetLimits(t.Context(), at, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+	at := admin.Scope{Plan: "ghost"}
+	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), at, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 	gone := answer(func() string {
-		assert.NoError(t, s.repository().DeleteLimits(t.Context(), at))
+		assert.NoError(t, admin.New(s.repository()).Limits.Delete(t.Context(), at))
 		return "apply\n"
 	})
 	name := filepath.Join(t.TempDir(), "limits.yaml")
@@ -263,8 +264,8 @@ func TestManifestApplyIsOfTheWarningsThatWereShown(t *testing.T) {
 	assert.Equal(t, exitConflict, run(s.context(), []string{"--endpoint", s.endpoint, "manifest", "apply", name}, &term.Output{Writer: &out, In: gone}, &errs))
 	assert.NotContains(t, out.String(), "ghost has no limits")
 	assert.Contains(t, errs.String(), "the table was changed since the plan was shown, nothing was applied")
-	_, err := s.repository().GetEntity(t.Context(), "x")
-	require.ErrorIs(t, err, dynalimit.ErrNotFound)
+	_, err := admin.New(s.repository()).Entities.Get(t.Context(), "x")
+	require.ErrorIs(t, err, admin.ErrNotFound)
 }
 
 func TestManifestApplyAsks(t *testing.T) {
@@ -280,7 +281,7 @@ func TestManifestApplyAsks(t *testing.T) {
 	code, stdout, stderr = s.run("manifest", "apply", example)
 	assert.Equal(t, exitOK, code, stderr)
 	assert.Contains(t, stdout, "Applied 12 of 12 changes.")
-	config, err := s.repository().GetConfig(t.Context(), dynalimit.Scope{Plan: "pro"})
+	config, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), admin.Scope{Plan: "pro"})
 	require.NoError(t, err)
 	assert.Equal(t, "gateway", config.ManagedBy)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -33,7 +34,7 @@ type migrateJSON struct {
 	DryRun     bool       `json:"dry_run"`
 }
 
-func migrateToJSON(r dynalimit.MigrateReport, dryRun bool) migrateJSON {
+func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 	j := migrateJSON{
 		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
 		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, Listed: r.Listed, DryRun: dryRun,
@@ -55,7 +56,7 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 			}
 		}
 		far := g.watch(ctx, out)
-		report, err := repo.Migrate(ctx, &dynalimit.MigrateOptions{DryRun: c.DryRun, OnProgress: func(p dynalimit.MigrateProgress) {
+		report, err := admin.New(repo).Migrate(ctx, &admin.MigrateOptions{DryRun: c.DryRun, OnProgress: func(p admin.MigrateProgress) {
 			far.tell(p.Pass, p.Scanned, fmt.Sprintf("%d of the older layout", p.Found))
 		}})
 		if err != nil && report.Scanned == 0 {
@@ -69,9 +70,9 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 // migrateNext says what to do about a migration that came to no end.
 func migrateNext(err error) error {
 	switch {
-	case errors.Is(err, dynalimit.ErrLegacyWriters):
+	case errors.Is(err, admin.ErrLegacyWriters):
 		return fmt.Errorf("%w; stop the writers of the older layout, and run 'dynalimit migrate' again", err)
-	case errors.Is(err, dynalimit.ErrLegacyMalformed):
+	case errors.Is(err, admin.ErrLegacyMalformed):
 		return fmt.Errorf("%w; correct or remove those items, and run 'dynalimit migrate' again", err)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -49,7 +50,7 @@ type namespaceJSON struct {
 	ChangedBy    string                   `json:"changed_by,omitempty"`
 }
 
-func namespaceToJSON(n dynalimit.Namespace) namespaceJSON {
+func namespaceToJSON(n admin.Namespace) namespaceJSON {
 	return namespaceJSON{n.Name, n.State, n.RegisteredAt.UTC(), n.RegisteredBy, n.ChangedAt.UTC(), n.ChangedBy}
 }
 
@@ -57,12 +58,12 @@ type namespaceListCmd struct{}
 
 func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.whole().reading(ctx, out, func(repo *dynalimit.Repository) error {
-		return term.Stream(out, repo.Namespaces(ctx), term.List[dynalimit.Namespace]{
+		return term.Stream(out, admin.New(repo).Namespaces.List(ctx), term.List[admin.Namespace]{
 			Titles: []string{"NAMESPACE", "STATE", "SINCE", "BY"},
-			Row: func(n dynalimit.Namespace) []string {
+			Row: func(n admin.Namespace) []string {
 				return []string{n.Name, string(n.State), n.ChangedAt.UTC().Format(time.RFC3339), orDash(n.ChangedBy)}
 			},
-			JSON: func(n dynalimit.Namespace) any { return namespaceToJSON(n) },
+			JSON: func(n admin.Namespace) any { return namespaceToJSON(n) },
 			None: "No namespaces: everything is in the table itself. Begin with 'dynalimit namespace register NAME'.",
 		})
 	})

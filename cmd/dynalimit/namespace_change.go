@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
-	"github.com/dynalimit/dynalimit/internal/admin"
 )
 
 type namespaceRegisterCmd struct {
@@ -19,10 +19,10 @@ type namespaceRegisterCmd struct {
 
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Limiters may use it within a minute, with --namespace "+c.Name+" here.",
-		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
+		func(repo *dynalimit.Repository, before admin.Namespace) error {
 			switch {
 			case !c.DryRun:
-				err := repo.RegisterNamespace(ctx, c.Name)
+				err := admin.New(repo).Namespaces.Register(ctx, c.Name)
 				if n, ok := errors.AsType[*dynalimit.NamespaceError](err); ok && n.State == dynalimit.NamespaceDeleted {
 					err = &failure{exitFailed, fmt.Errorf("namespace %q was deleted: undo that with 'dynalimit namespace recover %s', or choose another name", c.Name, c.Name)}
 				}
@@ -41,7 +41,7 @@ type namespaceDeleteCmd struct {
 
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceDeleted, "Its calls fail within a minute. Undo it with 'dynalimit namespace recover "+c.Name+"'.",
-		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
+		func(repo *dynalimit.Repository, before admin.Namespace) error {
 			if c.DryRun {
 				return wouldBe(c.Name, before.State, dynalimit.NamespaceDeleted)
 			}
@@ -50,7 +50,7 @@ func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Outpu
 					return err
 				}
 			}
-			return repo.DeleteNamespace(ctx, c.Name)
+			return admin.New(repo).Namespaces.Delete(ctx, c.Name)
 		})
 }
 
@@ -61,21 +61,21 @@ type namespaceRecoverCmd struct {
 
 func (c namespaceRecoverCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Its limiters are served again within a minute.",
-		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
+		func(repo *dynalimit.Repository, before admin.Namespace) error {
 			if c.DryRun {
 				return wouldBe(c.Name, before.State, dynalimit.NamespaceActive)
 			}
-			return repo.RecoverNamespace(ctx, c.Name)
+			return admin.New(repo).Namespaces.Recover(ctx, c.Name)
 		})
 }
 
 // change changes the state of a namespace, and shows that.
 func (n namespaceName) change(
 	ctx context.Context, g *globals, out *term.Output, how changes, to dynalimit.NamespaceState, done string,
-	do func(repo *dynalimit.Repository, before dynalimit.Namespace) error,
+	do func(repo *dynalimit.Repository, before admin.Namespace) error,
 ) error {
 	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := repo.GetNamespace(ctx, n.Name)
+		before, err := admin.New(repo).Namespaces.Get(ctx, n.Name)
 		if err == nil {
 			err = do(repo, before)
 		}
@@ -118,7 +118,7 @@ type purgeJSON struct {
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.whole()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := repo.GetNamespace(ctx, c.Name)
+		before, err := admin.New(repo).Namespaces.Get(ctx, c.Name)
 		if err == nil {
 			err = wouldBe(c.Name, before.State, dynalimit.NamespacePurged)
 		}
@@ -160,9 +160,9 @@ func (j purgeJSON) plan(items int64) string {
 
 // run purges, and tells how far it is.
 func (j *purgeJSON) run(ctx context.Context, repo *dynalimit.Repository, far *progress) error {
-	return repo.PurgeNamespace(ctx, j.Name, &dynalimit.PurgeOptions{OnProgress: func(p dynalimit.PurgeProgress) {
+	return admin.New(repo).Namespaces.Purge(ctx, j.Name, &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
 		j.Passes, j.Read, j.Removed = p.Pass, p.Read, p.Removed
-		if p.Phase == dynalimit.PurgeWaiting {
+		if p.Phase == admin.PurgeWaiting {
 			far.out.Waitf("dynalimit: waiting until every limiter knows of the deletion: %s left; Ctrl-C ends the wait, and the namespace stays deleted", notation.Wait(p.Left))
 			return
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // process is the program as a process of its own.
@@ -61,11 +61,11 @@ func TestInterruptEndsWith130(t *testing.T) {
 // TestClosedPipeEndsTheProgram: as head closes it after the first line; nobody is told.
 func TestClosedPipeEndsTheProgram(t *testing.T) {
 	s := newTable(t)
-	setups := make([]dynalimit.EntitySetup, 1500)
+	setups := make([]admin.EntitySetup, 1500)
 	for i := range setups {
-		setups[i].Entity = dynalimit.Entity{ID: fmt.Sprintf("key-%04d", i), Name: strings.Repeat("n", 100)}
+		setups[i].Entity = admin.Entity{ID: fmt.Sprintf("key-%04d", i), Name: strings.Repeat("n", 100)}
 	}
-	_, err := s.repository().CreateEntities(t.Context(), setups)
+	_, err := admin.New(s.repository()).Entities.CreateMany(t.Context(), setups)
 	require.NoError(t, err)
 	var stderr bytes.Buffer
 	command := process(t, "--endpoint", s.endpoint, "entity", "list", "--json")

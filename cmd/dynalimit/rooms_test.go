@@ -27,9 +27,9 @@ var roomTable = map[string]struct {
 	reason       string
 }{
 	"connect":  {ours: []string{project, project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
-	"decision": {ours: []string{project, rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
+	"decision": {ours: []string{project, project + "/admin", rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
-		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
 	},
 	"follow": {
@@ -40,18 +40,18 @@ var roomTable = map[string]struct {
 		reason: "templates are values: the same options give the same text",
 	},
 	"keeper": {
-		ours:   []string{project, project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/prices"},
+		ours:   []string{project, project + "/admin", project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/prices"},
 		others: []string{sdk, "github.com/goccy/go-yaml"}, reason: "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
 	},
 	"ledger": {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
 	},
 	"live": {
-		ours:   []string{project, rooms + "decision", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/admin", rooms + "decision", rooms + "notation", rooms + "term"},
 		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
-		ours:   []string{project, project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/admin", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project}, reason: "what is typed and read is text"},
@@ -62,7 +62,7 @@ var roomTable = map[string]struct {
 		reason: "deploys any template by a client that it is given",
 	},
 	"tables": {
-		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "makes and describes tables with a client that it is given",
 	},
 	"term":    {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
@@ -32,8 +33,8 @@ func (c schemaCmd) Run(out *term.Output) error {
 
 // results are of the type that a command prints with --json, by its words.
 var results = map[string]any{
-	"audit":     []dynalimit.AuditEvent{},
-	"block set": levelChange{}, "block lift": levelChange{}, "block list": []dynalimit.Scope{},
+	"audit":     []admin.AuditEvent{},
+	"block set": levelChange{}, "block lift": levelChange{}, "block list": []admin.Scope{},
 	"bucket reset": refillJSON{}, "bucket top-up": refillJSON{},
 	"budget adjust": adjustJSON{}, "budget adjustments": []budget.Adjustment{},
 	"budget apps delete": deletionJSON{}, "budget apps list": []appJSON{}, "budget apps put": appJSON{}, "budget apps show": appJSON{},
@@ -51,17 +52,17 @@ var results = map[string]any{
 	"doctor":        findings{},
 	"entity create": entityChange{}, "entity update": entityChange{}, "entity delete": entityDeletion{},
 	"entity show": entityJSON{}, "entity list": []entityJSON{}, "entity children": []entityJSON{}, "entity buckets": []bucketJSON{},
-	"limits set": levelChange{}, "limits delete": levelChange{}, "limits show": dynalimit.ScopedConfig{},
-	"limits list": []dynalimit.ScopedConfig{}, "limits resolve": dynalimit.ResolvedLimits{},
+	"limits set": levelChange{}, "limits delete": levelChange{}, "limits show": admin.ScopedConfig{},
+	"limits list": []admin.ScopedConfig{}, "limits resolve": dynalimit.ResolvedLimits{},
 	"manifest plan": manifest.Plan{}, "manifest apply": applied{}, "manifest validate": validated{},
 	"migrate":        migrateJSON{},
 	"namespace list": []namespaceJSON{}, "namespace register": namespaceChange{}, "namespace delete": namespaceChange{},
 	"namespace recover": namespaceChange{}, "namespace purge": purgeJSON{},
-	"plan set": levelChange{}, "plan delete": levelChange{}, "plan show": dynalimit.ScopedConfig{}, "plan list": []string{},
-	"resource set": levelChange{}, "resource delete": levelChange{}, "resource show": dynalimit.ScopedConfig{}, "resource list": []string{},
+	"plan set": levelChange{}, "plan delete": levelChange{}, "plan show": admin.ScopedConfig{}, "plan list": []string{},
+	"resource set": levelChange{}, "resource delete": levelChange{}, "resource show": admin.ScopedConfig{}, "resource list": []string{},
 	"schema":       map[string]any{},
 	"stack deploy": deployed{}, "stack delete": stackDeletion{}, "stack status": stackStatus{}, "stack list": []*stack.Stack{},
-	"system set": levelChange{}, "system delete": levelChange{}, "system show": dynalimit.ScopedConfig{},
+	"system set": levelChange{}, "system delete": levelChange{}, "system show": admin.ScopedConfig{},
 	"template":     template{},
 	"table create": []tables.Result{}, "table status": tablesStatus{}, "table delete": []tableLoss{},
 	"tail":         followed{}, // of each line

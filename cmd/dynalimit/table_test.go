@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -127,7 +128,7 @@ func TestTableOfCloudFormation(t *testing.T) {
 	other := newShell(t)
 	_, err = other.db.Client().CreateTable(t.Context(), other.repository().TableInput())
 	require.NoError(t, err)
-	require.NoError(t, other.repository().SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+	require.NoError(t, admin.New(other.repository()).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 	other.must("table", "create")
 	assert.Contains(t, other.must("table", "status"), "! older items: the table was not migrated", "it may hold items of an older layout")
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 func TestTopTranscript(t *testing.T) {
 	t.Parallel()
 	s := inUse(t)
-	require.NoError(t, s.repository().SetBlocked(t.Context(), dynalimit.Scope{Entity: "key-1"}, true))
+	require.NoError(t, admin.New(s.repository()).Limits.SetBlocked(t.Context(), admin.Scope{Entity: "key-1"}, true))
 	s.golden("top.txt", [][]string{
 		{"top"},
 		{"top", "--json"},
@@ -40,7 +41,7 @@ func TestTopReadsNoMore(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
 	repo := s.repository()
-	require.NoError(t, repo.SetLimits(t.Context(), dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
+	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	for i := range 400 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -42,7 +43,7 @@ func (w whose) Validate() error {
 		if id == "" {
 			continue
 		}
-		if err := (dynalimit.Entity{ID: id}).Validate(); err != nil {
+		if err := (admin.Entity{ID: id}).Validate(); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}

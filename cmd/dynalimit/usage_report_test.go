@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 )
@@ -97,11 +98,11 @@ func TestReportCountsWhatNoParentHas(t *testing.T) {
 	t.Parallel()
 	s := metered(t)
 	repo, ctx := s.repository(), t.Context()
-	for _, e := range []dynalimit.Entity{{ID: "org"}, {ID: "free", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "free", Cascade: true}} {
-		require.NoError(t, repo.CreateEntity(ctx, e))
+	for _, e := range []admin.Entity{{ID: "org"}, {ID: "free", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "free", Cascade: true}} {
+		require.NoError(t, admin.New(repo).Entities.Create(ctx, e))
 	}
-	require.NoError(t, repo.SetUnlimited(ctx, dynalimit.Scope{Entity: "free", Resource: "gpt-4"}))
-	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
+	require.NoError(t, admin.New(repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: "free", Resource: "gpt-4"}))
+	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
 	s.at(21, 9, 10).use("low", "gpt-4", 900).use("key-1", "gpt-4", 50)
 	s.at(21, 9, 30).fold(nil)
 	check := func() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
@@ -53,7 +54,7 @@ type tallies map[string]*tally
 
 // consumer is an entity that used a resource.
 type consumer struct {
-	dynalimit.Entity
+	admin.Entity
 	used tallies
 }
 
@@ -103,7 +104,7 @@ func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
 	for i, one := range used {
 		ids[i] = one.Entity
 	}
-	entities, err := s.repo.GetEntities(ctx, ids)
+	entities, err := admin.New(s.repo).Entities.GetMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (s *survey) children(ctx context.Context, users map[string][]consumer) erro
 	if len(users) == 0 {
 		return nil
 	}
-	for child, err := range s.repo.Children(ctx, s.entity) {
+	for child, err := range admin.New(s.repo).Entities.Children(ctx, s.entity) {
 		if err != nil {
 			return err
 		}

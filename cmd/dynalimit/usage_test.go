@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -34,10 +35,10 @@ func metered(t *testing.T) *meteredTable {
 	require.NoError(t, s.repository().CreateTable(t.Context()))
 	s.now = started
 	repo, ctx := s.repository(), t.Context()
-	require.NoError(t, repo.SetLimits(ctx, dynalimit.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}))
-	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "team-a"}))
-	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
-	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-2", ParentID: "team-a", Plan: "pro"}))
+	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}))
+	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "team-a"}))
+	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
+	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-2", ParentID: "team-a", Plan: "pro"}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, limiter.Close(t.Context())) })
@@ -224,7 +225,7 @@ func TestAmountsAreWholeOnANarrowTerminal(t *testing.T) {
 func TestNothingUsedMayBeOfANamespace(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	require.NoError(t, s.repository().RegisterNamespace(t.Context(), "acme"))
+	require.NoError(t, admin.New(s.repository()).Namespaces.Register(t.Context(), "acme"))
 	const hint = "'dynalimit namespace list'"
 	assert.Contains(t, s.must("usage", "list"), hint)
 	of := s.must("usage", "list", "--namespace", "acme")

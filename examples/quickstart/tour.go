@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -39,19 +40,19 @@ type tour struct {
 func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 	// Everybody: 60 requests and 12,000 tokens a minute.
 	everybody := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000)}
-	if err := repo.SetLimits(ctx, dynalimit.Scope{}, everybody); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{}, everybody); err != nil {
 		return err
 	}
 	// One model: 100 images a day, whoever asks.
-	if err := repo.SetLimits(ctx, dynalimit.Scope{Resource: images}, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: images}, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
 		return err
 	}
 	// One project: 18,000 tokens a minute, and two keys whose calls count there too.
-	if err := repo.SetLimits(ctx, dynalimit.Scope{Entity: shop, Resource: chat}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: shop, Resource: chat}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 18_000)}); err != nil {
 		return err
 	}
 	for _, key := range []string{ana, ben} {
-		if err := repo.CreateEntity(ctx, dynalimit.Entity{ID: key, ParentID: shop, Cascade: true}); err != nil {
+		if err := admin.New(repo).Entities.Create(ctx, admin.Entity{ID: key, ParentID: shop, Cascade: true}); err != nil {
 			return err
 		}
 	}
@@ -209,7 +210,7 @@ func (t *tour) leave(ctx context.Context, repo *dynalimit.Repository) error {
 	defer cancel()
 	err := t.limiter.Close(ctx)
 	for _, entity := range []string{ana, ben, shop} {
-		err = errors.Join(err, repo.DeleteEntity(ctx, entity))
+		err = errors.Join(err, admin.New(repo).Entities.Delete(ctx, entity))
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 		}
 		link := schema.DecodeLink(item)
 		if link.Deleting {
-			return nil, invalid(field, "%q is being deleted; choose another parent, or finish that with DeleteEntity and begin anew", next)
+			return nil, invalid(field, "%q is being deleted; choose another parent, or finish that with Entities.Delete and begin anew", next)
 		}
 		above = append(above, ancestor{next, item})
 		next = link.ParentID
@@ -67,7 +67,7 @@ func (a *Admin) ancestors(ctx context.Context, op, id, parent string) ([]ancesto
 	above, err := walk(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
 		if attempt == table.Tries {
-			return nil, invalid("entity.ParentID", "has parents in a cycle (%v); correct them with UpdateEntity, or choose another parent", err)
+			return nil, invalid("entity.ParentID", "has parents in a cycle (%v); correct them with Entities.Update, or choose another parent", err)
 		}
 		if !table.Backoff.Pause(ctx, attempt) {
 			return nil, ctx.Err()

@@ -44,9 +44,9 @@ func entityFields(e schema.EntityRecord) audit.Fields {
 // exists is the error for an entity that cannot be created, because there is a record.
 func exists(id string, item schema.Item) error {
 	if schema.DecodeLink(item).Deleting {
-		return fmt.Errorf("%w: entity %q is being deleted; finish that with DeleteEntity, then create it", problem.ErrExists, id)
+		return fmt.Errorf("%w: entity %q is being deleted; finish that with Entities.Delete, then create it", problem.ErrExists, id)
 	}
-	return fmt.Errorf("%w: entity %q has a record; change it with UpdateEntity, or delete it first", problem.ErrExists, id)
+	return fmt.Errorf("%w: entity %q has a record; change it with Entities.Update, or delete it first", problem.ErrExists, id)
 }
 
 // CreateEntity writes an entity's record if it has none. It is created now.
@@ -95,9 +95,9 @@ func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 	e.ID = id
 	switch {
 	case item == nil:
-		return e, fmt.Errorf("%w: entity %q has no record; make one with CreateEntity", problem.ErrNotFound, id)
+		return e, fmt.Errorf("%w: entity %q has no record; make one with Entities.Create", problem.ErrNotFound, id)
 	case e.Deleting:
-		return e, fmt.Errorf("%w: entity %q is being deleted; finish that with DeleteEntity", problem.ErrNotFound, id)
+		return e, fmt.Errorf("%w: entity %q is being deleted; finish that with Entities.Delete", problem.ErrNotFound, id)
 	}
 	return e, nil
 }

@@ -223,7 +223,7 @@ func (b *entityBatch) add(ctx context.Context, s Setup) (fits bool, err error) {
 	}
 	above, err := walk(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
 	if errors.Is(err, errTorn) {
-		err = invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them with UpdateEntity", err)
+		err = invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them with Entities.Update", err)
 	}
 	if err == nil && len(b.children[e.ID]) > 0 {
 		err = b.checkBelow(ctx, e.ID, 1+len(above))

@@ -123,7 +123,7 @@ func (a *Admin) deletable(ctx context.Context, op, id string, item schema.Item) 
 		return false, err
 	}
 	if children > 0 {
-		return false, invalid("id", "%q has children (%d); delete them first, or give those to keep another parent with UpdateEntity", id, children)
+		return false, invalid("id", "%q has children (%d); delete them first, or give those to keep another parent with Entities.Update", id, children)
 	}
 	if item != nil {
 		return true, nil

@@ -69,8 +69,8 @@ const LongestTTL = 5 * time.Minute
 
 // What to do about a namespace that is not active.
 const (
-	registerIt = "check the name, or register it with Repository.RegisterNamespace"
-	recoverIt  = "an administrator can undo it with Repository.RecoverNamespace"
+	registerIt = "check the name, or register it with admin.Namespaces.Register"
+	recoverIt  = "an administrator can undo it with admin.Namespaces.Recover"
 	goneIt     = "that is final, and its name stays taken; use another name"
 )
 
@@ -128,7 +128,7 @@ func (a *Admin) RegisterNamespace(ctx context.Context, by, name string) error {
 			case schema.NamespaceActive:
 				return false, namespaceError(name, n, "use it, or choose another name")
 			case schema.NamespaceDeleted:
-				return false, namespaceError(name, n, "recover it with Repository.RecoverNamespace, or choose another name")
+				return false, namespaceError(name, n, "recover it with admin.Namespaces.Recover, or choose another name")
 			default:
 				return false, namespaceError(name, n, goneIt)
 			}

@@ -110,7 +110,7 @@ func (p *purge) mark(ctx context.Context) error {
 			case "":
 				return false, namespaceError(p.name, n, registerIt)
 			case schema.NamespaceActive:
-				return false, namespaceError(p.name, n, "delete it with Repository.DeleteNamespace before it is purged")
+				return false, namespaceError(p.name, n, "delete it with admin.Namespaces.Delete before it is purged")
 			case schema.NamespaceDeleted:
 				if p.Left = n.ChangedAt.Add(NoticeTime).Sub(p.Now()); p.Left > 0 {
 					return false, errNotYet

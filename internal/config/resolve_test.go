@@ -182,7 +182,7 @@ func TestTextsOfEveryLevel(t *testing.T) {
 		}
 		assert.Contains(t, NotInForce(Entity, won), "level "+string(won))
 	}
-	assert.Contains(t, Unknown(Plan), "SetLimits for the plan")
+	assert.Contains(t, Unknown(Plan), "Limits.Set for the plan")
 	assert.Contains(t, NotInForce(PlanDefault, System), "the plan's default list (level plan_default) won and hides the system's list (level system)")
 	assert.True(t, Plan.OfPlan() && PlanDefault.OfPlan() && !Entity.OfPlan())
 }

@@ -14,22 +14,22 @@ type words struct{ list, hides, set string }
 var texts = map[Level]words{
 	Entity: {
 		"the entity's own list for this resource (level entity)",
-		"its default list and those of its plan, the resource and the system", "with Repository.SetLimits for the entity",
+		"its default list and those of its plan, the resource and the system", "with admin.Limits.Set for the entity",
 	},
 	EntityDefault: {
 		"the entity's default list (level entity_default)",
-		"those of its plan, the resource and the system", "with Repository.SetLimits for the entity",
+		"those of its plan, the resource and the system", "with admin.Limits.Set for the entity",
 	},
 	Plan: {
 		"the plan's list for this resource (level plan)",
-		"the plan's default list and those of the resource and the system", "with Repository.SetLimits for the plan",
+		"the plan's default list and those of the resource and the system", "with admin.Limits.Set for the plan",
 	},
 	PlanDefault: {
 		"the plan's default list (level plan_default)",
-		"those of the resource and the system", "with Repository.SetLimits for the plan",
+		"those of the resource and the system", "with admin.Limits.Set for the plan",
 	},
-	Resource: {"the resource's list (level resource)", "the system's", "with Repository.SetLimits for the resource"},
-	System:   {"the system's list (level system)", "", "with Repository.SetLimits for the system"},
+	Resource: {"the resource's list (level resource)", "the system's", "with admin.Limits.Set for the resource"},
+	System:   {"the system's list (level system)", "", "with admin.Limits.Set for the system"},
 	Options:  {"Options.Limits (level options)", "", "there"},
 	Override: {"the list of WithLimits (level override)", "", "there"},
 }

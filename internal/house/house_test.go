@@ -23,7 +23,7 @@ const (
 // debts are folders, types and files that are above a rule still. A figure may only fall:
 // lower it with the change that makes it smaller, and delete the row at the rule.
 var debts = map[string]int{
-	"circle .":                              16,
+	"circle .":                              12,
 	"circle budget":                         35,
 	"circle budget/budgethttp":              21,
 	"circle budget/credentials":             12,
@@ -32,7 +32,7 @@ var debts = map[string]int{
 	"circle internal/laws":                  15,
 	"circle internal/schema":                14,
 	"circle llm":                            8,
-	"methods . Repository":                  121,
+	"methods . Repository":                  60,
 	"methods budget/budgethttp Server":      59,
 	"methods budget/credentials Store":      47,
 	"methods budget/internal/ledger Ledger": 39,

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -50,16 +51,16 @@ func (h *history) filler(r *rand.Rand, repo *dynalimit.Repository, entity, id st
 	amounts := h.amounts(r, entity)
 	if r.IntN(2) == 0 {
 		return func(ctx context.Context) error {
-			_, err := repo.TopUpBucket(ctx, entity, resource, amounts, &dynalimit.TopUpOptions{ID: id})
+			_, err := admin.New(repo).Buckets.TopUp(ctx, entity, resource, amounts, &admin.TopUpOptions{ID: id})
 			return err
 		}
 	}
-	opts := &dynalimit.ResetOptions{ID: id}
+	opts := &admin.ResetOptions{ID: id}
 	if r.IntN(2) == 0 {
 		opts.Limits = amountNames(amounts)
 	}
 	return func(ctx context.Context) error {
-		_, err := repo.ResetBucket(ctx, entity, resource, opts)
+		_, err := admin.New(repo).Buckets.Reset(ctx, entity, resource, opts)
 		return err
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
@@ -129,9 +130,9 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	require.NoError(t, h.operator.CreateTable(ctx))
 	h.entities = []string{"key", "project", "org"}[:1+h.r.IntN(3)]
 	for i := len(h.entities) - 1; i >= 0; i-- {
-		require.NoError(t, h.operator.CreateEntity(ctx, h.entity(i)))
+		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, h.entity(i)))
 	}
-	require.NoError(t, h.operator.SetLimits(ctx, dynalimit.Scope{}, h.limits(h.r)))
+	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{}, h.limits(h.r)))
 	h.published(ctx)
 	h.db.SetFaults(h.fault)
 	for range 2 + h.r.IntN(4) {
@@ -141,8 +142,8 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 }
 
 // entity is the record of an entity of the chain.
-func (h *history) entity(i int) dynalimit.Entity {
-	e := dynalimit.Entity{ID: h.entities[i]}
+func (h *history) entity(i int) admin.Entity {
+	e := admin.Entity{ID: h.entities[i]}
 	if i+1 < len(h.entities) {
 		e.ParentID, e.Cascade = h.entities[i+1], true
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // operate is what an operator, or time, does to the table.
@@ -45,19 +45,19 @@ func (h *history) reconfigure(r *rand.Rand) {
 	var err error
 	switch r.IntN(8) {
 	case 0:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{Resource: resource}, limits)
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Resource: resource}, limits)
 	case 1:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{Entity: entity}, limits)
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, limits)
 	case 2:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource}, limits)
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
-		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Resource: resource})
+		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Resource: resource})
 	case 4:
-		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Entity: entity})
+		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 5:
-		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Entity: entity, Resource: resource})
+		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource})
 	default:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{}, limits)
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{}, limits)
 	}
 	require.NoError(h.t, err)
 	h.published(ctx)
@@ -101,8 +101,8 @@ func (h *history) erase(r *rand.Rand) {
 		require.NoError(h.t, err)
 		return
 	}
-	require.NoError(h.t, h.operator.DeleteEntity(ctx, h.entities[0]))
-	require.NoError(h.t, h.operator.CreateEntity(ctx, h.entity(0)))
+	require.NoError(h.t, admin.New(h.operator).Entities.Delete(ctx, h.entities[0]))
+	require.NoError(h.t, admin.New(h.operator).Entities.Create(ctx, h.entity(0)))
 	h.published(ctx)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -127,28 +128,28 @@ func (h *history) change(r *rand.Rand) {
 	var err error
 	switch r.IntN(6) {
 	case 0:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{Entity: entity}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, h.limits(r))
 	case 1:
-		err = h.operator.DeleteLimits(ctx, dynalimit.Scope{Entity: entity})
+		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 2:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{Plan: "pro"}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Plan: "pro"}, h.limits(r))
 	case 3:
-		err = h.operator.SetLimits(ctx, dynalimit.Scope{Resource: "gpt-4"}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, h.limits(r))
 	case 4:
 		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
-		_, err = h.operator.SetConfig(ctx, dynalimit.Scope{}, dynalimit.LimitConfig{Limits: h.limits(r), OnUnavailable: policies[r.IntN(3)], Version: dynalimit.AnyVersion})
+		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{}, admin.LimitConfig{Limits: h.limits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
 	default:
 		i := r.IntN(len(h.entities))
-		e, getErr := h.operator.GetEntity(ctx, h.entities[i])
+		e, getErr := admin.New(h.operator).Entities.Get(ctx, h.entities[i])
 		next := h.entity(i)
 		next.Version, next.Plan, next.CreatedAt = e.Version, []string{"", "pro"}[r.IntN(2)], e.CreatedAt
 		if r.IntN(3) == 0 {
 			next.ParentID, next.Cascade = "", false
 		}
-		_, err = h.operator.UpdateEntity(ctx, next)
+		_, err = admin.New(h.operator).Entities.Update(ctx, next)
 		err = errors.Join(getErr, err)
 	}
-	if conflict := (*dynalimit.EntityConflictError)(nil); err != nil && !errors.As(err, &conflict) && !errors.Is(err, dynalimit.ErrNotFound) {
+	if conflict := (*admin.EntityConflictError)(nil); err != nil && !errors.As(err, &conflict) && !errors.Is(err, admin.ErrNotFound) {
 		h.oracle.fail("a change failed: %v", err)
 	}
 }

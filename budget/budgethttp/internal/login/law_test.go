@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -206,7 +207,7 @@ func TestKnownRefusalsDoNotWait(t *testing.T) {
 func TestBlockedAddressesAreRefused(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
-	require.NoError(t, w.repository().SetBlocked(t.Context(), dynalimit.Scope{Entity: addressOf(home)}, true))
+	require.NoError(t, admin.New(w.repository()).Limits.SetBlocked(t.Context(), admin.Scope{Entity: addressOf(home)}, true))
 	for range 2 {
 		var throttled *ThrottledError
 		require.ErrorAs(t, w.try(w.a, home, c.ClientID, c.Secret), &throttled)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // Outcome is the answer to an acquire.
@@ -93,8 +94,8 @@ type Limit struct {
 // Level is a level of the configuration with what it says.
 type Level struct {
 	Level  dynalimit.ConfigLevel `json:"level"`
-	Scope  dynalimit.Scope       `json:"scope"`
-	Config dynalimit.LimitConfig `json:"config,omitzero"`
+	Scope  admin.Scope           `json:"scope"`
+	Config admin.LimitConfig     `json:"config,omitzero"`
 	// InForce means that its limits, or that it is unlimited, decide.
 	InForce bool `json:"in_force,omitempty"`
 	// HiddenBy is the level that hides its limits.
@@ -199,27 +200,27 @@ func (d *Decision) wait(w time.Duration) *Wait {
 // and a resource, the most specific first.
 func LevelsOf(entity, plan, resource string) []Level {
 	all := []Level{
-		{Level: dynalimit.LevelEntity, Scope: dynalimit.Scope{Entity: entity, Resource: resource}},
-		{Level: dynalimit.LevelEntityDefault, Scope: dynalimit.Scope{Entity: entity}},
+		{Level: dynalimit.LevelEntity, Scope: admin.Scope{Entity: entity, Resource: resource}},
+		{Level: dynalimit.LevelEntityDefault, Scope: admin.Scope{Entity: entity}},
 	}
 	if plan != "" {
 		all = append(all,
-			Level{Level: dynalimit.LevelPlan, Scope: dynalimit.Scope{Plan: plan, Resource: resource}},
-			Level{Level: dynalimit.LevelPlanDefault, Scope: dynalimit.Scope{Plan: plan}})
+			Level{Level: dynalimit.LevelPlan, Scope: admin.Scope{Plan: plan, Resource: resource}},
+			Level{Level: dynalimit.LevelPlanDefault, Scope: admin.Scope{Plan: plan}})
 	}
 	return append(all,
-		Level{Level: dynalimit.LevelResource, Scope: dynalimit.Scope{Resource: resource}},
+		Level{Level: dynalimit.LevelResource, Scope: admin.Scope{Resource: resource}},
 		Level{Level: dynalimit.LevelSystem})
 }
 
 // levels reads the levels that could say something, with what they say.
 func levels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) ([]Level, error) {
 	all := LevelsOf(r.EntityID, r.Plan, r.Resource)
-	scopes := make([]dynalimit.Scope, len(all))
+	scopes := make([]admin.Scope, len(all))
 	for i := range all {
 		scopes[i] = all[i].Scope
 	}
-	configs, err := repo.GetConfigs(ctx, scopes)
+	configs, err := admin.New(repo).Limits.GetConfigs(ctx, scopes)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -18,7 +19,7 @@ func (v *visit) namespace(ctx context.Context) tables.Finding {
 	if v.Namespace == "" {
 		return tables.Fine("none is named")
 	}
-	n, err := v.Limits.GetNamespace(ctx, v.Namespace)
+	n, err := admin.New(v.Limits).Namespaces.Get(ctx, v.Namespace)
 	if err != nil {
 		return tables.Unseen("%s", v.why(err))
 	}
@@ -46,7 +47,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
-	var pending []dynalimit.Scope
+	var pending []admin.Scope
 	var results []tables.Finding
 	seen, plans := 0, map[string]bool{}
 	read := func() error {
@@ -54,7 +55,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 		results, pending = append(results, broken...), pending[:0]
 		return err
 	}
-	for at, err := range v.Limits.Scopes(ctx) {
+	for at, err := range admin.New(v.Limits).Limits.Scopes(ctx) {
 		if err == nil {
 			seen++
 			plans[at.Plan] = true
@@ -86,17 +87,17 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 }
 
 // unreadable reads levels together, and one by one if one of them cannot be read.
-func (v *visit) unreadable(ctx context.Context, levels []dynalimit.Scope) ([]tables.Finding, error) {
+func (v *visit) unreadable(ctx context.Context, levels []admin.Scope) ([]tables.Finding, error) {
 	if len(levels) == 0 {
 		return nil, nil
 	}
-	_, err := v.Limits.GetConfigs(ctx, levels)
+	_, err := admin.New(v.Limits).Limits.GetConfigs(ctx, levels)
 	if _, wrong := errors.AsType[*dynalimit.ValidationError](err); !wrong {
 		return nil, err
 	}
 	var results []tables.Finding
 	for _, at := range levels {
-		_, err := v.Limits.GetConfig(ctx, at)
+		_, err := admin.New(v.Limits).Limits.GetConfig(ctx, at)
 		if _, wrong := errors.AsType[*dynalimit.ValidationError](err); wrong {
 			results = append(results, tables.Finding{
 				Check: "configuration of " + at.String(), Status: tables.Wrong, Found: strings.TrimPrefix(err.Error(), "dynalimit: "),
@@ -111,7 +112,7 @@ func (v *visit) unreadable(ctx context.Context, levels []dynalimit.Scope) ([]tab
 
 // deleteLevel removes a level that cannot be read: whatever reads it first, as the commands
 // of dynalimit do, cannot.
-func (v *visit) deleteLevel(at dynalimit.Scope) string {
+func (v *visit) deleteLevel(at admin.Scope) string {
 	keys := schema.NewKeys(v.Namespace)
 	key := keys.SystemConfig()
 	switch {
@@ -129,7 +130,7 @@ func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
-	config, err := v.Limits.GetConfig(ctx, dynalimit.Scope{})
+	config, err := admin.New(v.Limits).Limits.GetConfig(ctx, admin.Scope{})
 	switch {
 	case err != nil:
 		return tables.Unseen("%s", v.why(err))

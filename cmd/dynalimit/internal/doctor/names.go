@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
@@ -24,9 +24,9 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
-	var records []dynalimit.Entity
+	var records []admin.Entity
 	there := map[string]bool{"": true}
-	for e, err := range v.Limits.Entities(ctx) {
+	for e, err := range admin.New(v.Limits).Entities.List(ctx) {
 		if err != nil {
 			return tables.Unseen("%s; %s were read", v.why(err), notation.Many(len(records), "record"))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -47,9 +48,9 @@ func (w world) use() []aggregator.Record {
 	w.db.OnWrite(recorder(&records))
 	defer w.db.OnWrite(nil)
 	for _, namespace := range []string{"", "eu", "us"} {
-		admin, _ := w.open(everything, namespace)
-		require.NoError(w, admin.CreateEntity(w.Context(), dynalimit.Entity{ID: "child", ParentID: parent, Cascade: true}))
-		l := w.limiter(admin, nil)
+		root, _ := w.open(everything, namespace)
+		require.NoError(w, admin.New(root).Entities.Create(w.Context(), admin.Entity{ID: "child", ParentID: parent, Cascade: true}))
+		l := w.limiter(root, nil)
 		require.NoError(w, only(l.Acquire(w.Context(), "child", model, dynalimit.Amounts{"rpm": 1})))
 	}
 	return records

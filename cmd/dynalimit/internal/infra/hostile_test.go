@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -24,22 +24,22 @@ func TestWritesOfServersChangeNoLimit(t *testing.T) {
 	for namespace, prefix := range map[string]string{"": "", "eu": "eu/"} {
 		inWorld(t, func(w world) {
 			ctx := w.Context()
-			admin, _ := w.open(everything, namespace)
-			require.NoError(w, admin.CreateEntity(ctx, dynalimit.Entity{ID: "bare"}))
-			require.NoError(w, admin.SetBlocked(ctx, dynalimit.Scope{Entity: "barred"}, true))
+			root, _ := w.open(everything, namespace)
+			require.NoError(w, admin.New(root).Entities.Create(ctx, admin.Entity{ID: "bare"}))
+			require.NoError(w, admin.New(root).Limits.SetBlocked(ctx, admin.Scope{Entity: "barred"}, true))
 			stated := func() string {
-				admin, _ := w.open(everything, namespace) // which remembers nothing
+				root, _ := w.open(everything, namespace) // which remembers nothing
 				var b strings.Builder
 				for _, id := range []string{entity, parent, "bare", "barred", "nobody"} {
-					resolved, err := admin.ResolveLimits(ctx, id, model)
+					resolved, err := root.ResolveLimits(ctx, id, model)
 					fmt.Fprintf(&b, "%s: %+v %v\n", id, resolved, err)
-					e, err := admin.GetEntity(ctx, id)
-					if errors.Is(err, dynalimit.ErrNotFound) { // a record that says nothing is as good as none
-						e, err = dynalimit.Entity{ID: id}, nil
+					e, err := admin.New(root).Entities.Get(ctx, id)
+					if errors.Is(err, admin.ErrNotFound) { // a record that says nothing is as good as none
+						e, err = admin.Entity{ID: id}, nil
 					}
 					fmt.Fprintf(&b, "%+v %v\n", e, err)
 					for _, resource := range []string{"", model} {
-						c, err := admin.GetConfig(ctx, dynalimit.Scope{Entity: id, Resource: resource})
+						c, err := admin.New(root).Limits.GetConfig(ctx, admin.Scope{Entity: id, Resource: resource})
 						fmt.Fprintf(&b, "%+v %v\n", c, err)
 					}
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
@@ -198,11 +199,11 @@ func (s *service) beside() {
 		"PK": &types.AttributeValueMemberS{Value: "NOTHING"}, "SK": &types.AttributeValueMemberS{Value: "#"},
 	}})
 	require.NoError(s, err)
-	_, err = s.repository.GetConfig(s.Context(), dynalimit.Scope{})
+	_, err = admin.New(s.repository).Limits.GetConfig(s.Context(), admin.Scope{})
 	require.NoError(s, err)
 	for range 4 {
 		elapse(26 * time.Hour)
-		require.NoError(s, s.repository.Alone(s.Context(), keeper.SweepLease, nil, func(ctx context.Context) error {
+		require.NoError(s, admin.New(s.repository).Alone(s.Context(), keeper.SweepLease, nil, func(ctx context.Context) error {
 			elapse(time.Minute)
 			_, err := s.keeper.Sweep(ctx)
 			return err
@@ -261,7 +262,7 @@ func inServiceWorld(t *testing.T, policy, namespace string, test func(s *service
 		require.NoError(t, err)
 		require.NoError(t, root.CreateTable(t.Context()))
 		if namespace != "" {
-			require.NoError(t, root.RegisterNamespace(t.Context(), namespace))
+			require.NoError(t, admin.New(root).Namespaces.Register(t.Context(), namespace))
 		}
 		k, err := budget.New(db.Client(), budget.Tables{Control: budgets.Control, Usage: budgets.Usage}, &budget.Options{Principal: operator})
 		require.NoError(t, err)

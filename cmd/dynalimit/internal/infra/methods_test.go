@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // method calls a method of a Repository, in a furnished namespace.
@@ -44,146 +46,164 @@ var (
 
 // reading are the methods that read.
 var reading = map[string]method{
-	"GetNamespace": func(ctx context.Context, r *dynalimit.Repository) error { return only(r.GetNamespace(ctx, "eu")) },
+	"Namespaces.Get": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Namespaces.Get(ctx, "eu"))
+	},
 	"AuditEvents": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(all(r.AuditEvents(ctx, dynalimit.AuditQuery{})),
-			all(r.AuditEvents(ctx, dynalimit.AuditQuery{Principal: operator, From: time.Now().Add(-time.Hour)})),
-			all(r.AuditEvents(ctx, dynalimit.AuditQuery{Target: entity})))
+		return errors.Join(all(admin.New(r).AuditEvents(ctx, admin.AuditQuery{})),
+			all(admin.New(r).AuditEvents(ctx, admin.AuditQuery{Principal: operator, From: time.Now().Add(-time.Hour)})),
+			all(admin.New(r).AuditEvents(ctx, admin.AuditQuery{Target: entity})))
 	},
-	"Buckets":            func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Buckets(ctx, entity)) },
-	"Children":           func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Children(ctx, parent)) },
-	"Entities":           func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Entities(ctx)) },
-	"EntitiesWithLimits": func(ctx context.Context, r *dynalimit.Repository) error { return all(r.EntitiesWithLimits(ctx, "")) },
-	"GetConfig": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.GetConfig(ctx, dynalimit.Scope{Entity: entity}))
+	"Buckets.List": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Buckets.List(ctx, entity))
 	},
-	"GetConfigs": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.GetConfigs(ctx, []dynalimit.Scope{{Entity: entity}, {}}))
+	"Entities.Children": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Entities.Children(ctx, parent))
 	},
-	"GetEntities": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.GetEntities(ctx, []string{entity, parent}))
+	"Entities.List": func(ctx context.Context, r *dynalimit.Repository) error { return all(admin.New(r).Entities.List(ctx)) },
+	"Limits.Entities": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Limits.Entities(ctx, ""))
 	},
-	"GetEntity": func(ctx context.Context, r *dynalimit.Repository) error { return only(r.GetEntity(ctx, entity)) },
-	"Plans":     func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Plans(ctx)) },
+	"Limits.GetConfig": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Limits.GetConfig(ctx, admin.Scope{Entity: entity}))
+	},
+	"Limits.GetConfigs": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: entity}, {}}))
+	},
+	"Entities.GetMany": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.GetMany(ctx, []string{entity, parent}))
+	},
+	"Entities.Get": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.Get(ctx, entity))
+	},
+	"Limits.Plans": func(ctx context.Context, r *dynalimit.Repository) error { return all(admin.New(r).Limits.Plans(ctx)) },
 	"ResolveLimits": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(r.ResolveLimits(ctx, entity, model))
 	},
-	"ResourceCapacity": func(ctx context.Context, r *dynalimit.Repository) error {
-		_, err := r.ResourceCapacity(ctx, model)
+	"Buckets.Capacity": func(ctx context.Context, r *dynalimit.Repository) error {
+		_, err := admin.New(r).Buckets.Capacity(ctx, model)
 		return err
 	},
-	"ResourceBuckets": func(ctx context.Context, r *dynalimit.Repository) error { return all(r.ResourceBuckets(ctx, model)) },
-	"Resources":       func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Resources(ctx)) },
-	"Scopes":          func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Scopes(ctx)) },
+	"Buckets.OfResource": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Buckets.OfResource(ctx, model))
+	},
+	"Limits.Resources": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Limits.Resources(ctx))
+	},
+	"Limits.Scopes": func(ctx context.Context, r *dynalimit.Repository) error { return all(admin.New(r).Limits.Scopes(ctx)) },
 }
 
 // changing are the methods that change what a namespace holds. Each changes something, and
 // leaves what the others need.
 var changing = map[string]method{
 	"Alone": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.Alone(ctx, "manifest", nil, func(context.Context) error { return nil })
+		return admin.New(r).Alone(ctx, "manifest", nil, func(context.Context) error { return nil })
 	},
-	"CreateEntities": func(ctx context.Context, r *dynalimit.Repository) error {
-		errs, err := r.CreateEntities(ctx, []dynalimit.EntitySetup{{Entity: dynalimit.Entity{ID: "new-1", ParentID: parent}}})
+	"Entities.CreateMany": func(ctx context.Context, r *dynalimit.Repository) error {
+		errs, err := admin.New(r).Entities.CreateMany(ctx, []admin.EntitySetup{{Entity: admin.Entity{ID: "new-1", ParentID: parent}}})
 		return errors.Join(append(errs, err)...)
 	},
-	"CreateEntity": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.CreateEntity(ctx, dynalimit.Entity{ID: "new-2", ParentID: parent})
+	"Entities.Create": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Entities.Create(ctx, admin.Entity{ID: "new-2", ParentID: parent})
 	},
-	"DeleteConfig": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.DeleteConfig(ctx, dynalimit.Scope{Resource: "gone-1"}, dynalimit.AnyVersion)
+	"Limits.DeleteConfig": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Resource: "gone-1"}, admin.AnyVersion)
 	},
-	"DeleteEntity": func(ctx context.Context, r *dynalimit.Repository) error { return r.DeleteEntity(ctx, "gone") },
-	"DeleteEntityAsRead": func(ctx context.Context, r *dynalimit.Repository) error {
-		read, err := r.GetEntity(ctx, "gone-3")
+	"Entities.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Entities.Delete(ctx, "gone")
+	},
+	"Entities.DeleteAsRead": func(ctx context.Context, r *dynalimit.Repository) error {
+		read, err := admin.New(r).Entities.Get(ctx, "gone-3")
 		if err != nil {
 			return err
 		}
-		return r.DeleteEntityAsRead(ctx, read, nil)
+		return admin.New(r).Entities.DeleteAsRead(ctx, read, nil)
 	},
-	"DeleteLimits": func(ctx context.Context, r *dynalimit.Repository) error {
+	"Limits.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(
-			r.DeleteLimits(ctx, dynalimit.Scope{Entity: "gone-2"}), r.DeleteLimits(ctx, dynalimit.Scope{Plan: "gone", Resource: model}),
-			r.DeleteLimits(ctx, dynalimit.Scope{Resource: "gone-2"}), r.DeleteLimits(ctx, dynalimit.Scope{}), r.SetLimits(ctx, dynalimit.Scope{}, limits))
+			admin.New(r).Limits.Delete(ctx, admin.Scope{Entity: "gone-2"}), admin.New(r).Limits.Delete(ctx, admin.Scope{Plan: "gone", Resource: model}),
+			admin.New(r).Limits.Delete(ctx, admin.Scope{Resource: "gone-2"}), admin.New(r).Limits.Delete(ctx, admin.Scope{}), admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
 	},
-	"ResetBucket": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.ResetBucket(ctx, entity, model, nil))
+	"Buckets.Reset": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Buckets.Reset(ctx, entity, model, nil))
 	},
-	"SetBlocked": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.SetBlocked(ctx, dynalimit.Scope{Entity: "b"}, true)
+	"Limits.SetBlocked": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.SetBlocked(ctx, admin.Scope{Entity: "b"}, true)
 	},
-	"SetConfig": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.SetConfig(ctx, dynalimit.Scope{Entity: "c"}, dynalimit.LimitConfig{Limits: limits, OnUnavailable: dynalimit.Allow}))
+	"Limits.SetConfig": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Limits.SetConfig(ctx, admin.Scope{Entity: "c"}, admin.LimitConfig{Limits: limits, OnUnavailable: dynalimit.Allow}))
 	},
-	"SetConfigs": func(ctx context.Context, r *dynalimit.Repository) error {
-		errs, err := r.SetConfigs(ctx, []dynalimit.ScopedConfig{{Scope: dynalimit.Scope{Entity: "d"}, Config: dynalimit.LimitConfig{Limits: limits}}})
+	"Limits.SetConfigs": func(ctx context.Context, r *dynalimit.Repository) error {
+		errs, err := admin.New(r).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Entity: "d"}, Config: admin.LimitConfig{Limits: limits}}})
 		return errors.Join(append(errs, err)...)
 	},
-	"SetLimits": func(ctx context.Context, r *dynalimit.Repository) error {
+	"Limits.Set": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(
-			r.SetLimits(ctx, dynalimit.Scope{Entity: "e"}, limits), r.SetLimits(ctx, dynalimit.Scope{Plan: "f"}, limits),
-			r.SetLimits(ctx, dynalimit.Scope{Resource: "g"}, limits), r.SetLimits(ctx, dynalimit.Scope{}, fewer), r.SetLimits(ctx, dynalimit.Scope{}, limits))
+			admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "f"}, limits),
+			admin.New(r).Limits.Set(ctx, admin.Scope{Resource: "g"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{}, fewer), admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
 	},
-	"SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) error {
-		return r.SetUnlimited(ctx, dynalimit.Scope{Entity: "h"})
+	"Limits.SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
 	},
-	"TopUpBucket": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(r.TopUpBucket(ctx, entity, model, dynalimit.Amounts{"rpm": 1}, nil))
+	"Buckets.TopUp": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Buckets.TopUp(ctx, entity, model, dynalimit.Amounts{"rpm": 1}, nil))
 	},
-	"UpdateEntities": func(ctx context.Context, r *dynalimit.Repository) error {
-		e, err := r.GetEntity(ctx, parent)
+	"Entities.UpdateMany": func(ctx context.Context, r *dynalimit.Repository) error {
+		e, err := admin.New(r).Entities.Get(ctx, parent)
 		if err != nil {
 			return err
 		}
 		e.Name += "."
-		errs, err := r.UpdateEntities(ctx, []dynalimit.Entity{e})
+		errs, err := admin.New(r).Entities.UpdateMany(ctx, []admin.Entity{e})
 		return errors.Join(append(errs, err)...)
 	},
-	"UpdateEntity": func(ctx context.Context, r *dynalimit.Repository) error {
-		e, err := r.GetEntity(ctx, entity)
+	"Entities.Update": func(ctx context.Context, r *dynalimit.Repository) error {
+		e, err := admin.New(r).Entities.Get(ctx, entity)
 		if err != nil {
 			return err
 		}
 		e.Name += "."
-		return only(r.UpdateEntity(ctx, e))
+		return only(admin.New(r).Entities.Update(ctx, e))
 	},
 }
 
 // owning are the methods about the table as a whole, each with what it needs before it.
 var owning = map[string]method{
 	"CreateTable": func(ctx context.Context, r *dynalimit.Repository) error { return r.CreateTable(ctx) },
-	"DeleteNamespace": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(r.RegisterNamespace(ctx, "d1"), r.DeleteNamespace(ctx, "d1"))
+	"Namespaces.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
+		return errors.Join(admin.New(r).Namespaces.Register(ctx, "d1"), admin.New(r).Namespaces.Delete(ctx, "d1"))
 	},
-	"Migrate": func(ctx context.Context, r *dynalimit.Repository) error { return only(r.Migrate(ctx, nil)) },
-	"Namespaces": func(ctx context.Context, r *dynalimit.Repository) error {
-		return all(r.Namespaces(ctx))
+	"Migrate": func(ctx context.Context, r *dynalimit.Repository) error { return only(admin.New(r).Migrate(ctx, nil)) },
+	"Namespaces.List": func(ctx context.Context, r *dynalimit.Repository) error {
+		return all(admin.New(r).Namespaces.List(ctx))
 	},
-	"PurgeNamespace": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(r.DeleteNamespace(ctx, "purged"), r.PurgeNamespace(ctx, "purged", nil))
+	"Namespaces.Purge": func(ctx context.Context, r *dynalimit.Repository) error {
+		return errors.Join(admin.New(r).Namespaces.Delete(ctx, "purged"), admin.New(r).Namespaces.Purge(ctx, "purged", nil))
 	},
-	"RecoverNamespace": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(r.RegisterNamespace(ctx, "d2"), r.DeleteNamespace(ctx, "d2"), r.RecoverNamespace(ctx, "d2"))
+	"Namespaces.Recover": func(ctx context.Context, r *dynalimit.Repository) error {
+		return errors.Join(admin.New(r).Namespaces.Register(ctx, "d2"), admin.New(r).Namespaces.Delete(ctx, "d2"), admin.New(r).Namespaces.Recover(ctx, "d2"))
 	},
-	"RegisterNamespace": func(ctx context.Context, r *dynalimit.Repository) error { return r.RegisterNamespace(ctx, "d3") },
+	"Namespaces.Register": func(ctx context.Context, r *dynalimit.Repository) error {
+		return admin.New(r).Namespaces.Register(ctx, "d3")
+	},
 }
 
 // silent are the methods that ask DynamoDB nothing.
-var silent = map[string]bool{"As": true, "ConfigCacheStats": true, "InvalidateConfig": true, "Table": true, "TableInput": true}
+var silent = map[string]bool{"As": true, "ConfigCacheStats": true, "InvalidateConfig": true, "Shared": true, "Table": true, "TableInput": true}
 
-// TestEveryMethodHasARole: every method of a Repository is called in the tests of the roles.
+// TestEveryMethodHasARole: every method of a Repository, and of package admin, is called in the tests of the roles.
 func TestEveryMethodHasARole(t *testing.T) {
-	for m := range reflect.TypeFor[*dynalimit.Repository]().Methods() {
+	for _, name := range methodNames() {
 		found := 0
 		for _, methods := range []map[string]method{reading, changing, owning} {
-			if methods[m.Name] != nil {
+			if methods[name] != nil {
 				found++
 			}
 		}
-		if silent[m.Name] {
+		if silent[name] {
 			found++
 		}
-		assert.Equal(t, 1, found, "%s: add it to reading, changing, owning or silent", m.Name)
+		assert.Equal(t, 1, found, "%s: add it to reading, changing, owning or silent", name)
 	}
 }
 
@@ -191,20 +211,20 @@ func TestEveryMethodHasARole(t *testing.T) {
 func furnish(t *testing.T, r *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
-	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{}, limits))
+	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
 	for _, resource := range []string{model, "gone-1", "gone-2"} {
-		require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Resource: resource}, limits))
+		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Resource: resource}, limits))
 	}
-	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Plan: "pro", Resource: model}, limits))
-	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Plan: "gone", Resource: model}, limits))
-	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: parent, Plan: "pro"}))
-	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: entity, ParentID: parent, Cascade: true}))
-	require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Entity: entity}, limits))
+	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: model}, limits))
+	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "gone", Resource: model}, limits))
+	require.NoError(t, admin.New(r).Entities.Create(ctx, admin.Entity{ID: parent, Plan: "pro"}))
+	require.NoError(t, admin.New(r).Entities.Create(ctx, admin.Entity{ID: entity, ParentID: parent, Cascade: true}))
+	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: entity}, limits))
 	for _, id := range []string{"gone", "gone-2"} {
-		require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: parent}))
-		require.NoError(t, r.SetLimits(ctx, dynalimit.Scope{Entity: id}, limits))
+		require.NoError(t, admin.New(r).Entities.Create(ctx, admin.Entity{ID: id, ParentID: parent}))
+		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: id}, limits))
 	}
-	require.NoError(t, r.CreateEntity(ctx, dynalimit.Entity{ID: "gone-3", ParentID: parent}))
+	require.NoError(t, admin.New(r).Entities.Create(ctx, admin.Entity{ID: "gone-3", ParentID: parent}))
 	l, err := dynalimit.New(r, nil)
 	require.NoError(t, err)
 	for _, id := range []string{entity, "gone", "gone-3"} {
@@ -218,4 +238,18 @@ func describe(ctx context.Context, c *dynamodb.Client) error {
 	_, err := c.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: new(tableName)})
 	_, err2 := c.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: new(tableName)})
 	return errors.Join(err, err2)
+}
+
+// methodNames are those of a Repository, and of package admin with their parts.
+func methodNames() []string {
+	var names []string
+	for prefix, of := range map[string]reflect.Type{
+		"": reflect.TypeFor[*dynalimit.Repository](), "Admin.": reflect.TypeFor[*admin.Admin](), "Limits.": reflect.TypeFor[admin.Limits](),
+		"Entities.": reflect.TypeFor[admin.Entities](), "Buckets.": reflect.TypeFor[admin.Buckets](), "Namespaces.": reflect.TypeFor[admin.Namespaces](),
+	} {
+		for m := range of.Methods() {
+			names = append(names, strings.TrimPrefix(prefix, "Admin.")+m.Name)
+		}
+	}
+	return names
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -46,7 +47,7 @@ func inWorld(t *testing.T, test func(w world)) {
 		require.NoError(t, root.CreateTable(t.Context()))
 		furnish(t, root)
 		for _, name := range []string{"eu", "us", "purged"} {
-			require.NoError(t, root.RegisterNamespace(t.Context(), name))
+			require.NoError(t, admin.New(root).Namespaces.Register(t.Context(), name))
 			r, _ := w.open(everything, name)
 			furnish(t, r)
 		}
@@ -109,19 +110,19 @@ func (w world) serve(policy, namespace string) *guarded {
 	w.Helper()
 	ctx := w.Context()
 	r, g := w.open(policy, namespace)
-	admin, _ := w.open(everything, namespace)
+	root, _ := w.open(everything, namespace)
 	w.writesKinds(g, namespace)
 	l := w.limiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow, PrefetchResources: map[string]time.Duration{other: time.Second}})
 	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
 		id := "new-" + string(mode)
-		require.NoError(w, admin.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: parent, Cascade: true}))
+		require.NoError(w, admin.New(root).Entities.Create(ctx, admin.Entity{ID: id, ParentID: parent, Cascade: true}))
 		for range 3 { // cold, then warm
 			w.correct(l, id, mode)
 		}
 		elapse(3 * time.Hour) // then a claim
 		w.correct(l, id, mode)
 	}
-	require.NoError(w, admin.SetLimits(ctx, dynalimit.Scope{Entity: entity}, append(fewer, dynalimit.PerDay("tpd", 1000))))
+	require.NoError(w, admin.New(root).Limits.Set(ctx, admin.Scope{Entity: entity}, append(fewer, dynalimit.PerDay("tpd", 1000))))
 	elapse(time.Hour)
 	w.correct(l, entity, dynalimit.CascadeParallel) // with changed limits
 	w.look(l)
@@ -225,13 +226,13 @@ func TestTemplatesTableServes(t *testing.T) {
 		administers := roleOf(t, "Admin", "")
 		for _, policy := range []string{serves, reads} {
 			r, _ := w.open(policy, "")
-			require.ErrorContains(t, only(r.Migrate(w.Context(), nil)), "AccessDenied")
+			require.ErrorContains(t, only(admin.New(r).Migrate(w.Context(), nil)), "AccessDenied")
 		}
 		r, _ := w.open(serves, "")
 		l := w.limiter(r, &dynalimit.Options{Limits: limits})
 		require.ErrorContains(t, only(l.Acquire(w.Context(), entity, model, amounts)), "Query", "items of older layouts are looked for")
-		admin, g := w.open(administers, "")
-		require.NoError(t, only(admin.Migrate(w.Context(), nil)))
+		root, g := w.open(administers, "")
+		require.NoError(t, only(admin.New(root).Migrate(w.Context(), nil)))
 		g.permits(t)
 		r, g = w.open(serves, "")
 		require.NoError(t, only(w.limiter(r, &dynalimit.Options{Limits: limits}).Acquire(w.Context(), entity, model, amounts)))
@@ -359,7 +360,7 @@ func TestReadersCannotChange(t *testing.T) {
 		for _, methods := range []map[string]method{changing, owning} {
 			for name, change := range methods {
 				r, _ := w.open(policy, "")
-				if name != "Namespaces" && name != "Migrate" { // which read
+				if name != "Namespaces.List" && name != "Migrate" { // which read
 					assert.Error(t, change(w.Context(), r), name)
 				}
 			}

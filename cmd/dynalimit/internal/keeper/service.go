@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
@@ -324,7 +325,7 @@ func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.parts.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(cmp.Or(s.parts.Tables.Usage, "usage")), Key: nothing}); err != nil {
 		return err
 	}
-	_, err := s.parts.Repository.GetConfig(ctx, dynalimit.Scope{})
+	_, err := admin.New(s.parts.Repository).Limits.GetConfig(ctx, admin.Scope{})
 	return err
 }
 

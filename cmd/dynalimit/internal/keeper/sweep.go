@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/prices"
 )
@@ -16,9 +16,9 @@ const SweepLease = "keeper-sweep"
 // sweepAlone sweeps again and again until ctx ends, while no other process does.
 func (s *Service) sweepAlone(ctx context.Context) {
 	for {
-		err := s.parts.Repository.Alone(ctx, SweepLease, nil, s.sweepOften)
+		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
 		s.metrics.setLeading(false)
-		if ctx.Err() == nil && err != nil && !errors.Is(err, dynalimit.ErrHeld) {
+		if ctx.Err() == nil && err != nil && !errors.Is(err, admin.ErrHeld) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
 		}
 		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -22,16 +23,16 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var noon = time.Date(2026, 1, 23, 12, 0, 0, 0, time.UTC)
 
 // bucket has one limit a minute, with its burst.
-func bucket(entity, resource string, left, burst, taken int64) dynalimit.Bucket {
+func bucket(entity, resource string, left, burst, taken int64) admin.Bucket {
 	l := dynalimit.PerMinute("rpm", burst)
 	reset := time.Duration(burst-left) * time.Minute / time.Duration(burst)
-	return dynalimit.Bucket{
+	return admin.Bucket{
 		EntityID: entity, Resource: resource, Consumed: dynalimit.Amounts{"rpm": taken},
 		Limits: []dynalimit.LimitStatus{{EntityID: entity, Resource: resource, Limit: l, Remaining: left, Reset: reset}},
 	}
 }
 
-func reading(at time.Time, buckets ...dynalimit.Bucket) Reading {
+func reading(at time.Time, buckets ...admin.Bucket) Reading {
 	return Reading{At: at, Buckets: buckets, Units: 3.5}
 }
 

@@ -15,17 +15,47 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
 )
 
 // Store is what is read; *dynalimit.Repository is one.
 type Store interface {
 	Resources(ctx context.Context) iter.Seq2[string, error]
-	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[dynalimit.Bucket, error]
-	Buckets(ctx context.Context, entity string) iter.Seq2[dynalimit.Bucket, error]
-	Children(ctx context.Context, parent string) iter.Seq2[dynalimit.Entity, error]
-	GetEntities(ctx context.Context, ids []string) ([]dynalimit.Entity, error)
-	GetConfigs(ctx context.Context, at []dynalimit.Scope) ([]dynalimit.ScopedConfig, error)
+	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[admin.Bucket, error]
+	EntityBuckets(ctx context.Context, entity string) iter.Seq2[admin.Bucket, error]
+	Children(ctx context.Context, parent string) iter.Seq2[admin.Entity, error]
+	GetEntities(ctx context.Context, ids []string) ([]admin.Entity, error)
+	GetConfigs(ctx context.Context, at []admin.Scope) ([]admin.ScopedConfig, error)
+}
+
+// Of is what an Admin reads.
+func Of(a *admin.Admin) Store { return table{a} }
+
+type table struct{ *admin.Admin }
+
+func (t table) Resources(ctx context.Context) iter.Seq2[string, error] {
+	return t.Limits.Resources(ctx)
+}
+
+func (t table) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[admin.Bucket, error] {
+	return t.Buckets.OfResource(ctx, resource)
+}
+
+func (t table) EntityBuckets(ctx context.Context, entity string) iter.Seq2[admin.Bucket, error] {
+	return t.Buckets.List(ctx, entity)
+}
+
+func (t table) Children(ctx context.Context, parent string) iter.Seq2[admin.Entity, error] {
+	return t.Entities.Children(ctx, parent)
+}
+
+func (t table) GetEntities(ctx context.Context, ids []string) ([]admin.Entity, error) {
+	return t.Entities.GetMany(ctx, ids)
+}
+
+func (t table) GetConfigs(ctx context.Context, at []admin.Scope) ([]admin.ScopedConfig, error) {
+	return t.Limits.GetConfigs(ctx, at)
 }
 
 // Reader reads the buckets that are looked at. It is used by one goroutine at a time.
@@ -120,7 +150,7 @@ func (r *Reader) resources(ctx context.Context) ([]string, error) {
 }
 
 // upTo collects at most so many buckets, of one resource if that is named.
-func (r *Reader) upTo(all iter.Seq2[dynalimit.Bucket, error], resource string, most int) (buckets []dynalimit.Bucket, cut bool, err error) {
+func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most int) (buckets []admin.Bucket, cut bool, err error) {
 	for b, err := range all {
 		if err != nil {
 			return nil, false, err
@@ -140,21 +170,21 @@ func (r *Reader) upTo(all iter.Seq2[dynalimit.Bucket, error], resource string, m
 const atOnce = 8
 
 // family reads the buckets of entities and of their children.
-func (r *Reader) family(ctx context.Context, what What) (buckets []dynalimit.Bucket, cut bool, err error) {
+func (r *Reader) family(ctx context.Context, what What) (buckets []admin.Bucket, cut bool, err error) {
 	ids, cut, err := r.members(ctx, what.Entities)
 	if err != nil {
 		return nil, false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	found, full := make([][]dynalimit.Bucket, len(ids)), make([]bool, len(ids))
+	found, full := make([][]admin.Bucket, len(ids)), make([]bool, len(ids))
 	var group sync.WaitGroup
 	var next atomic.Int64
 	for range min(atOnce, len(ids)) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(ids)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				var err error
-				if found[i], full[i], err = r.upTo(r.Store.Buckets(ctx, ids[i]), what.Resource, r.Most); err != nil {
+				if found[i], full[i], err = r.upTo(r.Store.EntityBuckets(ctx, ids[i]), what.Resource, r.Most); err != nil {
 					cancel(err)
 				}
 			}
@@ -225,7 +255,7 @@ func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key
 }
 
 // configured reads every level that may block buckets.
-func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []dynalimit.ScopedConfig, error) {
+func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []admin.ScopedConfig, error) {
 	ids := make([]string, len(keys))
 	for i, key := range keys {
 		ids[i] = key.Entity
@@ -234,7 +264,7 @@ func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []dyn
 	if err != nil {
 		return nil, nil, err
 	}
-	var scopes []dynalimit.Scope
+	var scopes []admin.Scope
 	var levels []blockable
 	for i, key := range keys {
 		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // Key names a bucket.
@@ -20,7 +21,7 @@ type Reading struct {
 	At   time.Time
 	Took time.Duration
 	// Buckets were found; Cut says that there are more, which were not read.
-	Buckets []dynalimit.Bucket
+	Buckets []admin.Bucket
 	Cut     bool
 	// Units are the read units that it cost; 0 where the engine does not say.
 	Units float64

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // marked is a table in which one entity is blocked.
@@ -19,17 +20,17 @@ type marked struct {
 	looks  int
 }
 
-func (s *marked) ResourceBuckets(_ context.Context, resource string) iter.Seq2[dynalimit.Bucket, error] {
-	return func(yield func(dynalimit.Bucket, error) bool) { yield(bucket(s.entity, resource, 1, 2, 3), nil) }
+func (s *marked) ResourceBuckets(_ context.Context, resource string) iter.Seq2[admin.Bucket, error] {
+	return func(yield func(admin.Bucket, error) bool) { yield(bucket(s.entity, resource, 1, 2, 3), nil) }
 }
 
-func (s *marked) GetEntities(_ context.Context, ids []string) ([]dynalimit.Entity, error) {
-	return make([]dynalimit.Entity, len(ids)), nil
+func (s *marked) GetEntities(_ context.Context, ids []string) ([]admin.Entity, error) {
+	return make([]admin.Entity, len(ids)), nil
 }
 
-func (s *marked) GetConfigs(_ context.Context, at []dynalimit.Scope) ([]dynalimit.ScopedConfig, error) {
+func (s *marked) GetConfigs(_ context.Context, at []admin.Scope) ([]admin.ScopedConfig, error) {
 	s.looks++
-	configs := make([]dynalimit.ScopedConfig, len(at))
+	configs := make([]admin.ScopedConfig, len(at))
 	for i, scope := range at {
 		configs[i].Config.Blocked = scope.Entity == s.entity && scope.Resource == ""
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -173,7 +174,7 @@ func (a *applying) settle(c Change, err error) error {
 		a.out.Done++
 		return nil
 	}
-	a.fail(c, errors.Is(err, dynalimit.ErrConflict), err.Error())
+	a.fail(c, errors.Is(err, admin.ErrConflict), err.Error())
 	return nil
 }
 
@@ -186,7 +187,7 @@ func (a *applying) try(ctx context.Context, changes []Change) []error {
 	case changes[0].Action == Create:
 		return a.creates(ctx, changes)
 	case changes[0].Action == Delete:
-		return atOnce(changes, func(c Change) error { return a.table.DeleteEntityAsRead(ctx, c.record, c.levels) })
+		return atOnce(changes, func(c Change) error { return a.table.Entities.DeleteAsRead(ctx, c.record, c.levels) })
 	case changes[0].moves: // parents first
 		return oneByOne(changes, func(c Change) error { return a.updates(ctx, []Change{c})[0] })
 	}
@@ -235,16 +236,16 @@ func (a *applying) alone(changes []Change, err error, do func([]Change) []error)
 }
 
 func (a *applying) levels(ctx context.Context, changes []Change) []error {
-	scoped := make([]dynalimit.ScopedConfig, len(changes))
+	scoped := make([]admin.ScopedConfig, len(changes))
 	for i, c := range changes {
-		scoped[i] = dynalimit.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
+		scoped[i] = admin.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
 	}
-	errs, err := a.table.SetConfigs(ctx, scoped)
+	errs, err := a.table.Limits.SetConfigs(ctx, scoped)
 	if err != nil {
 		return a.alone(changes, err, func(c []Change) []error { return a.levels(ctx, c) })
 	}
 	for i, err := range errs {
-		var conflict *dynalimit.ConfigConflictError
+		var conflict *admin.ConfigConflictError
 		if errors.As(err, &conflict) && conflict.Stored.ManagedBy == changes[i].config.ManagedBy && sameLevel(conflict.Stored, changes[i].config) {
 			errs[i] = nil
 		}
@@ -253,16 +254,16 @@ func (a *applying) levels(ctx context.Context, changes []Change) []error {
 }
 
 func (a *applying) creates(ctx context.Context, changes []Change) []error {
-	setups := make([]dynalimit.EntitySetup, len(changes))
+	setups := make([]admin.EntitySetup, len(changes))
 	for i, c := range changes {
 		setups[i].Entity = c.record
 	}
-	errs, err := a.table.CreateEntities(ctx, setups)
+	errs, err := a.table.Entities.CreateMany(ctx, setups)
 	if err != nil {
 		return a.alone(changes, err, func(c []Change) []error { return a.creates(ctx, c) })
 	}
 	for i, err := range errs {
-		if errors.Is(err, dynalimit.ErrExists) {
+		if errors.Is(err, admin.ErrExists) {
 			errs[i] = a.exists(ctx, changes[i])
 		}
 	}
@@ -271,34 +272,34 @@ func (a *applying) creates(ctx context.Context, changes []Change) []error {
 
 // exists is the error of a record that was to be made and is there; nil if it is the one.
 func (a *applying) exists(ctx context.Context, c Change) error {
-	stored, err := a.table.GetEntities(ctx, []string{c.Entity})
+	stored, err := a.table.Entities.GetMany(ctx, []string{c.Entity})
 	if err == nil && !isRecord(stored[0], c.record) {
-		err = &dynalimit.EntityConflictError{Yours: c.record, Stored: stored[0]}
+		err = &admin.EntityConflictError{Yours: c.record, Stored: stored[0]}
 	}
 	return err
 }
 
 // isRecord says whether a stored record is the one that was to be stored.
-func isRecord(stored, wanted dynalimit.Entity) bool {
+func isRecord(stored, wanted admin.Entity) bool {
 	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
 }
 
 func (a *applying) updates(ctx context.Context, changes []Change) []error {
-	records := make([]dynalimit.Entity, len(changes))
+	records := make([]admin.Entity, len(changes))
 	for i, c := range changes {
 		records[i] = c.record
 	}
-	errs, err := a.table.UpdateEntities(ctx, records)
+	errs, err := a.table.Entities.UpdateMany(ctx, records)
 	if err != nil {
 		return a.alone(changes, err, func(c []Change) []error { return a.updates(ctx, c) })
 	}
 	for i, err := range errs {
-		var conflict *dynalimit.EntityConflictError
+		var conflict *admin.EntityConflictError
 		switch {
 		case errors.As(err, &conflict) && isRecord(conflict.Stored, records[i]):
 			errs[i] = nil
-		case errors.Is(err, dynalimit.ErrNotFound):
-			errs[i] = &dynalimit.EntityConflictError{Yours: records[i], Stored: dynalimit.Entity{ID: records[i].ID}}
+		case errors.Is(err, admin.ErrNotFound):
+			errs[i] = &admin.EntityConflictError{Yours: records[i], Stored: admin.Entity{ID: records[i].ID}}
 		}
 	}
 	return errs

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -79,15 +80,15 @@ func TestApplyKilledAtAnyRequestGoesOn(t *testing.T) {
 				}
 				ctx, kill := context.WithCancel(t.Context())
 				stop(w.db, n, before, kill)
-				out, err := Apply(ctx, w.repo, p, func(int, int) {})
+				out, err := Apply(ctx, Of(admin.New(w.repo)), p, func(int, int) {})
 				reached = err != nil || len(out.Failed) > 0
 				w.db.SetFaults(nil)
 				kill()
 				c, err := w.repo.ResolveLimits(t.Context(), "key", "gpt-4")
 				require.NoError(t, err)
 				require.NotEmpty(t, c.Limits, "never without limits")
-				if e, err := w.repo.GetEntity(t.Context(), "team"); err == nil && e.Plan != "" {
-					require.NotEmpty(t, must(w.repo.GetConfig(t.Context(), dynalimit.Scope{Plan: e.Plan})), "nobody is on a plan without limits")
+				if e, err := admin.New(w.repo).Entities.Get(t.Context(), "team"); err == nil && e.Plan != "" {
+					require.NotEmpty(t, must(admin.New(w.repo).Limits.GetConfig(t.Context(), admin.Scope{Plan: e.Plan})), "nobody is on a plan without limits")
 				}
 				w.apply(t, next, o)
 			})
@@ -137,7 +138,7 @@ func TestApplyAgainstFaults(t *testing.T) {
 				}
 				return ddbmem.Fault{After: 5 * time.Millisecond}
 			})
-			out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+			out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 			w.db.SetFaults(nil)
 			require.Zero(t, out.Conflicts(), out.Failed)
 			if err == nil {
@@ -158,18 +159,18 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 	m, o := parsed(t, next), Options{Prune: true}
 	p := w.plan(t, m, o)
 	ctx := t.Context()
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{}, rpm(7).Limits))
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Resource: "gone"}, rpm(7).Limits))
-	require.NoError(t, w.repo.SetLimits(ctx, dynalimit.Scope{Resource: "new"}, rpm(7).Limits))
-	require.NoError(t, w.repo.CreateEntity(ctx, dynalimit.Entity{ID: "new", Name: "by hand"}))
-	team := must(w.repo.GetEntity(ctx, "team"))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, rpm(7).Limits))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Resource: "gone"}, rpm(7).Limits))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Resource: "new"}, rpm(7).Limits))
+	require.NoError(t, admin.New(w.repo).Entities.Create(ctx, admin.Entity{ID: "new", Name: "by hand"}))
+	team := must(admin.New(w.repo).Entities.Get(ctx, "team"))
 	team.Name = "by hand"
-	must(w.repo.UpdateEntity(ctx, team))
-	gone := must(w.repo.GetEntity(ctx, "gone-too"))
+	must(admin.New(w.repo).Entities.Update(ctx, team))
+	gone := must(admin.New(w.repo).Entities.Get(ctx, "gone-too"))
 	gone.Name = "by hand"
-	must(w.repo.UpdateEntity(ctx, gone))
+	must(admin.New(w.repo).Entities.Update(ctx, gone))
 
-	out, err := Apply(ctx, w.repo, p, func(int, int) {})
+	out, err := Apply(ctx, Of(admin.New(w.repo)), p, func(int, int) {})
 	require.NoError(t, err)
 	assert.Zero(t, out.Left)
 	var failed []string
@@ -182,30 +183,30 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 		"limits of resource gone", "record of entity gone-too", "record of entity gone",
 	}, failed)
 	assert.Equal(t, len(p.Changes)-7, out.Done)
-	assert.Equal(t, rpm(7).Limits, must(w.repo.GetConfig(ctx, dynalimit.Scope{})).Limits)
-	assert.Equal(t, rpm(7).Limits, must(w.repo.GetConfig(ctx, dynalimit.Scope{Resource: "gone"})).Limits)
-	assert.Equal(t, "by hand", must(w.repo.GetEntity(ctx, "team")).Name)
-	assert.Equal(t, "by hand", must(w.repo.GetEntity(ctx, "gone-too")).Name)
-	assert.Equal(t, int64(2), must(w.repo.GetConfig(ctx, dynalimit.Scope{Resource: "gpt-4"})).Limits[0].Capacity)
+	assert.Equal(t, rpm(7).Limits, must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{})).Limits)
+	assert.Equal(t, rpm(7).Limits, must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Resource: "gone"})).Limits)
+	assert.Equal(t, "by hand", must(admin.New(w.repo).Entities.Get(ctx, "team")).Name)
+	assert.Equal(t, "by hand", must(admin.New(w.repo).Entities.Get(ctx, "gone-too")).Name)
+	assert.Equal(t, int64(2), must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Resource: "gpt-4"})).Limits[0].Capacity)
 	w.apply(t, next, Options{Prune: true, Adopt: true})
 }
 
 // narrow is a table that refuses a level, as one could that is stricter than the parser.
-type narrow struct{ *dynalimit.Repository }
+type narrow struct{ admin.Limits }
 
-func (n narrow) SetConfigs(ctx context.Context, changes []dynalimit.ScopedConfig) ([]error, error) {
+func (n narrow) SetConfigs(ctx context.Context, changes []admin.ScopedConfig) ([]error, error) {
 	for _, c := range changes {
 		if c.Scope.Resource == "gpt-4" {
 			return nil, &dynalimit.ValidationError{Field: "limits", Reason: "are too many"}
 		}
 	}
-	return n.Repository.SetConfigs(ctx, changes)
+	return n.Limits.SetConfigs(ctx, changes)
 }
 
 func TestAChangeThatIsRefusedFailsAlone(t *testing.T) {
 	w := newWorld(t, "")
 	p := w.plan(t, parsed(t, old), Options{})
-	out, err := Apply(t.Context(), narrow{w.repo}, p, func(int, int) {})
+	out, err := Apply(t.Context(), Table{narrow{admin.New(w.repo).Limits}, admin.New(w.repo).Entities}, p, func(int, int) {})
 	require.NoError(t, err)
 	require.Len(t, out.Failed, 1)
 	assert.Equal(t, "limits of resource gpt-4", out.Failed[0].What)
@@ -227,7 +228,7 @@ func TestTwoAppliesOfOnePlan(t *testing.T) {
 		for range 2 {
 			repo := w.open(t, "")
 			go func() {
-				out, err := Apply(t.Context(), repo, p, func(int, int) {})
+				out, err := Apply(t.Context(), Of(admin.New(repo)), p, func(int, int) {})
 				if len(out.Failed) > 0 {
 					err = errors.Join(err, fmt.Errorf("%+v", out.Failed))
 				}
@@ -248,7 +249,7 @@ func TestApplyStopsAfterABatch(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	calls := 0
-	out, err := Apply(ctx, w.repo, p, func(done, total int) {
+	out, err := Apply(ctx, Of(admin.New(w.repo)), p, func(done, total int) {
 		if calls++; calls == 3 {
 			assert.Equal(t, 1201, total)
 			interrupt()
@@ -273,7 +274,7 @@ func TestApplyFinishesWhatIsUnderWay(t *testing.T) {
 		}
 		return ddbmem.Fault{}
 	})
-	out, err := Apply(ctx, w.repo, p, func(int, int) {})
+	out, err := Apply(ctx, Of(admin.New(w.repo)), p, func(int, int) {})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, batch, out.Done)
 	assert.Empty(t, out.Failed)
@@ -294,7 +295,7 @@ func (w *world) timed(t *testing.T, what string, most time.Duration, do func()) 
 // all applies a plan; everything has to work.
 func (w *world) all(t *testing.T, p Plan) {
 	t.Helper()
-	out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+	out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 	require.NoError(t, err)
 	require.Empty(t, out.Failed)
 }
@@ -338,7 +339,7 @@ func TestApplyOfManyEntitiesKilledTwentyTimes(t *testing.T) {
 			p := w.plan(t, m, Options{})
 			ctx, kill := context.WithCancel(t.Context())
 			stop(w.db, 1+random.Int64N(int64(n/110)), random.IntN(2) == 0, kill)
-			_, err := Apply(ctx, w.repo, p, func(int, int) {})
+			_, err := Apply(ctx, Of(admin.New(w.repo)), p, func(int, int) {})
 			kill()
 			w.db.SetFaults(slow)
 			require.Error(t, err)

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // Compare plans what makes a table say what a manifest says. What is live is all that is
@@ -102,12 +102,12 @@ func (c *comparison) levels() {
 		_, named := c.m.Entities[at.Entity]
 		_, wanted := c.m.Configs[at]
 		if !wanted && stored.ManagedBy == c.m.Name && (at.Entity == "" || named) && !c.live.Entities[at.Entity].Deleting {
-			c.deleteLevel(at, stored, c.block(at, stored, dynalimit.LimitConfig{}))
+			c.deleteLevel(at, stored, c.block(at, stored, admin.LimitConfig{}))
 		}
 	}
 }
 
-func (c *comparison) level(at dynalimit.Scope, wanted dynalimit.LimitConfig) (Change, bool) {
+func (c *comparison) level(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
 	wanted = c.block(at, stored, wanted)
 	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: levelFields(stored, wanted)}
@@ -116,14 +116,14 @@ func (c *comparison) level(at dynalimit.Scope, wanted dynalimit.LimitConfig) (Ch
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("what is stored %s: remove the level with 'dynalimit limits delete' or its like, then apply again", why)
 		return ch, true
 	}
-	if stored.ManagedBy == "" && sameLevel(stored, dynalimit.LimitConfig{}) { // nothing, or an item that says nothing
+	if stored.ManagedBy == "" && sameLevel(stored, admin.LimitConfig{}) { // nothing, or an item that says nothing
 		return ch, true
 	}
 	return c.about(ch, stored.ManagedBy)
 }
 
 // deleteLevel deletes a level, except for what is to stay of it: a block or nothing.
-func (c *comparison) deleteLevel(at dynalimit.Scope, stored, stays dynalimit.LimitConfig) {
+func (c *comparison) deleteLevel(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
 	if stays.Blocked {
@@ -222,7 +222,7 @@ func (c *comparison) stranded() {
 
 // block keeps a block that the file does not say, unless it is to be lifted; it warns of
 // both.
-func (c *comparison) block(at dynalimit.Scope, stored, wanted dynalimit.LimitConfig) dynalimit.LimitConfig {
+func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
 	if _, mine, _ := c.owner(stored.ManagedBy); !mine || !stored.Blocked || wanted.Blocked {
 		return wanted
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -32,16 +33,16 @@ func TestPlanOfANewTable(t *testing.T) {
 		"create record of entity team: plan  -> pro",
 		"create record of entity key: parent  -> team, cascade  -> true",
 	}, lines(p))
-	_, err := w.repo.GetEntity(t.Context(), "alone")
-	require.ErrorIs(t, err, dynalimit.ErrNotFound, "limits need no record")
-	e, err := w.repo.GetEntity(t.Context(), "key")
+	_, err := admin.New(w.repo).Entities.Get(t.Context(), "alone")
+	require.ErrorIs(t, err, admin.ErrNotFound, "limits need no record")
+	e, err := admin.New(w.repo).Entities.Get(t.Context(), "key")
 	require.NoError(t, err)
 	assert.Equal(t, "manifest", e.ManagedBy)
-	c, err := w.repo.GetConfig(t.Context(), dynalimit.Scope{Plan: "pro"})
+	c, err := admin.New(w.repo).Limits.GetConfig(t.Context(), admin.Scope{Plan: "pro"})
 	require.NoError(t, err)
 	assert.Equal(t, "manifest", c.ManagedBy)
 	events := 0
-	for event, err := range w.repo.AuditEvents(t.Context(), dynalimit.AuditQuery{Principal: "ann"}) {
+	for event, err := range admin.New(w.repo).AuditEvents(t.Context(), admin.AuditQuery{Principal: "ann"}) {
 		require.NoError(t, err)
 		assert.Equal(t, "ann", event.Principal)
 		events++
@@ -52,14 +53,14 @@ func TestPlanOfANewTable(t *testing.T) {
 func TestPlanShowsChangesOfTheFileAndByHandAlike(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, small, Options{})
-	require.NoError(t, w.repo.SetLimits(t.Context(), dynalimit.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerHour("rpm", 200), dynalimit.PerMinute("x", 1)}))
-	require.NoError(t, w.repo.SetBlocked(t.Context(), dynalimit.Scope{Entity: "key"}, true))
-	e, err := w.repo.GetEntity(t.Context(), "team")
+	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerHour("rpm", 200), dynalimit.PerMinute("x", 1)}))
+	require.NoError(t, admin.New(w.repo).Limits.SetBlocked(t.Context(), admin.Scope{Entity: "key"}, true))
+	e, err := admin.New(w.repo).Entities.Get(t.Context(), "team")
 	require.NoError(t, err)
 	e.Name, e.Plan, e.Metadata = "by hand", "", []byte(`{"b": 1, "a": 2}`)
-	_, err = w.repo.UpdateEntity(t.Context(), e)
+	_, err = admin.New(w.repo).Entities.Update(t.Context(), e)
 	require.NoError(t, err)
-	require.NoError(t, w.repo.DeleteLimits(t.Context(), dynalimit.Scope{}))
+	require.NoError(t, admin.New(w.repo).Limits.Delete(t.Context(), admin.Scope{}))
 
 	changed := `
 plans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}
@@ -95,14 +96,14 @@ entities:
 
 func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	w := newWorld(t, "")
-	set(t, w.repo, dynalimit.Scope{}, rpm(60))
-	set(t, w.repo, dynalimit.Scope{Resource: "by-hand"}, rpm(1))
-	set(t, w.repo, dynalimit.Scope{Plan: "pro"}, rpm(1))
+	set(t, w.repo, admin.Scope{}, rpm(60))
+	set(t, w.repo, admin.Scope{Resource: "by-hand"}, rpm(1))
+	set(t, w.repo, admin.Scope{Plan: "pro"}, rpm(1))
 	other := rpm(5)
 	other.ManagedBy = "other"
-	set(t, w.repo, dynalimit.Scope{Entity: "key"}, other)
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "team", Name: "by hand"}))
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "alone", Name: "by hand"}))
+	set(t, w.repo, admin.Scope{Entity: "key"}, other)
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "team", Name: "by hand"}))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "alone", Name: "by hand"}))
 	m := parsed(t, small)
 
 	p := w.plan(t, m, Options{})
@@ -124,7 +125,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 		"create record of entity key: parent  -> team, cascade  -> true",
 		`update record of entity team: name "by hand" -> , plan  -> pro, managed_by  -> manifest`,
 	}, lines(p))
-	byHand, err := w.repo.GetEntity(t.Context(), "alone")
+	byHand, err := admin.New(w.repo).Entities.Get(t.Context(), "alone")
 	require.NoError(t, err)
 	assert.Equal(t, "by hand", byHand.Name, "a file with limits alone says nothing about a record")
 
@@ -139,15 +140,15 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	p = w.apply(t, "version: 1", Options{})
 	assert.Equal(t, []string{"delete limits of system: rpm 60 a minute -> ", "delete limits of plan pro: rpm 100 a minute -> , tpm 10,000 a minute -> "}, lines(p))
 	assert.Equal(t, 3, p.LeftOut)
-	_, err = w.repo.GetConfig(t.Context(), dynalimit.Scope{Resource: "by-hand"})
+	_, err = admin.New(w.repo).Limits.GetConfig(t.Context(), admin.Scope{Resource: "by-hand"})
 	require.NoError(t, err)
 }
 
 func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, small, Options{})
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "child", ParentID: "key"}))
-	set(t, w.repo, dynalimit.Scope{Entity: "key", Resource: "by-hand"}, rpm(1))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "child", ParentID: "key"}))
+	set(t, w.repo, admin.Scope{Entity: "key", Resource: "by-hand"}, rpm(1))
 	before := w.says(t)
 
 	without := "system: {limits: {rpm: 60}}\nplans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}"
@@ -163,7 +164,7 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 		"refuse record of entity key: parent team -> , cascade true -> ; it is the parent of 1 others that stay: name it in the file, or give them another parent",
 	}, lines(p))
 
-	require.NoError(t, w.repo.DeleteEntity(t.Context(), "child"))
+	require.NoError(t, admin.New(w.repo).Entities.Delete(t.Context(), "child"))
 	p = w.plan(t, parsed(t, without), Options{Prune: true, LiftBlocks: true})
 	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", lines(p)[2])
 	p = w.apply(t, without, Options{Prune: true, Adopt: true, LiftBlocks: true})
@@ -172,7 +173,7 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 		"delete record of entity key: parent team -> , cascade true -> ; with its limits and buckets",
 		"delete record of entity team: plan pro -> ; with its limits and buckets",
 	}, lines(p))
-	for e, err := range w.repo.Entities(t.Context()) {
+	for e, err := range admin.New(w.repo).Entities.List(t.Context()) {
 		require.NoError(t, err)
 		assert.Fail(t, "is there still", e.ID)
 	}
@@ -181,7 +182,7 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 func TestChainsAreCheckedInTheEnd(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, "entities: {a: {parent: b}, b: {parent: c}, c: {}}", Options{})
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "hand", ParentID: "a"}))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "hand", ParentID: "a"}))
 
 	p := w.plan(t, parsed(t, "entities: {a: {parent: b}, b: {parent: c}, c: {parent: hand}}"), Options{})
 	require.Len(t, p.Changes, 1)
@@ -195,8 +196,8 @@ func TestChainsAreCheckedInTheEnd(t *testing.T) {
 func TestParentsThatAreNotListedAreRead(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, "entities: {x: {}}", Options{})
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "p", ParentID: "x"}))
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "c", ParentID: "p"}))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "p", ParentID: "x"}))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "c", ParentID: "p"}))
 	for _, id := range []string{"p", "c"} {
 		w.raw(t, schema.NewKeys("").Meta(id), "GSI3PK", &types.AttributeValueMemberS{Value: "elsewhere"})
 	}
@@ -230,11 +231,11 @@ func TestWhatIsBeingDeletedOrUnreadableIsRefused(t *testing.T) {
 // them.
 func TestBlocksSetByHandStay(t *testing.T) {
 	w := newWorld(t, "")
-	pro := dynalimit.Scope{Plan: "pro"}
+	pro := admin.Scope{Plan: "pro"}
 	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}}}}", Options{})
-	require.NoError(t, w.repo.SetBlocked(t.Context(), pro, true))
+	require.NoError(t, admin.New(w.repo).Limits.SetBlocked(t.Context(), pro, true))
 	blocked := func() bool {
-		c, err := w.repo.GetConfig(t.Context(), pro)
+		c, err := admin.New(w.repo).Limits.GetConfig(t.Context(), pro)
 		require.NoError(t, err)
 		return c.Blocked
 	}

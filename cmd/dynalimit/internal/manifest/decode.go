@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -22,7 +23,7 @@ func Parse(name string, data []byte) (*Manifest, error) {
 	if root := r.document(data); root != nil {
 		r.fill(reflect.ValueOf(&f).Elem(), root, "")
 	}
-	d := &decoder{r, &Manifest{Name: DefaultName, Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]Entity{}}}
+	d := &decoder{r, &Manifest{Name: DefaultName, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}}
 	d.manifest(f)
 	if len(r.problems) == 0 {
 		d.parents()
@@ -70,16 +71,16 @@ func (d *decoder) manifest(f file) {
 	}
 	d.m.Name = cmp.Or(d.text("name", f.Name, CheckName), DefaultName)
 	d.m.Namespace = d.text("namespace", f.Namespace, schema.CheckNamespace)
-	d.level(dynalimit.Scope{}, f.System, "system")
+	d.level(admin.Scope{}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
 		d.name(path, checkResource(name))
-		d.level(dynalimit.Scope{Resource: name}, l, path)
+		d.level(admin.Scope{Resource: name}, l, path)
 	}
 	for name, plan := range f.Plans {
 		path := below("plans", name)
 		d.name(path, schema.CheckEntity(name))
-		d.owned(dynalimit.Scope{Plan: name}, *plan, path)
+		d.owned(admin.Scope{Plan: name}, *plan, path)
 	}
 	for id, e := range f.Entities {
 		path := below("entities", id)
@@ -106,7 +107,7 @@ func checkResource(name string) string {
 
 // owned reads the levels of a plan or an entity. zae-limiter's name of the default is read
 // too.
-func (d *decoder) owned(of dynalimit.Scope, o owned, path string) {
+func (d *decoder) owned(of admin.Scope, o owned, path string) {
 	d.level(of, o.Default, below(path, "default"))
 	for name, l := range o.Resources {
 		at, path := of, below(below(path, "resources"), name)
@@ -121,7 +122,7 @@ func (d *decoder) owned(of dynalimit.Scope, o owned, path string) {
 }
 
 func (d *decoder) entity(id string, e entity, path string) {
-	of := dynalimit.Entity{
+	of := admin.Entity{
 		ID: id, Name: d.text(below(path, "name"), e.Name, checkEntityName), ParentID: d.text(below(path, "parent"), e.Parent, schema.CheckEntity),
 		Plan: d.text(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
 	}
@@ -135,7 +136,7 @@ func (d *decoder) entity(id string, e entity, path string) {
 		of.Metadata = json.RawMessage(e.Metadata)
 	}
 	bare := e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Plan == nil && e.Metadata == nil
-	d.owned(dynalimit.Scope{Entity: id}, e.owned, path)
+	d.owned(admin.Scope{Entity: id}, e.owned, path)
 	d.m.Entities[id] = Entity{Record: of, LimitsOnly: bare && (e.Default != nil || len(e.Resources) > 0)}
 }
 
@@ -148,11 +149,11 @@ func checkEntityName(name string) string {
 }
 
 // level reads one level.
-func (d *decoder) level(at dynalimit.Scope, l *level, path string) {
+func (d *decoder) level(at admin.Scope, l *level, path string) {
 	if l == nil {
 		return
 	}
-	c := dynalimit.LimitConfig{Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
+	c := admin.LimitConfig{Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
 	for name, one := range l.Limits {
 		c.Limits = append(c.Limits, d.limit(name, *one, below(below(path, "limits"), name)))
 	}

@@ -6,14 +6,15 @@ import (
 	"strconv"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
 // sameLevel says whether two levels say the same, whoever manages them.
-func sameLevel(a, b dynalimit.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
+func sameLevel(a, b admin.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
 
 // levelFields is what differs between two levels.
-func levelFields(from, to dynalimit.LimitConfig) []Field {
+func levelFields(from, to admin.LimitConfig) []Field {
 	fields := limitFields(from.Limits, to.Limits)
 	add := func(name, a, b string) {
 		if a != b {
@@ -84,7 +85,7 @@ func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 }
 
 // recordFields is what differs between two records.
-func recordFields(from, to dynalimit.Entity) (fields []Field) {
+func recordFields(from, to admin.Entity) (fields []Field) {
 	add := func(name, a, b string) {
 		if a != b {
 			fields = append(fields, Field{name, a, b})

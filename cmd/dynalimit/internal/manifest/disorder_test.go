@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // odd are names that YAML could take for something else.
@@ -69,18 +70,18 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
 	for range 12 {
-		e := dynalimit.Entity{ID: pick(random, odd), Name: pick(random, oddTexts), Metadata: json.RawMessage(pick(random, oddJSON))}
+		e := admin.Entity{ID: pick(random, odd), Name: pick(random, oddTexts), Metadata: json.RawMessage(pick(random, oddJSON))}
 		if random.IntN(3) == 0 {
 			e.Plan = pick(random, odd)
 		}
-		if err := r.CreateEntity(ctx, e); err != nil {
+		if err := admin.New(r).Entities.Create(ctx, e); err != nil {
 			t.Logf("not made: %v", err)
 		}
-		c := dynalimit.LimitConfig{Version: dynalimit.AnyVersion, Blocked: random.IntN(4) == 0, Limits: randomLimits(random)}
+		c := admin.LimitConfig{Version: admin.AnyVersion, Blocked: random.IntN(4) == 0, Limits: randomLimits(random)}
 		if random.IntN(4) == 0 {
 			c.Limits, c.Unlimited = nil, true
 		}
-		at := pick(random, []dynalimit.Scope{
+		at := pick(random, []admin.Scope{
 			{},
 			{Resource: pick(random, odd) + "/" + pick(random, odd)},
 			{Plan: pick(random, odd)},
@@ -88,7 +89,7 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 			{Entity: pick(random, odd)},
 			{Entity: pick(random, odd), Resource: pick(random, odd)},
 		})
-		if _, err := r.SetConfig(ctx, at, c); err != nil {
+		if _, err := admin.New(r).Limits.SetConfig(ctx, at, c); err != nil {
 			t.Logf("not set: %v", err)
 		}
 	}
@@ -101,7 +102,7 @@ func TestAnyTableIsExportedAsItIs(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			w := newWorld(t, pick(random, []string{"", "tenant"}))
 			disorder(t, random, w.repo)
-			live, err := Read(t.Context(), w.repo, nil)
+			live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 			require.NoError(t, err)
 			m, notes := Export(live, "x", "", false)
 			require.Empty(t, notes)
@@ -121,12 +122,12 @@ func TestAnyTableIsExportedAsItIs(t *testing.T) {
 }
 
 // owned is everything of a table that a manifest of a name manages, as it is stored.
-func (w *world) owned(t *testing.T, name string) (levels map[dynalimit.Scope]dynalimit.LimitConfig, records map[string]dynalimit.Entity) {
+func (w *world) owned(t *testing.T, name string) (levels map[admin.Scope]admin.LimitConfig, records map[string]admin.Entity) {
 	t.Helper()
-	live, err := Read(t.Context(), w.repo, nil)
+	live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 	require.NoError(t, err)
-	maps.DeleteFunc(live.Configs, func(_ dynalimit.Scope, c dynalimit.LimitConfig) bool { return c.ManagedBy != name })
-	maps.DeleteFunc(live.Entities, func(_ string, e dynalimit.Entity) bool { return e.ManagedBy != name })
+	maps.DeleteFunc(live.Configs, func(_ admin.Scope, c admin.LimitConfig) bool { return c.ManagedBy != name })
+	maps.DeleteFunc(live.Entities, func(_ string, e admin.Entity) bool { return e.ManagedBy != name })
 	return live.Configs, live.Entities
 }
 
@@ -164,7 +165,7 @@ func (w *world) force(t *testing.T, text string, o Options) {
 	t.Helper()
 	m := parsed(t, text)
 	p := w.plan(t, m, o)
-	out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+	out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 	require.NoError(t, err)
 	require.Empty(t, out.Failed)
 	for _, c := range w.plan(t, m, o).Changes {

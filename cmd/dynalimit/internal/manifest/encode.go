@@ -11,13 +11,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // Write writes a manifest as YAML, in a stable order, below comments. Notes say why some
 // levels cannot be written; they are comments too.
-func Write(w io.Writer, m *Manifest, comments []string, notes map[dynalimit.Scope]string) error {
-	for _, at := range slices.SortedFunc(maps.Keys(notes), func(a, b dynalimit.Scope) int { return strings.Compare(a.String(), b.String()) }) {
+func Write(w io.Writer, m *Manifest, comments []string, notes map[admin.Scope]string) error {
+	for _, at := range slices.SortedFunc(maps.Keys(notes), func(a, b admin.Scope) int { return strings.Compare(a.String(), b.String()) }) {
 		comments = append(comments, fmt.Sprintf("Not in it: limits of %s: %s", at, notes[at]))
 	}
 	for _, line := range comments {
@@ -96,7 +96,7 @@ func said(text string) *string {
 	return &text
 }
 
-func entityOf(e dynalimit.Entity) *entity {
+func entityOf(e admin.Entity) *entity {
 	out := &entity{Name: said(e.Name), Parent: said(e.ParentID), Plan: said(e.Plan), Metadata: metadata(e.Metadata)}
 	if e.Cascade {
 		out.Cascade = &e.Cascade
@@ -105,11 +105,11 @@ func entityOf(e dynalimit.Entity) *entity {
 }
 
 // saysNothing reports whether a record has nothing but its id.
-func saysNothing(r dynalimit.Entity) bool {
+func saysNothing(r admin.Entity) bool {
 	return r.Name == "" && r.ParentID == "" && !r.Cascade && r.Plan == "" && len(r.Metadata) == 0
 }
 
-func levelOf(c dynalimit.LimitConfig) *level {
+func levelOf(c admin.LimitConfig) *level {
 	out := &level{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), Limits: limits{}}
 	for _, l := range c.Limits {
 		one := &limit{Capacity: amount(l.Capacity)}

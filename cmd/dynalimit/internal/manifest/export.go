@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
@@ -30,9 +30,9 @@ func Manager(live *Live) string {
 // Export is the manifest of what a table says, and why some levels are not in it. With
 // managed it has the items alone that a manifest of the name manages. Entities that are
 // being deleted are left out.
-func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[dynalimit.Scope]string) {
-	m = &Manifest{Name: name, Namespace: namespace, Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]Entity{}}
-	notes = map[dynalimit.Scope]string{}
+func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[admin.Scope]string) {
+	m = &Manifest{Name: name, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}
+	notes = map[admin.Scope]string{}
 	for at, c := range live.Configs {
 		if live.Entities[at.Entity].Deleting || managed && c.ManagedBy != name {
 			continue
@@ -58,24 +58,24 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 }
 
 // record adds a record that was read.
-func (m *Manifest) record(id string, e dynalimit.Entity) {
+func (m *Manifest) record(id string, e admin.Entity) {
 	e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
 	e.Cascade = e.Cascade && e.ParentID != "" // without one it says nothing
 	m.Entities[id] = Entity{Record: e}
 }
 
 // level adds a level that was read.
-func (m *Manifest) level(at dynalimit.Scope, c dynalimit.LimitConfig) {
+func (m *Manifest) level(at admin.Scope, c admin.LimitConfig) {
 	c.Version, c.ManagedBy = 0, ""
 	m.Configs[at] = c
 	if at.Entity != "" {
-		m.Entities[at.Entity] = Entity{Record: dynalimit.Entity{ID: at.Entity}, LimitsOnly: true}
+		m.Entities[at.Entity] = Entity{Record: admin.Entity{ID: at.Entity}, LimitsOnly: true}
 	}
 }
 
 // unwritable says why a level that was read has no place in a manifest; "" if it has one.
-func unwritable(c dynalimit.LimitConfig) string {
-	if sameLevel(c, dynalimit.LimitConfig{}) {
+func unwritable(c admin.LimitConfig) string {
+	if sameLevel(c, admin.LimitConfig{}) {
 		return "says nothing"
 	}
 	for _, l := range c.Limits {

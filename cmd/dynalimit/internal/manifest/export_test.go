@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -17,12 +17,12 @@ import (
 func TestWhatIsExportedPlansNothingButOwnership(t *testing.T) {
 	w := newWorld(t, "tenant")
 	w.apply(t, strings.ReplaceAll(whole, "0042", "'0042'"), Options{})
-	set(t, w.repo, dynalimit.Scope{Plan: "by-hand", Resource: "a/b"}, dynalimit.LimitConfig{Unlimited: true, Blocked: true})
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "by:hand", ParentID: "nowhere", Metadata: []byte(`{"z":[1e2,{"y":"\u0000"}],"a":null}`)}))
-	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "nothing"}))
-	set(t, w.repo, dynalimit.Scope{Entity: "nothing"}, rpm(3))
+	set(t, w.repo, admin.Scope{Plan: "by-hand", Resource: "a/b"}, admin.LimitConfig{Unlimited: true, Blocked: true})
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "by:hand", ParentID: "nowhere", Metadata: []byte(`{"z":[1e2,{"y":"\u0000"}],"a":null}`)}))
+	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "nothing"}))
+	set(t, w.repo, admin.Scope{Entity: "nothing"}, rpm(3))
 
-	live, err := Read(t.Context(), w.repo, nil)
+	live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		name    string
@@ -59,7 +59,7 @@ func TestExportLeavesOutWhatGoesAndSaysWhatIsUnreadable(t *testing.T) {
 	keys := schema.NewKeys("")
 	w.raw(t, keys.Meta("key"), "deleting", &types.AttributeValueMemberBOOL{Value: true})
 	w.raw(t, keys.PlanConfig("pro", ""), "l_rpm_cp", &types.AttributeValueMemberS{Value: "many"})
-	live, err := Read(t.Context(), w.repo, nil)
+	live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 	require.NoError(t, err)
 	m, notes := Export(live, "manifest", "", false)
 	require.Len(t, notes, 1)

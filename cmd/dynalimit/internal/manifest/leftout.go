@@ -6,13 +6,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // unnamed are the manifest's entities that the file does not name, with the levels of them
 // that it manages, whoever manages the record.
-func (c *comparison) unnamed() map[string][]dynalimit.Scope {
-	out := map[string][]dynalimit.Scope{}
+func (c *comparison) unnamed() map[string][]admin.Scope {
+	out := map[string][]admin.Scope{}
 	for id, e := range c.live.Entities {
 		if _, named := c.m.Entities[id]; !named && e.ManagedBy == c.m.Name {
 			out[id] = nil
@@ -41,28 +41,28 @@ func (c *comparison) leftOut() {
 		}
 		for _, at := range out[id] { // the record is somebody else's, or there is none
 			stored := c.live.Configs[at]
-			c.deleteLevel(at, stored, c.block(at, stored, dynalimit.LimitConfig{}))
+			c.deleteLevel(at, stored, c.block(at, stored, admin.LimitConfig{}))
 		}
 	}
 }
 
 // levelsOf are the levels of entities, as they are live.
-func (c *comparison) levelsOf() map[string][]dynalimit.ScopedConfig {
-	out := map[string][]dynalimit.ScopedConfig{}
+func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
+	out := map[string][]admin.ScopedConfig{}
 	for at, stored := range c.live.Configs {
 		if at.Entity != "" {
-			out[at.Entity] = append(out[at.Entity], dynalimit.ScopedConfig{Scope: at, Config: stored})
+			out[at.Entity] = append(out[at.Entity], admin.ScopedConfig{Scope: at, Config: stored})
 		}
 	}
 	for _, levels := range out { // two plans of one table are the same
-		slices.SortFunc(levels, func(a, b dynalimit.ScopedConfig) int { return cmp.Compare(a.Scope.Resource, b.Scope.Resource) })
+		slices.SortFunc(levels, func(a, b admin.ScopedConfig) int { return cmp.Compare(a.Scope.Resource, b.Scope.Resource) })
 	}
 	return out
 }
 
 // keptBlocked says whether an entity stays because of a block that is not to be lifted; it
 // warns of blocks.
-func (c *comparison) keptBlocked(levels []dynalimit.ScopedConfig) (kept bool) {
+func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 	for _, l := range levels {
 		if !l.Config.Blocked {
 			continue
@@ -78,7 +78,7 @@ func (c *comparison) keptBlocked(levels []dynalimit.ScopedConfig) (kept bool) {
 }
 
 // childrenFirst are entities in the order in which they can be deleted.
-func (c *comparison) childrenFirst(of map[string][]dynalimit.Scope) []string {
+func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	depth := make(map[string]int, len(of))
 	for id := range of {
 		chain, _ := chainOf(id, c.parent)
@@ -105,8 +105,8 @@ func (c *comparison) foreignLevels() map[string]int {
 
 // prune deletes an entity with all that is its own, unless others need it; goes are those
 // that are deleted before it. It is false for one that stays.
-func (c *comparison) prune(e dynalimit.Entity, goes map[string]bool, levels []dynalimit.ScopedConfig, foreign int) bool {
-	ch := Change{Action: Delete, Entity: e.ID, record: e, levels: levels, Fields: recordFields(e, dynalimit.Entity{}), Note: "with its limits and buckets"}
+func (c *comparison) prune(e admin.Entity, goes map[string]bool, levels []admin.ScopedConfig, foreign int) bool {
+	ch := Change{Action: Delete, Entity: e.ID, record: e, levels: levels, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
 	staying := 0
 	for _, id := range c.below[e.ID] {
 		staying += btoi(!goes[id] && c.parent(id) == e.ID)

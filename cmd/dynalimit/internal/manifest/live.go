@@ -9,23 +9,28 @@ import (
 	"sync"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Table is what is read of a table, and how it is changed: a *dynalimit.Repository.
-type Table interface {
-	Scopes(ctx context.Context) iter.Seq2[dynalimit.Scope, error]
-	Entities(ctx context.Context) iter.Seq2[dynalimit.Entity, error]
-	GetConfigs(ctx context.Context, scopes []dynalimit.Scope) ([]dynalimit.ScopedConfig, error)
-	GetEntities(ctx context.Context, ids []string) ([]dynalimit.Entity, error)
-
-	SetConfigs(ctx context.Context, changes []dynalimit.ScopedConfig) ([]error, error)
-	CreateEntities(ctx context.Context, setups []dynalimit.EntitySetup) ([]error, error)
-	UpdateEntities(ctx context.Context, entities []dynalimit.Entity) ([]error, error)
-	DeleteEntityAsRead(ctx context.Context, e dynalimit.Entity, levels []dynalimit.ScopedConfig) error
+// Table is what is read of a table, and how it is changed.
+type Table struct {
+	Limits interface {
+		Scopes(ctx context.Context) iter.Seq2[admin.Scope, error]
+		GetConfigs(ctx context.Context, scopes []admin.Scope) ([]admin.ScopedConfig, error)
+		SetConfigs(ctx context.Context, changes []admin.ScopedConfig) ([]error, error)
+	}
+	Entities interface {
+		List(ctx context.Context) iter.Seq2[admin.Entity, error]
+		GetMany(ctx context.Context, ids []string) ([]admin.Entity, error)
+		CreateMany(ctx context.Context, setups []admin.EntitySetup) ([]error, error)
+		UpdateMany(ctx context.Context, entities []admin.Entity) ([]error, error)
+		DeleteAsRead(ctx context.Context, e admin.Entity, levels []admin.ScopedConfig) error
+	}
 }
 
-var _ Table = (*dynalimit.Repository)(nil)
+// Of is what an Admin administers.
+func Of(a *admin.Admin) Table { return Table{a.Limits, a.Entities} }
 
 // Read reads what a table says, consistently for everything that is listed and everything
 // that a manifest names; m may be nil. Lists are indexes, which lag behind a change by a
@@ -49,7 +54,7 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 		}
 	}
 	live := &Live{
-		Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Unreadable: map[dynalimit.Scope]string{}, Entities: map[string]dynalimit.Entity{},
+		Configs: map[admin.Scope]admin.LimitConfig{}, Unreadable: map[admin.Scope]string{}, Entities: map[string]admin.Entity{},
 	}
 	if err := live.configs(ctx, t, slices.Collect(maps.Keys(scopes))); err != nil {
 		return nil, err
@@ -62,7 +67,7 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 func (l *Live) records(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
 	read := map[string]bool{}
 	for len(ids) > 0 {
-		entities, err := t.GetEntities(ctx, slices.Collect(maps.Keys(ids)))
+		entities, err := t.Entities.GetMany(ctx, slices.Collect(maps.Keys(ids)))
 		if err != nil {
 			return err
 		}
@@ -87,19 +92,19 @@ func (l *Live) records(ctx context.Context, t Table, m *Manifest, ids map[string
 }
 
 // recorded reports whether an entity that was read has a record.
-func recorded(e dynalimit.Entity) bool {
+func recorded(e admin.Entity) bool {
 	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !saysNothing(e)
 }
 
 // list lists the levels and the entities at once.
-func list(ctx context.Context, t Table) (scopes map[dynalimit.Scope]bool, ids map[string]bool, err error) {
+func list(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map[string]bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	scopes, ids = map[dynalimit.Scope]bool{}, map[string]bool{}
+	scopes, ids = map[admin.Scope]bool{}, map[string]bool{}
 	var lists sync.WaitGroup
 	var errs [2]error
 	lists.Go(func() {
-		for at, err := range t.Scopes(ctx) {
+		for at, err := range t.Limits.Scopes(ctx) {
 			if err != nil {
 				errs[0] = err
 				cancel()
@@ -109,7 +114,7 @@ func list(ctx context.Context, t Table) (scopes map[dynalimit.Scope]bool, ids ma
 		}
 	})
 	lists.Go(func() {
-		for e, err := range t.Entities(ctx) {
+		for e, err := range t.Entities.List(ctx) {
 			if err != nil {
 				errs[1] = err
 				cancel()
@@ -127,11 +132,11 @@ func list(ctx context.Context, t Table) (scopes map[dynalimit.Scope]bool, ids ma
 
 // configs reads levels. One that cannot be understood makes the whole request fail, so the
 // levels are halved until it is alone.
-func (l *Live) configs(ctx context.Context, t Table, scopes []dynalimit.Scope) error {
+func (l *Live) configs(ctx context.Context, t Table, scopes []admin.Scope) error {
 	if len(scopes) == 0 {
 		return nil
 	}
-	configs, err := t.GetConfigs(ctx, scopes)
+	configs, err := t.Limits.GetConfigs(ctx, scopes)
 	var bad *dynalimit.ValidationError
 	switch {
 	case errors.As(err, &bad) && len(scopes) == 1:
@@ -155,6 +160,6 @@ func (l *Live) configs(ctx context.Context, t Table, scopes []dynalimit.Scope) e
 }
 
 // says reports whether a level that was read is stored.
-func says(c dynalimit.LimitConfig) bool {
+func says(c admin.LimitConfig) bool {
 	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // DefaultName is who manages what a manifest without a name describes.
@@ -22,7 +22,7 @@ type Manifest struct {
 	Namespace string
 	// Configs are the levels, without version and manager; limits are sorted by name and
 	// have their defaults filled in.
-	Configs map[dynalimit.Scope]dynalimit.LimitConfig
+	Configs map[admin.Scope]admin.LimitConfig
 	// Entities are the entities that the manifest names.
 	Entities map[string]Entity
 	// Warnings are what may be meant, and may be a mistake.
@@ -32,7 +32,7 @@ type Manifest struct {
 // Entity is what a manifest says of an entity besides its levels.
 type Entity struct {
 	// Record is the record that it is to have.
-	Record dynalimit.Entity
+	Record admin.Entity
 	// LimitsOnly says that the manifest has levels of the entity and nothing about a record:
 	// none is made then, and one that the manifest does not manage is left alone.
 	LimitsOnly bool

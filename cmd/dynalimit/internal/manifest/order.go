@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // inOrder sorts changes so that a cut between any two of them leaves a table that admits
@@ -52,7 +53,7 @@ func (c *comparison) planned(id string) string {
 
 // limits says whether a plan's default limits whoever is on it, now or in the end.
 func (c *comparison) limits(plan string, end bool) bool {
-	at := dynalimit.Scope{Plan: plan}
+	at := admin.Scope{Plan: plan}
 	l := c.live.Configs[at]
 	if to, named := c.m.Configs[at]; end && (named || l.ManagedBy == c.m.Name) {
 		l = to
@@ -105,7 +106,7 @@ func (c *comparison) step(ch Change) int {
 }
 
 // levelStep is the step of a level by whom it is about.
-func levelStep(at dynalimit.Scope, gone bool) int {
+func levelStep(at admin.Scope, gone bool) int {
 	steps := [][2]int{{stepLevels, stepDeleteLevels}, {stepPlans, stepDeletePlans}, {stepEntityLevels, stepDeleteEntityLevels}}
 	return steps[kindOf(at)][btoi(gone)]
 }
@@ -142,7 +143,7 @@ func compareLevels(a, b Change) int {
 }
 
 // kindOf is how specific a level is, but for its resource.
-func kindOf(at dynalimit.Scope) int {
+func kindOf(at admin.Scope) int {
 	switch {
 	case at.Entity != "":
 		return 2
@@ -154,7 +155,7 @@ func kindOf(at dynalimit.Scope) int {
 
 // loosens says whether a level that is to be stored admits more than what is in force
 // there, and nowhere less.
-func (c *comparison) loosens(at dynalimit.Scope, stored, to dynalimit.LimitConfig) bool {
+func (c *comparison) loosens(at admin.Scope, stored, to admin.LimitConfig) bool {
 	switch {
 	case !decides(to):
 		return false
@@ -167,15 +168,15 @@ func (c *comparison) loosens(at dynalimit.Scope, stored, to dynalimit.LimitConfi
 
 // comes says whether the default of a plan or an entity is new and comes early. It hides less
 // specific levels on every resource, so what is to stand above it there comes before it.
-func (c *comparison) comes(owner dynalimit.Scope) bool {
+func (c *comparison) comes(owner admin.Scope) bool {
 	owner.Resource = ""
 	to, stored := c.m.Configs[owner], c.live.Configs[owner]
-	return owner != (dynalimit.Scope{}) && decides(to) && !decides(stored) && !c.loosens(owner, stored, to)
+	return owner != (admin.Scope{}) && decides(to) && !decides(stored) && !c.loosens(owner, stored, to)
 }
 
 // hid says whether a level that goes hid one that admits less. While entities are on a plan,
 // or change theirs, it stays.
-func (c *comparison) hid(at dynalimit.Scope, stored dynalimit.LimitConfig) bool {
+func (c *comparison) hid(at admin.Scope, stored admin.LimitConfig) bool {
 	if at.Plan != "" || c.needed(at) {
 		return false
 	}
@@ -186,42 +187,42 @@ func (c *comparison) hid(at dynalimit.Scope, stored dynalimit.LimitConfig) bool 
 
 // needed says whether a level that is new comes before entities change their plans: they
 // are put on its plan, or it is of one of them, or of one whose plan gets levels for them.
-func (c *comparison) needed(at dynalimit.Scope) bool {
+func (c *comparison) needed(at admin.Scope) bool {
 	if at.Entity == "" {
 		return c.joined[at.Plan]
 	}
 	plan := c.live.Entities[at.Entity].Plan
-	return c.joined[plan] || c.comes(dynalimit.Scope{Plan: plan}) || c.planned(at.Entity) != plan
+	return c.joined[plan] || c.comes(admin.Scope{Plan: plan}) || c.planned(at.Entity) != plan
 }
 
 // decides says whether a level says which limits are in force.
-func decides(l dynalimit.LimitConfig) bool { return l.Unlimited || len(l.Limits) > 0 }
+func decides(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits) > 0 }
 
 // inForce is what is live and decides where a level is to be, without some levels; the zero
 // value if nothing does.
-func (c *comparison) inForce(at dynalimit.Scope, without ...dynalimit.Scope) dynalimit.LimitConfig {
+func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.LimitConfig {
 	plan := at.Plan
 	if at.Entity != "" {
 		plan = c.live.Entities[at.Entity].Plan
 	}
-	all := []dynalimit.Scope{at}
+	all := []admin.Scope{at}
 	if at.Entity != "" {
-		all = append(all, dynalimit.Scope{Entity: at.Entity})
+		all = append(all, admin.Scope{Entity: at.Entity})
 	}
 	if plan != "" {
-		all = append(all, dynalimit.Scope{Plan: plan, Resource: at.Resource}, dynalimit.Scope{Plan: plan})
+		all = append(all, admin.Scope{Plan: plan, Resource: at.Resource}, admin.Scope{Plan: plan})
 	}
-	for _, one := range append(all, dynalimit.Scope{Resource: at.Resource}, dynalimit.Scope{}) {
+	for _, one := range append(all, admin.Scope{Resource: at.Resource}, admin.Scope{}) {
 		if l := c.live.Configs[one]; decides(l) && !slices.Contains(without, one) {
 			return l
 		}
 	}
-	return dynalimit.LimitConfig{}
+	return admin.LimitConfig{}
 }
 
 // differences says whether a level admits more, and less, than another; what decides
 // nothing admits everything.
-func differences(from, to dynalimit.LimitConfig) (more, less bool) {
+func differences(from, to admin.LimitConfig) (more, less bool) {
 	if !decides(from) || from.Unlimited || to.Unlimited {
 		return to.Unlimited && decides(from) && !from.Unlimited, !to.Unlimited
 	}

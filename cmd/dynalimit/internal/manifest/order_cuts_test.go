@@ -11,27 +11,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // state is what a table says, as far as it limits calls.
 type state struct {
-	configs map[dynalimit.Scope]dynalimit.LimitConfig
+	configs map[admin.Scope]admin.LimitConfig
 	plans   map[string]string // of entities
 }
 
 // levels are those that may limit a call, the most specific first.
-func (s state) levels(id, resource string) []dynalimit.Scope {
-	levels := []dynalimit.Scope{{Entity: id, Resource: resource}, {Entity: id}}
+func (s state) levels(id, resource string) []admin.Scope {
+	levels := []admin.Scope{{Entity: id, Resource: resource}, {Entity: id}}
 	if plan := s.plans[id]; plan != "" {
-		levels = append(levels, dynalimit.Scope{Plan: plan, Resource: resource}, dynalimit.Scope{Plan: plan})
+		levels = append(levels, admin.Scope{Plan: plan, Resource: resource}, admin.Scope{Plan: plan})
 	}
-	return append(levels, dynalimit.Scope{Resource: resource}, dynalimit.Scope{})
+	return append(levels, admin.Scope{Resource: resource}, admin.Scope{})
 }
 
 // admits is what a call may use of rpm in a minute; -1 if nothing limits it, which is an error.
 func (s state) admits(id, resource string) int64 {
 	levels := s.levels(id, resource)
-	if slices.ContainsFunc(levels, func(at dynalimit.Scope) bool { return s.configs[at].Blocked }) {
+	if slices.ContainsFunc(levels, func(at admin.Scope) bool { return s.configs[at].Blocked }) {
 		return 0
 	}
 	for _, at := range levels {
@@ -45,7 +46,7 @@ func (s state) admits(id, resource string) int64 {
 }
 
 // randomLevel is a level with one limit, or none; a block too, if it may be.
-func randomLevel(random *rand.Rand, mayBlock bool) (l dynalimit.LimitConfig) {
+func randomLevel(random *rand.Rand, mayBlock bool) (l admin.LimitConfig) {
 	draw := random.IntN(24)
 	switch {
 	case draw < 3:
@@ -61,27 +62,27 @@ func randomLevel(random *rand.Rand, mayBlock bool) (l dynalimit.LimitConfig) {
 
 // randomManifest has levels of every kind. Plans are not blocked, see drawn.
 func randomManifest(random *rand.Rand) *Manifest {
-	m := &Manifest{Name: "m", Configs: map[dynalimit.Scope]dynalimit.LimitConfig{{}: rpm(1 + random.Int64N(50))}, Entities: map[string]Entity{}}
-	put := func(mayBlock bool, scopes ...dynalimit.Scope) {
+	m := &Manifest{Name: "m", Configs: map[admin.Scope]admin.LimitConfig{{}: rpm(1 + random.Int64N(50))}, Entities: map[string]Entity{}}
+	put := func(mayBlock bool, scopes ...admin.Scope) {
 		for _, at := range scopes {
 			if random.IntN(2) == 0 {
 				m.Configs[at] = randomLevel(random, mayBlock)
 			}
 		}
 	}
-	put(true, dynalimit.Scope{Resource: "gpt-4"}, dynalimit.Scope{Resource: "b"})
-	put(false, dynalimit.Scope{Plan: "pro"}, dynalimit.Scope{Plan: "pro", Resource: "gpt-4"}, dynalimit.Scope{Plan: "free"}, dynalimit.Scope{Plan: "free", Resource: "gpt-4"})
+	put(true, admin.Scope{Resource: "gpt-4"}, admin.Scope{Resource: "b"})
+	put(false, admin.Scope{Plan: "pro"}, admin.Scope{Plan: "pro", Resource: "gpt-4"}, admin.Scope{Plan: "free"}, admin.Scope{Plan: "free", Resource: "gpt-4"})
 	for _, id := range []string{"x", "y"} {
-		e := Entity{Record: dynalimit.Entity{ID: id, Plan: pick(random, []string{"", "pro", "free"})}}
+		e := Entity{Record: admin.Entity{ID: id, Plan: pick(random, []string{"", "pro", "free"})}}
 		m.Entities[id] = e
-		put(true, dynalimit.Scope{Entity: id}, dynalimit.Scope{Entity: id, Resource: "gpt-4"})
+		put(true, admin.Scope{Entity: id}, admin.Scope{Entity: id, Resource: "gpt-4"})
 	}
 	return m
 }
 
 // liveOf is a table that says what a manifest says.
 func liveOf(m *Manifest) (*Live, state) {
-	l := &Live{Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]dynalimit.Entity{}}
+	l := &Live{Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]admin.Entity{}}
 	s := state{l.Configs, map[string]string{}}
 	for at, c := range m.Configs {
 		c.ManagedBy, c.Version = m.Name, 1
@@ -97,8 +98,8 @@ func liveOf(m *Manifest) (*Live, state) {
 // unordered says whether no order keeps a call: limits of its own go, or it changes its plan
 // while one of the levels that it leaves or comes to appears or goes.
 func unordered(before, after state, id, resource string) bool {
-	appears := func(at dynalimit.Scope) bool { return decides(before.configs[at]) != decides(after.configs[at]) }
-	goes := func(at dynalimit.Scope) bool { return at.Entity != "" && decides(before.configs[at]) && appears(at) }
+	appears := func(at admin.Scope) bool { return decides(before.configs[at]) != decides(after.configs[at]) }
+	goes := func(at admin.Scope) bool { return at.Entity != "" && decides(before.configs[at]) && appears(at) }
 	levels := append(before.levels(id, resource), after.levels(id, resource)...)
 	return slices.ContainsFunc(levels, goes) || before.plans[id] != after.plans[id] && slices.ContainsFunc(levels, appears)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // admits is what an entity may use of rpm in a minute: nothing if it is blocked, and
@@ -32,7 +34,7 @@ func (w *world) oneAtATime(t *testing.T, p Plan, look func(done string)) {
 		require.NotContains(t, line, "refuse")
 	}
 	for i, c := range p.Changes {
-		out, err := Apply(t.Context(), w.repo, Plan{Name: p.Name, Changes: p.Changes[i : i+1]}, func(int, int) {})
+		out, err := Apply(t.Context(), Of(admin.New(w.repo)), Plan{Name: p.Name, Changes: p.Changes[i : i+1]}, func(int, int) {})
 		require.NoError(t, err)
 		require.Empty(t, out.Failed)
 		look(c.What())
@@ -150,11 +152,11 @@ func TestLimitsOfWhoCouldNotBeMovedStay(t *testing.T) {
 	m := parsed(t, after)
 	p := w.plan(t, m, Options{})
 	for _, id := range []string{"x", "y", "z"} {
-		e := must(w.repo.GetEntity(t.Context(), id))
+		e := must(admin.New(w.repo).Entities.Get(t.Context(), id))
 		e.Name = "by hand"
-		must(w.repo.UpdateEntity(t.Context(), e))
+		must(admin.New(w.repo).Entities.Update(t.Context(), e))
 	}
-	out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+	out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 	require.NoError(t, err)
 	assert.Equal(t, []int64{5, 6, 7, 1}, []int64{w.admits(t, "x", "gpt-4"), w.admits(t, "y", "gpt-4"), w.admits(t, "z", "gpt-4"), w.admits(t, "free", "gpt-4")})
 	assert.Equal(t, 1, out.Done)

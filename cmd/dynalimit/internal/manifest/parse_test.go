@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
@@ -58,17 +59,17 @@ entities:
 `
 
 func wholeManifest() *Manifest {
-	minute := func(name string, n int64) dynalimit.LimitConfig {
-		return dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute(name, n)}}
+	minute := func(name string, n int64) admin.LimitConfig {
+		return admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute(name, n)}}
 	}
-	gpt4 := dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 2_000_000)}}
+	gpt4 := admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 2_000_000)}}
 	blocked := minute("rpm", 5)
 	blocked.Blocked = true
 	system := minute("rpm", 60)
 	system.OnUnavailable = dynalimit.Local
 	return &Manifest{
 		Name: "gateway",
-		Configs: map[dynalimit.Scope]dynalimit.LimitConfig{
+		Configs: map[admin.Scope]admin.LimitConfig{
 			{}: system,
 			{Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
 				dynalimit.PerMinute("rpm", 100),
@@ -86,12 +87,12 @@ func wholeManifest() *Manifest {
 			}},
 		},
 		Entities: map[string]Entity{
-			"team-a": {Record: dynalimit.Entity{
+			"team-a": {Record: admin.Entity{
 				ID: "team-a", Name: "Team A", Plan: "pro", Metadata: json.RawMessage(`{"cost_center":"0042","n":1.50,"on":["a",true,null,"x"]}`),
 			}},
-			"key-1": {Record: dynalimit.Entity{ID: "key-1", ParentID: "team-a", Cascade: true}},
-			"key-2": {Record: dynalimit.Entity{ID: "key-2"}, LimitsOnly: true},
-			"key-3": {Record: dynalimit.Entity{ID: "key-3"}},
+			"key-1": {Record: admin.Entity{ID: "key-1", ParentID: "team-a", Cascade: true}},
+			"key-2": {Record: admin.Entity{ID: "key-2"}, LimitsOnly: true},
+			"key-3": {Record: admin.Entity{ID: "key-3"}},
 		},
 	}
 }
@@ -131,14 +132,14 @@ func TestWhatIsWrittenParsesToTheSame(t *testing.T) {
 	m := wholeManifest()
 	m.Namespace = "tenant-1"
 	for _, name := range []string{"true", "No", "1e5", "0x10", "1:2", "12", "a/b"} {
-		m.Configs[dynalimit.Scope{Resource: name}] = dynalimit.LimitConfig{Blocked: true}
+		m.Configs[admin.Scope{Resource: name}] = admin.LimitConfig{Blocked: true}
 	}
 	odd := m.Entities["key-3"]
 	odd.Record.Name = "a: \"b\" # \\ \u0085\u2028\ufeff\x7f é 🎉 \n\ttab"
 	odd.Record.Metadata = json.RawMessage(`{"a b":[[],{},{"x":[1e400,-0.5E-3,"0042","true",""]}],"\u0000":"\ud83d\ude00/<>&"}`)
 	m.Entities["key-3"] = odd
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, m, []string{"of table limits\nname: evil"}, map[dynalimit.Scope]string{
+	require.NoError(t, Write(&b, m, []string{"of table limits\nname: evil"}, map[admin.Scope]string{
 		{Plan: "broken"}: "cannot be read", {Entity: "ghost", Resource: "x"}: "cannot\nbe read", {Resource: "legacy"}: "a note",
 	}))
 	again, err := Parse("export.yaml", b.Bytes())
@@ -293,7 +294,7 @@ func TestLongManifestsAreReadInFull(t *testing.T) {
 	for i := range 3000 {
 		id := fmt.Sprint("key-", i)
 		assert.Equal(t, fmt.Sprint("Key ", i), m.Entities[id].Record.Name)
-		assert.EqualValues(t, i+1, m.Configs[dynalimit.Scope{Entity: id, Resource: "gpt-4"}].Limits[0].Capacity)
+		assert.EqualValues(t, i+1, m.Configs[admin.Scope{Entity: id, Resource: "gpt-4"}].Limits[0].Capacity)
 	}
 	assert.JSONEq(t, `"key-1: not a key\n"`, string(m.Entities["last"].Record.Metadata))
 

@@ -3,7 +3,7 @@ package manifest
 import (
 	"encoding/json"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // Action is what a plan does about one item.
@@ -32,7 +32,7 @@ type Field struct {
 type Change struct {
 	Action Action `json:"action"`
 	// Scope is the level; nil for a record.
-	Scope *dynalimit.Scope `json:"scope,omitempty"`
+	Scope *admin.Scope `json:"scope,omitempty"`
 	// Entity is the entity whose record it is; empty for a level.
 	Entity string `json:"entity,omitempty"`
 	// Fields are what differs.
@@ -40,10 +40,10 @@ type Change struct {
 	// Note says why, where that is not plain.
 	Note string `json:"note,omitempty"`
 
-	config dynalimit.LimitConfig    // to be stored, of the version that is live
-	record dynalimit.Entity         // to be stored, of the version that is live
-	moves  bool                     // the parent changes
-	levels []dynalimit.ScopedConfig // that go with an entity, as they are live
+	config admin.LimitConfig    // to be stored, of the version that is live
+	record admin.Entity         // to be stored, of the version that is live
+	moves  bool                 // the parent changes
+	levels []admin.ScopedConfig // that go with an entity, as they are live
 	// plan and planned are those of the entity that it is about: what is live, and in the end.
 	// held and holds say whether their defaults limit it, so that nothing of everybody's does.
 	plan, planned string
@@ -52,11 +52,11 @@ type Change struct {
 }
 
 // scope is what it is about: a level, or all those of an entity.
-func (c Change) scope() dynalimit.Scope {
+func (c Change) scope() admin.Scope {
 	if c.Scope != nil {
 		return *c.Scope
 	}
-	return dynalimit.Scope{Entity: c.Entity}
+	return admin.Scope{Entity: c.Entity}
 }
 
 // What names the item: "limits of plan pro on gpt-4", "record of entity key-1".
@@ -118,9 +118,9 @@ type Options struct {
 // Live is what a table says.
 type Live struct {
 	// Configs are the levels that say anything.
-	Configs map[dynalimit.Scope]dynalimit.LimitConfig
+	Configs map[admin.Scope]admin.LimitConfig
 	// Unreadable are levels that are stored and cannot be understood, and why.
-	Unreadable map[dynalimit.Scope]string
+	Unreadable map[admin.Scope]string
 	// Entities are those that have a record.
-	Entities map[string]dynalimit.Entity
+	Entities map[string]admin.Entity
 }

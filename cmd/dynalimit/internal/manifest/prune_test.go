@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -18,13 +18,13 @@ import (
 func TestPruningDeletesNothingThatWasNotPlanned(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *world){
 		"a block that is new": func(t *testing.T, w *world) {
-			set(t, w.repo, dynalimit.Scope{Entity: "x", Resource: "gpt-4"}, dynalimit.LimitConfig{Blocked: true})
+			set(t, w.repo, admin.Scope{Entity: "x", Resource: "gpt-4"}, admin.LimitConfig{Blocked: true})
 		},
-		"a level that is another": func(t *testing.T, w *world) { set(t, w.repo, dynalimit.Scope{Entity: "x"}, rpm(1)) },
+		"a level that is another": func(t *testing.T, w *world) { set(t, w.repo, admin.Scope{Entity: "x"}, rpm(1)) },
 		"the record": func(t *testing.T, w *world) {
-			e := must(w.repo.GetEntity(t.Context(), "x"))
+			e := must(admin.New(w.repo).Entities.Get(t.Context(), "x"))
 			e.Name = "by hand"
-			must(w.repo.UpdateEntity(t.Context(), e))
+			must(admin.New(w.repo).Entities.Update(t.Context(), e))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPruningDeletesNothingThatWasNotPlanned(t *testing.T) {
 			require.Equal(t, 2, p.Count(Delete), lines(p))
 			change(t, w)
 			before := w.says(t)
-			out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+			out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 			require.NoError(t, err)
 			require.Len(t, out.Failed, 1)
 			assert.True(t, out.Failed[0].Conflict)
@@ -53,7 +53,7 @@ func TestPruningKeepsWhoIsBlocked(t *testing.T) {
 	} {
 		w := newWorld(t, "")
 		w.apply(t, before, Options{})
-		require.NoError(t, w.repo.SetBlocked(t.Context(), dynalimit.Scope{Entity: "x"}, true))
+		require.NoError(t, admin.New(w.repo).Limits.SetBlocked(t.Context(), admin.Scope{Entity: "x"}, true))
 		p := w.apply(t, "version: 1", Options{Prune: true})
 		assert.Contains(t, strings.Join(p.Warnings, "\n"), "--lift-blocks")
 		assert.Zero(t, w.admits(t, "x", "gpt-4"))

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -32,7 +33,7 @@ func newWorld(t *testing.T, namespace string) *world {
 	whole := w.open(t, "")
 	require.NoError(t, whole.CreateTable(t.Context()))
 	if namespace != "" {
-		require.NoError(t, whole.RegisterNamespace(t.Context(), namespace))
+		require.NoError(t, admin.New(whole).Namespaces.Register(t.Context(), namespace))
 	}
 	w.repo = w.open(t, namespace)
 	return w
@@ -54,7 +55,7 @@ func parsed(t *testing.T, text string) *Manifest {
 
 func (w *world) plan(t *testing.T, m *Manifest, o Options) Plan {
 	t.Helper()
-	live, err := Read(t.Context(), w.repo, m)
+	live, err := Read(t.Context(), Of(admin.New(w.repo)), m)
 	require.NoError(t, err)
 	return Compare(m, live, o)
 }
@@ -64,7 +65,7 @@ func (w *world) apply(t *testing.T, text string, o Options) Plan {
 	t.Helper()
 	m := parsed(t, text)
 	p := w.plan(t, m, o)
-	out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+	out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 	require.NoError(t, err)
 	require.Empty(t, out.Failed)
 	require.Equal(t, len(p.Changes)-p.Count(Refuse), out.Done)
@@ -99,7 +100,7 @@ func lines(p Plan) (out []string) {
 // says is what the table says, as a manifest.
 func (w *world) says(t *testing.T) string {
 	t.Helper()
-	live, err := Read(t.Context(), w.repo, nil)
+	live, err := Read(t.Context(), Of(admin.New(w.repo)), nil)
 	require.NoError(t, err)
 	m, notes := Export(live, "x", "", false)
 	require.Empty(t, notes)
@@ -118,15 +119,15 @@ func (w *world) raw(t *testing.T, key schema.Key, name string, value types.Attri
 	require.NoError(t, err)
 }
 
-func set(t *testing.T, r *dynalimit.Repository, at dynalimit.Scope, c dynalimit.LimitConfig) {
+func set(t *testing.T, r *dynalimit.Repository, at admin.Scope, c admin.LimitConfig) {
 	t.Helper()
 	if c.Version == 0 {
-		c.Version = dynalimit.AnyVersion
+		c.Version = admin.AnyVersion
 	}
-	_, err := r.SetConfig(context.WithoutCancel(t.Context()), at, c)
+	_, err := admin.New(r).Limits.SetConfig(context.WithoutCancel(t.Context()), at, c)
 	require.NoError(t, err)
 }
 
-func rpm(n int64) dynalimit.LimitConfig {
-	return dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", n)}}
+func rpm(n int64) admin.LimitConfig {
+	return admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", n)}}
 }

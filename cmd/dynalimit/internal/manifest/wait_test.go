@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 const deepChain = "  l1: {}\n  l2: {parent: l1}\n  l3: {parent: l2}\n  l4: {parent: l3}\n  l5: {parent: l4}\n  l6: {parent: l5}\n  l7: {parent: l6}\n"
@@ -16,9 +17,9 @@ const deepChain = "  l1: {}\n  l2: {parent: l1}\n  l3: {parent: l2}\n  l4: {pare
 func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 	const everybody = "system: {limits: {rpm: 900}}\n"
 	const pro = everybody + "plans: {pro: {default: {limits: {rpm: 10}}}}\nentities:\n"
-	byHand := func(at dynalimit.Scope) func(*testing.T, *world) {
+	byHand := func(at admin.Scope) func(*testing.T, *world) {
 		return func(t *testing.T, w *world) {
-			set(t, w.repo, at, dynalimit.LimitConfig{OnUnavailable: dynalimit.Allow})
+			set(t, w.repo, at, admin.LimitConfig{OnUnavailable: dynalimit.Allow})
 		}
 	}
 	for name, test := range map[string]struct {
@@ -29,33 +30,33 @@ func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 		"a record that somebody made": {
 			pro + "  x: {default: {limits: {rpm: 5}}}", pro + "  x: {plan: pro}",
 			func(t *testing.T, w *world) {
-				require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "x"}))
+				require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "x"}))
 			}, 10,
 		},
 		"a record below a parent that was moved down": {
 			pro + deepChain + "  deep: {}\n  x: {default: {limits: {rpm: 5}}}", pro + deepChain + "  deep: {}\n  x: {plan: pro, parent: deep}",
 			func(t *testing.T, w *world) {
-				deep := must(w.repo.GetEntity(t.Context(), "deep"))
+				deep := must(admin.New(w.repo).Entities.Get(t.Context(), "deep"))
 				deep.ParentID = "l7"
-				must(w.repo.UpdateEntity(t.Context(), deep))
+				must(admin.New(w.repo).Entities.Update(t.Context(), deep))
 			}, 10,
 		},
 		"a level of its own": {
 			everybody + "entities: {x: {default: {limits: {rpm: 5}}}}", everybody + "entities: {x: {resources: {gpt-4: {limits: {rpm: 7}}}}}",
-			byHand(dynalimit.Scope{Entity: "x", Resource: "gpt-4"}), 7,
+			byHand(admin.Scope{Entity: "x", Resource: "gpt-4"}), 7,
 		},
 		"a level of its plan": {
 			everybody + "entities: {x: {plan: pro, default: {limits: {rpm: 5}}}}", pro + "  x: {plan: pro}",
-			byHand(dynalimit.Scope{Plan: "pro"}), 10,
+			byHand(admin.Scope{Plan: "pro"}), 10,
 		},
 		"a level of the plan that it is put on": {
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: old}}",
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}, pro: {default: {limits: {rpm: 7}}}}\nentities: {x: {plan: pro}}",
-			byHand(dynalimit.Scope{Plan: "pro"}), 7,
+			byHand(admin.Scope{Plan: "pro"}), 7,
 		},
 		"a level of everybody": {
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: old}}", everybody + "resources: {gpt-4: {limits: {rpm: 7}}}\nentities: {x: {}}",
-			byHand(dynalimit.Scope{Resource: "gpt-4"}), 7,
+			byHand(admin.Scope{Resource: "gpt-4"}), 7,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +65,7 @@ func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 			p := w.plan(t, parsed(t, test.after), Options{})
 			require.Zero(t, p.Count(Refuse), lines(p))
 			test.between(t, w)
-			out, err := Apply(t.Context(), w.repo, p, func(int, int) {})
+			out, err := Apply(t.Context(), Of(admin.New(w.repo)), p, func(int, int) {})
 			require.NoError(t, err)
 			assert.LessOrEqual(t, w.admits(t, "x", "gpt-4"), test.most, "%+v", out)
 			require.GreaterOrEqual(t, len(out.Failed), 2)

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -175,7 +176,7 @@ func (m *maker) step(ctx context.Context, step string, now State) error {
 	name := m.plan.Input.TableName
 	switch {
 	case step == StepOlder:
-		_, err := m.plan.Layout.Migrate(ctx, nil)
+		_, err := admin.New(m.plan.Layout).Migrate(ctx, nil)
 		return err
 	case step == StepStream && now.Stream == "":
 		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})

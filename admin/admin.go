@@ -1,0 +1,28 @@
+package admin
+
+import (
+	"github.com/dynalimit/dynalimit"
+)
+
+// Admin administers what is in a table: its parts are by subject. Make one with New. It has
+// no state of its own, and is safe for concurrent use.
+type Admin struct {
+	// Limits are the limits of the system, resources, plans and entities.
+	Limits Limits
+	// Entities are the records of entities.
+	Entities Entities
+	// Buckets are what entities hold.
+	Buckets Buckets
+	// Namespaces are the tenants of the table.
+	Namespaces Namespaces
+
+	d *desk
+}
+
+// New administers the table and the namespace of a repository, in the name that its As, or
+// RepositoryOptions.Principal, says; no request. What is changed is in force at once for the
+// limiters of the same repository.
+func New(repo *dynalimit.Repository) *Admin {
+	d := &desk{repo: repo.Shared()}
+	return &Admin{Limits: Limits{d}, Entities: Entities{d}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, d: d}
+}

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Bucket is one bucket of an entity, as Buckets.List lists it. It is a plain value.
+type Bucket struct {
+	// EntityID is the entity whose bucket it is.
+	EntityID string
+	// Resource is the resource whose bucket it is.
+	Resource string
+	// Limits are the limits that the bucket holds, in name order, with what each holds now
+	// that its refill is added: they are those that were in force at its last claim. Level,
+	// Requested, Exceeded and RetryAfter are not set.
+	Limits []dynalimit.LimitStatus
+	// Consumed counts what calls took from each limit since the bucket was made, less what
+	// they gave back, in whole tokens rounded down, by the name of the limit.
+	Consumed dynalimit.Amounts
+	// Refilled is until when refill is in what is stored; zero if the bucket does not say.
+	Refilled time.Time
+	// Expires is when DynamoDB may delete the bucket, in whole seconds, unless it is used
+	// before; zero for never.
+	Expires time.Time
+}
+
+// List lists the buckets of an entity, in the order of their resources; those that
+// its calls made. They are read consistently, page by page, and nothing is written. It
+// fails with a *ValidationError for a bad id, and ends with an error when ctx does. A
+// bucket of the layout before composite items is not listed.
+func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
+	if err := b.d.repo.Usable(ctx); err != nil {
+		return problem.List[Bucket](err)
+	}
+	if err := checkEntityID("entity", entity); err != nil {
+		return problem.List[Bucket](err)
+	}
+	return func(yield func(Bucket, error) bool) {
+		for item, err := range b.d.repo.Table.Items(ctx, b.d.repo.Items.BucketsOf(entity)) {
+			if err != nil {
+				yield(Bucket{}, err)
+				return
+			}
+			if _, resource, ok := b.d.repo.Keys.BucketOwner(schema.KeyOf(item)); ok && !b.yieldBucket(entity, resource, item, yield) {
+				return
+			}
+		}
+	}
+}
+
+// OfResource lists the buckets of a resource, in the order of their entities: who uses
+// it. The index is read, so that a bucket made or deleted a moment ago may be missing or
+// left out; what a bucket holds is read consistently, a hundred with each request, as they
+// are asked for. Nothing is written. It fails with a *ValidationError for a bad name, and
+// ends with an error when ctx does. A bucket of the layout before composite items is not
+// listed.
+func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
+	if err := b.d.repo.Usable(ctx); err != nil {
+		return problem.List[Bucket](err)
+	}
+	if err := checkResource(resource); err != nil {
+		return problem.List[Bucket](err)
+	}
+	return func(yield func(Bucket, error) bool) {
+		for item, err := range b.d.repo.Items.ResourceBuckets(ctx, resource) {
+			if err != nil {
+				yield(Bucket{}, err)
+				return
+			}
+			entity, resource, _ := b.d.repo.Keys.BucketOwner(schema.KeyOf(item))
+			if !b.yieldBucket(entity, resource, item, yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldBucket is false once yield wants no more, or after an error.
+func (b Buckets) yieldBucket(entity, resource string, item schema.Item, yield func(Bucket, error) bool) bool {
+	bucket, err := b.decode(entity, resource, item)
+	return yield(bucket, err) && err == nil
+}
+
+// decode is a bucket as users see it.
+func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, error) {
+	image, err := b.d.repo.Sets.DecodeBucket(item, nil, 0)
+	if err != nil {
+		return Bucket{}, b.d.repo.Layout.Malformed(err)
+	}
+	out := Bucket{EntityID: entity, Resource: resource}
+	if len(image.Set.Names) > 0 {
+		out.Consumed = dynalimit.Amounts{}
+	}
+	now := b.d.repo.Clock.NowMS()
+	for i, name := range image.Set.Names {
+		if !image.Limits[i].Ghost { // one without parameters: what it holds is not known
+			out.Limits = append(out.Limits, statusOf(entity, resource, image, i, now))
+			out.Consumed[name] = floorDiv(image.Limits[i].Consumed, milli)
+		}
+	}
+	if image.HasRefilled {
+		out.Refilled = time.UnixMilli(image.Refilled).UTC()
+	}
+	if image.TTL != 0 {
+		out.Expires = time.Unix(image.TTL, 0).UTC()
+	}
+	return out, nil
+}
+
+// statusOf shows what a limit of a bucket holds at a time in milliseconds.
+func statusOf(entity, resource string, image *schema.Image, i int, now int64) dynalimit.LimitStatus {
+	state, limit := image.State(i), &image.Limits[i]
+	state.Tokens, state.Refilled = state.Level(now), max(state.Refilled, now)
+	reset := dynalimit.Never
+	if ms := state.Wait(now, state.Burst); ms < int64(dynalimit.Never/time.Millisecond) {
+		reset = time.Duration(ms) * time.Millisecond
+	}
+	return dynalimit.LimitStatus{
+		EntityID: entity, Resource: resource, Remaining: floorDiv(state.Tokens, milli), Reset: reset,
+		Limit: dynalimit.Limit{
+			Name: image.Set.Names[i], Capacity: limit.Capacity / milli, Burst: state.Burst / milli, RefillAmount: state.Amount / milli,
+			RefillPeriod: time.Duration(state.Period) * time.Millisecond,
+		},
+	}
+}

@@ -1,0 +1,152 @@
+package admin
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// ResourceCapacity is how much of a resource is used now. It is a plain value.
+type ResourceCapacity struct {
+	// Resource is the resource.
+	Resource string
+	// Limits sum each limit, in name order, over the buckets that have it, of each cascade
+	// over the highest: what others hold of it is within what that one holds. A parent
+	// whose bucket does not have the limit, or that has none, holds nothing of it.
+	Limits []LimitCapacity
+	// Entities are all that have a bucket, in the order of their ids.
+	Entities []EntityCapacity
+}
+
+// EntityCapacity is what one entity's bucket of a resource holds.
+type EntityCapacity struct {
+	// EntityID is the entity.
+	EntityID string
+	// ParentID is the parent that the entity charges too, as far as that has limits. Empty
+	// for one that cascades no further.
+	ParentID string
+	// Limits are those of the bucket, in name order.
+	Limits []LimitCapacity
+}
+
+// LimitCapacity is what buckets hold of a limit, in whole tokens; each bucket's are rounded
+// down.
+type LimitCapacity struct {
+	// Name is the limit's.
+	Name string
+	// Capacity is the nominal allowance of the limit per its period, and Burst the most
+	// that the buckets hold. Those of a limit that has other periods elsewhere are summed
+	// all the same.
+	Capacity, Burst int64
+	// Remaining is what the buckets hold now, with their refill; negative in debt.
+	Remaining int64
+	// Used is what of Burst was taken and has not been refilled: more than Burst in debt.
+	Used int64
+	// Entities is how many buckets are summed.
+	Entities int64
+}
+
+// Capacity reads who uses how much of a resource now: Buckets.OfResource, which see,
+// with the records of their entities, and their sums. It holds a line for each entity and
+// limit in memory; Buckets.OfResource lists them one by one.
+func (b Buckets) Capacity(ctx context.Context, resource string) (*ResourceCapacity, error) {
+	out := &ResourceCapacity{Resource: resource}
+	var ids []string
+	for b, err := range b.OfResource(ctx, resource) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, b.EntityID)
+		out.Entities = append(out.Entities, EntityCapacity{EntityID: b.EntityID, Limits: capacitiesOf(b)})
+	}
+	records, err := b.cascading(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out.sum(records)
+	return out, nil
+}
+
+// cascading reads the records of entities, and of those that they cascade into.
+func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]schema.EntityRecord, error) {
+	records := map[string]schema.EntityRecord{}
+	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
+		read, err := b.d.repo.Items.Entities(ctx, "read who cascades", ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range read {
+			records[e.ID] = e
+		}
+		parents := map[string]bool{}
+		for _, e := range read {
+			if _, known := records[e.ParentID]; e.Cascade && e.ParentID != "" && !known {
+				parents[e.ParentID] = true
+			}
+		}
+		ids = slices.Sorted(maps.Keys(parents))
+	}
+	return records, nil
+}
+
+// sum says whom the entities charge too, and sums the limits.
+func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
+	type held struct{ entity, limit string }
+	holds := map[held]bool{}
+	for _, e := range c.Entities {
+		for _, l := range e.Limits {
+			holds[held{e.EntityID, l.Name}] = true
+		}
+	}
+	sums := map[string]LimitCapacity{}
+	for i := range c.Entities {
+		e := &c.Entities[i]
+		above := cascadesInto(e.EntityID, records)
+		if len(above) > 0 {
+			e.ParentID = above[0]
+		}
+		for _, l := range e.Limits {
+			counts := func(parent string) bool {
+				// Who was moved between two reads may seem to be above its own parent: the first by name counts.
+				circle := e.EntityID < parent && slices.Contains(cascadesInto(parent, records), e.EntityID)
+				return holds[held{parent, l.Name}] && !circle
+			}
+			if !slices.ContainsFunc(above, counts) {
+				sumCapacity(sums, l)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		c.Limits = append(c.Limits, sums[name])
+	}
+}
+
+// cascadesInto are the entities that a call of one charges too, as far as they have limits, the
+// nearest first.
+func cascadesInto(entity string, records map[string]schema.EntityRecord) (above []string) {
+	for e := records[entity]; e.Cascade && e.ParentID != "" && e.ParentID != entity && !slices.Contains(above, e.ParentID) && len(above) < schema.MaxDepth-1; {
+		above = append(above, e.ParentID)
+		e = records[e.ParentID]
+	}
+	return above
+}
+
+func capacitiesOf(b Bucket) []LimitCapacity {
+	limits := make([]LimitCapacity, len(b.Limits))
+	for i, s := range b.Limits {
+		limits[i] = LimitCapacity{
+			Name: s.Limit.Name, Capacity: s.Limit.Capacity, Burst: s.Limit.Burst, Remaining: s.Remaining, Used: s.Limit.Burst - s.Remaining, Entities: 1,
+		}
+	}
+	return limits
+}
+
+func sumCapacity(sums map[string]LimitCapacity, l LimitCapacity) {
+	sum := sums[l.Name]
+	sums[l.Name] = LimitCapacity{
+		Name: l.Name, Capacity: sum.Capacity + l.Capacity, Burst: sum.Burst + l.Burst, Remaining: sum.Remaining + l.Remaining,
+		Used: sum.Used + l.Used, Entities: sum.Entities + 1,
+	}
+}

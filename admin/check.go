@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// milli is the number of millitokens in a token.
+const milli = 1000
+
+func invalid(field, format string, args ...any) *dynalimit.ValidationError {
+	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+// within is an error for input whose field lies in another one.
+func within(prefix string, err error) error {
+	if v, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
+		inner := *v
+		inner.Field = prefix + v.Field
+		return &inner
+	}
+	return err
+}
+
+func isValidation(err error) bool {
+	_, ok := errors.AsType[*dynalimit.ValidationError](err)
+	return ok
+}
+
+func checkEntityID(field, id string) error {
+	if reason := schema.CheckEntity(id); reason != "" {
+		return invalid(field, "%s", reason)
+	}
+	return nil
+}
+
+func checkResource(resource string) error {
+	if reason := schema.CheckResource(resource); reason != "" {
+		return invalid("resource", "%s", reason)
+	}
+	return nil
+}
+
+// floorDiv rounds towards minus infinity, because a bucket in debt has less left than
+// the truncated number says.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

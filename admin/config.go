@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Validate returns the *ValidationError with which Limits.SetConfigs would refuse the change,
+// whatever is stored; nil if it can be made. It asks nobody, and knows nothing of
+// RepositoryOptions.Compatible.
+func (c ScopedConfig) Validate() error {
+	_, err := c.item("")
+	return err
+}
+
+// item is what the change leaves stored, nil for nothing. It fails for a change that cannot
+// be made. Fields are named with a prefix.
+func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
+	if err := c.Scope.check(prefix + "scope."); err != nil {
+		return nil, err
+	}
+	if c.Delete {
+		if c.Config.says() || c.Config.ManagedBy != "" {
+			return nil, invalid(prefix+"delete", "is set beside a configuration; leave one of them out")
+		}
+		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
+	}
+	next, err := c.Config.stored(prefix + "config.")
+	return &next, err
+}
+
+// checkConfigVersion refuses a version that no level can have.
+func checkConfigVersion(field string, version int64) error {
+	if version < AnyVersion {
+		return invalid(field, "is %d; give the version that was read, 0 for none, or AnyVersion", version)
+	}
+	return nil
+}
+
+// says reports whether a configuration says anything.
+func (c LimitConfig) says() bool {
+	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+}
+
+// stored is the configuration as the table has it. It fails for one that cannot be
+// stored. Fields are named with a prefix.
+func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
+	item := schema.ConfigItem{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version}
+	if p := c.OnUnavailable; p != "" && p != knownPolicy(string(p)) {
+		return item, invalid(prefix+"onUnavailable", "is %q; give dynalimit.Block, dynalimit.Allow or dynalimit.Local", p)
+	}
+	if reason := schema.CheckManager(c.ManagedBy); reason != "" {
+		return item, invalid(prefix+"managedBy", "%s", reason)
+	}
+	if err := checkConfigVersion(prefix+"version", c.Version); err != nil {
+		return item, err
+	}
+	if !c.says() {
+		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with DeleteConfig")
+	}
+	if len(c.Limits) == 0 {
+		return item, nil
+	}
+	if c.Unlimited {
+		return item, invalid(prefix+"unlimited", "is set beside limits; leave one of them out")
+	}
+	var err error
+	item.Limits, err = configLimits(prefix+"limits", c.Limits)
+	return item, err
+}
+
+// configLimits checks limits that are to be stored.
+func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit, error) {
+	limits, err := dynalimit.CheckLimits(field, limits)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]schema.ConfigLimit, len(limits))
+	for i, l := range limits {
+		if l.RefillPeriod%time.Second != 0 {
+			return nil, invalid(field+".RefillPeriod", "is %v for %q; stored limits refill in whole seconds (WithLimits takes milliseconds)", l.RefillPeriod, l.Name)
+		}
+		out[i] = schema.ConfigLimit{
+			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount,
+			PeriodSeconds: int64(l.RefillPeriod / time.Second),
+		}
+	}
+	return out, nil
+}
+
+// compareScopes orders scopes by what they name: the system, resources, plans, entities.
+func compareScopes(a, b Scope) int {
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
+}
+
+// sameScope is a scope that stands twice in a list, false if none does.
+func sameScope(list []ScopedConfig) (Scope, bool) {
+	sorted := slices.Clone(list)
+	for i := range sorted {
+		sorted[i].Scope = sorted[i].Scope.normal()
+	}
+	slices.SortFunc(sorted, func(a, b ScopedConfig) int { return compareScopes(a.Scope, b.Scope) })
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Scope == sorted[i-1].Scope {
+			return sorted[i].Scope, true
+		}
+	}
+	return Scope{}, false
+}

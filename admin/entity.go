@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Entity is anything that is limited: a key, a project, an organisation. An entity needs
+// no record to be limited; a record gives it a parent.
+type Entity struct {
+	// ID identifies the entity in every call: letters, digits and _ . - : @,
+	// starting with a letter or digit, at most 256.
+	ID string
+	// Name is free text for people. Defaults to none.
+	Name string
+	// ParentID is the entity whose buckets a cascading entity charges too; it
+	// needs no record. Defaults to none.
+	ParentID string
+	// Cascade makes an acquire of this entity charge its parent as well; it needs a
+	// ParentID. Defaults to false.
+	Cascade bool
+	// Plan names the plan whose limits apply where the entity has none of its own:
+	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.
+	// Parents do not pass theirs on. Defaults to none.
+	Plan string
+	// ManagedBy names the tool that keeps the record, for tools: the limiter ignores it.
+	// At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
+	ManagedBy string
+	// Metadata is any JSON value for people and tools, at most 16 KB and 24 levels deep;
+	// the limiter ignores it. It is returned byte for byte as it was given; what another
+	// tool stored is returned as JSON. Defaults to none.
+	Metadata json.RawMessage
+	// CreatedAt is when the record was made, in whole seconds; zero before that.
+	CreatedAt time.Time
+	// Version counts the changes of the record: Entities.Update asks for the one that was
+	// read. It is 0 for a record that another tool made.
+	Version int64
+	// Deleting means that the entity's deletion has begun: Entities.Delete is to be called
+	// again. Writing ignores it.
+	Deleting bool
+}
+
+// Validate returns the *ValidationError with which Entities.Create would refuse the entity,
+// whatever is stored; nil if it can be made. It asks nobody.
+func (e Entity) Validate() error { return checkEntity(e) }
+
+func checkEntity(e Entity) error {
+	if err := checkEntityID("entity.ID", e.ID); err != nil {
+		return err
+	}
+	if e.ParentID != "" {
+		if err := checkEntityID("entity.ParentID", e.ParentID); err != nil {
+			return err
+		}
+	}
+	if e.ParentID == e.ID {
+		return invalid("entity.ParentID", "is the entity itself (%q); name another one, or none", e.ID)
+	}
+	if e.Cascade && e.ParentID == "" {
+		return invalid("entity.Cascade", "is true without a parent to charge; set ParentID too, or leave Cascade out")
+	}
+	if e.Plan != "" {
+		if err := checkEntityID("entity.Plan", e.Plan); err != nil {
+			return err
+		}
+	}
+	return checkDetails(e)
+}
+
+// checkDetails refuses what of an entity is for people and tools alone.
+func checkDetails(e Entity) error {
+	if len(e.Name) > longestName || !utf8.ValidString(e.Name) {
+		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), longestName)
+	}
+	if reason := schema.CheckManager(e.ManagedBy); reason != "" {
+		return invalid("entity.ManagedBy", "%s", reason)
+	}
+	if reason := schema.CheckMetadata(e.Metadata); reason != "" {
+		return invalid("entity.Metadata", "%s", reason)
+	}
+	return nil
+}
+
+// checkUpdate is checkEntity for one that is to replace what was read.
+func checkUpdate(e Entity) error {
+	if err := checkEntity(e); err != nil {
+		return err
+	}
+	if e.Version < 0 {
+		return invalid("entity.Version", "is %d; give the one that Entities.Get returned", e.Version)
+	}
+	return nil
+}
+
+// recordOf is an entity as its record says it.
+func recordOf(e Entity) schema.EntityRecord {
+	return schema.EntityRecord{
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
+		Metadata: slices.Clone(e.Metadata), CreatedAt: e.CreatedAt, Version: e.Version,
+	}
+}
+
+// entityOf is an entity as users see it.
+func entityOf(e schema.EntityRecord) Entity {
+	return Entity{
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
+		Metadata: e.Metadata, CreatedAt: e.CreatedAt, Version: e.Version, Deleting: e.Deleting,
+	}
+}
+
+// setupOf is a checked setup.
+func (n Entities) setupOf(s EntitySetup) (admin.Setup, error) {
+	setup := admin.Setup{Record: recordOf(s.Entity)}
+	if err := checkEntity(s.Entity); err != nil {
+		return setup, err
+	}
+	if len(s.Limits) > admin.MostLimits {
+		return setup, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with Limits.SetConfigs", len(s.Limits), admin.MostLimits)
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
+		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
+		at := Scope{Entity: s.Entity.ID, Resource: resource}
+		if err := at.check(field + "."); err != nil {
+			return setup, err
+		}
+		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
+			return setup, invalid(field, "is the default, which limits[] is too; leave one of them out")
+		}
+		stored, err := configLimits(field, limits)
+		if err != nil {
+			return setup, err
+		}
+		if err := n.d.compatible(resource, field, stored); err != nil {
+			return setup, err
+		}
+		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored)})
+	}
+	return setup, nil
+}
+
+// longestName bounds an entity's name, in bytes: the record and its copy in the children
+// index stay cheap to read.
+const longestName = 1024

@@ -1,0 +1,12 @@
+package admin
+
+import "github.com/dynalimit/dynalimit/internal/schema"
+
+// Owner is the scope as the table has it.
+func (s Scope) Owner() schema.ConfigOwner { return s.owner() }
+
+// Normal spells a scope in its one way.
+func (s Scope) Normal() Scope { return s.normal() }
+
+// Sum sums the limits of entities.
+func (c *ResourceCapacity) Sum(records map[string]schema.EntityRecord) { c.sum(records) }

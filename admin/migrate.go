@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/legacy"
+)
+
+// ErrLegacyWriters is the error of a Migrate that found items of the older layout in each
+// of its passes: their writers have not been stopped.
+var ErrLegacyWriters = legacy.ErrWriters
+
+// ErrLegacyMalformed is the error of a Migrate that turned everything but items that cannot
+// be understood: MigrateReport.Malformed names them.
+var ErrLegacyMalformed = legacy.ErrMalformed
+
+// MigrateOptions are the options of Migrate. The zero value is one that writes.
+type MigrateOptions struct {
+	// DryRun looks through the table once, counts, and writes nothing. Defaults to false.
+	DryRun bool
+	// OnProgress is told after each page that was read, by the goroutine that called
+	// Migrate. Defaults to nobody.
+	OnProgress func(MigrateProgress)
+}
+
+// MigrateReport is what a migration did, or what a dry run found.
+type MigrateReport = legacy.Report
+
+// MigrateProgress is how far a migration is.
+type MigrateProgress = legacy.Progress
+
+// Migrate turns every item of the layout before composite items into today's, in the whole
+// table, whatever its namespace: buckets at their level, configurations with the limits
+// that they said. It may run beside calls, which turn what they meet themselves, and beside
+// another Migrate; the writers of the older layout must have been stopped. It looks through
+// the table until a pass finds nothing, and then writes into the version record that no
+// item of the older layout is left, so that no client looks for any. Its start and its end
+// are events of the audit.
+//
+// A run that was ended in any way is run again: what is turned stays turned. A run on a
+// table whose record says that nothing is left does nothing. Errors: *ValidationError,
+// *VersionError, *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and
+// ctx's own; the report says how far it came.
+func (a *Admin) Migrate(ctx context.Context, opts *MigrateOptions) (MigrateReport, error) {
+	if err := a.d.repo.Usable(ctx); err != nil {
+		return MigrateReport{}, err
+	}
+	var o MigrateOptions
+	if opts != nil {
+		o = *opts
+	}
+	by, err := a.mayMigrate(ctx, o.DryRun)
+	if err != nil {
+		return MigrateReport{}, err
+	}
+	if a.d.repo.Layout.Current() {
+		return MigrateReport{DryRun: o.DryRun, Complete: true}, nil
+	}
+	migration := legacy.Migration{Turner: a.d.repo.Layout.Turner, DryRun: o.DryRun, OnProgress: o.OnProgress}
+	if o.DryRun {
+		return migration.Run(ctx)
+	}
+	if err := a.d.repo.Items.RecordMigration(ctx, by, opMigrate, admin.MigrationStarted, nil); err != nil {
+		return MigrateReport{}, err
+	}
+	defer a.d.repo.Told.Everything()
+	report, err := migration.Run(ctx)
+	err = a.endMigration(ctx, by, &report, err)
+	return report, err
+}
+
+// opMigrate names a migration in errors.
+const opMigrate = "migrate the table"
+
+// mayMigrate reads the version record afresh. It returns who migrates, nobody for a dry
+// run.
+func (a *Admin) mayMigrate(ctx context.Context, dry bool) (by string, err error) {
+	if !dry {
+		if by, err = a.d.principal(); err != nil {
+			return "", err
+		}
+	}
+	record, err := a.d.repo.Table.Get(ctx, opMigrate, a.d.repo.Keys.Version())
+	if err != nil {
+		return "", err
+	}
+	return by, a.d.repo.Layout.Note(ctx, record)
+}
+
+// endMigration records the end of a migration that came to one, and marks the version
+// record if nothing is left.
+func (a *Admin) endMigration(ctx context.Context, by string, report *MigrateReport, err error) error {
+	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
+		return errors.Join(err, a.d.repo.Items.RecordMigration(ctx, by, opMigrate, admin.MigrationFinished, migrationFields(report)))
+	}
+	if err != nil {
+		return err
+	}
+	marked, err := a.d.repo.Items.MarkMigrated(ctx, by, opMigrate, migrationFields(report), a.d.repo.Layout.Mark)
+	if err != nil {
+		return err
+	}
+	report.Complete = true
+	return a.d.repo.Layout.Note(ctx, marked)
+}
+
+// migrationFields are what an event says of the end of a migration.
+func migrationFields(r *MigrateReport) audit.Fields {
+	return audit.Fields{
+		"passes": r.Passes, "buckets": r.Buckets, "configs": r.Configs, "found": r.Found, "turned": r.Turned,
+		"superseded": r.Superseded, "elsewhere": r.Elsewhere, "unreadable": r.Unreadable, "left": r.Left,
+	}
+}

@@ -1,0 +1,302 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// hostile are names of namespaces, entities and resources that look like each other and
+// like keys.
+var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY", "SYSTEM", "AUDIT", "RESOURCE", "NAMESPACES", "PLAN", "default"}
+
+// furnish writes something of each kind into what a repository is bound to.
+func furnish(ctx context.Context, t require.TestingT, r *dynalimit.Repository, ids []string) {
+	limits := []dynalimit.Limit{dynalimit.PerDay("rpm", 100)} // what was taken stays taken
+	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
+	l, err := dynalimit.New(r, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close(context.WithoutCancel(ctx))) }()
+	for i, id := range ids {
+		resource := id + "/" + ids[0]
+		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Resource: resource}, limits))
+		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Plan: id, Resource: resource}, limits))
+		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: id}, limits))
+		require.NoError(t, admin.New(r).Entities.Create(ctx, admin.Entity{ID: id, ParentID: strings.Join(ids[:min(i, 1)], ""), Plan: id}))
+		_, err := l.Acquire(ctx, id, resource, dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, err)
+	}
+}
+
+// dump is what the table holds, by key.
+func dump(t *testing.T, r *dynalimit.Repository) map[schema.Key]schema.Item {
+	t.Helper()
+	items := map[schema.Key]schema.Item{}
+	for _, item := range scan(t, r) {
+		items[schema.KeyOf(item)] = item
+	}
+	return items
+}
+
+// A purge removes all of its namespace, and nothing else.
+func TestPurgeTouchesItsNamespaceAlone(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 2, 5, rapid.ID).Draw(rt, "namespaces")
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 1, 4, rapid.ID).Draw(rt, "ids")
+		ctx := t.Context()
+		clock := newHandClock()
+		db := ddbmem.New(ddbmem.WithClock(clock.now))
+		defer db.Close()
+		open := func(name string) *dynalimit.Repository {
+			r, err := dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Namespace: name, Now: clock.now, Principal: tester})
+			require.NoError(rt, err)
+			return r
+		}
+		whole := open("")
+		require.NoError(rt, whole.CreateTable(ctx))
+		furnish(ctx, rt, whole, ids)
+		for _, name := range names {
+			require.NoError(rt, admin.New(whole).Namespaces.Register(ctx, name))
+			furnish(ctx, rt, open(name), ids)
+		}
+		gone := names[0]
+		require.NoError(rt, admin.New(whole).Namespaces.Delete(ctx, gone))
+		clock.advance(11 * time.Minute)
+		before := dump(t, whole)
+		require.NoError(rt, admin.New(whole).Namespaces.Purge(ctx, gone, nil))
+		after := dump(t, whole)
+		record := schema.Key{PK: gone + "/SYSTEM#", SK: "#NAMESPACE"}
+		for key, item := range before {
+			switch {
+			case key == record:
+				assert.Equal(rt, schema.String("purged"), after[key]["state"])
+			case strings.HasPrefix(key.PK, gone+"/"):
+				assert.NotContains(rt, after, key, "it stays")
+			default:
+				assert.Equal(rt, item, after[key], "%v", key)
+			}
+		}
+		for key := range after {
+			if _, was := before[key]; !was {
+				assert.Equal(rt, "AUDIT#$NAMESPACE:"+gone, key.PK)
+			}
+		}
+		assert.Len(rt, life(t, whole, gone), 4)
+	})
+}
+
+// A purge waits until each limiter has noticed the deletion, and tells how long.
+func TestPurgeWaitsForLimiters(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		ctx := t.Context()
+		inactive(t, admin.New(operator.repo).Namespaces.Purge(ctx, "us", nil))
+		inactive(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", nil))
+		eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
+		deleted := time.Now()
+		elapse(time.Minute)
+		var waited, told []admin.PurgeProgress
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
+			if told = append(told, p); p.Phase == admin.PurgeWaiting {
+				waited = append(waited, p)
+				assert.NotNil(t, eu.item("user-1"))
+			}
+		}}))
+		assert.Equal(t, 11*time.Minute, time.Since(deleted))
+		assert.Equal(t, 10*time.Minute, waited[0].Left)
+		assert.Len(t, waited, 60)
+		last := told[len(told)-1]
+		assert.Equal(t, admin.PurgeDone, last.Phase)
+		assert.Equal(t, 2, last.Pass)
+		assert.Equal(t, int64(1), last.Removed)
+		assert.Nil(t, eu.item("user-1"))
+	})
+}
+
+// What is written while the table is looked through, behind the place that was reached, is
+// found by the next pass.
+func TestPurgeLooksUntilNothingIsLeft(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		lease := eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		passes := 0
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
+			if passes = p.Pass; p.Removed > 0 && p.Removed == int64(p.Pass) && p.Pass < 4 {
+				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100}))
+			}
+		}}))
+		assert.Nil(t, eu.item("user-1"))
+		assert.Equal(t, 5, passes)
+	})
+}
+
+// Until its purge begins a namespace can be recovered; then the purge fails. Afterwards it
+// cannot, and its name stays taken.
+func TestPurgeIsFinal(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		ctx := t.Context()
+		eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
+		steps := 0
+		err := admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(admin.PurgeProgress) {
+			if steps++; steps == 5 {
+				require.NoError(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"))
+			}
+		}})
+		assert.Equal(t, dynalimit.NamespaceActive, inactive(t, err).State)
+		assert.NotNil(t, eu.item("user-1"))
+
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
+		began := time.Now()
+		err = admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
+			if p.Phase == admin.PurgeRemoving {
+				assert.Equal(t, dynalimit.NamespacePurging, inactive(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu")).State)
+				require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), dynalimit.ErrNamespaceDeleted)
+			}
+		}})
+		require.NoError(t, err)
+		assert.Equal(t, 11*time.Minute, time.Since(began), "it counts from the last deletion")
+		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"), dynalimit.ErrNamespaceDeleted)
+		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), dynalimit.ErrNamespaceDeleted)
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"), "it is")
+		_, err = eu.limiter.Acquire(ctx, "user-1", model, dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, dynalimit.NamespacePurged, inactive(t, err).State)
+		assert.Equal(t, []string{
+			"namespace_registered", "namespace_deleted", "namespace_recovered", "namespace_deleted", "namespace_purge_started", "namespace_purged",
+		}, life(t, operator.repo, "eu"))
+	})
+}
+
+// What a lease wrote after the purge is removed by another run, which records nothing.
+func TestPurgeAgainRemovesWhatCameLate(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		lease := eu.acquire("user-1", dynalimit.Amounts{"tpm": 1})
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", nil))
+		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100}))
+		require.NotNil(t, eu.item("user-1"))
+		before := life(t, operator.repo, "eu")
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", nil))
+		assert.Nil(t, eu.item("user-1"))
+		assert.Equal(t, before, life(t, operator.repo, "eu"))
+	})
+}
+
+// A purge that is killed at any request is run again, by another process: the namespace is
+// empty then, and its life has each event once.
+func TestPurgeIsResumed(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{"before the request": {Drop: true}, "after it": {Lose: true}} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+				for i := range 60 { // several batches
+					eu.acquire(fmt.Sprintf("user-%d", i), dynalimit.Amounts{"rpm": 1})
+				}
+				require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+				elapse(11 * time.Minute)
+				kills := 0
+				for ; ; kills++ {
+					require.Less(t, kills, 100)
+					ctx, kill := context.WithCancel(t.Context())
+					var requests atomic.Int64
+					operator.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if n := requests.Add(1); n <= int64(kills) {
+							return ddbmem.Fault{}
+						}
+						kill()
+						return fault
+					})
+					err := admin.New(operator.peer(nil).repo).Namespaces.Purge(ctx, "eu", nil)
+					kill()
+					operator.db.SetFaults(nil)
+					elapse(time.Minute) // a breaker that opened closes
+					if err == nil {
+						break
+					}
+				}
+				assert.Greater(t, kills, 4)
+				require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", nil))
+				for _, item := range scan(t, operator.repo) {
+					key := schema.KeyOf(item)
+					assert.True(t, !strings.HasPrefix(key.PK, "eu/") || key.SK == "#NAMESPACE", "%v", key)
+				}
+				assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_purge_started", "namespace_purged"}, life(t, operator.repo, "eu"))
+			})
+		})
+	}
+}
+
+// Batches that are not processed, pages that are throttled and conflicts are tried again.
+func TestPurgeOutlastsABusyTable(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		for i := range 60 {
+			eu.acquire(fmt.Sprintf("user-%d", i), dynalimit.Amounts{"rpm": 1})
+		}
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		elapse(11 * time.Minute)
+		var asked atomic.Int64
+		operator.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			again := asked.Add(1)%3 != 0
+			switch {
+			case !again:
+			case r.Operation == "TransactWriteItems":
+				return ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}
+			case r.Operation == "BatchWriteItem":
+				return ddbmem.Fault{Unprocessed: 20}
+			case r.Operation == "Scan":
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
+			}
+			return ddbmem.Fault{}
+		})
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", nil))
+		operator.db.SetFaults(nil)
+		assert.False(t, slices.ContainsFunc(scan(t, operator.repo), func(item schema.Item) bool {
+			key := schema.KeyOf(item)
+			return strings.HasPrefix(key.PK, "eu/") && key.SK != "#NAMESPACE"
+		}))
+	})
+}
+
+// Two purges at once: each event is there once.
+func TestPurgesAtOnce(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		for i := range 60 {
+			eu.acquire(fmt.Sprintf("user-%d", i), dynalimit.Amounts{"rpm": 1})
+		}
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		operator.slowly(time.Millisecond, time.Millisecond)
+		errs := make(chan error)
+		for range 3 {
+			go func() { errs <- admin.New(operator.peer(nil).repo).Namespaces.Purge(t.Context(), "eu", nil) }()
+		}
+		require.NoError(t, errors.Join(<-errs, <-errs, <-errs))
+		synctest.Wait()
+		assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_purge_started", "namespace_purged"}, life(t, operator.repo, "eu"))
+	})
+}
+
+func TestPurgeEndsWithItsContext(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, _ *process) {
+		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		began := time.Now()
+		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", nil), context.DeadlineExceeded)
+		assert.Equal(t, 15*time.Second, time.Since(began))
+		require.NoError(t, admin.New(operator.repo).Namespaces.Recover(t.Context(), "eu"))
+	})
+}

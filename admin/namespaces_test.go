@@ -1,0 +1,197 @@
+package admin_test
+
+import (
+	"cmp"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// life is what the events of a namespace tell, oldest first.
+func life(t *testing.T, r *dynalimit.Repository, name string) (actions []string) {
+	t.Helper()
+	for _, e := range trail(t, r, admin.AuditQuery{Target: admin.AuditNamespace(name)}) {
+		actions = append(actions, e.Action)
+	}
+	return actions
+}
+
+func TestNamespaceLife(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		clock := newHandClock()
+		r := e.repository(t, &dynalimit.RepositoryOptions{Now: clock.now})
+		ctx := t.Context()
+		for _, step := range []struct {
+			name, by string
+			change   func(*dynalimit.Repository) error
+			want     dynalimit.NamespaceState // the record's afterwards; "" for an error
+			quiet    bool                     // nothing changes
+		}{
+			{name: "delete what is not there", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }},
+			{name: "recover what is not there", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }},
+			{name: "register", by: "ann", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }, want: dynalimit.NamespaceActive},
+			{name: "register again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }},
+			{name: "recover what is active", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: dynalimit.NamespaceActive, quiet: true},
+			{name: "delete", by: "ben", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: dynalimit.NamespaceDeleted},
+			{name: "delete again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: dynalimit.NamespaceDeleted, quiet: true},
+			{name: "register what is deleted", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }},
+			{name: "recover", by: "eve", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: dynalimit.NamespaceActive},
+		} {
+			clock.advance(time.Second)
+			known, _ := collect(admin.New(r).Namespaces.List(ctx))
+			err := step.change(r.As(cmp.Or(step.by, tester)))
+			after, listErr := collect(admin.New(r).Namespaces.List(ctx))
+			require.NoError(t, listErr)
+			if step.want == "" || step.quiet {
+				assert.Equal(t, step.want == "", err != nil, "%s: %v", step.name, err)
+				assert.Equal(t, known, after, step.name)
+				continue
+			}
+			require.NoError(t, err, step.name)
+			require.Len(t, after, 1, step.name)
+			assert.Equal(t, admin.Namespace{
+				Name: "eu", State: step.want, RegisteredBy: "ann", RegisteredAt: after[0].RegisteredAt, ChangedBy: step.by, ChangedAt: clock.now().UTC(),
+			}, after[0], step.name)
+		}
+		assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_recovered"}, life(t, r, "eu"))
+		require.ErrorIs(t, admin.New(r).Namespaces.Register(ctx, "eu"), admin.ErrExists)
+		inactive(t, admin.New(r).Namespaces.Delete(ctx, "us"))
+	})
+}
+
+func TestNamespacesAreListed(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	want := make([]string, 0, 150)
+	for i := range 150 { // more than a page
+		name := "t" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		want = append(want, name)
+		require.NoError(t, admin.New(r).Namespaces.Register(t.Context(), name))
+	}
+	all, err := collect(admin.New(r).Namespaces.List(t.Context()))
+	require.NoError(t, err)
+	names := make([]string, len(all))
+	for i, n := range all {
+		names[i] = n.Name
+	}
+	assert.Equal(t, want, names)
+	for _, err := range admin.New(r).Namespaces.List(t.Context()) {
+		require.NoError(t, err)
+		break
+	}
+}
+
+func TestNamespacesAreAdministeredFromOutside(t *testing.T) {
+	e := memEngine(t)
+	eu := e.namespaced(t, e.repository(t, nil).Table(), "eu", nil)
+	for _, err := range []error{
+		admin.New(eu).Namespaces.Register(t.Context(), "us"), admin.New(eu).Namespaces.Delete(t.Context(), "eu"), admin.New(eu).Namespaces.Recover(t.Context(), "eu"),
+		second(collect(admin.New(eu).Namespaces.List(t.Context()))),
+	} {
+		var v *dynalimit.ValidationError
+		require.ErrorAs(t, err, &v)
+		assert.Equal(t, "repository", v.Field)
+	}
+	bare := e.open(t, eu.Table(), nil)
+	for _, name := range []string{"", "a/b", "a#b", "/", "é"} {
+		require.ErrorContains(t, admin.New(bare).Namespaces.Register(t.Context(), name), "name")
+	}
+	require.ErrorContains(t, admin.New(bare.As("")).Namespaces.Delete(t.Context(), "eu"), "principal")
+}
+
+// Whoever changes a namespace, and whatever happens to the requests: the record has one
+// event for each of its versions.
+func TestNamespaceChangesHaveTheirEvents(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{
+		"lost answers": {Lose: true},
+		"lost calls":   {Drop: true},
+		"conflicts":    {Error: cancelled("TransactionConflict", "None")},
+		"throttled":    {Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				require.NoError(t, admin.New(r).Namespaces.Register(t.Context(), "eu"))
+				var asked atomic.Int64
+				e.db.SetFaults(func(req *ddbmem.Request) ddbmem.Fault {
+					if req.Operation == "TransactWriteItems" && asked.Add(1)%3 != 0 {
+						return fault
+					}
+					return ddbmem.Fault{}
+				})
+				workers, ctx := errgroup.WithContext(t.Context())
+				for i := range 4 {
+					workers.Go(func() error {
+						for range 5 {
+							if i%2 == 0 {
+								_ = admin.New(r).Namespaces.Delete(ctx, "eu")
+							} else {
+								_ = admin.New(r).Namespaces.Recover(ctx, "eu")
+							}
+						}
+						return nil
+					})
+				}
+				require.NoError(t, workers.Wait())
+				e.db.SetFaults(nil)
+				actions := life(t, r, "eu")
+				key, _ := schema.NewKeys("eu").Namespace()
+				record, err := r.Shared().Table.Get(t.Context(), "test", key)
+				require.NoError(t, err)
+				assert.Equal(t, int64(len(actions)), numberOf(record, "version"))
+				require.Greater(t, len(actions), 1)
+				for i, action := range actions[1:] {
+					want := "namespace_deleted"
+					if i%2 == 1 {
+						want = "namespace_recovered"
+					}
+					assert.Equal(t, want, action, i)
+				}
+			})
+		})
+	}
+}
+
+// A namespace is known by its record at once, to whoever administers all of them or is bound
+// to it.
+func TestGetNamespace(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		whole := e.repository(t, nil).As("ann")
+		n, err := admin.New(whole).Namespaces.Get(t.Context(), "eu")
+		require.NoError(t, err)
+		assert.Zero(t, n)
+		require.NoError(t, admin.New(whole).Namespaces.Register(t.Context(), "eu"))
+		eu := e.open(t, whole.Table(), &dynalimit.RepositoryOptions{Namespace: "eu"})
+		for _, r := range []*dynalimit.Repository{whole, eu} {
+			n, err = admin.New(r).Namespaces.Get(t.Context(), "eu")
+			require.NoError(t, err)
+			assert.Equal(t, "eu", n.Name)
+			assert.Equal(t, dynalimit.NamespaceActive, n.State)
+			assert.Equal(t, "ann", n.RegisteredBy)
+			assert.WithinDuration(t, n.RegisteredAt, n.ChangedAt, 0)
+		}
+		require.NoError(t, admin.New(whole).Namespaces.Delete(t.Context(), "eu"))
+		n, err = admin.New(eu).Namespaces.Get(t.Context(), "eu")
+		require.NoError(t, err)
+		assert.Equal(t, dynalimit.NamespaceDeleted, n.State)
+		for _, bad := range []func() (admin.Namespace, error){
+			func() (admin.Namespace, error) { return admin.New(eu).Namespaces.Get(t.Context(), "us") },
+			func() (admin.Namespace, error) { return admin.New(whole).Namespaces.Get(t.Context(), "e/u") },
+			func() (admin.Namespace, error) { return admin.New(whole).Namespaces.Get(t.Context(), "") },
+		} {
+			_, err := bad()
+			require.ErrorAs(t, err, new(*dynalimit.ValidationError))
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Scope names one level of configuration: an entity's or a plan's (never both) for a
+// resource, or for every resource if Resource is empty; a resource's for every entity; or,
+// the zero Scope, the system's. As JSON it is {"entity":"key-1","resource":"gpt-4"}, and
+// reading it refuses fields that it does not know.
+type Scope struct {
+	// Entity is the id of the entity whose limits they are. Defaults to none.
+	Entity string `json:"entity,omitempty"`
+	// Plan is the plan whose limits they are, see Entity.Plan. Defaults to none.
+	Plan string `json:"plan,omitempty"`
+	// Resource is the resource that they are for. Defaults to every resource.
+	Resource string `json:"resource,omitempty"`
+}
+
+// String names the level: "system", "resource gpt-4", "plan pro", "entity key-1 on gpt-4".
+func (s Scope) String() string {
+	on := ""
+	if s.Resource != "" {
+		on = " on " + s.Resource
+	}
+	switch {
+	case s.Entity != "":
+		return "entity " + s.Entity + on
+	case s.Plan != "":
+		return "plan " + s.Plan + on
+	case s.Resource != "":
+		return "resource " + s.Resource
+	}
+	return "system"
+}
+
+// LimitConfig is what one level of configuration says. As JSON it is
+// {"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"blocked":true,"version":3}:
+// what says nothing is left out, and reading it refuses fields that it does not know.
+type LimitConfig struct {
+	// Limits are sorted by name where they are returned. Without any, and not Unlimited,
+	// the level leaves the limits to less specific ones.
+	Limits []dynalimit.Limit `json:"limits,omitempty"`
+	// Unlimited ends the search for limits: neither less specific levels nor
+	// Options.Limits apply. Defaults to false; it excludes Limits.
+	Unlimited bool `json:"unlimited,omitempty"`
+	// Blocked admits no call, whatever more specific levels say: ErrBlocked. Defaults to
+	// false.
+	Blocked bool `json:"blocked,omitempty"`
+	// OnUnavailable is what Acquire does when DynamoDB does not answer, unless the call or
+	// a more specific level says otherwise. Defaults to none.
+	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
+	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
+	// Methods that change one aspect of a level, such as Limits.Set and Limits.SetBlocked,
+	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
+	ManagedBy string `json:"managed_by,omitempty"`
+	// Version counts the changes of what is stored, from the milliseconds since 1970 at
+	// which it was made, so that what is made anew has another one; 0 while nothing is
+	// stored. AnyVersion, in a change, stands for all of them.
+	Version int64 `json:"version,omitempty"`
+}
+
+// AnyVersion makes a change whatever is stored.
+const AnyVersion int64 = -1
+
+// ScopedConfig is a level of configuration with what it says. As JSON it is
+// {"scope":{"plan":"pro"},"config":{"unlimited":true}}, and reading it refuses fields that
+// it does not know.
+type ScopedConfig struct {
+	// Scope is the level.
+	Scope Scope `json:"scope,omitzero"`
+	// Config is what it says.
+	Config LimitConfig `json:"config,omitzero"`
+	// Delete removes the level; then Config says nothing besides its Version.
+	Delete bool `json:"delete,omitempty"`
+}
+
+// The same structs without their methods, for reading JSON.
+type (
+	scopeText        Scope
+	limitConfigText  LimitConfig
+	scopedConfigText ScopedConfig
+)
+
+// UnmarshalJSON reads a scope. The names are checked when it is used.
+func (s *Scope) UnmarshalJSON(data []byte) error {
+	t, err := strictly[scopeText]("scope", `{"entity":"key-1","resource":"gpt-4"}`, data)
+	*s = Scope(t)
+	return err
+}
+
+// UnmarshalJSON reads a configuration. The values are checked when it is used.
+func (c *LimitConfig) UnmarshalJSON(data []byte) error {
+	t, err := strictly[limitConfigText]("configuration", `{"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"version":3}`, data)
+	*c = LimitConfig(t)
+	return err
+}
+
+// UnmarshalJSON reads a level with what it says. The values are checked when it is used.
+func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
+	t, err := strictly[scopedConfigText]("change", `{"scope":{"plan":"pro"},"config":{"unlimited":true}}, or a scope with "delete":true`, data)
+	*c = ScopedConfig(t)
+	return err
+}
+
+// strictly reads JSON that has no fields besides those of T; example is how it is written.
+func strictly[T any](what, example string, data []byte) (value T, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&value); err != nil {
+		return value, fmt.Errorf("dynalimit: %s: %w; write %s", what, err, example)
+	}
+	return value, nil
+}
+
+// level is the level of configuration that the scope is of.
+func (s Scope) level() dynalimit.ConfigLevel {
+	switch {
+	case s.Entity != "" && s.Resource != "":
+		return dynalimit.LevelEntity
+	case s.Entity != "":
+		return dynalimit.LevelEntityDefault
+	case s.Plan != "" && s.Resource != "":
+		return dynalimit.LevelPlan
+	case s.Plan != "":
+		return dynalimit.LevelPlanDefault
+	case s.Resource != "":
+		return dynalimit.LevelResource
+	}
+	return dynalimit.LevelSystem
+}
+
+// normal spells a scope in its one way: _default_ is the name that "every resource" has in
+// the table.
+func (s Scope) normal() Scope {
+	if s.Resource == schema.DefaultResource && (s.Entity != "" || s.Plan != "") {
+		s.Resource = ""
+	}
+	return s
+}
+
+// owner is the scope as the table has it.
+func (s Scope) owner() schema.ConfigOwner {
+	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
+}
+
+func scopeOf(o schema.ConfigOwner) Scope {
+	return Scope{Entity: o.Entity, Plan: o.Plan, Resource: o.Resource}.normal()
+}
+
+// configOf is what a stored configuration says, nil for none stored.
+func configOf(level dynalimit.ConfigLevel, c *schema.ConfigItem) (LimitConfig, error) {
+	if c == nil {
+		return LimitConfig{}, nil
+	}
+	limits, err := limitsOf(storedField(level), c.Limits)
+	return LimitConfig{
+		Limits: limits, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version,
+	}, err
+}
+
+// knownPolicy is a stored policy; "" for an unknown one.
+func knownPolicy(text string) dynalimit.UnavailablePolicy {
+	if p := dynalimit.UnavailablePolicy(text); p == dynalimit.Block || p == dynalimit.Allow || p == dynalimit.Local {
+		return p
+	}
+	return ""
+}
+
+// check refuses a scope that names nothing. Fields are named with a prefix.
+func (s Scope) check(prefix string) error {
+	s = s.normal()
+	switch {
+	case s.Entity != "" && s.Plan != "":
+		return invalid(prefix+"plan", "is %q beside the entity %q; name one of them", s.Plan, s.Entity)
+	case s.Entity != "":
+		if err := checkEntityID(prefix+"entity", s.Entity); err != nil {
+			return err
+		}
+	case s.Plan != "":
+		if err := checkEntityID(prefix+"plan", s.Plan); err != nil {
+			return err
+		}
+	}
+	if s.Resource == "" {
+		return nil
+	}
+	if reason := schema.CheckResource(s.Resource); reason != "" {
+		return invalid(prefix+"resource", "%s", reason)
+	}
+	return nil
+}
+
+func storedField(level dynalimit.ConfigLevel) string {
+	return "stored limits of level " + string(level)
+}
+
+// longestPeriod bounds a refill period.
+const longestPeriod = 366 * 24 * time.Hour
+
+// limitsOf are stored limits as users write them, checked.
+func limitsOf(field string, stored []schema.ConfigLimit) ([]dynalimit.Limit, error) {
+	if len(stored) == 0 {
+		return nil, nil
+	}
+	limits := make([]dynalimit.Limit, len(stored))
+	for i, l := range stored {
+		if l.PeriodSeconds > int64(longestPeriod/time.Second) {
+			return nil, invalid(field, "hold a period of %d s for %q; at most %v is allowed", l.PeriodSeconds, l.Name, longestPeriod)
+		}
+		limits[i] = dynalimit.Limit{
+			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
+			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second,
+		}
+	}
+	return dynalimit.CheckLimits(field, limits)
+}

@@ -1,0 +1,89 @@
+// Package shared is what package admin and the Repository that it administers have in
+// common: the table, and what the limiters of this process are to be told.
+package shared
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/legacy"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// Repository is a Repository as package admin sees it.
+type Repository struct {
+	// Author is who makes changes by default, and Anonymous lets nobody known make them.
+	Author    string
+	Anonymous bool
+	// Compatible refuses what zae-limiter refuses.
+	Compatible bool
+
+	Table  *table.Table
+	Keys   schema.Keys
+	Clock  *ddb.Clock
+	Log    *slog.Logger
+	Sets   *schema.LimitSets
+	Items  *admin.Admin
+	Layout Layout
+	Told   Told
+	// Usable refuses a repository that was not made, and a context that has ended.
+	Usable func(context.Context) error
+}
+
+// Layout is what is known of the table's layout.
+type Layout struct {
+	// Check refuses a change of a table whose layout is not known, and Note what a version
+	// record says.
+	Check func(context.Context) error
+	Note  func(context.Context, schema.Item) error
+	// Mark marks the version record: no item of the older layout is left.
+	Mark func(old schema.Item, now time.Time) (schema.Item, schema.Statement)
+	// KindError is the error of a limit of an unknown kind, at where; any other stays.
+	KindError func(where string, err error) error
+	// Malformed is the error of a bucket that cannot be understood.
+	Malformed func(error) error
+	// Current reports whether no item of the older layout is left.
+	Current func() bool
+	// Turner turns items of the older layout, TakeOver an owner's limits, once in a while.
+	Turner   *legacy.Turner
+	TakeOver func(context.Context, schema.ConfigOwner) error
+	// Turned tells the operator of items that were turned.
+	Turned func(ctx context.Context, t legacy.Turned, entity, resource string)
+}
+
+// Told is what is told of changes.
+type Told struct {
+	// Owners forgets what is cached of what owners' configurations say, Entities of
+	// entities, and Everything all that is cached.
+	Owners     func(...schema.ConfigOwner)
+	Entities   func(ids map[string]bool)
+	Everything func()
+	// Refilled lets limiters use tokens that a bucket was given by hand.
+	Refilled func(entity, resource string)
+}
+
+// CheckCompatible refuses what zae-limiter refuses: some resources, and bursts below the
+// capacity.
+func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error {
+	refuse := func(field, reason string) error {
+		return &problem.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: reason}
+	}
+	if resource != "" && resource != schema.DefaultResource {
+		if reason := schema.CheckCompatibleResource(resource); reason != "" {
+			return refuse("resource", reason+" (RepositoryOptions.Compatible is set: zae-limiter refuses others)")
+		}
+	}
+	for _, l := range limits {
+		if l.Burst < l.Capacity {
+			return refuse(field, fmt.Sprintf("has a burst of %d for %q, below its capacity of %d; raise the burst or lower the capacity (RepositoryOptions.Compatible is set: zae-limiter refuses such limits)",
+				l.Burst, l.Name, l.Capacity))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// The whole requests of a reset and of a top-up.
+func TestRefillRequests(t *testing.T) {
+	two := &Options{Limits: []Limit{rpm, tpm}}
+	refill := func(s *scene, amounts Amounts) (estimated bool) {
+		estimated, err := Administer(s.repo).RefillBucket(s.t.Context(), "user-1", model, "ticket-1", amounts)
+		require.NoError(s.t, err)
+		return estimated
+	}
+	for name, do := range map[string]func(s *scene){
+		"reset_bucket":  func(s *scene) { refill(s, nil) },
+		"top_up_bucket": func(s *scene) { refill(s, Amounts{"tpm": 500}) },
+		"top_up_crowded": func(s *scene) {
+			refused := 0
+			s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if refused++; q.Operation != "TransactWriteItems" {
+					refused--
+				}
+				if q.Operation != "TransactWriteItems" || refused > 4 {
+					return ddbmem.Fault{}
+				}
+				return ddbmem.Fault{Error: &ddbmem.Error{
+					Code: "TransactionCanceledException", Message: "Transaction cancelled",
+					Reasons: []ddbmem.Reason{{Code: "ConditionalCheckFailed"}, {Code: "None"}, {Code: "None"}},
+				}}
+			})
+			assert.True(s.t, refill(s, Amounts{"tpm": 500}))
+			s.db.SetFaults(nil)
+			requests := s.wire.take()
+			s.wire.requests = requests[len(requests)-1:]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, two)
+			s.acquire("user-1", Amounts{"rpm": 60, "tpm": 9000})
+			s.clock.advance(3 * time.Second)
+			s.wire.take()
+			do(s)
+			assertGolden(t, name, s.wire.take())
+		})
+	}
+}

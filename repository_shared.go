@@ -1,0 +1,72 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
+)
+
+// Shared is what package admin works on: see admin.New.
+func (r *Repository) Shared() shared.Repository {
+	if !r.made() {
+		return shared.Repository{Usable: r.usable}
+	}
+	return shared.Repository{
+		Author: r.author, Anonymous: r.anonymous, Compatible: r.readable,
+		Table: r.store, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, Items: r.admin, Usable: r.usable,
+		Layout: shared.Layout{
+			Check: r.checkVersion, Note: r.noteVersion, KindError: r.kindError, Malformed: r.malformed, Current: r.compositeOnly,
+			Mark: func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
+				return r.keys.MarkedVersion(old, schemaVersion, clientVersion, writer, now)
+			},
+			Turner: r.turner, Turned: r.logTurned,
+			TakeOver: func(ctx context.Context, owner schema.ConfigOwner) error {
+				_, err := r.takeOverConfig(ctx, owner)
+				return err
+			},
+		},
+		Told: shared.Told{
+			Owners:     r.evictConfig,
+			Entities:   func(ids map[string]bool) { r.configs.evict(func(k configKey) bool { return ids[k.entity] }) },
+			Everything: func() { r.configs.evict(func(configKey) bool { return true }) },
+			Refilled:   r.listeners.refilled,
+		},
+	}
+}
+
+// evictConfig forgets the configurations that the owners' records are part of. It looks at
+// each once, however many the owners. It is called before a change is written, and after,
+// because a read that began before the write ended may have seen the old items.
+func (r *Repository) evictConfig(owners ...schema.ConfigOwner) {
+	levels, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
+	for _, o := range owners {
+		if o = o.Normal(); o.Plan == "" {
+			levels[o] = true
+		} else {
+			plans[o.Plan], ofPlans[o.Resource] = true, true
+		}
+	}
+	if len(levels) > 0 {
+		r.configs.evict(func(k configKey) bool {
+			return levels[schema.ConfigOwner{}] || levels[schema.ConfigOwner{Resource: k.resource}] ||
+				levels[schema.ConfigOwner{Entity: k.entity, Resource: k.resource}] ||
+				levels[schema.ConfigOwner{Entity: k.entity}.Normal()]
+		})
+	}
+	if len(plans) > 0 {
+		r.configs.evictPlans(plans, func(k configKey) bool { return ofPlans[k.resource] || ofPlans[schema.DefaultResource] })
+	}
+}
+
+// As returns a repository whose changes, see package admin, are made by a principal: an
+// address, an ARN, the name of a service, at most 256 characters that can be seen. It
+// shares everything else with this one. A principal that cannot be recorded is a
+// *ValidationError of the change, before anything is written.
+func (r *Repository) As(principal string) *Repository {
+	if r == nil {
+		return nil
+	}
+	return &Repository{connection: r.connection, author: principal}
+}
