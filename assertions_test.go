@@ -104,6 +104,4 @@ func writes(m ddbmem.Meter) int64 {
 	return m.Operations["UpdateItem"].Requests + m.Operations["PutItem"].Requests + m.Operations["TransactWriteItems"].Requests
 }
 
-var (
-	oneLimit = []Limit{{Name: "a-b.c_d", Capacity: 1, Burst: 2, RefillAmount: 3, RefillPeriod: 4 * time.Second}}
-)
+var oneLimit = []Limit{{Name: "a-b.c_d", Capacity: 1, Burst: 2, RefillAmount: 3, RefillPeriod: 4 * time.Second}}
