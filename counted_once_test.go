@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,20 +169,19 @@ func TestGiveBackOfAFailedAcquireWaits(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}}, func(t *testing.T, s *process) {
 		s.family("key", "org")
 		s.acquire("key", Amounts{"rpm": 1})
-		took := false
+		var took atomic.Bool
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			switch org := bytes.Contains(r.Body, []byte("ENTITY#org")); {
 			case r.Operation != "UpdateItem":
 				return ddbmem.Fault{}
-			case !took && !org:
-				took = true
+			case !org && !took.Swap(true):
 				return ddbmem.Fault{}
 			}
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
 		})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 30})
 		require.ErrorIs(t, err, ErrUnavailable)
-		require.True(t, took)
+		require.True(t, took.Load())
 		assert.EqualValues(t, 31, s.stored("key", "rpm").Consumed/milli, "not given back yet")
 		s.recovers()
 		elapse(5 * time.Second)
