@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,32 +101,69 @@ func TestWaitOutlastsContention(t *testing.T) {
 // level does not answer.
 func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
 	for name, wrong := range map[string]string{"the child's": `"ENTITY#u"`, "the parent's": `"ENTITY#project"`} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l, db := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 60)})
-				drain(t, l, Amounts{"tpm": 1})
-				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-					if r.Operation != "UpdateItem" {
-						return ddbmem.Fault{}
+		for _, known := range []bool{false, true} { // that the other level is silent
+			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, db := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 60)})
+					drain(t, l, Amounts{"tpm": 1})
+					db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if r.Operation != "UpdateItem" {
+							return ddbmem.Fault{}
+						}
+						if bytes.Contains(r.Body, []byte(wrong)) {
+							return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+						}
+						return ddbmem.Fault{Drop: true}
+					})
+					for _, id := range []string{"u", "project"} {
+						if known && !strings.Contains(wrong, id+`"`) {
+							l.desk.lanes.Of(id, "m").Trip(lane.ErrTripped)
+						}
 					}
-					if bytes.Contains(r.Body, []byte(wrong)) {
-						return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+					lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}, WithOnUnavailable(Allow))
+					require.Nil(t, lease)
+					require.ErrorContains(t, err, "AccessDenied")
+					if known {
+						require.NotErrorIs(t, err, ErrUnavailable)
+					} else {
+						require.ErrorIs(t, err, ErrUnconfirmed, "the other write may have landed")
 					}
-					return ddbmem.Fault{Drop: true}
+					db.SetFaults(nil)
 				})
-				for _, id := range []string{"u", "project"} {
-					if !strings.Contains(wrong, id+`"`) {
-						l.desk.lanes.Of(id, "m").Trip(lane.ErrTripped)
-					}
-				}
-				lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}, WithOnUnavailable(Allow))
-				require.Nil(t, lease)
-				require.ErrorContains(t, err, "AccessDenied")
-				require.NotErrorIs(t, err, ErrUnavailable)
-				db.SetFaults(nil)
 			})
-		})
+		}
 	}
+}
+
+// A caller who leaves a cascade after its child was found silent is charged nothing there, when
+// the write that was under way turns out to have landed.
+func TestLeavingACascadeGivesBackWhatWasUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := team(t, []Limit{PerDay("tpm", 60)}, []Limit{PerDay("tpm", 60)})
+		drain(t, l, Amounts{"tpm": 1})
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			switch {
+			case r.Operation != "UpdateItem":
+				return ddbmem.Fault{}
+			case bytes.Contains(r.Body, []byte(`"ENTITY#u"`)):
+				return ddbmem.Fault{After: 400 * time.Millisecond}
+			}
+			return ddbmem.Fault{Before: 400 * time.Millisecond}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		time.AfterFunc(100*time.Millisecond, func() { l.desk.lanes.Of("u", "m").Trip(lane.ErrTripped) })
+		_, err := l.Acquire(ctx, "u", "m", Amounts{"tpm": 5})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		db.SetFaults(nil)
+		elapse(30 * time.Second)
+		report, err := l.Check(t.Context(), "u", "m", nil)
+		require.NoError(t, err)
+		for _, s := range report.Statuses {
+			assert.EqualValues(t, 59, s.Remaining, s.EntityID)
+		}
+		assert.Empty(t, l.Health().Doubt)
+	})
 }
 
 // A transaction does not outlive its caller's context for the caller; it goes on

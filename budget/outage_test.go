@@ -155,6 +155,13 @@ func TestSubmitsInAnOutageFailSoon(t *testing.T) {
 			require.ErrorAs(t, err, &u)
 			assert.False(t, u.Unconfirmed, "it was not sent")
 		}), time.Millisecond)
+		for _, most := range []time.Duration{time.Second, time.Millisecond} { // the first finds out that the other table is silent too
+			assert.LessOrEqual(t, took(func() {
+				_, err := k.Totals(t.Context(), orgO, appA, "")
+				require.ErrorIs(t, err, ErrUnavailable)
+			}), most, "a read is not sent either")
+			pass(time.Second)
+		}
 		back(db, k)
 		_, err = k.Submit(t.Context(), orgO, appA, call(999))
 		require.NoError(t, err)
