@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
@@ -65,16 +66,16 @@ func TestConfigRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Namespace: "eu"})
+	r, err := NewRepository(e.client(wire.Through), "limits", &RepositoryOptions{Principal: tester, Namespace: "eu"})
 	require.NoError(t, err)
 	before := e.db.Meter()
 	_, _, _, err = r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), e.db.Meter().Sub(before).Requests())
-	assertGolden(t, "config_cold", wire.take())
+	assertGolden(t, "config_cold", wire.Take())
 	_, err = r.rereadConfig(t.Context(), "user-1", schema.DefaultResource)
 	require.NoError(t, err)
-	assertGolden(t, "config_reread_default", wire.take())
+	assertGolden(t, "config_reread_default", wire.Take())
 }
 
 func TestConfigTicksOrderReads(t *testing.T) {
@@ -170,7 +171,7 @@ func TestConfigIsRefreshedWhileTheStoreIsDown(t *testing.T) {
 
 func TestConfigMissingTable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, newTable(), nil)
+		r := e.open(t, testworld.NewTable(), nil)
 		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.ErrorIs(t, err, ErrTable)
 		assert.ErrorContains(t, err, "CreateTable")

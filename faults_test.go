@@ -133,35 +133,6 @@ func writesOf(entity string) func(string, []byte) bool {
 	}
 }
 
-// on gives the requests of one operation a fault.
-func on(operation string, f ddbmem.Fault) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation {
-			return f
-		}
-		return ddbmem.Fault{}
-	}
-}
-
-// firstOf strikes the first n requests of an operation, all when n is below 0.
-func firstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != operation || seen.Add(1) > n && n >= 0 {
-			return ddbmem.Fault{}
-		}
-		return f
-	}
-}
-
-func cancelled(codes ...string) *ddbmem.Error {
-	e := &ddbmem.Error{Code: "TransactionCanceledException"}
-	for _, code := range codes {
-		e.Reasons = append(e.Reasons, ddbmem.Reason{Code: code})
-	}
-	return e
-}
-
 // throttled1 refuses a request for lack of capacity.
 var throttled1 = ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
 

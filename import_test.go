@@ -211,6 +211,16 @@ var importTable = []importRow{
 		tests:  true,
 	},
 	{
+		folder: "internal/testworld",
+		std: append([]string{
+			"bytes", "context", "encoding/json", "flag", "io", "net/http", "os", "path/filepath", "regexp", "sync/atomic", "testing",
+		}, pureStd...),
+		project: []string{"ddbmem"},
+		others:  []string{sdk, testify},
+		reason:  "what tests of several packages have in common; nothing that ships imports it",
+		tests:   true,
+	},
+	{
 		folder:  "internal/laws/rules",
 		std:     append([]string{"context", "encoding/binary", "regexp"}, pureStd...),
 		project: []string{"internal/ddb", "internal/lane", "internal/schema"},

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func TestAcquireTakesEveryLimitNamed(t *testing.T) {
@@ -268,7 +269,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 
 func TestWrongTableSaysWhatToDo(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		name := newTable()
+		name := testworld.NewTable()
 		key := "id"
 		_, err := e.client().CreateTable(t.Context(), &dynamodb.CreateTableInput{
 			TableName: &name, BillingMode: types.BillingModePayPerRequest,

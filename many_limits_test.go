@@ -135,7 +135,7 @@ func TestCreateIsAnUpdateOfItsItem(t *testing.T) {
 	wire := record(s.db)
 	s = s.wired(perMinute(), wire)
 	s.acquire("user-1", Amounts{"rpm": 1})
-	requests := wire.take()
+	requests := wire.Take()
 	require.Equal(t, "UpdateItem", requests[len(requests)-1].Operation)
 	request := requests[len(requests)-1].Request.(map[string]any)
 	item := s.item("user-1")

@@ -92,21 +92,21 @@ func TestPlanRequests(t *testing.T) {
 	s := newScene(t, nil)
 	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 	s.says(ofPlan, limited(Amounts{"rpm": 100}))
-	s.wire.take()
+	s.wire.Take()
 	s.acquire("user-1", Amounts{"rpm": 60})
-	cold := s.wire.take()
+	cold := s.wire.Take()
 	require.Len(t, cold, 3)
 	assertGolden(t, "acquire_cold_plan", cold)
 	s.acquire("user-1", Amounts{"rpm": 1})
-	assert.Len(t, s.wire.take(), 1)
+	assert.Len(t, s.wire.Take(), 1)
 	s.deny("user-1", Amounts{"rpm": 100})
-	assert.Empty(t, s.wire.take())
+	assert.Empty(t, s.wire.Take())
 
 	_, err := s.repo.rereadConfig(t.Context(), "user-1", model)
 	require.NoError(t, err)
-	assertGolden(t, "config_reread_plan", s.wire.take())
+	assertGolden(t, "config_reread_plan", s.wire.Take())
 	s.acquire("user-2", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 5)))
-	assert.Len(t, s.wire.take(), 2, "who is on no plan pays for none")
+	assert.Len(t, s.wire.Take(), 2, "who is on no plan pays for none")
 }
 
 // A change of the plan's limits, or of the entity's plan, is in force within one TTL.

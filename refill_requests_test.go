@@ -37,17 +37,16 @@ func TestRefillRequests(t *testing.T) {
 			})
 			assert.True(s.t, refill(s, Amounts{"tpm": 500}))
 			s.db.SetFaults(nil)
-			requests := s.wire.take()
-			s.wire.requests = requests[len(requests)-1:]
+			s.wire.KeepLast()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, two)
 			s.acquire("user-1", Amounts{"rpm": 60, "tpm": 9000})
 			s.clock.advance(3 * time.Second)
-			s.wire.take()
+			s.wire.Take()
 			do(s)
-			assertGolden(t, name, s.wire.take())
+			assertGolden(t, name, s.wire.Take())
 		})
 	}
 }

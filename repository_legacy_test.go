@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // legacyNoon is when the buckets of the fixtures were last refilled.
@@ -37,7 +38,7 @@ func legacyClock() *handClock {
 // wrote.
 func legacyTable(t *testing.T, e *engine, version string, opts *RepositoryOptions) *Repository {
 	t.Helper()
-	r := e.open(t, newTable(), opts)
+	r := e.open(t, testworld.NewTable(), opts)
 	tableOnly(t, e, r)
 	e.deleteAfter(t, r.table)
 	data, err := os.ReadFile("internal/schema/testdata/zae-" + version + "-items.json")
@@ -411,12 +412,12 @@ func TestRequestsForLegacyItems(t *testing.T) {
 			versioned(t, made, map[string]string{"schema_version": "0.8.0"})
 		}
 		wire := record(e.db)
-		repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
+		repo, err := NewRepository(e.client(wire.Through), "limits", &RepositoryOptions{Now: clock.now})
 		require.NoError(t, err)
 		s := (&process{engine: e, t: t, clock: clock}).on(repo, &Options{Limits: []Limit{rpm}})
 		asked := func() (operations map[string]int) {
 			operations = map[string]int{}
-			for _, r := range wire.take() {
+			for _, r := range wire.Take() {
 				operations[r.Operation]++
 			}
 			return operations

@@ -19,9 +19,9 @@ import (
 
 func TestProbeRequest(t *testing.T) {
 	s := newScene(t, nil)
-	s.wire.take()
+	s.wire.Take()
 	require.Equal(t, ddb.Refused, judge(s.repo.probe(t.Context(), s.repo.keys.Bucket("probe-1", "probe").Attributes())))
-	assertGolden(t, "probe", s.wire.take())
+	assertGolden(t, "probe", s.wire.Take())
 }
 
 func TestProbeNeverWrites(t *testing.T) {

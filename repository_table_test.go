@@ -18,11 +18,12 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func TestCreateTable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
+		r := e.open(t, testworld.NewTable(), &RepositoryOptions{Now: noon})
 		e.deleteAfter(t, r.table)
 		for range 2 {
 			require.NoError(t, r.CreateTable(t.Context()), "a second call finds it as it is")
@@ -50,7 +51,7 @@ func TestCreateTable(t *testing.T) {
 
 func TestCreateTableByManyAtOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		table := newTable()
+		table := testworld.NewTable()
 		var wg sync.WaitGroup
 		for range 8 {
 			r := e.open(t, table, nil)
@@ -96,7 +97,7 @@ func TestCreateTableRefusesForeignTables(t *testing.T) {
 			}, "it has the key (PK S, SK N), want (PK S, SK S)"},
 		} {
 			t.Run(test.name, func(t *testing.T) {
-				r := e.open(t, newTable(), nil)
+				r := e.open(t, testworld.NewTable(), nil)
 				in := r.TableInput()
 				test.change(in)
 				_, err := e.client().CreateTable(t.Context(), in)
@@ -113,7 +114,7 @@ func TestCreateTableRefusesForeignTables(t *testing.T) {
 
 func TestCreateTableRefusesAnotherTTL(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, newTable(), nil)
+		r := e.open(t, testworld.NewTable(), nil)
 		_, err := e.client().CreateTable(t.Context(), r.TableInput())
 		require.NoError(t, err)
 		e.deleteAfter(t, r.table)
@@ -220,10 +221,10 @@ func TestCreateTableRemarksOnTablesOfOthers(t *testing.T) {
 func TestTableRequests(t *testing.T) {
 	e := memEngine(t)
 	wire := record(e.db)
-	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: noon})
+	r, err := NewRepository(e.client(wire.Through), "limits", &RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.CreateTable(t.Context()))
-	assertGolden(t, "create_table", wire.take())
+	assertGolden(t, "create_table", wire.Take())
 	require.NoError(t, r.CreateTable(t.Context()))
-	assertGolden(t, "create_table_again", wire.take())
+	assertGolden(t, "create_table_again", wire.Take())
 }

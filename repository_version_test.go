@@ -102,14 +102,14 @@ func TestVersionIsReadWithTheConfiguration(t *testing.T) {
 	e := memEngine(t, ddbmem.WithClock(clock.now))
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
+	repo, err := NewRepository(e.client(wire.Through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, &Options{Limits: []Limit{rpm}})
 	s.acquire("user-1", Amounts{"rpm": 1})
 	s.acquire("user-2", Amounts{"rpm": 1})
 	s.acquire("user-1", Amounts{"rpm": 1})
 	asked := func() (operations []string, versions int) {
-		for _, r := range wire.take() {
+		for _, r := range wire.Take() {
 			operations = append(operations, r.Operation)
 			versions += strings.Count(fmt.Sprint(r.Request), "#VERSION")
 		}

@@ -10,13 +10,14 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // scene is a process whose whole requests are compared with golden files: its
 // clock stands at noon, its op ids count from a fixed number.
 type scene struct {
 	*process
-	wire *recorder
+	wire *testworld.Recorder
 }
 
 func newScene(t *testing.T, opts *Options) *scene {
@@ -25,10 +26,10 @@ func newScene(t *testing.T, opts *Options) *scene {
 	e := memEngine(t, ddbmem.WithClock(clock.now))
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
+	repo, err := NewRepository(e.client(wire.Through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
 	require.NoError(t, repo.checkVersion(t.Context()))
-	wire.take()
+	wire.Take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	s.limiter.desk.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
 	return &scene{process: s, wire: wire}
@@ -87,7 +88,7 @@ func TestBucketRequests(t *testing.T) {
 		"spend_permanent": {before: func(s *scene) {
 			require.NoError(s.t, s.repo.SetLimits(s.t.Context(), Scope{Entity: "user-1"}, []Limit{rpm}))
 			s.acquire("user-1", Amounts{"rpm": 60})
-			s.wire.take()
+			s.wire.Take()
 		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }},
 		"spend_resent": {opts: two, before: func(s *scene) {
 			s.acquire("user-1", Amounts{"tpm": 500})
@@ -97,16 +98,16 @@ func TestBucketRequests(t *testing.T) {
 			s.acquire("user-1", Amounts{"tpm": 500})
 			s.clock.advance(2 * time.Hour)
 			s.another(two).acquire("user-1", Amounts{"tpm": 500})
-			s.wire.take()
+			s.wire.Take()
 		}, do: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 500}) }},
 		"adjust_charge": {opts: two, do: adjusting(Amounts{"tpm": 700})},
 		"adjust_both":   {opts: two, do: adjusting(Amounts{"tpm": 700, "rpm": -1})},
 		"adjust_later": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
-			s.wire.take()
+			s.wire.Take()
 			seen := s.item("user-1")
 			var refused atomic.Int32 // as if others had claimed just before, each time
-			s.wire.take()
+			s.wire.Take()
 			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 				if r.Operation != "UpdateItem" || refused.Add(1) > 2 {
 					return ddbmem.Fault{}
@@ -166,12 +167,12 @@ func TestBucketRequests(t *testing.T) {
 		"give_back_plain": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
 			s.limiter.desk.lanes.Of("user-1", model).ForgetOwnWrite()
-			s.wire.take()
+			s.wire.Take()
 			require.NoError(s.t, lease.Rollback(s.t.Context()))
 		}},
 		"give_back_resent": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
-			s.wire.take()
+			s.wire.Take()
 			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
 			require.NoError(s.t, lease.Rollback(s.t.Context()))
 		}},
@@ -192,11 +193,11 @@ func TestBucketRequests(t *testing.T) {
 			s := newScene(t, play.opts)
 			if play.before != nil {
 				play.before(s)
-				s.wire.take()
+				s.wire.Take()
 			}
 			play.do(s)
 			s.db.SetFaults(nil)
-			assertGolden(t, name, s.wire.take())
+			assertGolden(t, name, s.wire.Take())
 		})
 	}
 }
@@ -205,7 +206,7 @@ func TestBucketRequests(t *testing.T) {
 func adjusting(a Amounts) func(s *scene) {
 	return func(s *scene) {
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
-		s.wire.take()
+		s.wire.Take()
 		require.NoError(s.t, lease.Adjust(s.t.Context(), a))
 	}
 }

@@ -237,10 +237,10 @@ func TestLimitsRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := dynalimit.NewRepository(e.client(wire.through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
+	r, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.Shared().Layout.Check(t.Context()))
-	wire.take()
+	wire.Take()
 	for _, step := range []struct {
 		golden string
 		do     func() error
@@ -267,6 +267,6 @@ func TestLimitsRequests(t *testing.T) {
 		{"delete_system_limits", func() error { return admin.New(r).Limits.Delete(t.Context(), admin.Scope{}) }},
 	} {
 		require.NoError(t, step.do(), step.golden)
-		assertGolden(t, step.golden, wire.take())
+		assertGolden(t, step.golden, wire.Take())
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // setupsOf are n entities with limits of their own, under a parent if there is one.
@@ -306,16 +307,16 @@ func TestCreateEntitiesRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := dynalimit.NewRepository(e.client(wire.through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
+	r, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.Shared().Layout.Check(t.Context()))
 	create(t, r, []admin.EntitySetup{{Entity: admin.Entity{ID: "org"}}})
-	wire.take()
+	wire.Take()
 	create(t, r, []admin.EntitySetup{
 		{Entity: admin.Entity{ID: "key-1", ParentID: "org"}, Limits: map[string][]dynalimit.Limit{"": {rpm}, "gpt-4": {rpm}}},
 		{Entity: admin.Entity{ID: "key-2", ParentID: "key-1"}, Limits: map[string][]dynalimit.Limit{"gpt-4": {rpm}}},
 	})
-	requests := wire.take()
+	requests := wire.Take()
 	queries := 0
 	for _, q := range requests {
 		if q.Operation == "Query" {
@@ -323,5 +324,5 @@ func TestCreateEntitiesRequests(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, queries, "of the children, at once: in no order")
-	assertGolden(t, "create_entities", []recorded{requests[0], requests[len(requests)-1]})
+	assertGolden(t, "create_entities", []testworld.Recorded{requests[0], requests[len(requests)-1]})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func TestEntityLifecycle(t *testing.T) {
@@ -227,7 +228,7 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 
 func TestChildrenOfAnIndexWithKeysAlone(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, newTable(), &dynalimit.RepositoryOptions{Now: noon})
+		r := e.open(t, testworld.NewTable(), &dynalimit.RepositoryOptions{Now: noon})
 		in := r.TableInput()
 		in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
 		_, err := e.client().CreateTable(t.Context(), in)
@@ -284,10 +285,10 @@ func TestEntityRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := dynalimit.NewRepository(e.client(wire.through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
+	r, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.Shared().Layout.Check(t.Context()))
-	wire.take()
+	wire.Take()
 	for _, step := range []struct {
 		golden string
 		do     func() error
@@ -308,6 +309,6 @@ func TestEntityRequests(t *testing.T) {
 		{"delete_entity_absent", func() error { return admin.New(r).Entities.Delete(t.Context(), "key-1") }},
 	} {
 		require.NoError(t, step.do(), step.golden)
-		assertGolden(t, step.golden, wire.take())
+		assertGolden(t, step.golden, wire.Take())
 	}
 }

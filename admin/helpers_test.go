@@ -1,29 +1,18 @@
 package admin_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"iter"
 	"math"
-	"net/http"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
@@ -35,6 +24,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func requireInvalid(t *testing.T, err error, field string) *dynalimit.ValidationError {
@@ -96,60 +86,42 @@ func numberOf(item schema.Item, name string) int64 {
 // uuid is an entity id of the usual length.
 const uuid = "123e4567-e89b-42d3-a456-426614174000"
 
-// endpointVariable names a DynamoDB to test on, besides ddbmem.
-const endpointVariable = "DYNALIMIT_TEST_ENDPOINT"
+// What tests of other packages have too.
+var (
+	on, firstOf, cancelled = testworld.On, testworld.FirstOf, testworld.Cancelled
+	record, assertGolden   = testworld.Record, testworld.AssertGolden
+)
 
 // engine is a DynamoDB to test on.
 type engine struct {
 	// db gives faults, meter and writes; nil for an engine behind an endpoint.
 	db *ddbmem.DB
 	// client makes SDK clients of the engine.
-	client func(optFns ...func(*dynamodb.Options)) *dynamodb.Client
+	client testworld.NewClient
 }
 
 // testEngines runs test on ddbmem, and on the endpoint when one is given.
 func testEngines(t *testing.T, test func(t *testing.T, e *engine)) {
 	t.Helper()
-	t.Run("ddbmem", func(t *testing.T) { test(t, memEngine(t)) })
-	if endpoint := os.Getenv(endpointVariable); endpoint != "" {
-		t.Run("endpoint", func(t *testing.T) { test(t, remoteEngine(t, endpoint)) })
-	}
+	testworld.Engines(t, func(t *testing.T, db *ddbmem.DB, client testworld.NewClient) { test(t, &engine{db, client}) })
 }
 
 // memEngine is an empty ddbmem; also for tests in a bubble of virtual time.
 func memEngine(t *testing.T, opts ...ddbmem.Option) *engine {
 	t.Helper()
-	db := ddbmem.New(opts...)
-	t.Cleanup(db.Close)
-	return &engine{db: db, client: db.Client}
+	db := testworld.Mem(t, opts...)
+	return &engine{db, db.Client}
 }
 
-func remoteEngine(t *testing.T, endpoint string) *engine {
-	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // one that is dialled for nobody ends too
-	t.Cleanup(transport.CloseIdleConnections)
-	return &engine{client: func(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
-		return dynamodb.New(dynamodb.Options{
-			BaseEndpoint: aws.String(endpoint),
-			Region:       "us-east-1",
-			Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
-			HTTPClient:   &http.Client{Transport: transport, Timeout: time.Minute},
-		}, optFns...)
-	}}
-}
-
-// lastTable numbers the tables, for an endpoint is shared by all tests.
-var lastTable atomic.Int64
-
-// newTable is a name no test used before.
-func newTable() string {
-	return fmt.Sprintf("limits-%d-%d", os.Getpid(), lastTable.Add(1))
+// deleteAfter removes a table from a shared engine when the test ends.
+func (e *engine) deleteAfter(t *testing.T, table string) {
+	testworld.DeleteAfter(t, e.db, e.client, table)
 }
 
 // repository is a repository on a new table of the engine.
 func (e *engine) repository(t *testing.T, opts *dynalimit.RepositoryOptions) *dynalimit.Repository {
 	t.Helper()
-	r := e.open(t, newTable(), opts)
+	r := e.open(t, testworld.NewTable(), opts)
 	require.NoError(t, r.CreateTable(t.Context()))
 	e.deleteAfter(t, r.Table())
 	return r
@@ -180,46 +152,6 @@ func (e *engine) namespaced(t *testing.T, table, name string, opts *dynalimit.Re
 	return e.open(t, table, &bound)
 }
 
-// deleteAfter removes a table from a shared engine when the test ends.
-func (e *engine) deleteAfter(t *testing.T, table string) {
-	if e.db != nil {
-		return
-	}
-	t.Cleanup(func() {
-		_, err := e.client().DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: &table})
-		require.NoError(t, err)
-	})
-}
-
-// on gives the requests of one operation a fault.
-func on(operation string, f ddbmem.Fault) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation {
-			return f
-		}
-		return ddbmem.Fault{}
-	}
-}
-
-// firstOf strikes the first n requests of an operation, all when n is below 0.
-func firstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != operation || seen.Add(1) > n && n >= 0 {
-			return ddbmem.Fault{}
-		}
-		return f
-	}
-}
-
-func cancelled(codes ...string) *ddbmem.Error {
-	e := &ddbmem.Error{Code: "TransactionCanceledException"}
-	for _, code := range codes {
-		e.Reasons = append(e.Reasons, ddbmem.Reason{Code: code})
-	}
-	return e
-}
-
 // unprocessed leaves every key of the first n answers unprocessed.
 func unprocessed(n int64) ddbmem.FaultFunc {
 	var seen atomic.Int64
@@ -229,82 +161,6 @@ func unprocessed(n int64) ddbmem.FaultFunc {
 		}
 		return ddbmem.Fault{}
 	}
-}
-
-var update = flag.Bool("update", false, "write the golden files of testdata/golden")
-
-// recorder keeps the requests that pass through it. Use it as the HTTPClient of
-// an SDK client: record(engine.db).
-type recorder struct {
-	next aws.HTTPClient
-
-	mu       sync.Mutex
-	requests []recorded
-}
-
-// eventID finds the ids of events: 10 digits of time and 16 drawn at random.
-var eventID = regexp.MustCompile(`\b(01[0-9A-HJKMNP-TV-Z]{8})[0-9A-HJKMNP-TV-Z]{16}\b`)
-
-// recorded is one request as DynamoDB sees it.
-type recorded struct {
-	Operation string
-	Request   any
-}
-
-func record(next aws.HTTPClient) *recorder { return &recorder{next: next} }
-
-// through is an option for SDK clients whose requests are to be recorded.
-func (r *recorder) through(o *dynamodb.Options) { o.HTTPClient = r }
-
-// Do implements aws.HTTPClient.
-func (r *recorder) Do(request *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(request.Body)
-	if err != nil {
-		return nil, err
-	}
-	request.Body = io.NopCloser(bytes.NewReader(body))
-	decoder := json.NewDecoder(bytes.NewReader(eventID.ReplaceAll(body, []byte("${1}(random)"))))
-	decoder.UseNumber()
-	var decoded any
-	if err := decoder.Decode(&decoded); err != nil {
-		return nil, err
-	}
-	if m, ok := decoded.(map[string]any); ok && m["ClientRequestToken"] != nil {
-		m["ClientRequestToken"] = "(random)"
-	}
-	_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
-	r.mu.Lock()
-	r.requests = append(r.requests, recorded{operation, decoded})
-	r.mu.Unlock()
-	return r.next.Do(request)
-}
-
-// take returns the requests since the last take.
-func (r *recorder) take() []recorded {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	requests := r.requests
-	r.requests = nil
-	return requests
-}
-
-// assertGolden compares requests with testdata/golden/{name}.json: whole bodies,
-// keys sorted. Run go test with -update to accept a change.
-func assertGolden(t *testing.T, name string, requests []recorded) {
-	t.Helper()
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	require.NoError(t, encoder.Encode(requests))
-	path := filepath.Join("testdata", "golden", name+".json")
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test -update to write it")
-	assert.Equal(t, string(want), out.String())
 }
 
 // tenant is a process of the namespace "eu" of the table that s limits on. Its clock is the
@@ -539,7 +395,7 @@ func legacyClock() *handClock {
 // wrote.
 func legacyTable(t *testing.T, e *engine, version string, opts *dynalimit.RepositoryOptions) *dynalimit.Repository {
 	t.Helper()
-	r := e.open(t, newTable(), opts)
+	r := e.open(t, testworld.NewTable(), opts)
 	tableOnly(t, e, r)
 	e.deleteAfter(t, r.Table())
 	data, err := os.ReadFile("../internal/schema/testdata/zae-" + version + "-items.json")
@@ -625,7 +481,7 @@ func scan(t *testing.T, r *dynalimit.Repository) []schema.Item {
 // clock stands at noon, its op ids count from a fixed number.
 type scene struct {
 	*process
-	wire *recorder
+	wire *testworld.Recorder
 }
 
 func newScene(t *testing.T, opts *dynalimit.Options) *scene {
@@ -634,10 +490,10 @@ func newScene(t *testing.T, opts *dynalimit.Options) *scene {
 	e := memEngine(t, ddbmem.WithClock(clock.now))
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	repo, err := dynalimit.NewRepository(e.client(wire.through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: clock.now})
+	repo, err := dynalimit.NewRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
 	require.NoError(t, repo.Shared().Layout.Check(t.Context()))
-	wire.take()
+	wire.Take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	return &scene{process: s, wire: wire}
 }

@@ -156,14 +156,14 @@ func TestMigrateMarksATableOfToday(t *testing.T) {
 	assert.Equal(t, 1, report.Passes)
 	assert.True(t, report.Complete)
 	wire := record(e.db)
-	repo, err := dynalimit.NewRepository(e.client(wire.through), "limits", nil)
+	repo, err := dynalimit.NewRepository(e.client(wire.Through), "limits", nil)
 	require.NoError(t, err)
 	l, err := dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}})
 	require.NoError(t, err)
 	_, err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"rpm": 1})
 	require.NoError(t, err)
 	require.NoError(t, l.Close(t.Context()))
-	assert.Len(t, wire.take(), 2)
+	assert.Len(t, wire.Take(), 2)
 }
 
 // A migration turns the table, whatever the namespace of whoever runs it, and mixes none

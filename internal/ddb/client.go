@@ -156,23 +156,18 @@ func (c *Client) refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// begin begins a request of the table's data, unless it is not to be sent. It is sent under
-// the context that begin returns, with the opts of the tracedRequest, which is cancelled and
-// told the end.
-func (c *Client) begin(ctx context.Context, in any, opts options) (context.Context, *tracedRequest, error) {
+// send makes a request of the table's data.
+func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breakerFor(in)
 	if err := c.refuseWhileOpen(breaker); err != nil {
-		return ctx, nil, err
+		var none Out
+		return none, err
 	}
 	ctx, cancel := Bound(ctx, c.timeout)
-	t := &tracedRequest{client: c, breaker: breaker, cancel: cancel, call: breaker.Begin()}
-	t.opts = append(append(t.room[:0], opts...), t.addTo)
-	return ctx, t, nil
-}
-
-// end tells the breaker how a request ended, and adds to its error what that means.
-func (t *tracedRequest) end(ctx context.Context, err error) error {
-	return withDiagnosis(t.call.End(t.judge(Classify(err, ctx))))
+	defer cancel()
+	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
+	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
+	return out, withDiagnosis(call.End(t.judge(Classify(err, ctx))))
 }
 
 // control makes a request about a table itself. It says nothing about whether
@@ -189,13 +184,9 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 type tracedRequest struct {
 	client         *Client
 	breaker        *Breaker
-	call           Call
-	cancel         context.CancelFunc
 	next           aws.HTTPClient
 	sent, answered bool
-	// opts are those of the request, in room if they fit.
-	opts []func(*dynamodb.Options)
-	room [3]func(*dynamodb.Options)
+	opts           [3]func(*dynamodb.Options) // room for those of the request
 }
 
 // addTo lets the tracedRequest see what the SDK sends.
@@ -236,101 +227,47 @@ func (t *tracedRequest) judge(d Diagnosis) Diagnosis {
 
 // GetItem implements the client.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.api.GetItem(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.api.GetItem, in, o)
 }
 
 // PutItem implements the client.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.api.PutItem(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.api.PutItem, in, o)
 }
 
 // UpdateItem implements the client.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.api.UpdateItem(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.api.UpdateItem, in, o)
 }
 
 // DeleteItem implements the client.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.delete.DeleteItem(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.delete.DeleteItem, in, o)
 }
 
 // Query implements the client.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.api.Query(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.api.Query, in, o)
 }
 
 // Scan implements the client.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.scan.Scan(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.scan.Scan, in, o)
 }
 
 // BatchGetItem implements the client.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.api.BatchGetItem(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.api.BatchGetItem, in, o)
 }
 
 // BatchWriteItem implements the client.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.batch.BatchWriteItem(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.batch.BatchWriteItem, in, o)
 }
 
 // TransactWriteItems implements the client.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	ctx, t, err := c.begin(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	defer t.cancel()
-	out, err := c.api.TransactWriteItems(ctx, in, t.opts...)
-	return out, t.end(ctx, err)
+	return send(ctx, c, c.api.TransactWriteItems, in, o)
 }
 
 // CreateTable implements the client.

@@ -1,4 +1,4 @@
-package dynalimit
+package testworld
 
 import (
 	"bytes"
@@ -21,31 +21,33 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata/golden")
 
-// recorder keeps the requests that pass through it. Use it as the HTTPClient of
-// an SDK client: record(engine.db).
-type recorder struct {
+// Recorder keeps the requests that pass through it. Use it as the HTTPClient of
+// an SDK client: Record(engine.db).
+type Recorder struct {
 	next aws.HTTPClient
 
 	mu       sync.Mutex
-	requests []recorded
+	requests []Recorded
 }
 
 // eventID finds the ids of events: 10 digits of time and 16 drawn at random.
 var eventID = regexp.MustCompile(`\b(01[0-9A-HJKMNP-TV-Z]{8})[0-9A-HJKMNP-TV-Z]{16}\b`)
 
-// recorded is one request as DynamoDB sees it.
-type recorded struct {
+// Recorded is one request as DynamoDB sees it.
+type Recorded struct {
+	// Operation is its name, Request its body.
 	Operation string
 	Request   any
 }
 
-func record(next aws.HTTPClient) *recorder { return &recorder{next: next} }
+// Record records what passes on to next.
+func Record(next aws.HTTPClient) *Recorder { return &Recorder{next: next} }
 
-// through is an option for SDK clients whose requests are to be recorded.
-func (r *recorder) through(o *dynamodb.Options) { o.HTTPClient = r }
+// Through is an option for SDK clients whose requests are to be recorded.
+func (r *Recorder) Through(o *dynamodb.Options) { o.HTTPClient = r }
 
 // Do implements aws.HTTPClient.
-func (r *recorder) Do(request *http.Request) (*http.Response, error) {
+func (r *Recorder) Do(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		return nil, err
@@ -62,13 +64,13 @@ func (r *recorder) Do(request *http.Request) (*http.Response, error) {
 	}
 	_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
 	r.mu.Lock()
-	r.requests = append(r.requests, recorded{operation, decoded})
+	r.requests = append(r.requests, Recorded{operation, decoded})
 	r.mu.Unlock()
 	return r.next.Do(request)
 }
 
-// take returns the requests since the last take.
-func (r *recorder) take() []recorded {
+// Take returns the requests since the last Take.
+func (r *Recorder) Take() []Recorded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	requests := r.requests
@@ -76,9 +78,16 @@ func (r *recorder) take() []recorded {
 	return requests
 }
 
-// assertGolden compares requests with testdata/golden/{name}.json: whole bodies,
+// KeepLast forgets all requests but the last.
+func (r *Recorder) KeepLast() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests = r.requests[len(r.requests)-1:]
+}
+
+// AssertGolden compares requests with testdata/golden/{name}.json: whole bodies,
 // keys sorted. Run go test with -update to accept a change.
-func assertGolden(t *testing.T, name string, requests []recorded) {
+func AssertGolden(t testing.TB, name string, requests []Recorded) {
 	t.Helper()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

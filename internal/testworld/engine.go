@@ -1,0 +1,76 @@
+package testworld
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// Endpoint is the variable that names a DynamoDB to test on, besides ddbmem.
+const Endpoint = "DYNALIMIT_TEST_ENDPOINT"
+
+// NewClient makes an SDK client of an engine.
+type NewClient = func(optFns ...func(*dynamodb.Options)) *dynamodb.Client
+
+// Engines runs test on ddbmem, and on the endpoint when one is given. db gives faults, meter
+// and writes; it is nil for an engine behind an endpoint.
+func Engines(t *testing.T, test func(t *testing.T, db *ddbmem.DB, client NewClient)) {
+	t.Helper()
+	t.Run("ddbmem", func(t *testing.T) {
+		db := Mem(t)
+		test(t, db, db.Client)
+	})
+	if endpoint := os.Getenv(Endpoint); endpoint != "" {
+		t.Run("endpoint", func(t *testing.T) { test(t, nil, remote(t, endpoint)) })
+	}
+}
+
+// Mem is an empty ddbmem; also for tests in a bubble of virtual time.
+func Mem(t testing.TB, opts ...ddbmem.Option) *ddbmem.DB {
+	t.Helper()
+	db := ddbmem.New(opts...)
+	t.Cleanup(db.Close)
+	return db
+}
+
+func remote(t *testing.T, endpoint string) NewClient {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // one that is dialled for nobody ends too
+	t.Cleanup(transport.CloseIdleConnections)
+	return func(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
+		return dynamodb.New(dynamodb.Options{
+			BaseEndpoint: aws.String(endpoint),
+			Region:       "us-east-1",
+			Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+			HTTPClient:   &http.Client{Transport: transport, Timeout: time.Minute},
+		}, optFns...)
+	}
+}
+
+// lastTable numbers the tables, for an endpoint is shared by all tests.
+var lastTable atomic.Int64
+
+// NewTable is a name no test used before.
+func NewTable() string { return fmt.Sprintf("limits-%d-%d", os.Getpid(), lastTable.Add(1)) }
+
+// DeleteAfter removes a table from a shared engine when the test ends.
+func DeleteAfter(t testing.TB, db *ddbmem.DB, client NewClient, table string) {
+	if db != nil {
+		return
+	}
+	t.Cleanup(func() {
+		_, err := client().DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: &table})
+		require.NoError(t, err)
+	})
+}
