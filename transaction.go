@@ -178,9 +178,6 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 		}
 		ops[i] = lane.NewUnderWay(ctx, lv.asked, t.proposals[i].View.Config)
 		lv.lane.Follow(ops[i])
-		for _, a := range lv.asked {
-			lv.holding(a.Name).Vain += a.Amount
-		}
 	}
 	desk.lanes.Started()
 	go func() {

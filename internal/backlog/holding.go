@@ -15,8 +15,8 @@ type Holding struct {
 	Doubt int64
 	// Gone was taken from a bucket that does not exist any more. It stays consumed.
 	Gone int64
-	// Vain is not used, and never given back again: it was perhaps given back, is doubt that
-	// was given up, or was asked by a write that the lease does not go by.
+	// Vain is not used, and never given back again: it was perhaps given back, or is doubt
+	// that was given up.
 	Vain int64
 }
 

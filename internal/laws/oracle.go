@@ -34,9 +34,10 @@ type sentWrite struct {
 	// tells says that it tells what was counted without the bucket: its late amounts are on
 	// the counter alone, and no caller holds them.
 	tells bool
-	// granted says that the client learnt that it had landed.
-	granted  bool
-	landings int
+	// granted says that the client learnt that it had landed, and left that it did when its
+	// call went by it no more: it is given back.
+	granted, left bool
+	landings      int
 	// landedIn are the incarnations of the bucket in which it landed.
 	landedIn []int
 	// debited is what it debits ahead of calls, lapsed what it takes off the counter of
@@ -227,6 +228,7 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 	defer s.mu.Unlock()
 	for _, w := range writes {
 		w.transaction, w.granted, w.stake = true, v == ddb.Landed, stakeOf(ctx)
+		w.left = w.granted && ctx.Done() == nil // its call's time is bounded
 	}
 	return v, images, err
 }

@@ -41,9 +41,10 @@ type lot struct {
 }
 
 // stakeLot counts one limit: what was debited for the lease and given back by it;
-// told is what of the debits its process learnt of. A try that nobody heard of, and
-// that is decided again, may land late: it counts, and is nobody's.
-type stakeLot struct{ debited, told, back int64 }
+// told is what of the debits its process learnt of, and left what of that no lease goes by.
+// A try that nobody heard of, and that is decided again, may land late: it counts, and is
+// nobody's.
+type stakeLot struct{ debited, told, left, back int64 }
 
 type stakeKey struct{}
 
@@ -102,7 +103,7 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 			case a.Amount > 0 && !again:
 				debited = a.Amount
 			}
-			j.book(w, part.stake.whole(), lot{entity, here, a.Name}, back, debited, sent.granted)
+			j.book(w, part.stake.whole(), lot{entity, here, a.Name}, back, debited, sent)
 		}
 	}
 }
@@ -117,12 +118,15 @@ func (j *judge) pool(entity string, amounts []plan.Signed) {
 }
 
 // book counts what a write gave back of, or debited for, a lease.
-func (j *judge) book(w *ddbmem.Write, s *stake, k lot, back, debited int64, told bool) {
+func (j *judge) book(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
 	l := s.lot(k)
 	l.back += back
 	l.debited += debited
-	if told {
+	if sent.granted {
 		l.told += debited
+	}
+	if sent.left {
+		l.left += debited
 	}
 	if l.back > l.debited {
 		s.wrong = append(s.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, k.limit, l.debited))
@@ -154,16 +158,18 @@ func partOf(o *lane.Op) part {
 }
 
 // holds compares what a lease says it has with what is in the store for it: no less
-// than it surely holds, no more than what it knows was, or may have been, debited.
+// than it surely holds, no more than what it knows was, or may have been, debited, and what
+// was left and may not have been given back.
 // What is given back to a limit that was gone for a time may have been dropped.
 func (s *stake) holds(levels []Level, gone map[string]bool) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
 	}
-	net, told := map[string]int64{}, map[string]int64{}
+	net, told, left := map[string]int64{}, map[string]int64{}, map[string]int64{}
 	for k, v := range s.lots {
 		net[k.entity+"#"+k.limit] += v.debited - v.back
 		told[k.entity+"#"+k.limit] += v.told - v.back
+		left[k.entity+"#"+k.limit] += v.left
 	}
 	held, known := heldBy(levels)
 	for key, n := range held {
@@ -172,7 +178,7 @@ func (s *stake) holds(levels []Level, gone map[string]bool) (wrong []string) {
 		}
 	}
 	for key, n := range told {
-		if !gone[key] && n > known[key] {
+		if !gone[key] && n > known[key]+left[key] {
 			wrong = append(wrong, fmt.Sprintf("L3: debited for a lease are %d of %s, of which it knows %d", n, key, known[key]))
 		}
 	}
