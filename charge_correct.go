@@ -165,12 +165,16 @@ func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
 }
 
 // count corrects what is counted at a level and, under Local, the process's share. It
-// returns false if the limiter is closed: then no bucket is told.
+// returns false if the limiter is closed: then no bucket is told, and the share, which other
+// limiters on the repository have too, stays.
 func (c *charge) count(lv *level, changes []plan.Signed) bool {
+	if !lv.count(c.desk.lanes, changes) {
+		return false
+	}
 	if len(changes) > 0 && c.policy == Local {
 		lv.changeLocally(changes, c.desk.share, c.desk.nowMS())
 	}
-	return lv.count(c.desk.lanes, changes)
+	return true
 }
 
 // countUnlocated counts the way to a target for buckets that are not known yet.

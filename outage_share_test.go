@@ -103,6 +103,26 @@ func TestLocalShareFollowsCorrections(t *testing.T) {
 	})
 }
 
+// A lease of a limiter that was closed corrects nothing, nor the share that the next limiter
+// on the repository goes on with.
+func TestShareOutlivesALimiterThatIsClosed(t *testing.T) {
+	options := &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local, LocalShare: 1}
+	virtual(t, options, func(t *testing.T, s *process) {
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Drop: true})
+		lease := s.acquire(userOf(0), Amounts{"rpm": 60})
+		next, err := New(s.repo, options)
+		require.NoError(t, err)
+		_ = s.limiter.Close(t.Context())
+		for range 3 {
+			require.ErrorIs(t, lease.Rollback(t.Context()), ErrClosed)
+		}
+		s.limiter = next
+		s.deny(userOf(0), Amounts{"rpm": 60})
+		s.recovers()
+	})
+}
+
 // A small share has room for one call.
 func TestLocalShareHasRoomForOneCall(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local, LocalShare: .001}, func(t *testing.T, s *process) {
