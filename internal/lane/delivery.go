@@ -83,7 +83,9 @@ func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 	trips := d.trips(a.Err, took)
 	switch a.Verdict {
 	case ddb.Landed:
-		a.earlierUnconfirmed = d.rule == schema.OpNotMine && !d.creates // another write may hide it
+		if d.rule == schema.OpNotMine && !d.creates {
+			a.hidden = d.unanswered // behind writes of other clients
+		}
 		a.own = d.id
 		return a, step{over: true}
 	case ddb.Refused:
@@ -101,7 +103,7 @@ func (d *delivery) book(a Answer, took time.Duration) (Answer, step) {
 		}
 		return a, step{over: !d.lastIsOwn, silent: trips}
 	case ddb.Failed:
-		return a.orUnconfirmed(d.unanswered), step{over: true}
+		return d.orUnconfirmed(a), step{over: true}
 	default:
 		return a, step{silent: trips}
 	}
@@ -127,20 +129,37 @@ func (d *delivery) looks(abandoned bool) bool {
 }
 
 // recognise reads a refusal that follows an unanswered try. If the image shows the id of
-// an earlier try, that try has landed. Otherwise a take is decided again, because it is
+// an earlier try, that try has landed, perhaps not it alone. Otherwise a take is decided again, because it is
 // safe if the earlier try lands late as well. A give-back is not decided again, because
 // it must never land twice: it stays unconfirmed, and its tokens count as consumed.
 func (d *delivery) recognise(a Answer) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
 		a.own = a.Image.Op
-		a.Verdict = ddb.Landed
+		a.Verdict, a.hidden = ddb.Landed, d.before(a.own)
 		return a
 	}
-	a.earlierUnconfirmed = true
+	a.hidden = d.unanswered
 	if d.givesBack {
 		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
 	}
 	return a
+}
+
+// orUnconfirmed makes an answer unconfirmed if a try got no answer.
+func (d *delivery) orUnconfirmed(a Answer) Answer {
+	if d.unanswered > 0 {
+		a.Verdict = ddb.Unconfirmed
+	}
+	return a
+}
+
+// before are the tries without an answer that may have landed before the one whose id a
+// bucket shows, behind another client's write. A give-back lands once.
+func (d *delivery) before(id []byte) int {
+	if d.givesBack {
+		return 0
+	}
+	return min(tryOf(id), d.unanswered)
 }
 
 // found is the answer to a write of which a consistent read, after tries that went
@@ -150,7 +169,7 @@ func (d *delivery) found(image *schema.Image, err error) Answer {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
-		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op}
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op, hidden: d.before(image.Op)}
 	}
 	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
 }

@@ -121,7 +121,26 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 			a, then := d.book(test.a, test.took)
 			assert.Equal(t, test.verdict, a.Verdict)
 			assert.Equal(t, test.then, then)
-			assert.Equal(t, test.doubted, a.earlierUnconfirmed)
+			assert.Equal(t, test.doubted, a.hidden > 0)
 		})
 	}
+}
+
+// Between two unanswered tries other clients of the op slot may write: each try before the one
+// that the slot shows may have landed, too.
+func TestTriesThatMayHaveLandedBefore(t *testing.T) {
+	d := delivery{operation: 7, unanswered: 2, rule: schema.OpNotMine}
+	for try, want := range []int{0, 1, 2} {
+		image := &schema.Image{Op: OpID(7, try)}
+		assert.Equal(t, want, d.recognise(Answer{Verdict: ddb.Refused, Image: image}).hidden)
+		assert.Equal(t, want, d.found(image, nil).hidden)
+	}
+	assert.Equal(t, 2, d.recognise(Answer{Verdict: ddb.Refused}).hidden, "none of them is known")
+	landed, _ := d.book(Answer{Verdict: ddb.Landed}, 0)
+	assert.Equal(t, 2, landed.hidden)
+	d.givesBack = true
+	assert.Zero(t, d.found(&schema.Image{Op: OpID(7, 1)}, nil).hidden, "it lands once")
+	ops := []*Op{NewTake(t.Context(), oneToken, rpmOf(100))}
+	s := judge(&move{carried: ops}, Answer{Verdict: ddb.Landed, hidden: 2}, nil, nobody)
+	assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: 2000}}, s.doubt)
 }

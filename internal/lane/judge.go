@@ -58,17 +58,17 @@ func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) 
 		return s
 	}
 	if a.Verdict == ddb.Landed {
-		s.doubtEarlier(m.carried, a)
+		s.doubtHidden(m.carried, a)
 		s.halvings = -1
 		s.end(m.carried, Result{Image: a.Image, Now: m.view.Now, Config: m.view.Config, Err: a.Err})
 		return s
 	}
 	left := m.carried
-	if a.earlierUnconfirmed {
+	if a.hidden > 0 {
 		left = s.endPending(left, pending)
 	}
-	left = s.dropPrefetches(left, a.earlierUnconfirmed)
-	s.doubtEarlier(left, a)
+	left = s.dropPrefetches(left, a.hidden > 0)
+	s.doubtHidden(left, a)
 	s.adjustsOnly, s.halvings = m.adjusts, 1
 	s.decideAgain(s.denyUnfit(left, m.view, a, heads))
 	return s
@@ -104,13 +104,12 @@ func (s *settled) dropPrefetches(ops []*Op, unconfirmed bool) (others []*Op) {
 	return others
 }
 
-// doubtEarlier tells what an earlier try that got no answer may have charged for the ops.
-func (s *settled) doubtEarlier(ops []*Op, a Answer) {
-	if !a.earlierUnconfirmed {
-		return
-	}
-	for _, o := range ops {
-		s.doubt = plan.Plus(s.doubt, o.charged())
+// doubtHidden tells what tries that got no answer may have charged for the ops besides.
+func (s *settled) doubtHidden(ops []*Op, a Answer) {
+	for range a.hidden {
+		for _, o := range ops {
+			s.doubt = plan.Plus(s.doubt, o.charged())
+		}
 	}
 }
 

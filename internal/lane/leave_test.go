@@ -27,7 +27,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		"unanswered":      {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}) }, 0, oneToken},
 		"refused once":    {func(l *Lane, o *Op) { sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused}) }, 0, nil},
 		"refused after an unanswered try": {func(l *Lane, o *Op) {
-			sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, earlierUnconfirmed: true})
+			sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, hidden: 1})
 		}, 0, oneToken},
 	} {
 		t.Run(name, func(t *testing.T) {

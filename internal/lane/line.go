@@ -141,7 +141,7 @@ func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *pla
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
-	l.findHeads()
+	l.findHeads(w)
 }
 
 // Quit takes a waiter out of the line.
@@ -151,7 +151,7 @@ func (l *Line) Quit(w *Waiter) {
 	s := l.standing()
 	s.waiters = slices.DeleteFunc(s.waiters, func(o *Waiter) bool { return o == w })
 	l.waited.Store(len(s.waiters) > 0)
-	l.findHeads()
+	l.findHeads(nil)
 }
 
 // Reconfigure puts a waiter under the configuration in force; nil if there is none. It
@@ -164,7 +164,7 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 		return false
 	}
 	w.cfg = cfg
-	l.findHeads()
+	l.findHeads(nil)
 	for _, o := range l.standing().waiters {
 		if o != w && o.head {
 			o.wakeUp()
@@ -180,12 +180,13 @@ func (l *Line) served(w *Waiter) {
 	w.served = true
 	s := l.standing()
 	s.spread = s.spread.Won()
-	l.findHeads()
+	l.findHeads(nil)
 }
 
-// findHeads decides which waiters are heads of the line, and wakes those that have
-// become one. mu must be held.
-func (l *Line) findHeads() {
+// findHeads decides which waiters are heads of the line, and wakes those that have become
+// one, but not the one that looks next of itself: woken, it would take its time for unknown
+// in a lane that has no image, and try at once. mu must be held.
+func (l *Line) findHeads(looks *Waiter) {
 	var scarce []string
 	var left plan.Sums
 	for _, w := range l.standing().waiters {
@@ -193,7 +194,7 @@ func (l *Line) findHeads() {
 			continue
 		}
 		wasHead := w.head
-		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !wasHead {
+		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !wasHead && w != looks {
 			w.wakeUp()
 		}
 		if w.head {

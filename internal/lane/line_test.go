@@ -58,6 +58,19 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	require.EqualValues(t, 5000, l.Line.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }
 
+// Who joins a line looks next of itself; woken, it would take what it was told for stale.
+func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
+	l := &Line{}
+	first, second := NewWaiter(1), NewWaiter(2)
+	for _, w := range []*Waiter{first, second} {
+		l.Join(w)
+		l.Lacks(w, oneToken, []string{"rpm"}, rpmOf(60))
+		assert.Empty(t, w.Wake)
+	}
+	l.Quit(first)
+	assert.Len(t, second.Wake, 1, "it is the head now")
+}
+
 // A try that came and lost spreads the next ones, one that won draws them together.
 func TestTriesOfALaneSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (w *sending) answer() (a Answer, over bool) {
 			return Answer{}, false // a driver answers its caller
 		}
 		if waited && !l.Contact.await(l.owner.life) {
-			return d.unsent().orUnconfirmed(d.unanswered), true
+			return d.orUnconfirmed(d.unsent()), true
 		}
 		abandoned := (d.try > 0 || waited) && w.abandoned(waited)
 		switch {
@@ -108,7 +108,7 @@ func (w *sending) answer() (a Answer, over bool) {
 		case tripped:
 			continue
 		case then.silent || d.try+1 >= MaxTries || w.outOfTime(): // after Close nothing probes the bucket, and nothing is kept
-			return a.orUnconfirmed(d.unanswered), true
+			return d.orUnconfirmed(a), true
 		case !Backoff.Pause(w.ctx, d.try): // only a driver's context ends
 			d.try++
 			return a, false

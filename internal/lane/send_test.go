@@ -17,7 +17,7 @@ import (
 // if an earlier try of it got no answer and the next is refused: nothing of it is sent
 // again, and nothing of it is taken for not written.
 func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
-	for _, earlier := range []bool{false, true} {
+	for hidden := range 2 {
 		l := resting(t)
 		o := NewTake(t.Context(), oneToken, rpmOf(100))
 		require.True(t, l.enqueue(o))
@@ -26,10 +26,10 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		l.GiveUp(o, silence(ErrTripped))
 		require.True(t, o.Result.Pending)
 		l.Follow(o)
-		sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, earlierUnconfirmed: earlier})
+		sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, hidden: hidden})
 		got, known := o.Outcome()
 		require.True(t, known)
-		assert.Equal(t, earlier, got.Unconfirmed)
+		assert.Equal(t, hidden > 0, got.Unconfirmed)
 		require.Error(t, got.Err)
 		assert.Empty(t, l.queue.ops)
 		_, ok = driver{lane: l}.next()

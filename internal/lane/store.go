@@ -38,21 +38,13 @@ type Answer struct {
 	Seen  bool
 	// Err is why the write did not land, or why its answer cannot be read.
 	Err error
-	// earlierUnconfirmed means that an earlier try got no answer and may still land.
-	earlierUnconfirmed bool
+	// hidden is how many tries that got no answer may have landed, or may still land, besides
+	// the one that an answer told of.
+	hidden int
 	// own is the id that this write left in its op slot, nil if that is not known.
 	own []byte
 	// Tries is how many requests it took.
 	Tries int
-}
-
-// orUnconfirmed makes an answer unconfirmed if an earlier try of the same write got no
-// answer.
-func (a Answer) orUnconfirmed(unanswered int) Answer {
-	if unanswered > 0 {
-		a.Verdict = ddb.Unconfirmed
-	}
-	return a
 }
 
 // unwritten is the result of ops whose write did not land, or may not have landed.

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -66,6 +67,8 @@ type oracle struct {
 	// items are the buckets as stored, doubt what is uncertain, by limit.
 	items map[string]map[string]types.AttributeValue
 	doubt map[string]int64
+	// landed are how often operations landed, by entity and id.
+	landed map[string]int
 	// known are the entities whose configuration processes have read.
 	known map[string]bool
 	// healthyDegraded counts calls that a policy admitted at a level that answers.
@@ -77,7 +80,7 @@ type oracle struct {
 func newOracle(w world) *oracle {
 	return &oracle{
 		world: w, queues: map[string]*queue{}, shares: map[share]*queue{}, rate: map[string]float64{}, burst: map[string]float64{},
-		known: map[string]bool{}, items: map[string]map[string]types.AttributeValue{}, doubt: map[string]int64{}, tally: map[string]int{},
+		known: map[string]bool{}, items: map[string]map[string]types.AttributeValue{}, landed: map[string]int{}, doubt: map[string]int64{}, tally: map[string]int{},
 	}
 }
 
@@ -313,7 +316,31 @@ func (o *oracle) committed(w ddbmem.Write) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.items[strings.TrimPrefix(pk, "ENTITY#")] = w.New
+	entity := strings.TrimPrefix(pk, "ENTITY#")
+	o.landsTwice(entity, o.items[entity], w.New)
+	o.items[entity] = w.New
+}
+
+// landsTwice puts into doubt what an operation takes that has landed before: another client
+// wrote its slot in between, and it was sent again. It counts twice. o.mu must be held.
+func (o *oracle) landsTwice(entity string, before, after map[string]types.AttributeValue) {
+	for slot := range 4 {
+		name := "op" + strconv.Itoa(slot)
+		id, _ := after[name].(*types.AttributeValueMemberB)
+		was, _ := before[name].(*types.AttributeValueMemberB)
+		if id == nil || was == nil || bytes.Equal(id.Value, was.Value) {
+			continue
+		}
+		operation := entity + string(id.Value[:8]) // the try follows
+		if o.landed[operation]++; o.landed[operation] == 1 {
+			continue
+		}
+		o.tally["landed twice"]++
+		for limit := range o.rate {
+			counter := "b_" + limit + "_tc"
+			o.doubt[limit] += max(0, number(after, counter)-number(before, counter)) / 1000
+		}
+	}
 }
 
 func text(item map[string]types.AttributeValue, name string) string {
