@@ -112,6 +112,7 @@ func TestConsumptionAfterAChangeCountsAsTheLeaseDid(t *testing.T) {
 		lease := s.acquire("key", Amounts{"tpm": 700})
 		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerMinute("rpm", 10)}))
 		require.NoError(t, lease.Consume(ctx, Amounts{"tpm": 100}))
+		assert.EqualValues(t, 800, s.countedOnce("tpm", "key", "org"))
 		require.NoError(t, lease.Rollback(ctx))
 		assert.Zero(t, s.stored("key", "tpm").Passed)
 		assert.Zero(t, s.countedOnce("tpm", "key", "org"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -50,7 +51,26 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 		c.levels[i].join(&further.levels[i])
 	}
 	c.consumed = plan.Plus(c.consumed, further.consumed)
+	lease.bringAlong(ctx, amounts)
 	return nil
+}
+
+// bringAlong charges further amounts at levels that hold some of a limit which their
+// configuration does not have any more: the levels below count as passed on to them what the
+// lease uses. Whatever is not written now is made up for by the next correction.
+func (lease *Lease) bringAlong(ctx context.Context, amounts Amounts) {
+	c := &lease.charge
+	left := func(lv level) bool {
+		return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return amounts[h.Name] > 0 && lv.cfg.Index(h.Name) < 0 })
+	}
+	if !slices.ContainsFunc(c.levels, left) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desk.cleanup)
+	defer cancel()
+	k := c.correct(ctx, c.consumed)
+	k.send(ctx, &lease.mu)
+	_, _ = k.book()
 }
 
 // takeFurther takes amounts at the levels of the lease, without its lock.

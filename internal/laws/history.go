@@ -284,6 +284,7 @@ func (h *history) close() {
 	for _, m := range append(h.members, h.retired...) {
 		h.end(m)
 	}
+	elapse(time.Minute) // reads of processes that died, which Close did not wait for
 	h.db.Close()
 }
 
