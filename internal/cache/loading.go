@@ -107,7 +107,7 @@ type entry[K Key, V any] struct {
 	evicted  bool // it is used only because its read brings no answer
 
 	refreshing bool       // one caller is reading it again
-	unanswered bool       // the last read brought no answer
+	unanswered bool       // the last read, not long ago, brought no answer
 	retry      *time.Time // the earliest next attempt after a failed one, nil for none
 }
 
@@ -310,6 +310,9 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	if !graceful && (e == nil || !e.servesUnanswered(now, c.TTL+c.MaxStale)) {
 		c.misses.Add(1)
 		return past[V]{}, readAndWait
+	}
+	if e.unanswered && now.Sub(*e.retry) >= c.TTL {
+		e.unanswered = false // nobody has asked since: the store may answer again
 	}
 	old, serves := past[V]{e.value, graceful}, graceful || e.unanswered
 	if serves && (e.refreshing && (!c.Wait || e.unanswered) || e.retry != nil && now.Before(*e.retry)) {

@@ -228,6 +228,25 @@ func TestLoadingAfterAnAnswer(t *testing.T) {
 	})
 }
 
+// Who asks first long after a read that brought no answer waits for a new one: the store
+// answers again, and the value may have been changed.
+func TestLoadingLongAfterAnUnansweredRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) }}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		s.fail(errStore)
+		elapse(ttl)
+		gets(t, c, s, 1, loadTakes)
+		elapse(ttl)
+		gets(t, c, s, 1, 0) // a read begins beside it
+		elapse(2 * ttl)
+		gets(t, c, s, 1, loadTakes)
+		s.fail(nil)
+		elapse(2 * ttl)
+		gets(t, c, s, s.reads+1, loadTakes)
+	})
+}
+
 // Who has a value waits for a newer one during half of its time, and 200 ms at least.
 func TestLoadingLeavesTimeToCallers(t *testing.T) {
 	for within, wait := range map[time.Duration]time.Duration{time.Second: time.Second / 2, 300 * time.Millisecond: 200 * time.Millisecond} {

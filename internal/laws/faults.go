@@ -33,6 +33,9 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 	case p < .35:
 		h.refused(&f, p, write, q.Operation)
 	}
+	if q.Operation == "BatchGetItem" && (f.Error != nil || f.Lose || f.Drop || f.Before >= time.Minute) {
+		h.oracle.unanswered()
+	}
 	return f
 }
 

@@ -329,12 +329,18 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	delete(j.buckets, bucketEntity(w.New))
 }
 
-// inForce checks that a grant was decided under a configuration in force.
+// patience is how long before a decision, in ms, the last try of a read may have begun that
+// brought no answer.
+const patience = 20_000
+
+// inForce checks that a grant was decided under a configuration in force, or that the newer
+// one could not be read.
 func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Named) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&
-		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) {
-		j.fail(w, "L8: %s was charged under a configuration out of force: %x, of %v", entity, after.Fingerprint, j.oracle.configs[entity])
+		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) &&
+		!j.oracle.unreadBetween(sent.decided-patience, at) {
+		j.fail(w, "L8: %s was charged under a configuration out of force: %x, of %x", entity, after.Fingerprint, j.oracle.configs[entity])
 	}
 }
 

@@ -70,6 +70,9 @@ type oracle struct {
 	fillings map[int64]*filling
 	// configs is the fingerprint in force for an entity from an instant on.
 	configs map[string][]configSince
+	// unread are the instants, in ms, at which a read of configurations brought no answer: then
+	// an old one serves.
+	unread []int64
 }
 
 type configSince struct {
@@ -255,6 +258,18 @@ func (o *oracle) configured(entity, fingerprint string, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.configs[entity] = append(o.configs[entity], configSince{at, fingerprint})
+}
+
+// unanswered notes a read of configurations that brings no answer.
+func (o *oracle) unanswered() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unread = append(o.unread, time.Now().UnixMilli())
+}
+
+// unreadBetween reports whether a read of configurations brought no answer between from and to.
+func (o *oracle) unreadBetween(from, to int64) bool {
+	return slices.ContainsFunc(o.unread, func(at int64) bool { return from <= at && at <= to })
 }
 
 // inForce reports whether the fingerprint was that of the configuration at any
