@@ -30,7 +30,6 @@ var debts = map[string]int{
 	"circle budget/internal/ledger":         7,
 	"circle internal/ddb":                   8,
 	"circle internal/laws":                  15,
-	"circle internal/schema":                14,
 	"circle llm":                            8,
 	"methods . Repository":                  60,
 	"methods budget/budgethttp Server":      59,

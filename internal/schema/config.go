@@ -16,7 +16,6 @@ const (
 	attrOnUnavailable = "on_unavailable"
 	attrUnlimited     = "unlimited"
 	attrBlocked       = "blocked"
-	attrManagedBy     = "managed_by" // of entity records as well
 	limitPrefix       = "l_"
 )
 
@@ -357,14 +356,3 @@ func splitLimit(attr string) (name, field string, ok bool) {
 	}
 	return "", "", false
 }
-
-// Text is an attribute of text: "" for an attribute that is absent or no string.
-func Text(item Item, name string) string {
-	if s, ok := item[name].(*types.AttributeValueMemberS); ok {
-		return s.Value
-	}
-	return ""
-}
-
-// KeyOf is the primary key of an item.
-func KeyOf(item Item) Key { return Key{Text(item, PK), Text(item, SK)} }

@@ -13,16 +13,13 @@ import (
 
 // Attribute names of entity records.
 const (
-	attrName         = "name"
-	attrParentID     = "parent_id"
-	attrCascade      = "cascade"
-	attrMetadata     = "metadata"
-	attrMetadataText = "metadata_json"
-	attrPlan         = "plan"
-	attrCreatedAt    = "created_at"
-	attrVersion      = "version"
-	attrDeleting     = "deleting"
-	attrAdoptions    = "adoptions"
+	attrName      = "name"
+	attrParentID  = "parent_id"
+	attrCascade   = "cascade"
+	attrCreatedAt = "created_at"
+	attrVersion   = "version"
+	attrDeleting  = "deleting"
+	attrAdoptions = "adoptions"
 )
 
 // EntityAttributes are the attributes of an entity record besides its keys, as the

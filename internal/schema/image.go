@@ -2,20 +2,13 @@ package schema
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
-
-// Item is a DynamoDB item.
-type Item = map[string]types.AttributeValue
 
 // Stored is one limit of a bucket item, in millitokens and milliseconds.
 type Stored struct {
@@ -188,61 +181,3 @@ func limitNames(item Item) []string {
 	slices.Sort(names)
 	return names
 }
-
-// decoder reads attributes and remembers the first that is malformed.
-type decoder struct {
-	item Item
-	err  error
-}
-
-// counter reads an integer of any size: what a counter holds beyond 64 bits
-// counts as the largest number, for it decides nothing.
-func (d *decoder) counter(name string) int64 {
-	if v, ok := d.item[name].(*types.AttributeValueMemberN); ok {
-		if n, err := strconv.ParseInt(v.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
-			return n
-		}
-	}
-	n, _ := d.number(name)
-	return n
-}
-
-// number reads an integer; false if the attribute is absent.
-func (d *decoder) number(name string) (int64, bool) {
-	switch v := d.item[name].(type) {
-	case nil:
-		return 0, false
-	case *types.AttributeValueMemberN:
-		n, err := strconv.ParseInt(v.Value, 10, 64)
-		if err != nil && d.err == nil {
-			d.err = fmt.Errorf("attribute %s holds %q, want an integer of 64 bits", name, v.Value)
-		}
-		return n, true
-	default:
-		if d.err == nil {
-			d.err = fmt.Errorf("attribute %s is a %T, want a number", name, v)
-		}
-		return 0, false
-	}
-}
-
-func (d *decoder) bytes(name string) []byte {
-	if v, ok := d.item[name].(*types.AttributeValueMemberB); ok {
-		return v.Value
-	}
-	return nil
-}
-
-// Number is an attribute value.
-func Number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
-}
-
-// String is an attribute value.
-func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-
-// Bytes is an attribute value.
-func Bytes(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
-
-// Attributes returns the key as an item.
-func (k Key) Attributes() Item { return Item{PK: String(k.PK), SK: String(k.SK)} }

@@ -13,6 +13,8 @@ const (
 	GSI3PK, GSI3SK = "GSI3PK", "GSI3SK"
 	TTL            = "ttl"
 
+	attrPlan, attrManagedBy = "plan", "managed_by"
+
 	// DefaultResource is the resource under which the default limits of an entity
 	// or a plan are stored.
 	DefaultResource = "_default_"

@@ -15,6 +15,9 @@ import (
 // the counter; from then on they are flat.
 
 const (
+	// attrNested is the map in which writers before 0.6 keep what others keep flat.
+	attrNested = "data"
+
 	// LegacyBuckets and LegacyLimits begin the sort keys of the layout before composite
 	// items. A composite bucket begins like a legacy one; LegacyOf tells them apart.
 	LegacyBuckets, LegacyLimits = skBucketPrefix, "#LIMIT#"

@@ -10,6 +10,8 @@ import (
 )
 
 const (
+	attrMetadata, attrMetadataText = "metadata", "metadata_json"
+
 	// MaxMetadata bounds an entity's metadata in bytes: they are stored as text and as a
 	// map, in the children index too, and in the event of each change.
 	MaxMetadata = 16 << 10

@@ -18,8 +18,6 @@ const (
 	// attrCompositeOnly is the marker that no item of the layout before composite items
 	// is left.
 	attrCompositeOnly = "composite_only"
-	// attrNested is the map in which writers before 0.6 keep what others keep flat.
-	attrNested = "data"
 )
 
 // KnownKinds is the generation of kinds of limits that this version knows: token buckets

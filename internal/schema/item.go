@@ -1,0 +1,81 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Item is a DynamoDB item.
+type Item = map[string]types.AttributeValue
+
+// Text is an attribute of text: "" for an attribute that is absent or no string.
+func Text(item Item, name string) string {
+	if s, ok := item[name].(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
+
+// KeyOf is the primary key of an item.
+func KeyOf(item Item) Key { return Key{Text(item, PK), Text(item, SK)} }
+
+// Attributes returns the key as an item.
+func (k Key) Attributes() Item { return Item{PK: String(k.PK), SK: String(k.SK)} }
+
+// decoder reads attributes and remembers the first that is malformed.
+type decoder struct {
+	item Item
+	err  error
+}
+
+// counter reads an integer of any size: what a counter holds beyond 64 bits
+// counts as the largest number, for it decides nothing.
+func (d *decoder) counter(name string) int64 {
+	if v, ok := d.item[name].(*types.AttributeValueMemberN); ok {
+		if n, err := strconv.ParseInt(v.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
+			return n
+		}
+	}
+	n, _ := d.number(name)
+	return n
+}
+
+// number reads an integer; false if the attribute is absent.
+func (d *decoder) number(name string) (int64, bool) {
+	switch v := d.item[name].(type) {
+	case nil:
+		return 0, false
+	case *types.AttributeValueMemberN:
+		n, err := strconv.ParseInt(v.Value, 10, 64)
+		if err != nil && d.err == nil {
+			d.err = fmt.Errorf("attribute %s holds %q, want an integer of 64 bits", name, v.Value)
+		}
+		return n, true
+	default:
+		if d.err == nil {
+			d.err = fmt.Errorf("attribute %s is a %T, want a number", name, v)
+		}
+		return 0, false
+	}
+}
+
+func (d *decoder) bytes(name string) []byte {
+	if v, ok := d.item[name].(*types.AttributeValueMemberB); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// Number is an attribute value.
+func Number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// String is an attribute value.
+func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// Bytes is an attribute value.
+func Bytes(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
