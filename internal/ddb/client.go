@@ -2,8 +2,6 @@ package ddb
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"time"
@@ -126,21 +124,6 @@ func (c *Client) Hasty() *Client {
 	hasty.failFast = true
 	return &hasty
 }
-
-// openError is a request that was not sent, for the table does not answer.
-type openError struct{ cause error }
-
-func (e *openError) Error() string {
-	if e.cause == nil { // it has just come back
-		return "it did not answer before"
-	}
-	return fmt.Sprintf("it did not answer before: %v", e.cause)
-}
-
-func (e *openError) Unwrap() error { return e.cause }
-
-// IsOpen reports whether a request was not sent because the table does not answer.
-func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 
 // refuseWhileOpen is the error of a request that is not sent because the table does not
 // answer; nil if it is sent.

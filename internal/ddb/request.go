@@ -3,24 +3,27 @@ package ddb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/aws/smithy-go"
 )
 
-// errTimeout is the cause of a context that Bound's timeout ended.
-var errTimeout = errors.New("no answer within the request timeout")
+// openError is a request that was not sent, for the table does not answer.
+type openError struct{ cause error }
 
-// Bound gives one request its timeout, which can be told apart from a caller's own
-// deadline.
-func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, timeout, errTimeout)
+func (e *openError) Error() string {
+	if e.cause == nil { // it has just come back
+		return "it did not answer before"
+	}
+	return fmt.Sprintf("it did not answer before: %v", e.cause)
 }
 
-// expired says that Bound's timeout ended the context.
-func expired(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }
+func (e *openError) Unwrap() error { return e.cause }
+
+// IsOpen reports whether a request was not sent because the table does not answer.
+func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 
 // requestError is an error of a request with what it means: whoever meets it
 // later need not know which context it was made with, or whether the table had

@@ -28,7 +28,6 @@ var debts = map[string]int{
 	"circle budget/budgethttp":              21,
 	"circle budget/credentials":             12,
 	"circle budget/internal/ledger":         7,
-	"circle internal/ddb":                   8,
 	"circle internal/laws":                  15,
 	"circle llm":                            8,
 	"methods . Repository":                  60,

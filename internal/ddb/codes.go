@@ -1,0 +1,89 @@
+package ddb
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// kind is what an error code means.
+type kind struct {
+	verdict         Verdict
+	silent, setting bool
+}
+
+var (
+	isThrottled = kind{verdict: Throttled}
+	isSilent    = kind{verdict: Unconfirmed, silent: true}
+	isSetting   = kind{verdict: Failed, setting: true}
+)
+
+var codes = map[string]kind{
+	"ConditionalCheckFailedException":      {verdict: Refused},
+	"TransactionConflictException":         {verdict: Conflicted},
+	"ReplicatedWriteConflictException":     {verdict: Conflicted},
+	"TransactionInProgressException":       {verdict: Unconfirmed}, // an earlier try is still under way
+	"IdempotentParameterMismatchException": {verdict: TokenMismatch},
+
+	"ProvisionedThroughputExceededException": isThrottled,
+	"ThrottlingException":                    isThrottled,
+	"Throttling":                             isThrottled,
+	"ThrottledException":                     isThrottled,
+	"RequestLimitExceeded":                   isThrottled,
+	"TooManyRequestsException":               isThrottled,
+	"LimitExceededException":                 isThrottled,
+
+	"InternalServerError":          isSilent,
+	"InternalServerErrorException": isSilent,
+	"InternalFailure":              isSilent,
+	"ServiceUnavailable":           isSilent,
+	"ServiceUnavailableException":  isSilent,
+
+	"ResourceNotFoundException":           isSetting,
+	"AccessDeniedException":               isSetting,
+	"AccessDenied":                        isSetting,
+	"UnrecognizedClientException":         isSetting,
+	"InvalidClientTokenId":                isSetting,
+	"ExpiredTokenException":               isSetting,
+	"ExpiredToken":                        isSetting,
+	"RequestExpired":                      isSetting,
+	"InvalidSignatureException":           isSetting,
+	"SignatureDoesNotMatch":               isSetting,
+	"IncompleteSignature":                 isSetting,
+	"IncompleteSignatureException":        isSetting,
+	"MissingAuthenticationToken":          isSetting,
+	"MissingAuthenticationTokenException": isSetting,
+	"AuthFailure":                         isSetting,
+	"OptInRequired":                       isSetting,
+	"UnknownOperationException":           isSetting, // another service's endpoint
+}
+
+func classifyCode(err error, code string) Diagnosis {
+	k, known := codes[code]
+	switch status := statusOf(err); {
+	case known:
+	case status >= http.StatusInternalServerError:
+		k = isSilent
+	case code == "" || code == "UnknownError": // a 4xx that is not DynamoDB's: another server
+		k = isSetting
+	default:
+		k.verdict = Failed
+	}
+	d := Diagnosis{Verdict: k.verdict, Silent: k.silent, Answered: !k.silent, Setting: k.setting}
+	var condition *types.ConditionalCheckFailedException
+	if errors.As(err, &condition) {
+		d.Item = condition.Item
+	}
+	return d
+}
+
+// statusOf is the HTTP status of an answer, 0 without one.
+func statusOf(err error) int {
+	var response *smithyhttp.ResponseError
+	if !errors.As(err, &response) || response.Response == nil || response.Response.Response == nil {
+		return 0
+	}
+	return response.HTTPStatusCode()
+}
