@@ -198,7 +198,7 @@ func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
 		if !slices.ContainsFunc(after.Set.Names, func(name string) bool {
 			k, n := after.Set.Index(name), w.sums.Of(name)
 			was, is := &before.Limits[k], &after.Limits[k]
-			return is.Tokens-was.Tokens != n.Back || is.Consumed-was.Consumed != n.Consumed()
+			return is.Tokens-was.Tokens != n.Back || is.Consumed-was.Consumed != n.Consumed() || is.Passed-was.Passed != n.Passed()
 		}) {
 			j.oracle.told[entity] = slices.Delete(j.oracle.told[entity], i, i+1)
 			j.tally["told"]++
