@@ -234,7 +234,11 @@ func (o *oracle) corrected(l *held, most int64, correct func() error) error {
 		}
 	}
 	for key, n := range l.taken {
-		if back := n - stands[key]; back > 0 {
+		back := n - stands[key]
+		if err != nil { // what is counted stays, of a closed limiter: the bucket got all
+			back = max(back, min(n, before[key]-stands[key]))
+		}
+		if back > 0 {
 			q := o.drained(key)
 			if waits { // the bucket gets it later: what it drains until then is not lost
 				q.late += float64(back)
