@@ -73,8 +73,9 @@ func TestWriteIsTriedAgainWhileThereIsTime(t *testing.T) {
 				}
 				w := sendingOf(l, plan.View{}, o)
 				w.ctx = t.Context()
-				a, over := w.answer()
-				require.True(t, over)
+				var a Answer
+				w.ended = func(got Answer) { a = got }
+				require.True(t, w.deliver())
 				assert.Equal(t, test.updates, s.updates)
 				assert.NotEqual(t, ddb.Landed, a.Verdict)
 			})

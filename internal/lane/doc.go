@@ -13,7 +13,7 @@
 //	op.go        a take or an adjust, and its result; ids.go, the ids of writes
 //	new.go       registry.go  the lanes of a process, and what they share; work.go, what Close waits for
 //	lane.go      the one object of a bucket: callers ask it, ops end in it
-//	run.go       who drives a lane: in turn, and guarded against panics
+//	run.go       who drives a lane, in turn
 //	turn.go      one batch: look, decide, send
 //	send.go      its write on its way
 //	beside.go    what is decided beside the lane's own work: transactions, dry runs, waiters

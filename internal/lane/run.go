@@ -2,10 +2,7 @@ package lane
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -59,9 +56,7 @@ func (dr driver) drive() {
 			go own.goOn(t, func() { t.carry() })
 			return
 		}
-		t := newTurn(dr, b)
-		handed := false
-		if dr.guard(t, func() { handed = t.carry() }); handed {
+		if newTurn(dr, b).carry() {
 			return
 		}
 	}
@@ -93,8 +88,7 @@ func (dr driver) run() {
 		if !ok {
 			return
 		}
-		t := newTurn(dr, b)
-		dr.guard(t, func() { t.carry() })
+		newTurn(dr, b).carry()
 		if len(b.takes) > 1 { // callers who come back at once ride in the next write, not in the one after
 			runtime.Gosched()
 		}
@@ -103,9 +97,11 @@ func (dr driver) run() {
 
 // goOn finishes a turn in place of a driver who has to return, then runs the lane.
 func (dr driver) goOn(t *turn, unfinished func()) {
-	own := driver{lane: dr.lane}
-	own.guard(t, unfinished)
-	own.run()
+	func() {
+		defer t.recovered()
+		unfinished()
+	}()
+	driver{lane: dr.lane}.run()
 }
 
 // next takes the batch of the next write out of the queue. If nothing is queued, the lane
@@ -167,32 +163,6 @@ func (dr driver) throttled(read bool, trip time.Duration) {
 	p.throttled(read, trip)
 	l.pacer.Store(p)
 	l.owner.isPaced(l, p, first)
-}
-
-// guard runs a part of the lane's work. If it panics, in our code or in an observer, the
-// ops that the lane carries end with an error. So no caller waits for a lane that has
-// stopped, and the process goes on.
-func (dr driver) guard(t *turn, work func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			dr.endPanicked(t, p, debug.Stack())
-		}
-	}()
-	work()
-}
-
-// endPanicked ends every op that is being carried. A request that was sent may have
-// landed.
-func (dr driver) endPanicked(t *turn, p any, stack []byte) {
-	l := dr.lane
-	err := &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
-	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
-		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", p), slog.String("stack", string(stack)))
-	l.mu.Lock()
-	carried := l.queue.carried()
-	l.sight.drop() // whatever it saw, look again
-	l.mu.Unlock()
-	l.finish(carried, Result{Err: err, Unconfirmed: t.sending != nil && t.sending.tried})
 }
 
 // putOff puts the ops of a throttled request back into the queue. It ends those whose

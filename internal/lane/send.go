@@ -61,35 +61,25 @@ func (w *sending) trace() {
 }
 
 // deliver sends the write until it is known whether it landed, and books the answer. It
-// returns false if the driver has to answer its caller first: the delivery can then go on
-// without it.
+// returns false if the driver has to answer its caller first, because its ctx ended or the
+// bucket does not answer: the delivery can then go on without it.
 func (w *sending) deliver() (delivered bool) {
-	a, over := w.answer()
-	if over {
-		w.book(a)
-	}
-	return over
-}
-
-// answer is the answer to the write. over is false if the driver's ctx ended, or its bucket
-// does not answer.
-func (w *sending) answer() (a Answer, over bool) {
 	d, l := &w.delivery, w.lane
 	for ; ; d.try++ {
 		waited := l.Contact.silent()
 		if waited && w.by.ctx != nil {
-			return Answer{}, false // a driver answers its caller
+			return false // a driver answers its caller
 		}
 		if waited && !l.Contact.await(l.owner.life) {
-			return d.orUnconfirmed(d.unsent()), true
+			return w.book(d.orUnconfirmed(d.unsent()))
 		}
 		abandoned := (d.try > 0 || waited) && w.abandoned(waited)
 		switch {
 		case d.looks(abandoned):
 			image, _, err := l.owner.access(l).readPatiently(w.ctx, l.sight.hint())
-			return d.found(image, err), true
+			return w.book(d.found(image, err))
 		case abandoned:
-			return d.unsent(), true
+			return w.book(d.unsent())
 		}
 		began := time.Now()
 		sent := w.try(d.op())
@@ -104,14 +94,14 @@ func (w *sending) answer() (a Answer, over bool) {
 		tripped := then.silent && l.Trip(sent.Err)
 		switch {
 		case then.over:
-			return a, true
+			return w.book(a)
 		case tripped:
 			continue
 		case then.silent || d.try+1 >= MaxTries || w.outOfTime(): // after Close nothing probes the bucket, and nothing is kept
-			return d.orUnconfirmed(a), true
+			return w.book(d.orUnconfirmed(a))
 		case !Backoff.Pause(w.ctx, d.try): // only a driver's context ends
 			d.try++
-			return a, false
+			return false
 		}
 	}
 }
@@ -167,8 +157,8 @@ func (w *sending) outOfTime() bool {
 }
 
 // book updates what the lane knows by the answer, then ends the ops by it, or puts them back
-// into the queue.
-func (w *sending) book(a Answer) {
+// into the queue. It returns true: the write is delivered.
+func (w *sending) book(a Answer) bool {
 	l := w.lane
 	if a.own != nil {
 		l.learnt.own.set(a.own)
@@ -191,6 +181,7 @@ func (w *sending) book(a Answer) {
 		l.Meet(&w.write, a.Verdict, a.Image)
 	}
 	w.settle(a)
+	return true
 }
 
 // learnNothing notes that an answer did not show the bucket. If it was throttled, nothing

@@ -22,7 +22,10 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 		l.Follow(take)
 		_, waiting := l.owner.Waiting()
 		assert.Equal(t, oneToken, waiting, "it is under way")
-		driver{lane: l}.endPanicked(&turn{sending: &sending{tried: true}}, "boom", nil)
+		func() {
+			defer (&turn{lane: l, sending: &sending{tried: true}}).recovered()
+			panic("boom")
+		}()
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, oneToken, doubted)
 		_, waiting = l.owner.Waiting()

@@ -2,6 +2,9 @@ package lane
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -38,31 +41,48 @@ func (t *turn) batch() batch { return batch{t.adjusts, t.takes} }
 // carry decides the batch and sends its write. handed means that another goroutine runs
 // the lane from now on, because the driver has to answer its caller.
 func (t *turn) carry() (handed bool) {
+	defer t.recovered()
+	w, handed := t.prepare()
+	if w == nil {
+		return handed
+	}
+	t.sending = w
+	if w.begin(); w.deliver() {
+		return false
+	}
+	w.by, w.ctx = driver{lane: t.lane}, context.WithoutCancel(w.ctx)
+	go w.by.goOn(t, func() { w.deliver() })
+	return true
+}
+
+// prepare decides the batch. It returns the write that carries it, nil if nothing is to be
+// written.
+func (t *turn) prepare() (w *sending, handed bool) {
 	l := t.lane
 	wary, err := t.lookFirst()
 	b := t.batch()
 	if err != nil {
-		return t.fail(b.ops(), err)
+		return nil, t.fail(b.ops(), err)
 	}
 	t.dropLostRefunds()
 	if b = t.batch(); b.size() == 0 {
-		return false
+		return nil, false
 	}
 	t.addAdjusts()
 	if b = t.batch(); !b.charges() {
-		return t.giveBackOnly()
+		return t.giveBack(), false
 	}
 	v, err := l.owner.access(l).view(t.ctx, &l.sight, b, t.sums)
 	if err != nil && ofConfiguration(err) && len(t.takes) > 0 {
 		l.finish(t.takes, Result{Err: err})
 		l.requeue(t.adjusts)
-		return false
+		return nil, false
 	}
 	if err != nil {
-		return t.fail(b.ops(), err)
+		return nil, t.fail(b.ops(), err)
 	}
 	t.view = v
-	return t.write(wary)
+	return t.choose(wary)
 }
 
 // lookFirst reads the bucket if the batch cannot be decided from what is known of it, or
@@ -156,9 +176,8 @@ func (t *turn) addAdjusts() {
 	}
 }
 
-// write decides the batch and sends its write. wary means that the bucket was looked at
-// first.
-func (t *turn) write(wary bool) (handed bool) {
+// choose decides who rides in the write. wary means that the bucket was looked at first.
+func (t *turn) choose(wary bool) (w *sending, handed bool) {
 	l := t.lane
 	d := decide(facts{
 		adjusts: t.adjusts, takes: t.takes, sums: t.sums, view: t.view, known: l.snapshot(), heads: l.Line.heads(), looked: wary,
@@ -174,14 +193,14 @@ func (t *turn) write(wary bool) (handed bool) {
 		return t.deny(d.left)
 	}
 	if len(d.move.carried) == 0 {
-		return false
+		return nil, false
 	}
 	for _, o := range d.move.carried {
 		if o.ahead { // the age of what it debits counts from now
 			o.debited = l.owner.elapsed()
 		}
 	}
-	return t.send(d.move)
+	return t.write(d.move), false
 }
 
 // halvings is how often the share that one write takes is halved: not at all while
@@ -195,7 +214,7 @@ func (t *turn) halvings() int {
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
 // it looks once, and leaves them for the next round.
-func (t *turn) deny(unfit []excluded) (handed bool) {
+func (t *turn) deny(unfit []excluded) (w *sending, handed bool) {
 	ops := make([]*Op, len(unfit))
 	for i := range unfit {
 		ops[i] = unfit[i].op
@@ -203,20 +222,20 @@ func (t *turn) deny(unfit []excluded) (handed bool) {
 	v := t.view
 	if !t.lane.sight.fresh(v.Now) && slices.ContainsFunc(ops, func(o *Op) bool { return !o.bucketRead }) {
 		if err := t.look(); err != nil {
-			return t.fail(ops, err)
+			return nil, t.fail(ops, err)
 		}
 		for _, o := range ops {
 			o.bucketRead = true
 		}
 		t.lane.requeue(ops)
-		return false
+		return nil, false
 	}
 	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
 		t.markNotCarried(ops)
-		return t.send(move{view: v, carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true})
+		return t.write(move{view: v, carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true}), false
 	}
 	t.by.denyAll(unfit, v)
-	return false
+	return nil, false
 }
 
 // markNotCarried notes that the write contains nothing of these ops.
@@ -228,9 +247,9 @@ func (t *turn) markNotCarried(ops []*Op) {
 	}
 }
 
-// giveBackOnly sends a write that only gives tokens back. A limit that the bucket does not
-// have any more gets nothing back; neither does a bucket that is gone.
-func (t *turn) giveBackOnly() (handed bool) {
+// giveBack is a write that only gives tokens back. A limit that the bucket does not have any
+// more gets nothing back; neither does a bucket that is gone: then it is nil.
+func (t *turn) giveBack() *sending {
 	g, s := schema.GiveBack{Incarnation: t.adjusts[0].incarnation}, &t.lane.sight
 	for _, n := range t.sums {
 		if s.known && !s.image.Holds(n.Name) {
@@ -244,22 +263,32 @@ func (t *turn) giveBackOnly() (handed bool) {
 	v := plan.View{Now: t.lane.owner.NowMS(), Config: b.config()}
 	if len(g.Limits) == 0 {
 		t.lane.finish(t.adjusts, Result{Image: s.image, Now: v.Now, Config: v.Config})
-		return false
+		return nil
 	}
-	return t.send(move{
+	return t.write(move{
 		view: v, sums: t.sums, carried: t.adjusts, write: plan.Write{Kind: plan.GiveBack}, giveBack: g, adjusts: true, givesBack: true,
 	})
 }
 
-// send sends a write of the turn. If the driver's context ends meanwhile, another
-// goroutine does the rest.
-func (t *turn) send(m move) (handed bool) {
-	w := &sending{move: m, lane: t.lane, by: t.by, ctx: t.ctx}
-	t.sending = w
-	if w.begin(); w.deliver() {
-		return false
+// write is a write of the turn.
+func (t *turn) write(m move) *sending {
+	return &sending{move: m, lane: t.lane, by: t.by, ctx: t.ctx}
+}
+
+// recovered ends every op that the lane carries with an error if the turn panicked, in our code
+// or in an observer. So no caller waits for a lane that has stopped, and the process goes on.
+// A request that was sent may have landed. It is deferred.
+func (t *turn) recovered() {
+	p := recover()
+	if p == nil {
+		return
 	}
-	w.by, w.ctx = driver{lane: t.lane}, context.WithoutCancel(w.ctx)
-	go w.by.goOn(t, func() { w.deliver() })
-	return true
+	l, err := t.lane, &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
+	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	l.mu.Lock()
+	carried := l.queue.carried()
+	l.sight.drop() // whatever it saw, look again
+	l.mu.Unlock()
+	l.finish(carried, Result{Err: err, Unconfirmed: t.sending != nil && t.sending.tried})
 }
