@@ -40,7 +40,10 @@ var Administer func(*Repository) Administration
 
 // Scope, LimitConfig, ScopedConfig and Entity are those of package admin.
 type (
-	Scope struct{ Entity, Plan, Resource string }
+	Scope struct {
+		Everyone               bool
+		Entity, Plan, Resource string
+	}
 
 	LimitConfig struct {
 		Limits             []Limit

@@ -191,7 +191,7 @@ func TestBlockEndsWaits(t *testing.T) {
 // others are concerned.
 func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100_000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100_000)}))
 		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{PerDay("rpm", 1)}))
 		s.acquire("key", Amounts{"rpm": 1})
 		ended := make(chan error, 3)
@@ -301,10 +301,12 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 // A change that gets no answer, made or not, leaves in force what was known.
 func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, r *Repository) error{
-		"one level": func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{}, oneLimit) },
-		"a plan":    func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{Plan: "pro"}, oneLimit) },
+		"one level": func(ctx context.Context, r *Repository) error {
+			return r.SetLimits(ctx, Scope{Everyone: true}, oneLimit)
+		},
+		"a plan": func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{Plan: "pro"}, oneLimit) },
 		"many levels": func(ctx context.Context, r *Repository) error {
-			errs, err := r.SetConfigs(ctx, []ScopedConfig{{Config: LimitConfig{Limits: oneLimit}}})
+			errs, err := r.SetConfigs(ctx, []ScopedConfig{{Scope: Scope{Everyone: true}, Config: LimitConfig{Limits: oneLimit}}})
 			return errors.Join(append(errs, err)...)
 		},
 	} {
@@ -318,7 +320,7 @@ func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 					s.says(ofPlanDefault, blocked)
 					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 					isBlocked(t, err, "user-1", LevelPlanDefault)
-					_, err = s.repo.GetConfig(t.Context(), Scope{})
+					_, err = s.repo.GetConfig(t.Context(), Scope{Everyone: true})
 					require.NoError(t, err)
 					s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: unanswered(q)} })
 					require.Error(t, change(t.Context(), s.repo))

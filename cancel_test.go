@@ -70,7 +70,7 @@ func TestTakeThatMayBeChargedTwiceIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live(t, nil, func(t *testing.T, s *process) {
-				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 				s.inSlot(0).acquire(userOf(0), Amounts{"rpm": 1})
 				peer := s.peer(nil).inSlot(0)
 				peer.acquire(userOf(0), Amounts{"rpm": 1})

@@ -178,10 +178,10 @@ func TestTransactionBringsConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Cascade: CascadeTransaction})
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		s.family("key", "project")
 		s.acquire("key", Amounts{"rpm": 10})
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
 		s.clock.advance(2 * time.Second)
 		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 2})
 		var remaining []int64
@@ -193,7 +193,7 @@ func TestTransactionBringsConfiguration(t *testing.T) {
 			assert.Equal(t, int64(49), s.level(id, "rpm"), "clamped to the new burst")
 			assert.Equal(t, int64(5), s.level(id, "tpm"), "a new limit starts full")
 		}
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 7)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 7)}))
 		s.clock.advance(2 * time.Second)
 		assert.ErrorIs(t, s.deny("key", Amounts{"rpm": 6}), ErrExceedsBurst)
 		assert.Equal(t, int64(5000), s.stored("key", "rpm").Burst)
@@ -271,7 +271,7 @@ func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
 func TestRefusedTransactionThatWasUnderWayGivesNothingBack(t *testing.T) {
 	live(t, &Options{Cascade: CascadeTransaction, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.family("key", "org")
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}))
 		s.acquire("key", Amounts{"rpm": 1})
 		peer := s.peer(nil)
 		var hung atomic.Bool
@@ -308,7 +308,7 @@ func TestTransactionAfterAClaim(t *testing.T) {
 	live(t, &Options{Cascade: CascadeTransaction}, func(t *testing.T, s *process) {
 		s.family("key", "org")
 		for n := range int64(3) {
-			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100+n)}))
+			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100+n)}))
 			elapse(2 * time.Second)
 			before := s.db.Meter()
 			s.acquire("key", Amounts{"rpm": 1})

@@ -16,11 +16,11 @@ func TestAddedLimitReachesActiveBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100)}))
 		p := s.peer(nil)
 		s.acquire("user-1", Amounts{"rpm": 10})
 		p.acquire("user-1", Amounts{"rpm": 1})
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}))
 		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 300})
 		assert.Equal(t, int64(700), s.level("user-1", "tpm"))
 		assert.Equal(t, int64(88), s.level("user-1", "rpm"))
@@ -35,11 +35,11 @@ func TestChangedLimitReachesActiveBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100)}))
 		p := s.peer(nil)
 		s.acquire("user-1", Amounts{"rpm": 1})
 		p.acquire("user-1", Amounts{"rpm": 1})
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 5)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 5)}))
 		exceeded := s.deny("user-1", Amounts{"rpm": 6})
 		assert.Equal(t, int64(5), exceeded.Primary().Limit.Capacity, "errors report the limit in force")
 		assert.ErrorIs(t, exceeded, ErrExceedsBurst)
@@ -47,7 +47,7 @@ func TestChangedLimitReachesActiveBuckets(t *testing.T) {
 		assert.Zero(t, p.allowed(20, "user-1", "rpm"), "also for who has not heard of it")
 		s.clock.advance(time.Minute)
 		assert.Equal(t, 5, p.allowed(20, "user-1", "rpm"))
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 600)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 600)}))
 		assert.Zero(t, s.allowed(3, "user-1", "rpm"), "raising does not fill")
 		s.clock.advance(time.Second)
 		assert.Equal(t, 10, s.allowed(20, "user-1", "rpm"), "and refills at the new rate from then on")
@@ -59,11 +59,11 @@ func TestOlderCacheDoesNotRestoreOldLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100)}))
 		p := s.peer(nil)
 		p.acquire("user-1", Amounts{"rpm": 1})
 		s.clock.advance(10 * time.Second)
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 50)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 50)}))
 		for range 5 {
 			s.acquire("user-1", Amounts{"rpm": 1})
 			p.acquire("user-1", Amounts{"rpm": 1})
@@ -79,10 +79,10 @@ func TestNewerBucketRefreshesTheConfiguration(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
-		require.NoError(t, operator.SetLimits(ctx, Scope{}, []Limit{PerHour("rpm", 100)}))
+		require.NoError(t, operator.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerHour("rpm", 100)}))
 		s.acquire("org", Amounts{"rpm": 1})
 		elapse(3 * time.Second)
-		require.NoError(t, operator.SetLimits(ctx, Scope{}, []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}))
+		require.NoError(t, operator.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}))
 		s.peer(nil).inSlot(1).acquire("org", Amounts{"rpm": 1})
 		s.acquire("org", Amounts{"rpm": 1})
 		s.acquire("org", Amounts{"tpm": 1})
@@ -94,10 +94,10 @@ func TestNewerBucketRefreshesTheConfiguration(t *testing.T) {
 func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}))
 		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
-		require.NoError(t, operator.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, operator.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 10)}))
 		elapse(61 * time.Second) // the cache's TTL
 		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 11}), ErrExceedsBurst)
 		var wrong *ValidationError
@@ -117,14 +117,14 @@ func TestLimitsDeletedWhileDeciding(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
-		require.NoError(t, operator.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, operator.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		lease := s.acquire("org", Amounts{"rpm": 1})
 		elapse(100 * time.Millisecond)
-		require.NoError(t, operator.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 50)}))
+		require.NoError(t, operator.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 50)}))
 		elapse(100 * time.Millisecond)
 		other := s.peer(nil)
 		other.acquire("org", Amounts{"rpm": 1}) // brings the newer limit
-		require.NoError(t, operator.DeleteLimits(ctx, Scope{}))
+		require.NoError(t, operator.DeleteLimits(ctx, Scope{Everyone: true}))
 		var wrong *ValidationError
 		_, err := s.limiter.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1}) // too close to tell: reads again
 		require.ErrorAs(t, err, &wrong)
@@ -140,7 +140,7 @@ func TestUnprocessedKeysAreNotAbsent(t *testing.T) {
 	for left := range 6 {
 		virtual(t, nil, func(t *testing.T, s *process) {
 			ctx := t.Context()
-			require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerMinute("rpm", 1000)}))
+			require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerMinute("rpm", 1000)}))
 			require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "key", Resource: model}, []Limit{PerMinute("rpm", 3)}))
 			s.family("key", "project")
 			s.acquire("key", Amounts{"rpm": 2})

@@ -68,7 +68,7 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		s.family("key", "project", "org", "holding")
 		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "key", Resource: model}, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 5)}))
 		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "project"}, []Limit{PerMinute("rpm", 4)}))
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 3)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 3)}))
 		report, err := s.limiter.Check(ctx, "key", model, nil, WithLimits(PerMinute("tpm", 9), PerMinute("usd", 2)))
 		require.NoError(t, err)
 		var got []string
@@ -78,13 +78,13 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		assert.Equal(t, []string{
 			"key rpm entity", "key tpm override", "key usd override", "project rpm entity_default", "org rpm resource", "holding rpm resource",
 		}, got)
-		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Resource: model}))
-		require.NoError(t, second(s.repo.SetConfig(ctx, Scope{}, LimitConfig{Limits: []Limit{PerMinute("rpm", 2)}, OnUnavailable: Allow, Version: AnyVersion})))
+		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Everyone: true, Resource: model}))
+		require.NoError(t, second(s.repo.SetConfig(ctx, Scope{Everyone: true}, LimitConfig{Limits: []Limit{PerMinute("rpm", 2)}, OnUnavailable: Allow, Version: AnyVersion})))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
 		assert.Equal(t, LevelSystem, report.Statuses[0].Level)
 		assert.Equal(t, Allow, report.OnUnavailable, "from the system's configuration")
-		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{}))
+		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Everyone: true}))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
 		assert.Equal(t, LevelOptions, report.Statuses[0].Level)
@@ -107,9 +107,9 @@ func TestCheckShowsANewerConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 10})
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
 		before := s.item("user-1")
 		report, err := s.limiter.Check(ctx, "user-1", model, Amounts{"rpm": 51})
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestCheckShowsANewerConfiguration(t *testing.T) {
 		assert.Equal(t, int64(7), report.Statuses[1].Remaining, "a new limit starts full")
 		assert.Equal(t, before, s.item("user-1"))
 
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{PerMinute("rpm", 600)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 600)}))
 		report, err = s.limiter.Check(ctx, "user-1", model, nil)
 		require.NoError(t, err)
 		assert.Equal(t, int64(90), report.Statuses[0].Remaining, "raising does not fill")

@@ -106,7 +106,7 @@ func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 		e := memEngine(t)
 		back := time.Duration(0)
 		repo := e.repository(t, &RepositoryOptions{Now: func() time.Time { return time.Now().Add(-back) }})
-		require.NoError(t, repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
+		require.NoError(t, repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 		l, err := New(repo, nil)
 		require.NoError(t, err)
 		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
@@ -129,7 +129,7 @@ func TestTransactionsAfterTheClockSteppedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		operator := liveProcess(t, memEngine(t), nil)
 		operator.family("key", "org")
-		require.NoError(t, operator.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, operator.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		back := time.Duration(0)
 		repo := operator.open(t, operator.repo.table, &RepositoryOptions{Now: func() time.Time { return time.Now().Add(-back) }})
 		s := operator.on(repo, &Options{Cascade: CascadeTransaction})
@@ -155,7 +155,7 @@ func TestTransactionsAfterTheClockWasCorrected(t *testing.T) {
 		e := memEngine(t, ddbmem.WithClock(theirs))
 		other := liveProcess(t, e, nil)
 		other.family("key", "org")
-		require.NoError(t, other.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, other.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		s := other.on(e.open(t, other.repo.table, nil), &Options{Cascade: CascadeTransaction})
 		peer := other.on(e.open(t, other.repo.table, &RepositoryOptions{Now: theirs}), nil).inSlot(1)
 		for range 3 {

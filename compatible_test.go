@@ -28,11 +28,11 @@ func TestCompatible(t *testing.T) {
 				func() error { return acquire("anthropic.claude-v1:0") },
 				func() error { return acquire("gpt@eu") },
 				func() error { return acquire(strings.Repeat("x", 65)) },
-				func() error { return r.SetLimits(ctx, Scope{Resource: "4o"}, []Limit{rpm}) },
+				func() error { return r.SetLimits(ctx, Scope{Everyone: true, Resource: "4o"}, []Limit{rpm}) },
 				func() error { return r.SetLimits(ctx, Scope{Entity: "u", Resource: "a:b"}, []Limit{rpm}) },
 				func() error { _, err := l.Check(ctx, "u", "4o", nil); return err },
 			},
-			"limits":         {func() error { return r.SetLimits(ctx, Scope{}, []Limit{low}) }},
+			"limits":         {func() error { return r.SetLimits(ctx, Scope{Everyone: true}, []Limit{low}) }},
 			"WithLimits":     {func() error { return acquire("gpt-4", WithLimits(low)) }},
 			"options.Limits": {func() error { _, err := New(r, &Options{Limits: []Limit{low}}); return err }},
 		} {

@@ -20,8 +20,8 @@ import (
 func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &RepositoryOptions{Now: noon})
-		require.NoError(t, second(r.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow, Version: AnyVersion})))
-		require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, []Limit{PerMinute("rpm", 2)}))
+		require.NoError(t, second(r.SetConfig(t.Context(), Scope{Everyone: true}, LimitConfig{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow, Version: AnyVersion})))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true, Resource: "gpt-4"}, []Limit{PerMinute("rpm", 2)}))
 		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1"}, []Limit{PerMinute("rpm", 3)}))
 		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 4)}))
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team-1", Cascade: true}))
@@ -97,7 +97,7 @@ func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 3)}))
-		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1000)}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1000)}))
 		var asked atomic.Bool
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			if q.Operation == "BatchGetItem" && asked.CompareAndSwap(false, true) {
@@ -116,7 +116,7 @@ func TestConfigUnprocessedForGoodIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1000)}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1000)}))
 		e.db.SetFaults(unprocessed(1 << 40))
 		before := e.db.Meter()
 		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
@@ -153,7 +153,7 @@ func TestConfigIsRefreshedWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1)}))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1)}))
 		old, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		down := errors.New("the table is gone")

@@ -76,7 +76,7 @@ func TestConfigServesWhileItsReadsBringNoAnswer(t *testing.T) {
 		for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
 			t.Run(name+" "+string(policy), func(t *testing.T) {
 				live(t, &Options{OnUnavailable: policy}, func(t *testing.T, s *process) {
-					require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}))
+					require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{{Name: "rpm", Capacity: 100, RefillPeriod: 8000 * time.Hour}}))
 					s.acquire("user-1", Amounts{"rpm": 1})
 					elapse(s.repo.configs.ttl() + time.Second)
 					before := s.db.Meter()
@@ -92,7 +92,7 @@ func TestConfigServesWhileItsReadsBringNoAnswer(t *testing.T) {
 					assert.False(t, h.Open)
 					assert.Empty(t, h.Doubt)
 					s.db.SetFaults(nil)
-					require.NoError(t, s.peer(nil).repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 7)}))
+					require.NoError(t, s.peer(nil).repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 7)}))
 					elapse(s.repo.configs.ttl())
 					s.calls("user-1", 1, time.Second, 3*time.Second)
 					assert.Equal(t, int64(7), s.stored("user-1", "rpm").Burst/milli, "it is read again once the reads are answered")
@@ -105,7 +105,7 @@ func TestConfigServesWhileItsReadsBringNoAnswer(t *testing.T) {
 // It serves no longer than MaxStale, and not at all once the store said what is there.
 func TestConfigServesUntilMaxStale(t *testing.T) {
 	live(t, &Options{OnUnavailable: Block}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.readsFail(unansweredReads["throttled"])
 		elapse(time.Hour)
@@ -120,7 +120,7 @@ func TestConfigServesUntilMaxStale(t *testing.T) {
 // for the bucket.
 func TestConfigReadLeavesTimeForTheBucket(t *testing.T) {
 	live(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 1})
 		elapse(10 * time.Minute)
 		s.readsFail(unansweredReads["silent"])
@@ -138,10 +138,10 @@ func TestConfigReadLeavesTimeForTheBucket(t *testing.T) {
 // brings no answer, the old one is better than none.
 func TestConfigThatWasChangedServesWhileItCannotBeRead(t *testing.T) {
 	live(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.readsFail(unansweredReads["throttled"])
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 50)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 50)}))
 		n := s.calls("user-1", 200, time.Second, 10*time.Second)
 		assert.Zero(t, n.admitted+n.degraded)
 		s.db.SetFaults(nil)
@@ -155,10 +155,10 @@ func TestConfigThatWasChangedServesWhileItCannotBeRead(t *testing.T) {
 // own parameters, and does not keep the process from reading.
 func TestNewerBucketWhileTheConfigurationCannotBeRead(t *testing.T) {
 	live(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 1})
 		peer := s.peer(nil)
-		require.NoError(t, peer.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 50)}))
+		require.NoError(t, peer.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 50)}))
 		peer.acquire("user-1", Amounts{"rpm": 1})
 		s.readsFail(unansweredReads["throttled"])
 		n := s.calls("user-1", 10, 100*time.Millisecond, time.Minute)
@@ -166,7 +166,7 @@ func TestNewerBucketWhileTheConfigurationCannotBeRead(t *testing.T) {
 		assert.Zero(t, n.unlevelled)
 		assert.Empty(t, n.others)
 		s.db.SetFaults(nil)
-		require.NoError(t, peer.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 7)}))
+		require.NoError(t, peer.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 7)}))
 		elapse(s.repo.configs.ttl() / 4)
 		s.calls("user-1", 1, time.Second, 3*time.Second)
 		assert.Equal(t, int64(7), s.stored("user-1", "rpm").Burst/milli)
@@ -180,7 +180,7 @@ func TestSickPartitionOfAParent(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			live(t, &Options{OnUnavailable: policy}, func(t *testing.T, s *process) {
 				s.family("key", "org")
-				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100_000)}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100_000)}))
 				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "key"}, []Limit{{Name: "rpm", Capacity: 10, RefillPeriod: 1000 * time.Hour}}))
 				s.acquire("key", Amounts{"rpm": 1})
 				s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {

@@ -205,10 +205,10 @@ func TestTransactionEndsWithItsContext(t *testing.T) {
 func TestUnansweredClaimOfADenialChargesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t)
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 100)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 100)}))
 		drain(t, l, Amounts{"tpm": 100})
 		<-time.After(3 * time.Second)
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 50)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 50)}))
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
 		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 50})
 		require.ErrorIs(t, err, ErrUnavailable)

@@ -156,9 +156,9 @@ func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
 func TestMemoryUnderOtherLimitsDeniesNobody(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerDay("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 		s.acquire("org", Amounts{"rpm": 100})
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{PerHour("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{PerHour("rpm", 100)}))
 		wait, ok := RetryAfter(s.deny("org", Amounts{"rpm": 100}))
 		require.True(t, ok)
 		require.LessOrEqual(t, wait, time.Hour)

@@ -48,7 +48,7 @@ func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
 // more: a take denied beside both must say how long, not that it would fit.
 func TestDenialBesideGiveBackAndTake(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 		old := s.acquire("org", Amounts{"rpm": 90})
 		elapse(25 * time.Hour) // full again
 		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })

@@ -70,7 +70,7 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 	const limiters, callers, steps, burst = 4, 6, 12, 150
 	repo := e.repository(t, nil)
 	limit := Limit{Name: "rpm", Capacity: burst, RefillAmount: 1, RefillPeriod: 365 * 24 * time.Hour}
-	require.NoError(t, repo.SetLimits(t.Context(), Scope{}, []Limit{limit}))
+	require.NoError(t, repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{limit}))
 	var end endState
 	var group sync.WaitGroup
 	for slot := range limiters { // a slot each: every resend recognises itself

@@ -21,7 +21,7 @@ func TestManyLimitersAdmitExactly(t *testing.T) {
 		repo := e.repository(t, nil)
 		// A token takes longer to come back than the test runs.
 		limit := Limit{Name: "rpm", Capacity: burst, RefillAmount: 1, RefillPeriod: 365 * 24 * time.Hour}
-		require.NoError(t, repo.SetLimits(t.Context(), Scope{}, []Limit{limit}))
+		require.NoError(t, repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{limit}))
 		many := make([]*RateLimiter, limiters)
 		for i := range many {
 			l, err := New(e.open(t, repo.Table(), nil), nil)

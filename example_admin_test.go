@@ -34,7 +34,7 @@ func Example_setConfig() {
 func Example_setBlocked() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
-	check(admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", ParentID: "shop", Cascade: true}))
 
 	check(admin.New(repo).Limits.SetBlocked(ctx, admin.Scope{Entity: "shop"}, true))

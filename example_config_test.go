@@ -12,7 +12,7 @@ import (
 func ExampleRepository_ResolveLimits() {
 	ctx := context.Background()
 	_, repo := newLimiter()
-	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 90_000)}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 90_000)}))
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Plan: "pro"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 600)}))
 	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", Plan: "pro"}))
 

@@ -143,7 +143,7 @@ func ExampleRateLimiter_Wait() {
 func ExampleRateLimiter_Check() {
 	ctx := context.Background()
 	limiter, repo := newLimiter()
-	check(admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 12_000)}))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 12_000)}))
 
 	report := must(limiter.Check(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500}))
 	for _, s := range report.Statuses {
@@ -238,8 +238,8 @@ func Example_setLimits() {
 
 	tpm := func(n int64) []dynalimit.Limit { return []dynalimit.Limit{dynalimit.PerMinute("tpm", n)} }
 	err := errors.Join(
-		admin.New(repo).Limits.Set(ctx, admin.Scope{}, tpm(10_000)),
-		admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, tpm(20_000)),
+		admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, tpm(10_000)),
+		admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, tpm(20_000)),
 		admin.New(repo).Limits.Set(ctx, admin.Scope{Plan: "pro"}, tpm(30_000)), // on every resource
 		admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "user-123", Plan: "pro"}),
 		admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "user-456", Resource: "gpt-4"}, tpm(40_000)), // of this user alone

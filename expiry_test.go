@@ -28,7 +28,7 @@ func TestExpiryCoversRefillAndDebt(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				s := newProcess(t, e, nil)
-				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{test.limit}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{test.limit}))
 				lease := s.acquire("user-1", Amounts{"x": 1})
 				if test.debt > 0 {
 					require.NoError(t, lease.Adjust(t.Context(), Amounts{"x": test.debt}))

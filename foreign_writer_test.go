@@ -167,7 +167,7 @@ func TestForeignItemsAreChargedAndAdjusted(t *testing.T) {
 func TestOurItemsMeanTheSameToTheOther(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 60), PerHour("tpm", 7200).WithBurst(9000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 60), PerHour("tpm", 7200).WithBurst(9000)}))
 		lease := s.acquire("user-1", Amounts{"rpm": 3, "tpm": 1000})
 		item := s.item("user-1")
 		for name, want := range map[string]int64{

@@ -34,7 +34,7 @@ func TestLimitWithoutTokensIsAdopted(t *testing.T) {
 		for _, foreign := range []bool{false, true} {
 			for _, cold := range []bool{false, true} {
 				s := newProcess(t, e, nil)
-				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{rpm}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm}))
 				s.acquire("u", Amounts{"rpm": 1})
 				if foreign { // a bucket that we never wrote
 					item := s.item("u")
@@ -98,12 +98,12 @@ func TestHalvesOfLimitsAreAdopted(t *testing.T) {
 func TestHalfLimitThatIsNotConfiguredGoes(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{rpm}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm}))
 		s.acquire("u", Amounts{"rpm": 1})
 		item := s.item("u")
 		item["b_tpm_bx"], item["b_usd_cp"] = schema.Number(5000), schema.Number(5000)
 		put(t, s.repo, item)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{rpm, tpd}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm, tpd}))
 		s.clock.advance(3 * time.Second)
 		s.peer(nil).acquire("u", Amounts{"rpm": 1})
 		assert.Equal(t, []string{"rpm", "tpd"}, s.image("u").Set.Names)

@@ -54,11 +54,11 @@ func TestUnknownKindInConfigurationIsRefused(t *testing.T) {
 		scope Scope
 		plain []Limit
 	}{
-		"alone at the system":       {Scope{}, nil},
-		"beside the system's":       {Scope{}, []Limit{PerMinute("rpm", 10)}},
+		"alone at the system":       {Scope{Everyone: true}, nil},
+		"beside the system's":       {Scope{Everyone: true}, []Limit{PerMinute("rpm", 10)}},
 		"beside the entity's":       {Scope{Entity: "user-1", Resource: model}, []Limit{PerMinute("rpm", 10)}},
 		"alone at the entity":       {Scope{Entity: "user-1"}, nil},
-		"alone, above a resource's": {Scope{Resource: model}, nil},
+		"alone, above a resource's": {Scope{Everyone: true, Resource: model}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := memProcess(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 1000)}})
@@ -173,7 +173,7 @@ func TestTableOfUnknownKindsIsRefused(t *testing.T) {
 			}
 			require.ErrorIs(t, err, ErrVersion)
 			assert.ErrorContains(t, err, "kinds_min")
-			require.ErrorIs(t, e.open(t, made.table, nil).SetLimits(t.Context(), Scope{}, oneLimit), ErrVersion)
+			require.ErrorIs(t, e.open(t, made.table, nil).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), ErrVersion)
 			now, err := made.store.Get(t.Context(), "test", made.keys.Version())
 			require.NoError(t, err)
 			assert.Equal(t, value, now["kinds_min"])

@@ -240,9 +240,9 @@ func TestChargeOfAMissingBucketCreatesIt(t *testing.T) {
 func TestRefundOfARemovedLimitIsDropped(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{PerSecond("rpm", 10), PerSecond("tpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{PerSecond("rpm", 10), PerSecond("tpm", 100)}))
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 50})
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{PerSecond("rpm", 10)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{PerSecond("rpm", 10)}))
 		s.clock.advance(5 * time.Second)
 		s.acquire("user-1", Amounts{"rpm": 1})
 		require.Negative(t, s.image("user-1").Set.Index("tpm"), "full, so the claim removed it")

@@ -155,7 +155,7 @@ func TestEveryLegalLimitNameWorks(t *testing.T) {
 			one[name], two[name], three[name] = 1, 2, 3
 		}
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, limits))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, limits))
 		check := func(what string, want int64) {
 			for _, name := range names {
 				assert.Equal(t, want, s.level("user-1", name), "%s after %s", name, what)
@@ -217,8 +217,8 @@ func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 			n     int64
 			set   func([]Limit) error
 		}{
-			{LevelSystem, 2, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{}, l) }},
-			{LevelResource, 3, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Resource: model}, l) }},
+			{LevelSystem, 2, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Everyone: true}, l) }},
+			{LevelResource, 3, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, l) }},
 			{LevelEntityDefault, 4, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Entity: "user-1"}, l) }},
 			{LevelEntity, 5, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Entity: "user-1", Resource: model}, l) }},
 		} {

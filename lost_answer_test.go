@@ -153,7 +153,7 @@ func TestUnansweredAcquireIsUnconfirmed(t *testing.T) {
 func TestDenialNamesAnUnansweredTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t)
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 600)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 600)}))
 		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: "m"}, []Limit{PerMinute("tpm", 60)}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 		drain(t, l, Amounts{"tpm": 60})

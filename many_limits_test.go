@@ -41,7 +41,7 @@ func TestOverrideMakesNoMoreLimitsThanABucketHolds(t *testing.T) {
 		assert.Equal(t, int64(97), s.level("u", "b04"))
 		require.NoError(t, lease.Consume(t.Context(), Amounts{"b00": 1}))
 		more, _ := nLimits("c", 1)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, append(more, base...)))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, append(more, base...)))
 		requireInvalid(t, lease.Consume(t.Context(), Amounts{"b00": 1}), "WithLimits")
 	})
 }
@@ -54,7 +54,7 @@ func TestRenamedLimitsStayUntilTheyAreFull(t *testing.T) {
 		set := func(prefix string) Amounts {
 			limits, all := nLimits(prefix, schema.MaxLimits)
 			s.clock.advance(5 * time.Second)
-			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, limits))
+			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, limits))
 			return all
 		}
 		first := s.acquire("u", set("a"))
@@ -90,17 +90,17 @@ func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 	s := memProcess(t, nil)
 	s.family("u", "org")
 	old, all := nLimits(strings.Repeat("a", 60), schema.MaxLimits)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, old))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, old))
 	s.acquire("u", all)
 	renamed, all := nLimits(strings.Repeat("b", 60), schema.MaxLimits)
 	s.clock.advance(3 * time.Second)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, renamed))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, renamed))
 	s.acquire("u", all) // keeps 20 and adds 20
 	for i := range renamed {
 		renamed[i] = renamed[i].WithBurst(200)
 	}
 	s.clock.advance(3 * time.Second)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, renamed))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, renamed))
 	s.acquire("u", all) // keeps 40, changes 20
 	known := lane.BesideOf(s.limiter.desk.lanes.Of("u", model))
 	for _, l := range known.Memory(nil).Image.Limits {
@@ -116,7 +116,7 @@ func TestCreateOfAsManyLimitsAsAreAllowed(t *testing.T) {
 		for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
 			s := newProcess(t, e, nil)
 			limits, all := nLimits(strings.Repeat("a", 62), schema.MaxLimits)
-			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, limits))
+			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, limits))
 			s.family("key", "project")
 			s.acquire("key", all, WithCascade(mode))
 			for entity, each := range map[string]int{"key": 7, "project": 6} {
@@ -152,7 +152,7 @@ func TestBucketOfAnotherWriterWithManyLimits(t *testing.T) {
 		for _, n := range []int{33, schema.MaxStored, 60} {
 			s := newProcess(t, e, nil)
 			limits, _ := nLimits("a", n)
-			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, limits[n-3:]))
+			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, limits[n-3:]))
 			item := schema.Item{"PK": schema.String("ENTITY#u"), "SK": schema.String("#BUCKET#" + model), "rf": schema.Number(s.clock.now().UnixMilli())}
 			for _, l := range limits {
 				for field, v := range map[string]int64{"tk": 50_000, "cp": 100_000, "bx": 100_000, "ra": 100_000, "rp": 86_400_000, "tc": 0} {

@@ -30,9 +30,9 @@ func TestMisuseIsSaid(t *testing.T) {
 			func() error { return lease.Settle(nilCtx, a) },
 			func() error { return lease.Rollback(nilCtx) },
 			func() error { return r.CreateTable(nilCtx) },
-			func() error { return r.SetLimits(nilCtx, Scope{}, []Limit{rpm}) },
-			func() error { _, err := r.GetConfig(nilCtx, Scope{}); return err },
-			func() error { return r.DeleteLimits(nilCtx, Scope{}) },
+			func() error { return r.SetLimits(nilCtx, Scope{Everyone: true}, []Limit{rpm}) },
+			func() error { _, err := r.GetConfig(nilCtx, Scope{Everyone: true}); return err },
+			func() error { return r.DeleteLimits(nilCtx, Scope{Everyone: true}) },
 			func() error { _, err := r.EntitiesWithLimits(nilCtx, model); return err },
 			func() error { return r.CreateEntity(nilCtx, Entity{ID: "u"}) },
 			func() error { _, err := r.GetEntity(nilCtx, "u"); return err },
@@ -57,7 +57,7 @@ func TestMisuseIsSaid(t *testing.T) {
 		"fn": {func() error { return l.Do(ctx, "u", model, a, nil) }},
 		"repository": {
 			func() error { return (*Repository)(nil).CreateTable(ctx) },
-			func() error { return new(Repository).SetLimits(ctx, Scope{}, []Limit{rpm}) },
+			func() error { return new(Repository).SetLimits(ctx, Scope{Everyone: true}, []Limit{rpm}) },
 			func() error { _, err := new(Repository).Children(ctx, "u"); return err },
 		},
 	} {
@@ -105,7 +105,7 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 		assert.ErrorContains(t, err, fix)
 	}
 	lacks("u", `"usd"`, "Options.Limits")
-	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm, PerSecond("rps", 5)}))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{rpm, PerSecond("rps", 5)}))
 	lease := s.acquire("vip", Amounts{"rps": 1})
 	require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "vip"}, []Limit{tpm}))
 	lacks("vip", "level entity_default", "Limits.Set for the entity")
@@ -119,10 +119,10 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	err = s.acquire("vip", Amounts{"tpm": 1}).Adjust(ctx, Amounts{"rps": 1})
 	requireInvalid(t, err, "amounts[rps]")
 	assert.ErrorContains(t, err, "hides")
-	require.NoError(t, s.repo.SetLimits(ctx, Scope{Resource: model}, []Limit{tpm}))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{tpm}))
 	lacks("u", "level resource", "Limits.Set for the resource")
-	require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Resource: model}))
-	require.NoError(t, s.repo.SetLimits(ctx, Scope{}, []Limit{rpm}))
+	require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Everyone: true, Resource: model}))
+	require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{rpm}))
 	lacks("u", "the system's", "Limits.Set for the system")
 }
 
@@ -160,7 +160,7 @@ func TestRepositoryOfEndedContext(t *testing.T) {
 	cancel()
 	for _, call := range []func() error{
 		func() error { return s.repo.CreateTable(ctx) },
-		func() error { return s.repo.SetLimits(ctx, Scope{}, []Limit{rpm}) },
+		func() error { return s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{rpm}) },
 		func() error { _, err := s.repo.GetEntity(ctx, "u"); return err },
 		func() error { _, err := s.repo.Children(ctx, "u"); return err },
 	} {

@@ -54,14 +54,14 @@ func TestMisspeltNamespaceIsRefused(t *testing.T) {
 			_, known := RetryAfter(err)
 			assert.False(t, known)
 		}
-		inactive(t, repo.SetLimits(t.Context(), Scope{}, oneLimit))
+		inactive(t, repo.SetLimits(t.Context(), Scope{Everyone: true}, oneLimit))
 		_, err := typo.limiter.Check(t.Context(), "user-1", model, nil)
 		inactive(t, err)
 		for _, item := range scan(t, operator.repo) {
 			assert.NotContains(t, schema.KeyOf(item).PK, "typo/", "nothing was written")
 		}
 		require.NoError(t, operator.repo.RegisterNamespace(t.Context(), "typo"))
-		require.NoError(t, repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 5)}))
+		require.NoError(t, repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 5)}))
 		typo.clock.advance(time.Minute)
 		typo.acquire("user-1", Amounts{"rpm": 1})
 	})
@@ -211,7 +211,7 @@ func TestNamespaceCosts(t *testing.T) {
 			return of(operator.peer(perMinute())), of(eu)
 		}
 		for _, s := range []*process{operator, eu} { // the version record is read once
-			_, err := s.repo.GetConfig(t.Context(), Scope{})
+			_, err := s.repo.GetConfig(t.Context(), Scope{Everyone: true})
 			require.NoError(t, err)
 			require.NoError(t, s.repo.checkVersion(t.Context()))
 		}
@@ -223,7 +223,9 @@ func TestNamespaceCosts(t *testing.T) {
 		warm := eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) })
 		assert.Equal(t, cost{1, 0, 1}, cost{warm.Requests(), warm.ReadUnits(), warm.WriteUnits()})
 		change := func(s *process) cost {
-			m := s.used(func() { require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, oneLimit)) })
+			m := s.used(func() {
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, oneLimit))
+			})
 			return cost{m.Requests(), m.ReadUnits(), m.WriteUnits()}
 		}
 		without, within := change(operator), change(eu)

@@ -97,7 +97,7 @@ func TestNothingIsKeptAfterClose(t *testing.T) {
 // will be told: Health says so.
 func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire("unknown", Amounts{"rpm": 2})

@@ -98,7 +98,7 @@ func TestHealthCountsWhatIsUnderWay(t *testing.T) {
 // its cascade, as its lease corrects it meanwhile.
 func TestEntityThatWasNotKnownIsCountedOnceItIs(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
 		s.family("key", "project")
 		s.down(ddbmem.Fault{Drop: true})
 		kept, settled, rolled := s.acquire("key", Amounts{"rpm": 100}), s.acquire("key", Amounts{"rpm": 100}), s.acquire("key", Amounts{"rpm": 100})

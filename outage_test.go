@@ -240,7 +240,7 @@ func TestSickPartitionOpensItsBucketAlone(t *testing.T) {
 // ever.
 func TestConfigurationOutlastsAnOutage(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, second(s.repo.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: []Limit{PerDay("rpm", 10)}, OnUnavailable: Local, Version: AnyVersion})))
+		require.NoError(t, second(s.repo.SetConfig(t.Context(), Scope{Everyone: true}, LimitConfig{Limits: []Limit{PerDay("rpm", 10)}, OnUnavailable: Local, Version: AnyVersion})))
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		s.clock.advance(30 * time.Minute)

@@ -168,14 +168,14 @@ func TestAnOutageLeavesNoDebt(t *testing.T) {
 	})
 	t.Run("a limit lowered meanwhile", func(t *testing.T) {
 		virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, one(1000)))
+			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, one(1000)))
 			s.acquire(userOf(0), Amounts{"rpm": 1})
 			s.isCutOff(t)
 			for range 10 {
 				s.acquire(userOf(0), Amounts{"rpm": 100})
 			}
 			other, ctx := s.peer(nil), context.WithValue(t.Context(), otherProcess{}, true)
-			require.NoError(t, other.repo.SetLimits(ctx, Scope{}, one(10)))
+			require.NoError(t, other.repo.SetLimits(ctx, Scope{Everyone: true}, one(10)))
 			s.clock.advance(2 * time.Minute)
 			_, err := other.limiter.Acquire(ctx, userOf(0), model, Amounts{"rpm": 1})
 			require.NoError(t, err)
@@ -283,7 +283,7 @@ func TestOutageIsCountedWhole(t *testing.T) {
 func TestCountedOfALimitThatIsGoneIsDropped(t *testing.T) {
 	both, one := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, []Limit{PerMinute("rpm", 100)}
 	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, both))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, both))
 		s.acquire(userOf(0), Amounts{"rpm": 1, "tpm": 1})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // this process alone is cut off
 			return ddbmem.Fault{Drop: r.Context.Value(otherProcess{}) == nil}
@@ -296,12 +296,12 @@ func TestCountedOfALimitThatIsGoneIsDropped(t *testing.T) {
 		s.clock.advance(3 * time.Second)
 		<-time.After(3 * time.Second)
 		other, ctx := s.peer(perMinute()), context.WithValue(t.Context(), otherProcess{}, true)
-		require.NoError(t, other.repo.SetLimits(ctx, Scope{}, one))
+		require.NoError(t, other.repo.SetLimits(ctx, Scope{Everyone: true}, one))
 		_, err = other.limiter.Acquire(ctx, userOf(0), model, Amounts{"rpm": 1}) // removes tpm, which is full
 		require.NoError(t, err)
 		s.recovers()
 		assert.Equal(t, Amounts{"tpm": 50}, s.limiter.Health().Dropped)
-		require.NoError(t, other.repo.SetLimits(ctx, Scope{}, both))
+		require.NoError(t, other.repo.SetLimits(ctx, Scope{Everyone: true}, both))
 		s.clock.advance(3 * time.Second)
 		<-time.After(3 * time.Second)
 		_, err = other.limiter.Acquire(ctx, userOf(0), model, Amounts{"tpm": 80})

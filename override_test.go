@@ -11,7 +11,7 @@ import (
 func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}))
 		s.acquire("user-1", Amounts{"rpm": 10, "tpm": 100})
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "usd": 3}, WithLimits(PerMinute("rpm", 50), PerDay("usd", 5)))
 		statuses := lease.Statuses()
@@ -99,7 +99,7 @@ func TestCallersThatDisagreeAreSafe(t *testing.T) {
 func TestCallWithoutOverrideRestoresTheLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Resource: model}, []Limit{PerMinute("rpm", 100)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 7)))
 		s.clock.advance(5 * time.Second)
 		for range 2 { // the first decides by the bucket's own and refreshes at the latest

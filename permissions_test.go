@@ -49,8 +49,8 @@ func TestActionsOfChangesAreDocumented(t *testing.T) {
 	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "k", Resource: "gpt-4"}, oneLimit))
 	require.NoError(t, r.ResetBucket(t.Context(), "k", "gpt-4"))
 	require.NoError(t, r.DeleteEntity(t.Context(), "k"))
-	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, oneLimit))
-	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Resource: "gpt-4"}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true, Resource: "gpt-4"}, oneLimit))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Everyone: true, Resource: "gpt-4"}))
 	for action, item := range used {
 		if item {
 			assert.True(t, documented[action], action)

@@ -77,7 +77,7 @@ func pair(t *testing.T, limits []Limit, test func(t *testing.T, a, b *process)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		operator := liveProcess(t, memEngine(t), nil)
-		require.NoError(t, operator.repo.SetLimits(t.Context(), Scope{}, limits))
+		require.NoError(t, operator.repo.SetLimits(t.Context(), Scope{Everyone: true}, limits))
 		test(t, operator.peer(nil).inSlot(0), operator.peer(nil).inSlot(1))
 	})
 }

@@ -19,7 +19,7 @@ func TestManyGoroutinesOnFewKeys(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		first := newProcess(t, e, nil)
 		limits := []Limit{PerHour("rpm", 20_000), PerHour("tpm", 2_000_000)}
-		require.NoError(t, first.repo.SetLimits(t.Context(), Scope{}, limits))
+		require.NoError(t, first.repo.SetLimits(t.Context(), Scope{Everyone: true}, limits))
 		keys := []string{"key-0", "key-1", "key-2"}
 		require.NoError(t, first.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
 		for _, key := range keys {

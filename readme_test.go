@@ -246,8 +246,8 @@ func administerEverything(t *testing.T, repo *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
 	check(repo.CreateTable(ctx))
-	check(admin.New(repo).Limits.Set(ctx, admin.Scope{}, someLimits))
-	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, someLimits))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, someLimits))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, someLimits))
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "key", Resource: "gpt-4"}, someLimits))
 	check(admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key", ParentID: "shop", Cascade: true}))
 	limitEverything(t, repo)
@@ -259,7 +259,7 @@ func administerEverything(t *testing.T, repo *dynalimit.Repository) {
 	}
 	check(admin.New(repo).Limits.Delete(ctx, admin.Scope{Entity: "key", Resource: "gpt-4"}))
 	check(admin.New(repo).Entities.Delete(ctx, "key"))
-	check(admin.New(repo).Limits.Delete(ctx, admin.Scope{Resource: "gpt-4"}))
+	check(admin.New(repo).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}))
 }
 
 // limitEverything makes every request that serving calls can make.

@@ -14,12 +14,12 @@ func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
 	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
 		s := memProcess(t, &Options{Cascade: mode})
 		two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, two))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
 		s.family("key", "project")
 		s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
 		s.clock.advance(10 * time.Second) // refilled
 		p := s.peer(nil)
-		require.NoError(t, p.repo.SetLimits(t.Context(), Scope{}, two[:1]))
+		require.NoError(t, p.repo.SetLimits(t.Context(), Scope{Everyone: true}, two[:1]))
 		p.acquire("key", Amounts{"rpm": 1}) // claims: tpm is full and goes
 
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1, "tpm": 1})
@@ -36,7 +36,7 @@ func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
 func TestJustRemovedLimitOfOneLevel(t *testing.T) {
 	s := memProcess(t, nil)
 	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, two))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
 	s.family("key", "project")
 	s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
 	s.clock.advance(10 * time.Second)
@@ -54,11 +54,11 @@ func TestJustRemovedLimitOfOneLevel(t *testing.T) {
 func TestCheckOfAJustRemovedLimit(t *testing.T) {
 	s := memProcess(t, nil)
 	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, two))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
 	s.acquire("u", Amounts{"rpm": 1, "tpm": 1})
 	s.clock.advance(10 * time.Second)
 	p := s.peer(nil)
-	require.NoError(t, p.repo.SetLimits(t.Context(), Scope{}, two[:1]))
+	require.NoError(t, p.repo.SetLimits(t.Context(), Scope{Everyone: true}, two[:1]))
 	p.acquire("u", Amounts{"rpm": 1})
 	_, err := s.limiter.Check(t.Context(), "u", model, Amounts{"rpm": 1})
 	require.NoError(t, err)
@@ -86,14 +86,14 @@ func TestDroppedChargeIsNotGivenBack(t *testing.T) {
 	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
 		both, one := []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}, []Limit{PerHour("rpm", 100)}
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, both))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, both))
 		lease := s.acquire("org", Amounts{"rpm": 1})
 		elapse(2 * time.Second)
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, one))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, one))
 		elapse(2 * time.Second)
 		s.acquire("org", Amounts{"rpm": 1})                       // removes tpm, which is full
 		require.NoError(t, lease.Adjust(ctx, Amounts{"tpm": 50})) // charges nothing
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{}, both))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, both))
 		elapse(2 * time.Second)
 		s.acquire("org", Amounts{"tpm": 80})
 		require.NoError(t, lease.Rollback(ctx))

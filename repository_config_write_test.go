@@ -57,9 +57,9 @@ func TestSettersReachThisProcessAtOnce(t *testing.T) {
 		return cfg.limits[0].Capacity
 	}
 	assert.Zero(t, capacity())
-	require.NoError(t, r.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1)}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1)}))
 	assert.Equal(t, int64(1), capacity())
-	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, []Limit{PerMinute("rpm", 2)}))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true, Resource: "gpt-4"}, []Limit{PerMinute("rpm", 2)}))
 	assert.Equal(t, int64(2), capacity())
 	require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1"}, []Limit{PerMinute("rpm", 3)}))
 	assert.Equal(t, int64(3), capacity())
@@ -69,9 +69,9 @@ func TestSettersReachThisProcessAtOnce(t *testing.T) {
 	assert.Equal(t, int64(3), capacity())
 	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Entity: "user-1", Resource: schema.DefaultResource}))
 	assert.Equal(t, int64(2), capacity())
-	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Resource: "gpt-4"}))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Everyone: true, Resource: "gpt-4"}))
 	assert.Equal(t, int64(1), capacity())
-	require.NoError(t, r.DeleteLimits(t.Context(), Scope{}))
+	require.NoError(t, r.DeleteLimits(t.Context(), Scope{Everyone: true}))
 	assert.Zero(t, capacity())
 }
 
@@ -92,7 +92,7 @@ func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
 			assert.Empty(t, cfg.limits)
 		})
 		synctest.Wait()
-		require.NoError(t, r.SetLimits(t.Context(), Scope{}, oneLimit))
+		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, oneLimit))
 		wg.Wait()
 		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
@@ -108,7 +108,9 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 	}{
 		"limits": {
 			"TransactWriteItems",
-			func(ctx context.Context, r *Repository) error { return r.SetLimits(ctx, Scope{}, oneLimit) },
+			func(ctx context.Context, r *Repository) error {
+				return r.SetLimits(ctx, Scope{Everyone: true}, oneLimit)
+			},
 			func(c *resolvedConfig) bool { return len(c.limits) > 0 },
 		},
 		"a new entity": {
@@ -177,7 +179,7 @@ func TestSetLimitsRetriesConflicts(t *testing.T) {
 					}
 					return ddbmem.Fault{}
 				})
-				err := r.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, oneLimit)
+				err := r.SetLimits(t.Context(), Scope{Everyone: true, Resource: "gpt-4"}, oneLimit)
 				if test.ok {
 					require.NoError(t, err)
 					return

@@ -280,7 +280,7 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 			assert.NotContains(t, key.SK, "#LIMIT#")
 		}
 		assert.Equal(t, 4, strings.Count(logged.String(), "level=INFO"), logged.String())
-		system, err := r.GetConfig(t.Context(), Scope{})
+		system, err := r.GetConfig(t.Context(), Scope{Everyone: true})
 		require.NoError(t, err)
 		assert.Equal(t, []Limit{PerMinute("rpm", 50)}, system.Limits)
 		assert.Equal(t, Allow, system.OnUnavailable)
@@ -299,23 +299,25 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 func TestLegacyLimitsAreAdministered(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, r *Repository) error{
 		"shown": func(ctx context.Context, r *Repository) error {
-			limits, err := limitsAt(r.GetConfig(ctx, Scope{Resource: model}))
+			limits, err := limitsAt(r.GetConfig(ctx, Scope{Everyone: true, Resource: model}))
 			if err == nil && len(limits) != 2 {
 				err = assert.AnError
 			}
 			return err
 		},
 		"replaced": func(ctx context.Context, r *Repository) error {
-			return r.SetLimits(ctx, Scope{Resource: model}, oneLimit)
+			return r.SetLimits(ctx, Scope{Everyone: true, Resource: model}, oneLimit)
 		},
-		"removed":         func(ctx context.Context, r *Repository) error { return r.DeleteLimits(ctx, Scope{Resource: model}) },
+		"removed": func(ctx context.Context, r *Repository) error {
+			return r.DeleteLimits(ctx, Scope{Everyone: true, Resource: model})
+		},
 		"with its entity": func(ctx context.Context, r *Repository) error { return r.DeleteEntity(ctx, "key-1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				r := legacyTable(t, e, "0.6", &RepositoryOptions{Principal: tester})
 				require.NoError(t, change(t.Context(), r))
-				limits, err := limitsAt(e.open(t, r.table, nil).GetConfig(t.Context(), Scope{Resource: model}))
+				limits, err := limitsAt(e.open(t, r.table, nil).GetConfig(t.Context(), Scope{Everyone: true, Resource: model}))
 				require.NoError(t, err)
 				own, err := limitsAt(e.open(t, r.table, nil).GetConfig(t.Context(), Scope{Entity: "key-1", Resource: "claude-3"}))
 				require.NoError(t, err)
@@ -363,7 +365,7 @@ func TestMalformedLegacyLimits(t *testing.T) {
 	assert.Contains(t, invalid.Reason, "#LIMIT#rpm")
 	_, err = r.rereadConfig(t.Context(), "user-1", "other")
 	require.NoError(t, err)
-	require.NoError(t, r.SetLimits(t.Context(), Scope{Resource: model}, oneLimit))
+	require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, oneLimit))
 	_, err = r.rereadConfig(t.Context(), "user-1", model)
 	requireInvalid(t, err, "stored limits of the older layout")
 }

@@ -56,7 +56,7 @@ func TestUnknownLayoutIsRefused(t *testing.T) {
 					"CreateTable":        func() error { return e.open(t, r.table, nil).CreateTable(ctx) },
 					"CreateEntity":       func() error { return e.open(t, r.table, nil).CreateEntity(ctx, Entity{ID: "u"}) },
 					"DeleteEntity":       func() error { return e.open(t, r.table, nil).DeleteEntity(ctx, "u") },
-					"SetSystemLimits":    func() error { return e.open(t, r.table, nil).SetLimits(ctx, Scope{}, oneLimit) },
+					"SetSystemLimits":    func() error { return e.open(t, r.table, nil).SetLimits(ctx, Scope{Everyone: true}, oneLimit) },
 					"DeleteEntityLimits": func() error { return e.open(t, r.table, nil).DeleteLimits(ctx, Scope{Entity: "u"}) },
 				} {
 					err := do()
@@ -126,7 +126,7 @@ func TestVersionIsReadWithTheConfiguration(t *testing.T) {
 	s.acquire("user-1", Amounts{"rpm": 1})
 	_, versions = asked()
 	assert.Equal(t, 1, versions)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, oneLimit))
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, oneLimit))
 	_, versions = asked()
 	assert.Zero(t, versions, "a change looks once in the life of a repository")
 }
@@ -186,7 +186,7 @@ func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
 	for name, do := range map[string]func(*Repository) error{
 		"CreateTable":     func(r *Repository) error { return r.CreateTable(t.Context()) },
 		"Migrate":         func(r *Repository) error { return r.Migrate(t.Context()) },
-		"SetSystemLimits": func(r *Repository) error { return r.SetLimits(t.Context(), Scope{}, oneLimit) },
+		"SetSystemLimits": func(r *Repository) error { return r.SetLimits(t.Context(), Scope{Everyone: true}, oneLimit) },
 		"Acquire": func(r *Repository) error {
 			limiter, err := New(r, &Options{Limits: oneLimit, OnUnavailable: Allow})
 			require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestVersionRecordIsOneForTheTable(t *testing.T) {
 		}
 		assert.Equal(t, []schema.Key{{PK: "SYSTEM#", SK: "#VERSION"}}, records)
 		versioned(t, r, map[string]string{"schema_version": "2.0.0"})
-		require.ErrorIs(t, e.open(t, r.table, &RepositoryOptions{Namespace: "us"}).SetLimits(t.Context(), Scope{}, oneLimit), ErrVersion)
+		require.ErrorIs(t, e.open(t, r.table, &RepositoryOptions{Namespace: "us"}).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), ErrVersion)
 	})
 }
 

@@ -45,7 +45,7 @@ func (s *scene) another(opts *Options) *process {
 // set stores limits of the resource.
 func (s *scene) set(limits ...Limit) {
 	s.t.Helper()
-	require.NoError(s.t, s.repo.SetLimits(s.t.Context(), Scope{Resource: model}, limits))
+	require.NoError(s.t, s.repo.SetLimits(s.t.Context(), Scope{Everyone: true, Resource: model}, limits))
 }
 
 // change stores the user's bucket with attributes changed; nil removes one.

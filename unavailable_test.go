@@ -89,7 +89,7 @@ func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
 		{Allow, "", "", true},
 	} {
 		virtual(t, &Options{OnUnavailable: test.options}, func(t *testing.T, s *process) {
-			require.NoError(t, second(s.repo.SetConfig(t.Context(), Scope{}, LimitConfig{Limits: []Limit{PerMinute("rpm", 10)}, OnUnavailable: test.system, Version: AnyVersion})))
+			require.NoError(t, second(s.repo.SetConfig(t.Context(), Scope{Everyone: true}, LimitConfig{Limits: []Limit{PerMinute("rpm", 10)}, OnUnavailable: test.system, Version: AnyVersion})))
 			s.acquire("user-1", Amounts{"rpm": 1}) // knows the system's policy
 			s.down(ddbmem.Fault{Drop: true})
 			lease, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(test.call))

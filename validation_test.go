@@ -99,7 +99,7 @@ func TestNoLimitsAnywhereIsAnError(t *testing.T) {
 			assert.Contains(t, reason, way)
 		}
 		assert.Nil(t, s.item("user-1"))
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("rpm", 1)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1)}))
 		s.acquire("user-1", Amounts{"rpm": 1}) // at once in this process
 	})
 }

@@ -136,7 +136,7 @@ func TestWaitNoticesARaisedLimit(t *testing.T) {
 		l, db := waitLimiter(t)
 		operator, err := NewRepository(db.Client(), "limits", &RepositoryOptions{Principal: tester})
 		require.NoError(t, err)
-		require.NoError(t, operator.SetLimits(t.Context(), Scope{}, []Limit{PerDay("tpm", 24)}))
+		require.NoError(t, operator.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("tpm", 24)}))
 		drain(t, l, Amounts{"tpm": 24})
 		var served []<-chan time.Time
 		for range 50 {
@@ -147,7 +147,7 @@ func TestWaitNoticesARaisedLimit(t *testing.T) {
 		used := db.Meter().Sub(meter)
 		assert.LessOrEqual(t, used.Operations["BatchGetItem"].Requests, int64(11), "one a minute")
 		assert.Zero(t, writes(used))
-		require.NoError(t, operator.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 2400)}))
+		require.NoError(t, operator.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 2400)}))
 		changed := time.Now()
 		for _, s := range served {
 			assert.Less(t, (<-s).Sub(changed), 61*time.Second+25*time.Second, "50 × 20 of 2400 a minute take 25 s")
@@ -159,11 +159,11 @@ func TestWaitNoticesARaisedLimit(t *testing.T) {
 func TestWaitNoticesALimitRaisedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := waitLimiter(t)
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerDay("tpm", 24)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("tpm", 24)}))
 		drain(t, l, Amounts{"tpm": 24})
 		served := waitFor(t, l, "u", Amounts{"tpm": 20})
 		<-time.After(10 * time.Second)
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 2400)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 2400)}))
 		changed := time.Now()
 		assert.Less(t, (<-served).Sub(changed), 2*time.Second)
 	})

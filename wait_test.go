@@ -153,7 +153,7 @@ func TestWaitCascades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := waitLimiter(t)
 		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: "m"}, []Limit{PerMinute("tpm", 60)}))
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{}, []Limit{PerMinute("tpm", 600)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 600)}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 		drain(t, l, Amounts{"tpm": 60})

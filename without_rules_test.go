@@ -32,7 +32,7 @@ func TestWithoutExistence(t *testing.T) {
 	brokenAndWhole(t, rules.LeaveOut(rules.Existence), func(t *testing.T, a, b *process, broken bool) {
 		lease := a.acquire("key", Amounts{"rpm": 1})
 		operator := a.open(t, a.repo.Table(), &RepositoryOptions{Now: time.Now})
-		require.NoError(t, operator.SetLimits(t.Context(), Scope{}, []Limit{PerHour("tpm", 100)}))
+		require.NoError(t, operator.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerHour("tpm", 100)}))
 		elapse(2 * time.Minute)
 		b.acquire("key", Amounts{"tpm": 1}) // finds rpm full, and removes it
 		require.Equal(t, []string{"tpm"}, a.image("key").Set.Names)
@@ -67,7 +67,7 @@ func TestWithoutRemovalOnlyWhenFull(t *testing.T) {
 		a.acquire("key", Amounts{"rpm": 1}) // sees tpm full
 		b.acquire("key", Amounts{"tpm": 90})
 		operator := a.open(t, a.repo.Table(), &RepositoryOptions{Now: time.Now})
-		require.NoError(t, operator.SetLimits(t.Context(), Scope{}, []Limit{PerHour("rpm", 50)}))
+		require.NoError(t, operator.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerHour("rpm", 50)}))
 		elapse(2 * time.Minute)
 		a.acquire("key", Amounts{"rpm": 1})
 		assert.Equal(t, broken, a.image("key").Set.Index("tpm") < 0, "what is owed is forgotten")

@@ -77,9 +77,9 @@ func TestEventsAreFound(t *testing.T) {
 	for day := range int64(3) {
 		for n := range int64(table.PageSize/2 + 10) {
 			limits := []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000*day+n+1)}
-			require.NoError(t, admin.New(r.As("ann")).Limits.Set(t.Context(), admin.Scope{Resource: "gpt-4"}, limits))
+			require.NoError(t, admin.New(r.As("ann")).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, limits))
 			clock.advance(time.Second)
-			require.NoError(t, admin.New(r.As("ben")).Limits.Set(t.Context(), admin.Scope{}, limits))
+			require.NoError(t, admin.New(r.As("ben")).Limits.Set(t.Context(), admin.Scope{Everyone: true}, limits))
 		}
 		clock.advance(24 * time.Hour)
 	}
@@ -116,9 +116,9 @@ func TestEventsAreFoundWhenTheClockIsSetBack(t *testing.T) {
 	r := e.repository(t, &dynalimit.RepositoryOptions{Now: clock.now})
 	clock.advance(12 * time.Hour)
 	midnight := clock.now()
-	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, oneLimit))
+	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 	clock.advance(-time.Second)
-	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, twoLimits))
+	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, twoLimits))
 	clock.advance(time.Hour)
 	for _, q := range []admin.AuditQuery{{}, {Target: admin.AuditSystem}, {Principal: tester}} {
 		q.From, q.To = midnight, midnight.Add(time.Minute)
@@ -144,7 +144,7 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 	require.NoError(t, admin.New(ann).Entities.Create(t.Context(), admin.Entity{ID: "key-1"}))
 	for i, r := range []*dynalimit.Repository{bob, ann, bob} {
 		n := int64(i + 1)
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, limits(n)))
+		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, limits(n)))
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "key-2", Resource: "gpt-4"}, limits(n)))
 		record, err := admin.New(r).Entities.Get(t.Context(), "key-1")
 		require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 func TestEventsUntilTheEndOfTime(t *testing.T) {
 	s := memProcess(t, nil)
 	for _, principal := range []string{strings.Repeat("é", 256), "a#b#c", "a#b"} {
-		require.NoError(t, admin.New(s.repo.As(principal)).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", int64(len(principal)))}))
+		require.NoError(t, admin.New(s.repo.As(principal)).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", int64(len(principal)))}))
 		q := admin.AuditQuery{Principal: principal, From: s.clock.now(), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 		used := s.used(func() { assert.Len(t, trail(t, s.repo, q), 1) })
 		assert.Less(t, used.Requests(), int64(10))
@@ -228,7 +228,7 @@ func TestEventsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)
 	name := e.repository(t, nil).Table()
 	eu, us := e.namespaced(t, name, "eu", nil), e.namespaced(t, name, "us", nil)
-	require.NoError(t, admin.New(eu).Limits.Set(t.Context(), admin.Scope{}, oneLimit))
+	require.NoError(t, admin.New(eu).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 	assert.Len(t, trail(t, eu, admin.AuditQuery{}), 1)
 	assert.Empty(t, trail(t, us, admin.AuditQuery{}))
 	assert.Empty(t, trail(t, us, admin.AuditQuery{Target: admin.AuditSystem}))
@@ -241,7 +241,7 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	for principal, part := range map[string]string{"": "Repository.As", "a\nb": "can be seen", strings.Repeat("x", 257): "257 characters"} {
 		before := e.db.Meter()
 		var v *dynalimit.ValidationError
-		require.ErrorAs(t, admin.New(r.As(principal)).Limits.Set(t.Context(), admin.Scope{}, oneLimit), &v)
+		require.ErrorAs(t, admin.New(r.As(principal)).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit), &v)
 		assert.Equal(t, "principal", v.Field)
 		assert.Contains(t, v.Reason, part)
 		assert.Zero(t, e.db.Meter().Sub(before).Requests())
@@ -250,12 +250,12 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	require.ErrorContains(t, err, "options.Principal")
 	open, err := dynalimit.NewRepository(e.client(), r.Table(), &dynalimit.RepositoryOptions{AllowAnonymous: true})
 	require.NoError(t, err)
-	require.NoError(t, admin.New(open).Limits.Set(t.Context(), admin.Scope{}, oneLimit))
+	require.NoError(t, admin.New(open).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 	events := trail(t, open, admin.AuditQuery{Target: admin.AuditSystem})
 	require.Len(t, events, 1)
 	assert.Empty(t, events[0].Principal)
 	var none *dynalimit.Repository
-	require.Error(t, admin.New(none.As("x")).Limits.Set(t.Context(), admin.Scope{}, oneLimit))
+	require.Error(t, admin.New(none.As("x")).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 }
 
 // Events expire after their retention, or never.
@@ -265,7 +265,7 @@ func TestEventsExpire(t *testing.T) {
 		0: schema.Number(noon().Add(90 * 24 * time.Hour).Unix()), time.Hour: schema.Number(noon().Add(time.Hour).Unix()), -1: nil,
 	} {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon, AuditRetention: retention})
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, oneLimit))
+		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 		events := trail(t, r, admin.AuditQuery{Target: admin.AuditSystem})
 		require.Len(t, events, 1)
 		item, err := r.Shared().Table.Get(t.Context(), "test", schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#" + events[0].ID})
@@ -284,7 +284,7 @@ func TestChangesAndEventsAreOne(t *testing.T) {
 	underFaultsOfChanges(t, func(t *testing.T, e *engine, r *dynalimit.Repository) {
 		for n := range int64(20) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5)*500*time.Millisecond)
-			_ = admin.New(r).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", n+1)})
+			_ = admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", n+1)})
 			cancel()
 		}
 		e.db.SetFaults(nil)
@@ -309,14 +309,14 @@ func TestChangeWithoutAnswerIsKnownByItsEvent(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Lose: true}))
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, oneLimit), "it was made")
+		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit), "it was made")
 		e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Drop: true}))
-		err := admin.New(r).Limits.Set(t.Context(), admin.Scope{}, twoLimits)
+		err := admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, twoLimits)
 		var u *dynalimit.UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.True(t, u.Unconfirmed, "it may be under way still")
 		e.db.SetFaults(nil)
-		limits, err := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{}))
+		limits, err := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true}))
 		require.NoError(t, err)
 		assert.Equal(t, oneLimit, limits)
 		assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditSystem}), 1)
@@ -357,7 +357,7 @@ func underFaultsOfChanges(t *testing.T, test func(t *testing.T, e *engine, r *dy
 func TestForeignItemsAreNoEvents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon}).As("ann@example.com")
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
+		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
 		events := table.Query{Op: "read", Hash: schema.PK, Value: r.Shared().Items.Events.Partition(admin.AuditSystem), Whole: true}
 		for event, err := range r.Shared().Table.Items(t.Context(), events) {
 			require.NoError(t, err)

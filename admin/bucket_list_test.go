@@ -118,7 +118,7 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 	s := memProcess(t, perMinute())
 	ctx := t.Context()
 	rpm, tpm := dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)
-	require.NoError(t, admin.New(s.repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{rpm, tpm}))
+	require.NoError(t, admin.New(s.repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{rpm, tpm}))
 	for _, e := range []admin.Entity{
 		{ID: "free"},
 		{ID: "free-key", ParentID: "free", Cascade: true},

@@ -81,25 +81,25 @@ func configLevels() map[string]configLevel {
 		"system": {
 			schema.ConfigOwner{},
 			func(t *testing.T, r *dynalimit.Repository, l []dynalimit.Limit) error {
-				return admin.New(r).Limits.Set(t.Context(), admin.Scope{}, l)
+				return admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, l)
 			},
 			func(t *testing.T, r *dynalimit.Repository) ([]dynalimit.Limit, error) {
-				return limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{}))
+				return limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true}))
 			},
 			func(t *testing.T, r *dynalimit.Repository) error {
-				return admin.New(r).Limits.Delete(t.Context(), admin.Scope{})
+				return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true})
 			},
 		},
 		"resource": {
 			schema.ConfigOwner{Resource: "org/gpt-4"},
 			func(t *testing.T, r *dynalimit.Repository, l []dynalimit.Limit) error {
-				return admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "org/gpt-4"}, l)
+				return admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "org/gpt-4"}, l)
 			},
 			func(t *testing.T, r *dynalimit.Repository) ([]dynalimit.Limit, error) {
-				return limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Resource: "org/gpt-4"}))
+				return limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true, Resource: "org/gpt-4"}))
 			},
 			func(t *testing.T, r *dynalimit.Repository) error {
-				return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Resource: "org/gpt-4"})
+				return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true, Resource: "org/gpt-4"})
 			},
 		},
 		"entity":                      entity("gpt-4"),
@@ -111,18 +111,18 @@ func configLevels() map[string]configLevel {
 func TestSetLimitsKeepsThePolicy(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	policy := func() dynalimit.UnavailablePolicy {
-		c, err := admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{})
+		c, err := admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true})
 		require.NoError(t, err)
 		return c.OnUnavailable
 	}
 	assert.Empty(t, policy())
-	require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{}, admin.LimitConfig{Limits: twoLimits, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
+	require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: twoLimits, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
 	assert.Equal(t, dynalimit.Allow, policy())
-	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{}, oneLimit))
+	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
 	assert.Equal(t, dynalimit.Allow, policy(), "what else the level says stays")
-	require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{}, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion})))
+	require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: oneLimit, Version: admin.AnyVersion})))
 	assert.Empty(t, policy())
-	err := second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{}, admin.LimitConfig{Limits: oneLimit, OnUnavailable: "ALLOW", Version: admin.AnyVersion}))
+	err := second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: oneLimit, OnUnavailable: "ALLOW", Version: admin.AnyVersion}))
 	require.ErrorContains(t, err, `invalid config.onUnavailable: is "ALLOW"; give dynalimit.Block, dynalimit.Allow or dynalimit.Local`)
 }
 
@@ -133,13 +133,13 @@ func TestSetLimitsRefusesBeforeWriting(t *testing.T) {
 	for field, err := range map[string]error{
 		"scope.entity":             admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "a#b", Resource: "gpt-4"}, twoLimits),
 		"scope.resource":           admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "a", Resource: "gpt 4"}, twoLimits),
-		"limits":                   admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "gpt-4"}, nil),
-		"limits[0].Capacity":       admin.New(r).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", -1)}),
-		"limits[0].RefillPeriod":   admin.New(r).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{{Name: "rpm", Capacity: 1}}),
-		"limits.RefillPeriod":      admin.New(r).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{{Name: "rpm", Capacity: 1, RefillPeriod: time.Millisecond}}),
-		"limits[1].Name":           admin.New(r).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{oneLimit[0], dynalimit.PerMinute("9", 1)}),
-		"scope.resource (get)":     second(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Resource: "#"})),
-		"scope.resource (delete)":  admin.New(r).Limits.Delete(t.Context(), admin.Scope{Resource: "#"}),
+		"limits":                   admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, nil),
+		"limits[0].Capacity":       admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", -1)}),
+		"limits[0].RefillPeriod":   admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{{Name: "rpm", Capacity: 1}}),
+		"limits.RefillPeriod":      admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{{Name: "rpm", Capacity: 1, RefillPeriod: time.Millisecond}}),
+		"limits[1].Name":           admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{oneLimit[0], dynalimit.PerMinute("9", 1)}),
+		"scope.resource (get)":     second(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true, Resource: "#"})),
+		"scope.resource (delete)":  admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true, Resource: "#"}),
 		"scope.entity (get)":       second(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Entity: "#"})),
 		"scope.entity (delete)":    admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "#"}),
 		"resource (with entities)": second(collect(admin.New(r).Limits.Entities(t.Context(), "#"))),
@@ -205,10 +205,10 @@ func TestRegistries(t *testing.T) {
 			require.NoError(t, err)
 			return item
 		}
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "gpt-4"}, oneLimit))
-		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "gpt-4"}, twoLimits))
+		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, oneLimit))
+		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, twoLimits))
 		assert.Equal(t, []string{"gpt-4"}, schema.ResourceNames(resources()))
-		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Resource: "gpt-4"}))
+		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}))
 		assert.Empty(t, schema.ResourceNames(resources()))
 	})
 }
@@ -246,9 +246,11 @@ func TestLimitsRequests(t *testing.T) {
 		do     func() error
 	}{
 		{"set_system_limits", func() error {
-			return second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{}, admin.LimitConfig{Limits: twoLimits, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion}))
+			return second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: twoLimits, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion}))
 		}},
-		{"set_resource_limits", func() error { return admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "gpt-4"}, twoLimits) }},
+		{"set_resource_limits", func() error {
+			return admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, twoLimits)
+		}},
 		{"set_entity_limits_first", func() error {
 			return admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, twoLimits)
 		}},
@@ -263,8 +265,10 @@ func TestLimitsRequests(t *testing.T) {
 		{"delete_entity_limits", func() error {
 			return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"})
 		}},
-		{"delete_resource_limits", func() error { return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Resource: "gpt-4"}) }},
-		{"delete_system_limits", func() error { return admin.New(r).Limits.Delete(t.Context(), admin.Scope{}) }},
+		{"delete_resource_limits", func() error {
+			return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"})
+		}},
+		{"delete_system_limits", func() error { return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true}) }},
 	} {
 		require.NoError(t, step.do(), step.golden)
 		assertGolden(t, step.golden, wire.Take())

@@ -18,7 +18,7 @@ func TestConfigurationAsJSON(t *testing.T) {
 	limits := []dynalimit.Limit{dynalimit.PerMinute("rpm", 600).WithBurst(900)}
 	const rpm = `{"name":"rpm","capacity":600,"burst":900,"period":"1m"}`
 	for want, value := range map[string]any{
-		`{}`:                                    admin.Scope{},
+		`{}`:                                    admin.Scope{Everyone: true},
 		`{"entity":"key-1","resource":"gpt-4"}`: admin.Scope{Entity: "key-1", Resource: "gpt-4"},
 		`{"plan":"pro"}`:                        admin.Scope{Plan: "pro"},
 		`{"limits":[` + rpm + `],"blocked":true,"on_unavailable":"local","version":3}`: admin.LimitConfig{
@@ -26,7 +26,7 @@ func TestConfigurationAsJSON(t *testing.T) {
 		},
 		`{"unlimited":true,"version":-1}`:                            admin.LimitConfig{Unlimited: true, Version: admin.AnyVersion},
 		`{"scope":{"plan":"pro"},"config":{"limits":[` + rpm + `]}}`: admin.ScopedConfig{Scope: admin.Scope{Plan: "pro"}, Config: admin.LimitConfig{Limits: limits}},
-		`{"delete":true}`: admin.ScopedConfig{Delete: true},
+		`{"scope":{},"delete":true}`: admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Delete: true},
 		`{"entity_id":"key-1","resource":"gpt-4","limits":[` + rpm + `],"level":"plan","plan":"pro","blocked":"system","on_unavailable":"allow","policy_level":"resource","hidden":[{"name":"tpm","level":"system"}],"parent_id":"team","cascade":true}`: dynalimit.ResolvedLimits{
 			EntityID: "key-1", Resource: "gpt-4", Limits: limits, Level: dynalimit.LevelPlan, Plan: "pro", Blocked: dynalimit.LevelSystem, OnUnavailable: dynalimit.Allow, PolicyLevel: dynalimit.LevelResource,
 			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Level: dynalimit.LevelSystem}}, ParentID: "team", Cascade: true,
@@ -49,7 +49,7 @@ func TestConfigurationIsReadFromJSON(t *testing.T) {
 			Scope: admin.Scope{Entity: "key-1"}, Config: admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "rpm", Capacity: 600, RefillPeriod: time.Minute, Burst: 600, RefillAmount: 600}}, Version: admin.AnyVersion},
 		},
 		`{"config":{"blocked":true,"on_unavailable":"block"}}`: {Config: admin.LimitConfig{Blocked: true, OnUnavailable: dynalimit.Block}},
-		`{"scope":{"resource":"gpt-4"},"delete":true}`:         {Scope: admin.Scope{Resource: "gpt-4"}, Delete: true},
+		`{"scope":{"resource":"gpt-4"},"delete":true}`:         {Scope: admin.Scope{Everyone: true, Resource: "gpt-4"}, Delete: true},
 	} {
 		var got admin.ScopedConfig
 		require.NoError(t, json.Unmarshal([]byte(text), &got), text)

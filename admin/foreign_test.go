@@ -93,8 +93,8 @@ func TestWhatAnotherToolReadsIsThere(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				r := e.repository(t, &dynalimit.RepositoryOptions{Now: then})
 				write(t, r)
-				require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "gpt-4"}, perMinute(100, 10_000)))
-				require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
+				require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, perMinute(100, 10_000)))
+				require.NoError(t, second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
 				compared := 0
 				for _, theirs := range theirs {
 					at := schema.KeyOf(theirs)

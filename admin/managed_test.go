@@ -109,7 +109,7 @@ func TestNamesOfKeepers(t *testing.T) {
 	for bad, part := range map[string]string{"a b": "letters, digits", "é": "letters, digits", "\xff": "letters, digits", "a#b": "letters, digits", strings.Repeat("x", 65): "65 bytes"} {
 		_, err := admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Entity: "a"}, admin.LimitConfig{Limits: oneLimit, ManagedBy: bad, Version: admin.AnyVersion})
 		assertInvalid(t, err, "config.managedBy", part)
-		_, err = admin.New(r).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Config: admin.LimitConfig{Limits: oneLimit, ManagedBy: bad}}})
+		_, err = admin.New(r).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Scope: admin.Scope{Everyone: true}, Config: admin.LimitConfig{Limits: oneLimit, ManagedBy: bad}}})
 		assertInvalid(t, err, "changes[0].config.managedBy", part)
 		assertInvalid(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "b", ManagedBy: bad}), "entity.ManagedBy", part)
 		_, err = admin.New(r).Entities.Update(t.Context(), admin.Entity{ID: "b", ManagedBy: bad})

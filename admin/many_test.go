@@ -77,7 +77,7 @@ func TestManyConfigsNameTheOneThatCannotBeRead(t *testing.T) {
 	item := r.Shared().Keys.EncodeConfig(at.Owner(), nil, schema.ConfigItem{Version: 4})
 	item["l_rpm_cp"] = schema.String("many")
 	put(t, r, item)
-	got, err := admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{}, at})
+	got, err := admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Everyone: true}, at})
 	require.ErrorContains(t, err, "scopes[1] (entity key-7 on gpt-4): stored limits of level entity")
 	assert.True(t, isValidation(err))
 	assert.Nil(t, got)
@@ -87,7 +87,7 @@ func TestManyConfigsNameTheOneThatCannotBeRead(t *testing.T) {
 	_, err = admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{at})
 	require.ErrorContains(t, err, "scopes[0] (entity key-7 on gpt-4)", "limits that a limiter cannot hold")
 
-	_, err = admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{}, {Entity: "a b"}})
+	_, err = admin.New(r).Limits.GetConfigs(t.Context(), []admin.Scope{{Everyone: true}, {Entity: "a b"}})
 	assertInvalid(t, err, "scopes[1].entity", "a b")
 	_, err = admin.New(r).Entities.GetMany(t.Context(), []string{"a", ""})
 	assertInvalid(t, err, "ids[1]", "empty")
@@ -97,7 +97,7 @@ func TestManyConfigsNameTheOneThatCannotBeRead(t *testing.T) {
 func TestManyConfigsOfTheOlderLayout(t *testing.T) {
 	e := memEngine(t)
 	r, alone := olderTable(t, e, nil), olderTable(t, e, nil)
-	scopes := []admin.Scope{{}, {Resource: "gpt-4"}, {Entity: "key-1", Resource: "gpt-4"}, {Entity: "key-1"}, {Entity: "proj-1", Resource: "gpt-4"}, {Plan: "pro"}, {}}
+	scopes := []admin.Scope{{Everyone: true}, {Everyone: true, Resource: "gpt-4"}, {Entity: "key-1", Resource: "gpt-4"}, {Entity: "key-1"}, {Entity: "proj-1", Resource: "gpt-4"}, {Plan: "pro"}, {Everyone: true}}
 	got, err := admin.New(r).Limits.GetConfigs(t.Context(), scopes)
 	require.NoError(t, err)
 	limits := 0

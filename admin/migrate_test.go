@@ -336,7 +336,7 @@ func TestMigrateIsKilledAgainAndAgain(t *testing.T) {
 			item["tokens_milli"] = schema.Number(left[i] * milli)
 			put(t, r, item)
 		}
-		require.NoError(t, admin.New(e.open(t, "limits", &dynalimit.RepositoryOptions{Principal: tester})).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{rpm}))
+		require.NoError(t, admin.New(e.open(t, "limits", &dynalimit.RepositoryOptions{Principal: tester})).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{rpm}))
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			f := ddbmem.Fault{Before: time.Duration(rand.N(3)+1) * time.Millisecond}
 			if q.Operation == "TransactWriteItems" {

@@ -49,7 +49,7 @@ var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any
 		return admin.New(r).Limits.GetConfig(ctx, admin.Scope{Entity: "key"})
 	},
 	"Limits.GetConfigs": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: "key"}, {Plan: "key"}, {}})
+		return admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: "key"}, {Plan: "key"}, {Everyone: true}})
 	},
 	"Entities.GetMany": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return admin.New(r).Entities.GetMany(ctx, []string{"other", "key"})
@@ -90,7 +90,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 		return nil, admin.New(r).Entities.Create(ctx, admin.Entity{ID: "new-2"})
 	},
 	"Limits.DeleteConfig": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return nil, admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Resource: resourceOf}, admin.AnyVersion)
+		return nil, admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Everyone: true, Resource: resourceOf}, admin.AnyVersion)
 	},
 	"Entities.Delete": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Entities.Delete(ctx, "other")

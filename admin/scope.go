@@ -10,11 +10,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Scope names one level of configuration: an entity's or a plan's (never both) for a
-// resource, or for every resource if Resource is empty; a resource's for every entity; or,
-// the zero Scope, the system's. As JSON it is {"entity":"key-1","resource":"gpt-4"}, and
-// reading it refuses fields that it does not know.
+// Scope names one level of configuration: whose limits they are, an Entity's, a Plan's or
+// Everyone's (one of the three), for a Resource or for every resource. So an id that was
+// forgotten changes nobody's limits: the zero Scope is refused. As JSON it is
+// {"entity":"key-1","resource":"gpt-4"}, where what names neither an entity nor a plan is
+// everyone's, and reading it refuses fields that it does not know.
 type Scope struct {
+	// Everyone means the limits of all who have none of their own: the system's, or with a
+	// Resource that resource's. Defaults to false.
+	Everyone bool `json:"-"`
 	// Entity is the id of the entity whose limits they are. Defaults to none.
 	Entity string `json:"entity,omitempty"`
 	// Plan is the plan whose limits they are, see Entity.Plan. Defaults to none.
@@ -36,8 +40,10 @@ func (s Scope) String() string {
 		return "plan " + s.Plan + on
 	case s.Resource != "":
 		return "resource " + s.Resource
+	case s.Everyone:
+		return "system"
 	}
-	return "system"
+	return "nobody"
 }
 
 // LimitConfig is what one level of configuration says. As JSON it is
@@ -92,6 +98,7 @@ type (
 func (s *Scope) UnmarshalJSON(data []byte) error {
 	t, err := strictly[scopeText]("scope", `{"entity":"key-1","resource":"gpt-4"}`, data)
 	*s = Scope(t)
+	s.Everyone = err == nil && t.Entity == "" && t.Plan == ""
 	return err
 }
 
@@ -151,7 +158,7 @@ func (s Scope) owner() schema.ConfigOwner {
 }
 
 func scopeOf(o schema.ConfigOwner) Scope {
-	return Scope{Entity: o.Entity, Plan: o.Plan, Resource: o.Resource}.normal()
+	return Scope{Everyone: o.Entity == "" && o.Plan == "", Entity: o.Entity, Plan: o.Plan, Resource: o.Resource}.normal()
 }
 
 // configOf is what a stored configuration says, nil for none stored.
@@ -173,10 +180,15 @@ func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	return ""
 }
 
-// check refuses a scope that names nothing. Fields are named with a prefix.
+// check refuses a scope that does not say whose it is, or names what cannot be. Fields are
+// named with a prefix.
 func (s Scope) check(prefix string) error {
 	s = s.normal()
 	switch {
+	case s.Everyone && s.Entity+s.Plan != "":
+		return invalid(prefix+"everyone", "is set beside %s; leave one out", Scope{Entity: s.Entity, Plan: s.Plan})
+	case !s.Everyone && s.Entity+s.Plan == "":
+		return invalid(prefix+"entity", "is empty; name an entity or a plan, or set Everyone for the limits of all who have none of their own")
 	case s.Entity != "" && s.Plan != "":
 		return invalid(prefix+"plan", "is %q beside the entity %q; name one of them", s.Plan, s.Entity)
 	case s.Entity != "":

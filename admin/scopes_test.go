@@ -23,7 +23,7 @@ import (
 
 // everyScope is one of each kind.
 var everyScope = []admin.Scope{
-	{}, {Resource: "gpt-4"}, {Plan: "pro"}, {Plan: "pro", Resource: "gpt-4"}, {Entity: "key-1"}, {Entity: "key-1", Resource: "gpt-4"},
+	{Everyone: true}, {Everyone: true, Resource: "gpt-4"}, {Plan: "pro"}, {Plan: "pro", Resource: "gpt-4"}, {Entity: "key-1"}, {Entity: "key-1", Resource: "gpt-4"},
 }
 
 // A configuration is read as it was stored, at every level, and its version counts.
@@ -220,7 +220,7 @@ func TestConfigsOfHostileNames(t *testing.T) {
 		var changes []admin.ScopedConfig
 		var want []admin.Scope
 		for _, name := range []string{"PK", "SK", "ttl", "GSI1PK", "GSI2SK", "GSI3PK", "GSI3SK", "entity_id", "resources", strings.Repeat("x", 256), "a.b-c_d:e@f/g"} {
-			for _, at := range []admin.Scope{{Entity: "key-1", Resource: name}, {Plan: "pro", Resource: name}, {Resource: name}} {
+			for _, at := range []admin.Scope{{Entity: "key-1", Resource: name}, {Plan: "pro", Resource: name}, {Everyone: true, Resource: name}} {
 				changes, want = append(changes, admin.ScopedConfig{Scope: at, Config: admin.LimitConfig{Limits: twoLimits}}), append(want, at)
 			}
 		}
@@ -291,25 +291,26 @@ func TestConfigsAreChecked(t *testing.T) {
 	for field, err := range map[string]error{
 		"scope.plan":                 set(admin.Scope{Entity: "a", Plan: "b"}, good),
 		"scope.entity":               set(admin.Scope{Entity: "a#b"}, good),
-		"scope.resource":             set(admin.Scope{Resource: "a b"}, good),
-		"config.limits":              set(admin.Scope{}, admin.LimitConfig{}),
-		"config.unlimited":           set(admin.Scope{}, admin.LimitConfig{Limits: oneLimit, Unlimited: true}),
-		"config.onUnavailable":       set(admin.Scope{}, admin.LimitConfig{OnUnavailable: "maybe"}),
-		"config.version":             set(admin.Scope{}, admin.LimitConfig{Limits: oneLimit, Version: -2}),
-		"version":                    admin.New(r).Limits.DeleteConfig(t.Context(), admin.Scope{}, -2),
-		"changes[1].config.limits":   many(admin.ScopedConfig{Config: good}, admin.ScopedConfig{Scope: admin.Scope{Plan: "p"}}),
-		"changes[0].delete":          many(admin.ScopedConfig{Config: good, Delete: true}),
-		"changes[0].scope.resource":  many(admin.ScopedConfig{Scope: admin.Scope{Resource: "#"}, Delete: true}),
+		"scope.everyone":             set(admin.Scope{Everyone: true, Entity: "a"}, good),
+		"scope.resource":             set(admin.Scope{Everyone: true, Resource: "a b"}, good),
+		"config.limits":              set(admin.Scope{Everyone: true}, admin.LimitConfig{}),
+		"config.unlimited":           set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: oneLimit, Unlimited: true}),
+		"config.onUnavailable":       set(admin.Scope{Everyone: true}, admin.LimitConfig{OnUnavailable: "maybe"}),
+		"config.version":             set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: oneLimit, Version: -2}),
+		"version":                    admin.New(r).Limits.DeleteConfig(t.Context(), admin.Scope{Everyone: true}, -2),
+		"changes[1].config.limits":   many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: good}, admin.ScopedConfig{Scope: admin.Scope{Plan: "p"}}),
+		"changes[0].delete":          many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: good, Delete: true}),
+		"changes[0].scope.resource":  many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true, Resource: "#"}, Delete: true}),
 		"changes":                    many(admin.ScopedConfig{Scope: admin.Scope{Entity: "a"}, Config: good}, admin.ScopedConfig{Scope: admin.Scope{Entity: "a", Resource: "_default_"}, Config: good}),
 		"limits":                     admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, nil),
-		"config.limits.RefillPeriod": set(admin.Scope{}, admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
+		"config.limits.RefillPeriod": set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
 	} {
 		var v *dynalimit.ValidationError
 		require.ErrorAs(t, err, &v, field)
 		assert.Equal(t, field, v.Field)
 	}
 	assert.Zero(t, e.db.Meter().Sub(before).Requests())
-	_, err := admin.New(r.As("")).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Config: good}})
+	_, err := admin.New(r.As("")).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Scope: admin.Scope{Everyone: true}, Config: good}})
 	require.ErrorContains(t, err, "principal")
 }
 
@@ -347,7 +348,7 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 		for i := range changes {
 			changes[i].Config, changes[i].Delete = admin.LimitConfig{Version: admin.AnyVersion}, true
 		}
-		changes = append(changes, admin.ScopedConfig{Scope: admin.Scope{Resource: "new"}, Config: admin.LimitConfig{Limits: oneLimit}})
+		changes = append(changes, admin.ScopedConfig{Scope: admin.Scope{Everyone: true, Resource: "new"}, Config: admin.LimitConfig{Limits: oneLimit}})
 		errs, err = admin.New(r).Limits.SetConfigs(t.Context(), changes)
 		require.NoError(t, err)
 		assert.Equal(t, make([]error, n+1), errs)
@@ -360,11 +361,11 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 // A resource that is removed beside another that is set leaves the list all the same.
 func TestResourcesAreListedAndUnlistedTogether(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "old"}, oneLimit))
-	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "older"}, oneLimit))
+	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "old"}, oneLimit))
+	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "older"}, oneLimit))
 	errs, err := admin.New(r).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{
-		{Scope: admin.Scope{Resource: "old"}, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
-		{Scope: admin.Scope{Resource: "new"}, Config: admin.LimitConfig{Blocked: true}},
+		{Scope: admin.Scope{Everyone: true, Resource: "old"}, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
+		{Scope: admin.Scope{Everyone: true, Resource: "new"}, Config: admin.LimitConfig{Blocked: true}},
 	})
 	require.NoError(t, err)
 	assert.Equal(t, []error{nil, nil}, errs)
@@ -376,14 +377,14 @@ func TestResourcesAreListedAndUnlistedTogether(t *testing.T) {
 // A process that dies between two requests leaves the list as it is to be, or is repeated.
 func TestResourcesAreUnlistedWithTheirLimits(t *testing.T) {
 	changes := []admin.ScopedConfig{
-		{Scope: admin.Scope{Resource: "old"}, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
-		{Scope: admin.Scope{Resource: "new"}, Config: admin.LimitConfig{Blocked: true, Version: admin.AnyVersion}},
+		{Scope: admin.Scope{Everyone: true, Resource: "old"}, Delete: true, Config: admin.LimitConfig{Version: admin.AnyVersion}},
+		{Scope: admin.Scope{Everyone: true, Resource: "new"}, Config: admin.LimitConfig{Blocked: true, Version: admin.AnyVersion}},
 	}
 	for dies := 1; ; dies++ {
 		synctest.Test(t, func(t *testing.T) {
 			e := memEngine(t)
 			r := e.repository(t, nil)
-			require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Resource: "old"}, oneLimit))
+			require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "old"}, oneLimit))
 			var requests atomic.Int64
 			e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 				return ddbmem.Fault{Drop: requests.Add(1) >= int64(dies)}
@@ -432,10 +433,36 @@ func TestAChangeIsMadeAlsoIfCountsAreNotTidied(t *testing.T) {
 	}
 }
 
+// An id that somebody forgot changes nobody's limits: whatever takes a scope wants to know
+// whose it is, before anything is asked.
+func TestAScopeSaysWhoseItIs(t *testing.T) {
+	e := memEngine(t)
+	l, ctx := admin.New(e.repository(t, nil)).Limits, t.Context()
+	before := e.db.Meter()
+	for _, at := range []admin.Scope{{}, {Resource: "gpt-4"}} {
+		for what, err := range map[string]error{
+			"GetConfig":    second(l.GetConfig(ctx, at)),
+			"SetConfig":    second(l.SetConfig(ctx, at, admin.LimitConfig{Limits: oneLimit})),
+			"DeleteConfig": l.DeleteConfig(ctx, at, admin.AnyVersion),
+			"SetBlocked":   l.SetBlocked(ctx, at, true),
+			"SetUnlimited": l.SetUnlimited(ctx, at),
+			"Set":          l.Set(ctx, at, oneLimit),
+			"Delete":       l.Delete(ctx, at),
+		} {
+			require.Error(t, err, what)
+			assert.ErrorContains(t, err, "scope.entity: is empty", what)
+			assert.ErrorContains(t, err, "Everyone", what)
+		}
+		assert.ErrorContains(t, second(l.GetConfigs(ctx, []admin.Scope{at})), "scopes[0].entity: is empty")
+		assert.ErrorContains(t, second(l.SetConfigs(ctx, []admin.ScopedConfig{{Scope: at, Delete: true}})), "changes[0].scope.entity: is empty")
+	}
+	assert.Zero(t, e.db.Meter().Sub(before).Requests())
+}
+
 // The lists of resources with limits end at 400 KB: the error says what is full, and what to do.
 func TestAFullListOfResourcesIsSaid(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	for name, at := range map[string]admin.Scope{"resources": {}, "entities": {Entity: "u"}} {
+	for name, at := range map[string]admin.Scope{"resources": {Everyone: true}, "entities": {Entity: "u"}} {
 		t.Run(name, func(t *testing.T) {
 			var failed error
 			for i := 0; i < 1800 && failed == nil; i += 90 {
@@ -483,7 +510,7 @@ func TestMalformedConfigIsReplaced(t *testing.T) {
 	item["l_rpm_cp"] = schema.String("many")
 	_, err := r.Shared().Table.Transact(t.Context(), single(r.Shared().Table.Put(item, schema.Statement{})))
 	require.NoError(t, err)
-	at := admin.Scope{Resource: "gpt-4"}
+	at := admin.Scope{Everyone: true, Resource: "gpt-4"}
 	_, err = admin.New(r).Limits.GetConfig(t.Context(), at)
 	require.ErrorContains(t, err, "stored limits of level resource")
 	_, err = admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit})
@@ -583,7 +610,7 @@ func TestValidateRefusesWhatSetConfigsRefuses(t *testing.T) {
 func TestCompatibleRepositoriesRemoveWhatOthersRefuse(t *testing.T) {
 	e := memEngine(t)
 	r := e.repository(t, nil)
-	at := admin.Scope{Resource: "org:gpt-4"}
+	at := admin.Scope{Everyone: true, Resource: "org:gpt-4"}
 	_, err := admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit})
 	require.NoError(t, err)
 	errs, err := admin.New(e.open(t, r.Table(), &dynalimit.RepositoryOptions{Compatible: true})).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Scope: at, Config: admin.LimitConfig{Version: admin.AnyVersion}, Delete: true}})

@@ -56,7 +56,7 @@ func callsHistory(t *testing.T, seed uint64) {
 			end(open[i])
 			open = append(open[:i], open[i+1:]...)
 		case n == 16:
-			require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, limits(1+w.rnd.Int64N(4))))
+			require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Everyone: true}, limits(1+w.rnd.Int64N(4))))
 		case n == 17:
 			at := admin.Scope{Entity: "team", Resource: "gpt-4"}
 			if w.rnd.IntN(2) == 0 {

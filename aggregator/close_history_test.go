@@ -93,7 +93,7 @@ func (f *firm) step() {
 	case n == 15:
 		require.NoError(f.t, admin.New(f.repo).Entities.Delete(ctx, "key-2"))
 	case n == 16:
-		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{}, limits(1+f.rnd.Int64N(4))))
+		require.NoError(f.t, admin.New(f.repo).Limits.Set(ctx, admin.Scope{Everyone: true}, limits(1+f.rnd.Int64N(4))))
 		f.repo.InvalidateConfig("", "")
 	case n == 17:
 		require.NoError(f.t, f.db.SplitStream("limits", 1+f.rnd.IntN(2)))

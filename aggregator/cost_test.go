@@ -82,7 +82,7 @@ func usageOfAnHour(t *testing.T, entities, perMinute int) (c usageCost) {
 	w := newWorld(t, 1)
 	w.db.OnWrite(nil)
 	w.now.Store(noon.UnixNano())
-	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1_000_000), dynalimit.PerMinute("tpm", 1_000_000)}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1_000_000), dynalimit.PerMinute("tpm", 1_000_000)}))
 	w.repo.InvalidateConfig("", "")
 	p, err := aggregator.New(w.db.Client(), "limits", nil)
 	require.NoError(t, err)

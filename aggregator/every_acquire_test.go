@@ -104,7 +104,7 @@ func newCrowd(t *testing.T, most int64) *crowd {
 	repo, err := dynalimit.NewRepository(c.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: c.clock, Principal: "ann", RequestTimeout: 5 * time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
-	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}))
+	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}))
 	for i := range 5 {
 		require.NoError(t, admin.New(repo).Entities.Create(t.Context(), admin.Entity{ID: fmt.Sprint("team-", i), ParentID: "org", Cascade: true}))
 	}

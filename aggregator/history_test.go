@@ -65,7 +65,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	require.NoError(t, w.repo.CreateTable(t.Context()))
 	w.db.OnWrite(w.count)
-	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{}, limits(1)))
+	require.NoError(t, admin.New(w.repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, limits(1)))
 	require.NoError(t, admin.New(w.repo).Entities.Create(t.Context(), admin.Entity{ID: "key-0", ParentID: "team", Cascade: true}))
 	w.limiter, err = dynalimit.New(w.repo, nil)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func (w *world) step() {
 	case n == 15:
 		require.NoError(w.t, admin.New(w.repo).Entities.Delete(ctx, "key-2"))
 	case n == 16:
-		require.NoError(w.t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, limits(1+w.rnd.Int64N(4))))
+		require.NoError(w.t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Everyone: true}, limits(1+w.rnd.Int64N(4))))
 		w.repo.InvalidateConfig("", "")
 	case n == 17:
 		w.drain()                             // the stream keeps a day

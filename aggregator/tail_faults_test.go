@@ -400,7 +400,7 @@ func TestIdleTable(t *testing.T) {
 func TestRecordsWithoutUsageCauseNoWrite(t *testing.T) {
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
-		require.NoError(t, admin.New(h.repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}))
+		require.NoError(t, admin.New(h.repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}))
 		after(2 * time.Minute)
 		assert.Positive(t, x.calls)
 		x.end(t)

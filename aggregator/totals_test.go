@@ -19,7 +19,7 @@ func houses(t *testing.T) *world {
 	w := newWorld(t, 1)
 	ctx := t.Context()
 	rpm, ttl := dynalimit.PerMinute("rpm", 1000), dynalimit.PerHour("ttl", 100_000)
-	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{rpm, ttl}))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{rpm, ttl}))
 	for _, e := range []admin.Entity{
 		{ID: "free", Plan: "pro"},
 		{ID: "free-key", ParentID: "free", Cascade: true, Plan: "pro"},

@@ -81,7 +81,7 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 	for _, namespace := range []string{"", "eu"} {
 		repo, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Namespace: namespace, Principal: "ann"})
 		require.NoError(t, err)
-		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
+		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
 		for _, id := range []string{"key-1", "BUCKET", "a-BUCKET-b"} {
 			require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: id}))
 			limiter, err := dynalimit.New(repo, nil)
@@ -188,7 +188,7 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 			require.NoError(t, repo.CreateTable(ctx))
 			require.NoError(t, admin.New(repo).Namespaces.Register(ctx, "eu"))
 		}
-		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "CHILDREN_"}))
 		require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "CHILDREN_"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 		limiter, err := dynalimit.New(repo, nil)

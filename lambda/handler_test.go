@@ -52,7 +52,7 @@ func (e engine) use(t *testing.T, rnd *rand.Rand, calls int) (table string) {
 		_, _ = e.client.DeleteTable(context.WithoutCancel(ctx), &dynamodb.DeleteTableInput{TableName: &table})
 	})
 	limits := []dynalimit.Limit{dynalimit.PerMinute("rpm", 100_000), dynalimit.PerMinute("ttl", 100_000)}
-	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, limits))
+	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-0", ParentID: "team", Cascade: true}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)

@@ -141,7 +141,7 @@ func (w *world) repository() *dynalimit.Repository {
 }
 
 func (w *world) limits(limits ...dynalimit.Limit) {
-	require.NoError(w.t, admin.New(w.repository()).Limits.Set(w.t.Context(), admin.Scope{}, limits))
+	require.NoError(w.t, admin.New(w.repository()).Limits.Set(w.t.Context(), admin.Scope{Everyone: true}, limits))
 }
 
 func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {

@@ -73,7 +73,7 @@ func (s *service) hour(n int) {
 			require.NoError(s, err)
 		}
 	}
-	require.NoError(s, admin.New(s.repo).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerHour("rph", 3), dynalimit.PerDay("rpd", int64(1000+n))}))
+	require.NoError(s, admin.New(s.repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerHour("rph", 3), dynalimit.PerDay("rpd", int64(1000+n))}))
 	<-time.After(time.Hour)
 	s.db.ExpireNow()
 }

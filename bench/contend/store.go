@@ -56,7 +56,7 @@ func (st *store) fill(ctx context.Context) error {
 		return err
 	}
 	limit := dynalimit.PerSecond(limitName, st.settings.Rate).WithBurst(st.settings.Burst)
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
 	limiter, err := dynalimit.New(repo, nil)

@@ -119,7 +119,7 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	if err := repo.CreateTable(ctx); err != nil {
 		return nil, err
 	}
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}); err != nil {
 		return nil, err
 	}
 	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: small}, []dynalimit.Limit{dynalimit.PerDay(limitName, smallLimit)}); err != nil {

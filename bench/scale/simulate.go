@@ -155,7 +155,7 @@ func (w *world) prepare(ctx context.Context) error {
 		return err
 	}
 	limit := dynalimit.PerSecond(limitName, w.rate).WithBurst(w.burst)
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: resource}, []dynalimit.Limit{limit}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
 	taken := w.burst

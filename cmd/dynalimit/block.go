@@ -32,16 +32,16 @@ func (l blockLevel) Validate() error {
 	switch {
 	case l.Entity != "" && l.Plan != "":
 		return errors.New("--entity and --plan are two levels: leave one of them out")
-	case l.System && l.scope() != (admin.Scope{}):
+	case l.System && l.Entity+l.Plan+l.Resource != "":
 		return errors.New("--system is everybody: leave it out, or --entity, --plan and --resource")
-	case !l.System && l.scope() == (admin.Scope{}):
+	case !l.System && l.Entity+l.Plan+l.Resource == "":
 		return errors.New("which level? Give --entity, --plan, --resource or --system")
 	}
 	return nil
 }
 
 func (l blockLevel) scope() admin.Scope {
-	return admin.Scope{Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
+	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
 // shutsOut is what a block of a level keeps from being admitted, in words.
@@ -117,7 +117,7 @@ func (l blockLevel) to(ctx context.Context, g *globals, out *term.Output, blocke
 
 // confirmBlock asks before everybody is shut out.
 func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig) error {
-	if at != (admin.Scope{}) || before.Blocked {
+	if at != (admin.Scope{Everyone: true}) || before.Blocked {
 		return nil
 	}
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")

@@ -52,7 +52,7 @@ func TestBlockOfEverybodyAsks(t *testing.T) {
 	code, _, stderr := s.run("block", "set", "--system")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "Type system to go on")
-	c, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), admin.Scope{})
+	c, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true})
 	require.NoError(t, err)
 	assert.False(t, c.Blocked)
 }

@@ -318,13 +318,13 @@ var ailments = []struct {
 		x.readmit()
 	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace recover eu"},
 	{"a level that cannot be read", func(x *ill) {
-		require.NoError(x.t, admin.New(x.repository()).Limits.Set(x.t.Context(), admin.Scope{Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+		require.NoError(x.t, admin.New(x.repository()).Limits.Set(x.t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
 	}, "configuration of resource gpt-4", tables.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
 	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", tables.Unchecked, "not permitted", ""},
 	{"no system limits", func(*ill) {}, "system limits", tables.Hint, "none", "dynalimit system set rpm=100"},
 	{"a blocked system", func(x *ill) {
-		require.NoError(x.t, admin.New(x.repository()).Limits.SetBlocked(x.t.Context(), admin.Scope{}, true))
+		require.NoError(x.t, admin.New(x.repository()).Limits.SetBlocked(x.t.Context(), admin.Scope{Everyone: true}, true))
 	}, "system limits", tables.Wrong, "blocked", "dynalimit system show"},
 	{"usage that nobody sums up", func(*ill) {}, "usage", tables.Hint, "nobody", "dynalimit tail"},
 	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
@@ -444,7 +444,7 @@ func commandExists(t *testing.T, fix string) {
 // TestDoctorLeavesNoTrace: nothing is wrong, and nothing is left behind.
 func TestDoctorLeavesNoTrace(t *testing.T) {
 	s := newTable(t)
-	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	writes := 0
 	s.db.OnWrite(func(ddbmem.Write) { writes++ })
 	for _, role := range []doctor.Role{doctor.RoleService, doctor.RoleAcquire, doctor.RoleRead, doctor.RoleAdmin} {

@@ -12,7 +12,7 @@ import (
 func TestDoctorTranscript(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
-	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
+	require.NoError(t, admin.New(s.repository()).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	s.golden("doctor.txt", [][]string{
 		{"doctor"},
 		{"doctor", "--role", "admin", "--budget"},

@@ -43,7 +43,7 @@ type level interface{ scope() admin.Scope }
 
 type everybody struct{}
 
-func (everybody) scope() admin.Scope { return admin.Scope{} }
+func (everybody) scope() admin.Scope { return admin.Scope{Everyone: true} }
 
 type resourceLevel struct {
 	Name string `arg:"" name:"resource" help:"The resource's name."`
@@ -51,7 +51,7 @@ type resourceLevel struct {
 
 func (l resourceLevel) Validate() error { return wantName("resource", l.Name) }
 
-func (l resourceLevel) scope() admin.Scope { return admin.Scope{Resource: l.Name} }
+func (l resourceLevel) scope() admin.Scope { return admin.Scope{Everyone: true, Resource: l.Name} }
 
 func (resourceLevel) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."

@@ -91,7 +91,7 @@ func TestManifestSchema(t *testing.T) {
 func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
 	s := newTable(t)
 	repo := s.repository()
-	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}))
+	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}))
 	name := filepath.Join(t.TempDir(), "limits.yaml")
 	file(t, name, "system: {limits: {rpm: 60}}\nentities: {a: {}}\n")
 	screen, terminal, err := pty.Open()

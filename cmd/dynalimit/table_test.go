@@ -128,7 +128,7 @@ func TestTableOfCloudFormation(t *testing.T) {
 	other := newShell(t)
 	_, err = other.db.Client().CreateTable(t.Context(), other.repository().TableInput())
 	require.NoError(t, err)
-	require.NoError(t, admin.New(other.repository()).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+	require.NoError(t, admin.New(other.repository()).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 	other.must("table", "create")
 	assert.Contains(t, other.must("table", "status"), "! older items: the table was not migrated", "it may hold items of an older layout")
 }

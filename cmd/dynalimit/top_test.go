@@ -41,7 +41,7 @@ func TestTopReadsNoMore(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
 	repo := s.repository()
-	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
+	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
 	for i := range 400 {

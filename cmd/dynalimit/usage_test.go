@@ -35,7 +35,7 @@ func metered(t *testing.T) *meteredTable {
 	require.NoError(t, s.repository().CreateTable(t.Context()))
 	s.now = started
 	repo, ctx := s.repository(), t.Context()
-	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}))
+	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 10_000_000)}))
 	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "team-a"}))
 	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
 	require.NoError(t, admin.New(repo).Entities.Create(ctx, admin.Entity{ID: "key-2", ParentID: "team-a", Plan: "pro"}))

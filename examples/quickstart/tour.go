@@ -40,11 +40,11 @@ type tour struct {
 func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 	// Everybody: 60 requests and 12,000 tokens a minute.
 	everybody := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000)}
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{}, everybody); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, everybody); err != nil {
 		return err
 	}
 	// One model: 100 images a day, whoever asks.
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Resource: images}, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: images}, []dynalimit.Limit{dynalimit.PerDay("images", 100)}); err != nil {
 		return err
 	}
 	// One project: 18,000 tokens a minute, and two keys whose calls count there too.

@@ -132,7 +132,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	for i := len(h.entities) - 1; i >= 0; i-- {
 		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, h.entity(i)))
 	}
-	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{}, h.limits(h.r)))
+	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
 	h.published(ctx)
 	h.db.SetFaults(h.fault)
 	for range 2 + h.r.IntN(4) {

@@ -45,19 +45,19 @@ func (h *history) reconfigure(r *rand.Rand) {
 	var err error
 	switch r.IntN(8) {
 	case 0:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Resource: resource}, limits)
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, limits)
 	case 1:
 		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, limits)
 	case 2:
 		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
-		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Resource: resource})
+		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: resource})
 	case 4:
 		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 5:
 		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource})
 	default:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{}, limits)
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, limits)
 	}
 	require.NoError(h.t, err)
 	h.published(ctx)

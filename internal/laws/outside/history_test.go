@@ -132,7 +132,7 @@ func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
 	for i := len(h.entities) - 1; i >= 0; i-- {
 		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, h.entity(i)))
 	}
-	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{}, h.limits(r)))
+	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(r)))
 	h.db.SetFaults(h.fault)
 	var repo *dynalimit.Repository
 	for range 1 + r.IntN(4) {

@@ -134,10 +134,10 @@ func (h *history) change(r *rand.Rand) {
 	case 2:
 		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Plan: "pro"}, h.limits(r))
 	case 3:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Resource: "gpt-4"}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, h.limits(r))
 	case 4:
 		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
-		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{}, admin.LimitConfig{Limits: h.limits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
+		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: h.limits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
 	default:
 		i := r.IntN(len(h.entities))
 		e, getErr := admin.New(h.operator).Entities.Get(ctx, h.entities[i])

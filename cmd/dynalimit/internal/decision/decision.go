@@ -209,8 +209,8 @@ func LevelsOf(entity, plan, resource string) []Level {
 			Level{Level: dynalimit.LevelPlanDefault, Scope: admin.Scope{Plan: plan}})
 	}
 	return append(all,
-		Level{Level: dynalimit.LevelResource, Scope: admin.Scope{Resource: resource}},
-		Level{Level: dynalimit.LevelSystem})
+		Level{Level: dynalimit.LevelResource, Scope: admin.Scope{Everyone: true, Resource: resource}},
+		Level{Level: dynalimit.LevelSystem, Scope: admin.Scope{Everyone: true}})
 }
 
 // levels reads the levels that could say something, with what they say.

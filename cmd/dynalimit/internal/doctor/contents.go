@@ -130,7 +130,7 @@ func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
 	}
-	config, err := admin.New(v.Limits).Limits.GetConfig(ctx, admin.Scope{})
+	config, err := admin.New(v.Limits).Limits.GetConfig(ctx, admin.Scope{Everyone: true})
 	switch {
 	case err != nil:
 		return tables.Unseen("%s", v.why(err))

@@ -199,7 +199,7 @@ func (s *service) beside() {
 		"PK": &types.AttributeValueMemberS{Value: "NOTHING"}, "SK": &types.AttributeValueMemberS{Value: "#"},
 	}})
 	require.NoError(s, err)
-	_, err = admin.New(s.repository).Limits.GetConfig(s.Context(), admin.Scope{})
+	_, err = admin.New(s.repository).Limits.GetConfig(s.Context(), admin.Scope{Everyone: true})
 	require.NoError(s, err)
 	for range 4 {
 		elapse(26 * time.Hour)

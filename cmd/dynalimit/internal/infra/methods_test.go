@@ -68,7 +68,7 @@ var reading = map[string]method{
 		return only(admin.New(r).Limits.GetConfig(ctx, admin.Scope{Entity: entity}))
 	},
 	"Limits.GetConfigs": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: entity}, {}}))
+		return only(admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: entity}, {Everyone: true}}))
 	},
 	"Entities.GetMany": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Entities.GetMany(ctx, []string{entity, parent}))
@@ -107,7 +107,7 @@ var changing = map[string]method{
 		return admin.New(r).Entities.Create(ctx, admin.Entity{ID: "new-2", ParentID: parent})
 	},
 	"Limits.DeleteConfig": func(ctx context.Context, r *dynalimit.Repository) error {
-		return admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Resource: "gone-1"}, admin.AnyVersion)
+		return admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Everyone: true, Resource: "gone-1"}, admin.AnyVersion)
 	},
 	"Entities.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Entities.Delete(ctx, "gone")
@@ -122,7 +122,7 @@ var changing = map[string]method{
 	"Limits.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(
 			admin.New(r).Limits.Delete(ctx, admin.Scope{Entity: "gone-2"}), admin.New(r).Limits.Delete(ctx, admin.Scope{Plan: "gone", Resource: model}),
-			admin.New(r).Limits.Delete(ctx, admin.Scope{Resource: "gone-2"}), admin.New(r).Limits.Delete(ctx, admin.Scope{}), admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
+			admin.New(r).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: "gone-2"}), admin.New(r).Limits.Delete(ctx, admin.Scope{Everyone: true}), admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	},
 	"Buckets.Reset": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Buckets.Reset(ctx, entity, model, nil))
@@ -140,7 +140,7 @@ var changing = map[string]method{
 	"Limits.Set": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(
 			admin.New(r).Limits.Set(ctx, admin.Scope{Entity: "e"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "f"}, limits),
-			admin.New(r).Limits.Set(ctx, admin.Scope{Resource: "g"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{}, fewer), admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
+			admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "g"}, limits), admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, fewer), admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	},
 	"Limits.SetUnlimited": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
@@ -211,9 +211,9 @@ func TestEveryMethodHasARole(t *testing.T) {
 func furnish(t *testing.T, r *dynalimit.Repository) {
 	t.Helper()
 	ctx := t.Context()
-	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{}, limits))
+	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	for _, resource := range []string{model, "gone-1", "gone-2"} {
-		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Resource: resource}, limits))
+		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, limits))
 	}
 	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: model}, limits))
 	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Plan: "gone", Resource: model}, limits))

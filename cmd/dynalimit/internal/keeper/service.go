@@ -325,7 +325,7 @@ func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.parts.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(cmp.Or(s.parts.Tables.Usage, "usage")), Key: nothing}); err != nil {
 		return err
 	}
-	_, err := admin.New(s.parts.Repository).Limits.GetConfig(ctx, admin.Scope{})
+	_, err := admin.New(s.parts.Repository).Limits.GetConfig(ctx, admin.Scope{Everyone: true})
 	return err
 }
 

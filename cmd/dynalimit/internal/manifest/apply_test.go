@@ -159,9 +159,9 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 	m, o := parsed(t, next), Options{Prune: true}
 	p := w.plan(t, m, o)
 	ctx := t.Context()
-	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{}, rpm(7).Limits))
-	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Resource: "gone"}, rpm(7).Limits))
-	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Resource: "new"}, rpm(7).Limits))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Everyone: true}, rpm(7).Limits))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gone"}, rpm(7).Limits))
+	require.NoError(t, admin.New(w.repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "new"}, rpm(7).Limits))
 	require.NoError(t, admin.New(w.repo).Entities.Create(ctx, admin.Entity{ID: "new", Name: "by hand"}))
 	team := must(admin.New(w.repo).Entities.Get(ctx, "team"))
 	team.Name = "by hand"
@@ -183,11 +183,11 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 		"limits of resource gone", "record of entity gone-too", "record of entity gone",
 	}, failed)
 	assert.Equal(t, len(p.Changes)-7, out.Done)
-	assert.Equal(t, rpm(7).Limits, must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{})).Limits)
-	assert.Equal(t, rpm(7).Limits, must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Resource: "gone"})).Limits)
+	assert.Equal(t, rpm(7).Limits, must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Everyone: true})).Limits)
+	assert.Equal(t, rpm(7).Limits, must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Everyone: true, Resource: "gone"})).Limits)
 	assert.Equal(t, "by hand", must(admin.New(w.repo).Entities.Get(ctx, "team")).Name)
 	assert.Equal(t, "by hand", must(admin.New(w.repo).Entities.Get(ctx, "gone-too")).Name)
-	assert.Equal(t, int64(2), must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Resource: "gpt-4"})).Limits[0].Capacity)
+	assert.Equal(t, int64(2), must(admin.New(w.repo).Limits.GetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"})).Limits[0].Capacity)
 	w.apply(t, next, Options{Prune: true, Adopt: true})
 }
 

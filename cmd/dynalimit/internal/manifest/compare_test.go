@@ -60,7 +60,7 @@ func TestPlanShowsChangesOfTheFileAndByHandAlike(t *testing.T) {
 	e.Name, e.Plan, e.Metadata = "by hand", "", []byte(`{"b": 1, "a": 2}`)
 	_, err = admin.New(w.repo).Entities.Update(t.Context(), e)
 	require.NoError(t, err)
-	require.NoError(t, admin.New(w.repo).Limits.Delete(t.Context(), admin.Scope{}))
+	require.NoError(t, admin.New(w.repo).Limits.Delete(t.Context(), admin.Scope{Everyone: true}))
 
 	changed := `
 plans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}
@@ -96,8 +96,8 @@ entities:
 
 func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	w := newWorld(t, "")
-	set(t, w.repo, admin.Scope{}, rpm(60))
-	set(t, w.repo, admin.Scope{Resource: "by-hand"}, rpm(1))
+	set(t, w.repo, admin.Scope{Everyone: true}, rpm(60))
+	set(t, w.repo, admin.Scope{Everyone: true, Resource: "by-hand"}, rpm(1))
 	set(t, w.repo, admin.Scope{Plan: "pro"}, rpm(1))
 	other := rpm(5)
 	other.ManagedBy = "other"
@@ -140,7 +140,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	p = w.apply(t, "version: 1", Options{})
 	assert.Equal(t, []string{"delete limits of system: rpm 60 a minute -> ", "delete limits of plan pro: rpm 100 a minute -> , tpm 10,000 a minute -> "}, lines(p))
 	assert.Equal(t, 3, p.LeftOut)
-	_, err = admin.New(w.repo).Limits.GetConfig(t.Context(), admin.Scope{Resource: "by-hand"})
+	_, err = admin.New(w.repo).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true, Resource: "by-hand"})
 	require.NoError(t, err)
 }
 

@@ -71,11 +71,11 @@ func (d *decoder) manifest(f file) {
 	}
 	d.m.Name = cmp.Or(d.text("name", f.Name, CheckName), DefaultName)
 	d.m.Namespace = d.text("namespace", f.Namespace, schema.CheckNamespace)
-	d.level(admin.Scope{}, f.System, "system")
+	d.level(admin.Scope{Everyone: true}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
 		d.name(path, checkResource(name))
-		d.level(admin.Scope{Resource: name}, l, path)
+		d.level(admin.Scope{Everyone: true, Resource: name}, l, path)
 	}
 	for name, plan := range f.Plans {
 		path := below("plans", name)

@@ -82,8 +82,8 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 			c.Limits, c.Unlimited = nil, true
 		}
 		at := pick(random, []admin.Scope{
-			{},
-			{Resource: pick(random, odd) + "/" + pick(random, odd)},
+			{Everyone: true},
+			{Everyone: true, Resource: pick(random, odd) + "/" + pick(random, odd)},
 			{Plan: pick(random, odd)},
 			{Plan: pick(random, odd), Resource: pick(random, odd)},
 			{Entity: pick(random, odd)},

@@ -171,7 +171,7 @@ func (c *comparison) loosens(at admin.Scope, stored, to admin.LimitConfig) bool 
 func (c *comparison) comes(owner admin.Scope) bool {
 	owner.Resource = ""
 	to, stored := c.m.Configs[owner], c.live.Configs[owner]
-	return owner != (admin.Scope{}) && decides(to) && !decides(stored) && !c.loosens(owner, stored, to)
+	return owner != (admin.Scope{Everyone: true}) && decides(to) && !decides(stored) && !c.loosens(owner, stored, to)
 }
 
 // hid says whether a level that goes hid one that admits less. While entities are on a plan,
@@ -212,7 +212,7 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 	if plan != "" {
 		all = append(all, admin.Scope{Plan: plan, Resource: at.Resource}, admin.Scope{Plan: plan})
 	}
-	for _, one := range append(all, admin.Scope{Resource: at.Resource}, admin.Scope{}) {
+	for _, one := range append(all, admin.Scope{Everyone: true, Resource: at.Resource}, admin.Scope{Everyone: true}) {
 		if l := c.live.Configs[one]; decides(l) && !slices.Contains(without, one) {
 			return l
 		}

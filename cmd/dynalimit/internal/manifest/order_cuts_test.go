@@ -26,7 +26,7 @@ func (s state) levels(id, resource string) []admin.Scope {
 	if plan := s.plans[id]; plan != "" {
 		levels = append(levels, admin.Scope{Plan: plan, Resource: resource}, admin.Scope{Plan: plan})
 	}
-	return append(levels, admin.Scope{Resource: resource}, admin.Scope{})
+	return append(levels, admin.Scope{Everyone: true, Resource: resource}, admin.Scope{Everyone: true})
 }
 
 // admits is what a call may use of rpm in a minute; -1 if nothing limits it, which is an error.
@@ -62,7 +62,7 @@ func randomLevel(random *rand.Rand, mayBlock bool) (l admin.LimitConfig) {
 
 // randomManifest has levels of every kind. Plans are not blocked, see drawn.
 func randomManifest(random *rand.Rand) *Manifest {
-	m := &Manifest{Name: "m", Configs: map[admin.Scope]admin.LimitConfig{{}: rpm(1 + random.Int64N(50))}, Entities: map[string]Entity{}}
+	m := &Manifest{Name: "m", Configs: map[admin.Scope]admin.LimitConfig{{Everyone: true}: rpm(1 + random.Int64N(50))}, Entities: map[string]Entity{}}
 	put := func(mayBlock bool, scopes ...admin.Scope) {
 		for _, at := range scopes {
 			if random.IntN(2) == 0 {
@@ -70,7 +70,7 @@ func randomManifest(random *rand.Rand) *Manifest {
 			}
 		}
 	}
-	put(true, admin.Scope{Resource: "gpt-4"}, admin.Scope{Resource: "b"})
+	put(true, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Everyone: true, Resource: "b"})
 	put(false, admin.Scope{Plan: "pro"}, admin.Scope{Plan: "pro", Resource: "gpt-4"}, admin.Scope{Plan: "free"}, admin.Scope{Plan: "free", Resource: "gpt-4"})
 	for _, id := range []string{"x", "y"} {
 		e := Entity{Record: admin.Entity{ID: id, Plan: pick(random, []string{"", "pro", "free"})}}

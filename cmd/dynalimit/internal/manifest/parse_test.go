@@ -70,18 +70,18 @@ func wholeManifest() *Manifest {
 	return &Manifest{
 		Name: "gateway",
 		Configs: map[admin.Scope]admin.LimitConfig{
-			{}: system,
-			{Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
+			{Everyone: true}: system,
+			{Everyone: true, Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
 				dynalimit.PerMinute("rpm", 100),
 				{Name: "tpm", Capacity: 10_000, Burst: 20_000, RefillAmount: 5000, RefillPeriod: 90 * time.Minute},
 			}},
-			{Resource: "gpt-3.5"}:                {Unlimited: true},
-			{Resource: "legacy"}:                 {Blocked: true},
-			{Plan: "pro"}:                        minute("rpm", 1000),
-			{Plan: "pro", Resource: "gpt-4"}:     gpt4,
-			{Plan: "trial"}:                      minute("rpm", 10),
-			{Plan: "trial", Resource: "gpt-4"}:   gpt4,
-			{Entity: "key-1", Resource: "gpt-4"}: blocked,
+			{Everyone: true, Resource: "gpt-3.5"}: {Unlimited: true},
+			{Everyone: true, Resource: "legacy"}:  {Blocked: true},
+			{Plan: "pro"}:                         minute("rpm", 1000),
+			{Plan: "pro", Resource: "gpt-4"}:      gpt4,
+			{Plan: "trial"}:                       minute("rpm", 10),
+			{Plan: "trial", Resource: "gpt-4"}:    gpt4,
+			{Entity: "key-1", Resource: "gpt-4"}:  blocked,
 			{Entity: "key-2"}: {Limits: []dynalimit.Limit{
 				{Name: "rpm", Capacity: 6, Burst: 6, RefillAmount: 3, RefillPeriod: 90 * time.Second},
 			}},
@@ -132,7 +132,7 @@ func TestWhatIsWrittenParsesToTheSame(t *testing.T) {
 	m := wholeManifest()
 	m.Namespace = "tenant-1"
 	for _, name := range []string{"true", "No", "1e5", "0x10", "1:2", "12", "a/b"} {
-		m.Configs[admin.Scope{Resource: name}] = admin.LimitConfig{Blocked: true}
+		m.Configs[admin.Scope{Everyone: true, Resource: name}] = admin.LimitConfig{Blocked: true}
 	}
 	odd := m.Entities["key-3"]
 	odd.Record.Name = "a: \"b\" # \\ \u0085\u2028\ufeff\x7f é 🎉 \n\ttab"
@@ -140,7 +140,7 @@ func TestWhatIsWrittenParsesToTheSame(t *testing.T) {
 	m.Entities["key-3"] = odd
 	var b bytes.Buffer
 	require.NoError(t, Write(&b, m, []string{"of table limits\nname: evil"}, map[admin.Scope]string{
-		{Plan: "broken"}: "cannot be read", {Entity: "ghost", Resource: "x"}: "cannot\nbe read", {Resource: "legacy"}: "a note",
+		{Plan: "broken"}: "cannot be read", {Entity: "ghost", Resource: "x"}: "cannot\nbe read", {Everyone: true, Resource: "legacy"}: "a note",
 	}))
 	again, err := Parse("export.yaml", b.Bytes())
 	require.NoError(t, err, b.String())

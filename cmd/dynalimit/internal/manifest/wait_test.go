@@ -56,7 +56,7 @@ func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 		},
 		"a level of everybody": {
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: old}}", everybody + "resources: {gpt-4: {limits: {rpm: 7}}}\nentities: {x: {}}",
-			byHand(admin.Scope{Resource: "gpt-4"}), 7,
+			byHand(admin.Scope{Everyone: true, Resource: "gpt-4"}), 7,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
