@@ -179,8 +179,8 @@ func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Ima
 		}
 		sent := j.oracle.sent[sentKey{binary.BigEndian.Uint64(id.Value), entity}]
 		if sent != nil && sent.transaction && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
-			a := sent.sums.Of(name)
-			return after.Limits[after.Set.Index(name)].Consumed != before.Limits[before.Set.Index(name)].Consumed+a.Take
+			a, was, is := sent.sums.Of(name), &before.Limits[before.Set.Index(name)], &after.Limits[after.Set.Index(name)]
+			return is.Consumed != was.Consumed+a.Take || is.Tokens > was.Tokens-a.Take // a tell moves no tokens
 		}) {
 			return sent
 		}
