@@ -187,7 +187,7 @@ func (s *process) chain(n int, last string) {
 		if i == n-1 {
 			parent = last
 		}
-		put(s.t, s.repo, s.repo.keys.EncodeEntity(schema.EntityRecord{ID: fmt.Sprintf("level-%d", i), ParentID: parent, Cascade: true}, nil))
+		put(s.t, s.repo, schema.EntityRecord{ID: fmt.Sprintf("level-%d", i), ParentID: parent, Cascade: true}.Item(s.repo.keys, nil))
 	}
 }
 
@@ -198,7 +198,7 @@ func TestCascadeDepthIsBounded(t *testing.T) {
 		assert.Len(t, lease.Statuses(), 8)
 		require.NoError(t, lease.Rollback(t.Context()))
 		assert.Equal(t, int64(100), s.level("level-7", "rpm"))
-		put(t, s.repo, s.repo.keys.EncodeEntity(schema.EntityRecord{ID: "level-x", ParentID: "level-0", Cascade: true}, nil))
+		put(t, s.repo, schema.EntityRecord{ID: "level-x", ParentID: "level-0", Cascade: true}.Item(s.repo.keys, nil))
 		assert.Len(t, s.acquire("level-x", Amounts{"rpm": 1}).Statuses(), 8, "the nearest")
 		assert.EqualValues(t, 1*milli, s.stored("level-x", "rpm").Consumed)
 		assert.EqualValues(t, 1*milli, s.stored("level-6", "rpm").Consumed)

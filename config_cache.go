@@ -254,7 +254,7 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 // before the items are read, but for the reads that bring the version record: those read
 // again.
 func (r *Repository) readCurrent(ctx context.Context, key configKey, keys []schema.Key, bucket schema.Key) (map[schema.Key]schema.Item, error) {
-	version, first := r.keys.Version(), r.versionDue()
+	version, first := schema.VersionKey(), r.versionDue()
 	namespace, bound := r.keys.Namespace()
 	if !first {
 		if _, err := r.takeOverConfigs(ctx, key); err != nil {

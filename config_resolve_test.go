@@ -19,7 +19,7 @@ func configItem(policy string, limits map[string]int64) schema.Item {
 	for name, n := range limits {
 		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, Amount: n, PeriodSeconds: 60})
 	}
-	return schema.Keys{}.EncodeConfig(schema.ConfigOwner{}, nil, c)
+	return c.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
 }
 
 func TestResolveConfigFirstLevelWins(t *testing.T) {
@@ -62,7 +62,7 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 }
 
 func TestResolveConfigReadsTheRecord(t *testing.T) {
-	meta := schema.Keys{}.EncodeEntity(schema.EntityRecord{ID: "key-1", ParentID: "proj-1", Cascade: true}, nil)
+	meta := schema.EntityRecord{ID: "key-1", ParentID: "proj-1", Cascade: true}.Item(schema.Keys{}, nil)
 	got, err := resolveConfig(&configItems{meta: meta})
 	require.NoError(t, err)
 	assert.Equal(t, "proj-1", got.parentID)

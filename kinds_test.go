@@ -159,7 +159,7 @@ func TestTableOfUnknownKindsIsRefused(t *testing.T) {
 	} {
 		testEngines(t, func(t *testing.T, e *engine) {
 			made := e.repository(t, nil)
-			item, err := made.store.Get(t.Context(), "test", made.keys.Version())
+			item, err := made.store.Get(t.Context(), "test", schema.VersionKey())
 			require.NoError(t, err)
 			item["kinds_min"] = value
 			put(t, made, item)
@@ -174,7 +174,7 @@ func TestTableOfUnknownKindsIsRefused(t *testing.T) {
 			require.ErrorIs(t, err, ErrVersion)
 			assert.ErrorContains(t, err, "kinds_min")
 			require.ErrorIs(t, e.open(t, made.table, nil).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), ErrVersion)
-			now, err := made.store.Get(t.Context(), "test", made.keys.Version())
+			now, err := made.store.Get(t.Context(), "test", schema.VersionKey())
 			require.NoError(t, err)
 			assert.Equal(t, value, now["kinds_min"])
 		})

@@ -35,7 +35,7 @@ var ofLevel = map[ConfigLevel]schema.ConfigOwner{
 func (s *process) says(o schema.ConfigOwner, c schema.ConfigItem) {
 	s.t.Helper()
 	c.Version = 1
-	put(s.t, s.repo, s.repo.keys.EncodeConfig(o, nil, c))
+	put(s.t, s.repo, c.Item(s.repo.keys, o, nil))
 }
 
 // limited is what a level says that has these limits, in tokens a minute.
@@ -51,7 +51,7 @@ func limited(limits Amounts) schema.ConfigItem {
 // enrols stores an entity's record, as another process does.
 func (s *process) enrols(e schema.EntityRecord) {
 	s.t.Helper()
-	put(s.t, s.repo, s.repo.keys.EncodeEntity(e, nil))
+	put(s.t, s.repo, e.Item(s.repo.keys, nil))
 }
 
 // onPlan is a process on whose table user-1 is on the plan pro.

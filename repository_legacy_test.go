@@ -343,7 +343,7 @@ func TestCompositeLimitsWin(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		var logged bytes.Buffer
 		r := legacyTable(t, e, "0.6", &RepositoryOptions{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-		put(t, r, schema.Keys{}.EncodeConfig(schema.ConfigOwner{Resource: model}, nil, schema.ConfigItem{Version: 3, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 7, Burst: 7, Amount: 7, PeriodSeconds: 60}}}))
+		put(t, r, schema.ConfigItem{Version: 3, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 7, Burst: 7, Amount: 7, PeriodSeconds: 60}}}.Item(schema.Keys{}, schema.ConfigOwner{Resource: model}, nil))
 		cfg, err := r.rereadConfig(t.Context(), "user-1", model)
 		require.NoError(t, err)
 		assert.Equal(t, []Limit{PerMinute("rpm", 7)}, cfg.limits)

@@ -19,7 +19,7 @@ func (r *Repository) Shared() shared.Repository {
 		Layout: shared.Layout{
 			Check: r.checkVersion, Note: r.noteVersion, KindError: r.kindError, Malformed: r.malformed, Current: r.compositeOnly,
 			Mark: func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
-				return r.keys.MarkedVersion(old, schemaVersion, clientVersion, writer, now)
+				return schema.MarkedVersion(old, schemaVersion, clientVersion, writer, now)
 			},
 			Turner: r.turner, Turned: r.logTurned,
 			TakeOver: func(ctx context.Context, owner schema.ConfigOwner) error {

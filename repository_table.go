@@ -222,7 +222,7 @@ func (r *Repository) noteVersion(ctx context.Context, item schema.Item) error {
 // laterLayout is the error of a table of zae-limiter 0.9 or later: nil for another one, and
 // where it cannot be told, which a role may not be allowed to.
 func (r *Repository) laterLayout(ctx context.Context) *VersionError {
-	item, _ := r.store.Get(ctx, "read the version record", r.keys.LaterVersion())
+	item, _ := r.store.Get(ctx, "read the version record", schema.LaterVersionKey())
 	record, is := schema.DecodeVersion(item)
 	if !is {
 		return nil
@@ -260,7 +260,7 @@ func (r *Repository) checkVersion(ctx context.Context) error {
 	if seen := r.version.seen.Load(); seen != nil && seen.err == nil {
 		return nil
 	}
-	item, err := r.store.Get(ctx, "read the version record", r.keys.Version())
+	item, err := r.store.Get(ctx, "read the version record", schema.VersionKey())
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (r *Repository) writeVersion(ctx context.Context, made bool) error {
 	record := schema.VersionRecord{
 		Schema: schemaVersion, ClientMin: clientMinVersion, CompositeOnly: made, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
 	}
-	item := r.keys.EncodeVersion(record)
+	item := record.Item()
 	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -316,7 +316,7 @@ func (r *Repository) holdsNothing(ctx context.Context) bool {
 func (r *Repository) markMade(ctx context.Context) error {
 	st := schema.MarkComposite(writer)
 	out, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &r.table, Key: r.keys.Version().Attributes(),
+		TableName: &r.table, Key: schema.VersionKey().Attributes(),
 		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 		ReturnValues: types.ReturnValueAllNew,

@@ -39,7 +39,7 @@ func TestCreateTable(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, schema.TTL, aws.ToString(ttl.TimeToLiveDescription.AttributeName))
 
-		version, err := r.store.Get(t.Context(), "test", r.keys.Version())
+		version, err := r.store.Get(t.Context(), "test", schema.VersionKey())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Item{
 			"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"),
@@ -69,7 +69,7 @@ func TestCreateTableKeepsAnotherVersionRecord(t *testing.T) {
 	_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: theirs})
 	require.NoError(t, err)
 	require.NoError(t, r.CreateTable(t.Context()))
-	got, err := r.store.Get(t.Context(), "test", r.keys.Version())
+	got, err := r.store.Get(t.Context(), "test", schema.VersionKey())
 	require.NoError(t, err)
 	assert.Equal(t, theirs, got)
 }

@@ -21,7 +21,7 @@ import (
 // versioned puts a version record that says this.
 func versioned(t *testing.T, r *Repository, attributes map[string]string) {
 	t.Helper()
-	item := r.keys.Version().Attributes()
+	item := schema.VersionKey().Attributes()
 	for name, value := range attributes {
 		item[name] = schema.String(value)
 	}
@@ -269,7 +269,7 @@ func TestMarkerOfTheTableThatWasMade(t *testing.T) {
 				})
 			}
 			require.NoError(t, r.CreateTable(t.Context()))
-			item, err := r.store.Get(t.Context(), "test", r.keys.Version())
+			item, err := r.store.Get(t.Context(), "test", schema.VersionKey())
 			require.NoError(t, err)
 			record, ok := schema.DecodeVersion(item)
 			require.True(t, ok)

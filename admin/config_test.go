@@ -155,7 +155,7 @@ func TestSetLimitsKeepsWhatItDoesNotKnow(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		owner := schema.ConfigOwner{Entity: "user-1", Resource: "gpt-4"}
-		item := r.Shared().Keys.EncodeConfig(owner, nil, schema.ConfigItem{Version: 41})
+		item := schema.ConfigItem{Version: 41}.Item(r.Shared().Keys, owner, nil)
 		item["note"] = schema.String("kept")
 		put(t, r, item)
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, oneLimit))
@@ -220,7 +220,7 @@ func TestEntitiesWithLimitsFollowsPages(t *testing.T) {
 		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("user-%04d", i)
 			want = append(want, id)
-			put(t, r, r.Shared().Keys.EncodeConfig(schema.ConfigOwner{Entity: id}, nil, schema.ConfigItem{Version: 1}))
+			put(t, r, schema.ConfigItem{Version: 1}.Item(r.Shared().Keys, schema.ConfigOwner{Entity: id}, nil))
 		}
 		got, err := collect(admin.New(r).Limits.Entities(t.Context(), ""))
 		require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestConfigurationAsJSON(t *testing.T) {
 		},
 		`{"unlimited":true,"version":-1}`:                            admin.LimitConfig{Unlimited: true, Version: admin.AnyVersion},
 		`{"scope":{"plan":"pro"},"config":{"limits":[` + rpm + `]}}`: admin.ScopedConfig{Scope: admin.Scope{Plan: "pro"}, Config: admin.LimitConfig{Limits: limits}},
-		`{"scope":{},"delete":true}`: admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Delete: true},
+		`{"scope":{},"delete":true}`:                                 admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Delete: true},
 		`{"entity_id":"key-1","resource":"gpt-4","limits":[` + rpm + `],"level":"plan","plan":"pro","blocked":"system","on_unavailable":"allow","policy_level":"resource","hidden":[{"name":"tpm","level":"system"}],"parent_id":"team","cascade":true}`: dynalimit.ResolvedLimits{
 			EntityID: "key-1", Resource: "gpt-4", Limits: limits, Level: dynalimit.LevelPlan, Plan: "pro", Blocked: dynalimit.LevelSystem, OnUnavailable: dynalimit.Allow, PolicyLevel: dynalimit.LevelResource,
 			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Level: dynalimit.LevelSystem}}, ParentID: "team", Cascade: true,

@@ -90,7 +90,7 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 		r := e.repository(t, nil)
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "there", Name: "first"}))
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "below", ParentID: "loop"}))
-		put(t, r, r.Shared().Keys.EncodeEntity(schema.EntityRecord{ID: "gone", Version: 3, Deleting: true}, nil))
+		put(t, r, schema.EntityRecord{ID: "gone", Version: 3, Deleting: true}.Item(r.Shared().Keys, nil))
 		setups := []admin.EntitySetup{
 			{Entity: admin.Entity{ID: "org"}, Limits: map[string][]dynalimit.Limit{"": oneLimit}},
 			{Entity: admin.Entity{ID: "there", Name: "second"}, Limits: map[string][]dynalimit.Limit{"": oneLimit}},

@@ -301,7 +301,7 @@ func TestEntitiesListsThemAll(t *testing.T) {
 		for i := range 2000 {
 			id := fmt.Sprintf("key-%04d", i)
 			want = append(want, id)
-			items = append(items, eu.Shared().Keys.EncodeEntity(schema.EntityRecord{ID: id, Metadata: json.RawMessage(`[]`), Version: 1, CreatedAt: noon()}, nil))
+			items = append(items, schema.EntityRecord{ID: id, Metadata: json.RawMessage(`[]`), Version: 1, CreatedAt: noon()}.Item(eu.Shared().Keys, nil))
 		}
 		put(t, eu, items...)
 		require.NoError(t, admin.New(us).Entities.Create(t.Context(), admin.Entity{ID: "other"}))

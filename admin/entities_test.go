@@ -205,7 +205,7 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("key-%04d", i)
 			want = append(want, id)
-			put(t, r, r.Shared().Keys.EncodeEntity(schema.EntityRecord{ID: id, ParentID: "p"}, nil))
+			put(t, r, schema.EntityRecord{ID: id, ParentID: "p"}.Item(r.Shared().Keys, nil))
 		}
 		children, err := collect(admin.New(r).Entities.Children(t.Context(), "p"))
 		require.NoError(t, err)

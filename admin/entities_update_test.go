@@ -23,7 +23,7 @@ func TestUpdateEntities(t *testing.T) {
 		r := e.repository(t, nil)
 		create(t, r, setupsOf(120, ""))
 		require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "org"}))
-		put(t, r, r.Shared().Keys.EncodeEntity(schema.EntityRecord{ID: "going", Version: 1, Deleting: true}, nil))
+		put(t, r, schema.EntityRecord{ID: "going", Version: 1, Deleting: true}.Item(r.Shared().Keys, nil))
 		entities := must(t)(admin.New(r).Entities.GetMany(t.Context(), idsOf(setupsOf(120, ""))))
 		entities = append(entities, admin.Entity{ID: "nobody"}, admin.Entity{ID: "going", Version: 1})
 		for i := range entities {

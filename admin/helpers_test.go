@@ -443,7 +443,7 @@ func exhausted(k schema.Keys, entity string, at time.Time) schema.Item {
 // versioned puts a version record that says this.
 func versioned(t *testing.T, r *dynalimit.Repository, attributes map[string]string) {
 	t.Helper()
-	item := r.Shared().Keys.Version().Attributes()
+	item := schema.VersionKey().Attributes()
 	for name, value := range attributes {
 		item[name] = schema.String(value)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/legacy"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // ErrLegacyWriters is the error of a Migrate that found items of the older layout in each
@@ -83,7 +84,7 @@ func (a *Admin) mayMigrate(ctx context.Context, dry bool) (by string, err error)
 			return "", err
 		}
 	}
-	record, err := a.d.repo.Table.Get(ctx, opMigrate, a.d.repo.Keys.Version())
+	record, err := a.d.repo.Table.Get(ctx, opMigrate, schema.VersionKey())
 	if err != nil {
 		return "", err
 	}

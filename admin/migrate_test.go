@@ -96,7 +96,7 @@ func TestMigrate(t *testing.T) {
 				require.NotEmpty(t, told)
 				assert.Equal(t, admin.MigrateProgress{Pass: 2, Scanned: done.Scanned, Found: want.Found}, told[len(told)-1])
 
-				item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Version())
+				item, err := r.Shared().Table.Get(t.Context(), "test", schema.VersionKey())
 				require.NoError(t, err)
 				record, _ := schema.DecodeVersion(item)
 				assert.Equal(t, schema.VersionRecord{

@@ -191,7 +191,7 @@ func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := memEngine(t).repository(t, nil)
 			for _, at := range everyScope {
-				item := r.Shared().Keys.EncodeConfig(at.Owner(), nil, schema.ConfigItem{Blocked: true, OnUnavailable: "local", Version: 4})
+				item := schema.ConfigItem{Blocked: true, OnUnavailable: "local", Version: 4}.Item(r.Shared().Keys, at.Owner(), nil)
 				item["l_rpm_cp"] = schema.Number(5) // and no period
 				put(t, r, item)
 				require.NoError(t, change.do(t.Context(), r, at))
@@ -506,7 +506,7 @@ func TestScopesAreListed(t *testing.T) {
 // A level whose item cannot be understood is said to be so, and can be replaced.
 func TestMalformedConfigIsReplaced(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	item := r.Shared().Keys.EncodeConfig(schema.ConfigOwner{Resource: "gpt-4"}, nil, schema.ConfigItem{Version: 7})
+	item := schema.ConfigItem{Version: 7}.Item(r.Shared().Keys, schema.ConfigOwner{Resource: "gpt-4"}, nil)
 	item["l_rpm_cp"] = schema.String("many")
 	_, err := r.Shared().Table.Transact(t.Context(), single(r.Shared().Table.Put(item, schema.Statement{})))
 	require.NoError(t, err)

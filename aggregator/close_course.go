@@ -159,7 +159,7 @@ func (c *course) keep(ctx context.Context) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(c.store.atOnce)
 	for i, part := range parts {
-		item := c.store.keys.EncodeUsagePart(c.store.keys.UsageKept(at.Kept, i), part, c.clock.Now().Add(keepFor).Unix())
+		item := part.Item(c.store.keys.UsageKept(at.Kept, i), c.clock.Now().Add(keepFor).Unix())
 		group.Go(func() error { return c.store.putItem(within, item) })
 	}
 	if err := group.Wait(); err != nil {

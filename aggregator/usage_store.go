@@ -165,7 +165,7 @@ func (s *usageStore) put(ctx context.Context, sum schema.UsageSum) (later int64,
 	st := sum.Newest()
 	_, err = s.write(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
-			TableName: &s.table.Name, Item: s.keys.EncodeUsageSum(sum), ConditionExpression: &st.Condition,
+			TableName: &s.table.Name, Item: sum.Item(s.keys), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}, ddb.WithoutRetries)

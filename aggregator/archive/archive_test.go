@@ -116,14 +116,14 @@ func TestLines(t *testing.T) {
 	}
 	layout := audit.Layout{Prefix: "eu/", TTL: "ttl", Retention: time.Hour}
 	item := layout.Item(event)
-	sum := eu.EncodeUsageSum(schema.UsageSum{
+	sum := schema.UsageSum{
 		UsageSeries: schema.UsageSeries{Kind: schema.UsageOfPlan, ID: "pro", Resource: "gpt-4", Window: schema.UsageDaily}, Start: noon.Truncate(24 * time.Hour),
 		Net: map[string]int64{"rpm": 3}, Entities: 4, Expires: 9,
-	})
-	day := eu.EncodeUsageSum(schema.UsageSum{
+	}.Item(eu)
+	day := schema.UsageSum{
 		UsageSeries: schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "key-1", Resource: "gpt-4", Window: schema.UsageMonthly}, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		Net: map[string]int64{"rpm": 1},
-	})
+	}.Item(eu)
 	for name, test := range map[string]struct {
 		record aggregator.Record
 		folder string

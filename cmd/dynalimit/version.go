@@ -71,7 +71,7 @@ func (g *globals) layout(ctx context.Context) (*layoutJSON, error) {
 		return nil, err
 	}
 	got, err := client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: aws.String(g.Table), Key: schema.Keys{}.Version().Attributes(), ConsistentRead: aws.Bool(true),
+		TableName: aws.String(g.Table), Key: schema.VersionKey().Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
 		return nil, fmt.Errorf("there is no table %q here: %w", g.Table, dynalimit.ErrTable)

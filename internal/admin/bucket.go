@@ -221,9 +221,9 @@ func (a *Admin) refill(r Refill, arguments string, done Refilled, change *schema
 	if err != nil {
 		return table.Proposal{}, err
 	}
-	record := a.Table.Put(a.Keys.EncodeOperation(schema.Operation{
+	record := a.Table.Put(schema.Operation{
 		ID: r.ID, Entity: r.Entity, Resource: r.Resource, Action: r.action(), Arguments: arguments, Result: string(result), By: r.By, At: done.At,
-	}), schema.OperationUndone())
+	}.Item(a.Keys), schema.OperationUndone())
 	if change == nil {
 		return table.Proposal{Writes: []types.TransactWriteItem{record}}, nil
 	}

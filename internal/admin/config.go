@@ -229,7 +229,7 @@ func (a *Admin) addConfig(p *table.Proposal, by string, c *configChange) error {
 	unchanged := schema.ConfigUnchanged(c.item)
 	write := a.Table.Delete(a.Keys.Config(c.owner), unchanged)
 	if c.next != nil {
-		d.Is = a.Keys.EncodeConfig(c.owner, c.item, *c.next)
+		d.Is = c.next.Item(a.Keys, c.owner, c.item)
 		write = a.Table.Put(d.Is, unchanged)
 	}
 	event, proof, err := a.Record(d)

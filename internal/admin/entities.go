@@ -69,7 +69,7 @@ func (a *Admin) CreateEntity(ctx context.Context, by string, e schema.EntityReco
 		if err != nil {
 			return table.Proposal{}, err
 		}
-		d := created(by, e, a.Keys.EncodeEntity(e, nil))
+		d := created(by, e, e.Item(a.Keys, nil))
 		return a.propose(d, slices.Insert(a.adopt(above), 0, a.Table.Put(d.Is, schema.EntityUnchanged(nil)))...)
 	})
 }

@@ -246,7 +246,7 @@ func (b *entityBatch) add(ctx context.Context, s Setup) (fits bool, err error) {
 // put adds what makes an entity to the proposal; nothing if that fails.
 func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []ConfigEdit) error {
 	e.CreatedAt, e.Version = b.Now(), 1
-	item := b.Keys.EncodeEntity(e, nil)
+	item := e.Item(b.Keys, nil)
 	p, err := b.Admin.propose(created(b.by, e, item), b.Table.Put(item, schema.EntityUnchanged(nil)))
 	if err != nil {
 		return err

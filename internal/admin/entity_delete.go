@@ -71,7 +71,7 @@ func (a *Admin) markDeleted(ctx context.Context, op, by, id string, asRead *Enti
 			e.CreatedAt = a.Now()
 		}
 		e.ID, e.Deleting, e.Version = id, true, e.Version+1
-		marked = a.Keys.EncodeEntity(e, item)
+		marked = e.Item(a.Keys, item)
 		d.Is = marked
 		return a.propose(d, append(unchanged, a.Table.Put(marked, schema.EntityUnchanged(item)))...)
 	})

@@ -77,7 +77,7 @@ func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityReco
 func (a *Admin) proposeUpdate(by string, c entityChange, above []ancestor) (table.Proposal, error) {
 	d := Deed{
 		By: by, Action: EntityUpdated, Target: c.next.ID, Before: entityFields(c.stored), After: entityFields(c.next),
-		Was: c.item, Is: a.Keys.EncodeEntity(c.next, c.item),
+		Was: c.item, Is: c.next.Item(a.Keys, c.item),
 	}
 	return a.propose(d, slices.Insert(a.adopt(above), 0, a.Table.Put(d.Is, schema.EntityUnchanged(c.item)))...)
 }

@@ -27,7 +27,7 @@ func (a *Admin) RecordMigration(ctx context.Context, by, op, action string, foun
 // there, nil for none, with the condition that it still is. It returns the record.
 func (a *Admin) MarkMigrated(ctx context.Context, by, op string, found audit.Fields, mark func(old schema.Item, now time.Time) (schema.Item, schema.Statement)) (marked schema.Item, err error) {
 	err = a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		old, err := a.Table.Get(ctx, op, a.Keys.Version())
+		old, err := a.Table.Get(ctx, op, schema.VersionKey())
 		if err != nil {
 			return table.Proposal{}, err
 		}

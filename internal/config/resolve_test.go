@@ -27,7 +27,7 @@ func (s *said) item() schema.Item {
 	for _, name := range s.names {
 		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
 	}
-	return schema.Keys{}.EncodeConfig(schema.ConfigOwner{}, nil, c)
+	return c.Item(schema.Keys{}, schema.ConfigOwner{}, nil)
 }
 
 // order is the table of precedence, the most specific level first.

@@ -236,7 +236,7 @@ func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Tu
 		return Turned{}, table.Proposal{}, &MalformedError{fmt.Errorf("item %q, %q: %w", key.PK, key.SK, err)}
 	}
 	if ok {
-		turned.Item, turned.Superseded = of.Keys.EncodeConfig(of.Owner, stored, c), false
+		turned.Item, turned.Superseded = c.Item(of.Keys, of.Owner, stored), false
 		p.Writes = append(p.Writes, t.Table.Put(turned.Item, schema.ConfigUnchanged(stored)))
 		p.Writes = append(p.Writes, t.listed(of, stored)...)
 	}

@@ -95,9 +95,9 @@ func (k Keys) Config(o ConfigOwner) Key {
 	}
 }
 
-// EncodeConfig returns the item that holds c. It keeps the attributes of old
-// that it does not know and drops every limit of it, unless c is Unread; old may be nil.
-func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
+// Item returns the item of an owner that holds c. It keeps the attributes of old that it does
+// not know and drops every limit of it, unless c is Unread; old may be nil.
+func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	o = o.Normal()
 	item := make(Item, len(old)+4*len(c.Limits)+9)
 	for name, value := range old {

@@ -48,16 +48,16 @@ func TestConfigOfAnotherImplementation(t *testing.T) {
 			got, err := DecodeConfig(item)
 			require.NoError(t, err)
 			assert.Equal(t, test.config, got)
-			assert.Equal(t, item, Keys{}.EncodeConfig(test.owner, nil, test.config), "ours is the same item")
+			assert.Equal(t, item, test.config.Item(Keys{}, test.owner, nil), "ours is the same item")
 		})
 	}
 }
 
 func TestEncodeConfigReplacesLimitsAndKeepsTheUnknown(t *testing.T) {
 	owner := ConfigOwner{Entity: "a", Resource: "r"}
-	old := Keys{}.EncodeConfig(owner, nil, ConfigItem{Version: 7, OnUnavailable: "allow", Limits: []ConfigLimit{{"gone", 1, 1, 1, 1}}})
+	old := ConfigItem{Version: 7, OnUnavailable: "allow", Limits: []ConfigLimit{{"gone", 1, 1, 1, 1}}}.Item(Keys{}, owner, nil)
 	old["owner"], old["l_note"], old["l_gone_zz"] = String("team-x"), String("kept"), Number(1)
-	got := Keys{}.EncodeConfig(owner, old, ConfigItem{Version: 8, Limits: []ConfigLimit{{"rpm", 1, 2, 3, 4}}})
+	got := ConfigItem{Version: 8, Limits: []ConfigLimit{{"rpm", 1, 2, 3, 4}}}.Item(Keys{}, owner, old)
 	assert.Equal(t, Item{
 		PK: String("ENTITY#a"), SK: String("#CONFIG#r"), GSI3PK: String("ENTITY_CONFIG#r"), GSI3SK: String("a"),
 		"entity_id": String("a"), "resource": String("r"), "config_version": Number(8),
@@ -67,7 +67,7 @@ func TestEncodeConfigReplacesLimitsAndKeepsTheUnknown(t *testing.T) {
 }
 
 func TestConfigKeysOfANamespace(t *testing.T) {
-	item := NewKeys("eu").EncodeConfig(ConfigOwner{Entity: "a"}, nil, ConfigItem{Version: 1})
+	item := ConfigItem{Version: 1}.Item(NewKeys("eu"), ConfigOwner{Entity: "a"}, nil)
 	assert.Equal(t, Item{
 		PK: String("eu/ENTITY#a"), SK: String("#CONFIG#_default_"), GSI3PK: String("eu/ENTITY_CONFIG#_default_"), GSI3SK: String("a"),
 		"entity_id": String("a"), "resource": String("_default_"), "config_version": Number(1),
@@ -77,7 +77,7 @@ func TestConfigKeysOfANamespace(t *testing.T) {
 func TestConfigOfAPlan(t *testing.T) {
 	for resource, sk := range map[string]string{"": "#CONFIG#_default_", "gpt-4": "#CONFIG#gpt-4"} {
 		owner := ConfigOwner{Plan: "pro", Resource: resource}
-		item := NewKeys("eu").EncodeConfig(owner, nil, ConfigItem{Version: 1})
+		item := ConfigItem{Version: 1}.Item(NewKeys("eu"), owner, nil)
 		assert.Equal(t, Item{
 			PK: String("eu/PLAN#pro"), SK: String(sk), "plan": String("pro"),
 			"resource": String(owner.Normal().Resource), "config_version": Number(1),
@@ -88,14 +88,14 @@ func TestConfigOfAPlan(t *testing.T) {
 
 func TestConfigMarks(t *testing.T) {
 	owner, yes := ConfigOwner{Resource: "r"}, &types.AttributeValueMemberBOOL{Value: true}
-	item := Keys{}.EncodeConfig(owner, nil, ConfigItem{Version: 1, Unlimited: true, Blocked: true, OnUnavailable: "local"})
+	item := ConfigItem{Version: 1, Unlimited: true, Blocked: true, OnUnavailable: "local"}.Item(Keys{}, owner, nil)
 	assert.Equal(t, yes, item["unlimited"])
 	assert.Equal(t, yes, item["blocked"])
 	got, err := DecodeConfig(item)
 	require.NoError(t, err)
 	assert.Equal(t, ConfigItem{Version: 1, Unlimited: true, Blocked: true, OnUnavailable: "local"}, got)
 
-	lifted := Keys{}.EncodeConfig(owner, item, ConfigItem{Version: 2})
+	lifted := ConfigItem{Version: 2}.Item(Keys{}, owner, item)
 	for _, attr := range []string{"unlimited", "blocked", "on_unavailable"} {
 		assert.NotContains(t, lifted, attr)
 		if attr != "on_unavailable" {
@@ -157,7 +157,7 @@ func TestConfigRoundTrip(t *testing.T) {
 			OnUnavailable: rapid.SampledFrom([]string{"", "allow", "block", "local"}).Draw(t, "policy"),
 			Version:       rapid.Int64Range(1, 1<<60).Draw(t, "version"),
 		}
-		got, err := DecodeConfig(Keys{}.EncodeConfig(ConfigOwner{}, nil, want))
+		got, err := DecodeConfig(want.Item(Keys{}, ConfigOwner{}, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,10 +59,10 @@ func EntityShard(id string) int {
 	return int(h.Sum32() % EntityShards)
 }
 
-// EncodeEntity returns the item of an entity record, listed among all entities and, with
+// Item returns the item of an entity record, listed among all entities and, with
 // a parent, in the children index. It keeps the attributes of old that it does not know;
 // old may be nil.
-func (k Keys) EncodeEntity(e EntityRecord, old Item) Item {
+func (e EntityRecord) Item(k Keys, old Item) Item {
 	key := k.Meta(e.ID)
 	item := make(Item, len(old)+13)
 	maps.Copy(item, old)
@@ -214,7 +214,7 @@ func BucketResource(sk string) (string, bool) {
 // BucketOwner returns the entity and the resource of a bucket's key; ok is false for any
 // other key, and for one outside the namespace.
 func (k Keys) BucketOwner(key Key) (entity, resource string, ok bool) {
-	entity, inside := strings.CutPrefix(key.PK, k.entity(""))
+	entity, inside := strings.CutPrefix(key.PK, k.Entity(""))
 	resource, ok = BucketResource(key.SK)
 	return entity, resource, ok && inside && entity != ""
 }

@@ -23,7 +23,7 @@ func TestEntityOfAnotherImplementation(t *testing.T) {
 			item := items[Keys{}.Meta(want.ID)]
 			require.NotNil(t, item)
 			assert.Equal(t, want, DecodeEntity(item))
-			ours := Keys{}.EncodeEntity(want, nil)
+			ours := want.Item(Keys{}, nil)
 			for _, name := range []string{"GSI3PK", "GSI3SK", "version", "metadata_json", "managed_by"} {
 				delete(ours, name)
 			}
@@ -34,10 +34,10 @@ func TestEntityOfAnotherImplementation(t *testing.T) {
 
 func TestEntityOnAPlan(t *testing.T) {
 	want := EntityRecord{ID: "key-1", Plan: "pro", CreatedAt: time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC)}
-	item := Keys{}.EncodeEntity(want, nil)
+	item := want.Item(Keys{}, nil)
 	assert.Equal(t, String("pro"), item["plan"])
 	assert.Equal(t, want, DecodeEntity(item))
-	assert.NotContains(t, Keys{}.EncodeEntity(EntityRecord{ID: "key-1"}, nil), "plan")
+	assert.NotContains(t, EntityRecord{ID: "key-1"}.Item(Keys{}, nil), "plan")
 	assert.Empty(t, DecodeEntity(Item{"plan": Number(1)}).Plan)
 }
 
@@ -98,7 +98,7 @@ func TestMetadataAreKeptAsTheyWere(t *testing.T) {
 		`{"<&>":"\ud800\u2028"}`: `{"\u003c\u0026\u003e":"\ufffd\u2028"}`,
 	} {
 		require.Empty(t, CheckMetadata(json.RawMessage(text)), text)
-		item := Keys{}.EncodeEntity(EntityRecord{ID: "a", Metadata: json.RawMessage(text)}, nil)
+		item := EntityRecord{ID: "a", Metadata: json.RawMessage(text)}.Item(Keys{}, nil)
 		assert.Equal(t, text, string(DecodeEntity(item).Metadata))
 		assert.JSONEq(t, want, string(ToJSON(item["metadata"])), text)
 	}
@@ -121,9 +121,9 @@ func TestMetadataAreBounded(t *testing.T) {
 
 // A record keeps what another tool wrote besides, and when it was made.
 func TestARecordKeepsWhatItDoesNotKnow(t *testing.T) {
-	old := Keys{}.EncodeEntity(EntityRecord{ID: "a", ParentID: "p", Plan: "pro", Metadata: json.RawMessage(`[]`)}, nil)
+	old := EntityRecord{ID: "a", ParentID: "p", Plan: "pro", Metadata: json.RawMessage(`[]`)}.Item(Keys{}, nil)
 	old["tags"], old["created_at"], old["adoptions"] = String("x"), String("yesterday"), Number(3)
-	item := Keys{}.EncodeEntity(EntityRecord{ID: "a", Name: "n", Version: 2}, old)
+	item := EntityRecord{ID: "a", Name: "n", Version: 2}.Item(Keys{}, old)
 	assert.Equal(t, String("x"), item["tags"])
 	assert.Equal(t, String("yesterday"), item["created_at"])
 	assert.Equal(t, Number(3), item["adoptions"])
@@ -143,5 +143,5 @@ func TestEntityShards(t *testing.T) {
 		assert.Greater(t, n, 50, shard)
 	}
 	assert.Equal(t, 6, EntityShard("key-1"))
-	assert.Equal(t, String("eu/ENTITIES#6"), NewKeys("eu").EncodeEntity(EntityRecord{ID: "key-1"}, nil)["GSI3PK"])
+	assert.Equal(t, String("eu/ENTITIES#6"), EntityRecord{ID: "key-1"}.Item(NewKeys("eu"), nil)["GSI3PK"])
 }

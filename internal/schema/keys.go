@@ -56,15 +56,13 @@ func (k Keys) Prefix() string { return k.prefix }
 // Name is the namespace's, "" without one.
 func (k Keys) Name() string { return strings.TrimSuffix(k.prefix, "/") }
 
-func (k Keys) entity(id string) string { return k.prefix + "ENTITY#" + id }
-
 // Bucket is the key of an entity's bucket for a resource.
 func (k Keys) Bucket(entity, resource string) Key {
-	return Key{k.entity(entity), skBucketPrefix + resource}
+	return Key{k.Entity(entity), skBucketPrefix + resource}
 }
 
 // Meta is the key of an entity's record.
-func (k Keys) Meta(entity string) Key { return Key{k.entity(entity), skMeta} }
+func (k Keys) Meta(entity string) Key { return Key{k.Entity(entity), skMeta} }
 
 // EntityConfig is the key of an entity's limits for a resource; "" is the
 // entity's default.
@@ -72,7 +70,7 @@ func (k Keys) EntityConfig(entity, resource string) Key {
 	if resource == "" {
 		resource = DefaultResource
 	}
-	return Key{k.entity(entity), skConfigPrefix + resource}
+	return Key{k.Entity(entity), skConfigPrefix + resource}
 }
 
 // PlanConfig is the key of a plan's limits for a resource; "" is the plan's default.
@@ -107,7 +105,7 @@ func (k Keys) EntityConfigs(resource string) string {
 }
 
 // Entity is the partition of everything an entity owns.
-func (k Keys) Entity(id string) string { return k.entity(id) }
+func (k Keys) Entity(id string) string { return k.prefix + "ENTITY#" + id }
 
 // ChildID returns the entity named by a sort key of the children index.
 func ChildID(gsi1sk string) (string, bool) { return strings.CutPrefix(gsi1sk, childPrefix) }

@@ -232,7 +232,7 @@ func TestComposeConfig(t *testing.T) {
 	} {
 		var stored Item
 		if test.stored != nil {
-			stored = Keys{}.EncodeConfig(owner, nil, *test.stored)
+			stored = test.stored.Item(Keys{}, owner, nil)
 		}
 		got, ok, err := ComposeConfig(stored, limits)
 		require.NoError(t, err, name)

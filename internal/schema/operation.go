@@ -22,7 +22,7 @@ const OperationKept = 30 * 24 * time.Hour
 const maxOperation = 128
 
 // Operation is the key of what an operation on an entity came to.
-func (k Keys) Operation(entity, id string) Key { return Key{k.entity(entity), skOperation + id} }
+func (k Keys) Operation(entity, id string) Key { return Key{k.Entity(entity), skOperation + id} }
 
 // CheckOperation says what is wrong with the id of an operation, or "" if nothing is.
 func CheckOperation(id string) string { return checkIdentifierOf(id, maxOperation, true) }
@@ -50,8 +50,8 @@ func OperationUndone() Statement {
 	return b.build()
 }
 
-// EncodeOperation returns the item of an operation that is done.
-func (k Keys) EncodeOperation(o Operation) Item {
+// Item returns the item of an operation that is done.
+func (o Operation) Item(k Keys) Item {
 	item := k.Operation(o.Entity, o.ID).Attributes()
 	item[attrOperation] = String(o.ID)
 	item[attrEntity] = String(o.Entity)

@@ -55,8 +55,8 @@ func TestForeignRegistries(t *testing.T) {
 	assert.Equal(t, []string{"gpt-4"}, ResourceNames(items[Keys{}.Resources()]))
 	assert.Empty(t, ResourceNames(nil))
 	assert.Contains(t, items, Keys{}.EntityResources())
-	version := items[Keys{}.Version()]
-	ours := Keys{}.EncodeVersion(VersionRecord{Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "client:0.8.1", UpdatedAt: time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC)})
+	version := items[VersionKey()]
+	ours := VersionRecord{Schema: "0.8.0", ClientMin: "0.0.0", UpdatedBy: "client:0.8.1", UpdatedAt: time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC)}.Item()
 	ours["lambda_version"] = String("0.8.1")
 	assert.Equal(t, version, ours)
 }

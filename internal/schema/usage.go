@@ -39,7 +39,7 @@ const (
 
 // Usage is the key of what an entity consumed of a resource in an hour.
 func (k Keys) Usage(entity, resource string, hour time.Time) Key {
-	return Key{k.entity(entity), skUsagePrefix + resource + "#" + hour.UTC().Format(hourLayout)}
+	return Key{k.Entity(entity), skUsagePrefix + resource + "#" + hour.UTC().Format(hourLayout)}
 }
 
 // UsageHour is a partition of the index of entity configurations that lists the snapshots

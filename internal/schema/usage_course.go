@@ -92,13 +92,13 @@ func (k Keys) UsageKept(kept string, n int) Key {
 	return Key{k.prefix + "SYSTEM#", skUsageKept + kept + "#" + fmt.Sprintf("%06d", n)}
 }
 
-// EncodeUsagePart returns the item of a part, to be kept until expires, in seconds since 1970.
-func (k Keys) EncodeUsagePart(key Key, p UsagePart, expires int64) Item {
+// Item returns the item of a part, to be kept until expires, in seconds since 1970.
+func (p UsagePart) Item(key Key, expires int64) Item {
 	p.Expires = expires
 	if p.Named {
 		p.Entities = -1
 	}
-	item := k.EncodeUsageSum(p.UsageSum)
+	item := p.UsageSum.Item(Keys{})
 	delete(item, GSI3PK)
 	delete(item, GSI3SK)
 	item[PK], item[SK] = String(key.PK), String(key.SK)

@@ -67,7 +67,7 @@ func (s UsageSeries) Partition(k Keys) string {
 	case UsageOfPlan:
 		return k.prefix + "PLAN#" + s.ID
 	default:
-		return k.entity(s.ID)
+		return k.Entity(s.ID)
 	}
 }
 
@@ -151,8 +151,8 @@ func (s *UsageSum) fields() map[string]map[string]int64 {
 	}
 }
 
-// EncodeUsageSum returns the item of a sum.
-func (k Keys) EncodeUsageSum(s UsageSum) Item {
+// Item returns the item of a sum.
+func (s UsageSum) Item(k Keys) Item {
 	item := s.Key(k, s.Start).Attributes()
 	item[attrSummed], item[attrResource] = String(string(s.Kind)), String(s.Resource)
 	if s.Kind != UsageOfResource {

@@ -39,16 +39,16 @@ type VersionRecord struct {
 	UpdatedAt time.Time
 }
 
-// Version is the key of the version record: one for the table, whatever the namespace.
-func (Keys) Version() Key { return Key{"SYSTEM#", skVersion} }
+// VersionKey is the key of the version record: one for the table, whatever the namespace.
+func VersionKey() Key { return Key{"SYSTEM#", skVersion} }
 
-// LaterVersion is where zae-limiter keeps its version record from 0.9 on, with its buckets
+// LaterVersionKey is where zae-limiter keeps its version record from 0.9 on, with its buckets
 // under keys that begin with a namespace.
-func (Keys) LaterVersion() Key { return Key{"_/SYSTEM#", skVersion} }
+func LaterVersionKey() Key { return Key{"_/SYSTEM#", skVersion} }
 
-// EncodeVersion returns the version item.
-func (k Keys) EncodeVersion(v VersionRecord) Item {
-	item := k.Version().Attributes()
+// Item returns the version item.
+func (v VersionRecord) Item() Item {
+	item := VersionKey().Attributes()
 	item[attrSchemaVersion] = String(v.Schema)
 	item[attrClientMin] = String(v.ClientMin)
 	item[attrUpdatedAt] = String(v.UpdatedAt.UTC().Format(time.RFC3339))
@@ -185,7 +185,7 @@ func parseVersion(s string) (n versionNumber, ok bool) {
 // MarkedVersion is the version item with the marker, and the condition that old, which it
 // takes the place of, is as it was read; nil for none. A layout that is older than the
 // client's is the client's from then on.
-func (k Keys) MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item, Statement) {
+func MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item, Statement) {
 	record, _ := DecodeVersion(old)
 	if standing := record.Standing(layout, client); standing == Missing || standing == Older {
 		record.Schema = layout
@@ -194,7 +194,7 @@ func (k Keys) MarkedVersion(old Item, layout, client, writer string, now time.Ti
 		record.ClientMin = "0.0.0"
 	}
 	record.CompositeOnly, record.UpdatedBy, record.UpdatedAt = true, writer, now
-	item := k.EncodeVersion(record)
+	item := record.Item()
 	if record.Lambda != "" {
 		item[attrLambdaVersion] = String(record.Lambda)
 	}

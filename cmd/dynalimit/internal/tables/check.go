@@ -262,7 +262,7 @@ func (c *checking) protection() Finding {
 // layout reads the record of the table's version, and has the library judge it, or none, as
 // it does whenever it reads configuration.
 func (c *checking) layout(ctx context.Context) {
-	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: c.plan.Input.TableName, Key: schema.Keys{}.Version().Attributes(), ConsistentRead: aws.Bool(true)})
+	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: c.plan.Input.TableName, Key: schema.VersionKey().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		c.note("layout", c.unread("read the version record", err))
 		return

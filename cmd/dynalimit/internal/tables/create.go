@@ -93,7 +93,7 @@ func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) 
 		return false, fmt.Errorf("look whether %s is empty: %w", p.Name(), err)
 	}
 	for _, item := range out.Items {
-		if schema.KeyOf(item) != (schema.Keys{}).Version() {
+		if schema.KeyOf(item) != schema.VersionKey() {
 			return false, nil
 		}
 	}
