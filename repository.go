@@ -189,7 +189,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	r.client = watched
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
 	events := audit.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
-	r.admin = &admin.Admin{Table: admin.Guarded(r.store, r.keys), Keys: r.keys, Now: clock.Now, IDs: new(audit.IDs), Events: events}
+	r.admin = admin.New(&admin.Desk{Table: admin.Guarded(r.store, r.keys), Keys: r.keys, Now: clock.Now, IDs: new(audit.IDs), Events: events})
 	r.turner, r.looks = &legacy.Turner{Table: r.store, Now: clock.NowMS}, newLegacyLooks(o.ConfigCacheSize)
 	r.configs.useStaleDuring(r.outage, o.MaxStale)
 	return r

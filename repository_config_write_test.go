@@ -224,7 +224,7 @@ func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
 // eventsOf are the events of a target.
 func eventsOf(t *testing.T, r *Repository, target string) []audit.Event {
 	t.Helper()
-	events, err := collect(r.admin.Trail(t.Context(), admin.Search{Target: target, To: r.clock.Now().Add(time.Hour)}))
+	events, err := collect(r.admin.Trail.Find(t.Context(), admin.Search{Target: target, To: r.clock.Now().Add(time.Hour)}))
 	require.NoError(t, err)
 	return events
 }

@@ -66,5 +66,5 @@ func (a *Admin) AuditEvents(ctx context.Context, q AuditQuery) iter.Seq2[AuditEv
 	if q.To.Before(q.From) {
 		return problem.List[AuditEvent](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
 	}
-	return a.d.repo.Items.Trail(ctx, admin.Search{Target: q.Target, Principal: q.Principal, From: q.From, To: q.To})
+	return a.d.repo.Items.Trail.Find(ctx, admin.Search{Target: q.Target, Principal: q.Principal, From: q.From, To: q.To})
 }

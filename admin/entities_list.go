@@ -23,7 +23,7 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 			yield(Entity{}, err)
 			return
 		}
-		n.listEntities(ctx, n.d.repo.Items.Children(id), func(item schema.Item) string {
+		n.listEntities(ctx, n.d.repo.Items.Entities.Children(id), func(item schema.Item) string {
 			child, _ := schema.Child(item)
 			return child
 		}, yield)

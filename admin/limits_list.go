@@ -15,7 +15,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 		return problem.List[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
-		for owner, err := range l.d.repo.Items.Owners(ctx) {
+		for owner, err := range l.d.repo.Items.Configs.Owners(ctx) {
 			if !yield(scopeOf(owner), err) || err != nil {
 				return
 			}
@@ -31,7 +31,7 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 	}
 	return func(yield func(string, error) bool) {
 		last := ""
-		for owner, err := range l.d.repo.Items.PlanOwners(ctx) {
+		for owner, err := range l.d.repo.Items.Configs.PlanOwners(ctx) {
 			if err == nil && owner.Plan == last {
 				continue
 			}
@@ -47,7 +47,7 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.repo.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return l.d.repo.Items.Resources(ctx)
+	return l.d.repo.Items.Configs.Resources(ctx)
 }
 
 // Entities lists the entities that have limits of their own for a
@@ -62,5 +62,5 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 			return problem.List[string](err)
 		}
 	}
-	return l.d.repo.Items.EntitiesWithConfig(ctx, resource)
+	return l.d.repo.Items.Configs.EntitiesWithConfig(ctx, resource)
 }

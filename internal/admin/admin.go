@@ -10,9 +10,38 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Admin changes the items of one namespace of a table. Its fields are set once, before it
-// is used; it is safe for concurrent use.
+// Admin changes the items of one namespace of a table, a part for each kind of item. It is
+// safe for concurrent use.
 type Admin struct {
+	*Desk
+	Configs    Configs
+	Entities   Entities
+	Buckets    Buckets
+	Namespaces Namespaces
+	Trail      Trail
+}
+
+// New returns the parts that work at a desk.
+func New(d *Desk) *Admin {
+	return &Admin{d, Configs{d}, Entities{d, Configs{d}}, Buckets{d}, Namespaces{d}, Trail{d}}
+}
+
+// The parts: configurations by their owners, records of entities, buckets, records of
+// namespaces, and the events of all of them.
+type (
+	Configs  struct{ *Desk }
+	Entities struct {
+		*Desk
+		configs Configs
+	}
+	Buckets    struct{ *Desk }
+	Namespaces struct{ *Desk }
+	Trail      struct{ *Desk }
+)
+
+// Desk is what the parts have in common: the table, and a record of each change. Its fields
+// are set once, before it is used.
+type Desk struct {
 	Table *table.Table
 	Keys  schema.Keys
 	// Now is DynamoDB's time, as far as it is known.
@@ -40,23 +69,23 @@ type Deed struct {
 
 // Record is the part of a transaction that puts the event of a deed. Its key proves that
 // the transaction was made.
-func (a *Admin) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
+func (k *Desk) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
 	changes, err := audit.Diff(d.Before, d.After)
 	if err != nil {
 		return types.TransactWriteItem{}, schema.Key{}, err
 	}
-	id := a.IDs.Above(schema.LastEvent(d.Was), a.Now())
+	id := k.IDs.Above(schema.LastEvent(d.Was), k.Now())
 	now, _ := audit.TimeOf(id) // an id is never below the last, so a clock set back is not told
 	schema.SetLastEvent(d.Is, id)
-	item := a.Events.Item(audit.Event{
+	item := k.Events.Item(audit.Event{
 		ID: id, Time: now, Principal: d.By, Action: d.Action, Target: d.Target, Resource: d.Resource, Changes: changes,
 	})
-	return a.Table.Put(item, schema.Statement{}), schema.KeyOf(item), nil
+	return k.Table.Put(item, schema.Statement{}), schema.KeyOf(item), nil
 }
 
 // propose is a proposal of writes with the event of a deed.
-func (a *Admin) propose(d Deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
-	event, proof, err := a.Record(d)
+func (k *Desk) propose(d Deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
+	event, proof, err := k.Record(d)
 	if err != nil {
 		return table.Proposal{}, err
 	}

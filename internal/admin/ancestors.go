@@ -62,7 +62,7 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 }
 
 // ancestors are the parents of an entity under a new parent, if it may have that.
-func (a *Admin) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
+func (a Entities) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
 	read := func(id string) (schema.Item, error) { return a.Table.Get(ctx, op, a.Keys.Meta(id)) }
 	above, err := walk(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
@@ -83,7 +83,7 @@ func (a *Admin) ancestors(ctx context.Context, op, id, parent string) ([]ancesto
 // adopt are the parts of a transaction that require the ancestors to be what they were
 // when they were walked, and that let a move of one of them, which walks down to what is
 // below it, see that something was put there meanwhile.
-func (a *Admin) adopt(above []ancestor) []types.TransactWriteItem {
+func (a Entities) adopt(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
 		key := a.Keys.Meta(p.id)
@@ -101,7 +101,7 @@ const mostDescendants = 100
 
 // checkBelow walks down from an entity that is on so many levels of its chain: it may
 // have children, also before it has a record.
-func (a *Admin) checkBelow(ctx context.Context, id string, levels int) error {
+func (a Entities) checkBelow(ctx context.Context, id string, levels int) error {
 	asked := 0
 	for generation := []string{id}; len(generation) > 0; levels++ {
 		if levels > schema.MaxDepth {
@@ -124,12 +124,12 @@ func (a *Admin) checkBelow(ctx context.Context, id string, levels int) error {
 }
 
 // Children is the query of an entity's children.
-func (a *Admin) Children(id string) table.Query {
+func (a Entities) Children(id string) table.Query {
 	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: a.Keys.Parent(id)}
 }
 
 // someChildren are the ids of the first children, as many as are asked for theirs.
-func (a *Admin) someChildren(ctx context.Context, id string) ([]string, error) {
+func (a Entities) someChildren(ctx context.Context, id string) ([]string, error) {
 	for page, err := range a.Table.Pages(ctx, a.Children(id)) {
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ func (a *Admin) someChildren(ctx context.Context, id string) ([]string, error) {
 }
 
 // countChildren is how many children an entity has.
-func (a *Admin) countChildren(ctx context.Context, id string) (int64, error) {
+func (a Entities) countChildren(ctx context.Context, id string) (int64, error) {
 	q := a.Children(id)
 	q.Count = true
 	var n int64

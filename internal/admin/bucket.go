@@ -96,7 +96,7 @@ func (r *Refill) arguments() (string, error) {
 // RefillBucket fills a bucket by hand, once however often it is repeated under its id. It
 // changes tokens only: neither counters nor the refill instant. What it puts is right
 // whatever takes, give-backs and adjusts land before or after.
-func (a *Admin) RefillBucket(ctx context.Context, r Refill) (Refilled, error) {
+func (a Buckets) RefillBucket(ctx context.Context, r Refill) (Refilled, error) {
 	if r.ID == "" {
 		r.ID = a.IDs.New(a.Now())
 	}
@@ -120,7 +120,7 @@ func (a *Admin) RefillBucket(ctx context.Context, r Refill) (Refilled, error) {
 }
 
 // proposeRefill is the transaction of a refill; none if it was done before.
-func (a *Admin) proposeRefill(ctx context.Context, op string, r Refill, arguments string, untouched bool) (Refilled, table.Proposal, error) {
+func (a Buckets) proposeRefill(ctx context.Context, op string, r Refill, arguments string, untouched bool) (Refilled, table.Proposal, error) {
 	bucket, record := a.Keys.Bucket(r.Entity, r.Resource), a.Keys.Operation(r.Entity, r.ID)
 	items, err := a.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *Refill) repeated(o schema.Operation, arguments string) (Refilled, error
 
 // refill is the transaction of what was decided: the record of the operation and, if
 // anything is to be changed, the change and its event.
-func (a *Admin) refill(r Refill, arguments string, done Refilled, change *schema.Refill) (table.Proposal, error) {
+func (a Buckets) refill(r Refill, arguments string, done Refilled, change *schema.Refill) (table.Proposal, error) {
 	result, err := json.Marshal(done)
 	if err != nil {
 		return table.Proposal{}, err

@@ -86,7 +86,7 @@ func Malformed(err error) (reason error, ok bool) {
 }
 
 // Config reads an owner's configuration; nil for none.
-func (a *Admin) Config(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
+func (a Configs) Config(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func decodeConfig(item schema.Item) (*schema.ConfigItem, error) {
 // ChangeConfig writes what edit makes of an owner's configuration, on the condition that
 // nobody wrote it meanwhile; if somebody did, edit is asked again. It returns what is
 // stored then; nil for nothing. Nothing is written if that is what was stored before.
-func (a *Admin) ChangeConfig(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) (*schema.ConfigItem, error) {
+func (a Configs) ChangeConfig(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) (*schema.ConfigItem, error) {
 	c := configChange{owner: owner.Normal(), edit: edit}
 	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
 		item, err := a.Table.Get(ctx, op, a.Keys.Config(c.owner))
@@ -221,7 +221,7 @@ func (c *configChange) action() string {
 }
 
 // addConfig adds a change, with its event, to a proposal.
-func (a *Admin) addConfig(p *table.Proposal, by string, c *configChange) error {
+func (a Configs) addConfig(p *table.Proposal, by string, c *configChange) error {
 	d := Deed{
 		By: by, Action: c.action(), Target: TargetOf(c.owner), Resource: c.owner.Resource,
 		Before: configFields(c.stored), After: configFields(c.next), Was: c.item,
@@ -242,7 +242,7 @@ func (a *Admin) addConfig(p *table.Proposal, by string, c *configChange) error {
 
 // registrations are the parts of a transaction that count entities with limits, and list
 // resources with limits, for tools: one for each item of those lists.
-func (a *Admin) registrations(changes []*configChange) []types.TransactWriteItem {
+func (a Configs) registrations(changes []*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {
 		if n := c.counts(); n != 0 {
@@ -259,7 +259,7 @@ func (a *Admin) registrations(changes []*configChange) []types.TransactWriteItem
 // listings is the part of a transaction that changes the list of resources with limits,
 // if one does. One update cannot both add to a set and remove from it: changes of one
 // transaction do either.
-func (a *Admin) listings(changes []*configChange) []types.TransactWriteItem {
+func (a Configs) listings(changes []*configChange) []types.TransactWriteItem {
 	var names []string
 	remove := false
 	for _, c := range changes {
@@ -275,7 +275,7 @@ func (a *Admin) listings(changes []*configChange) []types.TransactWriteItem {
 
 // tidy removes the counts of resources that no entity has limits for any more. It may fail
 // unseen: the change is made, and a count of 0 lists nothing.
-func (a *Admin) tidy(ctx context.Context, op string, changes []*configChange) {
+func (a Configs) tidy(ctx context.Context, op string, changes []*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {
 		if resource := c.owner.Resource; c.counts() < 0 && !done[resource] && schema.Countable(resource) {

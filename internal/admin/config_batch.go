@@ -26,7 +26,7 @@ type ReadConfig struct {
 }
 
 // Configs reads the configurations of many owners, in their order.
-func (a *Admin) Configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]ReadConfig, error) {
+func (a Configs) Configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]ReadConfig, error) {
 	keys := make([]schema.Key, len(owners))
 	for i, owner := range owners {
 		keys[i] = a.Keys.Config(owner.Normal())
@@ -51,7 +51,7 @@ const batchOfConfigs = 45
 // transaction, so that lists for tools are written once for all of them. It returns an
 // error for each, nil for one that was made. Once the store does not serve, or ctx has
 // ended, the rest is left undone with that error.
-func (a *Admin) ChangeConfigs(ctx context.Context, by, op string, edits []ConfigEdit) []error {
+func (a Configs) ChangeConfigs(ctx context.Context, by, op string, edits []ConfigEdit) []error {
 	errs := make([]error, len(edits))
 	var down error
 	for _, places := range transactionsOf(edits) {
@@ -91,7 +91,7 @@ func transactionsOf(edits []ConfigEdit) [][]int {
 }
 
 // stops is the error for what comes after a failed transaction; nil to go on.
-func (a *Admin) stops(ctx context.Context, err error) error {
+func (a Configs) stops(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) || errors.Is(err, ErrNamespace) {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *Admin) stops(ctx context.Context, err error) error {
 
 // changeTogether makes changes in one transaction. Those whose edit refuses are left out.
 // It also returns the error of the transaction itself.
-func (a *Admin) changeTogether(ctx context.Context, by, op string, edits []ConfigEdit) (errs []error, failed error) {
+func (a Configs) changeTogether(ctx context.Context, by, op string, edits []ConfigEdit) (errs []error, failed error) {
 	b := configBatch{changes: make([]*configChange, len(edits)), errs: make([]error, len(edits)), keys: make([]schema.Key, len(edits))}
 	for i, e := range edits {
 		b.changes[i] = &configChange{owner: e.Owner.Normal(), edit: e.Edit}
@@ -126,7 +126,7 @@ type configBatch struct {
 }
 
 // proposeTogether is the transaction of those changes that their edits do not refuse.
-func (a *Admin) proposeTogether(ctx context.Context, by, op string, b *configBatch) (table.Proposal, error) {
+func (a Configs) proposeTogether(ctx context.Context, by, op string, b *configBatch) (table.Proposal, error) {
 	var p table.Proposal
 	items, err := a.Table.BatchGet(ctx, op, b.keys)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 
 // EntitiesWithConfig lists the entities that have a configuration for a resource ("": a
 // default), in the order of their ids.
-func (a *Admin) EntitiesWithConfig(ctx context.Context, resource string) iter.Seq2[string, error] {
+func (a Configs) EntitiesWithConfig(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return a.sortKeys(ctx, table.Query{
 		Op: "list entities with limits", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: a.Keys.EntityConfigs(resource),
 	})
 }
 
 // sortKeys are the sort keys that a partition of the index GSI3 lists.
-func (a *Admin) sortKeys(ctx context.Context, q table.Query) iter.Seq2[string, error] {
+func (a Configs) sortKeys(ctx context.Context, q table.Query) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for item, err := range a.Table.Items(ctx, q) {
 			if !yield(schema.Text(item, schema.GSI3SK), err) || err != nil {
@@ -30,7 +30,7 @@ func (a *Admin) sortKeys(ctx context.Context, q table.Query) iter.Seq2[string, e
 }
 
 // Resources lists the resources that have a configuration for every entity, by name.
-func (a *Admin) Resources(ctx context.Context) iter.Seq2[string, error] {
+func (a Configs) Resources(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		item, err := a.Table.Get(ctx, "list the resources", a.Keys.Resources())
 		if err != nil {
@@ -44,7 +44,7 @@ func (a *Admin) Resources(ctx context.Context) iter.Seq2[string, error] {
 }
 
 // PlanOwners lists the configurations of plans, by plan and resource.
-func (a *Admin) PlanOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
+func (a Configs) PlanOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
 	keys := a.sortKeys(ctx, table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: a.Keys.Plans()})
 	return func(yield func(schema.ConfigOwner, error) bool) {
 		for key, err := range keys {
@@ -57,7 +57,7 @@ func (a *Admin) PlanOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, er
 }
 
 // Owners lists every configuration: the system's, resources', plans', entities'.
-func (a *Admin) Owners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
+func (a Configs) Owners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
 	return func(yield func(schema.ConfigOwner, error) bool) {
 		for _, list := range []iter.Seq2[schema.ConfigOwner, error]{a.systemOwner(ctx), a.resourceOwners(ctx), a.PlanOwners(ctx), a.entityOwners(ctx)} {
 			for owner, err := range list {
@@ -69,7 +69,7 @@ func (a *Admin) Owners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error]
 	}
 }
 
-func (a *Admin) systemOwner(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
+func (a Configs) systemOwner(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
 	return func(yield func(schema.ConfigOwner, error) bool) {
 		item, err := a.Table.Get(ctx, "read limits", a.Keys.SystemConfig())
 		if err != nil || item != nil {
@@ -78,7 +78,7 @@ func (a *Admin) systemOwner(ctx context.Context) iter.Seq2[schema.ConfigOwner, e
 	}
 }
 
-func (a *Admin) resourceOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
+func (a Configs) resourceOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
 	return func(yield func(schema.ConfigOwner, error) bool) {
 		for resource, err := range a.Resources(ctx) {
 			if !yield(schema.ConfigOwner{Resource: resource}, err) || err != nil {
@@ -88,7 +88,7 @@ func (a *Admin) resourceOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner
 	}
 }
 
-func (a *Admin) entityOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
+func (a Configs) entityOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, error] {
 	return func(yield func(schema.ConfigOwner, error) bool) {
 		item, err := a.Table.Get(ctx, "list entities with limits", a.Keys.EntityResources())
 		if err != nil {

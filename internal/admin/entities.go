@@ -50,7 +50,7 @@ func exists(id string, item schema.Item) error {
 }
 
 // CreateEntity writes an entity's record if it has none. It is created now.
-func (a *Admin) CreateEntity(ctx context.Context, by string, e schema.EntityRecord) error {
+func (a Entities) CreateEntity(ctx context.Context, by string, e schema.EntityRecord) error {
 	const op = "create the entity"
 	e.CreatedAt, e.Version = a.Now(), 1
 	key, refused := a.Keys.Meta(e.ID), false
@@ -81,7 +81,7 @@ func created(by string, e schema.EntityRecord, item schema.Item) Deed {
 
 // Entity reads an entity's record. It fails with problem.ErrNotFound for none, and for
 // one whose deletion has begun.
-func (a *Admin) Entity(ctx context.Context, op, id string) (schema.EntityRecord, error) {
+func (a Entities) Entity(ctx context.Context, op, id string) (schema.EntityRecord, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
 	if err != nil {
 		return schema.EntityRecord{}, err
@@ -104,7 +104,7 @@ func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 
 // Entities reads the records of many entities, in their order; that of an entity without
 // one has nothing but its id. One whose deletion has begun is Deleting.
-func (a *Admin) Entities(ctx context.Context, op string, ids []string) ([]schema.EntityRecord, error) {
+func (a Entities) Entities(ctx context.Context, op string, ids []string) ([]schema.EntityRecord, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = a.Keys.Meta(id)
@@ -122,13 +122,13 @@ func (a *Admin) Entities(ctx context.Context, op string, ids []string) ([]schema
 }
 
 // BucketsOf is the query of an entity's buckets.
-func (a *Admin) BucketsOf(id string) table.Query {
+func (a Buckets) BucketsOf(id string) table.Query {
 	return table.Query{Op: "list the buckets", Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: schema.BucketsOf, Whole: true}
 }
 
 // ResourceBuckets lists the buckets of a resource, in the order of their entities: those that
 // the index knows, which may lag behind by a moment, read consistently, a page at a time.
-func (a *Admin) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[schema.Item, error] {
+func (a Buckets) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[schema.Item, error] {
 	q := table.Query{
 		Op: "list the buckets of a resource", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: a.Keys.Resource(resource),
 		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
@@ -152,7 +152,7 @@ func (a *Admin) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[
 
 // bucketsIn reads the buckets that entries of the index name, in their order. Those that
 // expired since are left out.
-func (a *Admin) bucketsIn(ctx context.Context, op string, entries []schema.Item) ([]schema.Item, error) {
+func (a Buckets) bucketsIn(ctx context.Context, op string, entries []schema.Item) ([]schema.Item, error) {
 	var keys []schema.Key
 	for _, entry := range entries {
 		if _, _, ok := a.Keys.BucketOwner(schema.KeyOf(entry)); ok {

@@ -34,16 +34,16 @@ const (
 // fit in each transaction, in their order, so that parents may come before their children
 // and limits are counted once. It returns an error for each, nil for one that was made.
 // Once the store does not serve, or ctx has ended, the rest is left undone with that error.
-func (a *Admin) CreateEntities(ctx context.Context, by string, setups []Setup) []error {
+func (a Entities) CreateEntities(ctx context.Context, by string, setups []Setup) []error {
 	errs := make([]error, 0, len(setups))
 	for len(errs) < len(setups) {
-		b := &entityBatch{Admin: a, by: by, op: "create entities", setups: window(setups[len(errs):], Setup.size)}
+		b := &entityBatch{Desk: a.Desk, of: a, by: by, op: "create entities", setups: window(setups[len(errs):], Setup.size)}
 		failed := a.Table.Change(ctx, b.op, func() (table.Proposal, error) { return b.propose(ctx) })
 		errs = append(errs, b.results(failed)...)
 		if failed == nil {
 			continue
 		}
-		if down := a.stops(ctx, failed); down != nil {
+		if down := a.configs.stops(ctx, failed); down != nil {
 			for len(errs) < len(setups) {
 				errs = append(errs, down)
 			}
@@ -71,7 +71,8 @@ func window[T any](list []T, size func(T) (parts, metadata int)) []T {
 
 // entityBatch is entities that are made in one transaction.
 type entityBatch struct {
-	*Admin
+	*Desk
+	of     Entities
 	by, op string
 	setups []Setup
 	// errs are those of the setups that are decided, in their order; nil for one that the
@@ -122,7 +123,7 @@ func (b *entityBatch) propose(ctx context.Context) (table.Proposal, error) {
 		b.errs = append(b.errs, err)
 	}
 	if len(b.p.Writes) > 0 {
-		b.p.Writes = append(b.p.Writes, b.registrations(b.configs)...)
+		b.p.Writes = append(b.p.Writes, b.of.configs.registrations(b.configs)...)
 	}
 	return b.p, nil
 }
@@ -187,7 +188,7 @@ func (b *entityBatch) readChildren(ctx context.Context) error {
 		}
 		running <- struct{}{}
 		queries.Go(func() {
-			ids, err := b.someChildren(ctx, id)
+			ids, err := b.of.someChildren(ctx, id)
 			mu.Lock()
 			if b.children[id] = ids; err != nil {
 				failed = err
@@ -226,7 +227,7 @@ func (b *entityBatch) add(ctx context.Context, s Setup) (fits bool, err error) {
 		err = invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them with Entities.Update", err)
 	}
 	if err == nil && len(b.children[e.ID]) > 0 {
-		err = b.checkBelow(ctx, e.ID, 1+len(above))
+		err = b.of.checkBelow(ctx, e.ID, 1+len(above))
 	}
 	if err != nil {
 		return true, err
@@ -247,7 +248,7 @@ func (b *entityBatch) add(ctx context.Context, s Setup) (fits bool, err error) {
 func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []ConfigEdit) error {
 	e.CreatedAt, e.Version = b.Now(), 1
 	item := e.Item(b.Keys, nil)
-	p, err := b.Admin.propose(created(b.by, e, item), b.Table.Put(item, schema.EntityUnchanged(nil)))
+	p, err := b.Desk.propose(created(b.by, e, item), b.Table.Put(item, schema.EntityUnchanged(nil)))
 	if err != nil {
 		return err
 	}
@@ -260,7 +261,7 @@ func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []Co
 		if !c.changes {
 			continue
 		}
-		if err := b.addConfig(&p, b.by, c); err != nil {
+		if err := b.of.configs.addConfig(&p, b.by, c); err != nil {
 			return err
 		}
 		configs = append(configs, c)
@@ -269,7 +270,7 @@ func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []Co
 	for _, parent := range parents {
 		b.required[parent.id] = true
 	}
-	b.p.Writes, b.p.Proof = append(append(b.p.Writes, p.Writes...), b.adopt(parents)...), p.Proof
+	b.p.Writes, b.p.Proof = append(append(b.p.Writes, p.Writes...), b.of.adopt(parents)...), p.Proof
 	b.configs = append(b.configs, configs...)
 	return nil
 }

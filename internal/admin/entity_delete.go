@@ -26,7 +26,7 @@ type EntityAsRead struct {
 // deletion can only be finished, by this call or another, and the record goes last. With
 // asRead it fails with an *EntityConflict if the entity is another one by then; nil is
 // whatever is there.
-func (a *Admin) DeleteEntity(ctx context.Context, by, id string, asRead *EntityAsRead) error {
+func (a Entities) DeleteEntity(ctx context.Context, by, id string, asRead *EntityAsRead) error {
 	const op = "delete the entity"
 	marked, err := a.markDeleted(ctx, op, by, id, asRead)
 	if err != nil || marked == nil {
@@ -41,7 +41,7 @@ func (a *Admin) DeleteEntity(ctx context.Context, by, id string, asRead *EntityA
 
 // markDeleted marks an entity and returns the record with the mark; nil if nothing is
 // there.
-func (a *Admin) markDeleted(ctx context.Context, op, by, id string, asRead *EntityAsRead) (marked schema.Item, err error) {
+func (a Entities) markDeleted(ctx context.Context, op, by, id string, asRead *EntityAsRead) (marked schema.Item, err error) {
 	err = a.Table.Change(ctx, op, func() (table.Proposal, error) {
 		marked = nil
 		item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
@@ -92,7 +92,7 @@ func (e *LevelConflict) Error() string {
 // isAsRead fails with an *EntityConflict or a *LevelConflict unless an entity is as it was
 // read. The checks that it returns hold its configurations to that in the transaction, as
 // many as fit.
-func (a *Admin) isAsRead(ctx context.Context, op string, e schema.EntityRecord, asRead EntityAsRead) (checks []types.TransactWriteItem, err error) {
+func (a Entities) isAsRead(ctx context.Context, op string, e schema.EntityRecord, asRead EntityAsRead) (checks []types.TransactWriteItem, err error) {
 	if want := asRead.Record; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &EntityConflict{e}
 	}
@@ -117,7 +117,7 @@ func (a *Admin) isAsRead(ctx context.Context, op string, e schema.EntityRecord, 
 
 // deletable says whether there is anything to delete. It fails for an entity with
 // children.
-func (a *Admin) deletable(ctx context.Context, op, id string, item schema.Item) (bool, error) {
+func (a Entities) deletable(ctx context.Context, op, id string, item schema.Item) (bool, error) {
 	children, err := a.countChildren(ctx, id)
 	if err != nil {
 		return false, err
@@ -141,12 +141,12 @@ func (a *Admin) deletable(ctx context.Context, op, id string, item schema.Item) 
 var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
 
 // owned is the query of what an entity owns.
-func (a *Admin) owned(op, id, prefix string) table.Query {
+func (a Entities) owned(op, id, prefix string) table.Query {
 	return table.Query{Op: op, Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: prefix}
 }
 
 // deleteMarked removes what belongs to a marked entity, and then its record.
-func (a *Admin) deleteMarked(ctx context.Context, op, by, id string, marked schema.Item) error {
+func (a Entities) deleteMarked(ctx context.Context, op, by, id string, marked schema.Item) error {
 	for _, prefix := range belongings {
 		keys, err := a.Table.Keys(ctx, a.owned(op, id, prefix))
 		if err != nil {
@@ -169,7 +169,7 @@ func (a *Admin) deleteMarked(ctx context.Context, op, by, id string, marked sche
 }
 
 // deleteLimits removes a configuration of a marked entity, while it is marked.
-func (a *Admin) deleteLimits(ctx context.Context, op, by string, owner schema.ConfigOwner, marked schema.Item) error {
+func (a Entities) deleteLimits(ctx context.Context, op, by string, owner schema.ConfigOwner, marked schema.Item) error {
 	meta, config := a.Keys.Meta(owner.Entity), a.Keys.Config(owner)
 	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}
 	err := a.Table.Change(ctx, op, func() (p table.Proposal, err error) {
@@ -183,21 +183,21 @@ func (a *Admin) deleteLimits(ctx context.Context, op, by string, owner schema.Co
 		if err := c.plan(found[config], a.Now()); err != nil || !c.changes {
 			return p, err
 		}
-		if err := a.addConfig(&p, by, &c); err != nil {
+		if err := a.configs.addConfig(&p, by, &c); err != nil {
 			return p, err
 		}
-		p.Writes = append(p.Writes, a.registrations([]*configChange{&c})...)
+		p.Writes = append(p.Writes, a.configs.registrations([]*configChange{&c})...)
 		p.Writes = append(p.Writes, a.Table.Check(meta, schema.EntityUnchanged(marked)))
 		return p, nil
 	})
 	if err == nil {
-		a.tidy(ctx, op, []*configChange{&c})
+		a.configs.tidy(ctx, op, []*configChange{&c})
 	}
 	return err
 }
 
 // deleteRecord removes the record of a marked entity, unless another call did.
-func (a *Admin) deleteRecord(ctx context.Context, op, id string, marked schema.Item) error {
+func (a Entities) deleteRecord(ctx context.Context, op, id string, marked schema.Item) error {
 	key := a.Keys.Meta(id)
 	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
 		item, err := a.Table.Get(ctx, op, key)

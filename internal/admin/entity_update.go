@@ -48,7 +48,7 @@ func sameEntity(x, y schema.EntityRecord) bool {
 
 // UpdateEntity replaces what an entity's record says, if the record is of e's version. It
 // returns the record as it is then. It fails with an *EntityConflict.
-func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
+func (a Entities) UpdateEntity(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
 	const op = "update the entity"
 	var c entityChange
 	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
@@ -74,7 +74,7 @@ func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityReco
 }
 
 // proposeUpdate is the transaction that replaces a record, below ancestors if it moves.
-func (a *Admin) proposeUpdate(by string, c entityChange, above []ancestor) (table.Proposal, error) {
+func (a Entities) proposeUpdate(by string, c entityChange, above []ancestor) (table.Proposal, error) {
 	d := Deed{
 		By: by, Action: EntityUpdated, Target: c.next.ID, Before: entityFields(c.stored), After: entityFields(c.next),
 		Was: c.item, Is: c.next.Item(a.Keys, c.item),
@@ -89,8 +89,8 @@ const mostMoves = 8
 // transaction, but for those that get another parent, whose ancestors are looked at for each
 // alone. It returns an error for each, nil for one that was changed. Once the store does not
 // serve, or ctx has ended, the rest is left undone with that error.
-func (a *Admin) UpdateEntities(ctx context.Context, by string, records []schema.EntityRecord) []error {
-	u := &entityUpdates{Admin: a, by: by, records: records, errs: make([]error, len(records))}
+func (a Entities) UpdateEntities(ctx context.Context, by string, records []schema.EntityRecord) []error {
+	u := &entityUpdates{Desk: a.Desk, of: a, by: by, records: records, errs: make([]error, len(records))}
 	for from := 0; from < len(records); {
 		to := from + len(window(records[from:], func(e schema.EntityRecord) (parts, metadata int) { return 2, len(e.Metadata) }))
 		if down := u.together(ctx, from, to); down != nil {
@@ -110,7 +110,8 @@ func (a *Admin) UpdateEntities(ctx context.Context, by string, records []schema.
 
 // entityUpdates are many changes of records under way.
 type entityUpdates struct {
-	*Admin
+	*Desk
+	of      Entities
 	by      string
 	records []schema.EntityRecord
 	errs    []error
@@ -147,7 +148,7 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	for _, i := range w.planned {
 		u.errs[i] = failed
 	}
-	return u.stops(ctx, failed)
+	return u.of.configs.stops(ctx, failed)
 }
 
 // updateWindow is a proposal of changes of records, with the places of those that it makes and
@@ -167,7 +168,7 @@ func (u *entityUpdates) plan(w *updateWindow, i int, item schema.Item) error {
 		w.moved = append(w.moved, i)
 		return nil
 	}
-	one, err := u.proposeUpdate(u.by, c, nil)
+	one, err := u.of.proposeUpdate(u.by, c, nil)
 	if err != nil {
 		return err
 	}
@@ -221,5 +222,5 @@ func mayHelp(err error) bool {
 
 // update changes one record.
 func (u *entityUpdates) update(ctx context.Context, i int) {
-	_, u.errs[i] = u.UpdateEntity(ctx, u.by, u.records[i])
+	_, u.errs[i] = u.of.UpdateEntity(ctx, u.by, u.records[i])
 }

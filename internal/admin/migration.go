@@ -16,22 +16,22 @@ const (
 )
 
 // RecordMigration records that a migration starts, or ended, with what it found.
-func (a *Admin) RecordMigration(ctx context.Context, by, op, action string, found audit.Fields) error {
-	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		return a.propose(Deed{By: by, Action: action, Target: audit.System, After: found})
+func (k *Desk) RecordMigration(ctx context.Context, by, op, action string, found audit.Fields) error {
+	return k.Table.Change(ctx, op, func() (table.Proposal, error) {
+		return k.propose(Deed{By: by, Action: action, Target: audit.System, After: found})
 	})
 }
 
 // MarkMigrated writes into the version record that no item of an older layout is left,
 // with the event that the migration ended. mark makes the record from the one that is
 // there, nil for none, with the condition that it still is. It returns the record.
-func (a *Admin) MarkMigrated(ctx context.Context, by, op string, found audit.Fields, mark func(old schema.Item, now time.Time) (schema.Item, schema.Statement)) (marked schema.Item, err error) {
-	err = a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		old, err := a.Table.Get(ctx, op, schema.VersionKey())
+func (k *Desk) MarkMigrated(ctx context.Context, by, op string, found audit.Fields, mark func(old schema.Item, now time.Time) (schema.Item, schema.Statement)) (marked schema.Item, err error) {
+	err = k.Table.Change(ctx, op, func() (table.Proposal, error) {
+		old, err := k.Table.Get(ctx, op, schema.VersionKey())
 		if err != nil {
 			return table.Proposal{}, err
 		}
-		item, unchanged := mark(old, a.Now())
+		item, unchanged := mark(old, k.Now())
 		marked = item
 		was, _ := schema.DecodeVersion(old)
 		is, _ := schema.DecodeVersion(item)
@@ -44,7 +44,7 @@ func (a *Admin) MarkMigrated(ctx context.Context, by, op string, found audit.Fie
 			after[name] = value
 		}
 		d := Deed{By: by, Action: MigrationFinished, Target: audit.System, Before: before, After: after}
-		return a.propose(d, a.Table.Put(item, unchanged))
+		return k.propose(d, k.Table.Put(item, unchanged))
 	})
 	return marked, err
 }

@@ -118,7 +118,7 @@ func Guarded(t *table.Table, keys schema.Keys) *table.Table {
 }
 
 // RegisterNamespace makes a namespace that limiters may use.
-func (a *Admin) RegisterNamespace(ctx context.Context, by, name string) error {
+func (a Namespaces) RegisterNamespace(ctx context.Context, by, name string) error {
 	return a.changeNamespace(ctx, by, name, transition{
 		op: "register the namespace", action: NamespaceRegistered, to: schema.NamespaceActive,
 		may: func(n schema.NamespaceRecord) (bool, error) {
@@ -137,7 +137,7 @@ func (a *Admin) RegisterNamespace(ctx context.Context, by, name string) error {
 }
 
 // DeleteNamespace stops the limiters of a namespace. What is stored stays.
-func (a *Admin) DeleteNamespace(ctx context.Context, by, name string) error {
+func (a Namespaces) DeleteNamespace(ctx context.Context, by, name string) error {
 	return a.changeNamespace(ctx, by, name, transition{
 		op: "delete the namespace", action: NamespaceDeleted, to: schema.NamespaceDeleted,
 		may: func(n schema.NamespaceRecord) (bool, error) {
@@ -150,7 +150,7 @@ func (a *Admin) DeleteNamespace(ctx context.Context, by, name string) error {
 }
 
 // RecoverNamespace makes a deleted namespace active again.
-func (a *Admin) RecoverNamespace(ctx context.Context, by, name string) error {
+func (a Namespaces) RecoverNamespace(ctx context.Context, by, name string) error {
 	return a.changeNamespace(ctx, by, name, transition{
 		op: "recover the namespace", action: NamespaceRecovered, to: schema.NamespaceActive,
 		may: func(n schema.NamespaceRecord) (bool, error) {
@@ -180,7 +180,7 @@ type transition struct {
 
 // changeNamespace gives a namespace its next state, in one transaction with the event.
 // The event lies outside of the namespace, so that it stays when that is purged.
-func (a *Admin) changeNamespace(ctx context.Context, by, name string, t transition) error {
+func (a Namespaces) changeNamespace(ctx context.Context, by, name string, t transition) error {
 	key, _ := schema.NewKeys(name).Namespace()
 	return a.Table.Change(ctx, t.op, func() (table.Proposal, error) {
 		item, err := a.Table.Get(ctx, t.op, key)
@@ -215,7 +215,7 @@ func namespaceFields(n schema.NamespaceRecord) audit.Fields {
 
 // Namespace is the record of a namespace, read consistently; the zero one for a namespace
 // that was never registered.
-func (a *Admin) Namespace(ctx context.Context, name string) (schema.NamespaceRecord, error) {
+func (a Namespaces) Namespace(ctx context.Context, name string) (schema.NamespaceRecord, error) {
 	key, _ := schema.NewKeys(name).Namespace()
 	item, err := a.Table.Get(ctx, "read the namespace", key)
 	if err != nil {
@@ -227,7 +227,7 @@ func (a *Admin) Namespace(ctx context.Context, name string) (schema.NamespaceRec
 
 // Namespaces lists the namespaces of the table in the order of their names. An index is
 // read, which may lag behind by a moment; the records are read consistently.
-func (a *Admin) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRecord, error] {
+func (a Namespaces) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRecord, error] {
 	const op = "list the namespaces"
 	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: a.Keys.Namespaces()}
 	return func(yield func(schema.NamespaceRecord, error) bool) {
@@ -248,7 +248,7 @@ func (a *Admin) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRecord
 }
 
 // namespacesOf reads the records of a page of the list.
-func (a *Admin) namespacesOf(ctx context.Context, op string, page *dynamodb.QueryOutput) ([]schema.NamespaceRecord, error) {
+func (a Namespaces) namespacesOf(ctx context.Context, op string, page *dynamodb.QueryOutput) ([]schema.NamespaceRecord, error) {
 	keys := make([]schema.Key, len(page.Items))
 	for i, item := range page.Items {
 		keys[i] = schema.KeyOf(item)

@@ -30,9 +30,9 @@ func lastOf(t time.Time) string { return audit.FirstID(t.Add(time.Millisecond)) 
 // have no events, and are not asked for.
 const mostAhead = 24 * time.Hour
 
-// Trail lists events in the order of their times. Those of a target are read
+// Find lists events in the order of their times. Those of a target are read
 // consistently; those of all targets by an index, which may lag behind by a moment.
-func (a *Admin) Trail(ctx context.Context, s Search) iter.Seq2[audit.Event, error] {
+func (a Trail) Find(ctx context.Context, s Search) iter.Seq2[audit.Event, error] {
 	if s.Target != "" {
 		return a.trailOf(ctx, s)
 	}
@@ -54,7 +54,7 @@ func (a *Admin) Trail(ctx context.Context, s Search) iter.Seq2[audit.Event, erro
 	}
 }
 
-func (a *Admin) trailOf(ctx context.Context, s Search) iter.Seq2[audit.Event, error] {
+func (a Trail) trailOf(ctx context.Context, s Search) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.Events.Partition(s.Target), Whole: true,
 		From: audit.SortPrefix + audit.FirstID(s.From), To: audit.SortPrefix + lastOf(s.To),
@@ -75,7 +75,7 @@ func (a *Admin) trailOf(ctx context.Context, s Search) iter.Seq2[audit.Event, er
 func (s Search) wants(principal string) bool { return s.Principal == "" || s.Principal == principal }
 
 // dayOf are the events of a day that are wanted, in the order of their times.
-func (a *Admin) dayOf(ctx context.Context, day time.Time, s Search) ([]audit.Event, error) {
+func (a Trail) dayOf(ctx context.Context, day time.Time, s Search) ([]audit.Event, error) {
 	shards := make([]int, 0, audit.IndexShards)
 	if s.Principal != "" {
 		shards = append(shards, audit.ShardOf(s.Principal))
@@ -105,7 +105,7 @@ func (a *Admin) dayOf(ctx context.Context, day time.Time, s Search) ([]audit.Eve
 }
 
 // indexed are the keys of the events that a partition of the index lists.
-func (a *Admin) indexed(ctx context.Context, partition string, s Search) ([]schema.Key, error) {
+func (a Trail) indexed(ctx context.Context, partition string, s Search) ([]schema.Key, error) {
 	q := table.Query{
 		Op: "list the events", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: partition,
 		Sort: schema.GSI2SK, From: audit.FirstID(s.From), To: lastOf(s.To),
