@@ -26,17 +26,20 @@ func New(d *Desk) *Admin {
 	return &Admin{d, Configs{d}, Entities{d, Configs{d}}, Buckets{d}, Namespaces{d}, Trail{d}}
 }
 
-// The parts: configurations by their owners, records of entities, buckets, records of
-// namespaces, and the events of all of them.
 type (
-	Configs  struct{ *Desk }
+	// Configs are configurations, by their owners.
+	Configs struct{ *Desk }
+	// Entities are the records of entities.
 	Entities struct {
 		*Desk
 		configs Configs
 	}
-	Buckets    struct{ *Desk }
+	// Buckets are buckets, which administrators refill.
+	Buckets struct{ *Desk }
+	// Namespaces are the records of namespaces.
 	Namespaces struct{ *Desk }
-	Trail      struct{ *Desk }
+	// Trail is the events of every change.
+	Trail struct{ *Desk }
 )
 
 // Desk is what the parts have in common: the table, and a record of each change. Its fields
