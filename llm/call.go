@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // The statuses a record gets when its Usage names none.
@@ -271,4 +273,38 @@ func validTokens(t budget.Tokens) error {
 		}
 	}
 	return nil
+}
+
+// named takes the label that the request names, if it has room.
+func (c *Call) named(rec budget.Recommendation, denial error, now time.Time) error {
+	label, labels := c.request.Label, rec.Labels
+	var exceeded *budget.QuotaExceededError
+	if errors.As(denial, &exceeded) {
+		labels = exceeded.Labels
+	}
+	i := slices.IndexFunc(labels, func(l budget.LabelStatus) bool { return l.Label == label })
+	if i < 0 {
+		return &ValidationError{
+			Package: "llm", Field: "request.Label", Code: budget.CodeInvalidModelLabel,
+			Reason: fmt.Sprintf("%q is not in the app's ordering", label),
+		}
+	}
+	c.Label, c.Model = label, labels[i].Model
+	switch {
+	case rec.Label == label: // forced, perhaps, whatever was spent
+		return nil
+	case denial == nil && labels[i].Status == budget.StatusExceeded:
+		return (&budget.QuotaExceededError{Labels: labels, RetryAt: rec.ResetAt}).DecidedAt(now)
+	case denial == nil && labels[i].Status == budget.StatusUnpriced:
+		return (&budget.QuotaExceededError{Labels: labels}).DecidedAt(now)
+	}
+	return denial
+}
+
+// usable refuses a call that Start did not return, and one without a context.
+func (c *Call) usable(ctx context.Context) error {
+	if c == nil || c.guard == nil {
+		return invalid("call", "is none; look at the error of the Start that returned it before using it")
+	}
+	return problem.NoContext(ctx, "llm")
 }

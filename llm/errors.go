@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -124,9 +123,4 @@ func together(first, second func() error) (err, other error) {
 		}
 	}()
 	return first(), other
-}
-
-// lasting is ctx without its end, bounded anew: what was begun is finished.
-func (g *Guard) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.SettleTimeout)
 }

@@ -1,13 +1,16 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Limiter is what a Guard needs of a *dynalimit.RateLimiter.
@@ -51,6 +54,41 @@ type Options struct {
 // one with New for each process, and Close it before its Keeper. It is safe for concurrent use. The zero value is not
 // usable; its methods return a *ValidationError.
 //
+// choose picks the call's label, which has room in its quota as far as the keeper knows.
+func (g *Guard) choose(ctx context.Context, c *Call) error {
+	r := &c.request
+	rec, err := g.opts.Keeper.Recommend(ctx, r.Org, r.App)
+	switch {
+	case errors.Is(err, budget.ErrUnavailable) && r.Label != "" && r.Resource != "":
+		c.Label = r.Label // of a call for which nothing needs to be asked
+		return nil
+	case r.Label != "" && (err == nil || errors.Is(err, budget.ErrQuotaExceeded)):
+		err = c.named(rec, err, g.opts.Now())
+	case err == nil:
+		c.Label, c.Model = rec.Label, rec.Model
+	}
+	if err != nil {
+		return err
+	}
+	c.priced = c.Model
+	if r.Resource == "" {
+		r.Resource = c.Model
+	}
+	return nil
+}
+
+// acquire takes the estimate of every limit that the entity has. One that exceeds a
+// burst is lowered to it, but not below what the prompt takes.
+func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
+	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
+	for {
+		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
+		if err == nil || !capped(n.estimate, n.prompt, err) {
+			return lease, err
+		}
+	}
+}
+
 // Do is for a call that is one function: it starts, runs the function and settles,
 // whatever happens to the function. Start is for a call that spans more than one
 // function: it returns a Call, which must be ended with Settle or Rollback, or with its
@@ -198,3 +236,67 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 }
 
 var errPanic = errors.New("llm: panic")
+
+// prepared checks a request and fills in its defaults.
+func (g *Guard) prepared(r Request) (Request, error) {
+	if err := r.Estimate.validate(); err != nil {
+		return r, err
+	}
+	if g.opts.Limiter != nil && r.Entity == "" {
+		return r, invalid("request.Entity", "is empty; name who is limited")
+	}
+	if err := g.checkCharged(r); err != nil {
+		return r, err
+	}
+	if r.Limits == nil {
+		r.Limits = g.opts.Limits
+	}
+	if err := checkLimits("request.Limits", r.Limits); err != nil {
+		return r, err
+	}
+	if r.RequestID == "" {
+		r.RequestID = newRequestID()
+	}
+	if g.opts.Keeper == nil {
+		if r.Label != "" {
+			return r, invalid("request.Label", "is %q, but the guard has no Keeper to price it; leave it empty or give Options.Keeper", r.Label)
+		}
+		if r.Resource == "" {
+			return r, invalid("request.Resource", "is empty, and without a Keeper there is no model to take for it; name the resource")
+		}
+	}
+	r.Tags = maps.Clone(r.Tags)
+	if g.opts.Keeper == nil {
+		return r, nil
+	}
+	const anyLabel = "any" // it is checked with the ordering
+	record := budget.Usage{RequestID: r.RequestID, Label: cmp.Or(r.Label, anyLabel), Tags: r.Tags}
+	return r, record.Validate()
+}
+
+// checkCharged checks what the limiter would refuse.
+func (g *Guard) checkCharged(r Request) error {
+	if g.opts.Limiter == nil {
+		return nil
+	}
+	if reason := schema.CheckEntity(r.Entity); reason != "" {
+		return invalid("request.Entity", "%s", reason)
+	}
+	if reason := schema.CheckResource(r.Resource); r.Resource != "" && reason != "" {
+		return invalid("request.Resource", "%s", reason)
+	}
+	return nil
+}
+
+// lasting is ctx without its end, bounded anew: what was begun is finished.
+func (g *Guard) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.SettleTimeout)
+}
+
+// usable refuses calls of a guard that New did not make, and without a context.
+func (g *Guard) usable(ctx context.Context) error {
+	if g == nil || g.opts.Now == nil {
+		return invalid("guard", "was not made by New; make one with llm.New(&llm.Options{...})")
+	}
+	return problem.NoContext(ctx, "llm")
+}

@@ -1,10 +1,9 @@
 package llm
 
 import (
-	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
@@ -137,57 +136,6 @@ func (e Estimate) likely() budget.Tokens {
 // prompt is the part of it that is certain.
 func (e Estimate) prompt() budget.Tokens { return budget.Tokens{Input: e.InputTokens} }
 
-// prepared checks a request and fills in its defaults.
-func (g *Guard) prepared(r Request) (Request, error) {
-	if err := r.Estimate.validate(); err != nil {
-		return r, err
-	}
-	if g.opts.Limiter != nil && r.Entity == "" {
-		return r, invalid("request.Entity", "is empty; name who is limited")
-	}
-	if err := g.checkCharged(r); err != nil {
-		return r, err
-	}
-	if r.Limits == nil {
-		r.Limits = g.opts.Limits
-	}
-	if err := checkLimits("request.Limits", r.Limits); err != nil {
-		return r, err
-	}
-	if r.RequestID == "" {
-		r.RequestID = newRequestID()
-	}
-	if g.opts.Keeper == nil {
-		if r.Label != "" {
-			return r, invalid("request.Label", "is %q, but the guard has no Keeper to price it; leave it empty or give Options.Keeper", r.Label)
-		}
-		if r.Resource == "" {
-			return r, invalid("request.Resource", "is empty, and without a Keeper there is no model to take for it; name the resource")
-		}
-	}
-	r.Tags = maps.Clone(r.Tags)
-	if g.opts.Keeper == nil {
-		return r, nil
-	}
-	const anyLabel = "any" // it is checked with the ordering
-	record := budget.Usage{RequestID: r.RequestID, Label: cmp.Or(r.Label, anyLabel), Tags: r.Tags}
-	return r, record.Validate()
-}
-
-// checkCharged checks what the limiter would refuse.
-func (g *Guard) checkCharged(r Request) error {
-	if g.opts.Limiter == nil {
-		return nil
-	}
-	if reason := schema.CheckEntity(r.Entity); reason != "" {
-		return invalid("request.Entity", "%s", reason)
-	}
-	if reason := schema.CheckResource(r.Resource); r.Resource != "" && reason != "" {
-		return invalid("request.Resource", "%s", reason)
-	}
-	return nil
-}
-
 func checkLimits(field string, limits map[string]Measure) error {
 	if len(limits) == 0 {
 		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
@@ -209,4 +157,36 @@ func newRequestID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// need is what a call takes of the limits: its estimate, and of that the prompt.
+type need struct{ estimate, prompt dynalimit.Amounts }
+
+func (r Request) need() (n need, err error) {
+	if n.estimate, err = measured(r.Limits, r.Estimate.likely()); err != nil {
+		return n, err
+	}
+	n.prompt, err = measured(r.Limits, r.Estimate.prompt())
+	return n, err
+}
+
+// capped lowers the amounts that err says exceed a burst. It reports false when
+// there is none, or when even the least is more than the burst.
+func capped(amounts, least dynalimit.Amounts, err error) bool {
+	var exceeded *dynalimit.LimitExceededError
+	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {
+		return false
+	}
+	lowered := false
+	for _, s := range exceeded.Statuses {
+		burst := s.Limit.Burst
+		if amounts[s.Limit.Name] <= burst {
+			continue
+		}
+		if least[s.Limit.Name] > burst {
+			return false
+		}
+		amounts[s.Limit.Name], lowered = burst, true
+	}
+	return lowered
 }

@@ -29,7 +29,6 @@ var debts = map[string]int{
 	"circle budget/credentials":             12,
 	"circle budget/internal/ledger":         7,
 	"circle internal/laws":                  15,
-	"circle llm":                            8,
 	"methods . Repository":                  60,
 	"methods budget/budgethttp Server":      59,
 	"methods budget/credentials Store":      47,
