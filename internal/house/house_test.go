@@ -23,18 +23,16 @@ const (
 // debts are folders, types and files that are above a rule still. A figure may only fall:
 // lower it with the change that makes it smaller, and delete the row at the rule.
 var debts = map[string]int{
-	"circle .":                              12,
-	"circle budget":                         35,
-	"circle budget/budgethttp":              21,
-	"circle budget/credentials":             12,
-	"circle budget/internal/ledger":         7,
-	"circle internal/laws":                  15,
-	"methods . Repository":                  60,
-	"methods budget/budgethttp Server":      59,
-	"methods budget/credentials Store":      47,
-	"methods budget/internal/ledger Ledger": 39,
-	"methods internal/laws history":         56,
-	"methods internal/laws judge":           37,
+	"circle .":                         12,
+	"circle budget":                    35,
+	"circle budget/budgethttp":         21,
+	"circle budget/credentials":        12,
+	"circle internal/laws":             15,
+	"methods . Repository":             60,
+	"methods budget/budgethttp Server": 59,
+	"methods budget/credentials Store": 47,
+	"methods internal/laws history":    56,
+	"methods internal/laws judge":      37,
 }
 
 // advice says what to do about a rule that is broken.

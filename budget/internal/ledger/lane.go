@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,11 +32,46 @@ type lane struct {
 	urgentWork chan struct{} // something came that does not wait for company
 }
 
+// lanes are all lanes that have work.
 type lanes struct {
-	mu      sync.Mutex // guards all of this and every lane's queue
+	*Options
+	note func(*Operation) // hears of each write that is counted
+
+	mu      sync.Mutex // guards what follows and every lane's queue
 	open    map[string]*lane
 	closed  bool
 	running background.Running
+}
+
+// close refuses further operations.
+func (l *lanes) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
+
+// busy reports whether something that counts to a scope, or to one within it, may still be
+// written.
+func (l *lanes) busy(scope string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.open { // see Account.operation
+		if strings.HasPrefix(key, scope+"#") {
+			return true
+		}
+	}
+	return false
+}
+
+// queued is the number of operations that wait.
+func (l *lanes) queued() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, lane := range l.open {
+		n += len(lane.queue)
+	}
+	return n
 }
 
 // The life of an operation, in op.state.
@@ -46,21 +82,21 @@ const (
 )
 
 // enqueue puts operations into the queue of a lane and wakes the lane.
-func (l *Ledger) enqueue(key string, ops ...*Operation) error {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
-	if l.lanes.closed {
+func (l *lanes) enqueue(key string, ops ...*Operation) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return ErrClosed
 	}
-	if q := l.lanes.open[key]; q != nil && len(q.queue)+len(ops) > maxQueue {
+	if q := l.open[key]; q != nil && len(q.queue)+len(ops) > maxQueue {
 		return &problem.UnavailableError{Package: pkg, Op: "write", Err: errCrowded}
 	}
-	q, ok := l.lanes.open[key]
+	q, ok := l.open[key]
 	if !ok {
 		q = &lane{urgentWork: make(chan struct{}, 1)}
-		l.lanes.open[key] = q
-		l.lanes.running.Add(1)
-		go l.runLane(key, q)
+		l.open[key] = q
+		l.running.Add(1)
+		go l.run(key, q)
 	}
 	q.queue = append(q.queue, ops...)
 	if q.urgent() {
@@ -75,29 +111,29 @@ func (l *Ledger) enqueue(key string, ops ...*Operation) error {
 // urgent reports whether the queue fills a transaction. The lanes' lock must be held.
 func (q *lane) urgent() bool { return len(q.queue) >= maxTxnItems-1 }
 
-func (l *Ledger) runLane(key string, q *lane) {
-	defer l.lanes.running.Done()
+func (l *lanes) run(key string, q *lane) {
+	defer l.running.Done()
 	var left []*Operation
 	for first := true; ; first = false {
 		if len(left) == 0 {
 			l.awaitCompany(q, first)
 		}
-		l.lanes.mu.Lock()
+		l.mu.Lock()
 		ops := append(left, q.queue...)
 		q.queue = nil
 		if len(ops) == 0 {
-			delete(l.lanes.open, key)
-			l.lanes.mu.Unlock()
+			delete(l.open, key)
+			l.mu.Unlock()
 			return
 		}
-		l.lanes.mu.Unlock()
+		l.mu.Unlock()
 		q.started = time.Now()
 		left = l.transact(mergeRepeats(ops))
 	}
 }
 
 // awaitCompany lets a transaction wait for further operations.
-func (l *Ledger) awaitCompany(q *lane, first bool) {
+func (l *lanes) awaitCompany(q *lane, first bool) {
 	wait := l.patience(q, first)
 	if wait <= 0 {
 		return
@@ -113,7 +149,7 @@ func (l *Ledger) awaitCompany(q *lane, first bool) {
 
 // patience is how long a transaction waits for further operations. In batch metering it
 // always waits; otherwise only under load, when callers queued up behind the last one.
-func (l *Ledger) patience(q *lane, first bool) time.Duration {
+func (l *lanes) patience(q *lane, first bool) time.Duration {
 	wait := l.Linger
 	if first && !l.AlwaysLinger {
 		return 0
@@ -121,13 +157,13 @@ func (l *Ledger) patience(q *lane, first bool) time.Duration {
 	if !first {
 		wait -= time.Since(q.started)
 	}
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	select {
 	case <-q.urgentWork: // of what is in the queue already, or was taken
 	default:
 	}
-	if len(q.queue) == 0 && !first || q.urgent() || l.lanes.closed {
+	if len(q.queue) == 0 && !first || q.urgent() || l.closed {
 		return 0
 	}
 	return wait
@@ -153,7 +189,7 @@ func mergeRepeats(ops []*Operation) []*Operation {
 // transact writes as many operations as fit into one transaction and returns the others:
 // those that did not fit, and those that conflicted with another transaction and may
 // ride in the next.
-func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
+func (l *lanes) transact(ops []*Operation) (left []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
 	t, left := compose(ops, rand.IntN)
@@ -191,7 +227,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 }
 
 // backOff waits after a conflict and returns the operations that have time left.
-func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
+func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
 	conflicts := 0
 	for _, o := range ops {
 		o.conflicts++
@@ -214,7 +250,7 @@ func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt
 
 // isolate writes the operations one by one, because the store says that the transaction
 // itself is wrong. So a wrong record only costs itself.
-func (l *Ledger) isolate(t *transaction, err error) {
+func (l *lanes) isolate(t *transaction, err error) {
 	if len(t.ops) == 1 {
 		l.fail(t.ops, Judge("write", err))
 		return

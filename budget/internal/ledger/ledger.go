@@ -1,17 +1,13 @@
 package ledger
 
 import (
-	"log/slog"
-	"strings"
+	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const (
@@ -21,25 +17,12 @@ const (
 	unkeptKnown = 10_000
 )
 
-// Options are what a ledger works with; all are needed.
-type Options struct {
-	Store        *store.Store     // of the usage table
-	Breaker      *ddb.Breaker     // of the usage table
-	Life         *background.Life // ends with Close
-	Now          func() time.Time // the clock
-	Logger       *slog.Logger     // gets what no caller is told
-	Linger       time.Duration    // a transaction's wait for company
-	AlwaysLinger bool             // it waits without load, too
-	Fresh        time.Duration    // how old a known sum may be
-	KeepDays     int              // closed totals are kept so long, see expires
-}
-
 // Ledger writes what calls cost, and what is adjusted by hand, each exactly once. It knows what is
 // counted: the stored sums and its own writes. It is safe for concurrent use; New makes
 // it.
 type Ledger struct {
 	Options
-	lanes  lanes
+	lanes  lanes // its writes on their way
 	boards struct {
 		sync.Mutex
 		byScope *lru.Cache[string, *Board]
@@ -54,7 +37,7 @@ type Ledger struct {
 // New makes a ledger. It makes no request and starts no goroutine.
 func New(options Options) *Ledger {
 	l := &Ledger{Options: options, closers: make(chan struct{}, maxClosers)}
-	l.lanes.open = map[string]*lane{}
+	l.lanes.Options, l.lanes.note, l.lanes.open = &l.Options, l.note, map[string]*lane{}
 	l.boards.byScope, _ = lru.New[string, *Board](boardsKept) // fails only for a size below 1
 	l.unkept, _ = lru.New[string, string](unkeptKnown)
 	return l
@@ -72,6 +55,9 @@ func (l *Ledger) Board(scope string) *Board {
 	return b
 }
 
+// note adds an acknowledged write to the board of its scope.
+func (l *Ledger) note(o *Operation) { l.Board(o.Scope).note(o) }
+
 // Looks are how many calls found what they needed of a scope's spend known, and how many
 // waited for a query of the store.
 func (l *Ledger) Looks() (known, asked int64) { return l.looks.known.Load(), l.looks.asked.Load() }
@@ -84,15 +70,41 @@ func (l *Ledger) countLook(known bool) {
 	}
 }
 
-// note adds an acknowledged write to the board of its scope.
-func (l *Ledger) note(o *Operation) { l.Board(o.Scope).note(o) }
+// Write writes the operation. It returns when the operation is finished, whose verdict
+// says how it ended, or when ctx ends. Errors: those that match ErrUnavailable,
+// ErrClosed, and ctx's own while the operation is on its way.
+func (l *Ledger) Write(ctx context.Context, o *Operation) error {
+	if err := l.lanes.enqueue(o.lane, o); err != nil {
+		return err
+	}
+	return l.lanes.await(ctx, o)
+}
+
+// WriteAll writes operations, those of one lane together. It leaves out nil ones, and
+// returns an error for each, in their order.
+func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
+	byLane := map[string][]*Operation{}
+	for _, o := range ops {
+		if o != nil {
+			byLane[o.lane] = append(byLane[o.lane], o)
+		}
+	}
+	for lane, group := range byLane {
+		if err := l.lanes.enqueue(lane, group...); err != nil {
+			l.lanes.fail(group, err)
+		}
+	}
+	errs := make([]error, len(ops))
+	for i, o := range ops {
+		if o != nil {
+			errs[i] = l.lanes.await(ctx, o)
+		}
+	}
+	return errs
+}
 
 // Close refuses further writes, except those that belong to what was accepted.
-func (l *Ledger) Close() {
-	l.lanes.mu.Lock()
-	l.lanes.closed = true
-	l.lanes.mu.Unlock()
-}
+func (l *Ledger) Close() { l.lanes.close() }
 
 // Wait returns when everything accepted is written or has failed.
 func (l *Ledger) Wait() { l.lanes.running.Wait() }
@@ -104,24 +116,7 @@ func (l *Ledger) WaitForTotals() { l.closing.Wait() }
 // Busy reports whether something that counts to a scope may still be written: an
 // operation, whether or not its caller waits for it. It may also be true because of a scope
 // within this one.
-func (l *Ledger) Busy(scope string) bool {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
-	for key := range l.lanes.open { // see Account.operation
-		if strings.HasPrefix(key, scope+"#") {
-			return true
-		}
-	}
-	return false
-}
+func (l *Ledger) Busy(scope string) bool { return l.lanes.busy(scope) }
 
 // Queued is the number of operations that wait to be written.
-func (l *Ledger) Queued() int {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
-	n := 0
-	for _, lane := range l.lanes.open {
-		n += len(lane.queue)
-	}
-	return n
-}
+func (l *Ledger) Queued() int { return l.lanes.queued() }

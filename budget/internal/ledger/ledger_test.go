@@ -96,8 +96,8 @@ func TestOnlyRecordsAreWithdrawn(t *testing.T) {
 		other := anAccount().Submission(Record{}, nil, false)
 		q := &lane{queue: []*Operation{other, o, other}}
 		l.lanes.open[o.lane] = q
-		assert.Equal(t, leaves, l.withdraw(o))
+		assert.Equal(t, leaves, l.lanes.withdraw(o))
 		assert.Equal(t, !leaves, slices.Contains(q.queue, o))
-		assert.False(t, leaves && l.withdraw(o), "it has left")
+		assert.False(t, leaves && l.lanes.withdraw(o), "it has left")
 	}
 }
