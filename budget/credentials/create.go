@@ -61,7 +61,7 @@ func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
 		return Issued{}, err
 	}
 	for n := 0; ; n++ {
-		seen, err := s.load(ctx, ClientID(org, app))
+		seen, err := s.core.load(ctx, ClientID(org, app))
 		if err != nil {
 			return Issued{}, failure("Create", err)
 		}
@@ -98,7 +98,7 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	if graceHours < 0 || graceHours > MaxGraceHours {
 		return Rotation{}, invalid("grace_period_hours", "is %d; give 0 to %d whole hours", graceHours, MaxGraceHours)
 	}
-	seen, err := s.existing(ctx, org, app)
+	seen, err := s.core.existing(ctx, org, app)
 	if err != nil {
 		return Rotation{}, failure("Rotate", err)
 	}
@@ -123,23 +123,23 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 func (s *Store) issue(
 	ctx context.Context, action string, seen account, decide func(now time.Time) (account, audit.Fields),
 ) (issued Issued, overtaken bool, err error) {
-	secret, err := s.newSecret(secretPrefix)
+	secret, err := s.core.newSecret(secretPrefix)
 	if err != nil {
 		return Issued{}, false, err
 	}
-	token, err := s.newSecret(retrievalPrefix)
+	token, err := s.core.newSecret(retrievalPrefix)
 	if err != nil {
 		return Issued{}, false, err
 	}
-	now := seconds(s.now())
+	now := seconds(s.core.now())
 	pepper := s.Keys().Pepper(now)
 	next, fields := decide(now)
-	next.hash = s.hash(pepper, purposeClient, next.id(), secret)
-	handout, err := s.handout(next, token, secret, now)
+	next.hash = s.core.hash(pepper, purposeClient, next.id(), secret)
+	handout, err := s.core.handout(next, token, secret, now)
 	if err != nil {
 		return Issued{}, false, err
 	}
-	if overtaken, err = s.replace(ctx, action, seen, next, fields, s.put(handout, "", nil, nil)); err != nil {
+	if overtaken, err = s.replace(ctx, action, seen, next, fields, s.core.put(handout, "", nil, nil)); err != nil {
 		return Issued{}, overtaken, err
 	}
 	return Issued{Identity: next.identity(), Created: true, Token: token, ExpiresAt: now.Add(RetrievalTTL)}, false, nil
@@ -150,7 +150,7 @@ func (s *Store) issue(
 func (s *Store) replace(
 	ctx context.Context, action string, seen, next account, fields audit.Fields, further ...types.TransactWriteItem,
 ) (overtaken bool, err error) {
-	event, err := s.event(action, next.org, next.app, fields)
+	event, err := s.core.event(s.principal, action, next.org, next.app, fields)
 	if err != nil {
 		return false, err
 	}
@@ -159,26 +159,8 @@ func (s *Store) replace(
 	if seen.revision > 0 {
 		condition, names, values = "#revision = :seen", map[string]string{"#revision": attrRevision}, store.Item{":seen": store.Int(seen.revision)}
 	}
-	writes := append([]types.TransactWriteItem{s.put(next.item(), condition, names, values)}, further...)
-	return s.send(ctx, append(writes, event)...)
-}
-
-// load reads a client; the zero account is none.
-func (c *core) load(ctx context.Context, id string) (account, error) {
-	item, err := c.items.Get(ctx, c.items.Control, clientKey(id))
-	if err != nil {
-		return account{}, err
-	}
-	return decodeAccount(item)
-}
-
-// existing is a client that has credentials, or ErrNotFound.
-func (c *core) existing(ctx context.Context, org, app string) (account, error) {
-	seen, err := c.load(ctx, ClientID(org, app))
-	if err == nil && !seen.exists() {
-		err = notFound("%s has no credentials", ClientID(org, app))
-	}
-	return seen, err
+	writes := append([]types.TransactWriteItem{s.core.put(next.item(), condition, names, values)}, further...)
+	return s.core.send(ctx, append(writes, event)...)
 }
 
 // Import gives a client that has no credentials the hash of a secret that another system
@@ -198,13 +180,13 @@ func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error 
 	if _, _, own := parseHash(hash.Reveal()); own || hash.Empty() || len(hash.Reveal()) > maxSecret {
 		return invalid("hash", "is not another system's of 1 to %d bytes; give what that system stored", maxSecret)
 	}
-	seen, err := s.load(ctx, ClientID(org, app))
+	seen, err := s.core.load(ctx, ClientID(org, app))
 	if err != nil {
 		return failure("Import", err)
 	}
 	overtaken := seen.exists()
 	if !overtaken {
-		next := newAccount(org, app, seen, seconds(s.now()))
+		next := newAccount(org, app, seen, seconds(s.core.now()))
 		next.hash = hash.Reveal()
 		overtaken, err = s.replace(ctx, actionImported, seen, next, audit.Fields{"client_id": next.id(), "version": next.version})
 	}

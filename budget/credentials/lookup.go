@@ -17,7 +17,7 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
 	if !ok {
 		return Identity{}, notFound("there is no such client")
 	}
-	seen, err := s.existing(ctx, org, app)
+	seen, err := s.core.existing(ctx, org, app)
 	if err != nil {
 		return Identity{}, failure("Lookup", err)
 	}
@@ -39,9 +39,9 @@ func (s *Store) Status(ctx context.Context, org, app string) (Status, error) {
 	if err := validOwner(org, app); err != nil {
 		return Status{}, err
 	}
-	seen, err := s.existing(ctx, org, app)
+	seen, err := s.core.existing(ctx, org, app)
 	if err != nil {
 		return Status{}, failure("Status", err)
 	}
-	return seen.status(s.now()), nil
+	return seen.status(s.core.now()), nil
 }

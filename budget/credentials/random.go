@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"io"
 )
@@ -27,10 +26,4 @@ func draw(random io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%s: no randomness: %w", pkg, err)
 	}
 	return b, nil
-}
-
-// newSecret draws a secret.
-func (s *Store) newSecret(prefix string) (Secret, error) {
-	b, err := draw(s.opts.Random)
-	return NewSecret(prefix + base64.RawURLEncoding.EncodeToString(b)), err
 }

@@ -69,11 +69,11 @@ func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Cr
 	if len(token.Reveal()) > maxSecret {
 		return Credentials{}, ErrTokenInvalid
 	}
-	item, err := s.items.Get(ctx, s.items.Control, handoutKey(token))
+	item, err := s.core.items.Get(ctx, s.core.items.Control, handoutKey(token))
 	if err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
-	h, err := s.unused(item, org, app)
+	h, err := s.core.unused(item, org, app)
 	if err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
@@ -81,10 +81,10 @@ func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Cr
 	if err != nil {
 		return Credentials{}, err
 	}
-	if err := s.use(ctx, token); err != nil {
+	if err := s.core.use(ctx, token); err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
-	s.counts.retrievals.Add(1)
+	s.core.counts.retrievals.Add(1)
 	return Credentials{Identity{ClientID: ClientID(org, app), Org: org, App: app, Version: h.version}, secret}, nil
 }
 

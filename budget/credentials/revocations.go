@@ -162,15 +162,15 @@ func (s *Store) revoke(ctx context.Context, operation, id string, key store.Key,
 	if err := validID("id", id); err != nil {
 		return err
 	}
-	if !s.now().Before(until.Add(clockSkew)) {
+	if !s.core.now().Before(until.Add(clockSkew)) {
 		return nil
 	}
 	defer s.revoked.forget(match)
 	err = store.Retry(ctx, func() error {
-		return s.items.Put(ctx, s.items.Control, mark(key, until), "", nil, nil)
+		return s.core.items.Put(ctx, s.core.items.Control, mark(key, until), "", nil, nil)
 	})
 	if err == nil {
-		s.counts.revocations.Add(1)
+		s.core.counts.revocations.Add(1)
 	}
 	return failure(operation, err)
 }

@@ -25,7 +25,7 @@ func (s *Store) Delete(ctx context.Context, org, app string) error {
 	if err := s.end(ctx, "Delete", org, app, true); err != nil || app != "" {
 		return err
 	}
-	for page, err := range s.items.Lasting(ctx, s.items.Control, clientPrefix+ClientID(org, "")+clientApp) {
+	for page, err := range s.core.items.Lasting(ctx, s.core.items.Control, clientPrefix+ClientID(org, "")+clientApp) {
 		if err != nil {
 			return failure("Delete", err)
 		}
@@ -53,36 +53,26 @@ func (s *Store) end(ctx context.Context, operation, org, app string, deleted boo
 	}
 	defer s.revoked.forget(func(r TokenRef) bool { return r.ClientID == ClientID(org, app) })
 	for n := 0; ; n++ {
-		overtaken, err := s.endOnce(ctx, org, app, deleted)
+		seen, err := s.core.load(ctx, ClientID(org, app))
+		if err == nil && !seen.exists() && !deleted {
+			err = notFound("%s has no credentials", ClientID(org, app))
+		}
+		if over := !seen.exists() || !seen.revoked.IsZero() && !deleted; over || err != nil {
+			return failure(operation, err)
+		}
+		now := seconds(s.core.now())
+		next := seen.ended(now, deleted)
+		action := actionRevoked
+		if deleted {
+			action = actionDeleted
+		}
+		mark := clientMark(next.id(), next.version, now.Add(s.core.opts.LongestToken))
+		overtaken, err := s.replace(ctx, action, seen, next, audit.Fields{"client_id": next.id(), "version": next.version}, s.core.put(mark, "", nil, nil))
+		if err == nil {
+			s.core.counts.revocations.Add(1)
+		}
 		if !overtaken || n == changeTries {
 			return failure(operation, err)
 		}
 	}
-}
-
-// endOnce ends the credentials as they are now.
-func (s *Store) endOnce(ctx context.Context, org, app string, deleted bool) (overtaken bool, err error) {
-	seen, err := s.load(ctx, ClientID(org, app))
-	switch {
-	case err != nil:
-		return false, err
-	case !seen.exists() && deleted:
-		return false, nil
-	case !seen.exists():
-		return false, notFound("%s has no credentials", ClientID(org, app))
-	case !seen.revoked.IsZero() && !deleted:
-		return false, nil
-	}
-	now := seconds(s.now())
-	next := seen.ended(now, deleted)
-	action := actionRevoked
-	if deleted {
-		action = actionDeleted
-	}
-	mark := clientMark(next.id(), next.version, now.Add(s.opts.LongestToken))
-	overtaken, err = s.replace(ctx, action, seen, next, audit.Fields{"client_id": next.id(), "version": next.version}, s.put(mark, "", nil, nil))
-	if err == nil {
-		s.counts.revocations.Add(1)
-	}
-	return overtaken, err
 }

@@ -156,24 +156,24 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	if len(there.all) >= maxRing {
 		return NewKey{}, invalid("name", "would be key %d; revoke keys that nobody uses, at most %d are checked", len(there.all)+1, maxRing)
 	}
-	secret, err := s.newSecret(keyPrefix)
+	secret, err := s.core.newSecret(keyPrefix)
 	if err != nil {
 		return NewKey{}, err
 	}
-	now := seconds(s.now())
+	now := seconds(s.core.now())
 	wanted.Created, wanted.CreatedBy = now, s.principal
 	key := NewKey{wanted, secret}
-	stored := storedKey{wanted, s.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
+	stored := storedKey{wanted, s.core.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
 	fields := audit.Fields{"name": name}
 	if wanted.Org != "" {
 		fields["org_id"] = wanted.Org
 	}
-	event, err := s.event(actionKeyCreated, audit.KeyPrefix+name, "", fields)
+	event, err := s.core.event(s.principal, actionKeyCreated, audit.KeyPrefix+name, "", fields)
 	if err != nil {
 		return NewKey{}, err
 	}
 	defer s.ring.known.Drop(theRing{})
-	overtaken, err := s.send(ctx, s.put(stored.item(), store.IfAbsent, map[string]string{"#pk": "PK"}, nil), event)
+	overtaken, err := s.core.send(ctx, s.core.put(stored.item(), store.IfAbsent, map[string]string{"#pk": "PK"}, nil), event)
 	if overtaken {
 		return NewKey{}, conflict("there is a key %s; take another name, or revoke it first", name)
 	}
@@ -215,17 +215,17 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	if !appPattern.MatchString(name) {
 		return notFound("there is no key of this name")
 	}
-	event, err := s.event(actionKeyRevoked, audit.KeyPrefix+name, "", audit.Fields{"name": name})
+	event, err := s.core.event(s.principal, actionKeyRevoked, audit.KeyPrefix+name, "", audit.Fields{"name": name})
 	if err != nil {
 		return err
 	}
 	defer s.ring.known.Drop(theRing{})
-	overtaken, err := s.send(ctx, s.remove(ringKey(name)), event)
+	overtaken, err := s.core.send(ctx, s.core.remove(ringKey(name)), event)
 	if overtaken {
 		return notFound("there is no key %s", name)
 	}
 	if err == nil {
-		s.counts.revocations.Add(1)
+		s.core.counts.revocations.Add(1)
 	}
 	return failure("RevokeKey", err)
 }
@@ -243,7 +243,7 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 	if secret.Empty() || len(secret.Reveal()) > maxSecret {
 		return ProvisioningKey{}, ErrInvalidCredentials
 	}
-	given := s.attempt(s.Keys(), purposeKey, "", secret)
+	given := s.core.attempt(s.Keys(), purposeKey, "", secret)
 	for _, get := range []func(context.Context, theRing, cache.Load[*keys]) (*keys, error){s.ring.known.Get, s.ring.known.Reload} {
 		ring, err := get(ctx, theRing{}, s.ring.load)
 		if err != nil {
@@ -252,7 +252,7 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 		if key, ok := ring.fitting(given); ok {
 			return key, nil
 		}
-		if s.now().Before(ring.read.Add(unknownPause)) {
+		if s.core.now().Before(ring.read.Add(unknownPause)) {
 			break
 		}
 	}

@@ -1,7 +1,5 @@
 package credentials
 
-import "sync/atomic"
-
 // Stats count what a store did since it was made, with the stores of its As.
 type Stats struct {
 	// Logins is how many logins of clients were good, RefusedLogins how many were not.
@@ -18,11 +16,6 @@ type Stats struct {
 	RevocationHits, RevocationReads int64
 }
 
-// counts are the Stats that are counted here.
-type counts struct {
-	logins, refused, hashes, retrievals, revocations atomic.Int64
-}
-
 // Stats returns what the store did so far. It makes no request.
 func (s *Store) Stats() Stats {
 	if !s.made() {
@@ -30,20 +23,8 @@ func (s *Store) Stats() Stats {
 	}
 	cached := s.revoked.known.Stats()
 	return Stats{
-		Logins: s.counts.logins.Load(), RefusedLogins: s.counts.refused.Load(), Hashes: s.counts.hashes.Load(),
-		Retrievals: s.counts.retrievals.Load(), Revocations: s.counts.revocations.Load(),
+		Logins: s.core.counts.logins.Load(), RefusedLogins: s.core.counts.refused.Load(), Hashes: s.core.counts.hashes.Load(),
+		Retrievals: s.core.counts.retrievals.Load(), Revocations: s.core.counts.revocations.Load(),
 		RevocationHits: cached.Hits, RevocationReads: cached.Loads,
 	}
-}
-
-// hash is a secret's hash under the pepper of new hashes.
-func (c *core) hash(pepper Pepper, purpose, owner string, secret Secret) string {
-	c.counts.hashes.Add(1)
-	return pepper.hash(purpose, owner, secret)
-}
-
-// attempt hashes a secret that somebody gave.
-func (c *core) attempt(keys *KeySet, purpose, owner string, secret Secret) attempt {
-	c.counts.hashes.Add(int64(len(keys.peppers)))
-	return newAttempt(keys.peppers, purpose, owner, secret)
 }

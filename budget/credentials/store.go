@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -16,20 +14,10 @@ import (
 // safe for concurrent use. The zero value is not usable: its methods return a
 // *ValidationError, and so do those of every store for a nil context.
 type Store struct {
-	*core
+	core      *core
+	ring      *ring
+	revoked   *revocations
 	principal string // who makes changes; empty: nobody known
-}
-
-// core is what a store and those of its As share: everything but the name.
-type core struct {
-	items   *store.Store
-	clock   *ddb.Clock
-	opts    Options
-	ids     audit.IDs
-	layout  audit.Layout
-	ring    *ring
-	revoked *revocations
-	counts  counts
 }
 
 // New makes a store on the control table of package budget, which Setup.CreateTables
@@ -60,9 +48,7 @@ func New(client Client, table string, options *Options) (*Store, error) {
 		layout: audit.Layout{TTL: store.AttrTTL, Retention: opts.AuditRetention},
 	}
 	c.items = &store.Store{Client: ddb.Watch(client, nil, c.clock, opts.RequestTimeout), Control: table}
-	c.ring = newRing(c)
-	c.revoked = newRevocations(c)
-	return &Store{core: c, principal: opts.Principal}, nil
+	return &Store{core: c, ring: newRing(c), revoked: newRevocations(c), principal: opts.Principal}, nil
 }
 
 // As returns a store that makes changes in somebody's name, as Options.Principal does. It
@@ -72,7 +58,7 @@ func (s *Store) As(principal string) *Store {
 	if s == nil {
 		return &Store{}
 	}
-	return &Store{core: s.core, principal: principal}
+	return &Store{core: s.core, ring: s.ring, revoked: s.revoked, principal: principal}
 }
 
 // Now is the time by the store's clock: grace, retrieval and revocation go by it.
@@ -80,10 +66,8 @@ func (s *Store) Now() time.Time {
 	if !s.made() {
 		return time.Now()
 	}
-	return s.now()
+	return s.core.now()
 }
-
-func (c *core) now() time.Time { return c.clock.Now() }
 
 // Keys are the keys in force now, for whoever signs and verifies tokens; nil of a store that
 // New did not make.
@@ -91,7 +75,7 @@ func (s *Store) Keys() *KeySet {
 	if !s.made() {
 		return nil
 	}
-	return s.opts.Keys.Keys()
+	return s.core.opts.Keys.Keys()
 }
 
 // LongestToken is Options.LongestToken: for how long revocations of clients are kept. It is 0
@@ -100,7 +84,7 @@ func (s *Store) LongestToken() time.Duration {
 	if !s.made() {
 		return 0
 	}
-	return s.opts.LongestToken
+	return s.core.opts.LongestToken
 }
 
 // made reports whether New made the store.
@@ -114,67 +98,27 @@ func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc,
 	if err := problem.NoContext(ctx, pkg); err != nil {
 		return nil, nil, err
 	}
-	bounded, cancel := ddb.Bound(ctx, s.opts.Timeout)
+	bounded, cancel := ddb.Bound(ctx, s.core.opts.Timeout)
 	return bounded, cancel, nil
 }
 
-// author checks who makes a change, before anything is read.
-func (s *Store) author() error {
-	if s.principal == "" {
-		if s.opts.AllowAnonymous {
-			return nil
-		}
-		return invalid("principal", "is empty; say who makes the change with store.As(name) or Options.Principal, or set Options.AllowAnonymous")
-	}
-	if reason := audit.CheckPrincipal(s.principal); reason != "" {
-		return invalid("principal", "%s", reason)
-	}
-	return nil
-}
-
-// change begins a call that changes something.
+// change begins a call that changes something, by somebody who may be recorded.
 func (s *Store) change(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	bounded, cancel, err := s.begin(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.author(); err != nil {
-		cancel()
-		return nil, nil, err
+	reason := audit.CheckPrincipal(s.principal)
+	switch {
+	case s.principal == "" && s.core.opts.AllowAnonymous:
+		return bounded, cancel, nil
+	case s.principal == "":
+		err = invalid("principal", "is empty; say who makes the change with store.As(name) or Options.Principal, or set Options.AllowAnonymous")
+	case reason != "":
+		err = invalid("principal", "%s", reason)
+	default:
+		return bounded, cancel, nil
 	}
-	return bounded, cancel, nil
-}
-
-// event is the write of what was done, without anything secret.
-func (s *Store) event(action, target, resource string, fields audit.Fields) (types.TransactWriteItem, error) {
-	now := s.now()
-	changes, err := audit.Diff(nil, fields)
-	e := audit.Event{
-		ID: s.ids.New(now), Time: now, Principal: s.principal, Action: action, Target: target, Resource: resource, Changes: changes,
-	}
-	return types.TransactWriteItem{Put: &types.Put{TableName: &s.items.Control, Item: s.layout.Item(e)}}, err
-}
-
-// put is the write of an item if a condition holds.
-func (c *core) put(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
-	p := &types.Put{TableName: &c.items.Control, Item: item}
-	if condition != "" {
-		p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues = &condition, names, values
-	}
-	return types.TransactWriteItem{Put: p}
-}
-
-// remove is the deletion of an item that must be there.
-func (c *core) remove(key store.Key) types.TransactWriteItem {
-	condition := "attribute_exists(#pk)"
-	return types.TransactWriteItem{Delete: &types.Delete{
-		TableName: &c.items.Control, Key: key.Attributes(),
-		ConditionExpression: &condition, ExpressionAttributeNames: map[string]string{"#pk": "PK"},
-	}}
-}
-
-// send writes all or nothing. overtaken says that what was decided no longer holds.
-func (c *core) send(ctx context.Context, writes ...types.TransactWriteItem) (overtaken bool, err error) {
-	err = c.items.Transact(ctx, store.NewID(), writes)
-	return store.Diagnose(err) == ddb.Refused, err
+	cancel()
+	return nil, nil, err
 }

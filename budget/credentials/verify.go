@@ -29,28 +29,28 @@ func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Ide
 	if _, _, ok := ParseClientID(clientID); !ok {
 		return Identity{}, ErrInvalidCredentials
 	}
-	seen, err := s.load(ctx, clientID)
+	seen, err := s.core.load(ctx, clientID)
 	if err != nil {
 		return Identity{}, failure("Verify", err)
 	}
 	if len(secret.Reveal()) > maxSecret {
 		return Identity{}, ErrInvalidCredentials
 	}
-	keys, now := s.Keys(), s.now()
-	hash, ok := s.fitting(seen, s.attempt(keys, purposeClient, clientID, secret), secret, now)
+	keys, now := s.Keys(), s.core.now()
+	hash, ok := s.core.fitting(seen, s.core.attempt(keys, purposeClient, clientID, secret), secret, now)
 	if !ok {
-		s.counts.refused.Add(1)
+		s.core.counts.refused.Add(1)
 		return Identity{}, ErrInvalidCredentials
 	}
-	s.counts.logins.Add(1)
+	s.core.counts.logins.Add(1)
 	if hash == seen.hash {
-		s.refresh(ctx, seen, keys.Pepper(now), secret)
+		s.core.refresh(ctx, seen, keys.Pepper(now), secret)
 	}
 	return seen.identity(), nil
 }
 
 // fitting is the hash of a client that a secret fits.
-func (s *Store) fitting(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
+func (c *core) fitting(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
 	foreign := ""
 	for _, h := range seen.hashes(now) {
 		fits, known := given.fits(h)
@@ -58,34 +58,34 @@ func (s *Store) fitting(seen account, given attempt, secret Secret, now time.Tim
 		case fits:
 			hash, ok = h, true
 		case own && !known:
-			s.opts.Logger.Error("budget/credentials: a hash names a pepper that is not among the keys; its secret cannot log in",
+			c.opts.Logger.Error("budget/credentials: a hash names a pepper that is not among the keys; its secret cannot log in",
 				"client_id", seen.id())
 		case !own:
 			foreign = h
 		}
 	}
-	if ok || s.opts.ImportedHash == nil {
+	if ok || c.opts.ImportedHash == nil {
 		return hash, ok
 	}
 	if foreign == "" {
-		if !s.opts.ImportedDecoy.Empty() {
-			s.opts.ImportedHash(s.opts.ImportedDecoy, secret)
+		if !c.opts.ImportedDecoy.Empty() {
+			c.opts.ImportedHash(c.opts.ImportedDecoy, secret)
 		}
 		return "", false
 	}
-	return foreign, s.opts.ImportedHash(NewSecret(foreign), secret)
+	return foreign, c.opts.ImportedHash(NewSecret(foreign), secret)
 }
 
 // refresh hashes a good secret anew if its hash is another system's, or under another
 // pepper than new ones. It changes nothing else, and may fail: the next login tries again.
-func (s *Store) refresh(ctx context.Context, seen account, pepper Pepper, secret Secret) {
+func (c *core) refresh(ctx context.Context, seen account, pepper Pepper, secret Secret) {
 	if name, _, own := parseHash(seen.hash); own && name == pepper.ID {
 		return
 	}
-	hash := s.hash(pepper, purposeClient, seen.id(), secret)
+	hash := c.hash(pepper, purposeClient, seen.id(), secret)
 	err := store.Retry(ctx, func() error {
-		_, err := s.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &s.items.Control, Key: clientKey(seen.id()).Attributes(),
+		_, err := c.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &c.items.Control, Key: clientKey(seen.id()).Attributes(),
 			UpdateExpression: aws.String("SET #hash = :new"), ConditionExpression: aws.String("#hash = :old"),
 			ExpressionAttributeNames: map[string]string{"#hash": attrHash},
 			ExpressionAttributeValues: store.Item{
@@ -95,7 +95,7 @@ func (s *Store) refresh(ctx context.Context, seen account, pepper Pepper, secret
 		return err
 	})
 	if err != nil && store.Diagnose(err) != ddb.Refused { // refused: somebody else was quicker
-		s.opts.Logger.Warn("budget/credentials: a secret could not be hashed anew; the next login tries again",
+		c.opts.Logger.Warn("budget/credentials: a secret could not be hashed anew; the next login tries again",
 			"client_id", seen.id(), "error", err)
 	}
 }

@@ -26,11 +26,9 @@ var debts = map[string]int{
 	"circle .":                         12,
 	"circle budget":                    35,
 	"circle budget/budgethttp":         21,
-	"circle budget/credentials":        12,
 	"circle internal/laws":             15,
 	"methods . Repository":             60,
 	"methods budget/budgethttp Server": 59,
-	"methods budget/credentials Store": 47,
 	"methods internal/laws history":    56,
 	"methods internal/laws judge":      37,
 }
