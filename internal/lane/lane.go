@@ -366,6 +366,7 @@ func (l *Lane) Refilled() {
 		return
 	}
 	l.sight.markStale()
+	l.sight.order = l.owner.Tick() // a read that was sent before shows the bucket as it was
 	l.Line.wakeHeads()
 }
 

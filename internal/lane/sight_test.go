@@ -117,3 +117,15 @@ func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 	w, s := v.Plan(ours, plan.Rules{}), sight{}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.learnCrowding(&w, true, image, 0) }))
 }
+
+// A read that was sent before the bucket was filled by hand shows it as it was: it denies
+// nobody afterwards.
+func TestReadFromBeforeARefillIsLate(t *testing.T) {
+	l, cfg := resting(t), rpmOf(60)
+	before := l.owner.Ask()
+	l.Refilled()
+	l.Observe(imageOf(cfg, 0, l.owner.NowMS()), before)
+	assert.False(t, l.sight.known && l.sight.fresh(l.owner.NowMS()))
+	l.Observe(imageOf(cfg, 60_000, l.owner.NowMS()), l.owner.Ask())
+	assert.True(t, l.sight.fresh(l.owner.NowMS()))
+}
