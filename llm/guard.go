@@ -50,45 +50,10 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Guard admits model calls under rate limits, a budget or both, and settles them. Make
-// one with New for each process, and Close it before its Keeper. It is safe for concurrent use. The zero value is not
-// usable; its methods return a *ValidationError.
+// Guard admits model calls under rate limits, a budget or both, and settles them. Make one
+// with New for each process, and Close it before its Keeper. It is safe for concurrent use.
+// The zero value is not usable; its methods return a *ValidationError.
 //
-// choose picks the call's label, which has room in its quota as far as the keeper knows.
-func (g *Guard) choose(ctx context.Context, c *Call) error {
-	r := &c.request
-	rec, err := g.opts.Keeper.Recommend(ctx, r.Org, r.App)
-	switch {
-	case errors.Is(err, budget.ErrUnavailable) && r.Label != "" && r.Resource != "":
-		c.Label = r.Label // of a call for which nothing needs to be asked
-		return nil
-	case r.Label != "" && (err == nil || errors.Is(err, budget.ErrQuotaExceeded)):
-		err = c.named(rec, err, g.opts.Now())
-	case err == nil:
-		c.Label, c.Model = rec.Label, rec.Model
-	}
-	if err != nil {
-		return err
-	}
-	c.priced = c.Model
-	if r.Resource == "" {
-		r.Resource = c.Model
-	}
-	return nil
-}
-
-// acquire takes the estimate of every limit that the entity has. One that exceeds a
-// burst is lowered to it, but not below what the prompt takes.
-func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
-	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
-	for {
-		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
-		if err == nil || !capped(n.estimate, n.prompt, err) {
-			return lease, err
-		}
-	}
-}
-
 // Do is for a call that is one function: it starts, runs the function and settles,
 // whatever happens to the function. Start is for a call that spans more than one
 // function: it returns a Call, which must be ended with Settle or Rollback, or with its
@@ -236,6 +201,41 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 }
 
 var errPanic = errors.New("llm: panic")
+
+// choose picks the call's label, which has room in its quota as far as the keeper knows.
+func (g *Guard) choose(ctx context.Context, c *Call) error {
+	r := &c.request
+	rec, err := g.opts.Keeper.Recommend(ctx, r.Org, r.App)
+	switch {
+	case errors.Is(err, budget.ErrUnavailable) && r.Label != "" && r.Resource != "":
+		c.Label = r.Label // of a call for which nothing needs to be asked
+		return nil
+	case r.Label != "" && (err == nil || errors.Is(err, budget.ErrQuotaExceeded)):
+		err = c.named(rec, err, g.opts.Now())
+	case err == nil:
+		c.Label, c.Model = rec.Label, rec.Model
+	}
+	if err != nil {
+		return err
+	}
+	c.priced = c.Model
+	if r.Resource == "" {
+		r.Resource = c.Model
+	}
+	return nil
+}
+
+// acquire takes the estimate of every limit that the entity has. One that exceeds a
+// burst is lowered to it, but not below what the prompt takes.
+func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
+	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
+	for {
+		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
+		if err == nil || !capped(n.estimate, n.prompt, err) {
+			return lease, err
+		}
+	}
+}
 
 // prepared checks a request and fills in its defaults.
 func (g *Guard) prepared(r Request) (Request, error) {
