@@ -1,7 +1,6 @@
 package dynalimit
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -130,14 +129,6 @@ func (c *resolvedConfig) charged() string {
 	return c.parentID
 }
 
-// configKindError is kindError for what levels of configuration say.
-func (r *Repository) configKindError(err error) error {
-	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
-		return r.kindError(storedField(ConfigLevel(wrong.Level)), err)
-	}
-	return err
-}
-
 func storedField(level ConfigLevel) string { return "stored limits of level " + string(level) }
 
 // limitsOf are the stored limits of a level as users write them, checked.
@@ -204,52 +195,4 @@ type HiddenLimit struct {
 	Name string `json:"name"`
 	// Level is the most specific level that has it.
 	Level ConfigLevel `json:"level"`
-}
-
-// ResolveLimits returns what applies to an entity on a resource, and where it comes from.
-// It reads the table consistently, and neither reads nor changes the cache: one request, and
-// a second one if the entity is on a plan. The entity needs no record. It fails with a
-// *ValidationError for bad input, and for a stored level that cannot be read.
-func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
-	if err := r.usable(ctx); err != nil {
-		return ResolvedLimits{}, err
-	}
-	if err := checkEntityID("entity", entity); err != nil {
-		return ResolvedLimits{}, err
-	}
-	if err := checkResource(resource); err != nil {
-		return ResolvedLimits{}, err
-	}
-	items, _, err := r.readConfigItems(ctx, configKey{entity, resource}, false)
-	if err != nil {
-		return ResolvedLimits{}, err
-	}
-	v, limits, err := items.verdict()
-	if err != nil {
-		return ResolvedLimits{}, r.configKindError(err)
-	}
-	record := schema.DecodeLink(items.meta)
-	resolved := ResolvedLimits{
-		EntityID: entity, Resource: resource, Limits: limits, Level: ConfigLevel(v.Level), Plan: record.Plan,
-		Unlimited: v.Unlimited, Blocked: ConfigLevel(v.Blocked),
-		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: ConfigLevel(v.PolicyLevel),
-		ParentID: record.ParentID, Cascade: record.Cascade,
-	}
-	for _, h := range v.Hidden {
-		resolved.Hidden = append(resolved.Hidden, HiddenLimit{Name: h.Name, Level: ConfigLevel(h.Level)})
-	}
-	return resolved, nil
-}
-
-// InvalidateConfig makes the next use of what is cached about an entity on a resource read
-// the table again; "" means every entity, or every resource. Changes made through this
-// Repository need no such call. It asks nobody. What was cached is used on only if the
-// reading brings no answer (RepositoryOptions.MaxStale).
-func (r *Repository) InvalidateConfig(entity, resource string) {
-	if !r.made() {
-		return
-	}
-	r.configs.evict(func(k configKey) bool {
-		return (entity == "" || k.entity == entity) && (resource == "" || k.resource == resource)
-	})
 }

@@ -213,7 +213,7 @@ func TestNamespaceCosts(t *testing.T) {
 		for _, s := range []*process{operator, eu} { // the version record is read once
 			_, err := s.repo.GetConfig(t.Context(), Scope{Everyone: true})
 			require.NoError(t, err)
-			require.NoError(t, s.repo.checkVersion(t.Context()))
+			require.NoError(t, s.repo.layout.check(t.Context()))
 		}
 		cold, coldWithin := costs(func(s *process) { s.acquire("user-1", Amounts{"rpm": 1}) })
 		cold.reads-- // the peer's first look at the version record

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
@@ -126,11 +127,9 @@ type connection struct {
 	kinds     configKinds
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
-	// version is what the version record said. turner turns items of the layout before
-	// composite items, and looks remembers where it found none.
-	version tableVersion
-	turner  *legacy.Turner
-	looks   *legacyLooks
+	// layout is that of the table, and takeover turns items of the one before composite items.
+	layout   *layout
+	takeover takeover
 	// namespace is what the record of the namespace said, if there is one.
 	namespace namespaceState
 	// queues are those by which this process admits calls while buckets do not answer, and
@@ -188,9 +187,12 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	watched := ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
 	r.client = watched
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
+	r.layout = &layout{table: r.store, clock: clock, log: o.Logger}
 	events := audit.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
 	r.admin = admin.New(&admin.Desk{Table: admin.Guarded(r.store, r.keys), Keys: r.keys, Now: clock.Now, IDs: new(audit.IDs), Events: events})
-	r.turner, r.looks = &legacy.Turner{Table: r.store, Now: clock.NowMS}, newLegacyLooks(o.ConfigCacheSize)
+	r.takeover = takeover{
+		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
+	}
 	r.configs.useStaleDuring(r.outage, o.MaxStale)
 	return r
 }
@@ -263,6 +265,35 @@ func (r *Repository) Table() string {
 
 // tick returns a number larger than every number it returned before.
 func (r *Repository) tick() int64 { return r.ticks.Add(1) }
+
+// usable refuses calls of a repository that NewRepository did not make, without a
+// context, and with one that has ended: nothing was sent then.
+func (r *Repository) usable(ctx context.Context) error {
+	if !r.made() {
+		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
+	}
+	if err := given(ctx); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// made reports whether NewRepository made the repository.
+func (r *Repository) made() bool { return r != nil && r.connection != nil }
+
+// compatible refuses what zae-limiter refuses, on a repository that is to stay
+// readable for it: some resources, and bursts below the capacity.
+func (r *Repository) compatible(resource, field string, limits []Limit) error {
+	if !r.readable {
+		return nil
+	}
+	bounds := make([]schema.ConfigLimit, len(limits))
+	for i, l := range limits {
+		l = l.withDefaults()
+		bounds[i] = schema.ConfigLimit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst}
+	}
+	return shared.CheckCompatible(resource, field, bounds)
+}
 
 // defaultRetention is how long events are kept by default, and how far back a query looks
 // where they are kept for ever.

@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -13,7 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // withoutRetries are the options of a write that must not be sent again blindly.
@@ -21,18 +19,6 @@ var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 
 // withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
 var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
-
-// verdict is what an answer says about a write.
-type verdict = ddb.Verdict
-
-const (
-	landed  = ddb.Landed
-	refused = ddb.Refused
-	failed  = ddb.Failed
-)
-
-// judge says what an error of a request means for a write.
-func judge(err error) verdict { return table.Judge(err) }
 
 // buckets is a repository as a limiter's lanes see it.
 type buckets struct {
@@ -59,7 +45,7 @@ func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statemen
 	}
 	image, err := r.sets.DecodeBucket(out.Attributes, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: landed, Err: r.malformed(err)}
+		return lane.Answer{Verdict: landed, Err: r.layout.malformed(err)}
 	}
 	return lane.Answer{Verdict: landed, Image: image, Seen: true}
 }
@@ -67,7 +53,7 @@ func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statemen
 // Create makes a bucket that must not exist yet, in whichever layout.
 func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	r := b.repo
-	if a, turned := r.turnBeforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
+	if a, turned := r.takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
 		return a
 	}
 	st := c.Statement()
@@ -96,7 +82,7 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 	}
 	image, err := r.sets.DecodeBucket(out.Item, hint, slot)
 	if err != nil {
-		return nil, r.malformed(err)
+		return nil, r.layout.malformed(err)
 	}
 	return image, nil
 }
@@ -141,7 +127,7 @@ func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o 
 // as images, by their index in the transaction.
 func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
 	if !t.sent {
-		if v, images, err := r.turnBeforeCreates(ctx, t, slot); v != landed {
+		if v, images, err := r.takeover.beforeCreates(ctx, t.creates, slot); v != landed {
 			return v, images, err
 		}
 		t.sent = true
@@ -155,7 +141,7 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 	for i, item := range d.Items {
 		image, decodeErr := r.sets.DecodeBucket(item, nil, slot)
 		if decodeErr != nil {
-			return failed, nil, r.malformed(decodeErr)
+			return failed, nil, r.layout.malformed(decodeErr)
 		}
 		images[i] = image
 	}
@@ -163,26 +149,6 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 		d.Verdict = failed
 	}
 	return d.Verdict, images, r.store.Failure("charge in a transaction", err)
-}
-
-// turnBeforeCreates turns the buckets of limits that a transaction would make anew. If
-// there are any, it refuses the transaction with what they became.
-func (r *Repository) turnBeforeCreates(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
-	images := map[int]*schema.Image{}
-	for i, c := range t.creates {
-		a, turned := r.turnBeforeCreate(ctx, c.Entity, c.Resource, nil, slot)
-		switch {
-		case !turned:
-		case a.Verdict == refused:
-			images[i] = a.Image
-		default:
-			return a.Verdict, nil, a.Err
-		}
-	}
-	if len(images) > 0 {
-		return refused, images, nil
-	}
-	return landed, nil, nil
 }
 
 // refusal turns the error of a write into an answer.
@@ -193,7 +159,7 @@ func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot i
 	}
 	image, decodeErr := r.sets.DecodeBucket(d.Item, hint, slot)
 	if decodeErr != nil {
-		return lane.Answer{Verdict: failed, Err: r.malformed(decodeErr)}
+		return lane.Answer{Verdict: failed, Err: r.layout.malformed(decodeErr)}
 	}
 	return lane.Answer{Verdict: refused, Image: image, Seen: true}
 }
@@ -202,7 +168,7 @@ func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot i
 func (r *Repository) decodeBucket(item schema.Item, slot int) (*schema.Image, error) {
 	image, err := r.sets.DecodeBucket(item, nil, slot)
 	if err != nil {
-		return nil, r.malformed(err)
+		return nil, r.layout.malformed(err)
 	}
 	return image, nil
 }
@@ -231,11 +197,4 @@ func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*pl
 // ForgetConfig makes the next use of a configuration read it again.
 func (b buckets) ForgetConfig(entity, resource string) {
 	b.repo.configs.drop(configKey{entity, resource})
-}
-
-func (r *Repository) malformed(err error) error {
-	if unknown := r.kindError("a bucket", err); errors.Is(unknown, ErrVersion) {
-		return unknown
-	}
-	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item and it is made anew", r.table, err)
 }

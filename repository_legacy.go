@@ -19,13 +19,6 @@ import (
 // as they are met, and by Migrate. Where the version record says that none is left, nobody
 // looks for any.
 
-// compositeOnly reports whether the version record says that no item of the older layout is
-// left.
-func (r *Repository) compositeOnly() bool {
-	seen := r.version.seen.Load()
-	return seen != nil && seen.compositeOnly
-}
-
 // look is a place in which nothing of the older layout was found, or is left.
 type look struct {
 	place string
@@ -43,31 +36,40 @@ func newLegacyLooks(size int) *legacyLooks {
 	return looks
 }
 
+// takeover turns items of the older layout into today's.
+type takeover struct {
+	layout *layout
+	turner *legacy.Turner
+	looks  *legacyLooks
+	keys   schema.Keys
+	sets   *schema.LimitSets
+}
+
 // looked reports whether a place was looked at lately.
-func (r *Repository) looked(place string) bool {
-	l := r.looks.Get(place)
+func (o takeover) looked(place string) bool {
+	l := o.looks.Get(place)
 	if l == nil {
 		return false
 	}
-	age := r.clock.Source().Sub(l.at)
+	age := o.layout.clock.Source().Sub(l.at)
 	return age >= 0 && age < versionTTL
 }
 
-// takeOverConfigs turns what a configuration is made of where it is in the older layout. It
+// configs turns what a configuration is made of where it is in the older layout. It
 // reports whether it looked: what was read before may be from before others turned it.
-func (r *Repository) takeOverConfigs(ctx context.Context, key configKey) (looked bool, err error) {
-	if r.compositeOnly() {
+func (o takeover) configs(ctx context.Context, entity, resource string) (looked bool, err error) {
+	if o.layout.compositeOnly() {
 		return false, nil
 	}
-	owners := []schema.ConfigOwner{{}, {Resource: key.resource}, {Entity: key.entity, Resource: key.resource}}
-	if key.resource != schema.DefaultResource {
-		owners = append(owners, schema.ConfigOwner{Entity: key.entity, Resource: schema.DefaultResource})
+	owners := []schema.ConfigOwner{{}, {Resource: resource}, {Entity: entity, Resource: resource}}
+	if resource != schema.DefaultResource {
+		owners = append(owners, schema.ConfigOwner{Entity: entity, Resource: schema.DefaultResource})
 	}
 	var looks atomic.Bool
 	looking, lookCtx := errgroup.WithContext(ctx)
 	for _, owner := range owners {
 		looking.Go(func() error {
-			looked, err := r.takeOverConfig(lookCtx, owner)
+			looked, err := o.config(lookCtx, owner)
 			if looked {
 				looks.Store(true)
 			}
@@ -78,28 +80,28 @@ func (r *Repository) takeOverConfigs(ctx context.Context, key configKey) (looked
 	return looks.Load(), err
 }
 
-// bucketElsewhere looks for a bucket that was not there when it was read, and turns it
+// bucket looks for a bucket that was not there when it was read, and turns it
 // where it is in the older layout. It reports whether there is one now.
-func (r *Repository) bucketElsewhere(ctx context.Context, key configKey) (found bool, err error) {
-	if r.compositeOnly() {
+func (o takeover) bucket(ctx context.Context, entity, resource string) (found bool, err error) {
+	if o.layout.compositeOnly() {
 		return false, nil
 	}
-	t, err := r.turner.Bucket(ctx, r.legacyBucket(key.entity, key.resource))
-	r.logTurned(ctx, t, key.entity, key.resource)
-	return t.Item != nil, r.orMalformed(err)
+	t, err := o.turner.Bucket(ctx, o.bucketOf(entity, resource))
+	o.tell(ctx, t, entity, resource)
+	return t.Item != nil, o.orMalformed(err)
 }
 
-// takeOverConfig turns the limits of an owner where they are in the older layout. It
+// config turns the limits of an owner where they are in the older layout. It
 // reports whether it looked for any.
-func (r *Repository) takeOverConfig(ctx context.Context, owner schema.ConfigOwner) (looked bool, err error) {
-	of := schema.Legacy{Keys: r.keys, Owner: owner.Normal()}
+func (o takeover) config(ctx context.Context, owner schema.ConfigOwner) (looked bool, err error) {
+	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
 	place := key.PK + key.SK
-	if r.compositeOnly() || owner.Plan != "" || r.looked(place) { // plans are younger
+	if o.layout.compositeOnly() || owner.Plan != "" || o.looked(place) { // plans are younger
 		return false, nil
 	}
-	at := r.clock.Source()
-	t, err := r.turner.Config(ctx, of)
+	at := o.layout.clock.Source()
+	t, err := o.turner.Config(ctx, of)
 	var malformed *legacy.MalformedError
 	switch {
 	case errors.As(err, &malformed):
@@ -107,17 +109,18 @@ func (r *Repository) takeOverConfig(ctx context.Context, owner schema.ConfigOwne
 	case err != nil:
 		return false, err
 	}
-	r.looks.Add(look{place: place, at: at})
-	r.logTurned(ctx, t, owner.Entity, owner.Resource)
+	o.looks.Add(look{place: place, at: at})
+	o.tell(ctx, t, owner.Entity, owner.Resource)
 	return true, nil
 }
 
-func (r *Repository) legacyBucket(entity, resource string) schema.Legacy {
-	return schema.Legacy{Keys: r.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
+// bucketOf is a bucket in the older layout.
+func (o takeover) bucketOf(entity, resource string) schema.Legacy {
+	return schema.Legacy{Keys: o.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 }
 
-// logTurned tells the operator of items that were turned.
-func (r *Repository) logTurned(ctx context.Context, t legacy.Turned, entity, resource string) {
+// tell tells the operator of items that were turned.
+func (o takeover) tell(ctx context.Context, t legacy.Turned, entity, resource string) {
 	if t.Limits == 0 {
 		return
 	}
@@ -125,42 +128,62 @@ func (r *Repository) logTurned(ctx context.Context, t legacy.Turned, entity, res
 	if t.Superseded {
 		text, level = "items of the older layout were removed: today's item was there, and says other things", slog.LevelWarn
 	}
-	r.log.Log(ctx, level, text, slog.String("table", r.table), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
+	o.layout.log.Log(ctx, level, text, slog.String("table", o.layout.table.Name), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
 }
 
 // orMalformed is the error that users see of an item that cannot be understood.
-func (r *Repository) orMalformed(err error) error {
+func (o takeover) orMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return r.malformed(malformed.Err)
+		return o.layout.malformed(malformed.Err)
 	}
 	return err
 }
 
-// turnBeforeCreate turns the buckets of a bucket's limits, if it is about to be made while
+// beforeCreate turns the buckets of a bucket's limits, if it is about to be made while
 // they are there. What it answers is decided again, from the bucket that they became; ok
 // is false if there is nothing to turn, and the bucket may be made.
-func (r *Repository) turnBeforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
-	if r.compositeOnly() {
+func (o takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
+	if o.layout.compositeOnly() {
 		return lane.Answer{}, false
 	}
-	turned, v, err := r.turner.BucketOnce(ctx, r.legacyBucket(entity, resource))
+	turned, v, err := o.turner.BucketOnce(ctx, o.bucketOf(entity, resource))
 	if v == landed {
 		return lane.Answer{}, false
 	}
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return lane.Answer{Verdict: failed, Err: r.malformed(malformed.Err)}, true
+		return lane.Answer{Verdict: failed, Err: o.layout.malformed(malformed.Err)}, true
 	}
 	if v != refused {
 		return lane.Answer{Verdict: v, Err: err}, true
 	}
 	if !turned.Superseded {
-		r.logTurned(ctx, turned, entity, resource)
+		o.tell(ctx, turned, entity, resource)
 	}
-	image, err := r.sets.DecodeBucket(turned.Item, hint, slot)
+	image, err := o.sets.DecodeBucket(turned.Item, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: failed, Err: r.malformed(err)}, true
+		return lane.Answer{Verdict: failed, Err: o.layout.malformed(err)}, true
 	}
 	return lane.Answer{Verdict: refused, Image: image, Seen: true}, true
+}
+
+// beforeCreates turns the buckets of limits that a transaction would make anew. If
+// there are any, it refuses the transaction with what they became.
+func (o takeover) beforeCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (verdict, map[int]*schema.Image, error) {
+	images := map[int]*schema.Image{}
+	for i, c := range creates {
+		a, turned := o.beforeCreate(ctx, c.Entity, c.Resource, nil, slot)
+		switch {
+		case !turned:
+		case a.Verdict == refused:
+			images[i] = a.Image
+		default:
+			return a.Verdict, nil, a.Err
+		}
+	}
+	if len(images) > 0 {
+		return refused, images, nil
+	}
+	return landed, nil, nil
 }

@@ -1,7 +1,6 @@
 package dynalimit
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -66,26 +65,4 @@ func (n *namespaceState) inactive() *NamespaceError {
 		return seen.inactive
 	}
 	return nil
-}
-
-// refused is the error of a call in a namespace that was seen inactive within the TTL of
-// the configuration: then nobody looks again.
-func (r *Repository) refused() error {
-	seen := r.namespace.seen.Load()
-	if seen == nil || seen.inactive == nil { // the usual case
-		return nil
-	}
-	if age := r.clock.Source().Sub(seen.at); age < 0 || age >= r.configs.ttl() {
-		return nil
-	}
-	return seen.inactive
-}
-
-// refusedBy is the error of a call whose configuration was read, or could not be: that of
-// a namespace that is known to be inactive, whatever a policy says, or the read's own.
-func (r *Repository) refusedBy(ctx context.Context, err error) error {
-	if inactive := r.namespace.inactive(); inactive != nil && ctx.Err() == nil && (err == nil || unavailable(err)) {
-		return inactive
-	}
-	return err
 }

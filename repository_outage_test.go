@@ -61,7 +61,9 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"UpdateItem": func(ctx context.Context, r *Repository) error { return r.probe(ctx, r.absentKey()) },
-		"PutItem":    func(ctx context.Context, r *Repository) error { return r.writeVersion(ctx, false) },
+		"PutItem": func(ctx context.Context, r *Repository) error {
+			return tableMaker{r.connection}.writeVersion(ctx, false)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -17,13 +17,13 @@ func (r *Repository) Shared() shared.Repository {
 		Author: r.author, Anonymous: r.anonymous, Compatible: r.readable,
 		Table: r.store, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, Items: r.admin, Usable: r.usable,
 		Layout: shared.Layout{
-			Check: r.checkVersion, Note: r.noteVersion, KindError: r.kindError, Malformed: r.malformed, Current: r.compositeOnly,
+			Check: r.layout.check, Note: r.layout.note, KindError: r.layout.kindError, Malformed: r.layout.malformed, Current: r.layout.compositeOnly,
 			Mark: func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
 				return schema.MarkedVersion(old, schemaVersion, clientVersion, writer, now)
 			},
-			Turner: r.turner, Turned: r.logTurned,
+			Turner: r.takeover.turner, Turned: r.takeover.tell,
 			TakeOver: func(ctx context.Context, owner schema.ConfigOwner) error {
-				_, err := r.takeOverConfig(ctx, owner)
+				_, err := r.takeover.config(ctx, owner)
 				return err
 			},
 		},

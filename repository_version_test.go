@@ -274,7 +274,7 @@ func TestMarkerOfTheTableThatWasMade(t *testing.T) {
 			record, ok := schema.DecodeVersion(item)
 			require.True(t, ok)
 			assert.Equal(t, test.marked, record.CompositeOnly)
-			assert.Equal(t, test.marked, r.version.seen.Load().compositeOnly)
+			assert.Equal(t, test.marked, r.layout.seen.Load().compositeOnly)
 		})
 	}
 }

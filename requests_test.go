@@ -28,7 +28,7 @@ func newScene(t *testing.T, opts *Options) *scene {
 	wire := record(e.db)
 	repo, err := NewRepository(e.client(wire.Through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
-	require.NoError(t, repo.checkVersion(t.Context()))
+	require.NoError(t, repo.layout.check(t.Context()))
 	wire.Take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	s.limiter.desk.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)

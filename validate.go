@@ -10,7 +10,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 const (
@@ -24,21 +23,6 @@ const (
 )
 
 // What was never made right is said, not left to a nil dereference.
-
-// usable refuses calls of a repository that NewRepository did not make, without a
-// context, and with one that has ended: nothing was sent then.
-func (r *Repository) usable(ctx context.Context) error {
-	if !r.made() {
-		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
-	}
-	if err := given(ctx); err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-// made reports whether NewRepository made the repository.
-func (r *Repository) made() bool { return r != nil && r.connection != nil }
 
 func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 
@@ -145,18 +129,4 @@ func checkAmounts(amounts Amounts, signed bool) error {
 		}
 	}
 	return nil
-}
-
-// compatible refuses what zae-limiter refuses, on a repository that is to stay
-// readable for it: some resources, and bursts below the capacity.
-func (r *Repository) compatible(resource, field string, limits []Limit) error {
-	if !r.readable {
-		return nil
-	}
-	bounds := make([]schema.ConfigLimit, len(limits))
-	for i, l := range limits {
-		l = l.withDefaults()
-		bounds[i] = schema.ConfigLimit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst}
-	}
-	return shared.CheckCompatible(resource, field, bounds)
 }

@@ -23,11 +23,9 @@ const (
 // debts are folders, types and files that are above a rule still. A figure may only fall:
 // lower it with the change that makes it smaller, and delete the row at the rule.
 var debts = map[string]int{
-	"circle .":                         12,
 	"circle budget":                    35,
 	"circle budget/budgethttp":         21,
 	"circle internal/laws":             15,
-	"methods . Repository":             60,
 	"methods budget/budgethttp Server": 59,
 	"methods internal/laws history":    56,
 	"methods internal/laws judge":      37,

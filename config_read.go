@@ -1,0 +1,287 @@
+package dynalimit
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// config returns the stored configuration of an entity on a resource, from the
+// cache when it is fresh. On a miss one consistent BatchGetItem brings the
+// entity's record, the four levels and the bucket, and a second one the plan's two levels
+// if the record names a plan: the caller whose read it was
+// also gets the bucket item (nil when there is none) and true. The caller waits
+// until then, if it is not zero; the read goes on for others.
+func (r *Repository) config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
+	key := configKey{entity, resource}
+	if cfg := r.configs.fresh(key); cfg != nil {
+		return cfg, nil, false, nil
+	}
+	caller := ctx
+	if !until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(caller, until)
+		defer cancel()
+	}
+	read := configRead{repo: r, key: key} // the caller may leave it
+	cfg, err := r.configs.loading.Get(ctx, key, read.load)
+	if ctx.Err() != nil && caller.Err() == nil && err != nil {
+		return nil, nil, false, &UnavailableError{Op: readConfig, Err: errOutOfTime}
+	}
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if own := read.done.Load(); own != nil && own.cfg == cfg {
+		return cfg, own.bucket, true, nil
+	}
+	return cfg, nil, false, nil
+}
+
+// known returns the stored configuration if the cache has one that needs no read,
+// else nil.
+func (r *Repository) known(entity, resource string) *resolvedConfig {
+	return r.configs.fresh(configKey{entity, resource})
+}
+
+// rereadConfig returns the configuration by a read that began after the call,
+// and stores it in the cache.
+func (r *Repository) rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error) {
+	read := configRead{repo: r, key: configKey{entity, resource}, forced: true}
+	return r.configs.loading.Reload(ctx, read.key, read.load)
+}
+
+// ConfigCacheStats returns what the configuration cache did so far; nothing for a
+// repository that NewRepository did not make.
+func (r *Repository) ConfigCacheStats() ConfigCacheStats {
+	if !r.made() {
+		return ConfigCacheStats{}
+	}
+	return r.configs.snapshot()
+}
+
+// refused is the error of a call in a namespace that was seen inactive within the TTL of
+// the configuration: then nobody looks again.
+func (r *Repository) refused() error {
+	seen := r.namespace.seen.Load()
+	if seen == nil || seen.inactive == nil { // the usual case
+		return nil
+	}
+	if age := r.clock.Source().Sub(seen.at); age < 0 || age >= r.configs.ttl() {
+		return nil
+	}
+	return seen.inactive
+}
+
+// refusedBy is the error of a call whose configuration was read, or could not be: that of
+// a namespace that is known to be inactive, whatever a policy says, or the read's own.
+func (r *Repository) refusedBy(ctx context.Context, err error) error {
+	if inactive := r.namespace.inactive(); inactive != nil && ctx.Err() == nil && (err == nil || unavailable(err)) {
+		return inactive
+	}
+	return err
+}
+
+// configRead is one read of a configuration, and of the bucket that goes by it.
+type configRead struct {
+	repo *Repository
+	key  configKey
+	// forced means that it is read whatever is cached: without the bucket, and its failure
+	// is its caller's alone.
+	forced bool
+	// done is what it brought, once it has ended.
+	done atomic.Pointer[configFound]
+}
+
+// configFound is what a read brought: a configuration, and the bucket that goes by it.
+type configFound struct {
+	cfg    *resolvedConfig
+	bucket schema.Item
+}
+
+// load reads and resolves.
+func (c *configRead) load(ctx context.Context) (*resolvedConfig, error) {
+	r := c.repo
+	items, bucket, err := c.items(ctx, !c.forced)
+	var cfg *resolvedConfig
+	if err == nil {
+		if cfg, err = resolveConfig(items); err != nil {
+			err = r.layout.configKindError(err)
+		}
+	}
+	if err != nil {
+		if !c.forced && r.configs.last(c.key) != nil {
+			r.log.WarnContext(ctx, "configuration not refreshed; the cached one is used while it may be",
+				slog.String("entity", c.key.entity), slog.String("resource", c.key.resource), slog.Any("error", err))
+		}
+		return nil, err
+	}
+	cfg.configKind = r.kinds.share(cfg.configKind)
+	c.done.Store(&configFound{cfg, bucket})
+	return cfg, nil
+}
+
+// items reads the items that a configuration is resolved from, and the bucket
+// if asked for. The plan's are read once the entity's record has named it.
+func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, schema.Item, error) {
+	r, key := c.repo, c.key
+	items := &configItems{readAt: r.clock.NowMS(), tick: r.tick()}
+	var (
+		meta          = r.keys.Meta(key.entity)
+		entity        = r.keys.EntityConfig(key.entity, key.resource)
+		entityDefault = r.keys.EntityConfig(key.entity, "")
+		resource      = r.keys.ResourceConfig(key.resource)
+		system        = r.keys.SystemConfig()
+		bucket        = r.keys.Bucket(key.entity, key.resource)
+	)
+	keys := []schema.Key{meta, entity, entityDefault, resource, system}
+	if withBucket {
+		keys = append(keys, bucket)
+	}
+	found, err := c.current(ctx, keys, bucket)
+	if err != nil {
+		return nil, nil, err
+	}
+	items.meta, items.Resource, items.System = found[meta], found[resource], found[system]
+	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
+	items.Plan, items.PlanDefault, err = c.plan(ctx, schema.DecodeLink(items.meta).Plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	return items, found[bucket], nil
+}
+
+// current reads the items of a configuration, and the bucket if it is among the keys,
+// once nothing of them is in an older layout; with them the record of the namespace and,
+// where it is due, the version record. Whether anything may be in an older layout is known
+// before the items are read, but for the reads that bring the version record: those read
+// again.
+func (c *configRead) current(ctx context.Context, keys []schema.Key, bucket schema.Key) (map[schema.Key]schema.Item, error) {
+	r, key := c.repo, c.key
+	version, first := schema.VersionKey(), r.layout.due()
+	namespace, bound := r.keys.Namespace()
+	if !first {
+		if _, err := r.takeover.configs(ctx, key.entity, key.resource); err != nil {
+			return nil, err
+		}
+	}
+	for try := 1; ; try++ {
+		asked, due := slices.Clone(keys), r.layout.due()
+		if due {
+			asked = append(asked, version)
+		}
+		if bound {
+			asked = append(asked, namespace)
+		}
+		began, tick := r.clock.Source(), r.tick()
+		found, err := r.store.BatchGet(ctx, readConfig, asked)
+		if err == nil && bound {
+			r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: admin.Inactive(r.keys.Name(), found[namespace])})
+		}
+		if err == nil && due {
+			err = r.layout.note(ctx, found[version])
+		}
+		if err != nil || try == 2 {
+			return found, err
+		}
+		again, err := c.moved(ctx, first, found[bucket] == nil && slices.Contains(keys, bucket))
+		if err != nil || !again {
+			return found, err
+		}
+	}
+}
+
+// moved reports whether items of an older layout were taken over while a configuration was
+// read, so that it is read again: those of the configuration if they were not looked for
+// before, and the bucket if it was not found.
+func (c *configRead) moved(ctx context.Context, configs, bucket bool) (moved bool, err error) {
+	if configs {
+		moved, err = c.repo.takeover.configs(ctx, c.key.entity, c.key.resource)
+	}
+	if err == nil && bucket {
+		var there bool
+		there, err = c.repo.takeover.bucket(ctx, c.key.entity, c.key.resource)
+		moved = moved || there
+	}
+	return moved, err
+}
+
+// plan reads the items of a plan for the resource and for every resource; it asks
+// nobody if there is no plan.
+func (c *configRead) plan(ctx context.Context, plan string) (own, all schema.Item, err error) {
+	if plan == "" {
+		return nil, nil, nil
+	}
+	if err := checkEntityID("plan of the entity's record", plan); err != nil {
+		return nil, nil, err
+	}
+	ofResource, ofAll := c.repo.keys.PlanConfig(plan, c.key.resource), c.repo.keys.PlanConfig(plan, "")
+	found, err := c.repo.store.BatchGet(ctx, "read the plan", []schema.Key{ofResource, ofAll})
+	if err != nil {
+		return nil, nil, err
+	}
+	own, all = mostSpecific(found, ofResource, ofAll)
+	return own, all, nil
+}
+
+// mostSpecific are the items of an owner for a resource and for every resource. A
+// resource of the default's name has no item besides the default's.
+func mostSpecific(found map[schema.Key]schema.Item, ofResource, ofAll schema.Key) (own, all schema.Item) {
+	if ofResource != ofAll {
+		own = found[ofResource]
+	}
+	return own, found[ofAll]
+}
+
+// ResolveLimits returns what applies to an entity on a resource, and where it comes from.
+// It reads the table consistently, and neither reads nor changes the cache: one request, and
+// a second one if the entity is on a plan. The entity needs no record. It fails with a
+// *ValidationError for bad input, and for a stored level that cannot be read.
+func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
+	if err := r.usable(ctx); err != nil {
+		return ResolvedLimits{}, err
+	}
+	if err := checkEntityID("entity", entity); err != nil {
+		return ResolvedLimits{}, err
+	}
+	if err := checkResource(resource); err != nil {
+		return ResolvedLimits{}, err
+	}
+	read := configRead{repo: r, key: configKey{entity, resource}}
+	items, _, err := read.items(ctx, false)
+	if err != nil {
+		return ResolvedLimits{}, err
+	}
+	v, limits, err := items.verdict()
+	if err != nil {
+		return ResolvedLimits{}, r.layout.configKindError(err)
+	}
+	record := schema.DecodeLink(items.meta)
+	resolved := ResolvedLimits{
+		EntityID: entity, Resource: resource, Limits: limits, Level: ConfigLevel(v.Level), Plan: record.Plan,
+		Unlimited: v.Unlimited, Blocked: ConfigLevel(v.Blocked),
+		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: ConfigLevel(v.PolicyLevel),
+		ParentID: record.ParentID, Cascade: record.Cascade,
+	}
+	for _, h := range v.Hidden {
+		resolved.Hidden = append(resolved.Hidden, HiddenLimit{Name: h.Name, Level: ConfigLevel(h.Level)})
+	}
+	return resolved, nil
+}
+
+// InvalidateConfig makes the next use of what is cached about an entity on a resource read
+// the table again; "" means every entity, or every resource. Changes made through this
+// Repository need no such call. It asks nobody. What was cached is used on only if the
+// reading brings no answer (RepositoryOptions.MaxStale).
+func (r *Repository) InvalidateConfig(entity, resource string) {
+	if !r.made() {
+		return
+	}
+	r.configs.evict(func(k configKey) bool {
+		return (entity == "" || k.entity == entity) && (resource == "" || k.resource == resource)
+	})
+}
