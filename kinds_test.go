@@ -166,6 +166,7 @@ func TestTableOfUnknownKindsIsRefused(t *testing.T) {
 			r := e.open(t, made.table, nil)
 			l, err := New(r, &Options{Limits: []Limit{rpm}, OnUnavailable: Allow})
 			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
 			_, err = l.Acquire(context.Background(), "u", model, Amounts{"rpm": 1})
 			if !refused {
 				require.NoError(t, err)

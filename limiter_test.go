@@ -252,6 +252,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		limiter, err := New(e.open(t, "no-such-table", nil), &Options{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow})
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = limiter.Close(context.WithoutCancel(t.Context())) })
 		_, acquireErr := limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		_, checkErr := limiter.Check(t.Context(), "user-1", model, nil)
 		for _, err := range []error{acquireErr, checkErr} {
@@ -280,6 +281,7 @@ func TestWrongTableSaysWhatToDo(t *testing.T) {
 		e.deleteAfter(t, name)
 		limiter, err := New(e.open(t, name, nil), &Options{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow})
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = limiter.Close(context.WithoutCancel(t.Context())) })
 		_, err = limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		var table *TableError
 		require.ErrorAs(t, err, &table)

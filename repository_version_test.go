@@ -43,6 +43,7 @@ func TestUnknownLayoutIsRefused(t *testing.T) {
 				r := e.open(t, made.table, nil)
 				l, err := New(r, &Options{Limits: []Limit{rpm}, OnUnavailable: Allow})
 				require.NoError(t, err)
+				t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
 				ctx := t.Context()
 				before := scan(t, r)
 				for call, do := range map[string]func() error{
@@ -190,6 +191,7 @@ func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
 		"Acquire": func(r *Repository) error {
 			limiter, err := New(r, &Options{Limits: oneLimit, OnUnavailable: Allow})
 			require.NoError(t, err)
+			t.Cleanup(func() { _ = limiter.Close(context.WithoutCancel(t.Context())) })
 			_, err = limiter.Acquire(t.Context(), "u", model, Amounts{oneLimit[0].Name: 1})
 			return err
 		},
