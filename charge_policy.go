@@ -11,11 +11,12 @@ import (
 // never to its tokens.
 
 // admitSilent decides at the levels whose buckets are known not to answer, before any
-// other level is asked. If the process's share denies, nothing has been written.
+// other level is asked. What is served from memory needs no bucket. If the process's share
+// denies, nothing has been written.
 func (c *charge) admitSilent() error {
 	for i := range c.levels {
 		lv := &c.levels[i]
-		if len(lv.asked) == 0 || !lv.lane.Contact.Away() {
+		if lv.skipped() || !lv.lane.Contact.Away() {
 			continue
 		}
 		if !c.policy.admits() {

@@ -44,6 +44,34 @@ func TestThrottledBucketIsDebitedAheadAgain(t *testing.T) {
 	})
 }
 
+// What a level serves from memory while the table does not answer is not counted there
+// too: the policy decides at the other level alone.
+func TestServedLevelIsNotCountedBeside(t *testing.T) {
+	for _, policy := range []UnavailablePolicy{Allow, Local} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := prefetching(t, 1, &Options{Prefetch: 10 * time.Second, OnUnavailable: policy})[0]
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, []Limit{PerSecond("rpm", 1000)}))
+				require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org", Resource: model}, []Limit{PerDay("rpm", 10_000)}))
+				s.family("shared", "org")
+				s.acquire("org", Amounts{"rpm": 6000}) // less than half is left: nothing is debited ahead
+				st := &stream{}
+				st.run(t, s, 10*time.Millisecond, 3*time.Second)
+				s.down(ddbmem.Fault{Drop: true})
+				s.acquire("shared", Amounts{"rpm": 1}) // opens the table
+				lease := s.acquire("shared", Amounts{"rpm": 1})
+				require.True(t, s.limiter.Health().Open)
+				assert.EqualValues(t, 1, lease.Statuses()[0].Requested)
+				s.recovers()
+				stop(t, []*process{s})
+				st.admitted = append(st.admitted, time.Now(), time.Now())
+				assert.InDelta(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, 0)
+				assert.InDelta(t, 6000+len(st.admitted), s.stored("org", "rpm").Consumed/milli, float64(s.limiter.Health().Doubt["rpm"]))
+			})
+		})
+	}
+}
+
 // Calls that a parent denies debit nothing ahead of their own bucket, where it would
 // lapse.
 func TestDeniedCallsDrainNoBucket(t *testing.T) {
