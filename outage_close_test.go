@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Close in or after an outage: what was used is told to its bucket, or told to be lost or in
@@ -77,6 +78,32 @@ func TestCloseTellsOthersThanASilentBucket(t *testing.T) {
 		assert.Equal(t, int64(11), s.stored(userOf(0), "rpm").Consumed/milli)
 		assert.Equal(t, int64(11), s.stored(userOf(2), "rpm").Consumed/milli)
 	})
+}
+
+// What comes to wait for a bucket while that is being told something is told before Close
+// returns, and so is what was throttled meanwhile.
+func TestCloseTellsABucketThatIsBeingTold(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{"landed": {}, "throttled": throttled1} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
+				s.acquire(userOf(0), Amounts{"rpm": 1})
+				s.isCutOff(t)
+				lease := s.acquire(userOf(0), Amounts{"rpm": 30})
+				telling := make(chan struct{}, 100)
+				s.limiter.desk.lanes.OnTell = func(*lane.Lane, uint64, plan.Sums) { telling <- struct{}{} }
+				fault.Before = 400 * time.Millisecond
+				s.down(fault)
+				<-telling
+				require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 10}))
+				s.db.SetFaults(nil)
+				require.NoError(t, s.limiter.Close(t.Context()))
+				h := s.limiter.Health()
+				assert.Empty(t, h.Waiting)
+				assert.InDelta(t, 11, s.consumed(1, "rpm"), float64(h.Doubt["rpm"]))
+				assert.Zero(t, s.consumed(1, "rpm")-11)
+			})
+		})
+	}
 }
 
 // After Close nothing is kept: what cannot be written is an error.

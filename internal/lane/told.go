@@ -145,7 +145,8 @@ func (d *told) run() {
 }
 
 // drain writes what waits before the limiter ends, until ctx does: a bucket, or a table,
-// that does not answer is asked once whether it does again.
+// that does not answer is asked once whether it does again. It waits for a write that is
+// under way, because more may wait for that bucket, or the write may fail.
 func (d *told) drain(ctx context.Context) {
 	if d.table.Open() && !heard(d.table.Probe(ctx)) {
 		return
@@ -165,8 +166,10 @@ func (d *told) drain(ctx context.Context) {
 	for failed := 0; ctx.Err() == nil && !d.table.Open(); {
 		w, done := d.next(silent)
 		switch {
-		case done || w == nil:
+		case done || w == nil && !d.writes():
 			return
+		case w == nil:
+			ddb.Sleep(ctx, tellPause)
 		case d.by.tell(ctx, w):
 			failed = 0
 		default:
@@ -203,6 +206,18 @@ func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
 		d.running, d.order = false, nil
 	}
 	return nil, len(d.byKey) == 0
+}
+
+// writes reports whether something is being written.
+func (d *told) writes() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.byKey {
+		if len(w.sent.sizes()) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // isSilent asks whether a bucket is silent, without d.mu.
