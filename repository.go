@@ -90,17 +90,12 @@ type RepositoryOptions struct {
 	Logger *slog.Logger
 }
 
-// Repository reads and writes one DynamoDB table: entities, the configuration of limits,
-// and buckets. Make one with NewRepository, and a RateLimiter on it with New; several
-// limiters may share it. It is safe for concurrent use. The zero value is not usable.
+// Repository is one DynamoDB table, with its namespace: what limiters read and charge. Make
+// one with NewRepository, and a RateLimiter on it with New; several limiters may share it. It
+// is safe for concurrent use. The zero value is not usable.
 //
-// Which method to use:
-//
-// CreateTable makes the table, or TableInput describes it for infrastructure code.
-// SetLimits and SetConfig configure the limits of a Scope, from the system to an entity on
-// a resource; Get and Delete methods belong to them. CreateEntity gives an
-// entity a parent or a plan, and CreateEntities makes many; Entities, Children and
-// EntitiesWithLimits list entities, Buckets what one holds.
+// CreateTable makes the table, or TableInput describes it for infrastructure code. Package
+// admin sets limits, makes entities and shows buckets: admin.New takes a Repository.
 //
 // A Repository has no goroutine, with one exception: while limiters use it and the table
 // does not answer, one goroutine asks whether the table answers again.

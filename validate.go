@@ -22,8 +22,7 @@ const (
 	milli = 1000
 )
 
-// What was never made right is said, not left to a nil dereference.
-
+// given refuses a nil context, which would end in a panic far from its cause.
 func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 
 // checkNow refuses a clock whose times cannot be stored.

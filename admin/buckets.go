@@ -127,7 +127,7 @@ func (b Buckets) refillBucket(ctx context.Context, refill admin.Refill) (*Bucket
 		return nil, err
 	}
 	defer b.d.repo.Told.Refilled(refill.Entity, refill.Resource) // also where no answer came
-	done, err := b.d.repo.Items.Buckets.RefillBucket(ctx, refill)
+	done, err := b.d.repo.Items.Buckets.Refill(ctx, refill)
 	err = b.d.repo.Layout.KindError("the bucket", err)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, erro
 		return problem.List[Bucket](err)
 	}
 	return func(yield func(Bucket, error) bool) {
-		for item, err := range b.d.repo.Table.Items(ctx, b.d.repo.Items.Buckets.BucketsOf(entity)) {
+		for item, err := range b.d.repo.Table.Items(ctx, b.d.repo.Items.Buckets.Of(entity)) {
 			if err != nil {
 				yield(Bucket{}, err)
 				return
@@ -68,7 +68,7 @@ func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Buck
 		return problem.List[Bucket](err)
 	}
 	return func(yield func(Bucket, error) bool) {
-		for item, err := range b.d.repo.Items.Buckets.ResourceBuckets(ctx, resource) {
+		for item, err := range b.d.repo.Items.Buckets.OfResource(ctx, resource) {
 			if err != nil {
 				yield(Bucket{}, err)
 				return

@@ -73,7 +73,7 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (*ResourceCapaci
 func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]schema.EntityRecord, error) {
 	records := map[string]schema.EntityRecord{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
-		read, err := b.d.repo.Items.Entities.Entities(ctx, "read who cascades", ids)
+		read, err := b.d.repo.Items.Entities.GetMany(ctx, "read who cascades", ids)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 		return err
 	}
 	return n.changeEntity(ctx, e.ID, func(by string) error {
-		return n.d.repo.Items.Entities.CreateEntity(ctx, by, recordOf(e))
+		return n.d.repo.Items.Entities.Create(ctx, by, recordOf(e))
 	})
 }
 
@@ -54,7 +54,7 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 	}
 	var updated schema.EntityRecord
 	err := n.changeEntity(ctx, e.ID, func(by string) (err error) {
-		updated, err = n.d.repo.Items.Entities.UpdateEntity(ctx, by, recordOf(e))
+		updated, err = n.d.repo.Items.Entities.Update(ctx, by, recordOf(e))
 		return err
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 	if err != nil {
 		return nil, err
 	}
-	errs := n.d.repo.Items.Entities.UpdateEntities(ctx, by, records)
+	errs := n.d.repo.Items.Entities.UpdateMany(ctx, by, records)
 	for i, err := range errs {
 		errs[i] = orConflict(entities[i], err)
 	}
@@ -126,7 +126,7 @@ func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
 	if err := checkEntityID("id", id); err != nil {
 		return Entity{}, err
 	}
-	e, err := n.d.repo.Items.Entities.Entity(ctx, "read the entity", id)
+	e, err := n.d.repo.Items.Entities.Get(ctx, "read the entity", id)
 	if err != nil {
 		return Entity{}, err
 	}
@@ -147,7 +147,7 @@ func (n Entities) GetMany(ctx context.Context, ids []string) ([]Entity, error) {
 			return nil, err
 		}
 	}
-	records, err := n.d.repo.Items.Entities.Entities(ctx, "read entities", ids)
+	records, err := n.d.repo.Items.Entities.GetMany(ctx, "read entities", ids)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 		if err := n.d.takeOverEntity(ctx, id); err != nil {
 			return err
 		}
-		return n.d.repo.Items.Entities.DeleteEntity(ctx, by, id, nil)
+		return n.d.repo.Items.Entities.Delete(ctx, by, id, nil)
 	})
 }
 
@@ -200,7 +200,7 @@ func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedCon
 		}
 		asRead.Levels[l.Scope.owner().Resource], configs[l.Scope.normal()] = l.Config.Version, l.Config
 	}
-	err := n.changeEntity(ctx, e.ID, func(by string) error { return n.d.repo.Items.Entities.DeleteEntity(ctx, by, e.ID, asRead) })
+	err := n.changeEntity(ctx, e.ID, func(by string) error { return n.d.repo.Items.Entities.Delete(ctx, by, e.ID, asRead) })
 	if level, ok := errors.AsType[*admin.LevelConflict](err); ok {
 		at := scopeOf(level.Owner)
 		stored, _ := configOf(at.level(), level.Stored) // what cannot be shown has its version
@@ -255,7 +255,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	if err := n.d.takeOverAllBeforeChange(ctx, limits); err != nil {
 		return nil, err
 	}
-	errs := n.d.repo.Items.Entities.CreateEntities(ctx, by, checked)
+	errs := n.d.repo.Items.Entities.CreateMany(ctx, by, checked)
 	for i, err := range errs {
 		errs[i] = n.d.repo.Layout.KindError(fmt.Sprintf("setups[%d]", i), err)
 	}

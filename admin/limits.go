@@ -25,7 +25,7 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err := l.d.mayRead(ctx, at.owner()); err != nil {
 		return LimitConfig{}, err
 	}
-	stored, err := l.d.repo.Items.Configs.Config(ctx, "read limits", at.owner())
+	stored, err := l.d.repo.Items.Configs.Get(ctx, "read limits", at.owner())
 	if err != nil {
 		return LimitConfig{}, l.malformedConfig(at, err)
 	}
@@ -50,7 +50,7 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	if err := l.d.mayReadAll(ctx, owners); err != nil {
 		return nil, err
 	}
-	read, err := l.d.repo.Items.Configs.Configs(ctx, "read limits", owners)
+	read, err := l.d.repo.Items.Configs.GetMany(ctx, "read limits", owners)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 	}
 	l.d.repo.Told.Owners(owners...)
 	defer l.d.repo.Told.Owners(owners...)
-	errs := l.d.repo.Items.Configs.ChangeConfigs(ctx, by, "set limits", edits)
+	errs := l.d.repo.Items.Configs.ChangeMany(ctx, by, "set limits", edits)
 	for i, err := range errs {
 		errs[i] = l.d.repo.Layout.KindError(fmt.Sprintf("changes[%d]", i), err)
 	}
@@ -304,6 +304,6 @@ func (l Limits) editConfig(ctx context.Context, op string, at Scope, edit admin.
 	}
 	l.d.repo.Told.Owners(owner)
 	defer l.d.repo.Told.Owners(owner)
-	stored, err := l.d.repo.Items.Configs.ChangeConfig(ctx, by, op, owner, edit)
+	stored, err := l.d.repo.Items.Configs.Change(ctx, by, op, owner, edit)
 	return stored, l.d.repo.Layout.KindError(storedField(at.level()), err)
 }

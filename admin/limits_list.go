@@ -62,5 +62,5 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 			return problem.List[string](err)
 		}
 	}
-	return l.d.repo.Items.Configs.EntitiesWithConfig(ctx, resource)
+	return l.d.repo.Items.Configs.Entities(ctx, resource)
 }

@@ -47,7 +47,7 @@ func AuditNamespace(name string) string { return audit.NamespaceTarget(name) }
 // deleted: a purged name stays taken. Like the other changes of namespaces it is called on
 // a repository without one, and is a *ValidationError on another.
 func (n Namespaces) Register(ctx context.Context, name string) error {
-	err := n.changeNamespace(ctx, name, admin.Namespaces.RegisterNamespace)
+	err := n.changeNamespace(ctx, name, admin.Namespaces.Register)
 	if e, ok := errors.AsType[*dynalimit.NamespaceError](err); ok && e.State == dynalimit.NamespaceActive {
 		return fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, e.Since.Format(time.RFC3339))
 	}
@@ -60,7 +60,7 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 // stored stays, and Namespaces.Recover undoes it. To delete a deleted one is no error. It
 // fails with a *NamespaceError for one that was never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {
-	return n.changeNamespace(ctx, name, admin.Namespaces.DeleteNamespace)
+	return n.changeNamespace(ctx, name, admin.Namespaces.Delete)
 }
 
 // Recover makes a deleted namespace active again. Its limiters are served within
@@ -68,7 +68,7 @@ func (n Namespaces) Delete(ctx context.Context, name string) error {
 // fails with a *NamespaceError for one that was never registered, and for one whose purge
 // has begun, because that is final.
 func (n Namespaces) Recover(ctx context.Context, name string) error {
-	return n.changeNamespace(ctx, name, admin.Namespaces.RecoverNamespace)
+	return n.changeNamespace(ctx, name, admin.Namespaces.Recover)
 }
 
 // PurgeOptions configures Namespaces.Purge.
@@ -112,7 +112,7 @@ func (n Namespaces) Purge(ctx context.Context, name string, opts *PurgeOptions) 
 		tell = opts.OnProgress
 	}
 	return n.changeNamespace(ctx, name, func(a admin.Namespaces, ctx context.Context, by, name string) error {
-		return a.PurgeNamespace(ctx, by, name, tell)
+		return a.Purge(ctx, by, name, tell)
 	})
 }
 
@@ -129,7 +129,7 @@ func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	if reason := schema.CheckNamespace(name); reason != "" {
 		return Namespace{}, invalid("name", "%s", reason)
 	}
-	record, err := n.d.repo.Items.Namespaces.Namespace(ctx, name)
+	record, err := n.d.repo.Items.Namespaces.Get(ctx, name)
 	return namespaceOf(record), err
 }
 
@@ -151,7 +151,7 @@ func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 		return problem.List[Namespace](err)
 	}
 	return func(yield func(Namespace, error) bool) {
-		for n, err := range n.d.repo.Items.Namespaces.Namespaces(ctx) {
+		for n, err := range n.d.repo.Items.Namespaces.List(ctx) {
 			if !yield(namespaceOf(n), err) || err != nil {
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -93,10 +94,10 @@ func (r *Refill) arguments() (string, error) {
 	return string(text), err
 }
 
-// RefillBucket fills a bucket by hand, once however often it is repeated under its id. It
+// Refill fills a bucket by hand, once however often it is repeated under its id. It
 // changes tokens only: neither counters nor the refill instant. What it puts is right
 // whatever takes, give-backs and adjusts land before or after.
-func (a Buckets) RefillBucket(ctx context.Context, r Refill) (Refilled, error) {
+func (a Buckets) Refill(ctx context.Context, r Refill) (Refilled, error) {
 	if r.ID == "" {
 		r.ID = a.IDs.New(a.Now())
 	}
@@ -268,4 +269,49 @@ func tokens(milli int64) json.Number {
 
 func wrong(field, format string, args ...any) error {
 	return &problem.ValidationError{Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Of is the query of an entity's buckets.
+func (a Buckets) Of(id string) table.Query {
+	return table.Query{Op: "list the buckets", Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: schema.BucketsOf, Whole: true}
+}
+
+// OfResource lists the buckets of a resource, in the order of their entities: those that
+// the index knows, which may lag behind by a moment, read consistently, a page at a time.
+func (a Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[schema.Item, error] {
+	q := table.Query{
+		Op: "list the buckets of a resource", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: a.Keys.Resource(resource),
+		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
+	}
+	return func(yield func(schema.Item, error) bool) {
+		for page, err := range a.Table.Pages(ctx, q) {
+			var items []schema.Item
+			if err == nil {
+				items, err = a.in(ctx, q.Op, page.Items)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !table.YieldAll(items, yield) {
+				return
+			}
+		}
+	}
+}
+
+// in reads the buckets that entries of the index name, in their order. Those that
+// expired since are left out.
+func (a Buckets) in(ctx context.Context, op string, entries []schema.Item) ([]schema.Item, error) {
+	var keys []schema.Key
+	for _, entry := range entries {
+		if _, _, ok := a.Keys.BucketOwner(schema.KeyOf(entry)); ok {
+			keys = append(keys, schema.KeyOf(entry))
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	items, err := a.Table.GetMany(ctx, op, keys)
+	return slices.DeleteFunc(items, func(item schema.Item) bool { return item == nil }), err
 }

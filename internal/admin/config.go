@@ -85,8 +85,8 @@ func Malformed(err error) (reason error, ok bool) {
 	return m.error, ok
 }
 
-// Config reads an owner's configuration; nil for none.
-func (a Configs) Config(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
+// Get reads an owner's configuration; nil for none.
+func (a Configs) Get(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
 	if err != nil {
 		return nil, err
@@ -106,10 +106,10 @@ func decodeConfig(item schema.Item) (*schema.ConfigItem, error) {
 	return &c, nil
 }
 
-// ChangeConfig writes what edit makes of an owner's configuration, on the condition that
+// Change writes what edit makes of an owner's configuration, on the condition that
 // nobody wrote it meanwhile; if somebody did, edit is asked again. It returns what is
 // stored then; nil for nothing. Nothing is written if that is what was stored before.
-func (a Configs) ChangeConfig(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) (*schema.ConfigItem, error) {
+func (a Configs) Change(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) (*schema.ConfigItem, error) {
 	c := configChange{owner: owner.Normal(), edit: edit}
 	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
 		item, err := a.Table.Get(ctx, op, a.Keys.Config(c.owner))

@@ -25,8 +25,8 @@ type ReadConfig struct {
 	Err    error
 }
 
-// Configs reads the configurations of many owners, in their order.
-func (a Configs) Configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]ReadConfig, error) {
+// GetMany reads the configurations of many owners, in their order.
+func (a Configs) GetMany(ctx context.Context, op string, owners []schema.ConfigOwner) ([]ReadConfig, error) {
 	keys := make([]schema.Key, len(owners))
 	for i, owner := range owners {
 		keys[i] = a.Keys.Config(owner.Normal())
@@ -47,11 +47,11 @@ func (a Configs) Configs(ctx context.Context, op string, owners []schema.ConfigO
 // namespace is one.
 const batchOfConfigs = 45
 
-// ChangeConfigs is ChangeConfig for many owners, each once: as many as fit in each
+// ChangeMany is Change for many owners, each once: as many as fit in each
 // transaction, so that lists for tools are written once for all of them. It returns an
 // error for each, nil for one that was made. Once the store does not serve, or ctx has
 // ended, the rest is left undone with that error.
-func (a Configs) ChangeConfigs(ctx context.Context, by, op string, edits []ConfigEdit) []error {
+func (a Configs) ChangeMany(ctx context.Context, by, op string, edits []ConfigEdit) []error {
 	errs := make([]error, len(edits))
 	var down error
 	for _, places := range transactionsOf(edits) {

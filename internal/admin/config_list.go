@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// EntitiesWithConfig lists the entities that have a configuration for a resource ("": a
+// Entities lists the entities that have a configuration for a resource ("": a
 // default), in the order of their ids.
-func (a Configs) EntitiesWithConfig(ctx context.Context, resource string) iter.Seq2[string, error] {
+func (a Configs) Entities(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return a.sortKeys(ctx, table.Query{
 		Op: "list entities with limits", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: a.Keys.EntityConfigs(resource),
 	})
@@ -96,7 +96,7 @@ func (a Configs) entityOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner,
 			return
 		}
 		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
-			for entity, err := range a.EntitiesWithConfig(ctx, resource) {
+			for entity, err := range a.Entities(ctx, resource) {
 				if !yield(schema.ConfigOwner{Entity: entity, Resource: resource}, err) || err != nil {
 					return
 				}

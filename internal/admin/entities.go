@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/audit"
@@ -49,8 +48,8 @@ func exists(id string, item schema.Item) error {
 	return fmt.Errorf("%w: entity %q has a record; change it with Entities.Update, or delete it first", problem.ErrExists, id)
 }
 
-// CreateEntity writes an entity's record if it has none. It is created now.
-func (a Entities) CreateEntity(ctx context.Context, by string, e schema.EntityRecord) error {
+// Create writes an entity's record if it has none. It is created now.
+func (a Entities) Create(ctx context.Context, by string, e schema.EntityRecord) error {
 	const op = "create the entity"
 	e.CreatedAt, e.Version = a.Now(), 1
 	key, refused := a.Keys.Meta(e.ID), false
@@ -79,9 +78,9 @@ func created(by string, e schema.EntityRecord, item schema.Item) Deed {
 	return Deed{By: by, Action: EntityCreated, Target: e.ID, After: entityFields(e), Is: item}
 }
 
-// Entity reads an entity's record. It fails with problem.ErrNotFound for none, and for
+// Get reads an entity's record. It fails with problem.ErrNotFound for none, and for
 // one whose deletion has begun.
-func (a Entities) Entity(ctx context.Context, op, id string) (schema.EntityRecord, error) {
+func (a Entities) Get(ctx context.Context, op, id string) (schema.EntityRecord, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
 	if err != nil {
 		return schema.EntityRecord{}, err
@@ -102,9 +101,9 @@ func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 	return e, nil
 }
 
-// Entities reads the records of many entities, in their order; that of an entity without
+// GetMany reads the records of many entities, in their order; that of an entity without
 // one has nothing but its id. One whose deletion has begun is Deleting.
-func (a Entities) Entities(ctx context.Context, op string, ids []string) ([]schema.EntityRecord, error) {
+func (a Entities) GetMany(ctx context.Context, op string, ids []string) ([]schema.EntityRecord, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = a.Keys.Meta(id)
@@ -119,49 +118,4 @@ func (a Entities) Entities(ctx context.Context, op string, ids []string) ([]sche
 		records[i].ID = ids[i]
 	}
 	return records, nil
-}
-
-// BucketsOf is the query of an entity's buckets.
-func (a Buckets) BucketsOf(id string) table.Query {
-	return table.Query{Op: "list the buckets", Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: schema.BucketsOf, Whole: true}
-}
-
-// ResourceBuckets lists the buckets of a resource, in the order of their entities: those that
-// the index knows, which may lag behind by a moment, read consistently, a page at a time.
-func (a Buckets) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[schema.Item, error] {
-	q := table.Query{
-		Op: "list the buckets of a resource", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: a.Keys.Resource(resource),
-		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
-	}
-	return func(yield func(schema.Item, error) bool) {
-		for page, err := range a.Table.Pages(ctx, q) {
-			var items []schema.Item
-			if err == nil {
-				items, err = a.bucketsIn(ctx, q.Op, page.Items)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !table.YieldAll(items, yield) {
-				return
-			}
-		}
-	}
-}
-
-// bucketsIn reads the buckets that entries of the index name, in their order. Those that
-// expired since are left out.
-func (a Buckets) bucketsIn(ctx context.Context, op string, entries []schema.Item) ([]schema.Item, error) {
-	var keys []schema.Key
-	for _, entry := range entries {
-		if _, _, ok := a.Keys.BucketOwner(schema.KeyOf(entry)); ok {
-			keys = append(keys, schema.KeyOf(entry))
-		}
-	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	items, err := a.Table.GetMany(ctx, op, keys)
-	return slices.DeleteFunc(items, func(item schema.Item) bool { return item == nil }), err
 }

@@ -30,11 +30,11 @@ const (
 	mostQueries = 16
 )
 
-// CreateEntities is CreateEntity, with limits, for many entities, each once: as many as
+// CreateMany is Create, with limits, for many entities, each once: as many as
 // fit in each transaction, in their order, so that parents may come before their children
 // and limits are counted once. It returns an error for each, nil for one that was made.
 // Once the store does not serve, or ctx has ended, the rest is left undone with that error.
-func (a Entities) CreateEntities(ctx context.Context, by string, setups []Setup) []error {
+func (a Entities) CreateMany(ctx context.Context, by string, setups []Setup) []error {
 	errs := make([]error, 0, len(setups))
 	for len(errs) < len(setups) {
 		b := &entityBatch{Desk: a.Desk, of: a, by: by, op: "create entities", setups: window(setups[len(errs):], Setup.size)}

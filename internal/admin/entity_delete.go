@@ -21,12 +21,12 @@ type EntityAsRead struct {
 	Levels map[string]int64
 }
 
-// DeleteEntity removes an entity's limits, buckets and record. The first transaction
+// Delete removes an entity's limits, buckets and record. The first transaction
 // marks the record, making one if there is none, and writes the event: from then on the
 // deletion can only be finished, by this call or another, and the record goes last. With
 // asRead it fails with an *EntityConflict if the entity is another one by then; nil is
 // whatever is there.
-func (a Entities) DeleteEntity(ctx context.Context, by, id string, asRead *EntityAsRead) error {
+func (a Entities) Delete(ctx context.Context, by, id string, asRead *EntityAsRead) error {
 	const op = "delete the entity"
 	marked, err := a.markDeleted(ctx, op, by, id, asRead)
 	if err != nil || marked == nil {

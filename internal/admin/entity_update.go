@@ -46,9 +46,9 @@ func sameEntity(x, y schema.EntityRecord) bool {
 		bytes.Equal(x.Metadata, y.Metadata)
 }
 
-// UpdateEntity replaces what an entity's record says, if the record is of e's version. It
+// Update replaces what an entity's record says, if the record is of e's version. It
 // returns the record as it is then. It fails with an *EntityConflict.
-func (a Entities) UpdateEntity(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
+func (a Entities) Update(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
 	const op = "update the entity"
 	var c entityChange
 	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
@@ -85,11 +85,11 @@ func (a Entities) proposeUpdate(by string, c entityChange, above []ancestor) (ta
 // mostMoves is how many entities get another parent at once.
 const mostMoves = 8
 
-// UpdateEntities is UpdateEntity for many records, each once: as many as fit in each
+// UpdateMany is UpdateEntity for many records, each once: as many as fit in each
 // transaction, but for those that get another parent, whose ancestors are looked at for each
 // alone. It returns an error for each, nil for one that was changed. Once the store does not
 // serve, or ctx has ended, the rest is left undone with that error.
-func (a Entities) UpdateEntities(ctx context.Context, by string, records []schema.EntityRecord) []error {
+func (a Entities) UpdateMany(ctx context.Context, by string, records []schema.EntityRecord) []error {
 	u := &entityUpdates{Desk: a.Desk, of: a, by: by, records: records, errs: make([]error, len(records))}
 	for from := 0; from < len(records); {
 		to := from + len(window(records[from:], func(e schema.EntityRecord) (parts, metadata int) { return 2, len(e.Metadata) }))
@@ -222,5 +222,5 @@ func mayHelp(err error) bool {
 
 // update changes one record.
 func (u *entityUpdates) update(ctx context.Context, i int) {
-	_, u.errs[i] = u.of.UpdateEntity(ctx, u.by, u.records[i])
+	_, u.errs[i] = u.of.Update(ctx, u.by, u.records[i])
 }

@@ -117,9 +117,9 @@ func Guarded(t *table.Table, keys schema.Keys) *table.Table {
 	return &guarded
 }
 
-// RegisterNamespace makes a namespace that limiters may use.
-func (a Namespaces) RegisterNamespace(ctx context.Context, by, name string) error {
-	return a.changeNamespace(ctx, by, name, transition{
+// Register makes a namespace that limiters may use.
+func (a Namespaces) Register(ctx context.Context, by, name string) error {
+	return a.change(ctx, by, name, transition{
 		op: "register the namespace", action: NamespaceRegistered, to: schema.NamespaceActive,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
@@ -136,9 +136,9 @@ func (a Namespaces) RegisterNamespace(ctx context.Context, by, name string) erro
 	})
 }
 
-// DeleteNamespace stops the limiters of a namespace. What is stored stays.
-func (a Namespaces) DeleteNamespace(ctx context.Context, by, name string) error {
-	return a.changeNamespace(ctx, by, name, transition{
+// Delete stops the limiters of a namespace. What is stored stays.
+func (a Namespaces) Delete(ctx context.Context, by, name string) error {
+	return a.change(ctx, by, name, transition{
 		op: "delete the namespace", action: NamespaceDeleted, to: schema.NamespaceDeleted,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			if n.State == "" {
@@ -149,9 +149,9 @@ func (a Namespaces) DeleteNamespace(ctx context.Context, by, name string) error 
 	})
 }
 
-// RecoverNamespace makes a deleted namespace active again.
-func (a Namespaces) RecoverNamespace(ctx context.Context, by, name string) error {
-	return a.changeNamespace(ctx, by, name, transition{
+// Recover makes a deleted namespace active again.
+func (a Namespaces) Recover(ctx context.Context, by, name string) error {
+	return a.change(ctx, by, name, transition{
 		op: "recover the namespace", action: NamespaceRecovered, to: schema.NamespaceActive,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
@@ -178,9 +178,9 @@ type transition struct {
 	may func(schema.NamespaceRecord) (bool, error)
 }
 
-// changeNamespace gives a namespace its next state, in one transaction with the event.
+// change gives a namespace its next state, in one transaction with the event.
 // The event lies outside of the namespace, so that it stays when that is purged.
-func (a Namespaces) changeNamespace(ctx context.Context, by, name string, t transition) error {
+func (a Namespaces) change(ctx context.Context, by, name string, t transition) error {
 	key, _ := schema.NewKeys(name).Namespace()
 	return a.Table.Change(ctx, t.op, func() (table.Proposal, error) {
 		item, err := a.Table.Get(ctx, t.op, key)
@@ -213,9 +213,9 @@ func namespaceFields(n schema.NamespaceRecord) audit.Fields {
 	return audit.Fields{"state": string(n.State)}
 }
 
-// Namespace is the record of a namespace, read consistently; the zero one for a namespace
+// Get is the record of a namespace, read consistently; the zero one for a namespace
 // that was never registered.
-func (a Namespaces) Namespace(ctx context.Context, name string) (schema.NamespaceRecord, error) {
+func (a Namespaces) Get(ctx context.Context, name string) (schema.NamespaceRecord, error) {
 	key, _ := schema.NewKeys(name).Namespace()
 	item, err := a.Table.Get(ctx, "read the namespace", key)
 	if err != nil {
@@ -225,16 +225,16 @@ func (a Namespaces) Namespace(ctx context.Context, name string) (schema.Namespac
 	return record, nil
 }
 
-// Namespaces lists the namespaces of the table in the order of their names. An index is
+// List lists the namespaces of the table in the order of their names. An index is
 // read, which may lag behind by a moment; the records are read consistently.
-func (a Namespaces) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRecord, error] {
+func (a Namespaces) List(ctx context.Context) iter.Seq2[schema.NamespaceRecord, error] {
 	const op = "list the namespaces"
 	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: a.Keys.Namespaces()}
 	return func(yield func(schema.NamespaceRecord, error) bool) {
 		for page, err := range a.Table.Pages(ctx, q) {
 			var records []schema.NamespaceRecord
 			if err == nil {
-				records, err = a.namespacesOf(ctx, op, page)
+				records, err = a.of(ctx, op, page)
 			}
 			if err != nil {
 				yield(schema.NamespaceRecord{}, err)
@@ -247,8 +247,8 @@ func (a Namespaces) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRe
 	}
 }
 
-// namespacesOf reads the records of a page of the list.
-func (a Namespaces) namespacesOf(ctx context.Context, op string, page *dynamodb.QueryOutput) ([]schema.NamespaceRecord, error) {
+// of reads the records of a page of the list.
+func (a Namespaces) of(ctx context.Context, op string, page *dynamodb.QueryOutput) ([]schema.NamespaceRecord, error) {
 	keys := make([]schema.Key, len(page.Items))
 	for i, item := range page.Items {
 		keys[i] = schema.KeyOf(item)

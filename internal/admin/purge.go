@@ -56,10 +56,10 @@ type purge struct {
 	PurgeProgress
 }
 
-// PurgeNamespace removes everything in a deleted namespace, for good. It waits until every
+// Purge removes everything in a deleted namespace, for good. It waits until every
 // limiter has noticed the deletion, marks the record, and looks through the table until a
 // pass finds nothing. What was ended in any way is run again. tell hears of each step.
-func (a Namespaces) PurgeNamespace(ctx context.Context, by, name string, tell func(PurgeProgress)) error {
+func (a Namespaces) Purge(ctx context.Context, by, name string, tell func(PurgeProgress)) error {
 	p := &purge{Desk: a.Desk, of: a, by: by, name: name, keys: schema.NewKeys(name), tell: tell}
 	if err := p.start(ctx); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (p *purge) start(ctx context.Context) error {
 // mark makes a deleted namespace one that is being purged. It fails with errNotYet, and
 // notes how long it is still to wait, if limiters may not know of the deletion.
 func (p *purge) mark(ctx context.Context) error {
-	return p.of.changeNamespace(ctx, p.by, p.name, transition{
+	return p.of.change(ctx, p.by, p.name, transition{
 		op: "purge the namespace", action: NamespacePurgeStarted, to: schema.NamespacePurging,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
@@ -161,7 +161,7 @@ func (p *purge) belongings(found []schema.Key) []schema.Key {
 // finish makes the record the tombstone of the namespace. That of one that was purged
 // before stays as it is.
 func (p *purge) finish(ctx context.Context) error {
-	return p.of.changeNamespace(ctx, p.by, p.name, transition{
+	return p.of.change(ctx, p.by, p.name, transition{
 		op: "end the purge of the namespace", action: NamespacePurged, to: schema.NamespacePurged,
 		may: func(n schema.NamespaceRecord) (bool, error) { return n.State == schema.NamespacePurging, nil },
 	})

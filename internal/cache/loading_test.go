@@ -211,14 +211,21 @@ func TestLoadingAfterAClockWasSetBack(t *testing.T) {
 	})
 }
 
+// unansweredLast is a cache whose value is past its TTL, and whose last read brought no answer.
+func unansweredLast(t *testing.T) (*Loading[name, *version], *store) {
+	t.Helper()
+	c, s := loading(t, Options[*version]{MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) }}), &store{}
+	gets(t, c, s, 1, loadTakes)
+	s.fail(errStore)
+	elapse(ttl)
+	gets(t, c, s, 1, loadTakes)
+	return c, s
+}
+
 // An answer that is an error ends what no answer allowed.
 func TestLoadingAfterAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s := loading(t, Options[*version]{MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) }}), &store{}
-		gets(t, c, s, 1, loadTakes)
-		s.fail(errStore)
-		elapse(ttl)
-		gets(t, c, s, 1, loadTakes)
+		c, s := unansweredLast(t)
 		s.fail(errWrong)
 		elapse(ttl / 4)
 		gets(t, c, s, 1, 0) // a read begins beside it
@@ -232,11 +239,7 @@ func TestLoadingAfterAnAnswer(t *testing.T) {
 // answers again, and the value may have been changed.
 func TestLoadingLongAfterAnUnansweredRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s := loading(t, Options[*version]{MaxStale: time.Hour, Unanswered: func(err error) bool { return errors.Is(err, errStore) }}), &store{}
-		gets(t, c, s, 1, loadTakes)
-		s.fail(errStore)
-		elapse(ttl)
-		gets(t, c, s, 1, loadTakes)
+		c, s := unansweredLast(t)
 		elapse(ttl)
 		gets(t, c, s, 1, 0) // a read begins beside it
 		elapse(2 * ttl)
