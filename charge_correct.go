@@ -154,14 +154,14 @@ func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 // returns false if the limiter is closed, so that nothing is kept.
 func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
 	charges, backs := plan.Split(amounts)
-	if !c.desk.lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) || !c.count(lv, charges) {
+	if !c.desk.lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) {
 		return false
 	}
-	for _, a := range backs {
+	for _, a := range backs { // at once: what waits is not given back again, though nothing is counted
 		lv.holding(a.Name).GiveBack(-a.Amount)
 	}
 	lv.degraded = true
-	return true
+	return c.count(lv, charges)
 }
 
 // count corrects what is counted at a level and, under Local, the process's share. It

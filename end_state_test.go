@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ type faultyTransport struct {
 	next aws.HTTPClient
 	mu   sync.Mutex
 	r    *rand.Rand
+	// over says that nothing goes wrong any more.
+	over atomic.Bool
 }
 
 func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
@@ -32,7 +35,7 @@ func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
 	f.mu.Unlock()
 	reset := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	switch {
-	case operation != "UpdateItem":
+	case operation != "UpdateItem" || f.over.Load():
 	case p < .12:
 		response, err := f.next.Do(r)
 		if err != nil {
@@ -73,6 +76,7 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 	require.NoError(t, repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{limit}))
 	var end endState
 	var group sync.WaitGroup
+	var ends []func()
 	for slot := range limiters { // a slot each: every resend recognises itself
 		faulty := &faultyTransport{r: rand.New(rand.NewPCG(seed, uint64(slot)))}
 		client := e.client(func(o *dynamodb.Options) {
@@ -84,12 +88,19 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 		l, err := New(r, nil)
 		require.NoError(t, err)
 		l.desk.lanes.IDs.Slot = slot
+		ends = append(ends, func() {
+			faulty.over.Store(true)
+			assert.NoError(t, l.Close(t.Context()), "tells the bucket what waits")
+		})
 		for caller := range callers {
 			random := rand.New(rand.NewPCG(seed, uint64(100*slot+caller)))
 			group.Go(func() { end.play(t, l, random, steps) })
 		}
 	}
 	group.Wait()
+	for _, end := range ends {
+		end()
+	}
 	image, err := repo.readBucket(t.Context(), repo.keys.Bucket("key", "gpt-4").Attributes(), nil, 0)
 	require.NoError(t, err)
 	consumed, tokens := image.Limits[0].Consumed, image.Limits[0].Tokens

@@ -126,6 +126,7 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 			t.charge.levels[i].lane.Meet(&t.proposals[i].Write, ddb.Refused, image)
 			t.charge.levels[i].lane.Observe(image, asked)
 		}
+		t.doubtUnanswered()
 		return nil
 	case ddb.Throttled:
 		return nil
@@ -139,6 +140,18 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 		return contended(t.charge.request.entity, t.charge.request.resource)
 	}
 	return a.err
+}
+
+// doubtUnanswered counts what a try without an answer would charge: a later try was refused,
+// but it may be on its way, and land when there is room again. All tries have one token, and
+// so land once together.
+func (t *transaction) doubtUnanswered() {
+	if t.unanswered == 0 {
+		return
+	}
+	for _, i := range t.charged {
+		t.charge.desk.lanes.Doubt(t.charge.levels[i].asked)
+	}
 }
 
 // observe tells the observer that a transaction begins. The function it returns
@@ -187,8 +200,8 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 			a.verdict, _, a.err = desk.store.transactBuckets(ctx, &t.bucketTransaction, desk.lanes.IDs.Slot)
 		}
 		for _, i := range t.charged {
-			lv := &t.charge.levels[i] // only what never changes of it is read: it is its caller's by now
-			r := lane.Result{Denied: true, Unconfirmed: a.verdict == ddb.Unconfirmed || a.verdict == ddb.Throttled || a.verdict == ddb.Unsent}
+			lv := &t.charge.levels[i]           // only what never changes of it is read: it is its caller's by now
+			r := lane.Result{Unconfirmed: true} // refused now, it may have landed, or land yet
 			if a.verdict == ddb.Landed {
 				r = lv.committed(&t.proposals[i], desk.store.decodeBucket)
 			}

@@ -43,10 +43,11 @@ func (q Queue) Fits(r bucket.Rate, amount, now int64) (wait int64, ok bool) {
 	return wait, wait == 0
 }
 
-// Fill adds an amount at now.
+// Fill adds an amount at now. What is settled without the bucket has no bound but the largest
+// number.
 func (q *Queue) Fill(r bucket.Rate, amount, now int64) {
 	q.drain(r, now)
-	q.filled += amount
+	q.filled = bucket.SaturatingAdd(q.filled, amount)
 }
 
 // Give takes an amount out at now.

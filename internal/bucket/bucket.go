@@ -8,7 +8,10 @@
 // Products are 128 bits wide; nothing wraps.
 package bucket
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 const (
 	// MaxCredit is the largest credit a write can carry. An item that has
@@ -110,7 +113,7 @@ func (s State) Wait(now, need int64) int64 {
 	lo, borrow := bits.Sub64(lo, s.begun(s.Refilled), 0)
 	hi -= borrow
 	since := ceilDiv(hi, lo, uint64(s.Amount))
-	return max(0, saturatingSub(saturatingAdd(since, s.Refilled), now))
+	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
 }
 
 // FillTime is how long a bucket at -debt millitokens needs to be full again, in
@@ -221,11 +224,16 @@ func ceilDiv(hi, lo, d uint64) int64 {
 	return int64(q)
 }
 
-func saturatingAdd(a, b int64) int64 {
-	if s := a + b; s >= a || b < 0 {
+// SaturatingAdd is a + b, or the nearest number that there is.
+func SaturatingAdd(a, b int64) int64 {
+	switch s := a + b; {
+	case b > 0 && s < a:
+		return math.MaxInt64
+	case b < 0 && s > a:
+		return math.MinInt64
+	default:
 		return s
 	}
-	return 1<<63 - 1
 }
 
 func saturatingSub(a, b int64) int64 {

@@ -1,6 +1,10 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
 
 // Signed is an amount of one limit in millitokens. In a take it is what is taken; in a
 // correction it is charged if it is positive, and given back if it is negative. Lists of
@@ -44,12 +48,12 @@ func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	return out
 }
 
-// Plus adds two lists by name.
+// Plus adds two lists by name. Sums do not wrap.
 func Plus(a, b []Signed) []Signed {
 	if len(a) == 0 {
 		return b
 	}
-	return Merged(a, b, func(x, y int64) int64 { return x + y })
+	return Merged(a, b, bucket.SaturatingAdd)
 }
 
 // Negated returns the amounts with the opposite sign.
