@@ -299,6 +299,40 @@ func TestRefusedTransactionThatWasUnderWayGivesNothingBack(t *testing.T) {
 		elapse(5 * time.Second)
 		assert.LessOrEqual(t, s.level("key", "rpm"), int64(99))
 		assert.LessOrEqual(t, s.level("org", "rpm"), int64(0))
+		assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Doubt, "its later tries may be on their way, for two levels")
+	})
+}
+
+// A transaction whose first try got no answer, and whose second was refused, may land when
+// there is room again, after its caller was denied: Health tells it.
+func TestRefusedTransactionMayStillLand(t *testing.T) {
+	live(t, &Options{Cascade: CascadeTransaction}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
+		s.acquire("key", Amounts{"rpm": 10})
+		peer := s.peer(nil)
+		var room *Lease
+		late, tries := make(chan struct{}), atomic.Int32{}
+		s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
+			if q.Operation == "TransactWriteItems" {
+				switch tries.Add(1) {
+				case 1:
+					f.Late = late
+				case 2:
+					room = peer.acquire("org", Amounts{"rpm": 90})
+				}
+			}
+			return f
+		})
+		s.deny("key", Amounts{"rpm": 50})
+		s.db.SetFaults(nil)
+		require.NoError(t, room.Rollback(t.Context()))
+		close(late)
+		s.db.Wait()
+		for _, id := range []string{"key", "org"} {
+			assert.Equal(t, int64(60), s.stored(id, "rpm").Consumed/milli, "10 are told, and 50 landed")
+		}
+		assert.Equal(t, Amounts{"rpm": 100}, s.limiter.Health().Doubt, "50 at either level")
 	})
 }
 

@@ -228,8 +228,8 @@ type UnconfirmedError struct {
 	// tokens: positive were to be charged, negative to be given back.
 	Amounts Amounts
 	// NotWritten says that the amounts were surely not written: the same call
-	// again is to write them. Otherwise they may have been written, count as
-	// consumed, and are not to be repeated.
+	// again is to write them, unless Err is ErrClosed. Otherwise they may have been
+	// written, count as consumed, and are not to be repeated.
 	NotWritten bool
 	// Err is the cause.
 	Err error
@@ -249,7 +249,10 @@ func (e *UnconfirmedError) Error() string {
 		return fmt.Sprintf("dynalimit: %s could not be told to buckets, and are lost: %v", strings.Join(parts, ", "), e.Err)
 	}
 	outcome := "may have been written and counts as consumed"
-	if e.NotWritten {
+	switch {
+	case e.NotWritten && errors.Is(e.Err, ErrClosed):
+		outcome = "was not written, and no bucket is told any more"
+	case e.NotWritten:
 		outcome = "was not written; the same call again writes it"
 	}
 	return fmt.Sprintf("dynalimit: %s of %s on %s %s: %v", strings.Join(parts, ", "), e.EntityID, e.Resource, outcome, e.Err)

@@ -260,6 +260,7 @@ func TestTextOfAnUnconfirmedCorrection(t *testing.T) {
 	for text, e := range map[string]UnconfirmedError{
 		"dynalimit: rpm +2, tpm -10 of key on gpt-4 may have been written and counts as consumed: cause":                   {EntityID: "key", Resource: model, Amounts: Amounts{"tpm": -10, "rpm": 2}, Err: cause},
 		"dynalimit: rpm's count at the levels above of key on gpt-4 was not written; the same call again writes it: cause": {EntityID: "key", Resource: model, Amounts: Amounts{"rpm": 0}, NotWritten: true, Err: cause},
+		"dynalimit: rpm -1 of key on gpt-4 was not written, and no bucket is told any more: " + ErrClosed.Error():          {EntityID: "key", Resource: model, Amounts: Amounts{"rpm": -1}, NotWritten: true, Err: ErrClosed},
 		"dynalimit: rpm -1 could not be told to buckets, and are lost: cause":                                              {Amounts: Amounts{"rpm": -1}, Err: cause},
 	} {
 		assert.EqualError(t, &e, text)

@@ -31,6 +31,17 @@ func TestGiveEmptiesAQueueAtMost(t *testing.T) {
 	assert.Equal(t, int64(1000), wait)
 }
 
+// What is settled without the bucket is more than its burst as often as somebody likes: the
+// queue is full then, whatever the sum.
+func TestQueueDoesNotWrap(t *testing.T) {
+	var q Queue
+	for range 10_000 {
+		q.Fill(minutely, 1e15, 0)
+		_, fits := q.Fits(minutely, 1, 0)
+		require.False(t, fits)
+	}
+}
+
 // A share has room for one call up to the limit's own burst, and for none above it.
 func TestShareAdmitsNothingAboveTheBurst(t *testing.T) {
 	q := NewQueues(10)

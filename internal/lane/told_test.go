@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,18 @@ func TestWhatComesToNothingIsNotWritten(t *testing.T) {
 		buckets, _ := l.owner.Waiting()
 		assert.Zero(t, buckets)
 	})
+}
+
+// Counts of what is lost or in doubt end at the largest number.
+func TestUncertainAmountsDoNotWrap(t *testing.T) {
+	var s tally
+	for range 10_000 {
+		s.drop(rpm(1e12))
+		s.doubt(rpm(-1e12))
+	}
+	doubted, dropped := s.amounts()
+	assert.Equal(t, int64(math.MaxInt64), dropped[0].Amount)
+	assert.Equal(t, doubted, dropped)
 }
 
 // Give-backs to two incarnations of a bucket are two.

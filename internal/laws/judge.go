@@ -70,9 +70,6 @@ type judge struct {
 	violations []string
 	// suspects are stakes that did wrong unless a bucket was owed for them.
 	suspects []*stake
-	// pooled are the limits of which something was given back for nobody named: it
-	// was owed to the bucket.
-	pooled map[string]bool
 	// fillings are the operations of administrators that were done.
 	fillings map[string]bool
 	tally    map[string]int
@@ -82,7 +79,7 @@ func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
 		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{},
-		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, pooled: map[string]bool{}, fillings: map[string]bool{}, tally: map[string]int{},
+		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, fillings: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -202,11 +199,6 @@ func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
 		}) {
 			j.oracle.told[entity] = slices.Delete(j.oracle.told[entity], i, i+1)
 			j.tally["told"]++
-			for _, n := range w.sums {
-				if n.Back > 0 {
-					j.pooled[entity+"#"+n.Name] = true
-				}
-			}
 			return w
 		}
 	}

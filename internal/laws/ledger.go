@@ -2,7 +2,6 @@ package laws
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/dynalimit/dynalimit"
 )
@@ -18,15 +17,13 @@ func (j *judge) ledger(h *history) {
 			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
 		}
 	}
-	gone := maps.Clone(j.absent)
-	maps.Copy(gone, j.pooled)
 	held := map[string]int64{}
 	for _, l := range h.leases {
 		sure, _ := heldBy(h.inside.Levels(l.Lease))
 		for key, n := range sure {
 			held[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), gone)...)
+		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), j.absent, j.oracle.owed)...)
 	}
 	for _, s := range j.suspects {
 		if !s.owed(h.inside) {

@@ -60,7 +60,10 @@ type oracle struct {
 	sent map[sentKey]*sentWrite
 	// told are the writes that leave no id, by entity: they tell what was counted without
 	// the bucket.
-	told   map[string][]*sentWrite
+	told map[string][]*sentWrite
+	// owed is what of an entity's limit is given back for nobody named: what waits for its
+	// bucket, and what callers left who had gone.
+	owed   map[string]int64
 	writes []ddbmem.Write
 	// served are the calls that were admitted from memory, strange what may not be
 	// heard of them.
@@ -81,7 +84,7 @@ type configSince struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{sent: map[sentKey]*sentWrite{}, told: map[string][]*sentWrite{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
+	return &oracle{sent: map[sentKey]*sentWrite{}, told: map[string][]*sentWrite{}, owed: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
 // committed is the hook of the store.
@@ -133,6 +136,13 @@ func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
 		}
 		tells[bucket.Entity] = w // one at a time
 		o.told[bucket.Entity] = append(o.told[bucket.Entity], w)
+	}
+	lanes.OnOwe = func(bucket *lane.Lane, amounts []plan.Signed) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, a := range amounts {
+			o.owed[bucket.Entity+"#"+a.Name] += a.Amount
+		}
 	}
 	lanes.OnServe = o.serves
 	find := func(operation uint64, entity string) *sentWrite {

@@ -89,7 +89,7 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
 	for _, part := range sent.parts() {
 		if part.stake == nil {
-			j.pool(entity, part.amounts)
+			j.owe(entity, part.amounts)
 			continue
 		}
 		for _, a := range part.amounts {
@@ -108,12 +108,10 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	}
 }
 
-// pool notes what is given back of which it does not show for whom.
-func (j *judge) pool(entity string, amounts []plan.Signed) {
+// owe notes what is given back of which it does not show for whom.
+func (j *judge) owe(entity string, amounts []plan.Signed) {
 	for _, a := range amounts {
-		if a.Amount < 0 {
-			j.pooled[entity+"#"+a.Name] = true
-		}
+		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
 	}
 }
 
@@ -159,9 +157,9 @@ func partOf(o *lane.Op) part {
 
 // holds compares what a lease says it has with what is in the store for it: no less
 // than it surely holds, no more than what it knows was, or may have been, debited, and what
-// was left and may not have been given back.
-// What is given back to a limit that was gone for a time may have been dropped.
-func (s *stake) holds(levels []Level, gone map[string]bool) (wrong []string) {
+// was left and may not have been given back: owed is what was given back to each limit for nobody
+// named. What is given back to a limit that was gone for a time may have been dropped.
+func (s *stake) holds(levels []Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
 	}
@@ -178,7 +176,7 @@ func (s *stake) holds(levels []Level, gone map[string]bool) (wrong []string) {
 		}
 	}
 	for key, n := range told {
-		if !gone[key] && n > known[key]+left[key] {
+		if !gone[key] && n > known[key]+left[key]+owed[key] {
 			wrong = append(wrong, fmt.Sprintf("L3: debited for a lease are %d of %s, of which it knows %d", n, key, known[key]))
 		}
 	}
