@@ -17,13 +17,14 @@ func (j *judge) ledger(h *history) {
 			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
 		}
 	}
+	owed := j.oracle.allOwed()
 	held := map[string]int64{}
 	for _, l := range h.leases {
 		sure, _ := heldBy(h.inside.Levels(l.Lease))
 		for key, n := range sure {
 			held[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), j.absent, j.oracle.owed)...)
+		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), j.absent, owed)...)
 	}
 	for _, s := range j.suspects {
 		if !s.owed(h.inside) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -137,13 +138,7 @@ func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
 		tells[bucket.Entity] = w // one at a time
 		o.told[bucket.Entity] = append(o.told[bucket.Entity], w)
 	}
-	lanes.OnOwe = func(bucket *lane.Lane, amounts []plan.Signed) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		for _, a := range amounts {
-			o.owed[bucket.Entity+"#"+a.Name] += a.Amount
-		}
-	}
+	lanes.OnOwe = o.owes
 	lanes.OnServe = o.serves
 	find := func(operation uint64, entity string) *sentWrite {
 		o.mu.Lock()
@@ -158,6 +153,21 @@ func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
 	in.Transactions(l, func(next Transact) Transact {
 		return transactions{next: next, sent: find, met: met, mu: &o.mu}.transact
 	})
+}
+
+// owes notes what waits to be given back to a bucket; allOwed is all of it until now.
+func (o *oracle) owes(bucket *lane.Lane, amounts []plan.Signed) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, a := range amounts {
+		o.owed[bucket.Entity+"#"+a.Name] += a.Amount
+	}
+}
+
+func (o *oracle) allOwed() map[string]int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.owed)
 }
 
 // delivered is the write of a lane that is being delivered.
