@@ -36,7 +36,7 @@ func TestLevelsOfACascadeCountWhatTheyPassOn(t *testing.T) {
 			assert.Equal(t, want, s.countedOnce("tpm", "key", "project", "org"))
 		}
 		lease := s.acquire("key", Amounts{"tpm": 500})
-		assert.False(t, s.stored("org", "tpm").HasPassed, "nothing is above it")
+		assert.Zero(t, s.stored("org", "tpm").Passed, "nothing is above it")
 		once(500)
 		require.NoError(t, lease.Adjust(ctx, Amounts{"tpm": 300, "rpm": 2}))
 		once(800)
@@ -65,9 +65,9 @@ func TestOnlyWhatALevelAboveLimitsIsPassedOn(t *testing.T) {
 		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 2}))
 		key := peer.stored("key", "rpm")
 		assert.EqualValues(t, 3*milli, key.Passed)
-		assert.False(t, peer.stored("key", "tpm").HasPassed)
-		assert.False(t, peer.stored("project", "rpm").HasPassed)
-		assert.False(t, peer.stored("org", "usd").HasPassed)
+		assert.Zero(t, peer.stored("key", "tpm").Passed)
+		assert.Zero(t, peer.stored("project", "rpm").Passed)
+		assert.Zero(t, peer.stored("org", "usd").Passed)
 	})
 }
 

@@ -50,6 +50,25 @@ func TestJustRemovedLimitOfOneLevel(t *testing.T) {
 	assert.EqualValues(t, 11*milli, s.stored("project", "tpm").Consumed)
 }
 
+// Nothing of a limit that goes stays in the item, also what another process has added since
+// the one that removes it saw the bucket: the limit comes back without it.
+func TestRemovedLimitLeavesNothing(t *testing.T) {
+	s := memProcess(t, nil)
+	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
+	s.acquire("key", Amounts{"rpm": 1, "tpm": 1}) // there is no level above yet
+	s.family("key", "project")
+	s.peer(nil).acquire("key", Amounts{"rpm": 1, "tpm": 1})
+	s.clock.advance(10 * time.Second) // refilled
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two[:1]))
+	s.acquire("key", Amounts{"rpm": 1}) // claims from what it saw
+	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
+	s.clock.advance(10 * time.Second)
+	s.acquire("key", Amounts{"rpm": 1, "tpm": 5})
+	assert.EqualValues(t, 5*milli, s.stored("key", "tpm").Consumed)
+	assert.EqualValues(t, 5*milli, s.stored("key", "tpm").Passed)
+}
+
 // A dry run under a configuration that has just changed says so too.
 func TestCheckOfAJustRemovedLimit(t *testing.T) {
 	s := memProcess(t, nil)

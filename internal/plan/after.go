@@ -42,7 +42,6 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 			after.Limits[i].Tokens = state.Level(v.Now) - amount - credit
 			after.Limits[i].Consumed += amount
 			after.Limits[i].Passed += passed
-			after.Limits[i].HasPassed = after.Limits[i].HasPassed || passed != 0
 		}
 	}
 	if _, list := p.touchedLimits(); p.Kind == Spend {

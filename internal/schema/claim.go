@@ -159,9 +159,7 @@ func (l *ClaimLimit) dropAll(b *statementBuilder, a limitAttrs) {
 	for _, attr := range a.all() {
 		b.drop(attr)
 	}
-	if l.Seen.HasPassed {
-		b.drop(a.passed)
-	}
+	b.drop(a.passed) // others may have added to it since the item was seen
 }
 
 func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {

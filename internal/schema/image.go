@@ -14,10 +14,8 @@ import (
 type Stored struct {
 	bucket.Rate
 	Tokens, Capacity, Consumed int64
-	// Passed is the part of Consumed that a level above counts too. HasPassed says that
-	// the item has an attribute for it.
-	Passed    int64
-	HasPassed bool
+	// Passed is the part of Consumed that a level above counts too.
+	Passed int64
 	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
 	// unconditional ADD met a bucket without the limit, or another writer set the
 	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
@@ -135,9 +133,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l := &m.Limits[i]
 		l.Tokens, l.HasTokens = d.number(a.tokens)
 		l.Consumed = d.counter(a.consumed)
-		if _, l.HasPassed = item[a.passed]; l.HasPassed {
-			l.Passed = d.counter(a.passed)
-		}
+		l.Passed = d.counter(a.passed)
 		l.Capacity, _ = d.number(a.capacity)
 		l.Burst, l.HasBurst = d.number(a.burst)
 		l.Amount, _ = d.number(a.amount)
