@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -28,20 +25,17 @@ var tags = []*huma.Tag{
 	{Name: "service", Description: "Whether there is one."},
 }
 
-var errorType = reflect.TypeFor[wire.Error]()
-
 // newAPI makes the API without any route. Nothing of huma's is changed for the rest of the
 // process: its errors are turned into ours by a transformer.
-func (s *Server) newAPI() huma.API {
-	server := cmp.Or(s.opts.Prefix, "/")
-	return humago.New(s.mux, huma.Config{
+func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
+	return humago.New(mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Budget keeper", Version: "1",
 				Description: "Keeps what LLM calls cost within daily budgets: which model an app may use now, what a call cost, what was spent. Amounts are in millionths of a dollar.",
 			},
-			Servers: []*huma.Server{{URL: server}},
+			Servers: []*huma.Server{{URL: cmp.Or(prefix, "/")}},
 			Tags:    tags,
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
@@ -56,12 +50,8 @@ func (s *Server) newAPI() huma.API {
 			"application/problem+json": {Marshal: marshal, Unmarshal: unmarshal}, // huma's errors, until shape has seen them
 		},
 		DefaultFormat: "application/json",
-		Transformers:  []huma.Transformer{s.shape},
+		Transformers:  []huma.Transformer{a.shape},
 	})
-}
-
-func (s *Server) schema(t reflect.Type, hint string) *huma.Schema {
-	return s.api.OpenAPI().Components.Schemas.Schema(t, true, hint)
 }
 
 // marshal writes an answer whole. A client that is gone is nobody's mistake.
@@ -88,69 +78,4 @@ func unmarshal(data []byte, v any) error {
 		return strict.UnmarshalApart(data, v, "records")
 	}
 	return strict.Unmarshal(data, v)
-}
-
-// shape gives every error its one shape, and stamps it.
-func (s *Server) shape(ctx huma.Context, _ string, v any) (any, error) {
-	x := exchangeOf(ctx.Context())
-	switch e := v.(type) {
-	case *wire.Error:
-		s.stamp(x, e)
-	case *huma.ErrorModel:
-		ctx.SetHeader("Content-Type", "application/json")
-		found := make([]error, len(e.Errors))
-		for i, d := range e.Errors {
-			found[i] = d
-		}
-		out := refused(e.Status, e.Detail, found)
-		if code, ok := ctx.Operation().Metadata[invalidKey].(wire.Code); ok && code != "" && e.Status == http.StatusUnprocessableEntity {
-			out.Code = code
-		}
-		s.stamp(x, out)
-		return out, nil
-	}
-	return v, nil
-}
-
-const (
-	maxFields = 16  // fields at fault that are told
-	maxText   = 200 // bytes of a field's name, which the client may have chosen
-)
-
-// refused is what huma found wrong with a request. Values are not sent back.
-func refused(status int, message string, found []error) *wire.Error {
-	if status == http.StatusUnprocessableEntity {
-		status = http.StatusBadRequest
-	}
-	if status >= http.StatusInternalServerError {
-		return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
-	}
-	var fields []wire.FieldError
-	for _, err := range found {
-		var field, reason string
-		if d, ok := err.(huma.ErrorDetailer); ok { // its text has the whole object, once for each of its names
-			detail := d.ErrorDetail()
-			field, reason = strings.TrimPrefix(detail.Location, "body."), detail.Message
-		} else {
-			reason = err.Error()
-		}
-		fields = append(fields, wire.FieldError{Field: short(field), Reason: short(reason)})
-	}
-	slices.SortStableFunc(fields, func(a, b wire.FieldError) int {
-		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Reason, b.Reason))
-	})
-	if len(fields) > 0 {
-		message = strings.TrimPrefix(fields[0].Field+": "+fields[0].Reason, ": ")
-	}
-	out := wire.NewError(status, wire.InvalidRequest, message)
-	out.Details.Fields = fields[:min(len(fields), maxFields)]
-	return out
-}
-
-// short cuts a text that may be as long as a client wants.
-func short(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }

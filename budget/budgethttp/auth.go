@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -20,32 +19,37 @@ type (
 	grantOutput  struct{ Body wire.Granted }
 )
 
-// authRoutes are there unless somebody else knows whose tokens are whose.
-func (s *Server) authRoutes() {
-	if s.login == nil {
-		return
+// logins are the routes of tokens. There are none if somebody else knows whose tokens are
+// whose.
+type logins struct{ service *login.Service }
+
+func (l logins) endpoints() []endpoint {
+	if l.service == nil {
+		return nil
 	}
-	register(s, route{
-		id: "login", method: http.MethodPost, path: "/auth/token", root: true, tag: "authentication",
-		summary: "Log in", errors: []int{http.StatusUnauthorized, http.StatusTooManyRequests}, request: exampleLogin, response: exampleGranted,
-		description: "An access token and a refresh token for a client's id and secret. After ten failures of a client at an address in a minute, or a hundred of the address, the next from there is 429 and not looked at.",
-	}, func(ctx context.Context, x *exchange, in *loginInput) (*grantOutput, error) {
-		return granted(s.login.Token(ctx, x.from, in.Body.ClientID, credentials.NewSecret(in.Body.Secret)))
-	})
-	register(s, route{
-		id: "refresh", method: http.MethodPost, path: "/auth/refresh", root: true, tag: "authentication",
-		summary: "Get a new access token", errors: []int{http.StatusUnauthorized}, request: exampleRefresh,
-		description: "Of the login that the refresh token is from; its client must still have its credentials.",
-	}, func(ctx context.Context, _ *exchange, in *refreshInput) (*grantOutput, error) {
-		return granted(s.login.Refresh(ctx, credentials.NewSecret(in.Body.Token)))
-	})
-	register(s, route{
-		id: "revoke", method: http.MethodPost, path: "/auth/revoke", root: true, tag: "authentication", needs: bearer,
-		summary: "End a token", status: http.StatusNoContent, request: exampleRevoke,
-		description: "One of the same client. It ends here at once, and on other servers within 30 seconds. One that is unknown or has expired is fine.",
-	}, func(ctx context.Context, x *exchange, in *revokeInput) (*struct{}, error) {
-		return nil, s.login.Revoke(ctx, x.claims, credentials.NewSecret(in.Body.Token))
-	})
+	return []endpoint{
+		handled(route{
+			id: "login", method: http.MethodPost, path: "/auth/token", root: true, tag: "authentication",
+			summary: "Log in", errors: []int{http.StatusUnauthorized, http.StatusTooManyRequests}, request: exampleLogin, response: exampleGranted,
+			description: "An access token and a refresh token for a client's id and secret. After ten failures of a client at an address in a minute, or a hundred of the address, the next from there is 429 and not looked at.",
+		}, func(ctx context.Context, x *exchange, in *loginInput) (*grantOutput, error) {
+			return granted(l.service.Token(ctx, x.from, in.Body.ClientID, credentials.NewSecret(in.Body.Secret)))
+		}),
+		handled(route{
+			id: "refresh", method: http.MethodPost, path: "/auth/refresh", root: true, tag: "authentication",
+			summary: "Get a new access token", errors: []int{http.StatusUnauthorized}, request: exampleRefresh,
+			description: "Of the login that the refresh token is from; its client must still have its credentials.",
+		}, func(ctx context.Context, _ *exchange, in *refreshInput) (*grantOutput, error) {
+			return granted(l.service.Refresh(ctx, credentials.NewSecret(in.Body.Token)))
+		}),
+		handled(route{
+			id: "revoke", method: http.MethodPost, path: "/auth/revoke", root: true, tag: "authentication", needs: bearer,
+			summary: "End a token", status: http.StatusNoContent, request: exampleRevoke,
+			description: "One of the same client. It ends here at once, and on other servers within 30 seconds. One that is unknown or has expired is fine.",
+		}, func(ctx context.Context, x *exchange, in *revokeInput) (*struct{}, error) {
+			return nil, l.service.Revoke(ctx, x.claims, credentials.NewSecret(in.Body.Token))
+		}),
+	}
 }
 
 func granted(g login.Grant, err error) (*grantOutput, error) {
@@ -59,39 +63,21 @@ func granted(g login.Grant, err error) (*grantOutput, error) {
 	}}, nil
 }
 
-// carrier is who carries the one bearer token of a request.
-func (s *Server) carrier(r *http.Request) (Claims, error) {
-	values := r.Header.Values("Authorization")
-	if len(values) != 1 {
-		return Claims{}, ErrUnauthorized
+// carriers is who carries the one bearer token of a request.
+func carriers(service *login.Service) func(*http.Request) (Claims, error) {
+	return func(r *http.Request) (Claims, error) {
+		values := r.Header.Values("Authorization")
+		if len(values) != 1 {
+			return Claims{}, ErrUnauthorized
+		}
+		scheme, token, _ := strings.Cut(values[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return Claims{}, ErrUnauthorized
+		}
+		claims, err := service.Authenticate(r.Context(), credentials.NewSecret(token))
+		if errors.Is(err, login.ErrUnauthorized) {
+			err = ErrUnauthorized
+		}
+		return claims, err
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return Claims{}, ErrUnauthorized
-	}
-	claims, err := s.login.Authenticate(r.Context(), credentials.NewSecret(token))
-	if errors.Is(err, login.ErrUnauthorized) {
-		err = ErrUnauthorized
-	}
-	return claims, err
-}
-
-// peer is the address that a request is from, as far as TCP knows.
-func peer(r *http.Request) netip.Addr {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr) // else nobody's, which is one address
-	return from.Addr()
-}
-
-// ofLogin is what an error of a login is answered with; nil if it is none.
-func ofLogin(err error) *wire.Error {
-	var throttled *login.ThrottledError
-	switch {
-	case errors.Is(err, login.ErrUnauthorized):
-		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "the credentials, or the token, are not good").
-			With("WWW-Authenticate", `Bearer realm="keeper"`)
-	case errors.As(err, &throttled):
-		return wire.NewError(http.StatusTooManyRequests, wire.RateLimitExceeded, "too many logins failed: wait").
-			With("Retry-After", seconds(max(throttled.RetryAfter, time.Second)))
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // readBody reads all of a body, within a limit and a time.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *wire.Error) {
+func readBody(w http.ResponseWriter, r *http.Request, limit int, within time.Duration) ([]byte, *wire.Error) {
 	if !isJSON(r.Header) {
 		return nil, wire.NewError(http.StatusUnsupportedMediaType, wire.InvalidRequest, "the body is not application/json, in UTF-8 and not compressed")
 	}
@@ -26,7 +26,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
 	}
-	s.boundBody(w)
+	boundBody(w, within)
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)+1))
 	var slow net.Error
 	switch {
@@ -40,11 +40,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]
 	return body, nil
 }
 
-// boundBody begins the time that a body may take.
-func (s *Server) boundBody(w http.ResponseWriter) {
-	if s.opts.BodyTimeout > 0 {
+// boundBody begins the time that a body may take; 0 and below: any.
+func boundBody(w http.ResponseWriter, within time.Duration) {
+	if within > 0 {
 		// Not every ResponseWriter can: then the server's own timeouts hold.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
 	}
 }
 

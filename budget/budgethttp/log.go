@@ -5,11 +5,6 @@ import (
 	"net/http"
 )
 
-// log tells the operator what no client is told.
-func (s *Server) log(x *exchange, what string, err error) {
-	s.opts.Logger.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
-}
-
 func levelOf(status int) slog.Level {
 	if status >= http.StatusInternalServerError {
 		return slog.LevelError

@@ -139,7 +139,7 @@ func TestDocumentIsWhole(t *testing.T) {
 			assert.NotNil(t, op.RequestBody.Content["application/json"].Example, "%s shows a body", op.OperationID)
 		}
 	})
-	for _, id := range w.a.server.names {
+	for _, id := range w.a.server.router.names {
 		if id != "openapi" && id != "docs" && id != "root" {
 			assert.Contains(t, ids, id, "every route is described")
 		}

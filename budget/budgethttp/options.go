@@ -114,3 +114,9 @@ func (o *Options) withDefaults() Options {
 	}
 	return out
 }
+
+// peer is the address that a request is from, as far as TCP knows.
+func peer(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // else nobody's, which is one address
+	return from.Addr()
+}

@@ -29,27 +29,42 @@ type (
 	batchOutput struct{ Body wire.BatchReceipt }
 )
 
-func (s *Server) usageRoutes() {
-	s.usage = s.schema(reflect.TypeFor[wire.Usage](), "Usage")
-	register(s, route{
-		id: "submitUsage", method: http.MethodPost, path: appRoute + "/usage", aliases: []string{base + appRoute + "/costs"},
-		tag: "usage", summary: "Count what a call cost", needs: bearer, status: http.StatusAccepted,
-		description: "Counts a call once under its request_id. Sent again, it is answered with what was counted, and the header Idempotent-Replay; with other contents it is a conflict. After 503 or no answer send the same again.",
-		conflict:    wire.IdempotencyConflict, errors: []int{http.StatusConflict},
-		request: exampleUsage, response: exampleReceipt,
-	}, s.submitUsage)
-	register(s, route{
-		id: "submitUsageBatch", method: http.MethodPost, path: appRoute + "/usage/batch", aliases: []string{base + appRoute + "/costs/batch"},
-		tag: "usage", summary: "Count what up to 100 calls cost", needs: bearer, status: http.StatusMultiStatus,
-		description: "Each record is counted or refused by itself, and the answer has one result for each. A repeat within the batch is a duplicate.",
-		conflict:    wire.IdempotencyConflict, limit: maxBatch, unread: true,
-		request: exampleBatch, response: exampleBatchReceipt,
-	}, s.submitBatch)
+// records are the routes that clients tell a call's cost by.
+type records struct {
+	keeper  *budget.Keeper
+	answers *answers
+	// usage is the schema of one record, among those of the document.
+	usage   *huma.Schema
+	schemas huma.Registry
 }
 
-func (s *Server) submitUsage(ctx context.Context, _ *exchange, in *usageInput) (*usageOutput, error) {
+func newRecords(k *budget.Keeper, d *document) *records {
+	schemas := d.api.OpenAPI().Components.Schemas
+	return &records{k, d.gate.answers, schemas.Schema(reflect.TypeFor[wire.Usage](), true, "Usage"), schemas}
+}
+
+func (r *records) endpoints() []endpoint {
+	return []endpoint{
+		handled(route{
+			id: "submitUsage", method: http.MethodPost, path: appRoute + "/usage", aliases: []string{base + appRoute + "/costs"},
+			tag: "usage", summary: "Count what a call cost", needs: bearer, status: http.StatusAccepted,
+			description: "Counts a call once under its request_id. Sent again, it is answered with what was counted, and the header Idempotent-Replay; with other contents it is a conflict. After 503 or no answer send the same again.",
+			conflict:    wire.IdempotencyConflict, errors: []int{http.StatusConflict},
+			request: exampleUsage, response: exampleReceipt,
+		}, r.submit),
+		handled(route{
+			id: "submitUsageBatch", method: http.MethodPost, path: appRoute + "/usage/batch", aliases: []string{base + appRoute + "/costs/batch"},
+			tag: "usage", summary: "Count what up to 100 calls cost", needs: bearer, status: http.StatusMultiStatus,
+			description: "Each record is counted or refused by itself, and the answer has one result for each. A repeat within the batch is a duplicate.",
+			conflict:    wire.IdempotencyConflict, limit: maxBatch, unread: true,
+			request: exampleBatch, response: exampleBatchReceipt,
+		}, r.submitBatch),
+	}
+}
+
+func (r *records) submit(ctx context.Context, _ *exchange, in *usageInput) (*usageOutput, error) {
 	usage := in.Body.Budget()
-	receipt, err := s.keeper.Submit(ctx, in.Org, in.App, usage)
+	receipt, err := r.keeper.Submit(ctx, in.Org, in.App, usage)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +80,7 @@ func counted(r wire.Receipt) *usageOutput {
 	return out
 }
 
-func (s *Server) submitBatch(ctx context.Context, x *exchange, in *batchInput) (*batchOutput, error) {
+func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) (*batchOutput, error) {
 	records := in.Body.Records
 	if len(records) == 0 || len(records) > 100 {
 		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, fmt.Sprintf("records: %d are not 1 to 100", len(records))).
@@ -75,7 +90,7 @@ func (s *Server) submitBatch(ctx context.Context, x *exchange, in *batchInput) (
 	var usages []budget.Usage
 	var places []int
 	for i, raw := range records {
-		usage, bad := s.decodeRecord(raw)
+		usage, bad := r.decode(raw)
 		if bad != nil {
 			results[i] = failed(i, bad)
 			continue
@@ -83,22 +98,22 @@ func (s *Server) submitBatch(ctx context.Context, x *exchange, in *batchInput) (
 		usages, places = append(usages, usage), append(places, i)
 	}
 	if len(usages) > 0 {
-		counted, err := s.keeper.SubmitBatch(ctx, in.Org, in.App, usages)
+		counted, err := r.keeper.SubmitBatch(ctx, in.Org, in.App, usages)
 		if err != nil {
 			return nil, err
 		}
-		for k, r := range counted {
-			results[places[k]] = s.batchResult(x, places[k], usages[k], r)
+		for k, one := range counted {
+			results[places[k]] = r.batchResult(x, places[k], usages[k], one)
 		}
 	}
 	return &batchOutput{summed(results)}, nil
 }
 
-func (s *Server) batchResult(x *exchange, index int, u budget.Usage, r budget.BatchResult) wire.BatchResult {
-	if r.Err != nil {
-		return failed(index, s.failure(r.Err, x, wire.IdempotencyConflict))
+func (r *records) batchResult(x *exchange, index int, u budget.Usage, one budget.BatchResult) wire.BatchResult {
+	if one.Err != nil {
+		return failed(index, r.answers.failure(one.Err, x, wire.IdempotencyConflict))
 	}
-	receipt := wire.NewReceipt(u, r.Receipt)
+	receipt := wire.NewReceipt(u, one.Receipt)
 	return wire.BatchResult{Index: index, Status: receipt.Status, Receipt: &receipt}
 }
 
@@ -121,14 +136,14 @@ func summed(results []wire.BatchResult) wire.BatchReceipt {
 	return out
 }
 
-// decodeRecord is one record of a batch, judged as the body of one alone is.
-func (s *Server) decodeRecord(raw wire.Record) (budget.Usage, *wire.Error) {
+// decode is one record of a batch, judged as the body of one alone is.
+func (r *records) decode(raw wire.Record) (budget.Usage, *wire.Error) {
 	var tree any
 	if err := unmarshal(raw.RawMessage, &tree); err != nil {
 		return budget.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, err.Error())
 	}
 	var found huma.ValidateResult
-	huma.Validate(s.api.OpenAPI().Components.Schemas, s.usage, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &found)
+	huma.Validate(r.schemas, r.usage, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &found)
 	if len(found.Errors) > 0 {
 		return budget.Usage{}, refused(http.StatusBadRequest, "", found.Errors)
 	}
