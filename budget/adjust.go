@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/audit"
 )
 
 // Adjustment is an audited credit or charge.
@@ -78,7 +79,7 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 	if !slices.Contains(t.labels, a.Label) {
 		return a, invalidLabel(a.Label)
 	}
-	if err := c.admin.register(ctx, t); err != nil {
+	if err := c.tenants.register(ctx, t); err != nil {
 		return a, err
 	}
 	a.App, a.At, a.Duplicate = app, now, false
@@ -112,21 +113,6 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 	}, t.calendar.Reopens(a.Day, a.At)), nil
 }
 
-// dayOrToday checks a day that is not in the future.
-func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
-	today := t.calendar.Day(now)
-	if day == "" {
-		return today, nil
-	}
-	if _, err := validDay("day", day); err != nil {
-		return "", err
-	}
-	if day > today {
-		return "", invalid("day", "%s is in the future: today is %s", day, today)
-	}
-	return day, t.kept("day", day, now)
-}
-
 func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	return func(yield func(Adjustment, error) bool) {
 		if err := validReadTarget(org, app); err != nil {
@@ -154,4 +140,9 @@ func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Ad
 			}
 		}
 	}
+}
+
+// fields are those of an adjustment.
+func (a Adjustment) fields() audit.Fields {
+	return audit.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
 }

@@ -42,7 +42,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	if err != nil || seen.Writer == writer {
 		return seen, nil, err
 	}
-	apps, err := adm.loadApps(ctx, org.ID)
+	apps, err := adm.items.loadApps(ctx, org.ID)
 	if err != nil {
 		return orgItem{}, nil, err
 	}
@@ -66,7 +66,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 		labels = union(labels, a.Ordering...)
 	}
 	item := newOrgItem(org, created, now, seen.Version+1, writer)
-	item.Past = pastModels(seen.configItem, item.Models, now)
+	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
 	item.Labels, item.AppsVersion = labels, seen.AppsVersion
 	c, err := adm.orgChange(now, by, org.ID, item, seen)
 	return item, c, err
@@ -89,7 +89,7 @@ func (o Org) inPlaceOf(seen orgItem) (Org, error) {
 // orgBefore is an organisation's item before a PUT: also what stayed of one that was
 // deleted, and the zero item where there is none.
 func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, error) {
-	seen, err := adm.loadOrg(ctx, org)
+	seen, err := adm.items.loadOrg(ctx, org)
 	switch {
 	case deletedOrg(seen, err):
 		err = adm.mayBePutAgain(ctx, org, "")
@@ -111,7 +111,7 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	if err != nil {
 		return nil, err
 	}
-	write, err := adm.writeOrg(id, item, seen)
+	write, err := adm.items.writeOrg(id, item, seen)
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
@@ -148,11 +148,11 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 // decideApp is decideOrg for an app, which changes its organisation's item too.
 func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
 	now := adm.now()
-	o, err := adm.loadOrg(ctx, org)
+	o, err := adm.items.loadOrg(ctx, org)
 	if err != nil {
 		return appItem{}, nil, err
 	}
-	apps, err := adm.loadApps(ctx, org)
+	apps, err := adm.items.loadApps(ctx, org)
 	if err != nil {
 		return appItem{}, nil, err
 	}
@@ -174,7 +174,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
-	item.Past = pastModels(seen.configItem, item.Models, now)
+	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
 	c, err := adm.appChange(now, AuditEvent{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
 	return item, c, err
 }
@@ -191,23 +191,15 @@ func (adm *administration) appChange(now time.Time, e AuditEvent, item, seen app
 	if err != nil {
 		return nil, err
 	}
-	writes, err := adm.writeApp(e.Target, e.Resource, item, seen, o)
+	writes, err := adm.items.writeApp(e.Target, e.Resource, item, seen, o)
 	return &change{writes, event}, err
-}
-
-func adminError(operation string, err error) error {
-	var bad *ValidationError
-	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
-		return err
-	}
-	return failure(operation, err)
 }
 
 func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return Org{}, err
 	}
-	item, err := adm.loadOrg(ctx, org)
+	item, err := adm.items.loadOrg(ctx, org)
 	if err != nil {
 		return Org{}, adminError("GetOrg", err)
 	}
@@ -221,7 +213,7 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	if err := validName("app_id", app); err != nil {
 		return App{}, err
 	}
-	a, err := adm.loadApp(ctx, org, app)
+	a, err := adm.items.loadApp(ctx, org, app)
 	if err != nil {
 		return App{}, adminError("GetApp", err)
 	}
@@ -230,7 +222,7 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 
 func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return func(yield func(App, error) bool) {
-		apps, err := adm.loadApps(ctx, org)
+		apps, err := adm.items.loadApps(ctx, org)
 		if err != nil {
 			yield(App{}, failure("Apps", err))
 			return

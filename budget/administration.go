@@ -10,20 +10,18 @@ import (
 // administration keeps organisations, apps, prices and overrides in the control
 // table, and the events of their changes.
 type administration struct {
-	store    *store.Store
-	now      func() time.Time
-	desk     *desk // writes what changes
-	notes    notes // of deletions
-	prices   *priceTable
-	models   map[string]string // Options.Models
-	anyApp   bool              // Options.AllowUnknownApps
-	tenants  *tenants          // evicted where they are written
-	keepDays int               // Options.KeepDays
+	store   *store.Store
+	now     func() time.Time
+	desk    *desk // writes what changes
+	items   items
+	notes   notes // of deletions
+	prices  *priceTable
+	tenants *tenants // evicted where they are written
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, desk: newDesk(s, now, opts.AuditRetention), notes: notes{s}, models: opts.Models, anyApp: opts.AllowUnknownApps, keepDays: opts.KeepDays}
+	a := &administration{store: s, now: now, desk: newDesk(s, now, opts.AuditRetention), items: items{s}, notes: notes{s}}
 	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}
-	a.tenants = newTenants(a.loadTenant, now, opts, life, tables)
+	a.tenants = newTenants(tenantReader{s, now, opts, a.prices}, opts, life, tables)
 	return a
 }

@@ -1,8 +1,6 @@
 package budget
 
 import (
-	"time"
-
 	"github.com/dynalimit/dynalimit/internal/audit"
 )
 
@@ -54,47 +52,4 @@ func present[T comparable](v T) any {
 		return nil
 	}
 	return v
-}
-
-// fields are those of an override; of one that is over, none.
-func (o override) fields(now time.Time) audit.Fields {
-	if !now.Before(o.until) {
-		return nil
-	}
-	return audit.Fields{"label": o.label, "until": o.until.UTC().Format(time.RFC3339Nano)}
-}
-
-// priceText is a price as events tell it, without the model's name: that is the target.
-type priceText struct {
-	Scope         PriceScope `json:"scope,omitempty"`
-	EffectiveFrom string     `json:"effective_from,omitempty"`
-	List          string     `json:"list,omitempty"`
-	Input         int64      `json:"input"`
-	Output        int64      `json:"output"`
-	CacheRead     int64      `json:"cache_read,omitempty"`
-	CacheWrite5m  int64      `json:"cache_write_5m,omitempty"`
-	CacheWrite1h  int64      `json:"cache_write_1h,omitempty"`
-}
-
-// priceFields are what is stored of a model: its prices, and what is said of it.
-func priceFields(stored priceRows) audit.Fields {
-	f := audit.Fields{
-		"tier": present(stored.Tier), "family": present(stored.Family), "description": present(stored.Description),
-	}
-	rows := make([]priceText, len(stored.Rows))
-	for i, p := range stored.prices() {
-		rows[i] = priceText{p.Scope, "", p.List, p.Input, p.Output, p.CacheRead, p.CacheWrite5m, p.CacheWrite1h}
-		if !p.EffectiveFrom.IsZero() {
-			rows[i].EffectiveFrom = p.EffectiveFrom.UTC().Format(time.RFC3339)
-		}
-	}
-	if len(rows) > 0 {
-		f["prices"] = rows
-	}
-	return f
-}
-
-// fields are those of an adjustment.
-func (a Adjustment) fields() audit.Fields {
-	return audit.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
 }

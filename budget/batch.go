@@ -30,7 +30,7 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usa
 	}
 	t, err := c.tenants.get(ctx, org, app)
 	if err == nil {
-		err = c.admin.register(ctx, t)
+		err = c.tenants.register(ctx, t)
 	}
 	if err != nil {
 		if isRecordFault(err) {

@@ -180,3 +180,14 @@ func (s scanned) or(t scanned) scanned {
 	maps.Copy(both, t.values)
 	return scanned{"(" + s.condition + " OR " + t.condition + ")", both}
 }
+
+// deletionPrefix begins the sort keys of the notes.
+const deletionPrefix = "DELETION#"
+
+func adminError(operation string, err error) error {
+	var bad *ValidationError
+	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
+		return err
+	}
+	return failure(operation, err)
+}

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/audit"
 )
 
 // configItem is what organisations and apps share in the control table.
@@ -127,10 +129,13 @@ var optionalConfig = []string{
 	attrCalendar, attrEnforcement, attrLimits,
 }
 
+// items reads and writes organisations and apps in the control table.
+type items struct{ store *store.Store }
+
 // loadOrg reads an organisation and its item; ErrNotFound when there is none, with what
 // stayed of one that was deleted.
-func (adm *administration) loadOrg(ctx context.Context, org string) (orgItem, error) {
-	item, err := adm.store.Get(ctx, adm.store.Control, orgKey(org))
+func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
+	item, err := i.store.Get(ctx, i.store.Control, orgKey(org))
 	if err != nil {
 		return orgItem{}, err
 	}
@@ -167,9 +172,9 @@ func decodeApp(item store.Item) (appItem, error) {
 }
 
 // loadApps reads every app of an organisation.
-func (adm *administration) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
+func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
 	apps := map[string]appItem{}
-	err := adm.store.Query(ctx, adm.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
+	err := i.store.Query(ctx, i.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
 		a, err := decodeApp(item)
 		apps[store.KeyOf(item).SK[len(appPrefix):]] = a
 		return err
@@ -178,14 +183,14 @@ func (adm *administration) loadApps(ctx context.Context, org string) (map[string
 }
 
 // appIDs lists the apps of an organisation.
-func (adm *administration) appIDs(ctx context.Context, org string) ([]string, error) {
-	apps, err := adm.loadApps(ctx, org)
+func (i items) appIDs(ctx context.Context, org string) ([]string, error) {
+	apps, err := i.loadApps(ctx, org)
 	return slices.Collect(maps.Keys(apps)), err
 }
 
 // writeOrg is the write of an organisation if nobody else changed it or its apps since it
 // was read; one that was not there has no version.
-func (adm *administration) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem, error) {
+func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
 		return types.TransactWriteItem{}, err
@@ -198,13 +203,13 @@ func (adm *administration) writeOrg(id string, item, seen orgItem) (types.Transa
 		values[":seen"], values[":apps"] = store.Int(seen.Version), store.Int(seen.AppsVersion)
 	}
 	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &adm.store.Control, Key: orgKey(id).Attributes(), UpdateExpression: &expression,
+		TableName: &i.store.Control, Key: orgKey(id).Attributes(), UpdateExpression: &expression,
 		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}}, nil
 }
 
 // writeApp is the write of an app together with what it changes in its organisation.
-func (adm *administration) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
+func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
 		return nil, err
@@ -219,7 +224,7 @@ func (adm *administration) writeApp(org, app string, item, seen appItem, o orgIt
 	}
 	return []types.TransactWriteItem{
 		{Update: &types.Update{
-			TableName: &adm.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
+			TableName: &i.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
 			ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
 			ExpressionAttributeNames: map[string]string{
 				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels",
@@ -227,7 +232,7 @@ func (adm *administration) writeApp(org, app string, item, seen appItem, o orgIt
 			ExpressionAttributeValues: orgValues,
 		}},
 		{Update: &types.Update{
-			TableName: &adm.store.Control, Key: appKey(org, app).Attributes(), UpdateExpression: &expression,
+			TableName: &i.store.Control, Key: appKey(org, app).Attributes(), UpdateExpression: &expression,
 			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}},
 	}, nil
@@ -238,4 +243,56 @@ func union(labels []string, more ...string) []string {
 	all := slices.Concat(labels, more)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+func appDeleted(org, app string) error {
+	return notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
+}
+
+// deletedOrg reports whether an item is what stayed of an organisation.
+func deletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
+
+// loadApp reads an app's item; ErrNotFound with what stayed of one that was deleted.
+func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
+	item, err := i.store.Get(ctx, i.store.Control, appKey(org, app))
+	if err != nil {
+		return appItem{}, err
+	}
+	if item == nil {
+		return appItem{}, notFound("app %q of organisation %s", app, org)
+	}
+	a, err := decodeApp(item)
+	if err == nil && a.deleted() {
+		err = appDeleted(org, app)
+	}
+	return a, err
+}
+
+// override is a label forced by an administrator until an instant.
+type override struct {
+	label string
+	until time.Time
+	since time.Time // the zero time of one that an older version stored
+}
+
+const (
+	attrUntil = "until_epoch_ms"
+	attrSince = "since_epoch_ms"
+)
+
+func decodeOverride(item store.Item) (override, error) {
+	var d store.Decoder
+	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}
+	if ms := d.Int(item, attrSince); ms != 0 {
+		o.since = time.UnixMilli(ms)
+	}
+	return o, d.Err
+}
+
+// fields are those of an override; of one that is over, none.
+func (o override) fields(now time.Time) audit.Fields {
+	if !now.Before(o.until) {
+		return nil
+	}
+	return audit.Fields{"label": o.label, "until": o.until.UTC().Format(time.RFC3339Nano)}
 }

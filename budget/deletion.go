@@ -42,10 +42,6 @@ func (d *deletion) run(ctx context.Context, operation string, mark func(context.
 	return adminError(operation, err)
 }
 
-// errOvertaken says that the deletion was completed by somebody else: the tenant may have been
-// put again, so that nothing more of it may be touched.
-var errOvertaken = errors.New("budget: the deletion was overtaken")
-
 // still fails with errOvertaken if the deletion is another now than the one that runs, or was
 // complete when that began and the tenant has been put again.
 func (d *deletion) still(ctx context.Context) error {
@@ -89,7 +85,7 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 	if d.work.none() {
 		return nil
 	}
-	apps, err := d.admin.loadApps(ctx, d.org)
+	apps, err := d.admin.items.loadApps(ctx, d.org)
 	if err != nil {
 		return err
 	}
@@ -124,7 +120,7 @@ func (d *deletion) endCredentials(ctx context.Context) error {
 	}
 	apps := []string{d.app}
 	if d.app == "" {
-		all, err := d.admin.appIDs(ctx, d.org)
+		all, err := d.admin.items.appIDs(ctx, d.org)
 		if err != nil {
 			return err
 		}

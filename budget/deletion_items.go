@@ -2,90 +2,19 @@ package budget
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // What stays of an organisation or app that was deleted is its item, with its version and
 // little else, so that it is never taken for one that never was. Until the deletion is
 // complete there is a note beside it.
-
-// deletionPrefix begins the sort keys of the notes.
-const deletionPrefix = "DELETION#"
-
-// deletionKey is the note of an app's deletion, or of the whole organisation's.
-func deletionKey(org, app string) store.Key {
-	key := orgKey(org)
-	key.SK = deletionPrefix
-	if app != "" {
-		key.SK += appPrefix + app
-	}
-	return key
-}
-
-// deletionWork is the note, which says when the deletion began. The zero value is none.
-type deletionWork struct {
-	Since int64 `dynamodbav:"deleted_at_epoch_ms"`
-}
-
-func (w deletionWork) none() bool { return w.Since == 0 }
-
-// condition is that the note is still of that deletion.
-func (w deletionWork) condition() (text string, names map[string]string, values store.Item) {
-	return "#s = :s", map[string]string{"#s": "deleted_at_epoch_ms"}, store.Item{":s": store.Int(w.Since)}
-}
-
-// notes are those of deletions that are not complete.
-type notes struct{ store *store.Store }
-
-// readWork reads the note.
-func (n notes) readWork(ctx context.Context, org, app string) (w deletionWork, err error) {
-	item, err := n.store.Get(ctx, n.store.Control, deletionKey(org, app))
-	if err != nil || item == nil {
-		return w, err
-	}
-	return decodeWork(item)
-}
-
-func decodeWork(item store.Item) (w deletionWork, err error) {
-	if err := attributevalue.UnmarshalMap(item, &w); err != nil {
-		key := store.KeyOf(item)
-		return w, fmt.Errorf("%w: %s %s: %w", store.ErrMalformed, key.PK, key.SK, err)
-	}
-	return w, nil
-}
-
-// putWork is the write of the note, beside that of the item.
-func (n notes) putWork(org, app string, w deletionWork) types.TransactWriteItem {
-	item := deletionKey(org, app).Attributes()
-	item["deleted_at_epoch_ms"] = store.Int(w.Since)
-	return types.TransactWriteItem{Put: &types.Put{TableName: &n.store.Control, Item: item}}
-}
-
-// endWork removes the note, if it is still that one: another is of a later deletion.
-func (n notes) endWork(ctx context.Context, org, app string, w deletionWork) error {
-	condition, names, values := w.condition()
-	err := store.Retry(ctx, func() error {
-		_, err := n.store.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: &n.store.Control, Key: deletionKey(org, app).Attributes(),
-			ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-		}, store.Once)
-		return err
-	})
-	if store.Diagnose(err) == ddb.Refused {
-		return errOvertaken
-	}
-	return err
-}
 
 // tombstone is the write of what stays of an item, if that is as it was read.
 func (adm *administration) tombstone(key store.Key, item any, seen store.Item) (types.TransactWriteItem, error) {
@@ -106,7 +35,7 @@ func (d *deletion) markOrg(ctx context.Context) error {
 // what is left to do.
 func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string, work *deletionWork) (*change, error) {
 	now := adm.now()
-	seen, err := adm.loadOrg(ctx, org)
+	seen, err := adm.items.loadOrg(ctx, org)
 	if err != nil && !seen.deleted() && !isEnforced(err) {
 		return nil, err
 	}
@@ -128,7 +57,7 @@ func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string
 
 // markApp makes the app's item say that it is deleted.
 func (d *deletion) markApp(ctx context.Context) error {
-	if _, err := d.admin.loadOrg(ctx, d.org); err != nil {
+	if _, err := d.admin.items.loadOrg(ctx, d.org); err != nil {
 		return err
 	}
 	return d.admin.desk.commit(ctx, func() (*change, error) {
@@ -139,7 +68,7 @@ func (d *deletion) markApp(ctx context.Context) error {
 // decideAppDeletion is decideOrgDeletion for an app. Its override goes with it. A nil work
 // is of the organisation's deletion, which needs no note for each app.
 func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app string, work *deletionWork) (*change, error) {
-	seen, err := adm.loadApp(ctx, org, app)
+	seen, err := adm.items.loadApp(ctx, org, app)
 	if err != nil && !seen.deleted() {
 		return nil, err
 	}
@@ -170,26 +99,6 @@ func deleteOverride(control, org, app string) types.TransactWriteItem {
 	return types.TransactWriteItem{Delete: &types.Delete{TableName: &control, Key: overrideKey(org, app).Attributes()}}
 }
 
-// loadApp reads an app's item; ErrNotFound with what stayed of one that was deleted.
-func (adm *administration) loadApp(ctx context.Context, org, app string) (appItem, error) {
-	item, err := adm.store.Get(ctx, adm.store.Control, appKey(org, app))
-	if err != nil {
-		return appItem{}, err
-	}
-	if item == nil {
-		return appItem{}, notFound("app %q of organisation %s", app, org)
-	}
-	a, err := decodeApp(item)
-	if err == nil && a.deleted() {
-		err = appDeleted(org, app)
-	}
-	return a, err
-}
-
-func appDeleted(org, app string) error {
-	return notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
-}
-
 // mayBePutAgain refuses to create again what is still being deleted.
 func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) error {
 	work, err := adm.notes.readWork(ctx, org, app)
@@ -202,16 +111,3 @@ func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) e
 	}
 	return fmt.Errorf("%w: %s is being deleted: complete that with %s first", ErrConflict, what, call)
 }
-
-// isDeleted reports whether an organisation is deleted, or its app.
-func (n notes) isDeleted(ctx context.Context, org, app string) (bool, error) {
-	key := orgKey(org)
-	if app != "" {
-		key = appKey(org, app)
-	}
-	item, err := n.store.Get(ctx, n.store.Control, key)
-	return item["deleted_at_epoch"] != nil, err
-}
-
-// deletedOrg reports whether an item is what stayed of an organisation.
-func deletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }

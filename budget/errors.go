@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -142,3 +143,26 @@ func failure(operation string, err error) error {
 
 // unavailable says that err is a failure of the store.
 func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
+
+func invalidLabel(label string) error {
+	return &ValidationError{
+		Package: pkg, Field: "model_label", Code: CodeInvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
+	}
+}
+
+func noModel(label string) error {
+	return invalidConfig("models."+label, "label %q has no model id", label)
+}
+
+// asUnavailable adds the name of the operation to an error of the ledger. A caller's own
+// deadline counts as the store not answering in time.
+func asUnavailable(operation string, err error) error {
+	var u *UnavailableError
+	switch {
+	case errors.As(err, &u):
+		return &UnavailableError{Package: pkg, Op: operation, Err: u.Err, Unconfirmed: u.Unconfirmed, RetryAfter: u.RetryAfter}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: true}
+	}
+	return err
+}

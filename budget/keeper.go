@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -51,11 +53,6 @@ type core struct {
 	sweeper  *sweeper        // what nobody asked for
 	charges  *charges        // records, adjustments
 }
-
-// breakers know whether the tables answer.
-type breakers struct{ control, usage *ddb.Breaker }
-
-const cacheEntries = 10_000
 
 // New makes a keeper on two tables. Nil options are the defaults. It makes no
 // request, and starts a goroutine only for a spool, which Close ends.
@@ -357,4 +354,30 @@ func (k *Keeper) usable(ctx context.Context) error {
 		return invalid("keeper", "was not made by New; make one with budget.New(client, budget.Tables{}, nil)")
 	}
 	return problem.NoContext(ctx, pkg)
+}
+
+// connect makes the store over a user's client. While a table is known not to
+// answer its requests fail at once; one goroutine asks it in the background.
+func (k *core) connect(client Client, tables Tables) {
+	var patient *ddb.Client
+	breaker := func(table string) *ddb.Breaker {
+		return ddb.NewBreaker(ddb.BreakerOptions{
+			Probe:  func(ctx context.Context) error { return probe(ctx, patient, table) },
+			Logger: k.opts.Logger.With("table", table),
+		})
+	}
+	k.tables = breakers{usage: breaker(tables.Usage), control: breaker(tables.Control)}
+	patient = ddb.Watch(client, k.tables.usage, k.clock, k.opts.RequestTimeout).Beside(tables.Control, k.tables.control)
+	k.client = patient.Hasty()
+	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
+}
+
+// probe asks a table for proof that it takes writes: an update of an absent item
+// whose condition cannot hold, so that it never writes.
+func probe(ctx context.Context, client Client, table string) error {
+	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Attributes(),
+		ConditionExpression: aws.String("attribute_exists(PK) AND attribute_not_exists(PK)"),
+	}, store.Once)
+	return err
 }

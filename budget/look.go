@@ -85,3 +85,28 @@ func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error
 	}
 	return t.scope(), nil
 }
+
+// nearFor is how long the quotas of an app are told after a query of them.
+const nearFor = 10 * time.Minute
+
+// nearness is how near an app was to its quotas when the store was queried.
+type nearness struct {
+	at, until time.Time // of that query; the end of its day
+	percent   map[string]float64
+}
+
+// nearness is how much of its quotas each label has used.
+func (o *outlook) nearness() *nearness {
+	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
+	for _, l := range o.labels {
+		if l.quota > 0 {
+			n.percent[l.label] = l.spend.PercentOf(l.quota)
+		}
+	}
+	return n
+}
+
+// holds reports whether the nearness is still worth telling.
+func (n *nearness) holds(now time.Time) bool {
+	return n != nil && now.Sub(n.at) < nearFor && now.Before(n.until)
+}

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,27 +10,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
-
-// override is a label forced by an administrator until an instant.
-type override struct {
-	label string
-	until time.Time
-	since time.Time // the zero time of one that an older version stored
-}
-
-const (
-	attrUntil = "until_epoch_ms"
-	attrSince = "since_epoch_ms"
-)
-
-func decodeOverride(item store.Item) (override, error) {
-	var d store.Decoder
-	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}
-	if ms := d.Int(item, attrSince); ms != 0 {
-		o.since = time.UnixMilli(ms)
-	}
-	return o, d.Err
-}
 
 func (adm *administration) override(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
@@ -127,10 +105,4 @@ func (adm *administration) living(items map[store.Key]store.Item, org, app strin
 		}})
 	}
 	return conditions, nil
-}
-
-func invalidLabel(label string) error {
-	return &ValidationError{
-		Package: pkg, Field: "model_label", Code: CodeInvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
-	}
 }

@@ -22,11 +22,11 @@ const (
 )
 
 // pastModels are the models that labels had before a configuration with others.
-func pastModels(seen configItem, models map[string]string, now time.Time) []pastModel {
-	past := slices.DeleteFunc(slices.Clone(seen.Past), func(p pastModel) bool {
+func pastModels(past []pastModel, before, models map[string]string, now time.Time) []pastModel {
+	past = slices.DeleteFunc(slices.Clone(past), func(p pastModel) bool {
 		return p.Until < now.Add(-pastFor).Unix() || models[p.Label] == p.Model
 	})
-	for label, model := range seen.Models {
+	for label, model := range before {
 		if models[label] != model {
 			past = append(past, pastModel{label, model, now.Unix()})
 		}
@@ -37,34 +37,4 @@ func pastModels(seen configItem, models map[string]string, now time.Time) []past
 
 func (p pastModel) compare(o pastModel) int {
 	return cmp.Or(cmp.Compare(p.Until, o.Until), cmp.Compare(p.Label, o.Label), cmp.Compare(p.Model, o.Model))
-}
-
-// pastModel is the last model that a label had within pastFor, and whether one of that name
-// was among those it had.
-func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
-	past := slices.Concat(t.past.org, t.past.app)
-	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
-	for _, p := range past {
-		if p.Label == label && p.Until >= now.Add(-pastFor).Unix() {
-			last, had = p.Model, had || p.Model == named
-		}
-	}
-	return last, had
-}
-
-// recordModel is the model by which a record is priced: the one it names, if its label has or
-// had it, or else the label's; of a label without one, the last that it had. No record
-// chooses its price.
-func (t *tenant) recordModel(u Usage, now time.Time) (string, error) {
-	last, had := t.pastModel(u.Label, u.Model, now)
-	model := cmp.Or(t.model(t.policy(), u.Label), last)
-	switch {
-	case model == "":
-		return "", noModel(u.Label)
-	case u.Model == "":
-		return model, nil
-	case had, u.Model == model, u.Model == t.config.Models[u.Label], u.Model == t.options[u.Label]:
-		return u.Model, nil
-	}
-	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 }

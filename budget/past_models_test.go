@@ -95,7 +95,7 @@ func TestPastModelsAreBounded(t *testing.T) {
 	var seen configItem
 	for i := range 3 * maxPast {
 		models := map[string]string{"premium": strconv.Itoa(i)}
-		seen.Past = pastModels(seen, models, fixtureNow.Add(time.Duration(i)*time.Second))
+		seen.Past = pastModels(seen.Past, seen.Models, models, fixtureNow.Add(time.Duration(i)*time.Second))
 		seen.Models = models
 	}
 	require.Len(t, seen.Past, maxPast)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // Recommendation is the label an app may use now.
@@ -110,32 +108,4 @@ func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (in
 	}
 	cost, _ := price.cost(tokens)
 	return cost.MicrosUp(), nil
-}
-
-// cost prices tokens at a label's price in force at an instant.
-func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, error) {
-	model := t.model(t.policy(), label)
-	if model == "" {
-		return money.Picos{}, noModel(label)
-	}
-	cost, _, err := t.costOf(label, model, tokens, at)
-	return cost, err
-}
-
-func noModel(label string) error {
-	return invalidConfig("models."+label, "label %q has no model id", label)
-}
-
-// costOf prices tokens at a model's price in force at an instant.
-func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money.Picos, string, error) {
-	price, layer, ok := t.prices.lookup(model, at)
-	if !ok {
-		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
-	}
-	cost, assumed := price.cost(tokens)
-	version := price.version(layer)
-	for _, class := range assumed {
-		version += "|" + class + " assumed"
-	}
-	return cost, version, nil
 }

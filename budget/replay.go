@@ -127,13 +127,6 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 	return done, err
 }
 
-// misconfigured reports whether the configuration, or this keeper's options, lack a
-// model or its price. The record then waits until that is corrected.
-func misconfigured(err error) bool {
-	var bad *ValidationError
-	return errors.As(err, &bad) && bad.Code == CodeInvalidConfig
-}
-
 // neverAccepted reports whether a spooled record or a damaged line will never be accepted.
 func neverAccepted(err error) bool {
 	return isRecordFault(err) && !misconfigured(err) || errors.Is(err, errDamaged)

@@ -15,8 +15,6 @@ import (
 	"github.com/gofrs/flock"
 )
 
-var errDamaged = errors.New("budget: damaged line in the spool")
-
 // spool is the local file of records that the store has not taken yet. A record is
 // synced to disk before its caller is answered, and leaves the file once it is accepted
 // or refused for good. A record that is replayed twice is counted once.
@@ -300,4 +298,11 @@ func (s *spool) rewrite(lines []spoolLine) error {
 	old := s.file
 	s.file = file
 	return errors.Join(old.Close(), syncFolder(filepath.Dir(s.path)))
+}
+
+// misconfigured reports whether the configuration, or this keeper's options, lack a
+// model or its price. The record then waits until that is corrected.
+func misconfigured(err error) bool {
+	var bad *ValidationError
+	return errors.As(err, &bad) && bad.Code == CodeInvalidConfig
 }

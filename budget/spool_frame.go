@@ -3,6 +3,7 @@ package budget
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -104,3 +105,5 @@ func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
 	}
 	return entry, end, nil
 }
+
+var errDamaged = errors.New("budget: damaged line in the spool")

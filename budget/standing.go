@@ -34,3 +34,19 @@ func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts O
 	st.views, _ = lru.New[string, *view](cacheEntries)
 	return st
 }
+
+// nearest is by label the highest of all apps.
+func (s *standing) nearest(now time.Time) map[string]float64 {
+	s.mu.Lock()
+	views := s.views.Values()
+	s.mu.Unlock()
+	all := map[string]float64{}
+	for _, v := range views {
+		if n := v.near.Load(); n.holds(now) {
+			for label, percent := range n.percent {
+				all[label] = max(all[label], percent)
+			}
+		}
+	}
+	return all
+}

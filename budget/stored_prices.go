@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/audit"
 )
 
 // priceTable is the prices that are stored, and those that come after them.
@@ -220,4 +221,34 @@ func (pt *priceTable) decide(ctx context.Context, by, name string, next func(pri
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
 	return &change{[]types.TransactWriteItem{pt.desk.putAsSeen(item, seen, priceAttributes...)}, event}, nil
+}
+
+// priceText is a price as events tell it, without the model's name: that is the target.
+type priceText struct {
+	Scope         PriceScope `json:"scope,omitempty"`
+	EffectiveFrom string     `json:"effective_from,omitempty"`
+	List          string     `json:"list,omitempty"`
+	Input         int64      `json:"input"`
+	Output        int64      `json:"output"`
+	CacheRead     int64      `json:"cache_read,omitempty"`
+	CacheWrite5m  int64      `json:"cache_write_5m,omitempty"`
+	CacheWrite1h  int64      `json:"cache_write_1h,omitempty"`
+}
+
+// priceFields are what is stored of a model: its prices, and what is said of it.
+func priceFields(stored priceRows) audit.Fields {
+	f := audit.Fields{
+		"tier": present(stored.Tier), "family": present(stored.Family), "description": present(stored.Description),
+	}
+	rows := make([]priceText, len(stored.Rows))
+	for i, p := range stored.prices() {
+		rows[i] = priceText{p.Scope, "", p.List, p.Input, p.Output, p.CacheRead, p.CacheWrite5m, p.CacheWrite1h}
+		if !p.EffectiveFrom.IsZero() {
+			rows[i].EffectiveFrom = p.EffectiveFrom.UTC().Format(time.RFC3339)
+		}
+	}
+	if len(rows) > 0 {
+		f["prices"] = rows
+	}
+	return f
 }

@@ -71,7 +71,7 @@ func (s *sweeper) sweepOrg(ctx context.Context, org string, report *SweepReport)
 	if err != nil {
 		return err
 	}
-	apps, err := s.days.admin.loadApps(ctx, org)
+	apps, err := s.days.admin.items.loadApps(ctx, org)
 	if err != nil {
 		return failure("Sweep", err)
 	}

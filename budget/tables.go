@@ -74,3 +74,6 @@ func enableTTL(ctx context.Context, client Client, name string) error {
 	})
 	return err
 }
+
+// breakers know whether the tables answer.
+type breakers struct{ control, usage *ddb.Breaker }

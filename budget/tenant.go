@@ -1,17 +1,13 @@
 package budget
 
 import (
-	"context"
+	"cmp"
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // tenant is the configuration of one app of an organisation, as this process has it.
@@ -73,58 +69,6 @@ func (t *tenant) activeOverride(now time.Time) string {
 	return ""
 }
 
-func (adm *administration) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
-	t := &tenant{org: org, app: app, loaded: adm.now(), options: adm.models, keepDays: adm.keepDays}
-	keys := []store.Key{orgKey(org)}
-	if app != "" {
-		keys = append(keys, appKey(org, app), overrideKey(org, app))
-	}
-	items, err := adm.store.BatchGet(ctx, adm.store.Control, keys...)
-	if err != nil {
-		return nil, err
-	}
-	o, err := decodeOrg(org, items[orgKey(org)])
-	if err != nil {
-		return nil, err
-	}
-	t = t.withOrg(o)
-	item := items[appKey(org, app)]
-	if app != "" && item == nil && !adm.anyApp {
-		return nil, notFound("app %q of organisation %s; create it with PutApp", app, org)
-	}
-	if app != "" && item != nil {
-		a, err := decodeApp(item)
-		if err != nil {
-			return nil, err
-		}
-		if a.deleted() {
-			return nil, appDeleted(org, app)
-		}
-		if a.enforced != "" {
-			return nil, appEnforced(app, a.enforced)
-		}
-		t.own, t.known, t.past.app = a.app(app), true, a.Past
-	}
-	if item := items[overrideKey(org, app)]; item != nil {
-		if t.override, err = decodeOverride(item); err != nil {
-			return nil, err
-		}
-	}
-	t.version = t.config.Version + t.own.Version
-	t.prices, err = adm.tablePrices(ctx, t)
-	return t, err
-}
-
-// tablePrices puts the stored prices of the organisation's models before the
-// keeper's own.
-func (adm *administration) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	book, err := adm.prices.stored(ctx, t.priced())
-	if err != nil {
-		return nil, err
-	}
-	return append(priceLayers{{layerTable, book}}, adm.prices.own...), nil
-}
-
 // priced are the models whose prices the tenant's calls may need.
 func (t *tenant) priced() []string {
 	var models []string
@@ -153,34 +97,6 @@ func (t *tenant) withOrg(o orgItem) *tenant {
 	return &newer
 }
 
-// register writes an item for an app that was never put, if Options.AllowUnknownApps let it
-// come so far: so a list of the organisation's apps contains every app that spends.
-func (adm *administration) register(ctx context.Context, t *tenant) error {
-	if t.known || t.app == "" {
-		return nil
-	}
-	now := adm.now()
-	expression, names, values, err := setAll(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
-	if err != nil {
-		return err
-	}
-	names["#pk"] = "PK"
-	err = store.Retry(ctx, func() error {
-		_, err := adm.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &adm.store.Control, Key: appKey(t.org, t.app).Attributes(), UpdateExpression: &expression,
-			ConditionExpression: aws.String(store.IfAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-		}, store.Once)
-		return err
-	})
-	if err != nil && store.Diagnose(err) != ddb.Refused {
-		return failure("app", err)
-	}
-	registered := *t
-	registered.known = true
-	adm.tenants.replace(t, &registered)
-	return nil
-}
-
 // validTarget checks the ids every call names.
 func validTarget(org, app string) error {
 	if err := validUUID("org_id", org); err != nil {
@@ -195,4 +111,73 @@ func validReadTarget(org, app string) error {
 		return validUUID("org_id", org)
 	}
 	return validTarget(org, app)
+}
+
+// cost prices tokens at a label's price in force at an instant.
+func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, error) {
+	model := t.model(t.policy(), label)
+	if model == "" {
+		return money.Picos{}, noModel(label)
+	}
+	cost, _, err := t.costOf(label, model, tokens, at)
+	return cost, err
+}
+
+// costOf prices tokens at a model's price in force at an instant.
+func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money.Picos, string, error) {
+	price, layer, ok := t.prices.lookup(model, at)
+	if !ok {
+		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
+	}
+	cost, assumed := price.cost(tokens)
+	version := price.version(layer)
+	for _, class := range assumed {
+		version += "|" + class + " assumed"
+	}
+	return cost, version, nil
+}
+
+// pastModel is the last model that a label had within pastFor, and whether one of that name
+// was among those it had.
+func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
+	past := slices.Concat(t.past.org, t.past.app)
+	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
+	for _, p := range past {
+		if p.Label == label && p.Until >= now.Add(-pastFor).Unix() {
+			last, had = p.Model, had || p.Model == named
+		}
+	}
+	return last, had
+}
+
+// recordModel is the model by which a record is priced: the one it names, if its label has or
+// had it, or else the label's; of a label without one, the last that it had. No record
+// chooses its price.
+func (t *tenant) recordModel(u Usage, now time.Time) (string, error) {
+	last, had := t.pastModel(u.Label, u.Model, now)
+	model := cmp.Or(t.model(t.policy(), u.Label), last)
+	switch {
+	case model == "":
+		return "", noModel(u.Label)
+	case u.Model == "":
+		return model, nil
+	case had, u.Model == model, u.Model == t.config.Models[u.Label], u.Model == t.options[u.Label]:
+		return u.Model, nil
+	}
+	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
+}
+
+// dayOrToday checks a day that is not in the future.
+func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
+	today := t.calendar.Day(now)
+	if day == "" {
+		return today, nil
+	}
+	if _, err := validDay("day", day); err != nil {
+		return "", err
+	}
+	if day > today {
+		return "", invalid("day", "%s is in the future: today is %s", day, today)
+	}
+	return day, t.kept("day", day, now)
 }

@@ -4,10 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
+
+const cacheEntries = 10_000
 
 // usableFor is how long a configuration may be used while no newer one can be loaded.
 const usableFor = 5 * time.Minute
@@ -22,21 +28,19 @@ func (k tenantKey) String() string { return k.org + "/" + k.app }
 // A configuration is evicted as soon as it is written here. While no newer one can be
 // loaded, it is used for usableFor in all.
 type tenants struct {
-	read    func(ctx context.Context, org, app string) (*tenant, error)
+	reader  tenantReader
 	opts    Options
 	life    *background.Life
 	loading *cache.Loading[tenantKey, *tenant]
 }
 
-func newTenants(
-	read func(ctx context.Context, org, app string) (*tenant, error), now func() time.Time, opts Options, life *background.Life, tables breakers,
-) *tenants {
+func newTenants(r tenantReader, opts Options, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
-		Now: now, TTL: opts.ConfigTTL, Grace: max(0, usableFor-opts.ConfigTTL), Wait: true,
+		Now: r.now, TTL: opts.ConfigTTL, Grace: max(0, usableFor-opts.ConfigTTL), Wait: true,
 		Leave:    tables.away,
 		Definite: func(err error) bool { return !unavailable(err) },
 	})
-	return &tenants{read: read, opts: opts, life: life, loading: loading}
+	return &tenants{reader: r, opts: opts, life: life, loading: loading}
 }
 
 // away is a channel that is closed while it is in vain to wait for a configuration,
@@ -68,7 +72,7 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
 	defer cancel()
-	t, err := ts.read(ctx, key.org, key.app)
+	t, err := ts.reader.read(ctx, key.org, key.app)
 	if err == nil {
 		return t, nil
 	}
@@ -92,3 +96,31 @@ func (ts *tenants) evict(org string) {
 
 // evictAll forgets everything.
 func (ts *tenants) evictAll() { ts.loading.Evict(func(tenantKey) bool { return true }) }
+
+// register writes an item for an app that was never put, if Options.AllowUnknownApps let it
+// come so far: so a list of the organisation's apps contains every app that spends.
+func (ts *tenants) register(ctx context.Context, t *tenant) error {
+	if t.known || t.app == "" {
+		return nil
+	}
+	now := ts.reader.now()
+	expression, names, values, err := setAll(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
+	if err != nil {
+		return err
+	}
+	names["#pk"] = "PK"
+	err = store.Retry(ctx, func() error {
+		_, err := ts.reader.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &ts.reader.store.Control, Key: appKey(t.org, t.app).Attributes(), UpdateExpression: &expression,
+			ConditionExpression: aws.String(store.IfAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}, store.Once)
+		return err
+	})
+	if err != nil && store.Diagnose(err) != ddb.Refused {
+		return failure("app", err)
+	}
+	registered := *t
+	registered.known = true
+	ts.replace(t, &registered)
+	return nil
+}

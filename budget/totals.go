@@ -126,7 +126,7 @@ func (s *days) target(ctx context.Context, org, app string) (*tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.admin.loadOrg(ctx, org)
+	o, err := s.admin.items.loadOrg(ctx, org)
 	if err != nil {
 		return nil, adminError("configuration", err)
 	}
@@ -185,7 +185,7 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	if t.config.Scope == ScopeOrg || t.app != "" {
 		return []string{t.scope()}, nil
 	}
-	apps, err := s.admin.loadApps(ctx, t.org)
+	apps, err := s.admin.items.loadApps(ctx, t.org)
 	if err != nil {
 		return nil, err
 	}

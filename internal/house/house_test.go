@@ -23,7 +23,6 @@ const (
 // debts are folders, types and files that are above a rule still. A figure may only fall:
 // lower it with the change that makes it smaller, and delete the row at the rule.
 var debts = map[string]int{
-	"circle budget":                 35,
 	"circle internal/laws":          15,
 	"methods internal/laws history": 56,
 	"methods internal/laws judge":   37,
