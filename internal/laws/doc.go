@@ -19,18 +19,21 @@
 //
 //	modes.go     what a history has besides concurrent clients
 //	play.go      one history from its seed to its report, and which seeds there are
-//	history.go   limiters, configuration, run and rest
-//	step.go      what workers do: acquire and wait, and which errors may come of it
-//	amend.go     what they do with leases: adjust, consume, end, end twice
-//	operator.go  what happens around them: reconfigure, delete, crash, throttle
-//	faults.go    what goes wrong with requests
+//	history.go   limiters, configuration and rest, and which errors may come of a call
+//	worker.go    who calls; step.go what it does: acquire and wait
+//	amend.go     what it does with leases: adjust, consume, end, end twice
+//	fill.go      what it does as an administrator; stream.go calls of one kind at a rate
+//	operator.go  what happens around them: reconfigure, delete, crash
+//	weather.go   what goes wrong with requests
 //	oracle.go    what is heard: what limiters send, what the store commits
 //	inside.go    what the harness sees of a limiter that users do not
+//	truth.go     one limit as it really is
 //	judge.go     the replay of the writes, and the laws of a whole write
-//	limits.go    the laws of one limit: the leaky queue
-//	slack.go     what a bucket may forgo when clients collide at full
-//	ahead.go     what is debited ahead of calls, and admitted from memory
-//	stake.go     the laws of one lease: no more back than was debited for it
+//	limits.go    the laws of one limit: the leaky queue, and what a bucket may forgo when
+//	             clients collide at full (clashes.go)
+//	filled.go    the laws of buckets that an administrator fills
+//	served.go    what is admitted from memory
+//	stakes.go    the laws of one lease (stake.go): no more back than was debited for it
 //	ledger.go    the laws of the end: what callers were told and hold
 //	honest.go    in the quiet after it: when a denied call succeeds
 //	rules        the protocol less a rule, which must break a law
@@ -38,22 +41,22 @@
 // # Who checks which law
 //
 //	L1   limits.go: no grant lifts a queue above the burst; judge.go: what expires owes nothing
-//	     With a horizon it is judged when a call is admitted (ahead.go): it may lie
+//	     With a horizon it is judged when a call is admitted (served.go): it may lie
 //	     above by what is refilled in it, and given back or charged unasked
-//	L2   slack.go: without faults a bucket holds burst − queue
+//	L2   limits.go: without faults a bucket holds burst − queue
 //	L3   ledger.go: callers hold what is debited; stake.go: of each lease
 //	L4   limits.go: the counter moves by what was charged and given back; ledger.go: nothing
 //	     is left on it of what was debited ahead and never admitted
 //	L5   judge.go: a give-back lands once
-//	L6   honest.go: a denial's wait is right to the millisecond; step.go: it names a limit
-//	     that denies, and a wait gives up only when its turn comes too late
+//	L6   honest.go: a denial's wait is right to the millisecond; history.go: it names a limit
+//	     that denies; worker.go: a wait gives up only when its turn comes too late
 //	L7   judge.go: no write makes a ghost; limits.go: a limit appears full, less what is
-//	     taken; stake.go: nothing is given back that was not debited for this lease, in
+//	     taken; stakes.go: nothing is given back that was not debited for this lease, in
 //	     this incarnation of the bucket
 //	L8   judge.go: grants are decided under a configuration in force; limits.go: a limit
 //	     that is removed owes nothing
 //	L9   judge.go: what was granted landed; ledger.go: nobody was granted more than that;
-//	     ahead.go: memory admits only what was debited
+//	     served.go: memory admits only what was debited
 //	L10  judge.go: the refill instant does not go back
 //
 // # How to play one again

@@ -30,8 +30,6 @@ const (
 // parameters are the parameters that limits are given: burst, amount, seconds.
 var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100, 10000, 60}, {50, 50, 86400}}
 
-var limitNames = []string{"rpm", "tpm", "day"}
-
 // history is one generated run of several limiters on one table.
 type history struct {
 	mode     Mode
@@ -39,9 +37,9 @@ type history struct {
 	t        *testing.T
 	db       *ddbmem.DB
 	oracle   *oracle
+	weather  *weather
 	operator *dynalimit.Repository
 	entities []string // the leaf first
-	settled  atomic.Bool
 	// ctx is what calls are made under; stop ends it when one of them spins.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -55,18 +53,12 @@ type history struct {
 	closed  bool
 
 	mu      sync.Mutex // guards what follows
-	luck    *rand.Rand // which requests fail
 	members []*member
 	leases  []*grant
 	retired []*member
 	config  map[string][]dynalimit.Limit // by entity, as in force
-	late    []chan struct{}
-	// throttled are the partitions of buckets that throttle, by entity.
-	throttled map[string]*partition
-	// silent is until when the store does not answer at all.
-	silent time.Time
-	told   map[string]int64 // what callers were granted, by entity and limit
-	errs   []error
+	told    map[string]int64             // what callers were granted, by entity and limit
+	errs    []error
 }
 
 // member is a limiter with a clock and caches of its own.
@@ -105,16 +97,12 @@ func (m mortal) Do(r *http.Request) (*http.Response, error) {
 	return m.db.Do(r)
 }
 
-// quiet marks requests that no fault hits.
-type quiet struct{}
-
-func quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
-
 func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	h := &history{
-		mode: mode, inside: in, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]dynalimit.Limit{},
-		told: map[string]int64{}, throttled: map[string]*partition{},
+		mode: mode, inside: in, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
+		told: map[string]int64{},
 	}
+	h.weather = &weather{mode: mode, oracle: h.oracle, luck: rand.New(rand.NewPCG(seed, 3)), throttled: map[string]*partition{}}
 	h.ctx, h.stop = context.WithCancel(t.Context())
 	h.waits = h.r.IntN(2) == 0
 	h.together = h.r.IntN(3) > 0
@@ -134,7 +122,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
 	h.published(ctx)
-	h.db.SetFaults(h.fault)
+	h.db.SetFaults(h.weather.fault)
 	for range 2 + h.r.IntN(4) {
 		h.members = append(h.members, h.member())
 	}
@@ -219,29 +207,6 @@ func (h *history) published(ctx context.Context) {
 	}
 }
 
-// run plays the history and returns the judge of it.
-func (h *history) run(workers, steps int) *judge {
-	var group sync.WaitGroup
-	luck := make([]*rand.Rand, workers) // before any runs, for a crash draws from h.r too
-	for i := range luck {
-		luck[i] = rand.New(rand.NewPCG(h.r.Uint64(), 2))
-	}
-	for _, r := range luck {
-		group.Go(func() {
-			for range steps / workers {
-				h.step(r)
-			}
-		})
-	}
-	group.Wait()
-	h.rest()
-	j := newJudge(h.oracle, h.bounds())
-	if len(j.judge()) == 0 {
-		j.ledger(h)
-	}
-	return j
-}
-
 // rules are what the mode may add to the bounds.
 func (h *history) bounds() bounds {
 	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
@@ -261,14 +226,7 @@ func (h *history) bounds() bounds {
 
 // rest ends the faults, lets late requests land and waits for everything.
 func (h *history) rest() {
-	h.settled.Store(true)
-	h.mu.Lock()
-	late := h.late
-	h.late = nil
-	h.mu.Unlock()
-	for _, c := range late {
-		close(c)
-	}
+	h.weather.settle()
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
 		if h.closed {
@@ -319,4 +277,79 @@ func (h *history) unexpected(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.errs = append(h.errs, err)
+}
+
+// elapse lets virtual time pass.
+func elapse(d time.Duration) { <-time.After(d) }
+
+func (h *history) pick(r *rand.Rand) *member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members[r.IntN(len(h.members))]
+}
+
+// amounts asks for some of an entity's limits.
+func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	limits, a := h.config[entity], dynalimit.Amounts{}
+	for _, l := range limits {
+		if r.Float64() < .7 {
+			choices := []int64{1, l.Burst / 10, l.Burst / 3, l.Burst, l.Burst + 1}
+			a[l.Name] = choices[r.IntN(len(choices)-1+r.IntN(50)/49)]
+		}
+	}
+	if len(a) == 0 {
+		a[limits[0].Name] = 1
+	}
+	return a
+}
+
+// granted notes a lease, and who holds it unless its process has died.
+func (h *history) granted(g *grant, amounts dynalimit.Amounts) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.grantedTo(g.Lease, amounts)
+	g.stake.lease = g.Lease
+	if !g.owner.dead.Load() {
+		h.leases = append(h.leases, g)
+	}
+}
+
+// grantedTo notes what a caller was told it was granted; h.mu must be held.
+func (h *history) grantedTo(l *dynalimit.Lease, amounts dynalimit.Amounts) {
+	for _, level := range h.inside.Levels(l) {
+		if level.Degraded {
+			continue
+		}
+		for _, a := range level.Charges(amounts) {
+			h.told[level.Entity+"#"+a.Name] += a.Amount
+		}
+	}
+}
+
+// tolerate notes an error that this history cannot explain.
+func (h *history) tolerate(m *member, err error) {
+	var wrong *dynalimit.ValidationError
+	var denied *dynalimit.LimitExceededError
+	if errors.As(err, &denied) && (denied.RetryAfter <= 0 || !denied.Primary().Exceeded) {
+		h.unexpected(fmt.Errorf("L6: a denial for no limit: %w; %+v", err, denied.Statuses))
+	}
+	switch {
+	case errors.Is(err, dynalimit.ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &wrong): // named by a configuration the limiter does not have, or not any more
+	case h.mode.faults && (errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, dynalimit.ErrContended) || errors.Is(err, dynalimit.ErrUnconfirmed)):
+	case m.dead.Load():
+	default:
+		h.unexpected(err)
+	}
+}
+
+// books are what callers were told of, and hold, when nobody works any more.
+func (h *history) books() *books {
+	b := &books{inside: h.inside, entities: h.entities, told: h.told}
+	for _, g := range h.leases {
+		b.leases = append(b.leases, lease{g.Lease, g.stake})
+	}
+	return b
 }

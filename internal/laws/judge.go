@@ -30,23 +30,6 @@ type bounds struct {
 	configWithin int64
 }
 
-// truth is one limit of one bucket as it really is: a leaky queue.
-type truth struct {
-	queue int64
-	// surplus is the longest time, in ms, that a write was under way whose
-	// charge counts, fastest the fastest rate held.
-	surplus int64
-	fastest bucket.Rate
-	// forgone is what the last write left the bucket short of burst − queue.
-	forgone int64
-	// ahead is what is debited ahead.
-	ahead ahead
-}
-
-// account is what was debited of and given back to one limit, over all writes, and what of
-// that a level above counted too.
-type account struct{ granted, adjusted, back, passed int64 }
-
 // judge replays the committed writes of a history.
 type judge struct {
 	rules    bounds
@@ -222,16 +205,6 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 		t.hold(held.Limits[i].Rate)
 	}
 }
-
-// hold remembers the fastest rate.
-func (t *truth) hold(r bucket.Rate) {
-	if t.fastest.Period == 0 || quicker(r, t.fastest) {
-		t.fastest = r
-	}
-}
-
-// quicker reports whether a refills faster than b.
-func quicker(a, b bucket.Rate) bool { return a.Amount*b.Period > b.Amount*a.Period }
 
 // slack is what wrong clocks and writes under way may add.
 func (j *judge) slack(t *truth) int64 {

@@ -2,108 +2,118 @@ package laws
 
 import (
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// replay is one write that is replayed on the limits of its item.
+type replay struct {
+	j             *judge
+	w             *ddbmem.Write
+	entity        string
+	at            int64
+	sent          *sentWrite
+	truths        map[string]*truth
+	before, after *schema.Image // before is nil if the write made the item
+}
+
 // limits replays a write on every limit of its item.
 func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
-	truths := j.buckets[entity]
-	if truths == nil {
-		truths = map[string]*truth{}
-		j.buckets[entity] = truths
+	if j.buckets[entity] == nil {
+		j.buckets[entity] = map[string]*truth{}
 	}
+	r := &replay{j, w, entity, at, sent, j.buckets[entity], before, after}
 	if before != nil {
-		j.removed(w, entity, truths, before, after)
+		r.removed()
 	}
 	for k := range after.Set.Names {
-		j.limit(w, entity, sent, truths, before, after, k, at)
+		r.limit(k)
 	}
 }
 
 // removed checks that the limits which the item lost owed nothing.
-func (j *judge) removed(w *ddbmem.Write, entity string, truths map[string]*truth, before, after *schema.Image) {
-	for _, name := range before.Set.Names {
-		if after.Set.Index(name) >= 0 {
+func (r *replay) removed() {
+	for _, name := range r.before.Set.Names {
+		if r.after.Set.Index(name) >= 0 {
 			continue
 		}
-		j.tally["removed"]++
-		if t := truths[name]; t != nil && t.queue > j.slack(t) {
-			j.fail(w, "L8: %s was removed while it owed %d", name, t.queue)
+		r.j.tally["removed"]++
+		if t := r.truths[name]; t != nil && t.queue > r.j.slack(t) {
+			r.fail("L8: %s was removed while it owed %d", name, t.queue)
 		}
-		if t := truths[name]; t != nil {
-			j.heldOf[entity+"#"+name] = t.ahead.held
+		if t := r.truths[name]; t != nil {
+			r.j.heldOf[r.entity+"#"+name] = t.ahead.held
 		}
-		delete(truths, name)
+		delete(r.truths, name)
 	}
 }
 
 // limit replays a write on the kth limit of its item.
-func (j *judge) limit(w *ddbmem.Write, entity string, sent *sentWrite, truths map[string]*truth, before, after *schema.Image, k int, at int64) {
-	i, name, l := -1, after.Set.Names[k], &after.Limits[k]
-	if before != nil {
-		i = before.Set.Index(name)
+func (r *replay) limit(k int) {
+	i, name, l := -1, r.after.Set.Names[k], &r.after.Limits[k]
+	if r.before != nil {
+		i = r.before.Set.Index(name)
 	}
-	a := sent.sums.Of(name)
-	debited, dropped := sent.aheadIn(name)
-	lapsed := j.lapses(w, sent, name, a, before, after)
+	a := r.sent.sums.Of(name)
+	debited, dropped := r.sent.aheadIn(name)
+	lapsed := r.lapses(name, a)
 	dropped -= lapsed
 	a.Late += dropped
 	if i < 0 {
-		j.added(w, truths, name, a, l)
-		truths[name].ahead.held = j.heldOf[entity+"#"+name]
-		if sent.landings > 1 { // made again, and of a time that may be long ago
-			truths[name].queue = l.Burst - after.State(k).Level(at)
+		r.added(name, a, l)
+		r.truths[name].ahead.held = r.j.heldOf[r.entity+"#"+name]
+		if r.sent.landings > 1 { // made again, and of a time that may be long ago
+			r.truths[name].queue = l.Burst - r.after.State(k).Level(r.at)
 		}
 	} else {
-		if back := j.appliedBack(sent, name, before, after); back != a.Back {
-			j.dropped++
+		if back := r.j.appliedBack(r.sent, name, r.before, r.after); back != a.Back {
+			r.j.dropped++
 			a.Back, a.PassedBack = 0, 0
-			if sent.sums.Of(name).Take > 0 {
-				j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
+			if r.sent.sums.Of(name).Take > 0 {
+				r.fail("L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 			}
 		}
-		j.changed(w, truths[name], name, a, before, after)
+		r.changed(r.truths[name], name, a)
 	}
-	j.passes(w, entity, name, a, lapsed != 0, before, after)
-	faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
-	t := truths[name]
+	r.passes(name, a, lapsed != 0)
+	faster := i >= 0 && quicker(l.Rate, r.before.Limits[i].Rate)
+	t := r.truths[name]
 	t.ahead.held -= lapsed
 	a.Late += lapsed // it was never charged to anybody
-	j.charged(w, entity, name, sent, a, t, l, faster, at)
-	if sent.landings == 1 && sent.granted {
+	r.charged(name, a, t, l, faster)
+	if r.sent.landings == 1 && r.sent.granted {
 		t.ahead.held += debited
 	}
 	if t.ahead.held < 0 {
-		j.fail(w, "L4: %d of %s lapsed that were not debited ahead, or admitted", -t.ahead.held, name)
+		r.fail("L4: %d of %s lapsed that were not debited ahead, or admitted", -t.ahead.held, name)
 	}
-	if j.rules.exact {
-		j.holds(w, sent, name, a.Take, truths[name], after.State(k), at)
+	if r.j.rules.exact {
+		r.holds(name, a.Take, t, r.after.State(k))
 	}
 }
 
 // added is a limit that the item did not have: full, less what is taken.
-func (j *judge) added(w *ddbmem.Write, truths map[string]*truth, name string, a plan.Named, l *schema.Stored) {
-	truths[name] = &truth{}
+func (r *replay) added(name string, a plan.Named, l *schema.Stored) {
+	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
 	if l.Tokens != l.Burst-out || l.Consumed != out+a.Late {
-		j.fail(w, "L7: %s appeared with %d of %d tokens and the counter at %d for a charge of %d", name, l.Tokens, l.Burst, l.Consumed, out)
+		r.fail("L7: %s appeared with %d of %d tokens and the counter at %d for a charge of %d", name, l.Tokens, l.Burst, l.Consumed, out)
 	}
 }
 
 // changed gives back and moves with the parameters.
-func (j *judge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named, before, after *schema.Image) {
-	i, k := before.Set.Index(name), after.Set.Index(name)
-	was, is := &before.Limits[i], &after.Limits[k]
+func (r *replay) changed(t *truth, name string, a plan.Named) {
+	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
+	was, is := &r.before.Limits[i], &r.after.Limits[k]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
-		j.fail(w, "L4: the counter of %s moved by %d for %d", name, got, want)
+		r.fail("L4: the counter of %s moved by %d for %d", name, got, want)
 	}
-	at := w.Time.UnixMilli()
 	t.queue = max(0, t.queue-a.Back)
-	t.ahead.returns(a.Back, at, j.rules.horizon)
+	t.ahead.returns(a.Back, r.at, r.j.rules.horizon)
 	if was.Rate != is.Rate {
 		t.ahead.queue += max(0, is.Burst-was.Burst)
-		t.ahead.returns(was.Burst-is.Burst, at, j.rules.horizon)
+		t.ahead.returns(was.Burst-is.Burst, r.at, r.j.rules.horizon)
 		t.queue = max(0, t.queue+is.Burst-was.Burst) // a raise does not fill, a cut clamps
 	}
 }
@@ -111,53 +121,100 @@ func (j *judge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named, be
 // charged admits what was granted and adds what was adjusted.
 // The time that a claim which raises the rate is under way is credited at the new
 // one.
-func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a plan.Named, t *truth, l *schema.Stored, faster bool, at int64) {
+func (r *replay) charged(name string, a plan.Named, t *truth, l *schema.Stored, faster bool) {
 	t.hold(l.Rate)
-	acc := j.account(entity, name)
+	acc := r.j.account(r.entity, name)
 	acc.back += a.Back
-	first := sent.landings == 1
-	granted := first && sent.granted && a.Take > 0
+	first := r.sent.landings == 1
+	granted := first && r.sent.granted && a.Take > 0
 	if granted || first && (a.Adjust > 0 || faster) {
-		late := at - sent.decided
-		if sent.transaction {
-			late += j.rules.lateDecision
+		late := r.at - r.sent.decided
+		if r.sent.transaction {
+			late += r.j.rules.lateDecision
 		}
 		t.surplus = max(t.surplus, late)
 	}
 	if granted {
-		j.tally["granted"]++
-		debited, _ := sent.aheadIn(name)
+		r.j.tally["granted"]++
+		debited, _ := r.sent.aheadIn(name)
 		acc.granted += a.Take - debited
 		t.queue += a.Take
-		if wrong := j.admits(t, name, a.Take-debited, l.Burst, at); wrong != "" {
-			j.fail(w, "%s", wrong)
+		if wrong := r.j.admits(t, name, a.Take-debited, l.Burst, r.at); wrong != "" {
+			r.fail("%s", wrong)
 		}
-		if over := t.queue - l.Burst - j.slack(t); over > 0 {
-			j.fail(w, "L1: %s over-admitted by %d: %d taken at a queue of %d, burst %d, slack %d",
-				name, over, a.Take, t.queue-a.Take, l.Burst, j.slack(t))
+		if over := t.queue - l.Burst - r.j.slack(t); over > 0 {
+			r.fail("L1: %s over-admitted by %d: %d taken at a queue of %d, burst %d, slack %d",
+				name, over, a.Take, t.queue-a.Take, l.Burst, r.j.slack(t))
 		}
 	}
 	if first {
-		if acc.adjusted += a.Adjust; !sent.tells {
+		if acc.adjusted += a.Adjust; !r.sent.tells {
 			acc.adjusted += a.Late
 		}
 		t.queue += a.Adjust
-		t.ahead.adjusts(a.Adjust, at, j.rules.horizon)
+		t.ahead.adjusts(a.Adjust, r.at, r.j.rules.horizon)
 	}
 }
 
 // passes replays what a write did to the part of a counter that a level above counts too.
 // What lapses is taken off it only with the counter.
-func (j *judge) passes(w *ddbmem.Write, entity, name string, a plan.Named, kept bool, before, after *schema.Image) {
+func (r *replay) passes(name string, a plan.Named, kept bool) {
 	was := int64(0)
-	if before != nil && before.Set.Index(name) >= 0 {
-		was = before.Limits[before.Set.Index(name)].Passed
+	if r.before != nil && r.before.Set.Index(name) >= 0 {
+		was = r.before.Limits[r.before.Set.Index(name)].Passed
 	} else {
 		a.PassedBack = 0
 	}
-	moved := after.Limits[after.Set.Index(name)].Passed - was
+	moved := r.after.Limits[r.after.Set.Index(name)].Passed - was
 	if moved != a.Passed() && !(kept && moved == a.PassedOn) {
-		j.fail(w, "L4: what a level above counts too of %s moved by %d for %d", name, moved, a.Passed())
+		r.fail("L4: what a level above counts too of %s moved by %d for %d", name, moved, a.Passed())
 	}
-	j.account(entity, name).passed += moved
+	r.j.account(r.entity, name).passed += moved
 }
+
+// lapses is what a write that lands takes off a counter of what was debited ahead:
+// nothing of a limit that its client does not know, or that it brings.
+func (r *replay) lapses(name string, a plan.Named) int64 {
+	_, lapsed := r.sent.aheadIn(name)
+	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
+		return 0
+	}
+	moved := r.after.Limits[r.after.Set.Index(name)].Consumed - r.before.Limits[r.before.Set.Index(name)].Consumed
+	if moved == a.Consumed()+lapsed {
+		return 0
+	}
+	if r.sent.landings > 1 {
+		r.fail("L5: %d of %s, which lapsed, are taken off the counter %d times", lapsed, name, r.sent.landings)
+	}
+	r.j.tally["lapsed"]++
+	return lapsed
+}
+
+// holds checks that a bucket without faults is worth burst − queue, exactly unless
+// clients collided at full: then a write may forgo a slack, once, which is refilled.
+func (r *replay) holds(name string, take int64, t *truth, s bucket.State) {
+	forgone := s.Burst - t.queue - s.Level(r.at)
+	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mayForgo(s.Burst, t.fastest, take) {
+		r.fail("L2: %s is worth %d, not %d, after %d refusals at full", name, s.Level(r.at), s.Burst-t.queue, r.sent.clashes)
+	}
+	if forgone > t.forgone {
+		r.j.tally["forgone"]++
+	}
+	t.forgone = forgone
+}
+
+// mayForgo is the most that a write may put a full bucket below its burst: nothing
+// from a client that was never refused at full, at first what is refilled in 32 ms
+// or 64 by a rate it has or had, and never more than an eighth of what the take leaves.
+func (w *sentWrite) mayForgo(burst int64, fastest bucket.Rate, take int64) int64 {
+	switch w.clashes {
+	case 0:
+		return 0
+	case 1, 2:
+		return min(fastest.RefilledIn(32_000<<(w.clashes-1)), burst/32, (burst-take)/8)
+	}
+	return (burst - take) / 8
+}
+
+// fail notes what the write breaks.
+func (r *replay) fail(format string, args ...any) { r.j.fail(r.w, format, args...) }

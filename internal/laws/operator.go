@@ -11,116 +11,92 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
+// operator does what operators, time and bad luck do while workers call.
+type operator struct {
+	h *history
+	r *rand.Rand
+}
+
 // operate is what an operator, or time, does to the table.
-func (h *history) operate(r *rand.Rand, p float64) {
+func (o *operator) operate(p float64) {
 	switch {
 	case p < .03:
-		h.reconfigure(r)
+		o.reconfigure()
 	case p < .045:
-		elapse(time.Duration(r.Int64N(20*3600)) * time.Second)
-		h.db.ExpireNow()
+		elapse(time.Duration(o.r.Int64N(20*3600)) * time.Second)
+		o.h.db.ExpireNow()
 	default:
-		h.erase(r)
+		o.erase()
 	}
 }
 
 // disturb is what goes wrong with processes and the store.
-func (h *history) disturb(r *rand.Rand, p float64) {
+func (o *operator) disturb(p float64) {
 	switch {
 	case p < .07:
-		h.crash(r)
+		o.crash()
 	case p < .08:
-		h.throttle(r)
+		o.h.weather.throttle(o.r, o.h.entities[o.r.IntN(len(o.h.entities))])
 	default:
-		h.silence(r)
+		o.h.weather.silence(o.r)
 	}
 }
 
 // reconfigure changes the limits at some level.
-func (h *history) reconfigure(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ctx, limits := quietly(h.t.Context()), h.limits(r)
-	entity := h.entities[r.IntN(len(h.entities))]
+func (o *operator) reconfigure() {
+	o.h.mu.Lock()
+	defer o.h.mu.Unlock()
+	ctx, limits := quietly(o.h.t.Context()), o.h.limits(o.r)
+	entity := o.h.entities[o.r.IntN(len(o.h.entities))]
 	var err error
-	switch r.IntN(8) {
+	switch o.r.IntN(8) {
 	case 0:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, limits)
+		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, limits)
 	case 1:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, limits)
+		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, limits)
 	case 2:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits)
+		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Entity: entity, Resource: resource}, limits)
 	case 3:
-		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: resource})
+		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: resource})
 	case 4:
-		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
+		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 5:
-		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource})
+		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource})
 	default:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, limits)
+		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, limits)
 	}
-	require.NoError(h.t, err)
-	h.published(ctx)
+	require.NoError(o.h.t, err)
+	o.h.published(ctx)
 }
 
 // crash ends a limiter with its leases, in the middle of whatever it does.
-func (h *history) crash(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := r.IntN(len(h.members))
-	m := h.members[i]
+func (o *operator) crash() {
+	o.h.mu.Lock()
+	defer o.h.mu.Unlock()
+	i := o.r.IntN(len(o.h.members))
+	m := o.h.members[i]
 	m.dead.Store(true)
-	h.lanes(m).End() // nothing of it goes on
-	go m.limiter.Close(h.ctx)
-	h.retired = append(h.retired, m)
-	h.leases = slices.DeleteFunc(h.leases, func(l *grant) bool { return l.owner == m })
-	h.members[i] = h.member()
-}
-
-// release lets some late request land.
-func (h *history) release(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.late) > 0 && r.Float64() < .3 {
-		i := r.IntN(len(h.late))
-		close(h.late[i])
-		h.late = slices.Delete(h.late, i, i+1)
-	}
+	o.h.lanes(m).End() // nothing of it goes on
+	go m.limiter.Close(o.h.ctx)
+	o.h.retired = append(o.h.retired, m)
+	o.h.leases = slices.DeleteFunc(o.h.leases, func(l *grant) bool { return l.owner == m })
+	o.h.members[i] = o.h.member()
 }
 
 // erase deletes an entity with its limits and buckets, whatever they owe and
 // whoever holds leases, and makes it anew; or a bucket alone, of a parent.
-func (h *history) erase(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ctx, i := quietly(h.t.Context()), r.IntN(len(h.entities))
-	if i > 0 || r.IntN(2) == 0 {
-		_, err := h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: new(table), Key: h.lanes(h.members[0]).Keys.Bucket(h.entities[i], resource).Attributes(),
+func (o *operator) erase() {
+	o.h.mu.Lock()
+	defer o.h.mu.Unlock()
+	ctx, i := quietly(o.h.t.Context()), o.r.IntN(len(o.h.entities))
+	if i > 0 || o.r.IntN(2) == 0 {
+		_, err := o.h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: new(table), Key: o.h.lanes(o.h.members[0]).Keys.Bucket(o.h.entities[i], resource).Attributes(),
 		})
-		require.NoError(h.t, err)
+		require.NoError(o.h.t, err)
 		return
 	}
-	require.NoError(h.t, admin.New(h.operator).Entities.Delete(ctx, h.entities[0]))
-	require.NoError(h.t, admin.New(h.operator).Entities.Create(ctx, h.entity(0)))
-	h.published(ctx)
-}
-
-// throttle lets a bucket's partition take none, or a few, of the writes and reads that
-// come for a while.
-func (h *history) throttle(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := &partition{until: time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond), at: time.Now()}
-	if p.perSecond = float64(r.IntN(6)); r.IntN(2) == 0 {
-		p.perSecond = 0
-	}
-	h.throttled[h.entities[r.IntN(len(h.entities))]] = p
-}
-
-// silence lets the store answer nothing for a while.
-func (h *history) silence(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
+	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Delete(ctx, o.h.entities[0]))
+	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Create(ctx, o.h.entity(0)))
+	o.h.published(ctx)
 }

@@ -3,6 +3,7 @@ package laws
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -306,4 +307,81 @@ func (o *oracle) inForce(entity, fingerprint string, from, to int64) bool {
 		}
 	}
 	return false
+}
+
+// served is what a call was admitted from memory.
+type served struct {
+	// after is how many writes had been committed, at when, in true time.
+	after int
+	at    int64
+	// from is whose memory, entity of which bucket.
+	from   *lane.Lane
+	entity string
+	stake  *stake
+	lane.Served
+	// back says that it was put back: no call was admitted.
+	back bool
+}
+
+// serves hears of what lanes serve from memory.
+func (o *oracle) serves(ctx context.Context, from *lane.Lane, s lane.Served) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !s.Back {
+		o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, from.Entity, stakeOf(ctx), s, false})
+		return
+	}
+	for _, e := range slices.Backward(o.served) {
+		if !e.back && e.from == from && e.stake == stakeOf(ctx) && e.Sent == s.Sent && slices.Equal(e.Amounts, s.Amounts) {
+			e.back = true
+			return
+		}
+	}
+	o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, from.Entity, nil, s, true})
+	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, from.Entity))
+}
+
+// aheadIn is what a write debits ahead of a limit, and takes off its counter; a
+// transaction, which is sent beside what a lane carries, does neither.
+func (w *sentWrite) aheadIn(name string) (debited, lapsed int64) {
+	if w.transaction {
+		return 0, 0
+	}
+	return amountOf(w.debited, name), amountOf(w.lapsed, name)
+}
+
+func amountOf(list []plan.Signed, name string) (sum int64) {
+	for _, a := range list {
+		if a.Name == name {
+			sum += a.Amount
+		}
+	}
+	return sum
+}
+
+// filling is what an administrator asked for.
+type filling struct {
+	id     string
+	reset  bool
+	Limits []string         `json:"limits"`
+	Add    map[string]int64 `json:"add"`
+}
+
+// fillingOf is what the record of an operation says.
+func fillingOf(item schema.Item) (*filling, error) {
+	o, _ := schema.DecodeOperation(item)
+	f := &filling{id: o.ID, reset: o.Action == "bucket_reset"}
+	return f, json.Unmarshal([]byte(o.Arguments), f)
+}
+
+// parts are the calls' parts of a write; a transaction is one call's.
+func (w *sentWrite) parts() []part {
+	if w.transaction {
+		p := part{stake: w.stake}
+		for _, n := range w.sums {
+			p.amounts = append(p.amounts, plan.Signed{Name: n.Name, Amount: n.Take})
+		}
+		return []part{p}
+	}
+	return w.calls
 }

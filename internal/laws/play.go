@@ -2,11 +2,12 @@ package laws
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -70,5 +71,25 @@ func Play(t *testing.T, seed uint64, mode Mode, in Inside) Report {
 	return Report{Violations: j.violations, Tally: j.tally}
 }
 
-// elapse lets virtual time pass.
-func elapse(d time.Duration) { <-time.After(d) }
+// run plays the history and returns the judge of it.
+func (h *history) run(workers, steps int) *judge {
+	var group sync.WaitGroup
+	luck := make([]*rand.Rand, workers) // before any runs, for a crash draws from h.r too
+	for i := range luck {
+		luck[i] = rand.New(rand.NewPCG(h.r.Uint64(), 2))
+	}
+	for _, r := range luck {
+		group.Go(func() {
+			for range steps / workers {
+				(&worker{h, r}).step()
+			}
+		})
+	}
+	group.Wait()
+	h.rest()
+	j := newJudge(h.oracle, h.bounds())
+	if len(j.judge()) == 0 {
+		j.ledger(h.books())
+	}
+	return j
+}

@@ -6,10 +6,8 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // stake is what the calls of one lease did in the store, as the judge sees it. It
@@ -79,75 +77,10 @@ func (s *stake) lot(k lot) *stakeLot {
 	return s.lots[k]
 }
 
-// stakes books what a write did to the limits of each call that it carried, and
-// checks that none gave back more than was debited for its lease: in this
-// incarnation of the bucket.
-func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
-	here := j.incarnations[entity]
-	again := slices.Contains(sent.landedIn, here)
-	sent.landedIn = append(sent.landedIn, here)
-	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
-	for _, part := range sent.parts() {
-		if part.stake == nil {
-			j.owe(entity, part.amounts)
-			continue
-		}
-		for _, a := range part.amounts {
-			if after.Set.Index(a.Name) < 0 {
-				continue
-			}
-			back, debited := int64(0), int64(0)
-			switch {
-			case a.Amount < 0 && backs(a.Name):
-				back = -a.Amount
-			case a.Amount > 0 && !again:
-				debited = a.Amount
-			}
-			j.book(w, part.stake.whole(), lot{entity, here, a.Name}, back, debited, sent)
-		}
-	}
-}
-
-// owe notes what is given back of which it does not show for whom.
-func (j *judge) owe(entity string, amounts []plan.Signed) {
-	for _, a := range amounts {
-		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
-	}
-}
-
-// book counts what a write gave back of, or debited for, a lease.
-func (j *judge) book(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
-	l := s.lot(k)
-	l.back += back
-	l.debited += debited
-	if sent.granted {
-		l.told += debited
-	}
-	if sent.left {
-		l.left += debited
-	}
-	if l.back > l.debited {
-		s.wrong = append(s.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, k.limit, l.debited))
-		j.suspects = append(j.suspects, s)
-	}
-}
-
 // part is what one call has in a write: signed as an adjust.
 type part struct {
 	stake   *stake
 	amounts []plan.Signed
-}
-
-// parts are the calls' parts of a write; a transaction is one call's.
-func (w *sentWrite) parts() []part {
-	if w.transaction {
-		p := part{stake: w.stake}
-		for _, n := range w.sums {
-			p.amounts = append(p.amounts, plan.Signed{Name: n.Name, Amount: n.Take})
-		}
-		return []part{p}
-	}
-	return w.calls
 }
 
 // partOf is what a write carries of an op.

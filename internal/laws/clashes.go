@@ -7,8 +7,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -50,30 +48,4 @@ func (c *clashes) note(entity string, st schema.Statement, image *schema.Image) 
 			return
 		}
 	}
-}
-
-// mayForgo is the most that a write may put a full bucket below its burst: nothing
-// from a client that was never refused at full, at first what is refilled in 32 ms
-// or 64 by a rate it has or had, and never more than an eighth of what the take leaves.
-func (w *sentWrite) mayForgo(burst int64, fastest bucket.Rate, take int64) int64 {
-	switch w.clashes {
-	case 0:
-		return 0
-	case 1, 2:
-		return min(fastest.RefilledIn(32_000<<(w.clashes-1)), burst/32, (burst-take)/8)
-	}
-	return (burst - take) / 8
-}
-
-// holds checks that a bucket without faults is worth burst − queue, exactly unless
-// clients collided at full: then a write may forgo a slack, once, which is refilled.
-func (j *judge) holds(w *ddbmem.Write, sent *sentWrite, name string, take int64, t *truth, s bucket.State, at int64) {
-	forgone := s.Burst - t.queue - s.Level(at)
-	if forgone < 0 || forgone > t.forgone && forgone > sent.mayForgo(s.Burst, t.fastest, take) {
-		j.fail(w, "L2: %s is worth %d, not %d, after %d refusals at full", name, s.Level(at), s.Burst-t.queue, sent.clashes)
-	}
-	if forgone > t.forgone {
-		j.tally["forgone"]++
-	}
-	t.forgone = forgone
 }

@@ -1,0 +1,66 @@
+package laws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// fill resets a bucket or tops it up, now and then several times under one id: by an
+// operator, or by the repository of a limiter.
+func (w *worker) fill() {
+	m := w.h.pick(w.r)
+	repo := w.h.operator
+	if w.r.IntN(2) == 0 {
+		repo = m.repo
+	}
+	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
+	ask := w.filler(repo, entity, fmt.Sprintf("operation-%d", w.r.Uint64()))
+	ctx := w.h.ctx
+	if w.r.IntN(2) == 0 {
+		ctx = quietly(ctx)
+	}
+	var group sync.WaitGroup
+	for range 1 + w.r.IntN(5)/4 {
+		group.Go(func() {
+			err := ask(ctx)
+			var wrong *dynalimit.ValidationError // the bucket does not have the limit
+			if err != nil && !errors.As(err, &wrong) && !m.dead.Load() && (!w.h.mode.faults || !errors.Is(err, dynalimit.ErrUnavailable)) {
+				w.h.unexpected(fmt.Errorf("fill %s: %w", entity, err))
+			}
+		})
+	}
+	group.Wait()
+}
+
+// filler asks for a reset or a top-up under an id.
+func (w *worker) filler(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
+	amounts := w.h.amounts(w.r, entity)
+	if w.r.IntN(2) == 0 {
+		return func(ctx context.Context) error {
+			_, err := admin.New(repo).Buckets.TopUp(ctx, entity, resource, amounts, &admin.TopUpOptions{ID: id})
+			return err
+		}
+	}
+	opts := &admin.ResetOptions{ID: id}
+	if w.r.IntN(2) == 0 {
+		opts.Limits = amountNames(amounts)
+	}
+	return func(ctx context.Context) error {
+		_, err := admin.New(repo).Buckets.Reset(ctx, entity, resource, opts)
+		return err
+	}
+}
+
+func amountNames(amounts dynalimit.Amounts) (names []string) {
+	for name := range amounts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

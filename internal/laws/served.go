@@ -1,0 +1,66 @@
+package laws
+
+import "fmt"
+
+// Limiters that debit ahead of calls: what they admit from memory is held against the
+// laws when it is admitted, not when it was debited.
+
+// admits adds a call to the queue of admissions, which may exceed the burst by what is
+// refilled in a horizon, and by what was given back in one; and by what was charged in
+// one unasked, since it was debited.
+func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong string) {
+	if j.rules.horizon == 0 {
+		return ""
+	}
+	t.ahead.queue += amount
+	bound := burst + j.slack(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most + t.ahead.adjusted.sum(at-j.rules.horizon)
+	if over := t.ahead.queue - bound; over > 0 && amount > 0 {
+		wrong = fmt.Sprintf("L1: %s admitted %d too much: %d at a queue of %d, burst %d, slack %d, given back %d",
+			name, over, amount, t.ahead.queue-amount, burst, j.slack(t), t.ahead.most)
+	}
+	if excess := t.ahead.queue - burst; excess > 0 && amount > 0 {
+		j.tally["admitted above the burst"]++
+	}
+	return wrong
+}
+
+// serve replays what was served from memory before the nth write.
+func (j *judge) serve(n int) {
+	for len(j.oracle.served) > 0 && j.oracle.served[0].after <= n {
+		e := j.oracle.served[0]
+		j.oracle.served = j.oracle.served[1:]
+		if !e.back {
+			j.tally["served"]++
+			j.admitted(e)
+		}
+	}
+}
+
+// admitted replays one call that was served from memory.
+func (j *judge) admitted(e *served) {
+	here, current := j.made[e.entity+"#"+string(e.Incarnation)]
+	current = current && here == j.incarnations[e.entity] && j.images[e.entity] != nil
+	if current {
+		j.drain(e.entity, j.images[e.entity], e.at)
+	}
+	for _, a := range e.Amounts {
+		j.account(e.entity, a.Name).granted += a.Amount
+		if e.stake != nil {
+			l := e.stake.whole().lot(lot{e.entity, here, a.Name})
+			l.debited, l.told = l.debited+a.Amount, l.told+a.Amount
+		}
+		if !current {
+			continue // of a bucket that is gone nothing is owed
+		}
+		t, i := j.buckets[e.entity][a.Name], j.images[e.entity].Set.Index(a.Name)
+		if t == nil || i < 0 {
+			continue
+		}
+		if wrong := j.admits(t, a.Name, a.Amount, j.images[e.entity].Limits[i].Burst, e.at); wrong != "" {
+			j.violations = append(j.violations, fmt.Sprintf("served at %d: %s", e.at, wrong))
+		}
+		if t.ahead.held -= a.Amount; t.ahead.held < 0 {
+			j.violations = append(j.violations, fmt.Sprintf("L9: served at %d: %d of %s were admitted that nobody debited", e.at, -t.ahead.held, a.Name))
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package laws
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// stakes books what a write did to the limits of each call that it carried, and
+// checks that none gave back more than was debited for its lease: in this
+// incarnation of the bucket.
+func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
+	here := j.incarnations[entity]
+	again := slices.Contains(sent.landedIn, here)
+	sent.landedIn = append(sent.landedIn, here)
+	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
+	for _, part := range sent.parts() {
+		if part.stake == nil {
+			j.owe(entity, part.amounts)
+			continue
+		}
+		for _, a := range part.amounts {
+			if after.Set.Index(a.Name) < 0 {
+				continue
+			}
+			back, debited := int64(0), int64(0)
+			switch {
+			case a.Amount < 0 && backs(a.Name):
+				back = -a.Amount
+			case a.Amount > 0 && !again:
+				debited = a.Amount
+			}
+			j.book(w, part.stake.whole(), lot{entity, here, a.Name}, back, debited, sent)
+		}
+	}
+}
+
+// owe notes what is given back of which it does not show for whom.
+func (j *judge) owe(entity string, amounts []plan.Signed) {
+	for _, a := range amounts {
+		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
+	}
+}
+
+// book counts what a write gave back of, or debited for, a lease.
+func (j *judge) book(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
+	l := s.lot(k)
+	l.back += back
+	l.debited += debited
+	if sent.granted {
+		l.told += debited
+	}
+	if sent.left {
+		l.left += debited
+	}
+	if l.back > l.debited {
+		s.wrong = append(s.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, k.limit, l.debited))
+		j.suspects = append(j.suspects, s)
+	}
+}

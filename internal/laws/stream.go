@@ -1,0 +1,56 @@
+package laws
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// stream makes calls of one kind at a rate that is worth debiting ahead for; then,
+// when what is held has become old, some that take all there is, and more of the same.
+func (w *worker) stream(m *member) {
+	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
+	amounts, bursts := dynalimit.Amounts{}, dynalimit.Amounts{}
+	w.h.mu.Lock()
+	for _, l := range w.h.config[entity] {
+		if w.r.IntN(3) > 0 {
+			amounts[l.Name], bursts[l.Name] = 1+w.r.Int64N(1+l.Burst/200), l.Burst
+		}
+	}
+	w.h.mu.Unlock()
+	if len(amounts) == 0 {
+		return
+	}
+	pause := time.Duration(5+w.r.Int64N(60)) * time.Millisecond
+	w.repeat(m, entity, amounts, 10+w.r.IntN(30), pause)
+	if w.r.IntN(2) == 0 {
+		elapse(time.Duration(w.r.Int64N(4 * int64(w.h.horizon))))
+		for _, part := range []int64{4, 20, 100} {
+			some := dynalimit.Amounts{}
+			for name, burst := range bursts {
+				some[name] = max(1, burst/part)
+			}
+			w.repeat(m, entity, some, 6, time.Millisecond)
+		}
+		w.repeat(m, entity, amounts, w.r.IntN(30), time.Millisecond)
+	}
+}
+
+// repeat makes so many calls, one every pause, and waits for them.
+func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
+	var group sync.WaitGroup
+	for range calls {
+		ctx, own := staked(w.h.ctx)
+		group.Go(func() {
+			lease, err := m.limiter.Acquire(ctx, entity, resource, amounts)
+			if err != nil {
+				w.h.tolerate(m, err)
+				return
+			}
+			w.h.granted(&grant{Lease: lease, owner: m, stake: own, entity: entity}, amounts)
+		})
+		elapse(pause)
+	}
+	group.Wait()
+}

@@ -1,0 +1,201 @@
+package laws
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// weather is what goes wrong with requests.
+type weather struct {
+	mode    Mode
+	oracle  *oracle
+	settled atomic.Bool // nothing does any more
+
+	mu   sync.Mutex // guards what follows
+	luck *rand.Rand // which requests fail
+	late []chan struct{}
+	// throttled are the partitions of buckets that throttle, by entity.
+	throttled map[string]*partition
+	// silent is until when the store does not answer at all.
+	silent time.Time
+}
+
+// quiet marks requests that no fault hits.
+type quiet struct{}
+
+func quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
+
+// fault decides what goes wrong with a request of a history.
+func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
+	if q.Context.Value(quiet{}) != nil || w.settled.Load() {
+		return ddbmem.Fault{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.delay()
+	if !w.mode.faults {
+		return f
+	}
+	write := writes(q.Operation)
+	switch p, now := w.luck.Float64(), time.Now(); {
+	case now.Before(w.silent) && p < .5:
+		f.Drop = true
+	case now.Before(w.silent):
+		f.Before = time.Minute
+	case (write || q.Operation == "GetItem") && w.isThrottled(q.Body, write):
+		f.Error = throttled
+	case p < .16:
+		w.unanswered(&f, p, write)
+	case p < .35:
+		w.refused(&f, p, write, q.Operation)
+	}
+	if q.Operation == "BatchGetItem" && (f.Error != nil || f.Lose || f.Drop || f.Before >= time.Minute) {
+		w.oracle.unanswered()
+	}
+	return f
+}
+
+// writes reports whether an operation charges or makes a bucket.
+func writes(operation string) bool {
+	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
+}
+
+var throttled = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+
+// delay is how long a request is under way, in ms each way; without latency others
+// may go first. w.mu must be held.
+func (w *weather) delay() (f ddbmem.Fault) {
+	if w.mode.latency > 0 {
+		f.Before = time.Duration(w.luck.Int64N(w.mode.latency)) * time.Millisecond
+		f.After = time.Duration(w.luck.Int64N(w.mode.latency)) * time.Millisecond
+		return f
+	}
+	for range w.luck.IntN(3) {
+		runtime.Gosched() // let others queue
+	}
+	return f
+}
+
+// unanswered are the requests whose caller learns nothing; w.mu must be held.
+func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
+	switch {
+	case p < .08:
+		f.Lose = true
+	case p < .11:
+		f.Drop = true
+	case write:
+		late := make(chan struct{})
+		w.late = append(w.late, late)
+		f.Late = late
+	default:
+		f.Error = throttled
+	}
+}
+
+// refused are those that the store answers with an error, or in part; w.mu must be
+// held.
+func (w *weather) refused(f *ddbmem.Fault, p float64, write bool, operation string) {
+	switch {
+	case p < .19:
+		f.Error = throttled
+	case p < .21:
+		f.Error = &ddbmem.Error{Code: "InternalServerError"}
+	case p < .24 && strings.HasPrefix(operation, "Transact"):
+		f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}
+	case p < .24 && write:
+		f.Error = &ddbmem.Error{Code: "TransactionConflictException"}
+	case operation == "BatchGetItem":
+		f.Unprocessed = 1 + w.luck.IntN(6)
+	}
+}
+
+// partition is one that throttles until an instant (true time): it takes so many
+// writes a second, and three times as many reads, one second's at once.
+type partition struct {
+	until     time.Time
+	perSecond float64
+	// left are the writes and the reads that it takes now, as of at.
+	left [2]float64
+	at   time.Time
+}
+
+// takes reports whether the partition takes a request at now.
+func (p *partition) takes(write bool, now time.Time) bool {
+	if now.After(p.until) {
+		return true
+	}
+	for i, rate := range []float64{p.perSecond, 3 * p.perSecond} {
+		p.left[i] = min(rate, p.left[i]+rate*now.Sub(p.at).Seconds())
+	}
+	p.at = now
+	left := &p.left[1]
+	if write {
+		left = &p.left[0]
+	}
+	if *left < 1 {
+		return false
+	}
+	*left--
+	return true
+}
+
+// isThrottled reports whether a request is of a bucket whose partition does not take
+// it; w.mu must be held.
+func (w *weather) isThrottled(body []byte, write bool) bool {
+	for entity, p := range w.throttled {
+		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.takes(write, time.Now()) {
+			return true
+		}
+	}
+	return false
+}
+
+// release lets some late request land.
+func (w *weather) release(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.late) > 0 && r.Float64() < .3 {
+		i := r.IntN(len(w.late))
+		close(w.late[i])
+		w.late = slices.Delete(w.late, i, i+1)
+	}
+}
+
+// throttle lets a bucket's partition take none, or a few, of the writes and reads that
+// come for a while.
+func (w *weather) throttle(r *rand.Rand, entity string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := &partition{until: time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond), at: time.Now()}
+	if p.perSecond = float64(r.IntN(6)); r.IntN(2) == 0 {
+		p.perSecond = 0
+	}
+	w.throttled[entity] = p
+}
+
+// silence lets the store answer nothing for a while.
+func (w *weather) silence(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
+}
+
+// settle ends all of it, and lets late requests land.
+func (w *weather) settle() {
+	w.settled.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.late {
+		close(c)
+	}
+	w.late = nil
+}

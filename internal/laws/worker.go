@@ -1,0 +1,55 @@
+package laws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// worker is one of those that call at the same time. Its luck is its own.
+type worker struct {
+	h *history
+	r *rand.Rand
+}
+
+// context is one that may end at any time.
+func (w *worker) context() (context.Context, context.CancelFunc) {
+	ctx := w.h.ctx
+	if w.r.Float64() >= .1 {
+		return ctx, func() {}
+	}
+	if w.h.mode.latency == 0 && !w.h.mode.faults {
+		ctx, cancel := context.WithCancel(ctx)
+		go cancel()
+		return ctx, cancel
+	}
+	return context.WithTimeout(ctx, time.Duration(w.r.Int64N(1+4*w.h.mode.latency))*time.Millisecond)
+}
+
+// waiting marks the context of a Wait.
+type waiting struct{}
+
+// patience bounds how long a call waits.
+func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithTimeout(context.WithValue(ctx, waiting{}, true), time.Duration(w.r.Int64N(60_000))*time.Millisecond)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// hasty notes a wait that gave up although its turn would have come in time.
+func (w *worker) hasty(ctx context.Context, err error) {
+	var denied *dynalimit.LimitExceededError
+	deadline, waits := ctx.Deadline()
+	if !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil || errors.Is(err, dynalimit.ErrUnconfirmed) {
+		return
+	}
+	if left := time.Until(deadline); denied.RetryAfter <= left {
+		w.h.unexpected(fmt.Errorf("L6: a wait gave up %v before its deadline: %w; retry after %v", left, err, denied.RetryAfter))
+	}
+}
