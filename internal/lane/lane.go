@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -66,14 +65,6 @@ type lessons struct {
 	// housekeepingRefused means that a claim made for housekeeping was refused. The next
 	// write is then a spend.
 	housekeepingRefused bool
-}
-
-// Ask queues an op. A lane at rest is driven on this goroutine until the op is done, or ctx
-// ends.
-func (l *Lane) Ask(ctx context.Context, o *Op) {
-	if l.enqueue(o) {
-		driver{lane: l, ctx: ctx, op: o}.drive()
-	}
 }
 
 // Submit queues ops. A goroutine of the lane's own carries them.

@@ -31,10 +31,13 @@ func (dr driver) of(b *batch) context.Context {
 // to return now.
 func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
 
-// drive runs the lane on the goroutine of a caller. When its op is done, or its context
-// ends, another goroutine carries on with the rest.
-func (dr driver) drive() {
-	l := dr.lane
+// Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends;
+// then another goroutine carries on with the rest.
+func (l *Lane) Ask(ctx context.Context, o *Op) {
+	if !l.enqueue(o) {
+		return
+	}
+	dr := driver{lane: l, ctx: ctx, op: o}
 	if dr.ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
 		var end context.CancelFunc
 		dr.ctx, end = context.WithCancel(dr.ctx)

@@ -82,7 +82,15 @@ func (w *sending) deliver() (delivered bool) {
 			return w.book(d.unsent())
 		}
 		began := time.Now()
-		sent := w.try(d.op())
+		o := d.op()
+		w.tried = true
+		var sent Answer
+		if d.creates {
+			w.write.Create.OpID = o.ID
+			sent = l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
+		} else {
+			sent = l.owner.Store.Update(w.ctx, l.Key(), w.statement(o), l.sight.hint(), o.Slot)
+		}
 		took := time.Since(began)
 		if !silent(sent.Err) && heard(sent.Err) {
 			l.Contact.Hear()
@@ -106,26 +114,19 @@ func (w *sending) deliver() (delivered bool) {
 	}
 }
 
-// try sends the write once.
-func (w *sending) try(o schema.Op) Answer {
-	l := w.lane
-	w.tried = true
-	var st schema.Statement
+// statement is the update of a bucket that is there.
+func (w *sending) statement(o schema.Op) schema.Statement {
 	switch w.write.Kind {
-	case plan.Create:
-		w.write.Create.OpID = o.ID
-		return l.owner.Store.Create(w.ctx, w.write.Create, l.sight.hint(), o.Slot)
 	case plan.Spend:
 		w.write.Spend.Op = o
-		st = w.write.Spend.Statement()
+		return w.write.Spend.Statement()
 	case plan.Claim:
 		w.write.Claim.Op = o
-		st = w.write.Claim.Statement()
+		return w.write.Claim.Statement()
 	default:
 		w.giveBack.Op = o
-		st = w.giveBack.Statement()
+		return w.giveBack.Statement()
 	}
-	return l.owner.Store.Update(w.ctx, l.Key(), st, l.sight.hint(), o.Slot)
 }
 
 // abandoned reports whether nobody waits for the ops any more: they are takes whose

@@ -68,8 +68,7 @@ func TestWriteOfSeveralCallersOutlivesEach(t *testing.T) {
 		l.learn(imageOf(cfg, 50*token, l.owner.NowMS()), l.owner.Ask(), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := NewTake(ctx, oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
-		require.True(t, l.enqueue(first))
-		go driver{lane: l, ctx: ctx, op: first}.drive()
+		go l.Ask(ctx, first)
 		synctest.Wait()
 		require.False(t, l.enqueue(second))
 		s.land <- struct{}{}
