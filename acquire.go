@@ -13,7 +13,7 @@ import (
 // they do not fit.
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
-// *BlockedError if the configuration admits nothing, *NamespaceError if the namespace is
+// *BlockedError if the configuration admits nothing, *fault.NamespaceError if the namespace is
 // not registered or deleted,
 // *UnavailableError if DynamoDB does not answer and the policy is Block,
 // *ContentionError if other clients change the bucket each time that it is to be

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -25,13 +26,13 @@ var (
 	ErrBlocked = errors.New("dynalimit: blocked")
 	// ErrUnavailable matches every failure of the store, of the packages budget
 	// and llm too; use errors.As with *UnavailableError for the cause.
-	ErrUnavailable = problem.ErrUnavailable
+	ErrUnavailable = fault.ErrUnavailable
 	// ErrContended matches every *ContentionError.
 	ErrContended = errors.New("dynalimit: bucket contended")
 	// ErrClosed is returned by a limiter after Close.
 	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
 	// ErrTable matches a *TableError.
-	ErrTable = problem.ErrTable
+	ErrTable = fault.ErrTable
 	// ErrUnconfirmed matches an *UnconfirmedError.
 	ErrUnconfirmed = errors.New("dynalimit: outcome unconfirmed")
 	// ErrLeaseEnded is returned by Adjust and Consume after Settle or Rollback.
@@ -129,7 +130,7 @@ func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
 // RetryAfter the time until DynamoDB is asked again whether it answers (0: not known),
 // and Unconfirmed says that a write may have landed. It is one type for the packages
 // budget and llm too; Package says which of them failed.
-type UnavailableError = problem.UnavailableError
+type UnavailableError = fault.UnavailableError
 
 // ContentionError says that other clients changed a bucket each time that this one was
 // about to change it, until it gave up. DynamoDB answered every request, so this is no
@@ -170,15 +171,15 @@ func contended(entity, resource string) *ContentionError {
 // right, and Code, for an HTTP API, is "INVALID_REQUEST" (package budget has more).
 // It is one type for the packages budget and llm too; Package says which of them
 // refuses.
-type ValidationError = problem.ValidationError
+type ValidationError = fault.ValidationError
 
 func invalid(field, format string, args ...any) *ValidationError {
-	return &ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // TableError says that the table is missing or is not one of ours. Reason says what is
 // wrong and how to make it right.
-type TableError = problem.TableError
+type TableError = fault.TableError
 
 // ErrVersion matches a *VersionError.
 var ErrVersion = errors.New("dynalimit: the table's layout needs another version of dynalimit")

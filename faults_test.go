@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// fault does something to the requests that match: on any engine.
-type fault struct {
+// brokenWire does something to the requests that match: on any engine.
+type brokenWire struct {
 	next  aws.HTTPClient
 	match func(operation string, body []byte) bool
 	// lose executes the request and loses its answer; drop does not execute it.
@@ -33,20 +33,20 @@ type fault struct {
 }
 
 // times arms the fault for the next n requests that match.
-func (f *fault) times(n int) *fault {
+func (f *brokenWire) times(n int) *brokenWire {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left, f.hits = n, 0
 	return f
 }
 
-func (f *fault) count() int {
+func (f *brokenWire) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hits
 }
 
-func (f *fault) strikes(operation string, body []byte) bool {
+func (f *brokenWire) strikes(operation string, body []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.left == 0 || f.match != nil && !f.match(operation, body) {
@@ -60,7 +60,7 @@ func (f *fault) strikes(operation string, body []byte) bool {
 var errBroken = errors.New("connection reset by the test")
 
 // Do implements aws.HTTPClient.
-func (f *fault) Do(request *http.Request) (*http.Response, error) {
+func (f *brokenWire) Do(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func only(names ...string) func(string, []byte) bool {
 }
 
 // faulty is another process whose requests suffer f, which has to be armed.
-func (s *process) faulty(opts *Options, f *fault) *process {
+func (s *process) faulty(opts *Options, f *brokenWire) *process {
 	s.t.Helper()
 	f.next = s.client().Options().HTTPClient
 	return s.wired(opts, f)

@@ -38,7 +38,7 @@ func TestNoGhostFromACompensation(t *testing.T) {
 		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		key := writesOf("key")
-		f := &fault{match: key}
+		f := &brokenWire{match: key}
 		p := s.faulty(perMinute(), f)
 		p.acquire("key", Amounts{"rpm": 1})
 		s.acquire("project", Amounts{"tpm": 9900})

@@ -45,8 +45,8 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
-			"internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage",
+			"internal/admin", "audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
+			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
@@ -71,7 +71,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/lane",
 		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/prefetch", "internal/problem", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/prefetch", "fault", "internal/problem", "internal/schema"},
 		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
 	},
 	{
@@ -95,7 +95,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/schema",
 		std:     append([]string{"encoding/json", "hash/fnv", "regexp"}, pureStd...),
-		project: []string{"internal/bucket"},
+		project: []string{"fault", "internal/bucket"},
 		others:  []string{sdk + "/aws", sdk + "/service/dynamodb/types"},
 		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",
 	},
@@ -120,7 +120,7 @@ var importTable = []importRow{
 		folder: "aggregator",
 		std:    append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
 		project: []string{
-			"internal/admin", "internal/audit", "internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
+			"internal/admin", "audit", "internal/trail", "internal/ddb", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason: "it reads what the limiter writes and needs nothing of how it decides",
@@ -128,62 +128,73 @@ var importTable = []importRow{
 	{
 		folder:  "aggregator/archive",
 		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath", "runtime/debug"}, pureStd...),
-		project: []string{"aggregator", "internal/audit", "internal/problem", "internal/schema", "internal/usage"},
+		project: []string{"aggregator", "audit", "internal/trail", "fault", "internal/problem", "internal/schema", "internal/usage"},
 		others:  []string{sdk + "/service/dynamodb/types", "golang.org/x/sync"},
 		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",
 	},
 	{
-		folder:  "internal/audit",
+		folder:  "internal/trail",
 		std:     append([]string{"crypto/rand", "encoding/binary", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
-		project: []string{"internal/schema"},
+		project: []string{"audit", "internal/schema"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "what is recorded about a change is a value: whoever makes the change writes it, with the change",
 	},
 	{
 		folder:  "internal/table",
 		std:     append([]string{"context", "iter"}, pureStd...),
-		project: []string{"internal/ddb", "internal/problem", "internal/schema"},
+		project: []string{"internal/ddb", "fault", "internal/problem", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason:  "how items are read and changed, whatever they mean, so that limiter and administration read alike",
 	},
 	{
 		folder: "admin",
 		project: []string{
-			".", "internal/admin", "internal/audit", "internal/legacy", "internal/lock", "internal/problem", "internal/schema", "internal/shared", "internal/table",
+			".", "internal/admin", "audit", "internal/trail", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table",
 		},
 		others: []string{sdk, "golang.org/x/sync"},
 		reason: "administration of what a Repository is bound to: no call of a limiter passes here",
 	},
 	{
 		folder:  "internal/shared",
-		project: []string{"internal/admin", "internal/ddb", "internal/legacy", "internal/problem", "internal/schema", "internal/table"},
+		project: []string{"internal/admin", "internal/ddb", "internal/legacy", "fault", "internal/problem", "internal/schema", "internal/table"},
 		reason:  "what a Repository and package admin have in common: handed over, never kept",
 	},
 	{
 		folder:  "internal/admin",
 		std:     append([]string{"context", "encoding/json", "iter"}, pureStd...),
-		project: []string{"internal/audit", "internal/bucket", "internal/ddb", "internal/problem", "internal/schema", "internal/table"},
+		project: []string{"audit", "internal/trail", "internal/bucket", "internal/ddb", "fault", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "what administrators change, with its events: no call of a limiter passes here",
 	},
 	{
 		folder:  "internal/legacy",
 		std:     append([]string{"context", "crypto/rand", "iter"}, pureStd...),
-		project: []string{"internal/ddb", "internal/plan", "internal/problem", "internal/schema", "internal/table"},
+		project: []string{"internal/ddb", "internal/plan", "fault", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "it turns items of an older layout by the table that it is given; it knows neither limiters nor who administers them",
 	},
 	{
 		folder:  "internal/lock",
 		std:     append([]string{"context", "crypto/rand"}, pureStd...),
-		project: []string{"internal/ddb", "internal/problem", "internal/schema", "internal/table"},
+		project: []string{"internal/ddb", "fault", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "who is alone at something is decided from a lease and a time; what is done meanwhile is not its business",
 	},
 	{
-		folder: "internal/problem",
-		std:    []string{"context", "errors", "fmt", "iter", "math", "reflect", "time"},
+		folder: "fault",
+		std:    []string{"errors", "fmt", "math", "time"},
 		reason: "errors that limiter, budget and guard return alike are values that know none of the three",
+	},
+	{
+		folder: "audit",
+		std:    []string{"encoding/json", "time"},
+		reason: "what is recorded is a value, whoever made the change and whoever reads of it",
+	},
+	{
+		folder:  "internal/problem",
+		std:     []string{"context", "errors", "iter", "math", "reflect", "time"},
+		project: []string{"fault"},
+		reason:  "what all packages do about arguments and errors needs none of them",
 	},
 	{
 		folder: "internal/house",
@@ -243,14 +254,14 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"internal/audit", "internal/cache", "internal/ddb", "internal/problem"},
+		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/problem"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/gofrs/flock", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
 		folder:  "budget/prices",
 		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
-		project: []string{"budget", "internal/problem"},
+		project: []string{"budget", "fault", "internal/problem"},
 		reason:  "it fetches lists for a keeper, from files and URLs",
 	},
 	{
@@ -259,14 +270,14 @@ var importTable = []importRow{
 			"bytes", "context", "crypto/aes", "crypto/cipher", "crypto/ed25519", "crypto/hkdf", "crypto/hmac", "crypto/rand", "crypto/sha256", "crypto/subtle",
 			"encoding/base64", "encoding/hex", "encoding/json", "io", "log/slog", "os", "regexp", "sync/atomic",
 		}, pureStd...),
-		project: []string{"budget/internal/store", "internal/audit", "internal/cache", "internal/ddb", "internal/problem"},
+		project: []string{"budget/internal/store", "audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/problem"},
 		others:  []string{sdk},
 		reason:  "who may log in, with the cryptography of the standard library alone: it knows no keeper, token format or hash of another system",
 	},
 	{
 		folder:  "budget/budgetclient",
 		std:     append([]string{"context", "crypto/rand", "encoding/json", "io", "iter", "log/slog", "math/rand/v2", "mime", "net", "net/http", "net/url", "regexp"}, pureStd...),
-		project: []string{"budget", "budget/credentials", "budget/internal/money", "internal/ddb", "internal/problem"},
+		project: []string{"budget", "budget/credentials", "budget/internal/money", "internal/ddb", "fault", "internal/problem"},
 		reason:  "a client over HTTP with the standard library alone: services without access to DynamoDB make no request of it",
 	},
 	{
@@ -292,7 +303,7 @@ var importTable = []importRow{
 	{
 		folder: "budget/internal/ledger",
 		project: []string{
-			"budget/internal/background", "budget/internal/calendar", "budget/internal/money", "budget/internal/store", "internal/ddb", "internal/problem",
+			"budget/internal/background", "budget/internal/calendar", "budget/internal/money", "budget/internal/store", "internal/ddb", "fault", "internal/problem",
 		},
 		others: []string{sdk, "github.com/hashicorp/golang-lru/v2"},
 		reason: "what is counted and held: it takes a clock and a store, returns values, and knows no keeper, price or configuration",
@@ -304,13 +315,13 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget/internal/store",
-		project: []string{"budget/internal/money", "internal/ddb", "internal/problem"},
+		project: []string{"budget/internal/money", "internal/ddb", "fault", "internal/problem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "how the two tables are asked, whatever is in them: it knows no organisation, counter or hold",
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget", "internal/ddb", "internal/problem", "internal/schema"},
+		project: []string{".", "budget", "internal/ddb", "fault", "internal/problem", "internal/schema"},
 		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, and backs off as all do",
 	},
 	{

@@ -19,7 +19,7 @@ import (
 func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 	for _, landed := range []bool{true, false} {
 		testEngines(t, func(t *testing.T, e *engine) {
-			f := &fault{lose: landed, drop: !landed, match: only("UpdateItem")}
+			f := &brokenWire{lose: landed, drop: !landed, match: only("UpdateItem")}
 			s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
 			s.limiter.desk.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
@@ -153,7 +153,7 @@ func TestChargeThatDidNotLandIsWrittenAgain(t *testing.T) {
 
 func TestAdjustThatFailsAtOneLevelIsCompletedThere(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+		f := &brokenWire{refuse: "ThrottlingException", match: writesOf("project")}
 		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		s = s.faulty(perMinute(), f)

@@ -326,7 +326,7 @@ func TestDo(t *testing.T) {
 func TestDoReportsWhatItCouldNotGiveBack(t *testing.T) {
 	broken := errors.New("the model broke")
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{drop: true, match: only("UpdateItem")}
+		f := &brokenWire{drop: true, match: only("UpdateItem")}
 		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1}, func(context.Context, *Lease) error {
 			f.times(-1)

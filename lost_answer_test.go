@@ -21,7 +21,7 @@ import (
 
 func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{lose: true, match: only("UpdateItem")}
+		f := &brokenWire{lose: true, match: only("UpdateItem")}
 		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		for i, left := range []int64{9500, 9000, 8500} { // a create, then spends
 			f.times(1)
@@ -35,7 +35,7 @@ func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
 
 func TestLostAnswerOfAGiveBackCountsOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{lose: true, match: only("UpdateItem")}
+		f := &brokenWire{lose: true, match: only("UpdateItem")}
 		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		kept, lease := s.acquire("user-1", Amounts{"tpm": 5000}), s.acquire("user-1", Amounts{"tpm": 500})
 		f.times(2)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -20,11 +21,11 @@ func (s *process) tenant(opts *Options) *process {
 }
 
 // inactive is the error of a call that a namespace refuses.
-func inactive(t *testing.T, err error) *NamespaceError {
+func inactive(t *testing.T, err error) *fault.NamespaceError {
 	t.Helper()
-	var e *NamespaceError
+	var e *fault.NamespaceError
 	require.ErrorAs(t, err, &e)
-	require.ErrorIs(t, err, ErrNamespace)
+	require.ErrorIs(t, err, fault.ErrNamespace)
 	return e
 }
 
@@ -48,9 +49,9 @@ func TestMisspeltNamespaceIsRefused(t *testing.T) {
 		for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
 			_, err := typo.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(policy))
 			refused := inactive(t, err)
-			assert.Equal(t, NamespaceError{Namespace: "typo", Reason: refused.Reason}, *refused)
+			assert.Equal(t, fault.NamespaceError{Namespace: "typo", Reason: refused.Reason}, *refused)
 			assert.Contains(t, err.Error(), "Namespaces.Register")
-			assert.NotErrorIs(t, err, ErrNamespaceDeleted)
+			assert.NotErrorIs(t, err, fault.ErrNamespaceDeleted)
 			_, known := RetryAfter(err)
 			assert.False(t, known)
 		}
@@ -82,8 +83,8 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 				for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
 					_, err := s.limiter.Acquire(t.Context(), user, model, Amounts{"rpm": 1}, WithOnUnavailable(policy))
 					e := inactive(t, err)
-					require.ErrorIs(t, err, ErrNamespaceDeleted)
-					assert.Equal(t, NamespaceDeleted, e.State)
+					require.ErrorIs(t, err, fault.ErrNamespaceDeleted)
+					assert.Equal(t, fault.NamespaceDeleted, e.State)
 					assert.Equal(t, since, e.Since.Local())
 					assert.Contains(t, e.Reason, "Namespaces.Recover")
 				}
@@ -93,7 +94,7 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 		}
 		assert.Equal(t, before, eu.stored("user-1", "rpm").Consumed)
 		assert.Nil(t, eu.item("user-3"))
-		require.ErrorIs(t, kept.Consume(t.Context(), Amounts{"rpm": 1}), ErrNamespaceDeleted)
+		require.ErrorIs(t, kept.Consume(t.Context(), Amounts{"rpm": 1}), fault.ErrNamespaceDeleted)
 		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 7}))
 		require.NoError(t, kept.Rollback(t.Context()))
 		assert.Equal(t, int64(7*milli), eu.stored("user-1", "rpm").Consumed)
@@ -146,7 +147,7 @@ func TestOutageDoesNotAdmitInADeletedNamespace(t *testing.T) {
 				for range 20 {
 					for _, user := range []string{"user-1", "user-2"} {
 						_, err := eu.limiter.Acquire(t.Context(), user, model, Amounts{"rpm": 1})
-						require.ErrorIs(t, err, ErrNamespaceDeleted)
+						require.ErrorIs(t, err, fault.ErrNamespaceDeleted)
 					}
 					elapse(20 * time.Second)
 				}
@@ -168,7 +169,7 @@ func TestWaitEndsWhenTheNamespaceIsDeleted(t *testing.T) {
 		synctest.Wait()
 		elapse(10 * time.Second)
 		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
-		require.ErrorIs(t, <-ended, ErrNamespaceDeleted)
+		require.ErrorIs(t, <-ended, fault.ErrNamespaceDeleted)
 		assert.LessOrEqual(t, time.Since(began), 70*time.Second)
 	})
 }

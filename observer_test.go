@@ -123,7 +123,7 @@ func TestObserverHearsPairs(t *testing.T) {
 	assert.Equal(t, []string{"claim user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rmp": 1})
 	require.Error(t, err)
-	assert.Equal(t, []string{"acquire user-1 gpt-4: *problem.ValidationError"}, ears.take())
+	assert.Equal(t, []string{"acquire user-1 gpt-4: *fault.ValidationError"}, ears.take())
 }
 
 func TestObserverHearsOfFaults(t *testing.T) {
@@ -147,8 +147,8 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
 		require.Error(t, err)
 		heard := ears.take()
-		assert.Equal(t, []string{"user-1 gpt-4: paced, writes throttled", "spend user-1 for 1: throttled after 1 (*problem.UnavailableError)"}, heard[:2])
-		assert.Equal(t, "acquire user-1 gpt-4: *problem.UnavailableError", heard[len(heard)-1])
+		assert.Equal(t, []string{"user-1 gpt-4: paced, writes throttled", "spend user-1 for 1: throttled after 1 (*fault.UnavailableError)"}, heard[:2])
+		assert.Equal(t, "acquire user-1 gpt-4: *fault.UnavailableError", heard[len(heard)-1])
 		s.recovers()
 		ears.take()
 		s.down(ddbmem.Fault{Drop: true})

@@ -148,7 +148,7 @@ func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 // A take that cannot even be sent while the limiter closes is dropped, not forgotten.
 func TestTakeThatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
-		f := &fault{unsent: true, match: only("UpdateItem", "PutItem")}
+		f := &brokenWire{unsent: true, match: only("UpdateItem", "PutItem")}
 		cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
 		cut.acquire(userOf(0), Amounts{"rpm": 1})
 		f.times(-1)
@@ -163,7 +163,7 @@ func TestTakeThatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 // After Close a correction that cannot even be sent ends: nothing probes any more.
 func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
-		f := &fault{unsent: true, match: only("UpdateItem")}
+		f := &brokenWire{unsent: true, match: only("UpdateItem")}
 		cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}}, f)
 		lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
 		require.NoError(t, cut.limiter.Close(t.Context()))

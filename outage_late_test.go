@@ -66,7 +66,7 @@ func TestTakeUnderWayInAnOutageIsCountedOnce(t *testing.T) {
 	for _, throttled := range []bool{false, true} {
 		t.Run("it was not sent", func(t *testing.T) {
 			virtual(t, perMinute(), func(t *testing.T, s *process) {
-				f := &fault{unsent: true, match: only("UpdateItem", "GetItem", "BatchGetItem")}
+				f := &brokenWire{unsent: true, match: only("UpdateItem", "GetItem", "BatchGetItem")}
 				cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
 				cut.acquire(userOf(0), Amounts{"rpm": 1})
 				f.times(-1)

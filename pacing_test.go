@@ -69,7 +69,7 @@ func TestThrottledWriteIsDecidedAnew(t *testing.T) {
 		assert.Equal(t, int64(98), s.level("user-1", "rpm"), "once")
 		heard := ears.take()
 		assert.Equal(t, "user-1 gpt-4: paced, writes throttled", heard[0])
-		assert.Equal(t, "spend user-1 for 1: throttled after 1 (*problem.UnavailableError)", heard[1])
+		assert.Equal(t, "spend user-1 for 1: throttled after 1 (*fault.UnavailableError)", heard[1])
 		assert.Equal(t, []string{"spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, heard[len(heard)-2:])
 
 		hot := s.limiter.Health().Hottest

@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -19,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // DynamoDB is the part of the DynamoDB client a Repository uses.
@@ -44,7 +44,7 @@ type RepositoryOptions struct {
 	// Namespace is a tenant of the table: it prefixes every partition key, so that
 	// several share a table and none sees another's entities, limits, buckets or events.
 	// It has to be registered (admin.Namespaces.Register, on a repository without a
-	// namespace): calls and changes in one that is not fail with a *NamespaceError, so
+	// namespace): calls and changes in one that is not fail with a *fault.NamespaceError, so
 	// that a misspelt name is no new tenant. Defaults to none.
 	Namespace string
 	// Now is the clock. Defaults to time.Now.
@@ -183,8 +183,8 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	r.client = watched
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
 	r.layout = &layout{table: r.store, clock: clock, log: o.Logger}
-	events := audit.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
-	r.admin = admin.New(&admin.Desk{Table: admin.Guarded(r.store, r.keys), Keys: r.keys, Now: clock.Now, IDs: new(audit.IDs), Events: events})
+	events := trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
+	r.admin = admin.New(&admin.Desk{Table: admin.Guarded(r.store, r.keys), Keys: r.keys, Now: clock.Now, IDs: new(trail.IDs), Events: events})
 	r.takeover = takeover{
 		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
 	}
@@ -210,7 +210,7 @@ func (o RepositoryOptions) validate() error {
 		return invalid("options.ConfigTTL", "is %v; with a Namespace give at most %v, because the purge of a deleted one waits until every limiter has noticed", o.ConfigTTL, admin.LongestTTL)
 	}
 	if o.Principal != "" {
-		if reason := audit.CheckPrincipal(o.Principal); reason != "" {
+		if reason := trail.CheckPrincipal(o.Principal); reason != "" {
 			return invalid("options.Principal", "%s", reason)
 		}
 	}

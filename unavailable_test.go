@@ -102,7 +102,7 @@ func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
 
 func TestUnavailableParentTakesNothingFromTheChild(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+		f := &brokenWire{refuse: "ThrottlingException", match: writesOf("project")}
 		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		s = s.faulty(perMinute(), f)
@@ -119,7 +119,7 @@ func TestUnavailableParentTakesNothingFromTheChild(t *testing.T) {
 func TestDenialWinsOverUnavailability(t *testing.T) {
 	for _, policy := range []UnavailablePolicy{Block, Allow} {
 		testEngines(t, func(t *testing.T, e *engine) {
-			f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+			f := &brokenWire{refuse: "ThrottlingException", match: writesOf("project")}
 			s := newProcess(t, e, perMinute())
 			s.family("key", "project", "org")
 			s = s.faulty(perMinute(), f)
@@ -138,7 +138,7 @@ func TestDenialWinsOverUnavailability(t *testing.T) {
 // A give-back that cannot be confirmed stays consumed, and the denial says so.
 func TestDenialNamesWhatItCouldNotGiveBack(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{drop: true}
+		f := &brokenWire{drop: true}
 		writesKey := writesOf("key")
 		takes := 0
 		f.match = func(operation string, body []byte) bool {

@@ -5,19 +5,11 @@ import (
 	"iter"
 	"time"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/admin"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
-
-// AuditEvent is one administrative change: who changed what, when, and the fields before
-// and after. It is written in the transaction of the change. Its ID is a ULID, so that
-// ids sort as their events' times do. It is one type for the package budget too.
-type AuditEvent = audit.Event
-
-// AuditChange is a field before and after, each as JSON; nil where the field was, or is,
-// absent.
-type AuditChange = audit.Change
 
 // AuditQuery says which events are wanted. The zero value wants all that are kept.
 type AuditQuery struct {
@@ -33,13 +25,13 @@ type AuditQuery struct {
 }
 
 // AuditSystem is the Target of changes of the system's configuration.
-const AuditSystem = audit.System
+const AuditSystem = trail.System
 
 // AuditResource is the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
-func AuditResource(resource string) string { return audit.ResourceTarget(resource) }
+func AuditResource(resource string) string { return trail.ResourceTarget(resource) }
 
 // AuditPlan is the Target of changes of a plan's limits: "$PLAN:pro".
-func AuditPlan(plan string) string { return audit.PlanTarget(plan) }
+func AuditPlan(plan string) string { return trail.PlanTarget(plan) }
 
 // defaultRetention is how long events are kept by default, and how far back a query looks
 // where they are kept for ever.
@@ -48,9 +40,9 @@ const defaultRetention = 90 * 24 * time.Hour
 // AuditEvents lists administrative changes, the oldest first. Those of a Target are read
 // consistently; those of all targets by an index, which may lag behind by a moment. It
 // fails with a *ValidationError when To lies before From.
-func (a *Admin) AuditEvents(ctx context.Context, q AuditQuery) iter.Seq2[AuditEvent, error] {
+func (a *Admin) AuditEvents(ctx context.Context, q AuditQuery) iter.Seq2[audit.Event, error] {
 	if err := a.d.repo.Usable(ctx); err != nil {
-		return problem.List[AuditEvent](err)
+		return problem.List[audit.Event](err)
 	}
 	now := a.d.repo.Clock.Now()
 	if q.To.IsZero() {
@@ -64,7 +56,7 @@ func (a *Admin) AuditEvents(ctx context.Context, q AuditQuery) iter.Seq2[AuditEv
 		q.From = now.Add(-kept)
 	}
 	if q.To.Before(q.From) {
-		return problem.List[AuditEvent](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
+		return problem.List[audit.Event](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
 	}
 	return a.d.repo.Items.Trail.Find(ctx, admin.Search{Target: q.Target, Principal: q.Principal, From: q.From, To: q.To})
 }

@@ -18,13 +18,14 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // trail are the events of a query.
-func trail(t *testing.T, r *dynalimit.Repository, q admin.AuditQuery) []admin.AuditEvent {
+func trail(t *testing.T, r *dynalimit.Repository, q admin.AuditQuery) []audit.Event {
 	t.Helper()
 	events, err := collect(admin.New(r).AuditEvents(t.Context(), q))
 	require.NoError(t, err)

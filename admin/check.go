@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -13,7 +13,7 @@ import (
 const milli = 1000
 
 func invalid(field, format string, args ...any) *dynalimit.ValidationError {
-	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // within is an error for input whose field lies in another one.

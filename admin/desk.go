@@ -3,8 +3,8 @@ package admin
 import (
 	"context"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // desk is what every change needs, whatever its subject.
@@ -27,7 +27,7 @@ func (d *desk) principal() (string, error) {
 	if d.repo.Author == "" {
 		return "", invalid("principal", "is not set; say who makes the change with Repository.As or RepositoryOptions.Principal, or allow that nobody is named with RepositoryOptions.AllowAnonymous")
 	}
-	if reason := audit.CheckPrincipal(d.repo.Author); reason != "" {
+	if reason := trail.CheckPrincipal(d.repo.Author); reason != "" {
 		return "", invalid("principal", "%s", reason)
 	}
 	return d.repo.Author, nil

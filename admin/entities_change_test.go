@@ -21,6 +21,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
@@ -273,7 +274,7 @@ func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
 
 // replay is what the events of an entity say that it is. Each begins where the one before
 // it ended.
-func replay(t *testing.T, r *dynalimit.Repository, id string) (fields map[string]string, events []admin.AuditEvent) {
+func replay(t *testing.T, r *dynalimit.Repository, id string) (fields map[string]string, events []audit.Event) {
 	t.Helper()
 	fields = map[string]string{}
 	events = trail(t, r, admin.AuditQuery{Target: id})

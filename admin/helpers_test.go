@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -171,11 +172,11 @@ func (s *process) tenant(opts *dynalimit.Options) *process {
 }
 
 // inactive is the error of a call that a namespace refuses.
-func inactive(t *testing.T, err error) *dynalimit.NamespaceError {
+func inactive(t *testing.T, err error) *fault.NamespaceError {
 	t.Helper()
-	var e *dynalimit.NamespaceError
+	var e *fault.NamespaceError
 	require.ErrorAs(t, err, &e)
-	require.ErrorIs(t, err, dynalimit.ErrNamespace)
+	require.ErrorIs(t, err, fault.ErrNamespace)
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -41,7 +42,7 @@ func TestLevelsSayWhoKeepsThem(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, stored.Version+4, changed.Version, "another keeper is a change")
 			events := trail(t, r, admin.AuditQuery{Target: targetOf(at)})
-			assert.Equal(t, []admin.AuditChange{{Field: "managed_by", Before: json.RawMessage(`"` + applier + `"`), After: json.RawMessage(`"other"`)}}, events[len(events)-1].Changes)
+			assert.Equal(t, []audit.Change{{Field: "managed_by", Before: json.RawMessage(`"` + applier + `"`), After: json.RawMessage(`"other"`)}}, events[len(events)-1].Changes)
 			_, err = admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Blocked: true, Version: changed.Version})
 			require.NoError(t, err)
 			got, err := admin.New(r).Limits.GetConfig(t.Context(), at)
@@ -82,7 +83,7 @@ func TestEntitiesSayWhoKeepsThem(t *testing.T) {
 		assert.Equal(t, int64(2), updated.Version)
 		assert.Empty(t, read("a").ManagedBy)
 		events := trail(t, r, admin.AuditQuery{Target: "a"})
-		assert.Equal(t, []admin.AuditChange{{Field: "managed_by", Before: json.RawMessage(`"` + applier + `"`)}}, events[len(events)-1].Changes)
+		assert.Equal(t, []audit.Change{{Field: "managed_by", Before: json.RawMessage(`"` + applier + `"`)}}, events[len(events)-1].Changes)
 		_, err = admin.New(r).Entities.Update(t.Context(), a)
 		assert.ErrorContains(t, err, `yours is {"version":1,"parent":"org"}`)
 		b := read("b")

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // ErrLegacyWriters is the error of a Migrate that found items of the older layout in each
@@ -109,8 +109,8 @@ func (a *Admin) endMigration(ctx context.Context, by string, report *MigrateRepo
 }
 
 // migrationFields are what an event says of the end of a migration.
-func migrationFields(r *MigrateReport) audit.Fields {
-	return audit.Fields{
+func migrationFields(r *MigrateReport) trail.Fields {
+	return trail.Fields{
 		"passes": r.Passes, "buckets": r.Buckets, "configs": r.Configs, "found": r.Found, "turned": r.Turned,
 		"superseded": r.Superseded, "elsewhere": r.Elsewhere, "unreadable": r.Unreadable, "left": r.Left,
 	}

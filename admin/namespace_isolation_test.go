@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -236,7 +237,7 @@ func TestNoChangeLandsInADeletedNamespace(t *testing.T) {
 	for method, change := range changing {
 		began := e.db.Meter()
 		_, err := change(t.Context(), eu)
-		require.ErrorIs(t, err, dynalimit.ErrNamespaceDeleted, method)
+		require.ErrorIs(t, err, fault.ErrNamespaceDeleted, method)
 		assert.LessOrEqual(t, e.db.Meter().Sub(began).Operations["TransactWriteItems"].Requests, int64(1), method)
 	}
 	assert.Equal(t, before, dump(t, whole))

@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -158,24 +159,24 @@ func TestPurgeIsFinal(t *testing.T) {
 				require.NoError(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"))
 			}
 		}})
-		assert.Equal(t, dynalimit.NamespaceActive, inactive(t, err).State)
+		assert.Equal(t, fault.NamespaceActive, inactive(t, err).State)
 		assert.NotNil(t, eu.item("user-1"))
 
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
 		began := time.Now()
 		err = admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
 			if p.Phase == admin.PurgeRemoving {
-				assert.Equal(t, dynalimit.NamespacePurging, inactive(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu")).State)
-				require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), dynalimit.ErrNamespaceDeleted)
+				assert.Equal(t, fault.NamespacePurging, inactive(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu")).State)
+				require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
 			}
 		}})
 		require.NoError(t, err)
 		assert.Equal(t, 11*time.Minute, time.Since(began), "it counts from the last deletion")
-		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"), dynalimit.ErrNamespaceDeleted)
-		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), dynalimit.ErrNamespaceDeleted)
+		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"), fault.ErrNamespaceDeleted)
+		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"), "it is")
 		_, err = eu.limiter.Acquire(ctx, "user-1", model, dynalimit.Amounts{"rpm": 1})
-		assert.Equal(t, dynalimit.NamespacePurged, inactive(t, err).State)
+		assert.Equal(t, fault.NamespacePurged, inactive(t, err).State)
 		assert.Equal(t, []string{
 			"namespace_registered", "namespace_deleted", "namespace_recovered", "namespace_deleted", "namespace_purge_started", "namespace_purged",
 		}, life(t, operator.repo, "eu"))

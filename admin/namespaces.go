@@ -7,11 +7,11 @@ import (
 	"iter"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/admin"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Namespaces are the tenants of a table, on a repository without one.
@@ -23,7 +23,7 @@ type Namespace struct {
 	// Name is what RepositoryOptions.Namespace names.
 	Name string
 	// State is where it is in its life.
-	State dynalimit.NamespaceState
+	State fault.NamespaceState
 	// RegisteredAt is when it was registered, by DynamoDB's clock, to the millisecond.
 	RegisteredAt time.Time
 	// RegisteredBy is the principal who registered it; empty for nobody known.
@@ -36,7 +36,7 @@ type Namespace struct {
 
 // AuditNamespace is the Target of what becomes of a namespace as a whole:
 // "$NAMESPACE:eu". Its events lie in no namespace: list them on a repository without one.
-func AuditNamespace(name string) string { return audit.NamespaceTarget(name) }
+func AuditNamespace(name string) string { return trail.NamespaceTarget(name) }
 
 // Register makes a namespace that limiters may use. A limiter whose repository
 // names another one is refused: a misspelt name never becomes a tenant. Processes that
@@ -48,7 +48,7 @@ func AuditNamespace(name string) string { return audit.NamespaceTarget(name) }
 // a repository without one, and is a *ValidationError on another.
 func (n Namespaces) Register(ctx context.Context, name string) error {
 	err := n.changeNamespace(ctx, name, admin.Namespaces.Register)
-	if e, ok := errors.AsType[*dynalimit.NamespaceError](err); ok && e.State == dynalimit.NamespaceActive {
+	if e, ok := errors.AsType[*fault.NamespaceError](err); ok && e.State == fault.NamespaceActive {
 		return fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, e.Since.Format(time.RFC3339))
 	}
 	return err

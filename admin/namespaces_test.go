@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -34,18 +35,18 @@ func TestNamespaceLife(t *testing.T) {
 		for _, step := range []struct {
 			name, by string
 			change   func(*dynalimit.Repository) error
-			want     dynalimit.NamespaceState // the record's afterwards; "" for an error
-			quiet    bool                     // nothing changes
+			want     fault.NamespaceState // the record's afterwards; "" for an error
+			quiet    bool                 // nothing changes
 		}{
 			{name: "delete what is not there", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }},
 			{name: "recover what is not there", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }},
-			{name: "register", by: "ann", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }, want: dynalimit.NamespaceActive},
+			{name: "register", by: "ann", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }, want: fault.NamespaceActive},
 			{name: "register again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }},
-			{name: "recover what is active", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: dynalimit.NamespaceActive, quiet: true},
-			{name: "delete", by: "ben", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: dynalimit.NamespaceDeleted},
-			{name: "delete again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: dynalimit.NamespaceDeleted, quiet: true},
+			{name: "recover what is active", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: fault.NamespaceActive, quiet: true},
+			{name: "delete", by: "ben", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: fault.NamespaceDeleted},
+			{name: "delete again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: fault.NamespaceDeleted, quiet: true},
 			{name: "register what is deleted", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }},
-			{name: "recover", by: "eve", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: dynalimit.NamespaceActive},
+			{name: "recover", by: "eve", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: fault.NamespaceActive},
 		} {
 			clock.advance(time.Second)
 			known, _ := collect(admin.New(r).Namespaces.List(ctx))
@@ -177,14 +178,14 @@ func TestGetNamespace(t *testing.T) {
 			n, err = admin.New(r).Namespaces.Get(t.Context(), "eu")
 			require.NoError(t, err)
 			assert.Equal(t, "eu", n.Name)
-			assert.Equal(t, dynalimit.NamespaceActive, n.State)
+			assert.Equal(t, fault.NamespaceActive, n.State)
 			assert.Equal(t, "ann", n.RegisteredBy)
 			assert.WithinDuration(t, n.RegisteredAt, n.ChangedAt, 0)
 		}
 		require.NoError(t, admin.New(whole).Namespaces.Delete(t.Context(), "eu"))
 		n, err = admin.New(eu).Namespaces.Get(t.Context(), "eu")
 		require.NoError(t, err)
-		assert.Equal(t, dynalimit.NamespaceDeleted, n.State)
+		assert.Equal(t, fault.NamespaceDeleted, n.State)
 		for _, bad := range []func() (admin.Namespace, error){
 			func() (admin.Namespace, error) { return admin.New(eu).Namespaces.Get(t.Context(), "us") },
 			func() (admin.Namespace, error) { return admin.New(whole).Namespaces.Get(t.Context(), "e/u") },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -22,7 +23,7 @@ const (
 const longestRetention = 100 * 365 * 24 * time.Hour
 
 func invalid(field, format string, args ...any) error {
-	return &problem.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
 // called refuses a call without a context, or of what its function did not make.

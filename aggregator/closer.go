@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -242,7 +243,7 @@ func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
 	}
 	names := []string{""}
 	for _, item := range records {
-		if n, ok := schema.DecodeNamespace(item); ok && (n.State == schema.NamespaceActive || n.State == schema.NamespaceDeleted) {
+		if n, ok := schema.DecodeNamespace(item); ok && (n.State == fault.NamespaceActive || n.State == fault.NamespaceDeleted) {
 			names = append(names, n.Name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
@@ -32,7 +33,7 @@ func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]p
 			continue
 		}
 		n, _ := schema.DecodeNamespace(out.Item)
-		looked[f.Keys.Name()] = purge{begun: n.State == schema.NamespacePurging || n.State == schema.NamespacePurged}
+		looked[f.Keys.Name()] = purge{begun: n.State == fault.NamespacePurging || n.State == fault.NamespacePurged}
 	}
 	return looked
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -141,7 +142,7 @@ func (t *Tail) begin(ctx context.Context) (string, error) {
 		switch {
 		case err == nil:
 			return arn, nil
-		case ctx.Err() == nil && (errors.Is(err, problem.ErrTable) || ddb.Classify(err, ctx).Setting):
+		case ctx.Err() == nil && (errors.Is(err, fault.ErrTable) || ddb.Classify(err, ctx).Setting):
 			return "", err
 		}
 		if !pauses.Pause(ctx, try) {

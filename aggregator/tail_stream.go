@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/shards"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -35,7 +35,7 @@ type tableStream struct {
 	table  *table.Table
 }
 
-// source finds the ARN of the table's stream. It fails with a *problem.TableError if there
+// source finds the ARN of the table's stream. It fails with a *fault.TableError if there
 // is none that can be used.
 func (s tableStream) source(ctx context.Context) (string, error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table.Name})
@@ -45,9 +45,9 @@ func (s tableStream) source(ctx context.Context) (string, error) {
 	spec := out.Table.StreamSpecification
 	switch {
 	case spec == nil || !aws.ToBool(spec.StreamEnabled) || out.Table.LatestStreamArn == nil:
-		return "", &problem.TableError{Table: s.table.Name, Reason: fmt.Sprintf(noStream, s.table.Name)}
+		return "", &fault.TableError{Table: s.table.Name, Reason: fmt.Sprintf(noStream, s.table.Name)}
 	case spec.StreamViewType != types.StreamViewTypeNewAndOldImages:
-		return "", &problem.TableError{Table: s.table.Name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
+		return "", &fault.TableError{Table: s.table.Name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
 	}
 	return *out.Table.LatestStreamArn, nil
 }

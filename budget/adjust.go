@@ -8,10 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Adjustment is an audited credit or charge.
@@ -103,7 +104,7 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 // newAdjustment is the operation that applies a to the counters of its day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
 	desk := c.admin.desk
-	event, err := desk.event(a.At, AuditEvent{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
+	event, err := desk.event(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +144,6 @@ func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Ad
 }
 
 // fields are those of an adjustment.
-func (a Adjustment) fields() audit.Fields {
-	return audit.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
+func (a Adjustment) fields() trail.Fields {
+	return trail.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
 }

@@ -12,8 +12,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
@@ -102,8 +103,8 @@ func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, 
 // orgChange writes an organisation's item in the place of the one that was seen, if there
 // was one.
 func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
-	e := AuditEvent{Principal: by, Action: actionOrgCreated, Target: id}
-	var before audit.Fields
+	e := audit.Event{Principal: by, Action: actionOrgCreated, Target: id}
+	var before trail.Fields
 	if seen.Version != 0 && !seen.deleted() {
 		e.Action, before = actionOrgUpdated, seen.org(id).fields()
 	}
@@ -175,14 +176,14 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
 	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
-	c, err := adm.appChange(now, AuditEvent{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
+	c, err := adm.appChange(now, audit.Event{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
 	return item, c, err
 }
 
 // appChange writes an app's item in the place of the one that was seen, with what it
 // changes in its organisation. One that was only registered, by a call of the app, was
 // nobody's configuration.
-func (adm *administration) appChange(now time.Time, e AuditEvent, item, seen appItem, o orgItem) (*change, error) {
+func (adm *administration) appChange(now time.Time, e audit.Event, item, seen appItem, o orgItem) (*change, error) {
 	e.Action = actionAppCreated
 	if seen.Version != 0 && !seen.deleted() {
 		e.Action = actionAppUpdated

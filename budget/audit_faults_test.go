@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -303,7 +304,7 @@ func TestEventsOfARace(t *testing.T) {
 					require.ErrorIs(t, a.do(t.Context(), k.As("slow")), want)
 					db.SetFaults(nil)
 					var who []string
-					var changed []AuditChange
+					var changed []audit.Change
 					for _, e := range eventsOf(t, k, a.target)[known:] {
 						who = append(who, e.Principal)
 						for _, c := range e.Changes {
@@ -359,7 +360,7 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 		require.NoError(t, err)
 		for _, test := range []struct {
 			resource, field, last string
-			events                []AuditEvent
+			events                []audit.Event
 			versions              int64
 		}{
 			{"", "org_name", fmt.Sprintf("%q", org.Name), events, org.Version},
@@ -374,7 +375,7 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 					continue
 				}
 				steps++
-				i := slices.IndexFunc(e.Changes, func(c AuditChange) bool { return c.Field == test.field })
+				i := slices.IndexFunc(e.Changes, func(c audit.Change) bool { return c.Field == test.field })
 				require.GreaterOrEqual(t, i, 0, told(e))
 				assert.NotContains(t, next, string(e.Changes[i].Before), "two changes of the same")
 				next[string(e.Changes[i].Before)] = string(e.Changes[i].After)
@@ -412,7 +413,7 @@ func TestAdjustmentSentByManyHasOneEvent(t *testing.T) {
 			if e.Action != actionAdjusted {
 				continue
 			}
-			i := slices.IndexFunc(e.Changes, func(c AuditChange) bool { return c.Field == "id" })
+			i := slices.IndexFunc(e.Changes, func(c audit.Change) bool { return c.Field == "id" })
 			require.GreaterOrEqual(t, i, 0)
 			ids[string(e.Changes[i].After)]++
 		}

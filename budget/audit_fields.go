@@ -1,14 +1,14 @@
 package budget
 
 import (
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // What events say of a configuration: each field by name, so that nothing is told that
 // was not meant to be. Credentials are never among them.
 
 // fields are those of an organisation's configuration.
-func (o Org) fields() audit.Fields {
+func (o Org) fields() trail.Fields {
 	f := configFields(App{
 		Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models, TightPercent: o.TightPercent,
 		RefreshNormalSecs: o.RefreshNormalSecs, RefreshTightSecs: o.RefreshTightSecs,
@@ -20,15 +20,15 @@ func (o Org) fields() audit.Fields {
 }
 
 // fields are those of an app's own configuration.
-func (a App) fields() audit.Fields {
+func (a App) fields() trail.Fields {
 	f := configFields(a)
 	f["app_name"] = present(a.Name)
 	return f
 }
 
 // configFields are those that organisations and apps have.
-func configFields(a App) audit.Fields {
-	f := audit.Fields{
+func configFields(a App) trail.Fields {
+	f := trail.Fields{
 		"tight_mode_threshold_pct":     present(a.TightPercent),
 		"refresh_interval_normal_secs": present(a.RefreshNormalSecs),
 		"refresh_interval_tight_secs":  present(a.RefreshTightSecs),

@@ -13,15 +13,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // always is all of the events.
 var always time.Time
 
 // eventsOf are all events of a target, oldest first.
-func eventsOf(t testing.TB, k *Keeper, target string) (events []AuditEvent) {
+func eventsOf(t testing.TB, k *Keeper, target string) (events []audit.Event) {
 	t.Helper()
 	for e, err := range k.Setup().Audit(context.Background(), target, always, always) {
 		require.NoError(t, err)
@@ -31,7 +32,7 @@ func eventsOf(t testing.TB, k *Keeper, target string) (events []AuditEvent) {
 }
 
 // told is an event in short: who did what to which app, and the fields.
-func told(e AuditEvent) string {
+func told(e audit.Event) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s %s", e.Principal, e.Action, e.Resource)
 	for _, c := range e.Changes {
@@ -189,7 +190,7 @@ func TestEventsAreListedByTime(t *testing.T) {
 		w.org(o)
 		w.clock.Advance(time.Minute)
 	}
-	names := func(list iter.Seq2[AuditEvent, error], most int) (names []string) {
+	names := func(list iter.Seq2[audit.Event, error], most int) (names []string) {
 		for e, err := range list {
 			require.NoError(t, err)
 			for _, c := range e.Changes {
@@ -342,7 +343,7 @@ func TestEventsAreKeptForTheirTime(t *testing.T) {
 		require.Len(t, kept, 2)
 		var d store.Decoder
 		for _, e := range kept {
-			item, err := w.a.store.Get(t.Context(), w.tables.Control, store.Key{PK: "AUDIT#" + orgO, SK: audit.SortPrefix + e.ID})
+			item, err := w.a.store.Get(t.Context(), w.tables.Control, store.Key{PK: "AUDIT#" + orgO, SK: trail.SortPrefix + e.ID})
 			require.NoError(t, err)
 			require.NotNil(t, item)
 			if want == 0 {

@@ -11,13 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// The actions of events, see AuditEvent.
+// The actions of events, see audit.Event.
 const (
 	actionOrgCreated      = "org_created"
 	actionOrgUpdated      = "org_updated"
@@ -35,19 +36,19 @@ const (
 type desk struct {
 	store  *store.Store
 	now    func() time.Time
-	ids    audit.IDs
-	layout audit.Layout
+	ids    trail.IDs
+	layout trail.Layout
 }
 
 func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *desk {
-	return &desk{store: s, now: now, layout: audit.Layout{TTL: store.AttrTTL, Retention: retention}}
+	return &desk{store: s, now: now, layout: trail.Layout{TTL: store.AttrTTL, Retention: retention}}
 }
 
 // event is e at a moment, with the fields that differ.
-func (k *desk) event(now time.Time, e audit.Event, before, after audit.Fields) (audit.Event, error) {
+func (k *desk) event(now time.Time, e audit.Event, before, after trail.Fields) (audit.Event, error) {
 	var err error
 	e.ID, e.Time = k.ids.New(now), now
-	e.Changes, err = audit.Diff(before, after)
+	e.Changes, err = trail.Diff(before, after)
 	return e, err
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // configItem is what organisations and apps share in the control table.
@@ -290,9 +290,9 @@ func decodeOverride(item store.Item) (override, error) {
 }
 
 // fields are those of an override; of one that is over, none.
-func (o override) fields(now time.Time) audit.Fields {
+func (o override) fields(now time.Time) trail.Fields {
 	if !now.Before(o.until) {
 		return nil
 	}
-	return audit.Fields{"label": o.label, "until": o.until.UTC().Format(time.RFC3339Nano)}
+	return trail.Fields{"label": o.label, "until": o.until.UTC().Format(time.RFC3339Nano)}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -106,7 +107,7 @@ func (d *deletion) endOverrides(ctx context.Context) error {
 	})
 	for _, app := range apps {
 		if err == nil {
-			e := AuditEvent{Principal: d.by, Action: actionOverrideCleared, Target: d.org, Resource: app}
+			e := audit.Event{Principal: d.by, Action: actionOverrideCleared, Target: d.org, Resource: app}
 			err = d.commit(ctx, func() (*change, error) { return d.admin.decideOverride(ctx, e, override{}) })
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -47,7 +48,7 @@ func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string
 	last.AppsVersion, last.Labels = seen.AppsVersion, seen.Labels
 	last.Zone, last.Scope, last.Shards = seen.Zone, seen.Scope, seen.Shards
 	*work = deletionWork{Since: now.UnixMilli()}
-	event, err := adm.desk.event(now, AuditEvent{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields(), nil)
+	event, err := adm.desk.event(now, audit.Event{Principal: by, Action: actionOrgDeleted, Target: org}, seen.org(org).fields(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app s
 		return nil, err
 	}
 	now := adm.now()
-	event, err := adm.desk.event(now, AuditEvent{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}, seen.app(app).fields(), nil)
+	event, err := adm.desk.event(now, audit.Event{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}, seen.app(app).fields(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 var (
 	// ErrUnavailable matches every *UnavailableError: the store did not answer.
 	// It is dynalimit.ErrUnavailable.
-	ErrUnavailable = problem.ErrUnavailable
+	ErrUnavailable = fault.ErrUnavailable
 	// ErrQuotaExceeded says that no label, or not the one asked for, has room
 	// left. The error in hand is a *QuotaExceededError.
 	ErrQuotaExceeded = errors.New("budget: quota exceeded")
@@ -32,20 +33,20 @@ var (
 
 // Code is the closed set of reasons a request is refused for, as a REST API
 // reports them.
-type Code = problem.Code
+type Code = fault.Code
 
 // The codes of a ValidationError.
 const (
-	CodeInvalidRequest    = problem.InvalidRequest    // an argument, a record or the keeper's options
-	CodeInvalidConfig     = problem.InvalidConfig     // an organisation's or app's configuration, or a price
-	CodeInvalidModelLabel = problem.InvalidModelLabel // a label outside the app's ordering
+	CodeInvalidRequest    = fault.InvalidRequest    // an argument, a record or the keeper's options
+	CodeInvalidConfig     = fault.InvalidConfig     // an organisation's or app's configuration, or a price
+	CodeInvalidModelLabel = fault.InvalidModelLabel // a label outside the app's ordering
 )
 
 // ValidationError is bad input; nothing was written. Field is the field at fault, for
 // example "tokens.input", Code one of the codes above, and Reason says what is wrong
 // and what would be right. It is one type for the packages dynalimit and llm too;
 // Package says which of them refuses.
-type ValidationError = problem.ValidationError
+type ValidationError = fault.ValidationError
 
 // pkg is this package as its errors name it.
 const pkg = "budget"
@@ -117,7 +118,7 @@ func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaEx
 // again is safe, it is counted once. RetryAfter is the time until the store is asked
 // again whether it answers; 0 when that is not known. It is one type for the packages
 // dynalimit and llm too; Package says which of them failed.
-type UnavailableError = problem.UnavailableError
+type UnavailableError = fault.UnavailableError
 
 // RetryAfter returns how long to wait before the call that failed with err can
 // succeed: dynalimit.RetryAfter.

@@ -13,9 +13,9 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Keeper keeps the budgets of organisations and their apps: it says which model label an
@@ -342,7 +342,7 @@ func (k *Keeper) author(ctx context.Context) (string, error) {
 		}
 		return "", invalid("principal", "is empty; say who makes the change with keeper.As(name) or Options.Principal, or set Options.AllowAnonymous")
 	}
-	if reason := audit.CheckPrincipal(k.principal); reason != "" {
+	if reason := trail.CheckPrincipal(k.principal); reason != "" {
 		return "", invalid("principal", "%s", reason)
 	}
 	return k.principal, nil

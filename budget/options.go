@@ -11,8 +11,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Tables names the two tables.
@@ -250,7 +250,7 @@ func (o Options) validPrincipal() error {
 	if o.Principal == "" {
 		return nil
 	}
-	if reason := audit.CheckPrincipal(o.Principal); reason != "" {
+	if reason := trail.CheckPrincipal(o.Principal); reason != "" {
 		return invalid("options.principal", "%s", reason)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -29,25 +30,25 @@ func (adm *administration) override(ctx context.Context, by, org, app, label str
 	if _, err := t.cost(label, Tokens{}, now); err != nil {
 		return err
 	}
-	return adm.setOverride(ctx, "Override", AuditEvent{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
+	return adm.setOverride(ctx, "Override", audit.Event{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
 }
 
 func (adm *administration) clearOverride(ctx context.Context, by, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	return adm.setOverride(ctx, "ClearOverride", AuditEvent{Principal: by, Action: actionOverrideCleared, Target: org, Resource: app}, override{})
+	return adm.setOverride(ctx, "ClearOverride", audit.Event{Principal: by, Action: actionOverrideCleared, Target: org, Resource: app}, override{})
 }
 
 // setOverride makes an override that of an app; the zero one is none.
-func (adm *administration) setOverride(ctx context.Context, operation string, e AuditEvent, next override) error {
+func (adm *administration) setOverride(ctx context.Context, operation string, e audit.Event, next override) error {
 	err := adm.desk.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
 	adm.tenants.evict(e.Target)
 	return adminError(operation, err)
 }
 
 // decideOverride is the change from the override that an app has; nil if it is the same.
-func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, next override) (*change, error) {
+func (adm *administration) decideOverride(ctx context.Context, e audit.Event, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
 	keys := []store.Key{key}
 	if next.label != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -30,7 +31,7 @@ func (s *Setup) keeper() *Keeper {
 // PutOrg creates or replaces an organisation's configuration; credentials are
 // left alone. Timezone and Scope are fixed when it is made: what was counted is by them.
 // Every app must stay valid under it. It raises the version and writes
-// an AuditEvent, also when nothing differs. Bad input is a *ValidationError.
+// an audit.Event, also when nothing differs. Bad input is a *ValidationError.
 func (s *Setup) PutOrg(ctx context.Context, org Org) (Org, error) {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -42,7 +43,7 @@ func (s *Setup) PutOrg(ctx context.Context, org Org) (Org, error) {
 
 // PutApp creates or replaces an app's configuration. Nil and empty fields are
 // inherited from the organisation, which must exist. It raises the version and writes
-// an AuditEvent, also when nothing differs.
+// an audit.Event, also when nothing differs.
 func (s *Setup) PutApp(ctx context.Context, org string, app App) (App, error) {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -104,7 +105,7 @@ func (s *Setup) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 // credentials and no app outlive their organisation. An organisation that is put again goes on
 // with the next version, and with what was counted; each of its apps must be put again.
 //
-// The deletion and that of each app have an AuditEvent; events stay.
+// The deletion and that of each app have an audit.Event; events stay.
 //
 // Errors: *ValidationError, ErrNotFound for one that never was, ErrConflict,
 // *UnavailableError, those of revoke.
@@ -181,7 +182,7 @@ func (s *Setup) FinishDeletions(ctx context.Context, revoke Revoke) (report Fini
 // Override forces an app's recommendation to one label of its ordering until an
 // instant, whatever was spent. It survives a PUT; other
 // processes follow within Options.ConfigTTL. A label whose model has no price is
-// a *ValidationError. It writes an AuditEvent, unless just that is in force already.
+// a *ValidationError. It writes an audit.Event, unless just that is in force already.
 func (s *Setup) Override(ctx context.Context, org, app, label string, until time.Time) error {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -191,7 +192,7 @@ func (s *Setup) Override(ctx context.Context, org, app, label string, until time
 	return k.admin.override(ctx, by, org, app, label, until)
 }
 
-// ClearOverride ends an override; there need not be one. It writes an AuditEvent if there
+// ClearOverride ends an override; there need not be one. It writes an audit.Event if there
 // was one.
 func (s *Setup) ClearOverride(ctx context.Context, org, app string) error {
 	k := s.keeper()
@@ -208,7 +209,7 @@ func (s *Setup) ClearOverride(ctx context.Context, org, app string) error {
 // It is applied once under its ID for Options.KeepDays after its day: sent again, it answers what was applied,
 // marked Duplicate; with other contents it is ErrConflict. What Adjust returns
 // has the ID and the day in it, with an error too: after an *UnavailableError
-// send just that again. One that is applied has one AuditEvent, one that is not has none.
+// send just that again. One that is applied has one audit.Event, one that is not has none.
 func (s *Setup) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -229,20 +230,37 @@ func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adju
 }
 
 // Audit lists the changes of an organisation and its apps, of a model's prices
-// (PriceTarget) or of a provisioning key (KeyTarget), oldest first: those from one time, and before another. A zero time is no
-// bound. Events go by themselves when Options.AuditRetention is over, a day or two late.
-// Pages are read as they are needed.
+// (PriceTarget) or of a provisioning key (KeyTarget), oldest first: those from one time, and
+// before another. A zero time is no bound. Events go by themselves when
+// Options.AuditRetention is over, a day or two late. Pages are read as they are needed.
+//
+// An event was written in the transaction of its change: there is none without the other.
+// Its Resource is the app that was changed, its Fields have the names that a ValidationError
+// gives them, and its Action is one of:
+//
+//   - org_created and org_updated, by PutOrg. An update that changes nothing raises the
+//     version, and has an event without Changes.
+//   - app_created and app_updated, by PutApp, likewise.
+//   - org_deleted, by DeleteOrg, and app_deleted, by DeleteApp and for each app of an
+//     organisation that is deleted.
+//   - override_set and override_cleared, by Override and ClearOverride, and prices_set, by
+//     Prices.Put, Prices.Import and Prices.PutInfo. What changes nothing writes nothing, and
+//     has no event.
+//   - adjusted, by Adjust, once for each adjustment's id.
+//   - credentials_created, credentials_imported, secret_rotated, credentials_revoked and
+//     credentials_deleted, by package credentials; key_created and key_revoked, whose target
+//     is a KeyTarget.
 //
 // Errors: *ValidationError for a target that can have no events, *UnavailableError; the
 // list ends with it.
-func (s *Setup) Audit(ctx context.Context, target string, from, to time.Time) iter.Seq2[AuditEvent, error] {
+func (s *Setup) Audit(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
 	k := s.keeper()
 	if err := k.usable(ctx); err != nil {
-		return problem.List[AuditEvent](err)
+		return problem.List[audit.Event](err)
 	}
 	if !besidesOrgs(target) {
 		if err := validUUID("target", target); err != nil {
-			return problem.List[AuditEvent](err)
+			return problem.List[audit.Event](err)
 		}
 	}
 	return k.admin.desk.events(ctx, target, from, to)

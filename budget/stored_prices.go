@@ -9,8 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // priceTable is the prices that are stored, and those that come after them.
@@ -210,7 +211,7 @@ func (pt *priceTable) decide(ctx context.Context, by, name string, next func(pri
 		return nil, err
 	}
 	becomes := next(last)
-	e := AuditEvent{Principal: by, Action: actionPricesSet, Target: PriceTarget(name)}
+	e := audit.Event{Principal: by, Action: actionPricesSet, Target: PriceTarget(name)}
 	event, err := pt.desk.event(pt.desk.now(), e, priceFields(last), priceFields(becomes))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err
@@ -236,8 +237,8 @@ type priceText struct {
 }
 
 // priceFields are what is stored of a model: its prices, and what is said of it.
-func priceFields(stored priceRows) audit.Fields {
-	f := audit.Fields{
+func priceFields(stored priceRows) trail.Fields {
+	f := trail.Fields{
 		"tier": present(stored.Tier), "family": present(stored.Family), "description": present(stored.Description),
 	}
 	rows := make([]priceText, len(stored.Rows))

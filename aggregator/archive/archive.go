@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -70,7 +71,7 @@ func New(w Writer, opts *Options) (*Archive, error) {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &problem.ValidationError{Package: "archive", Field: field, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Package: "archive", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Process writes those of the records that tell of expired audit events, usage and denials

@@ -18,8 +18,9 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // memory is a Writer that keeps files in memory, and fails while it is told to.
@@ -111,10 +112,10 @@ func process(t *testing.T, a *Archive, records ...aggregator.Record) aggregator.
 // TestLines: what each kind of item becomes, and in which folder it is.
 func TestLines(t *testing.T) {
 	event := audit.Event{
-		ID: audit.FirstID(noon), Time: noon, Principal: "ann", Action: "limits_set", Target: audit.ResourceTarget("org/gpt-4"), Resource: "org/gpt-4",
+		ID: trail.FirstID(noon), Time: noon, Principal: "ann", Action: "limits_set", Target: trail.ResourceTarget("org/gpt-4"), Resource: "org/gpt-4",
 		Changes: []audit.Change{{Field: "limits", Before: json.RawMessage("12345678901234567890"), After: json.RawMessage(`["<a>"]`)}},
 	}
-	layout := audit.Layout{Prefix: "eu/", TTL: "ttl", Retention: time.Hour}
+	layout := trail.Layout{Prefix: "eu/", TTL: "ttl", Retention: time.Hour}
 	item := layout.Item(event)
 	sum := schema.UsageSum{
 		UsageSeries: schema.UsageSeries{Kind: schema.UsageOfPlan, ID: "pro", Resource: "gpt-4", Window: schema.UsageDaily}, Start: noon.Truncate(24 * time.Hour),

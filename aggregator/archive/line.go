@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/trail"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
@@ -112,12 +112,12 @@ func writable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 func auditLine(key schema.Key, item schema.Item) (Line, bool) {
 	keys, rest := schema.Apart(key.PK)
-	if !(audit.Layout{}).Has(schema.Key{PK: rest, SK: key.SK}) {
+	if !(trail.Layout{}).Has(schema.Key{PK: rest, SK: key.SK}) {
 		return Line{}, false
 	}
-	e := audit.Decode(item)
+	e := trail.Decode(item)
 	return Line{
-		Kind: Audit, Namespace: keys.Name(), ID: strings.TrimPrefix(rest, (audit.Layout{}).Partition("")), Resource: e.Resource, Time: e.Time,
+		Kind: Audit, Namespace: keys.Name(), ID: strings.TrimPrefix(rest, (trail.Layout{}).Partition("")), Resource: e.Resource, Time: e.Time,
 	}, true
 }
 

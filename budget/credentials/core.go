@@ -8,9 +8,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // core is what all parts of a store work with: the table, the clock, the options, and what is
@@ -19,8 +20,8 @@ type core struct {
 	items  *store.Store
 	clock  *ddb.Clock
 	opts   Options
-	ids    audit.IDs
-	layout audit.Layout
+	ids    trail.IDs
+	layout trail.Layout
 	counts counts
 }
 
@@ -92,9 +93,9 @@ func (c *core) newSecret(prefix string) (Secret, error) {
 }
 
 // event is the write of what was done, without anything secret.
-func (c *core) event(by, action, target, resource string, fields audit.Fields) (types.TransactWriteItem, error) {
+func (c *core) event(by, action, target, resource string, fields trail.Fields) (types.TransactWriteItem, error) {
 	now := c.now()
-	changes, err := audit.Diff(nil, fields)
+	changes, err := trail.Diff(nil, fields)
 	e := audit.Event{
 		ID: c.ids.New(now), Time: now, Principal: by, Action: action, Target: target, Resource: resource, Changes: changes,
 	}

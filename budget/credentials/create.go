@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // The actions of events, as Setup.Audit of package budget lists them.
@@ -68,9 +68,9 @@ func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
 		if seen.exists() {
 			return Issued{Identity: seen.identity()}, nil
 		}
-		issued, overtaken, err := s.issue(ctx, actionCreated, seen, func(now time.Time) (account, audit.Fields) {
+		issued, overtaken, err := s.issue(ctx, actionCreated, seen, func(now time.Time) (account, trail.Fields) {
 			next := newAccount(org, app, seen, now)
-			return next, audit.Fields{"client_id": next.id(), "version": next.version}
+			return next, trail.Fields{"client_id": next.id(), "version": next.version}
 		})
 		if !overtaken || n == changeTries {
 			return issued, failure("Create", err)
@@ -103,10 +103,10 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 		return Rotation{}, failure("Rotate", err)
 	}
 	var rotation Rotation
-	issued, overtaken, err := s.issue(ctx, actionRotated, seen, func(now time.Time) (account, audit.Fields) {
+	issued, overtaken, err := s.issue(ctx, actionRotated, seen, func(now time.Time) (account, trail.Fields) {
 		next, dropped := seen.rotated(now, graceHours)
 		rotation.GraceUntil, rotation.OldestDropped = next.grace, dropped
-		return next, audit.Fields{"client_id": next.id(), "version": next.version, "grace_hours": graceHours}
+		return next, trail.Fields{"client_id": next.id(), "version": next.version, "grace_hours": graceHours}
 	})
 	if overtaken {
 		return Rotation{}, conflict("the credentials of %s were changed by somebody else at the same time; look, and rotate again if they still need it", seen.id())
@@ -121,7 +121,7 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 // issue draws a secret and writes what a client becomes with it, together with the token
 // that fetches it and the event.
 func (s *Store) issue(
-	ctx context.Context, action string, seen account, decide func(now time.Time) (account, audit.Fields),
+	ctx context.Context, action string, seen account, decide func(now time.Time) (account, trail.Fields),
 ) (issued Issued, overtaken bool, err error) {
 	secret, err := s.core.newSecret(secretPrefix)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Store) issue(
 // replace writes a client in the place of what was seen, with the event and what belongs
 // to it.
 func (s *Store) replace(
-	ctx context.Context, action string, seen, next account, fields audit.Fields, further ...types.TransactWriteItem,
+	ctx context.Context, action string, seen, next account, fields trail.Fields, further ...types.TransactWriteItem,
 ) (overtaken bool, err error) {
 	event, err := s.core.event(s.principal, action, next.org, next.app, fields)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error 
 	if !overtaken {
 		next := newAccount(org, app, seen, seconds(s.core.now()))
 		next.hash = hash.Reveal()
-		overtaken, err = s.replace(ctx, actionImported, seen, next, audit.Fields{"client_id": next.id(), "version": next.version})
+		overtaken, err = s.replace(ctx, actionImported, seen, next, trail.Fields{"client_id": next.id(), "version": next.version})
 	}
 	if overtaken {
 		return conflict("%s has credentials; rotate them instead", ClientID(org, app))

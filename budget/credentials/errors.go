@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 var (
@@ -25,23 +25,23 @@ var (
 	ErrNotFound = errors.New("budget/credentials: not found")
 	// ErrUnavailable matches every *UnavailableError: the store did not answer. It is
 	// dynalimit.ErrUnavailable.
-	ErrUnavailable = problem.ErrUnavailable
+	ErrUnavailable = fault.ErrUnavailable
 )
 
 // ValidationError is bad input; nothing was written. It is one type for the packages
 // dynalimit, budget and llm too.
-type ValidationError = problem.ValidationError
+type ValidationError = fault.ValidationError
 
 // UnavailableError is a failure of the store: throttling, a server error, a timeout or the
 // network. Bad credentials are never one, and no token is good because of one. It is one
 // type for the packages dynalimit, budget and llm too.
-type UnavailableError = problem.UnavailableError
+type UnavailableError = fault.UnavailableError
 
 // pkg is this package as its errors name it.
 const pkg = "budget/credentials"
 
 func invalid(field, format string, args ...any) error {
-	return &ValidationError{Package: pkg, Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 func conflict(format string, args ...any) error {

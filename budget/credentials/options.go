@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // RetrievalTTL is how long a retrieval token can be used.
@@ -103,7 +103,7 @@ func (o Options) validate() error {
 		}
 	}
 	if o.Principal != "" {
-		if reason := audit.CheckPrincipal(o.Principal); reason != "" {
+		if reason := trail.CheckPrincipal(o.Principal); reason != "" {
 			return invalid("options.principal", "%s", reason)
 		}
 	}

@@ -3,7 +3,7 @@ package credentials
 import (
 	"context"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Revoke ends the credentials of an organisation or app: no secret of theirs works, and no
@@ -67,7 +67,7 @@ func (s *Store) end(ctx context.Context, operation, org, app string, deleted boo
 			action = actionDeleted
 		}
 		mark := clientMark(next.id(), next.version, now.Add(s.core.opts.LongestToken))
-		overtaken, err := s.replace(ctx, action, seen, next, audit.Fields{"client_id": next.id(), "version": next.version}, s.core.put(mark, "", nil, nil))
+		overtaken, err := s.replace(ctx, action, seen, next, trail.Fields{"client_id": next.id(), "version": next.version}, s.core.put(mark, "", nil, nil))
 		if err == nil {
 			s.core.counts.revocations.Add(1)
 		}

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // The actions and the target of events about provisioning keys.
@@ -164,11 +164,11 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	wanted.Created, wanted.CreatedBy = now, s.principal
 	key := NewKey{wanted, secret}
 	stored := storedKey{wanted, s.core.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
-	fields := audit.Fields{"name": name}
+	fields := trail.Fields{"name": name}
 	if wanted.Org != "" {
 		fields["org_id"] = wanted.Org
 	}
-	event, err := s.core.event(s.principal, actionKeyCreated, audit.KeyPrefix+name, "", fields)
+	event, err := s.core.event(s.principal, actionKeyCreated, trail.KeyPrefix+name, "", fields)
 	if err != nil {
 		return NewKey{}, err
 	}
@@ -215,7 +215,7 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	if !appPattern.MatchString(name) {
 		return notFound("there is no key of this name")
 	}
-	event, err := s.core.event(s.principal, actionKeyRevoked, audit.KeyPrefix+name, "", audit.Fields{"name": name})
+	event, err := s.core.event(s.principal, actionKeyRevoked, trail.KeyPrefix+name, "", trail.Fields{"name": name})
 	if err != nil {
 		return err
 	}

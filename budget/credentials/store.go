@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Store keeps credentials in a table. It has no goroutines and needs no closing. It is
@@ -45,7 +45,7 @@ func New(client Client, table string, options *Options) (*Store, error) {
 	}
 	c := &core{
 		clock: ddb.NewClock(opts.Now, correct), opts: opts,
-		layout: audit.Layout{TTL: store.AttrTTL, Retention: opts.AuditRetention},
+		layout: trail.Layout{TTL: store.AttrTTL, Retention: opts.AuditRetention},
 	}
 	c.items = &store.Store{Client: ddb.Watch(client, nil, c.clock, opts.RequestTimeout), Control: table}
 	return &Store{core: c, ring: newRing(c), revoked: newRevocations(c), principal: opts.Principal}, nil
@@ -108,7 +108,7 @@ func (s *Store) change(ctx context.Context) (context.Context, context.CancelFunc
 	if err != nil {
 		return nil, nil, err
 	}
-	reason := audit.CheckPrincipal(s.principal)
+	reason := trail.CheckPrincipal(s.principal)
 	switch {
 	case s.principal == "" && s.core.opts.AllowAnonymous:
 		return bounded, cancel, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -115,7 +116,7 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 
 func (c auditCmd) show(out *term.Output, all auditEvents) error {
 	if out.JSON {
-		return term.Stream(out, all, term.List[admin.AuditEvent]{})
+		return term.Stream(out, all, term.List[audit.Event]{})
 	}
 	none := true
 	for e, err := range all {

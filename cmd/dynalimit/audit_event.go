@@ -11,13 +11,14 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // auditEvents are events as they are found.
-type auditEvents = iter.Seq2[admin.AuditEvent, error]
+type auditEvents = iter.Seq2[audit.Event, error]
 
 // auditWindow is how much time is looked through at once where the newest come first: of
 // that much the events are held.
@@ -30,7 +31,7 @@ const oldestKept = 90 * 24 * time.Hour
 // was another.
 func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	more = new(bool)
-	return func(yield func(admin.AuditEvent, error) bool) {
+	return func(yield func(audit.Event, error) bool) {
 		seen := 0
 		for e, err := range all {
 			if seen++; n > 0 && seen > n && err == nil {
@@ -58,7 +59,7 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q admin.AuditQ
 	if from.IsZero() {
 		from = now.Add(-oldestKept)
 	}
-	return func(yield func(admin.AuditEvent, error) bool) {
+	return func(yield func(audit.Event, error) bool) {
 		if to.Before(from) { // the library says what is wrong with that
 			backwards(admin.New(repo).AuditEvents(ctx, q), n)(yield)
 			return
@@ -92,8 +93,8 @@ func windowsBack(q admin.AuditQuery, from, to time.Time) iter.Seq[admin.AuditQue
 
 // backwards are the last n of some events, all for 0, from the last one on.
 func backwards(all auditEvents, n int) auditEvents {
-	return func(yield func(admin.AuditEvent, error) bool) {
-		var held []admin.AuditEvent
+	return func(yield func(audit.Event, error) bool) {
+		var held []audit.Event
 		for e, err := range all {
 			if err != nil {
 				yield(e, err)
@@ -112,7 +113,7 @@ func backwards(all auditEvents, n int) auditEvents {
 }
 
 // printEvent shows an event to a person.
-func printEvent(out *term.Output, e admin.AuditEvent) {
+func printEvent(out *term.Output, e audit.Event) {
 	at := e.Time.UTC().Format("2006-01-02 15:04:05")
 	by := e.Principal
 	if by == "" {
@@ -151,7 +152,7 @@ type storedLimit struct {
 
 // limitFacts are the limits before and after a change of them, in words, by name; ok is
 // false for a change of something else.
-func limitFacts(c admin.AuditChange) (was, is map[string]string, ok bool) {
+func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	if c.Field != "limits" {
 		return nil, nil, false
 	}
@@ -173,7 +174,7 @@ func limitFacts(c admin.AuditChange) (was, is map[string]string, ok bool) {
 }
 
 // targetText is what was changed, in words.
-func targetText(e admin.AuditEvent) string {
+func targetText(e audit.Event) string {
 	text := e.Target
 	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {
 		text = strings.ToLower(kind)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -35,7 +35,7 @@ func TestAuditTranscript(t *testing.T) {
 	s.must("plan", "set", "pro", "tpm=70", "--as", "ann@example.com")
 	s.now = s.now.Add(time.Second)
 	s.must("resource", "set", "gpt-4", "rpm=8", "--as", "ann@example.com")
-	s.golden("audit.txt", [][]string{
+	s.golden("trail.txt", [][]string{
 		{"audit"},
 		{"audit", "--oldest"},
 		{"audit", "--limit", "2"},
@@ -74,7 +74,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	}
 	s.now = end
 	read := func(args ...string) (targets []string) {
-		var events []admin.AuditEvent
+		var events []audit.Event
 		require.NoError(t, json.Unmarshal([]byte(s.must(append(args, "--json")...)), &events))
 		for _, e := range events {
 			targets = append(targets, e.Target)
@@ -89,7 +89,7 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	}
 	for n := 1; n < 12; n++ {
 		_, stdout, stderr := s.run("audit", "--limit", fmt.Sprint(n), "--json")
-		var events []admin.AuditEvent
+		var events []audit.Event
 		require.NoError(t, json.Unmarshal([]byte(stdout), &events))
 		require.Len(t, events, n)
 		assert.Equal(t, newest[n-1], events[n-1].Target)

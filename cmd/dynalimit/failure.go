@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // Exit codes. They are documented in docs/operations.md.
@@ -80,7 +81,7 @@ func (g *globals) explain(ctx context.Context, err error) error {
 
 // next is what to do about an error; "" if it says so itself.
 func (g *globals) next(err error) string {
-	namespace, _ := errors.AsType[*dynalimit.NamespaceError](err)
+	namespace, _ := errors.AsType[*fault.NamespaceError](err)
 	invalid, _ := errors.AsType[*dynalimit.ValidationError](err)
 	switch {
 	case errors.Is(err, dynalimit.ErrTable) && strings.Contains(err.Error(), "Repository.CreateTable"): // it says how to make it

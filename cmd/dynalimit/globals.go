@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // globals are the flags of all commands: where the table is, and how to answer.
@@ -85,7 +86,7 @@ func (g *globals) registered(ctx context.Context, repo *dynalimit.Repository) er
 	}
 	n, err := admin.New(repo).Namespaces.Get(ctx, g.Namespace)
 	if err == nil && n.State == "" {
-		err = &dynalimit.NamespaceError{Namespace: g.Namespace, Reason: "check the name, or register it with 'dynalimit namespace register'"}
+		err = &fault.NamespaceError{Namespace: g.Namespace, Reason: "check the name, or register it with 'dynalimit namespace register'"}
 	}
 	return err
 }

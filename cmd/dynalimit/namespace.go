@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -42,12 +43,12 @@ func (n namespaceName) Validate() error {
 
 // namespaceJSON is a namespace, for programs.
 type namespaceJSON struct {
-	Name         string                   `json:"name"`
-	State        dynalimit.NamespaceState `json:"state"`
-	RegisteredAt time.Time                `json:"registered_at"`
-	RegisteredBy string                   `json:"registered_by,omitempty"`
-	ChangedAt    time.Time                `json:"changed_at"`
-	ChangedBy    string                   `json:"changed_by,omitempty"`
+	Name         string               `json:"name"`
+	State        fault.NamespaceState `json:"state"`
+	RegisteredAt time.Time            `json:"registered_at"`
+	RegisteredBy string               `json:"registered_by,omitempty"`
+	ChangedAt    time.Time            `json:"changed_at"`
+	ChangedBy    string               `json:"changed_by,omitempty"`
 }
 
 func namespaceToJSON(n admin.Namespace) namespaceJSON {
@@ -71,24 +72,24 @@ func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 
 // namespaceChange is what became of a namespace, for programs.
 type namespaceChange struct {
-	Name    string                   `json:"name"`
-	Before  dynalimit.NamespaceState `json:"before,omitempty"`
-	After   dynalimit.NamespaceState `json:"after"`
-	Changed bool                     `json:"changed"`
-	DryRun  bool                     `json:"dry_run"`
+	Name    string               `json:"name"`
+	Before  fault.NamespaceState `json:"before,omitempty"`
+	After   fault.NamespaceState `json:"after"`
+	Changed bool                 `json:"changed"`
+	DryRun  bool                 `json:"dry_run"`
 }
 
 // wouldBe checks for a dry run that a namespace can come from one state into another.
-func wouldBe(name string, from, to dynalimit.NamespaceState) error {
+func wouldBe(name string, from, to fault.NamespaceState) error {
 	switch {
-	case to == dynalimit.NamespaceActive && from == dynalimit.NamespaceDeleted:
+	case to == fault.NamespaceActive && from == fault.NamespaceDeleted:
 		return nil // whether registered or recovered is for the caller
 	case from == "":
 		return &failure{exitFailed, fmt.Errorf("namespace %q is not registered: register it with 'dynalimit namespace register %s', or correct the name", name, name)}
-	case to == dynalimit.NamespaceActive && from != dynalimit.NamespaceActive,
-		to == dynalimit.NamespaceDeleted && from != dynalimit.NamespaceActive && from != dynalimit.NamespaceDeleted:
+	case to == fault.NamespaceActive && from != fault.NamespaceActive,
+		to == fault.NamespaceDeleted && from != fault.NamespaceActive && from != fault.NamespaceDeleted:
 		return &failure{exitFailed, fmt.Errorf("namespace %q is %s, which is final; look at it with 'dynalimit namespace list'", name, from)}
-	case to == dynalimit.NamespacePurged && from == dynalimit.NamespaceActive:
+	case to == fault.NamespacePurged && from == fault.NamespaceActive:
 		return &failure{exitFailed, fmt.Errorf("namespace %q is active: delete it with 'dynalimit namespace delete %s' before it is purged", name, name)}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 type namespaceRegisterCmd struct {
@@ -18,12 +19,12 @@ type namespaceRegisterCmd struct {
 }
 
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Limiters may use it within a minute, with --namespace "+c.Name+" here.",
+	return c.change(ctx, g, out, c.changes, fault.NamespaceActive, "Limiters may use it within a minute, with --namespace "+c.Name+" here.",
 		func(repo *dynalimit.Repository, before admin.Namespace) error {
 			switch {
 			case !c.DryRun:
 				err := admin.New(repo).Namespaces.Register(ctx, c.Name)
-				if n, ok := errors.AsType[*dynalimit.NamespaceError](err); ok && n.State == dynalimit.NamespaceDeleted {
+				if n, ok := errors.AsType[*fault.NamespaceError](err); ok && n.State == fault.NamespaceDeleted {
 					err = &failure{exitFailed, fmt.Errorf("namespace %q was deleted: undo that with 'dynalimit namespace recover %s', or choose another name", c.Name, c.Name)}
 				}
 				return err
@@ -40,12 +41,12 @@ type namespaceDeleteCmd struct {
 }
 
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceDeleted, "Its calls fail within a minute. Undo it with 'dynalimit namespace recover "+c.Name+"'.",
+	return c.change(ctx, g, out, c.changes, fault.NamespaceDeleted, "Its calls fail within a minute. Undo it with 'dynalimit namespace recover "+c.Name+"'.",
 		func(repo *dynalimit.Repository, before admin.Namespace) error {
 			if c.DryRun {
-				return wouldBe(c.Name, before.State, dynalimit.NamespaceDeleted)
+				return wouldBe(c.Name, before.State, fault.NamespaceDeleted)
 			}
-			if before.State != "" && before.State != dynalimit.NamespaceDeleted {
+			if before.State != "" && before.State != fault.NamespaceDeleted {
 				if err := c.confirm(ctx, out, "What is stored stays. Stop all limiters of the namespace "+c.Name+"?", c.Name); err != nil {
 					return err
 				}
@@ -60,10 +61,10 @@ type namespaceRecoverCmd struct {
 }
 
 func (c namespaceRecoverCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Its limiters are served again within a minute.",
+	return c.change(ctx, g, out, c.changes, fault.NamespaceActive, "Its limiters are served again within a minute.",
 		func(repo *dynalimit.Repository, before admin.Namespace) error {
 			if c.DryRun {
-				return wouldBe(c.Name, before.State, dynalimit.NamespaceActive)
+				return wouldBe(c.Name, before.State, fault.NamespaceActive)
 			}
 			return admin.New(repo).Namespaces.Recover(ctx, c.Name)
 		})
@@ -71,7 +72,7 @@ func (c namespaceRecoverCmd) Run(ctx context.Context, g *globals, out *term.Outp
 
 // change changes the state of a namespace, and shows that.
 func (n namespaceName) change(
-	ctx context.Context, g *globals, out *term.Output, how changes, to dynalimit.NamespaceState, done string,
+	ctx context.Context, g *globals, out *term.Output, how changes, to fault.NamespaceState, done string,
 	do func(repo *dynalimit.Repository, before admin.Namespace) error,
 ) error {
 	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
@@ -105,14 +106,14 @@ type namespacePurgeCmd struct {
 
 // purgeJSON is what a purge came to, for programs.
 type purgeJSON struct {
-	Name    string                   `json:"name"`
-	Before  dynalimit.NamespaceState `json:"before"`
-	After   dynalimit.NamespaceState `json:"after"`
-	Wait    float64                  `json:"wait_seconds"`
-	Passes  int                      `json:"passes"`
-	Read    int64                    `json:"items_read"`
-	Removed int64                    `json:"items_removed"`
-	DryRun  bool                     `json:"dry_run"`
+	Name    string               `json:"name"`
+	Before  fault.NamespaceState `json:"before"`
+	After   fault.NamespaceState `json:"after"`
+	Wait    float64              `json:"wait_seconds"`
+	Passes  int                  `json:"passes"`
+	Read    int64                `json:"items_read"`
+	Removed int64                `json:"items_removed"`
+	DryRun  bool                 `json:"dry_run"`
 }
 
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
@@ -120,13 +121,13 @@ func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := admin.New(repo).Namespaces.Get(ctx, c.Name)
 		if err == nil {
-			err = wouldBe(c.Name, before.State, dynalimit.NamespacePurged)
+			err = wouldBe(c.Name, before.State, fault.NamespacePurged)
 		}
 		if err != nil {
 			return err
 		}
-		j := purgeJSON{Name: c.Name, Before: before.State, After: dynalimit.NamespacePurged, DryRun: c.DryRun}
-		if before.State == dynalimit.NamespaceDeleted {
+		j := purgeJSON{Name: c.Name, Before: before.State, After: fault.NamespacePurged, DryRun: c.DryRun}
+		if before.State == fault.NamespaceDeleted {
 			j.Wait = max(0, before.ChangedAt.Add(admin.NoticeTime).Sub(now(ctx)).Seconds())
 		}
 		far := g.watch(ctx, out)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
@@ -33,7 +34,7 @@ func (c schemaCmd) Run(out *term.Output) error {
 
 // results are of the type that a command prints with --json, by its words.
 var results = map[string]any{
-	"audit":     []admin.AuditEvent{},
+	"audit":     []audit.Event{},
 	"block set": levelChange{}, "block lift": levelChange{}, "block list": []admin.Scope{},
 	"bucket reset": refillJSON{}, "bucket top-up": refillJSON{},
 	"budget adjust": adjustJSON{}, "budget adjustments": []budget.Adjustment{},

@@ -5,9 +5,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Admin changes the items of one namespace of a table, a part for each kind of item. It is
@@ -50,9 +51,9 @@ type Desk struct {
 	// Now is DynamoDB's time, as far as it is known.
 	Now func() time.Time
 	// IDs draws the ids of events.
-	IDs *audit.IDs
+	IDs *trail.IDs
 	// Events says where events lie and how long they are kept.
-	Events audit.Layout
+	Events trail.Layout
 }
 
 // Deed is a change as it is recorded.
@@ -64,7 +65,7 @@ type Deed struct {
 	// Target is what is changed, as events name it; Resource is the resource, if any.
 	Target, Resource string
 	// Before and After are the fields of what is changed.
-	Before, After audit.Fields
+	Before, After trail.Fields
 	// Was and Is are its item, nil for none: the event comes after the last one that Was
 	// names, and Is names it.
 	Was, Is schema.Item
@@ -73,12 +74,12 @@ type Deed struct {
 // Record is the part of a transaction that puts the event of a deed. Its key proves that
 // the transaction was made.
 func (k *Desk) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
-	changes, err := audit.Diff(d.Before, d.After)
+	changes, err := trail.Diff(d.Before, d.After)
 	if err != nil {
 		return types.TransactWriteItem{}, schema.Key{}, err
 	}
 	id := k.IDs.Above(schema.LastEvent(d.Was), k.Now())
-	now, _ := audit.TimeOf(id) // an id is never below the last, so a clock set back is not told
+	now, _ := trail.TimeOf(id) // an id is never below the last, so a clock set back is not told
 	schema.SetLastEvent(d.Is, id)
 	item := k.Events.Item(audit.Event{
 		ID: id, Time: now, Principal: d.By, Action: d.Action, Target: d.Target, Resource: d.Resource, Changes: changes,

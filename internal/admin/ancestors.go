@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -21,8 +21,8 @@ type ancestor struct {
 }
 
 // invalid is the error for input that cannot be.
-func invalid(field, format string, args ...any) *problem.ValidationError {
-	return &problem.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+func invalid(field, format string, args ...any) *fault.ValidationError {
+	return &fault.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // errTorn says that a parent was met twice on the way up: others moved the parents while

@@ -13,10 +13,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // The actions on buckets, as events name them.
@@ -240,7 +240,7 @@ func (r *Refill) deed(done Refilled) Deed {
 	}
 	d := Deed{
 		By: r.By, Action: r.action(), Target: r.Entity, Resource: r.Resource,
-		Before: audit.Fields{"tokens": before}, After: audit.Fields{"tokens": after, "operation_id": r.ID},
+		Before: trail.Fields{"tokens": before}, After: trail.Fields{"tokens": after, "operation_id": r.ID},
 	}
 	if r.Add != nil {
 		for name, n := range r.Add {
@@ -268,7 +268,7 @@ func tokens(milli int64) json.Number {
 }
 
 func wrong(field, format string, args ...any) error {
-	return &problem.ValidationError{Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Of is the query of an entity's buckets.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // The actions of configuration, as events name them.
@@ -26,11 +26,11 @@ func TargetOf(o schema.ConfigOwner) string {
 	case o.Entity != "":
 		return o.Entity
 	case o.Plan != "":
-		return audit.PlanTarget(o.Plan)
+		return trail.PlanTarget(o.Plan)
 	case o.Resource != "":
-		return audit.ResourceTarget(o.Resource)
+		return trail.ResourceTarget(o.Resource)
 	}
-	return audit.System
+	return trail.System
 }
 
 // limitFields is a limit as events show it, in the words of the source.
@@ -43,11 +43,11 @@ type limitFields struct {
 }
 
 // configFields are the fields of a configuration; nil for none stored.
-func configFields(c *schema.ConfigItem) audit.Fields {
+func configFields(c *schema.ConfigItem) trail.Fields {
 	if c == nil {
 		return nil
 	}
-	fields := audit.Fields{}
+	fields := trail.Fields{}
 	limits := make([]limitFields, len(c.Limits))
 	for i, l := range c.Limits {
 		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds}

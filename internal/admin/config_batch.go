@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -92,7 +92,7 @@ func transactionsOf(edits []ConfigEdit) [][]int {
 
 // stops is the error for what comes after a failed transaction; nil to go on.
 func (a Configs) stops(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) || errors.Is(err, ErrNamespace) {
+	if ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrNamespace) {
 		return err
 	}
 	return nil

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // The actions of entities, as events name them.
@@ -27,8 +27,8 @@ func (e *EntityConflict) Error() string {
 }
 
 // entityFields are the fields of a record as events show them.
-func entityFields(e schema.EntityRecord) audit.Fields {
-	fields := audit.Fields{"cascade": e.Cascade}
+func entityFields(e schema.EntityRecord) trail.Fields {
+	fields := trail.Fields{"cascade": e.Cascade}
 	for name, text := range map[string]string{"name": e.Name, "parent_id": e.ParentID, "plan": e.Plan, "managed_by": e.ManagedBy} {
 		if text != "" {
 			fields[name] = text

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -203,7 +203,7 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 			continue
 		}
 		u.update(ctx, i)
-		if _, down := errors.AsType[*problem.UnavailableError](u.errs[i]); down || ctx.Err() != nil {
+		if _, down := errors.AsType[*fault.UnavailableError](u.errs[i]); down || ctx.Err() != nil {
 			return false
 		}
 		helped = helped || u.errs[i] == nil
@@ -213,10 +213,10 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 
 // mayHelp reports whether a move that failed may be made once others are.
 func mayHelp(err error) bool {
-	if _, refused := errors.AsType[*problem.ValidationError](err); refused {
+	if _, refused := errors.AsType[*fault.ValidationError](err); refused {
 		return true
 	}
-	busy, ok := errors.AsType[*problem.UnavailableError](err)
+	busy, ok := errors.AsType[*fault.UnavailableError](err)
 	return ok && !busy.Unconfirmed
 }
 

@@ -2,17 +2,15 @@ package admin
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"math"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // The actions of a namespace's life, as events name them.
@@ -23,45 +21,6 @@ const (
 	NamespacePurgeStarted = "namespace_purge_started"
 	NamespacePurged       = "namespace_purged"
 )
-
-var (
-	// ErrNamespace matches every *NamespaceError.
-	ErrNamespace = errors.New("dynalimit: the state of the namespace does not allow it")
-	// ErrNamespaceDeleted matches a *NamespaceError of a namespace that was deleted, is
-	// being purged, or was purged.
-	ErrNamespaceDeleted = errors.New("dynalimit: the namespace is deleted")
-)
-
-// NamespaceError says that a namespace is not in the state that a call needs. Nothing was
-// consumed, and nothing written. It is no outage: no policy admits a call because of it.
-type NamespaceError struct {
-	// Namespace is its name.
-	Namespace string
-	// State is what it is; empty for one that was never registered.
-	State schema.NamespaceState
-	// Since is when it got this state, by DynamoDB's clock; zero for one that was never
-	// registered.
-	Since time.Time
-	// Reason says what to do.
-	Reason string
-}
-
-// Error names the namespace, its state, and what to do.
-func (e *NamespaceError) Error() string {
-	if e.State == "" {
-		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Reason)
-	}
-	return fmt.Sprintf("dynalimit: namespace %q is %s since %s: %s", e.Namespace, e.State, e.Since.UTC().Format(time.RFC3339), e.Reason)
-}
-
-// Is matches ErrNamespace, and ErrNamespaceDeleted once it was deleted.
-func (e *NamespaceError) Is(target error) bool {
-	return target == ErrNamespace || target == ErrNamespaceDeleted && e.State != "" && e.State != schema.NamespaceActive
-}
-
-// RetryIn is the longest wait and false, because no wait helps until an administrator has
-// acted.
-func (e *NamespaceError) RetryIn() (time.Duration, bool) { return math.MaxInt64, false }
 
 // LongestTTL bounds how long a limiter in a namespace uses a configuration, and with it the
 // namespace, before it looks again.
@@ -74,20 +33,20 @@ const (
 	goneIt     = "that is final, and its name stays taken; use another name"
 )
 
-func namespaceError(name string, n schema.NamespaceRecord, reason string) *NamespaceError {
-	return &NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
+func namespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
+	return &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
 }
 
 // Inactive is why a namespace with this record, nil for none, may not be used; nil if it
 // may.
-func Inactive(name string, record schema.Item) *NamespaceError {
+func Inactive(name string, record schema.Item) *fault.NamespaceError {
 	n, found := schema.DecodeNamespace(record)
 	switch {
 	case !found:
 		return namespaceError(name, n, registerIt)
-	case n.State == schema.NamespaceActive:
+	case n.State == fault.NamespaceActive:
 		return nil
-	case n.State == schema.NamespaceDeleted:
+	case n.State == fault.NamespaceDeleted:
 		return namespaceError(name, n, recoverIt)
 	}
 	return namespaceError(name, n, goneIt)
@@ -120,14 +79,14 @@ func Guarded(t *table.Table, keys schema.Keys) *table.Table {
 // Register makes a namespace that limiters may use.
 func (a Namespaces) Register(ctx context.Context, by, name string) error {
 	return a.change(ctx, by, name, transition{
-		op: "register the namespace", action: NamespaceRegistered, to: schema.NamespaceActive,
+		op: "register the namespace", action: NamespaceRegistered, to: fault.NamespaceActive,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
 			case "":
 				return true, nil
-			case schema.NamespaceActive:
+			case fault.NamespaceActive:
 				return false, namespaceError(name, n, "use it, or choose another name")
-			case schema.NamespaceDeleted:
+			case fault.NamespaceDeleted:
 				return false, namespaceError(name, n, "recover it with admin.Namespaces.Recover, or choose another name")
 			default:
 				return false, namespaceError(name, n, goneIt)
@@ -139,12 +98,12 @@ func (a Namespaces) Register(ctx context.Context, by, name string) error {
 // Delete stops the limiters of a namespace. What is stored stays.
 func (a Namespaces) Delete(ctx context.Context, by, name string) error {
 	return a.change(ctx, by, name, transition{
-		op: "delete the namespace", action: NamespaceDeleted, to: schema.NamespaceDeleted,
+		op: "delete the namespace", action: NamespaceDeleted, to: fault.NamespaceDeleted,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			if n.State == "" {
 				return false, namespaceError(name, n, registerIt)
 			}
-			return n.State == schema.NamespaceActive, nil
+			return n.State == fault.NamespaceActive, nil
 		},
 	})
 }
@@ -152,14 +111,14 @@ func (a Namespaces) Delete(ctx context.Context, by, name string) error {
 // Recover makes a deleted namespace active again.
 func (a Namespaces) Recover(ctx context.Context, by, name string) error {
 	return a.change(ctx, by, name, transition{
-		op: "recover the namespace", action: NamespaceRecovered, to: schema.NamespaceActive,
+		op: "recover the namespace", action: NamespaceRecovered, to: fault.NamespaceActive,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
 			case "":
 				return false, namespaceError(name, n, registerIt)
-			case schema.NamespaceActive:
+			case fault.NamespaceActive:
 				return false, nil
-			case schema.NamespaceDeleted:
+			case fault.NamespaceDeleted:
 				return true, nil
 			default:
 				return false, namespaceError(name, n, goneIt)
@@ -171,7 +130,7 @@ func (a Namespaces) Recover(ctx context.Context, by, name string) error {
 // transition is a change of a namespace's state.
 type transition struct {
 	op, action string
-	to         schema.NamespaceState
+	to         fault.NamespaceState
 	// may reports whether the change is to be made; the zero record is that of a
 	// namespace that was never registered. If it is false without an error, there is
 	// nothing to do.
@@ -198,7 +157,7 @@ func (a Namespaces) change(ctx context.Context, by, name string, t transition) e
 		}
 		after.State, after.ChangedAt, after.ChangedBy, after.Version = t.to, now, by, before.Version+1
 		d := Deed{
-			By: by, Action: t.action, Target: audit.NamespaceTarget(name), Before: namespaceFields(before), After: namespaceFields(after),
+			By: by, Action: t.action, Target: trail.NamespaceTarget(name), Before: namespaceFields(before), After: namespaceFields(after),
 			Was: item, Is: schema.EncodeNamespace(after),
 		}
 		return a.propose(d, a.Table.Put(d.Is, schema.NamespaceUnchanged(item)))
@@ -206,11 +165,11 @@ func (a Namespaces) change(ctx context.Context, by, name string, t transition) e
 }
 
 // namespaceFields are the fields of a namespace as events show them.
-func namespaceFields(n schema.NamespaceRecord) audit.Fields {
+func namespaceFields(n schema.NamespaceRecord) trail.Fields {
 	if n.State == "" {
 		return nil
 	}
-	return audit.Fields{"state": string(n.State)}
+	return trail.Fields{"state": string(n.State)}
 }
 
 // Get is the record of a namespace, read consistently; the zero one for a namespace

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -105,14 +106,14 @@ func (p *purge) start(ctx context.Context) error {
 // notes how long it is still to wait, if limiters may not know of the deletion.
 func (p *purge) mark(ctx context.Context) error {
 	return p.of.change(ctx, p.by, p.name, transition{
-		op: "purge the namespace", action: NamespacePurgeStarted, to: schema.NamespacePurging,
+		op: "purge the namespace", action: NamespacePurgeStarted, to: fault.NamespacePurging,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
 			case "":
 				return false, namespaceError(p.name, n, registerIt)
-			case schema.NamespaceActive:
+			case fault.NamespaceActive:
 				return false, namespaceError(p.name, n, "delete it with admin.Namespaces.Delete before it is purged")
-			case schema.NamespaceDeleted:
+			case fault.NamespaceDeleted:
 				if p.Left = n.ChangedAt.Add(NoticeTime).Sub(p.Now()); p.Left > 0 {
 					return false, errNotYet
 				}
@@ -162,7 +163,7 @@ func (p *purge) belongings(found []schema.Key) []schema.Key {
 // before stays as it is.
 func (p *purge) finish(ctx context.Context) error {
 	return p.of.change(ctx, p.by, p.name, transition{
-		op: "end the purge of the namespace", action: NamespacePurged, to: schema.NamespacePurged,
-		may: func(n schema.NamespaceRecord) (bool, error) { return n.State == schema.NamespacePurging, nil },
+		op: "end the purge of the namespace", action: NamespacePurged, to: fault.NamespacePurged,
+		may: func(n schema.NamespaceRecord) (bool, error) { return n.State == fault.NamespacePurging, nil },
 	})
 }

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Search says which events are wanted: those of a target, or those of every target in a
@@ -24,7 +25,7 @@ type Search struct {
 }
 
 // lastOf is an id above those of a moment.
-func lastOf(t time.Time) string { return audit.FirstID(t.Add(time.Millisecond)) }
+func lastOf(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) }
 
 // mostAhead is how far the clock of whoever makes a change may be ahead: days after that
 // have no events, and are not asked for.
@@ -57,7 +58,7 @@ func (a Trail) Find(ctx context.Context, s Search) iter.Seq2[audit.Event, error]
 func (a Trail) trailOf(ctx context.Context, s Search) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.Events.Partition(s.Target), Whole: true,
-		From: audit.SortPrefix + audit.FirstID(s.From), To: audit.SortPrefix + lastOf(s.To),
+		From: trail.SortPrefix + trail.FirstID(s.From), To: trail.SortPrefix + lastOf(s.To),
 	}
 	return func(yield func(audit.Event, error) bool) {
 		for item, err := range a.Table.Items(ctx, q) {
@@ -65,7 +66,7 @@ func (a Trail) trailOf(ctx context.Context, s Search) iter.Seq2[audit.Event, err
 				yield(audit.Event{}, err)
 				return
 			}
-			if e := audit.Decode(item); s.wants(e.Principal) && !yield(e, nil) {
+			if e := trail.Decode(item); s.wants(e.Principal) && !yield(e, nil) {
 				return
 			}
 		}
@@ -76,11 +77,11 @@ func (s Search) wants(principal string) bool { return s.Principal == "" || s.Pri
 
 // dayOf are the events of a day that are wanted, in the order of their times.
 func (a Trail) dayOf(ctx context.Context, day time.Time, s Search) ([]audit.Event, error) {
-	shards := make([]int, 0, audit.IndexShards)
+	shards := make([]int, 0, trail.IndexShards)
 	if s.Principal != "" {
-		shards = append(shards, audit.ShardOf(s.Principal))
+		shards = append(shards, trail.ShardOf(s.Principal))
 	} else {
-		for shard := range audit.IndexShards {
+		for shard := range trail.IndexShards {
 			shards = append(shards, shard)
 		}
 	}
@@ -98,7 +99,7 @@ func (a Trail) dayOf(ctx context.Context, day time.Time, s Search) ([]audit.Even
 	}
 	events := make([]audit.Event, 0, len(items))
 	for _, item := range items {
-		events = append(events, audit.Decode(item))
+		events = append(events, trail.Decode(item))
 	}
 	slices.SortFunc(events, func(x, y audit.Event) int { return strings.Compare(x.ID, y.ID) })
 	return events, nil
@@ -108,7 +109,7 @@ func (a Trail) dayOf(ctx context.Context, day time.Time, s Search) ([]audit.Even
 func (a Trail) indexed(ctx context.Context, partition string, s Search) ([]schema.Key, error) {
 	q := table.Query{
 		Op: "list the events", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: partition,
-		Sort: schema.GSI2SK, From: audit.FirstID(s.From), To: lastOf(s.To),
+		Sort: schema.GSI2SK, From: trail.FirstID(s.From), To: lastOf(s.To),
 	}
 	var keys []schema.Key
 	for item, err := range a.Table.Items(ctx, q) {
@@ -116,7 +117,7 @@ func (a Trail) indexed(ctx context.Context, partition string, s Search) ([]schem
 			return nil, err
 		}
 		key := schema.KeyOf(item)
-		if a.Events.Has(key) && s.wants(audit.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
+		if a.Events.Has(key) && s.wants(trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
 			keys = append(keys, key)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -62,7 +62,7 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 		case err == nil:
 			cfg = current
 			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
-		case missing || ctx.Err() != nil || !errors.Is(err, problem.ErrUnavailable):
+		case missing || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable):
 			return plan.View{}, err
 		default:
 			st = plan.Older

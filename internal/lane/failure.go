@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Reason says why a lane ended an op.
@@ -53,9 +53,9 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Is matches problem.ErrUnavailable when no answer came.
+// Is matches fault.ErrUnavailable when no answer came.
 func (f *Failure) Is(target error) bool {
-	return target == problem.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
+	return target == fault.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
 }
 
 // ofConfiguration reports whether an error comes from the configuration of takes.
@@ -102,7 +102,7 @@ func silent(err error) bool {
 	if errors.As(err, &f) && f.Reason == Silent {
 		return true
 	}
-	return errors.Is(err, problem.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
+	return errors.Is(err, fault.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
 }
 
 // heard reports whether the store answered, even if the answer is an error.

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // A panic tells of a write that its caller was told is under way, and does not
@@ -74,7 +74,7 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 		l.GiveUp(take, silence(ErrTripped))
 		assert.False(t, take.Result.Pending)
 		assert.False(t, take.Result.Unconfirmed)
-		assert.ErrorIs(t, take.Result.Err, problem.ErrUnavailable)
+		assert.ErrorIs(t, take.Result.Err, fault.ErrUnavailable)
 		l.requeue([]*Op{take})
 		assert.Empty(t, l.queue.ops)
 	})

@@ -8,9 +8,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -111,7 +111,7 @@ func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 func (t *Turner) change(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
 	for n := 1; ; n++ {
 		err := t.Table.Change(ctx, op, propose)
-		var unanswered *problem.UnavailableError
+		var unanswered *fault.UnavailableError
 		if !errors.As(err, &unanswered) || !unanswered.Unconfirmed || n == unansweredTries || !table.Backoff.Pause(ctx, n) {
 			return err
 		}

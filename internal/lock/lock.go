@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -62,7 +62,7 @@ func (l *Lock) Take(ctx context.Context) error {
 
 // unconfirmed reports whether a change that failed may have been made.
 func unconfirmed(err error) bool {
-	u, ok := errors.AsType[*problem.UnavailableError](err)
+	u, ok := errors.AsType[*fault.UnavailableError](err)
 	return ok && u.Unconfirmed
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -442,6 +442,6 @@ func TestALeaseThatCannotBeRead(t *testing.T) {
 		}
 		_, err := r.db.Client().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name})
 		require.NoError(t, err)
-		require.ErrorIs(t, l.Take(t.Context()), problem.ErrTable)
+		require.ErrorIs(t, l.Take(t.Context()), fault.ErrTable)
 	})
 }

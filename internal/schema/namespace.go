@@ -3,6 +3,8 @@ package schema
 import (
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // Attribute names of namespace records. None is in an index: GSI3 holds keys alone.
@@ -19,22 +21,10 @@ const (
 	namespaces = "NAMESPACES#"
 )
 
-// NamespaceState is where a namespace is in its life. Each follows the one before, except
-// that a deleted one may become active again.
-type NamespaceState string
-
-// The states, in their order.
-const (
-	NamespaceActive  NamespaceState = "active"
-	NamespaceDeleted NamespaceState = "deleted"
-	NamespacePurging NamespaceState = "purging"
-	NamespacePurged  NamespaceState = "purged"
-)
-
 // NamespaceRecord is what a namespace's #NAMESPACE item says.
 type NamespaceRecord struct {
 	Name  string
-	State NamespaceState
+	State fault.NamespaceState
 	// RegisteredAt and RegisteredBy say when it was registered, and by whom.
 	RegisteredAt time.Time
 	RegisteredBy string
@@ -99,7 +89,7 @@ func DecodeNamespace(item Item) (n NamespaceRecord, ok bool) {
 		return time.Time{}
 	}
 	n = NamespaceRecord{
-		Name: Text(item, attrName), State: NamespaceState(Text(item, attrState)),
+		Name: Text(item, attrName), State: fault.NamespaceState(Text(item, attrState)),
 		RegisteredAt: instant(attrRegisteredAt), RegisteredBy: Text(item, attrRegisteredBy),
 		ChangedAt: instant(attrChangedAt), ChangedBy: Text(item, attrChangedBy),
 	}
@@ -126,6 +116,6 @@ func NamespaceUnchanged(old Item) Statement {
 // NamespaceIsActive is the condition of a record under which the namespace may be changed.
 func NamespaceIsActive() Statement {
 	b := newStatementBuilder()
-	b.compare(attrState, "=", String(string(NamespaceActive)))
+	b.compare(attrState, "=", String(string(fault.NamespaceActive)))
 	return b.build()
 }

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/legacy"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -72,7 +72,7 @@ type Told struct {
 // capacity.
 func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error {
 	refuse := func(field, reason string) error {
-		return &problem.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: reason}
+		return &fault.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: reason}
 	}
 	if resource != "" && resource != schema.DefaultResource {
 		if reason := schema.CheckCompatibleResource(resource); reason != "" {

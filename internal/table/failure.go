@@ -10,22 +10,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Judge says what an error of a request means for a write.
 func Judge(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
-// Failure turns an error of a request into one that users see: a *problem.TableError for
-// a missing or foreign table, a *problem.UnavailableError for a failure of the store;
+// Failure turns an error of a request into one that users see: a *fault.TableError for
+// a missing or foreign table, a *fault.UnavailableError for a failure of the store;
 // every other error is wrapped. The error of a context can still be recognised.
 func (t *Table) Failure(op string, err error) error {
-	if err == nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) {
+	if err == nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) {
 		return err
 	}
-	if reason := fault(err); reason != "" {
-		return &problem.TableError{Table: t.Name, Err: err, Reason: reason}
+	if reason := wrongTable(err); reason != "" {
+		return &fault.TableError{Table: t.Name, Err: err, Reason: reason}
 	}
 	if v := Judge(err); v.Unavailable() {
 		return t.Unavailable(op, err)
@@ -34,16 +34,16 @@ func (t *Table) Failure(op string, err error) error {
 }
 
 // Unavailable is the error of a request that the store did not serve.
-func (t *Table) Unavailable(op string, err error) *problem.UnavailableError {
-	u := &problem.UnavailableError{Op: op, Err: err}
+func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
+	u := &fault.UnavailableError{Op: op, Err: err}
 	if t.RetryAfter != nil {
 		u.RetryAfter = t.RetryAfter()
 	}
 	return u
 }
 
-// fault says what is wrong with the table of the request that failed; "" if nothing is.
-func fault(err error) string {
+// wrongTable says what is wrong with the table of the request that failed; "" if nothing is.
+func wrongTable(err error) string {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {
 		return "does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable"

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -77,7 +77,7 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 func Patiently(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
-		if ctx.Err() != nil || !errors.Is(err, problem.ErrUnavailable) || n == Tries || !Backoff.Pause(ctx, n) {
+		if ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable) || n == Tries || !Backoff.Pause(ctx, n) {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // ownAmount is what this process wrote and the stored sums may not contain yet.
@@ -73,7 +73,7 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 		case <-b.l.Breaker.Lasting():
 			return Away("read", b.l.Breaker)
 		case <-ctx.Done():
-			return &problem.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
+			return &fault.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
 		}
 		b.mu.Lock()
 		failed, has := b.lastErr, b.has
@@ -115,7 +115,7 @@ func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, kn
 	err = b.Ensure(ctx, n, force)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known = n.within(b.has) || errors.Is(err, problem.ErrUnavailable) && b.has.Day != "" && b.has.Day < n.Day
+	known = n.within(b.has) || errors.Is(err, fault.ErrUnavailable) && b.has.Day != "" && b.has.Day < n.Day
 	return b.version, known, err
 }
 

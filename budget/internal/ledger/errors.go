@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // ErrClosed says that the ledger is closed.
@@ -35,5 +35,5 @@ func Away(operation string, table *ddb.Breaker) error {
 	if cause == nil { // it has just come back
 		cause = errAway
 	}
-	return &problem.UnavailableError{Package: pkg, Op: operation, Err: cause, RetryAfter: table.RetryAfter()}
+	return &fault.UnavailableError{Package: pkg, Op: operation, Err: cause, RetryAfter: table.RetryAfter()}
 }

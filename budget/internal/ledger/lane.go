@@ -9,8 +9,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 const (
@@ -89,7 +89,7 @@ func (l *lanes) enqueue(key string, ops ...*Operation) error {
 		return ErrClosed
 	}
 	if q := l.open[key]; q != nil && len(q.queue)+len(ops) > maxQueue {
-		return &problem.UnavailableError{Package: pkg, Op: "write", Err: errCrowded}
+		return &fault.UnavailableError{Package: pkg, Op: "write", Err: errCrowded}
 	}
 	q, ok := l.open[key]
 	if !ok {
@@ -219,7 +219,7 @@ func (l *lanes) transact(ops []*Operation) (left []*Operation) {
 			return left
 		}
 		if store.GiveUp(ctx, n, err) {
-			l.fail(t.ops, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: unanswered, RetryAfter: l.Breaker.RetryAfter()})
+			l.fail(t.ops, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: unanswered, RetryAfter: l.Breaker.RetryAfter()})
 			return left
 		}
 	}
@@ -236,13 +236,13 @@ func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt 
 			o.firstConflict = time.Now()
 		}
 		if time.Since(o.firstConflict) >= WriteTimeout {
-			l.fail([]*Operation{o}, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
+			l.fail([]*Operation{o}, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 			continue
 		}
 		again = append(again, o)
 	}
 	if !conflictBackoff.Pause(ctx, conflicts) {
-		l.fail(again, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
+		l.fail(again, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 		return nil
 	}
 	return again

@@ -3,7 +3,7 @@ package ledger
 import (
 	"context"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // settle finishes the operations that a refusal ended and returns those to try again.
@@ -66,7 +66,7 @@ func (l *lanes) await(ctx context.Context, o *Operation) error {
 	case <-o.done:
 	case <-ctx.Done():
 		if l.withdraw(o) {
-			return &problem.UnavailableError{Package: pkg, Op: "write", Err: ctx.Err(), RetryAfter: l.Breaker.RetryAfter()}
+			return &fault.UnavailableError{Package: pkg, Op: "write", Err: ctx.Err(), RetryAfter: l.Breaker.RetryAfter()}
 		}
 		if o.state.CompareAndSwap(opWaiting, opAbandoned) {
 			return ctx.Err()

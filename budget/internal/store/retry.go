@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Once stops the SDK from resending a write on its own: what an unanswered
@@ -72,11 +72,11 @@ func Retry(ctx context.Context, write func() error) error {
 // Judge turns the error of an operation of a package into one that says whether the store
 // could not be reached or something is wrong. An error that was judged before stays.
 func Judge(pkg, operation string, err error) error {
-	if err == nil || errors.Is(err, problem.ErrUnavailable) {
+	if err == nil || errors.Is(err, fault.ErrUnavailable) {
 		return err
 	}
 	if d := ddb.Classify(err, context.Background()); d.Verdict.Unavailable() {
-		return &problem.UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: Unconfirmed(err), RetryAfter: d.RetryAfter}
+		return &fault.UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: Unconfirmed(err), RetryAfter: d.RetryAfter}
 	}
 	return fmt.Errorf("%s: %s: %w", pkg, operation, err)
 }

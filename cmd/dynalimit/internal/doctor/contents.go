@@ -9,6 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -26,7 +27,7 @@ func (v *visit) namespace(ctx context.Context) tables.Finding {
 	f := tables.Finding{Status: tables.Wrong, Found: v.Namespace + " is not registered", Means: "every call in it fails; a misspelt name is no new tenant"}
 	command := "register"
 	switch n.State {
-	case dynalimit.NamespaceActive:
+	case fault.NamespaceActive:
 		return tables.Fine("%s is registered", v.Namespace)
 	case "":
 	default:

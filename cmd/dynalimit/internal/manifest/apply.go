@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -160,7 +161,7 @@ func unanswered(err error) bool {
 
 // settle counts a change. It returns the error that ends the whole apply.
 func (a *applying) settle(c Change, err error) error {
-	var namespace *dynalimit.NamespaceError
+	var namespace *fault.NamespaceError
 	if errors.Is(err, dynalimit.ErrTable) || errors.Is(err, dynalimit.ErrVersion) || errors.As(err, &namespace) {
 		return err
 	}

@@ -1,4 +1,4 @@
-package audit
+package trail
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -102,7 +103,7 @@ func TestDiffNamesTheFieldsThatDiffer(t *testing.T) {
 		Fields{"name": "Key one", "parent": "proj-2", "cascade": true, "metadata": json.RawMessage(`{"a":1}`), "new": []string{"x"}, "gone": nil},
 	)
 	require.NoError(t, err)
-	assert.Equal(t, []Change{
+	assert.Equal(t, []audit.Change{
 		{Field: "gone", Before: json.RawMessage("3")},
 		{Field: "new", After: json.RawMessage(`["x"]`)},
 		{Field: "parent", Before: json.RawMessage(`"proj-1"`), After: json.RawMessage(`"proj-2"`)},
@@ -113,9 +114,9 @@ func TestDiffNamesTheFieldsThatDiffer(t *testing.T) {
 
 func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	at := time.UnixMilli(1_795_254_842_412).UTC()
-	e := Event{
+	e := audit.Event{
 		ID: FirstID(at), Time: at, Principal: "arn:aws:sts::1:assumed-role/ops/ann", Action: "limits_set", Target: ResourceTarget("gpt-4"), Resource: "gpt-4",
-		Changes: []Change{
+		Changes: []audit.Change{
 			{Field: "blocked", After: json.RawMessage("true")},
 			{Field: "limits", Before: json.RawMessage(`[{"capacity":100,"name":"rpm"}]`), After: json.RawMessage(`[]`)},
 			{Field: "note", Before: json.RawMessage("null"), After: json.RawMessage(`""`)},
@@ -129,7 +130,7 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	assert.Equal(t, "prod/AUDIT#2026-11-21#"+string(rune('0'+ShardOf(e.Principal))), schema.Text(item, schema.GSI2PK))
 	assert.Equal(t, e.Principal, IndexedPrincipal(schema.Text(item, schema.GSI2SK)))
 	assert.Equal(t, schema.Number(at.Unix()+90*24*3600), item["ttl"])
-	kept := Layout{TTL: "ttl"}.Item(Event{ID: e.ID, Target: System})
+	kept := Layout{TTL: "ttl"}.Item(audit.Event{ID: e.ID, Target: System})
 	assert.NotContains(t, kept, "ttl", "kept for ever")
 	assert.NotContains(t, kept, schema.GSI2PK)
 	assert.Equal(t, "", Decode(kept).Principal)
@@ -141,20 +142,20 @@ func TestEventsOfTheSourceAreRead(t *testing.T) {
 	require.NoError(t, err)
 	items, err := itemjson.Items(data)
 	require.NoError(t, err)
-	var events []Event
+	var events []audit.Event
 	for _, item := range items {
 		if strings.HasPrefix(schema.Text(item, schema.PK), "AUDIT#") {
 			events = append(events, Decode(item))
 		}
 	}
 	require.Len(t, events, 6)
-	i := slices.IndexFunc(events, func(e Event) bool { return e.Target == "$SYSTEM" })
+	i := slices.IndexFunc(events, func(e audit.Event) bool { return e.Target == "$SYSTEM" })
 	system := events[i]
 	assert.Equal(t, "limits_set", system.Action)
 	assert.Equal(t, "01M7YRDX061WQWG398E1WZP0DT", system.ID)
 	assert.Equal(t, "2026-11-21T09:54:02Z", system.Time.Truncate(time.Second).Format(time.RFC3339))
 	require.Len(t, system.Changes, 2)
-	assert.Equal(t, Change{Field: "on_unavailable", After: json.RawMessage(`"allow"`)}, system.Changes[1])
+	assert.Equal(t, audit.Change{Field: "on_unavailable", After: json.RawMessage(`"allow"`)}, system.Changes[1])
 	assert.Contains(t, string(system.Changes[0].After), `"rpm"`)
 }
 

@@ -1,4 +1,4 @@
-package audit
+package trail
 
 import (
 	"hash/fnv"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -98,7 +99,7 @@ func ShardOf(principal string) int {
 
 // indexSort is the sort key in the index: by time, and with the principal, so that those
 // of one principal are known without reading the rest.
-func (e Event) indexSort() string { return e.ID + "#" + e.Principal }
+func indexSort(e audit.Event) string { return e.ID + "#" + e.Principal }
 
 // IndexedPrincipal is the principal in a sort key of the index.
 func IndexedPrincipal(sort string) string {
@@ -107,7 +108,7 @@ func IndexedPrincipal(sort string) string {
 }
 
 // Item is the event as stored.
-func (l Layout) Item(e Event) schema.Item {
+func (l Layout) Item(e audit.Event) schema.Item {
 	item := schema.Item{
 		schema.PK:     schema.String(l.Partition(e.Target)),
 		schema.SK:     schema.String(sortPrefix + e.ID),
@@ -124,7 +125,7 @@ func (l Layout) Item(e Event) schema.Item {
 	}
 	if l.Indexed {
 		item[schema.GSI2PK] = schema.String(l.Day(e.Time, ShardOf(e.Principal)))
-		item[schema.GSI2SK] = schema.String(e.indexSort())
+		item[schema.GSI2SK] = schema.String(indexSort(e))
 	}
 	return item
 }
@@ -136,7 +137,7 @@ func textOrNull(s string) types.AttributeValue {
 	return schema.String(s)
 }
 
-func details(changes []Change) types.AttributeValue {
+func details(changes []audit.Change) types.AttributeValue {
 	fields := make(schema.Item, len(changes))
 	for _, c := range changes {
 		states := schema.Item{}
@@ -153,8 +154,8 @@ func details(changes []Change) types.AttributeValue {
 
 // Decode reads an event. What another tool recorded as details is shown as what each
 // field is afterwards. The time is exact to the millisecond if the id tells it.
-func Decode(item schema.Item) Event {
-	e := Event{
+func Decode(item schema.Item) audit.Event {
+	e := audit.Event{
 		ID: schema.Text(item, attrID), Principal: schema.Text(item, attrPrincipal), Action: schema.Text(item, attrAction),
 		Target: schema.Text(item, attrTarget), Resource: schema.Text(item, attrResource), Changes: changesIn(item[attrDetails]),
 	}
@@ -166,19 +167,19 @@ func Decode(item schema.Item) Event {
 	return e
 }
 
-func changesIn(v types.AttributeValue) []Change {
+func changesIn(v types.AttributeValue) []audit.Change {
 	m, ok := v.(*types.AttributeValueMemberM)
 	if !ok {
 		return nil
 	}
 	ours, ok := m.Value[detailChanges].(*types.AttributeValueMemberM)
 	if !ok || len(m.Value) != 1 {
-		return fieldsOf(m.Value, func(v types.AttributeValue) (c Change) {
+		return fieldsOf(m.Value, func(v types.AttributeValue) (c audit.Change) {
 			c.After = schema.ToJSON(v)
 			return c
 		})
 	}
-	return fieldsOf(ours.Value, func(v types.AttributeValue) (c Change) {
+	return fieldsOf(ours.Value, func(v types.AttributeValue) (c audit.Change) {
 		if states, ok := v.(*types.AttributeValueMemberM); ok {
 			c.Before, c.After = schema.ToJSON(states.Value[detailBefore]), schema.ToJSON(states.Value[detailAfter])
 		}
@@ -187,8 +188,8 @@ func changesIn(v types.AttributeValue) []Change {
 }
 
 // fieldsOf are the changes of a map of fields, in the order of their names.
-func fieldsOf(fields schema.Item, change func(types.AttributeValue) Change) []Change {
-	changes := make([]Change, 0, len(fields))
+func fieldsOf(fields schema.Item, change func(types.AttributeValue) audit.Change) []audit.Change {
+	changes := make([]audit.Change, 0, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		c := change(fields[name])
 		c.Field = name

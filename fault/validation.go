@@ -1,12 +1,10 @@
-// Package problem has the errors that limiter, budget and guard return alike, so that
-// one errors.As finds them whichever of the packages they come from.
-package problem
+// Package fault has the errors that limiter, administration, budget and guard return alike, so
+// that one errors.As finds them whichever of the packages they come from. Each says what went
+// wrong and what to do; RetryAfter of the package dynalimit says when to come back.
+package fault
 
 import (
-	"context"
 	"fmt"
-	"iter"
-	"reflect"
 )
 
 // Code is the kind of a ValidationError, for programs: an HTTP API, for one.
@@ -45,29 +43,4 @@ func packageOr(name string) string {
 		return "dynalimit"
 	}
 	return name
-}
-
-// NoContext is the error of a call of a package without a context, nil with one.
-func NoContext(ctx context.Context, pkg string) error {
-	if ctx == nil {
-		return &ValidationError{
-			Package: pkg, Field: "ctx", Code: InvalidRequest, Reason: "is nil; pass context.Background() or the request's context",
-		}
-	}
-	return nil
-}
-
-// IsNil reports whether what a caller gave for an interface is nil, or a nil pointer
-// in it.
-func IsNil(given any) bool {
-	v := reflect.ValueOf(given)
-	return given == nil || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// List is a list that cannot be read: it yields the error alone.
-func List[T any](err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		yield(none, err)
-	}
 }

@@ -1,11 +1,9 @@
+// Package audit is what is recorded of administrative changes: of limits, entities, plans,
+// buckets and namespaces by package admin, and of budgets by packages budget and credentials.
 package audit
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -42,37 +40,4 @@ type Change struct {
 	Before json.RawMessage `json:"before,omitempty"`
 	// After is its value after the change, as Before; nil where the field is absent.
 	After json.RawMessage `json:"after,omitempty"`
-}
-
-// Fields are the fields of what is changed, by name. Values are whatever encoding/json
-// writes; a nil value is an absent field. A secret is never a value here: see the comment
-// of the package.
-type Fields map[string]any
-
-// Diff returns the fields that differ. It fails for a value that JSON cannot hold.
-func Diff(before, after Fields) ([]Change, error) {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
-	slices.Sort(names)
-	var changes []Change
-	for _, name := range slices.Compact(names) {
-		was, err := textOf(before[name])
-		if err != nil {
-			return nil, fmt.Errorf("field %s: %w", name, err)
-		}
-		is, err := textOf(after[name])
-		if err != nil {
-			return nil, fmt.Errorf("field %s: %w", name, err)
-		}
-		if !bytes.Equal(was, is) {
-			changes = append(changes, Change{Field: name, Before: was, After: is})
-		}
-	}
-	return changes, nil
-}
-
-func textOf(v any) (json.RawMessage, error) {
-	if v == nil {
-		return nil, nil
-	}
-	return json.Marshal(v)
 }

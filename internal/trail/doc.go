@@ -8,4 +8,4 @@
 // credentials names what was done ("secret_rotated") and what may be seen, such as a key's
 // name, version and end, and leaves its value out of [Fields]. Fields are listed one by
 // one for that reason, never copied from an item.
-package audit
+package trail

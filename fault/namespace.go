@@ -1,0 +1,63 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// NamespaceState is where a namespace is in its life. Each follows the one before, except
+// that a deleted one may become active again.
+type NamespaceState string
+
+const (
+	// NamespaceActive is a namespace that limiters may use.
+	NamespaceActive NamespaceState = "active"
+	// NamespaceDeleted is one whose limiters are refused. Everything in it is kept, and
+	// it can be recovered.
+	NamespaceDeleted NamespaceState = "deleted"
+	// NamespacePurging is one whose items are being removed, for good.
+	NamespacePurging NamespaceState = "purging"
+	// NamespacePurged is one that is empty. Its name stays taken.
+	NamespacePurged NamespaceState = "purged"
+)
+
+var (
+	// ErrNamespace matches every *NamespaceError.
+	ErrNamespace = errors.New("dynalimit: the state of the namespace does not allow it")
+	// ErrNamespaceDeleted matches a *NamespaceError of a namespace that was deleted, is
+	// being purged, or was purged.
+	ErrNamespaceDeleted = errors.New("dynalimit: the namespace is deleted")
+)
+
+// NamespaceError says that a namespace is not in the state that a call needs. Nothing was
+// consumed, and nothing written. It is no outage: no policy admits a call because of it.
+type NamespaceError struct {
+	// Namespace is its name.
+	Namespace string
+	// State is what it is; empty for one that was never registered.
+	State NamespaceState
+	// Since is when it got this state, by DynamoDB's clock; zero for one that was never
+	// registered.
+	Since time.Time
+	// Reason says what to do.
+	Reason string
+}
+
+// Error names the namespace, its state, and what to do.
+func (e *NamespaceError) Error() string {
+	if e.State == "" {
+		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Reason)
+	}
+	return fmt.Sprintf("dynalimit: namespace %q is %s since %s: %s", e.Namespace, e.State, e.Since.UTC().Format(time.RFC3339), e.Reason)
+}
+
+// Is matches ErrNamespace, and ErrNamespaceDeleted once it was deleted.
+func (e *NamespaceError) Is(target error) bool {
+	return target == ErrNamespace || target == ErrNamespaceDeleted && e.State != "" && e.State != NamespaceActive
+}
+
+// RetryIn is the longest wait and false, because no wait helps until an administrator has
+// acted.
+func (e *NamespaceError) RetryIn() (time.Duration, bool) { return math.MaxInt64, false }

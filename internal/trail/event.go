@@ -1,0 +1,44 @@
+package trail
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/audit"
+)
+
+// Fields are the fields of what is changed, by name. Values are whatever encoding/json
+// writes; a nil value is an absent field. A secret is never a value here: see the comment
+// of the package.
+type Fields map[string]any
+
+// Diff returns the fields that differ. It fails for a value that JSON cannot hold.
+func Diff(before, after Fields) ([]audit.Change, error) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
+	slices.Sort(names)
+	var changes []audit.Change
+	for _, name := range slices.Compact(names) {
+		was, err := textOf(before[name])
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
+		is, err := textOf(after[name])
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
+		if !bytes.Equal(was, is) {
+			changes = append(changes, audit.Change{Field: name, Before: was, After: is})
+		}
+	}
+	return changes, nil
+}
+
+func textOf(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return json.Marshal(v)
+}
