@@ -66,7 +66,7 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 	}
 	lv.incarnation = incarnation
 	for i := range lv.holdings {
-		lv.holdings[i].Bereave()
+		lv.holdings[i].BucketDeleted()
 	}
 }
 

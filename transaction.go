@@ -60,7 +60,7 @@ func (t *transaction) commit(ctx context.Context, round int) (transactionAnswer,
 	}
 	if ddb.Classify(a.err, context.Background()).Answered {
 		for _, i := range t.charged {
-			c.levels[i].lane.Contact.Hear()
+			c.levels[i].lane.Contact.NoteAnswer()
 		}
 	}
 	return a, t.book(a, asked, round)
@@ -113,7 +113,7 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 	switch a.verdict {
 	case ddb.Landed:
 		for _, i := range t.charged {
-			t.charge.levels[i].lane.Meet(&t.proposals[i].Write, ddb.Landed, nil)
+			t.charge.levels[i].lane.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
 			lv := &t.charge.levels[i]
 			r := lv.committed(&t.proposals[i], t.charge.desk.store.decodeBucket)
 			lv.grant(r.Image)
@@ -123,7 +123,7 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 	case ddb.Refused:
 		for index, image := range a.images {
 			i := t.charged[index]
-			t.charge.levels[i].lane.Meet(&t.proposals[i].Write, ddb.Refused, image)
+			t.charge.levels[i].lane.NoteWriters(&t.proposals[i].Write, ddb.Refused, image)
 			t.charge.levels[i].lane.Observe(image, asked)
 		}
 		t.doubtUnanswered()
@@ -205,7 +205,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 			if a.verdict == ddb.Landed {
 				r = lv.committed(&t.proposals[i], desk.store.decodeBucket)
 			}
-			lv.lane.Hand(ops[i], r)
+			lv.lane.Deliver(ops[i], r)
 		}
 	}()
 }

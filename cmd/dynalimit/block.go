@@ -79,7 +79,7 @@ type blockSetCmd struct {
 }
 
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.to(ctx, g, out, true, c.destroys)
+	return c.setBlock(ctx, g, out, true, c.destroys)
 }
 
 type blockLiftCmd struct {
@@ -88,11 +88,11 @@ type blockLiftCmd struct {
 }
 
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.to(ctx, g, out, false, destroys{c.changes, asks{true}})
+	return c.setBlock(ctx, g, out, false, destroys{c.changes, asks{true}})
 }
 
-// to sets or lifts the block of a level.
-func (l blockLevel) to(ctx context.Context, g *globals, out *term.Output, blocked bool, how destroys) error {
+// setBlock sets or lifts the block of a level.
+func (l blockLevel) setBlock(ctx context.Context, g *globals, out *term.Output, blocked bool, how destroys) error {
 	at := l.scope()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := admin.New(repo).Limits.GetConfig(ctx, at)

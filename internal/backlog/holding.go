@@ -77,9 +77,9 @@ func (h *Holding) GiveInVain(amount int64) {
 	h.Vain += amount
 }
 
-// Bereave notes that the bucket from which the held amount was taken does not exist any
+// BucketDeleted notes that the bucket from which the held amount was taken does not exist any
 // more.
-func (h *Holding) Bereave() {
+func (h *Holding) BucketDeleted() {
 	h.Gone += h.Held
 	h.Held = 0
 }

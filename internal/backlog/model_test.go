@@ -128,7 +128,7 @@ func (m *model) hold(i int, amount int8) {
 	l := &m.leases[i]
 	if l.incarnation != m.incarnation {
 		m.gone += l.held
-		l.change((*Holding).Bereave)
+		l.change((*Holding).BucketDeleted)
 	}
 	l.incarnation = m.incarnation
 	l.held += amount

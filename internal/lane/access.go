@@ -27,7 +27,7 @@ func (a access) read(ctx context.Context, hint *schema.LimitSet) (image *schema.
 	asked = a.ask()
 	image, err = a.store.Read(ctx, a.key, hint, a.slot)
 	if heard(err) {
-		a.contact.Hear()
+		a.contact.NoteAnswer()
 	}
 	return image, asked, err
 }

@@ -37,8 +37,8 @@ func (c *Contact) Back() <-chan struct{} {
 	return nil
 }
 
-// Hear notes that DynamoDB answered a request about the bucket.
-func (c *Contact) Hear() {
+// NoteAnswer notes that DynamoDB answered a request about the bucket.
+func (c *Contact) NoteAnswer() {
 	c.heard.Store(time.Now().UnixNano())
 	c.suspect.Store(false)
 }
@@ -69,7 +69,7 @@ func (c *Contact) pause() { c.pausing.Store(true) }
 
 func (c *Contact) resume() {
 	if c.pausing.Swap(false) {
-		c.Hear()
+		c.NoteAnswer()
 	}
 }
 

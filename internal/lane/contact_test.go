@@ -14,7 +14,7 @@ func TestContactIsQuietWhileItIsAsked(t *testing.T) {
 		c, began := Contact{table: answering{}}, time.Now()
 		<-time.After(time.Second)
 		assert.Equal(t, time.Second, c.Quiet(began))
-		c.Hear()
+		c.NoteAnswer()
 		<-time.After(300 * time.Millisecond)
 		assert.Equal(t, 300*time.Millisecond, c.Quiet(began))
 		c.pause()

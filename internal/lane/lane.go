@@ -186,8 +186,8 @@ func (l *Lane) GiveBack(o *Op, granted Result) {
 	l.Submit(back)
 }
 
-// Hand gives its outcome to an op that is in no queue.
-func (l *Lane) Hand(o *Op, r Result) {
+// Deliver gives its outcome to an op that is in no queue.
+func (l *Lane) Deliver(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	l.queue.record(o, r)
@@ -361,8 +361,8 @@ func (l *Lane) Refilled() {
 	l.Line.wakeHeads()
 }
 
-// Meet learns of other writers from the answer to a write that landed or was refused.
-func (l *Lane) Meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
+// NoteWriters learns of other writers from the answer to a write that landed or was refused.
+func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	if v != ddb.Landed && v != ddb.Refused {
 		return
 	}

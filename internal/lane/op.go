@@ -85,7 +85,7 @@ type Result struct {
 	// Unconfirmed means that the write may have landed: it counts as consumed.
 	Unconfirmed bool
 	// Pending means that the write is under way and its outcome is not known yet. It is not
-	// sent again. Disown says what happens with a take then.
+	// sent again. Lane.Follow says what becomes of a take then.
 	Pending bool
 	// Err is why the op failed: a *Failure, or the store's error.
 	Err error

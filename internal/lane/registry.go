@@ -199,7 +199,7 @@ func (l *Lane) Key() schema.Item {
 func (s *Registry) Answers(l *Lane) bool {
 	c := &l.Contact
 	if !c.Away() && c.Suspected() && heard(s.Store.Probe(s.life, l.Key())) {
-		c.Hear()
+		c.NoteAnswer()
 	}
 	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
 }

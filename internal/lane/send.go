@@ -93,7 +93,7 @@ func (w *sending) deliver() (delivered bool) {
 		}
 		took := time.Since(began)
 		if !silent(sent.Err) && heard(sent.Err) {
-			l.Contact.Hear()
+			l.Contact.NoteAnswer()
 		}
 		if sent.Verdict == ddb.Throttled {
 			w.by.throttled(false, took)
@@ -179,7 +179,7 @@ func (w *sending) book(a Answer) bool {
 		w.learnNothing(a)
 	}
 	if w.write.Kind != plan.GiveBack {
-		l.Meet(&w.write, a.Verdict, a.Image)
+		l.NoteWriters(&w.write, a.Verdict, a.Image)
 	}
 	w.settle(a)
 	return true

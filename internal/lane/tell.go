@@ -162,7 +162,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 // learn gives the lane what a write beside it showed. Its pacing does not take the
 // write for traffic.
 func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
-	l.Contact.Hear()
+	l.Contact.NoteAnswer()
 	if !a.Seen {
 		return
 	}

@@ -41,7 +41,7 @@ func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 		l := resting(t)
 		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil)
 		l.Follow(o)
-		l.Hand(o, Result{Err: ErrTripped, Unconfirmed: true})
+		l.Deliver(o, Result{Err: ErrTripped, Unconfirmed: true})
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 4}, plan.Tokens(doubted))
 	})

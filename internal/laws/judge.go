@@ -70,8 +70,8 @@ func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
 
-// judge replays everything and returns what breaks a law.
-func (j *judge) judge() []string {
+// verify replays everything and returns what breaks a law.
+func (j *judge) verify() []string {
 	j.oracle.mu.Lock() // what lapsed was written by timers
 	defer j.oracle.mu.Unlock()
 	j.violations = j.oracle.strange

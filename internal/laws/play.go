@@ -88,7 +88,7 @@ func (h *history) run(workers, steps int) *judge {
 	group.Wait()
 	h.rest()
 	j := newJudge(h.oracle, h.bounds())
-	if len(j.judge()) == 0 {
+	if len(j.verify()) == 0 {
 		j.ledger(h.books())
 	}
 	return j
