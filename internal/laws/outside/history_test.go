@@ -44,6 +44,9 @@ type world struct {
 	// closes lets processes end and others begin; share is each one's part under Local.
 	closes bool
 	share  float64
+	// crowd is how many callers may come at once: one or a few, or far more than there is
+	// room for.
+	crowd int
 }
 
 func worldOf(seed uint64) world {
@@ -71,6 +74,9 @@ func worldOf(seed uint64) world {
 	w.closes, w.share = maybe(.3), 1
 	if maybe(.5) {
 		w.share = []float64{.5, .1}[r.IntN(2)]
+	}
+	if w.crowd = 4; maybe(.1) {
+		w.crowd = 200
 	}
 	return w
 }
@@ -183,8 +189,20 @@ var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {50, 50, 86400}, {7, 3
 
 // limits are of rpm, and sometimes of tpm.
 func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
+	return h.limitsOf(r, []string{"rpm", "tpm"}[:1+r.IntN(2)]...)
+}
+
+// otherLimits are limits, now and then without rpm: who had that loses it.
+func (h *history) otherLimits(r *rand.Rand) []dynalimit.Limit {
+	if r.IntN(4) == 0 {
+		return h.limitsOf(r, "tpm")
+	}
+	return h.limits(r)
+}
+
+func (h *history) limitsOf(r *rand.Rand, names ...string) []dynalimit.Limit {
 	var limits []dynalimit.Limit
-	for _, name := range []string{"rpm", "tpm"}[:1+r.IntN(2)] {
+	for _, name := range names {
 		p := parameters[r.IntN(len(parameters))]
 		l := dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
 		limits = append(limits, l)
@@ -231,6 +249,7 @@ func (h *history) rest() {
 	elapse(time.Minute)
 	h.db.Wait()
 	h.oracle.ledger(h.leases)
+	h.oracle.once(h.leases)
 }
 
 func elapse(d time.Duration) { <-time.After(d) }

@@ -67,6 +67,9 @@ type oracle struct {
 	// items are the buckets as stored, doubt what is uncertain, by limit.
 	items map[string]map[string]types.AttributeValue
 	doubt map[string]int64
+	// gone is what limits had counted that went, by "entity|limit", and what of it a level
+	// above counted too, by "entity|limit|up", in millitokens.
+	gone map[string]int64
 	// landed are how often operations landed, by entity and id.
 	landed map[string]int
 	// known are the entities whose configuration processes have read.
@@ -80,7 +83,7 @@ type oracle struct {
 func newOracle(w world) *oracle {
 	return &oracle{
 		world: w, queues: map[string]*queue{}, shares: map[share]*queue{}, rate: map[string]float64{}, burst: map[string]float64{},
-		known: map[string]bool{}, items: map[string]map[string]types.AttributeValue{}, landed: map[string]int{}, doubt: map[string]int64{}, tally: map[string]int{},
+		known: map[string]bool{}, gone: map[string]int64{}, items: map[string]map[string]types.AttributeValue{}, landed: map[string]int{}, doubt: map[string]int64{}, tally: map[string]int{},
 	}
 }
 
@@ -322,6 +325,12 @@ func (o *oracle) committed(w ddbmem.Write) {
 	defer o.mu.Unlock()
 	entity := strings.TrimPrefix(pk, "ENTITY#")
 	o.landsTwice(entity, o.items[entity], w.New)
+	for limit := range o.rate {
+		if counter := "b_" + limit + "_tc"; w.New[counter] == nil {
+			o.gone[entity+"|"+limit] += number(w.Old, counter)
+			o.gone[entity+"|"+limit+"|up"] += number(w.Old, "b_"+limit+"_up")
+		}
+	}
 	o.items[entity] = w.New
 }
 
@@ -393,7 +402,7 @@ func (o *oracle) unconfirmed(err error) {
 
 // ledger compares each counter with what leases use. It is told when the history is over.
 func (o *oracle) ledger(leases []*held) {
-	used := map[string]int64{}
+	used, more := map[string]int64{}, map[string]int64{}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range leases {
@@ -402,20 +411,47 @@ func (o *oracle) ledger(leases []*held) {
 			used[key] += n
 		}
 		for _, entity := range l.chain { // a level of which nothing was ever read shows nothing
-			if _, shown := stands[entity+"|rpm"]; !shown {
+			switch _, shown := stands[entity+"|rpm"]; {
+			case shown:
+			case !o.changes:
 				used[entity+"|rpm"] += l.Consumed()["rpm"]
+			case l.Degraded(): // or it had no such parent, or no such limit there
+				more[entity+"|rpm"] += l.Consumed()["rpm"]
 			}
 		}
 	}
-	if o.changes { // a limit that goes takes its counter with it
-		return
-	}
 	for key, n := range used {
 		entity, limit, _ := strings.Cut(key, "|")
-		counted := number(o.items[entity], "b_"+limit+"_tc") / 1000
+		counted := (number(o.items[entity], "b_"+limit+"_tc") + o.gone[key]) / 1000
 		o.tally["ledgers"]++
-		if off := max(counted-n, n-counted); off > o.doubt[limit] {
-			o.accuse("the counter of %s is %d, and leases use %d, with %d in doubt", key, counted, n, o.doubt[limit])
+		if counted < n-o.doubt[limit] || counted > n+more[key]+o.doubt[limit] {
+			o.accuse("the counter of %s is %d, and leases use %d, perhaps %d more, with %d in doubt", key, counted, n, more[key], o.doubt[limit])
 		}
+	}
+}
+
+// once compares what all levels counted, each call at one of them alone, with what leases
+// use. What a policy admitted may have met other levels than its lease shows.
+func (o *oracle) once(leases []*held) {
+	if o.outage != "" || o.faults {
+		return
+	}
+	used, entities := int64(0), map[string]bool{}
+	for _, l := range leases {
+		used += l.Consumed()["rpm"]
+		for _, entity := range l.chain {
+			entities[entity] = true
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	counted := int64(0)
+	for entity := range entities {
+		item, key := o.items[entity], entity+"|rpm"
+		counted += number(item, "b_rpm_tc") + o.gone[key] - number(item, "b_rpm_up") - o.gone[key+"|up"]
+	}
+	o.tally["counted once"]++
+	if off := max(counted/1000-used, used-counted/1000); off > o.doubt["rpm"] {
+		o.accuse("counted once are %d, and leases use %d, with %d in doubt", counted/1000, used, o.doubt["rpm"])
 	}
 }

@@ -128,16 +128,16 @@ func (h *history) change(r *rand.Rand) {
 	var err error
 	switch r.IntN(6) {
 	case 0:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Entity: entity}, h.otherLimits(r))
 	case 1:
 		err = admin.New(h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 2:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Plan: "pro"}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Plan: "pro"}, h.otherLimits(r))
 	case 3:
-		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, h.limits(r))
+		err = admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, h.otherLimits(r))
 	case 4:
 		policies := []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local}
-		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: h.limits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
+		_, err = admin.New(h.operator).Limits.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: h.otherLimits(r), OnUnavailable: policies[r.IntN(3)], Version: admin.AnyVersion})
 	default:
 		i := r.IntN(len(h.entities))
 		e, getErr := admin.New(h.operator).Entities.Get(ctx, h.entities[i])
@@ -167,7 +167,7 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 	level := r.IntN(len(h.entities))
 	entity := h.entities[level]
 	var callers sync.WaitGroup
-	for range 1 + r.IntN(2)*r.IntN(4) {
+	for range 1 + r.IntN(2)*r.IntN(h.crowd) {
 		amounts := dynalimit.Amounts{"rpm": []int64{1, 1, 3, 10, 33, 100}[r.IntN(6)]}
 		ctx, cancel := h.context(r)
 		call, opts := m.limiter.Acquire, []dynalimit.AcquireOption(nil)
