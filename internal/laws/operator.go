@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -49,7 +50,7 @@ func (o *operator) reconfigure() {
 	ctx, limits := quietly(o.h.t.Context()), o.h.limits(o.r)
 	entity := o.h.entities[o.r.IntN(len(o.h.entities))]
 	var err error
-	switch o.r.IntN(8) {
+	switch o.r.IntN(9) {
 	case 0:
 		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, limits)
 	case 1:
@@ -62,11 +63,28 @@ func (o *operator) reconfigure() {
 		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity})
 	case 5:
 		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource})
+	case 6:
+		err = o.adopt(ctx, o.r.IntN(len(o.h.entities)))
 	default:
 		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, limits)
 	}
 	require.NoError(o.h.t, err)
 	o.h.published(ctx)
+}
+
+// adopt takes an entity's parent away, or gives it back.
+func (o *operator) adopt(ctx context.Context, i int) error {
+	entities := admin.New(o.h.operator).Entities
+	now, err := entities.Get(ctx, o.h.entities[i])
+	if err != nil {
+		return err
+	}
+	next := o.h.entity(i)
+	if next.Version, next.CreatedAt = now.Version, now.CreatedAt; now.ParentID != "" {
+		next.ParentID, next.Cascade = "", false
+	}
+	_, err = entities.Update(ctx, next)
+	return err
 }
 
 // crash ends a limiter with its leases, in the middle of whatever it does.
