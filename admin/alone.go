@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -19,28 +20,20 @@ type AloneOptions struct {
 	Wait time.Duration
 	// OnWait is told who is alone, before each pause of a second, by the goroutine that
 	// called Alone. Defaults to nobody.
-	OnWait func(*HeldError)
+	OnWait func(*fault.HeldError)
 }
-
-// HeldError says that somebody else is alone, until when unless they renew it, and who.
-// Nothing was done.
-type HeldError = lock.HeldError
-
-// LostError says that this process is no longer alone, and why: it is the cause of the end
-// of the context that Alone gives to what it does.
-type LostError = lock.LostError
 
 // Alone does something while no other process does anything under the name, in the
 // repository's namespace. The name is of the letters a to z, and -, at most 64.
 //
 // A lease in the table keeps others out. It is renewed for as long as do takes, released
 // afterwards, and ends by itself when the process dies. The context that do gets ends, with
-// a *LostError as its cause, when the lease cannot be renewed, a sixth of Hold before
+// a *fault.LostError as its cause, when the lease cannot be renewed, a sixth of Hold before
 // anybody else can be alone; then Alone fails with that error, also if do returns none. The
 // clocks of processes may differ by 5 s. A process that stood still for longer than Hold
 // finds out when it goes on: what do changes should be conditioned on what it read.
 //
-// It returns what do returns. It fails with a *HeldError while somebody else is alone, and
+// It returns what do returns. It fails with a *fault.HeldError while somebody else is alone, and
 // as every change does; then do was not called.
 func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do func(ctx context.Context) error) error {
 	if err := a.d.repo.Usable(ctx); err != nil {

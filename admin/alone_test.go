@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -26,8 +27,8 @@ func TestAlone(t *testing.T) {
 		eu, again := e.namespaced(t, r.Table(), "eu", nil), e.open(t, r.Table(), nil).As("ben")
 		err := admin.New(r.As("ann")).Alone(t.Context(), "manifest", nil, func(ctx context.Context) error {
 			err := admin.New(again).Alone(ctx, "manifest", nil, nothing)
-			require.ErrorIs(t, err, admin.ErrHeld)
-			held, _ := errors.AsType[*admin.HeldError](err)
+			require.ErrorIs(t, err, fault.ErrHeld)
+			held, _ := errors.AsType[*fault.HeldError](err)
 			assert.Equal(t, "ann", held.Holder)
 			assert.WithinDuration(t, time.Now().Add(time.Minute), held.Until, 20*time.Second)
 			require.NoError(t, admin.New(again).Alone(ctx, "sweeper", nil, nothing), "another name")
@@ -55,7 +56,7 @@ func TestAloneEndsInAnOutage(t *testing.T) {
 			assert.Equal(t, 25*time.Second, time.Since(began))
 			return context.Cause(ctx)
 		})
-		require.ErrorIs(t, err, admin.ErrLost)
+		require.ErrorIs(t, err, fault.ErrLost)
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable, "why")
 		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
 		err = admin.New(r).Alone(t.Context(), "manifest", nil, func(context.Context) error { return errors.New("called") })
@@ -70,8 +71,8 @@ func TestAloneWaits(t *testing.T) {
 		told := 0
 		require.NoError(t, admin.New(r).Alone(t.Context(), "manifest", nil, func(ctx context.Context) error {
 			began := time.Now()
-			err := admin.New(r).Alone(ctx, "manifest", &admin.AloneOptions{Wait: 10 * time.Second, OnWait: func(*admin.HeldError) { told++ }}, nothing)
-			require.ErrorIs(t, err, admin.ErrHeld)
+			err := admin.New(r).Alone(ctx, "manifest", &admin.AloneOptions{Wait: 10 * time.Second, OnWait: func(*fault.HeldError) { told++ }}, nothing)
+			require.ErrorIs(t, err, fault.ErrHeld)
 			assert.Equal(t, 10*time.Second, time.Since(began))
 			return nil
 		}))

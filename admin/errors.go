@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -18,10 +17,6 @@ var (
 	// ErrConflict matches the error of a change that was planned on what is stored no
 	// more: *ConfigConflictError, *EntityConflictError.
 	ErrConflict = errors.New("dynalimit: changed meanwhile")
-	// ErrHeld matches every *HeldError.
-	ErrHeld = lock.ErrHeld
-	// ErrLost matches every *LostError: the cause of the end of what was done alone.
-	ErrLost = lock.ErrLost
 )
 
 // ConfigConflictError says that a level of configuration was changed by somebody else

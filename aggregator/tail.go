@@ -112,10 +112,10 @@ func (t *Tail) follow(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.left
-		case errors.Is(err, lock.ErrHeld):
+		case errors.Is(err, fault.ErrHeld):
 			failures = 0
 			_ = ddb.Sleep(ctx, lookEvery)
-		case !errors.Is(err, lock.ErrLost): // which each shard has told
+		case !errors.Is(err, fault.ErrLost): // which each shard has told
 			failures++
 			t.intake.observer.Retrying(TailRetry{Op: "take the stream", Try: failures, Err: err})
 			_ = pauses.Pause(ctx, failures)

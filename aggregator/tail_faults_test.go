@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // failing answers some operations with an error; every nth request of one, from 1.
@@ -339,7 +340,7 @@ func TestLostLeaseStopsAtOnce(t *testing.T) {
 		require.NotEmpty(t, x.changes)
 		last := x.changes[len(x.changes)-1]
 		assert.Equal(t, aggregator.ShardLost, last.State)
-		assert.ErrorIs(t, last.Err, admin.ErrLost)
+		assert.ErrorIs(t, last.Err, fault.ErrLost)
 		assert.EqualValues(t, 1, h.total())
 		y.end(t)
 		x.stop()

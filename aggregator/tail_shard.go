@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shards"
 )
@@ -58,7 +58,7 @@ func (r *shardReader) run(held, reading context.Context) {
 	change := ShardChange{Shard: r.shard(), State: ShardReleased, Held: int(r.intake.reading.Add(-1))}
 	if lost := context.Cause(held); r.finished {
 		change.State = ShardFinished
-	} else if errors.Is(lost, lock.ErrLost) {
+	} else if errors.Is(lost, fault.ErrLost) {
 		change.State, change.Err = ShardLost, lost
 	}
 	r.intake.observer.ShardChanged(change)

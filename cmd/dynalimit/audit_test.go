@@ -35,7 +35,7 @@ func TestAuditTranscript(t *testing.T) {
 	s.must("plan", "set", "pro", "tpm=70", "--as", "ann@example.com")
 	s.now = s.now.Add(time.Second)
 	s.must("resource", "set", "gpt-4", "rpm=8", "--as", "ann@example.com")
-	s.golden("trail.txt", [][]string{
+	s.golden("audit.txt", [][]string{
 		{"audit"},
 		{"audit", "--oldest"},
 		{"audit", "--limit", "2"},

@@ -51,7 +51,7 @@ func codeOf(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.Is(err, admin.ErrConflict), errors.Is(err, admin.ErrHeld), errors.Is(err, admin.ErrLost):
+	case errors.Is(err, admin.ErrConflict), errors.Is(err, fault.ErrHeld), errors.Is(err, fault.ErrLost):
 		return exitConflict
 	case invalid, nobody:
 		return exitUsage
@@ -94,7 +94,7 @@ func (g *globals) next(err error) string {
 		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
 	case errors.Is(err, admin.ErrConflict):
 		return "look at what is there now, and try again"
-	case errors.Is(err, admin.ErrLost):
+	case errors.Is(err, fault.ErrLost):
 		return "what was done stays done: run the command again to go on"
 	case errors.Is(err, dynalimit.ErrVersion):
 		return "run a version of dynalimit that knows the table, or name another with --table"

@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // applyHold is how long others wait for an apply that died, and 5 s more.
@@ -106,7 +107,7 @@ func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
 }
 
 // waiting says who is waited for, until r.waited is called.
-func (r *applyRun) waiting(held *admin.HeldError) {
+func (r *applyRun) waiting(held *fault.HeldError) {
 	if r.waited != nil {
 		return
 	}

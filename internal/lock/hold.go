@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -18,10 +19,10 @@ var errSilence = errors.New("the table has not answered")
 
 // Do takes the lease, waiting for whoever holds it for so long at most, and does something
 // with it. It tells who holds the lease after each look, unless told is nil. The context of
-// do ends, with a *LostError as its cause, before anybody else can take the lease. The lease
+// do ends, with a *fault.LostError as its cause, before anybody else can take the lease. The lease
 // is renewed meanwhile, and released afterwards. If the hold ended too early Do fails with
 // that error, whatever do returns.
-func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*HeldError), do func(ctx context.Context) error) (err error) {
+func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*fault.HeldError), do func(ctx context.Context) error) (err error) {
 	h := &holding{lock: l}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	defer h.cancel(nil)
@@ -31,12 +32,12 @@ func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*HeldError)
 	var renewals sync.WaitGroup
 	renewals.Go(h.renew)
 	defer func() {
-		lost, early := errors.AsType[*LostError](context.Cause(h.ctx))
+		lost, early := errors.AsType[*fault.LostError](context.Cause(h.ctx))
 		h.cancel(nil)
 		renewals.Wait()
 		h.end.Stop()
 		_ = l.Release(ctx) // it ends by itself if that fails
-		if early && !errors.Is(err, ErrLost) {
+		if early && !errors.Is(err, fault.ErrLost) {
 			err = errors.Join(lost, err)
 		}
 	}()
@@ -57,12 +58,12 @@ type holding struct {
 }
 
 // wait takes the lease. It waits for whoever holds it.
-func (h *holding) wait(most time.Duration, told func(*HeldError)) error {
-	var held *HeldError
+func (h *holding) wait(most time.Duration, told func(*fault.HeldError)) error {
+	var held *fault.HeldError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
 	for {
 		err := h.take()
-		last, ok := errors.AsType[*HeldError](err)
+		last, ok := errors.AsType[*fault.HeldError](err)
 		switch {
 		case ok:
 			held = last
@@ -118,7 +119,7 @@ func (h *holding) renew() {
 	pause := renewAfter(h.lock.Hold)
 	for ddb.Sleep(h.ctx, pause) {
 		err := h.extend(func() error { return h.lock.Renew(h.ctx) })
-		if errors.Is(err, ErrLost) {
+		if errors.Is(err, fault.ErrLost) {
 			h.cancel(err)
 			return
 		}
@@ -144,5 +145,5 @@ func (h *holding) lose() {
 	if why == nil {
 		why = errSilence
 	}
-	h.cancel(&LostError{Name: h.lock.Name, Err: why})
+	h.cancel(&fault.LostError{Name: h.lock.Name, Err: why})
 }

@@ -1,8 +1,6 @@
 package lock
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -29,69 +27,6 @@ func retryAfter(hold time.Duration) time.Duration { return hold / 12 }
 // endsAfter is when whoever holds a lease stops, counted from before the request that
 // extended it was sent: a sixth before its end, for what has to be ended.
 func endsAfter(hold time.Duration) time.Duration { return hold - hold/6 }
-
-// ErrHeld matches every *HeldError.
-var ErrHeld = errors.New("dynalimit: held by somebody else")
-
-// HeldError says that somebody else is alone now. Nothing was done.
-type HeldError struct {
-	// Name is what they are alone at.
-	Name string
-	// Holder is who it is: the principal of their repository, "" for nobody known.
-	Holder string
-	// Until is when somebody else may be alone if they do not renew it, by the clock of
-	// this process, with a margin of 5 s for clocks that differ.
-	Until time.Time
-}
-
-// Error says who it is, and until when.
-func (e *HeldError) Error() string {
-	return fmt.Sprintf("dynalimit: %q is held by %s until %s, unless it is renewed; try again then, or wait for it",
-		e.Name, whom(e.Holder), e.Until.UTC().Format("2006-01-02 15:04:05 MST"))
-}
-
-// Is matches ErrHeld.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
-
-// whom names a holder.
-func whom(holder string) string {
-	if holder == "" {
-		return "somebody"
-	}
-	return holder
-}
-
-// ErrLost matches every *LostError.
-var ErrLost = errors.New("dynalimit: no longer alone")
-
-// LostError says that a hold ended before what it was for: it could not be renewed in
-// time, or somebody took it. It is the cause of the end of the context.
-type LostError struct {
-	// Name is what this process was alone at.
-	Name string
-	// Holder is who is now, "" if that is not known.
-	Holder string
-	// Err is why it could not be renewed; nil if it was taken.
-	Err error
-}
-
-// Error says why.
-func (e *LostError) Error() string {
-	why := "somebody else took it"
-	switch {
-	case e.Err != nil:
-		why = "the hold could not be renewed in time: " + e.Err.Error()
-	case e.Holder != "":
-		why = e.Holder + " took it"
-	}
-	return fmt.Sprintf("dynalimit: no longer alone at %q: %s; look at what was done, and begin again", e.Name, why)
-}
-
-// Unwrap is why it could not be renewed.
-func (e *LostError) Unwrap() error { return e.Err }
-
-// Is matches ErrLost.
-func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // freeAt is when a lease can be taken by somebody else; the zero time for now.
 func freeAt(l schema.Lease) time.Time {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -47,16 +48,16 @@ func TestAHoldEndsBeforeTheLease(t *testing.T) {
 }
 
 func TestErrorsSayWhoAndUntilWhen(t *testing.T) {
-	held := &HeldError{Name: "manifest", Holder: "ann", Until: noon}
+	held := &fault.HeldError{Name: "manifest", Holder: "ann", Until: noon}
 	assert.EqualError(t, held, `dynalimit: "manifest" is held by ann until 2026-01-02 12:00:00 UTC, unless it is renewed; try again then, or wait for it`)
-	assert.ErrorIs(t, held, ErrHeld)
-	assert.NotErrorIs(t, held, ErrLost)
-	assert.ErrorContains(t, &HeldError{}, "held by somebody")
+	assert.ErrorIs(t, held, fault.ErrHeld)
+	assert.NotErrorIs(t, held, fault.ErrLost)
+	assert.ErrorContains(t, &fault.HeldError{}, "held by somebody")
 	why := errors.New("down")
-	lost := &LostError{Name: "manifest", Err: why}
+	lost := &fault.LostError{Name: "manifest", Err: why}
 	assert.EqualError(t, lost, `dynalimit: no longer alone at "manifest": the hold could not be renewed in time: down; look at what was done, and begin again`)
-	assert.ErrorIs(t, lost, ErrLost)
+	assert.ErrorIs(t, lost, fault.ErrLost)
 	assert.ErrorIs(t, lost, why)
-	assert.ErrorContains(t, &LostError{Holder: "ann"}, ": ann took it;")
-	assert.ErrorContains(t, &LostError{}, ": somebody else took it;")
+	assert.ErrorContains(t, &fault.LostError{Holder: "ann"}, ": ann took it;")
+	assert.ErrorContains(t, &fault.LostError{}, ": somebody else took it;")
 }

@@ -30,7 +30,7 @@ type Lock struct {
 	token string
 }
 
-// Take takes the lease, which nobody else may hold. It fails with a *HeldError. An error that says that the lease may have been taken is to be followed by
+// Take takes the lease, which nobody else may hold. It fails with a *fault.HeldError. An error that says that the lease may have been taken is to be followed by
 // Release.
 func (l *Lock) Take(ctx context.Context) error {
 	if l.token == "" {
@@ -47,7 +47,7 @@ func (l *Lock) Take(ctx context.Context) error {
 		}
 		next, free := taken(stored, l.Holder, l.token, l.Now(), l.Hold)
 		if !free {
-			return table.Proposal{}, &HeldError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
+			return table.Proposal{}, &fault.HeldError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
 		}
 		put := l.Table.Put(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
 		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil
@@ -79,7 +79,7 @@ func (l *Lock) read(ctx context.Context, op string) (schema.Lease, schema.Item, 
 	return lease, item, err
 }
 
-// Renew extends the hold. It fails with a *LostError if somebody else took the lease; any
+// Renew extends the hold. It fails with a *fault.LostError if somebody else took the lease; any
 // other error may be followed by another try.
 func (l *Lock) Renew(ctx context.Context) error {
 	return l.write(ctx, "renew the lease of "+l.Name, func() schema.Statement {
@@ -91,7 +91,7 @@ func (l *Lock) Renew(ctx context.Context) error {
 // ctx, because others wait.
 func (l *Lock) Release(ctx context.Context) error {
 	err := l.write(context.WithoutCancel(ctx), "release the lease of "+l.Name, func() schema.Statement { return schema.ReleaseLease(l.token) })
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, fault.ErrLost) {
 		return nil
 	}
 	return err
@@ -105,7 +105,7 @@ func (l *Lock) write(ctx context.Context, op string, statement func() schema.Sta
 		if tried {
 			stored, _, err := l.read(ctx, op)
 			if err == nil && stored.Token != l.token {
-				err = &LostError{Name: l.Name, Holder: stored.Holder}
+				err = &fault.LostError{Name: l.Name, Holder: stored.Holder}
 			}
 			if err != nil {
 				return table.Proposal{}, err

@@ -94,17 +94,17 @@ func TestOneOfTwoIsAlone(t *testing.T) {
 		began := time.Now()
 		err := r.lock("ann", 0).Do(t.Context(), 0, nil, func(ctx context.Context) error {
 			err := r.lock("ben", 0).Do(ctx, 0, nil, works(0))
-			held, ok := errors.AsType[*HeldError](err)
+			held, ok := errors.AsType[*fault.HeldError](err)
 			if assert.True(t, ok, "%v", err) {
 				assert.Equal(t, "ann", held.Holder)
 				assert.True(t, began.Add(time.Minute+Margin).Equal(held.Until), held.Until)
 			}
 			looks := 0
-			err = r.lock("ben", 0).Do(ctx, 3*time.Second, func(e *HeldError) {
+			err = r.lock("ben", 0).Do(ctx, 3*time.Second, func(e *fault.HeldError) {
 				looks++
 				assert.Equal(t, "ann", e.Holder)
 			}, works(0))
-			require.ErrorIs(t, err, ErrHeld)
+			require.ErrorIs(t, err, fault.ErrHeld)
 			assert.Equal(t, 3, looks)
 			assert.Equal(t, 3*time.Second, time.Since(began))
 			return works(10 * time.Minute)(ctx)
@@ -134,7 +134,7 @@ func TestOneOfTwoTakersAtOnceWins(t *testing.T) {
 			first, last = last, first
 		}
 		require.NoError(t, first)
-		require.ErrorIs(t, last, ErrHeld)
+		require.ErrorIs(t, last, fault.ErrHeld)
 	})
 }
 
@@ -149,7 +149,7 @@ func TestATakeSeesARenewal(t *testing.T) {
 		go func() { done <- r.lock("ben", 0).Take(r.ctx("ben")) }()
 		synctest.Wait()
 		require.NoError(t, ann.Renew(t.Context()))
-		require.ErrorIs(t, <-done, ErrHeld)
+		require.ErrorIs(t, <-done, fault.ErrHeld)
 		assert.Equal(t, "ann", r.stored().Holder)
 	})
 }
@@ -167,7 +167,7 @@ func TestWhoeverWaitsIsNextAndStopsWithItsContext(t *testing.T) {
 		defer cancel()
 		err := r.lock("cid", 0).Do(ctx, time.Hour, nil, works(0))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, fault.ErrHeld)
 		require.NoError(t, r.lock("ben", 0).Do(t.Context(), time.Hour, nil, func(context.Context) error {
 			took := time.Since(began)
 			assert.GreaterOrEqual(t, took, 90*time.Second)
@@ -193,8 +193,8 @@ func TestWaitingIsNotByAClockThatSteps(t *testing.T) {
 			off := time.Duration(0)
 			ben.Now = func() time.Time { return time.Now().Add(off) }
 			began := time.Now()
-			err := ben.Do(t.Context(), 10*time.Second, func(*HeldError) { off = step }, works(0))
-			require.ErrorIs(t, err, ErrHeld)
+			err := ben.Do(t.Context(), 10*time.Second, func(*fault.HeldError) { off = step }, works(0))
+			require.ErrorIs(t, err, fault.ErrHeld)
 			assert.Equal(t, 10*time.Second, time.Since(began), step)
 			<-done
 		})
@@ -310,7 +310,7 @@ func TestATakeThatIsAnsweredTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
 		r.faults("ann", "TransactWriteItems", func() ddbmem.Fault { return ddbmem.Fault{After: 55 * time.Second} })
 		err := r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, func(context.Context) error { return errors.New("called") })
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, fault.ErrLost)
 		assert.Empty(t, r.stored().Token, "released")
 	})
 }
@@ -323,7 +323,7 @@ func TestTheHoldEndsBeforeAnybodyElseCanTakeIt(t *testing.T) {
 		"requests hang for ever": {Before: time.Hour},
 		"answers hang for ever":  {After: time.Hour},
 	}
-	for name, fault := range broken {
+	for name, wrong := range broken {
 		for _, off := range []time.Duration{-Margin, 0, Margin} {
 			t.Run(name+", other's clock off by "+off.String(), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, r *room) {
@@ -332,7 +332,7 @@ func TestTheHoldEndsBeforeAnybodyElseCanTakeIt(t *testing.T) {
 						if time.Since(began) < 50*time.Second { // one renewal lands, or two
 							return ddbmem.Fault{}
 						}
-						return fault
+						return wrong
 					})
 					var ended, taken time.Time
 					done := make(chan struct{})
@@ -342,10 +342,10 @@ func TestTheHoldEndsBeforeAnybodyElseCanTakeIt(t *testing.T) {
 						err := r.lock("ann", 0).Do(ctx, 0, nil, func(ctx context.Context) error {
 							<-ctx.Done()
 							ended = time.Now()
-							assert.ErrorIs(t, context.Cause(ctx), ErrLost)
+							assert.ErrorIs(t, context.Cause(ctx), fault.ErrLost)
 							return nil
 						})
-						assert.ErrorIs(t, err, ErrLost, "also if what it did ends well")
+						assert.ErrorIs(t, err, fault.ErrLost, "also if what it did ends well")
 					}()
 					synctest.Wait()
 					require.NoError(t, r.lock("ben", off).Do(t.Context(), time.Hour, nil, func(context.Context) error {
@@ -354,7 +354,7 @@ func TestTheHoldEndsBeforeAnybodyElseCanTakeIt(t *testing.T) {
 					}))
 					assert.False(t, ended.IsZero(), "somebody else began first")
 					assert.False(t, taken.Before(ended))
-					if fault.After == 0 { // else it is released
+					if wrong.After == 0 { // else it is released
 						assert.GreaterOrEqual(t, taken.Sub(ended), 9*time.Second)
 					}
 					<-done
@@ -388,7 +388,7 @@ func TestALeaseThatWasTakenAway(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		lost, ok := errors.AsType[*LostError](err)
+		lost, ok := errors.AsType[*fault.LostError](err)
 		require.True(t, ok, "%v", err)
 		require.ErrorIs(t, err, context.Canceled, "what it returned is not lost")
 		assert.Equal(t, "ben", lost.Holder)
@@ -409,7 +409,7 @@ func TestTheLeaseIsReleased(t *testing.T) {
 			return ctx.Err()
 		})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, ErrLost)
+		require.NotErrorIs(t, err, fault.ErrLost)
 		assert.Empty(t, r.stored().Token)
 		assert.PanicsWithValue(t, "oh", func() {
 			_ = r.lock("ann", 0).Do(t.Context(), 0, nil, func(context.Context) error { panic("oh") })
@@ -419,7 +419,7 @@ func TestTheLeaseIsReleased(t *testing.T) {
 		l := r.lock("ann", 0)
 		require.NoError(t, l.Take(t.Context()))
 		require.NoError(t, l.Release(t.Context()))
-		require.ErrorIs(t, l.Renew(t.Context()), ErrLost)
+		require.ErrorIs(t, l.Renew(t.Context()), fault.ErrLost)
 		require.NoError(t, l.Release(t.Context()), "once more")
 		assert.Empty(t, r.stored().Token)
 		assert.NotZero(t, r.stored().Fence)

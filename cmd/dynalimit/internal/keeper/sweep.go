@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/prices"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // SweepLease is the name of the lease of the one process that sweeps.
@@ -18,7 +19,7 @@ func (s *Service) sweepAlone(ctx context.Context) {
 	for {
 		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
 		s.metrics.setLeading(false)
-		if ctx.Err() == nil && err != nil && !errors.Is(err, admin.ErrHeld) {
+		if ctx.Err() == nil && err != nil && !errors.Is(err, fault.ErrHeld) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
 		}
 		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
