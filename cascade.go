@@ -45,11 +45,10 @@ func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade 
 	return c
 }
 
-// passOn notes what is asked of a rung and of one above it too, as passes says: the second
-// of the counters that measure usage counts it, so that totals count it once, at the
-// highest.
+// passOn notes what is asked of a rung and counted at another one, as passes says: the second
+// of the counters that measure usage counts it, so that totals count it once.
 func (c *cascade) passOn(passes func(level int, limit string) bool) {
-	for i := range len(c.rungs) - 1 {
+	for i := range c.rungs {
 		asked := c.askedOf(i)
 		for k := range asked {
 			if a := &asked[k]; passes(i, a.Name) {

@@ -22,6 +22,9 @@ type charge struct {
 	consumed []plan.Signed
 	// failed means that the acquire failed as a whole: nobody has a lease.
 	failed bool
+	// tops are the levels at which limits are counted that the lease began to use later, nil
+	// for none.
+	tops map[string]int
 	// unlimited means that a level is unlimited. It is none of the levels: nothing is
 	// charged there, and it has every limit.
 	unlimited bool
@@ -78,18 +81,45 @@ func (c *charge) has(name string) bool {
 	return false
 }
 
-// passes reports whether a level above one counts what is used of a limit, too: it had the
-// limit when the charge was made, or has one that no level had then.
-func (c *charge) passes(level int, limit string) bool {
-	above, known := false, false
-	for i := range c.levels {
-		has := c.levels[i].counts.Index(limit) >= 0
-		above, known = above || has && i > level, known || has
+// passes reports whether what is used of a limit at a level is counted at another one, too,
+// so that totals count it once: at its top.
+func (c *charge) passes(at int, limit string) bool {
+	top, ok := c.tops[limit]
+	if !ok {
+		top = highest(c.levels, func(lv *level) bool { return lv.counts.Index(limit) >= 0 })
 	}
-	if known {
-		return above
+	if top < 0 {
+		top = highest(c.levels, func(lv *level) bool { return lv.cfg.Index(limit) >= 0 })
 	}
-	return slices.ContainsFunc(configs(c.levels[level+1:]), func(cfg *plan.Config) bool { return cfg.Index(limit) >= 0 })
+	return top >= 0 && at != top
+}
+
+// begin decides where limits are counted of which the lease has used nothing yet: at the
+// highest level that has them now. What it has used is counted where it was, for as long as
+// the lease lasts.
+func (c *charge) begin(amounts []plan.Signed) {
+	if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg != lv.counts }) {
+		return
+	}
+	for _, a := range amounts {
+		if a.Amount == 0 || slices.ContainsFunc(c.levels, func(lv level) bool { return lv.knows(a.Name) }) {
+			continue
+		}
+		if c.tops == nil {
+			c.tops = map[string]int{}
+		}
+		c.tops[a.Name] = highest(c.levels, func(lv *level) bool { return lv.cfg.Index(a.Name) >= 0 })
+	}
+}
+
+// highest is the index of the highest level that suits; -1 if none does.
+func highest(levels []level, suits func(*level) bool) int {
+	for i := len(levels) - 1; i >= 0; i-- {
+		if suits(&levels[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // spread is the number of levels whose bucket has to be asked.

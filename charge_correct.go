@@ -43,6 +43,7 @@ type correcting struct {
 // correct begins to bring every level to a target. A level that does not answer gets its
 // result here, without a request.
 func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
+	c.begin(target)
 	k := correcting{charge: c, ops: make([]*lane.Op, len(c.levels)), results: make([]lane.Result, len(c.levels))}
 	for i := range c.levels {
 		lv := &c.levels[i]

@@ -119,6 +119,34 @@ func TestConsumptionAfterAChangeCountsAsTheLeaseDid(t *testing.T) {
 	})
 }
 
+// A lease that consumes of a limit which it has not used yet begins with it by what its levels
+// have then, whatever they had when it was made.
+func TestLimitsThatALeaseUsesLater(t *testing.T) {
+	for name, of := range map[string]struct{ before, after []Limit }{
+		"its parent lost it": {[]Limit{PerMinute("rpm", 1000), PerMinute("tpm", 1000)}, []Limit{PerMinute("rpm", 1000)}},
+		"its parent has it":  {[]Limit{PerMinute("rpm", 1000)}, []Limit{PerMinute("rpm", 1000), PerMinute("tpm", 1000)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, s *process) {
+				s.family("key", "org")
+				ctx := t.Context()
+				require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, of.before))
+				lease, mixed := s.acquire("key", Amounts{"rpm": 1}), s.acquire("key", Amounts{"rpm": 1, "tpm": 5})
+				require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, of.after))
+				for _, l := range []*Lease{lease, mixed} {
+					require.NoError(t, l.Consume(ctx, Amounts{"tpm": 100}))
+				}
+				assert.EqualValues(t, 205, s.countedOnce("tpm", "key", "org"))
+				require.NoError(t, lease.Adjust(ctx, Amounts{"tpm": 20}))
+				require.NoError(t, mixed.Settle(ctx, Amounts{"tpm": 50}))
+				assert.EqualValues(t, 170, s.countedOnce("tpm", "key", "org"))
+				require.NoError(t, lease.Rollback(ctx))
+				assert.EqualValues(t, 50, s.countedOnce("tpm", "key", "org"))
+			})
+		})
+	}
+}
+
 // What is debited ahead of calls is passed on as the calls are that it serves, and what of it
 // lapses is not.
 func TestPrefetchPassesOnWhatItsCallsDo(t *testing.T) {

@@ -80,6 +80,7 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	for i := range c.levels {
 		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, amounts)
 	}
+	c.begin(signedOf(amounts))
 	asked.passOn(c.passes)
 	r, further := c.request, &charge{}
 	r.amounts = amounts

@@ -16,8 +16,8 @@ type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
-	// counts is the configuration with which the lease was made: by it a limit is counted
-	// here as one that a level above counts too, or not, for as long as the lease lasts.
+	// counts is the configuration with which the lease was made: by it a limit that the lease
+	// used then is counted here, or at another level, for as long as the lease lasts.
 	counts *plan.Config
 	// holdings are what the lease holds of each limit at this level, in name order.
 	holdings []backlog.Holding
@@ -124,9 +124,12 @@ func (lv *level) holds() bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 })
 }
 
-// has reports whether the level knows a limit.
-func (lv *level) has(name string) bool {
-	return lv.cfg.Index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
+// has reports whether the level has a limit, or had when the lease used it.
+func (lv *level) has(name string) bool { return lv.cfg.Index(name) >= 0 || lv.knows(name) }
+
+// knows reports whether the lease has used something of a limit at the level.
+func (lv *level) knows(name string) bool {
+	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
 // corrections is what has to change at a level to reach a target: writes are what its

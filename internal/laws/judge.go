@@ -202,16 +202,20 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 		}
 		earned, _ := bucket.State{Rate: held.Limits[i].Rate, Refilled: since}.Credit(at)
 		t.queue, t.ahead.queue = max(0, t.queue-earned), max(0, t.ahead.queue-earned)
+		if t.queue == 0 && t.ahead.queue == 0 {
+			t.changes = 0
+		}
 		t.hold(held.Limits[i].Rate)
 	}
 }
 
-// slack is what wrong clocks and writes under way may add.
+// slack is what wrong clocks and writes under way may add: a clock says when the first instant
+// was that counts, and when it is now, and one more at each change of the rate between.
 func (j *judge) slack(t *truth) int64 {
 	if j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
 		return 0
 	}
-	return t.fastest.Amount*(2*j.rules.skew+t.surplus)/t.fastest.Period + 2
+	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
 // deleted checks that what expired was full; what an operator deletes is forgotten

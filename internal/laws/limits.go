@@ -112,6 +112,7 @@ func (r *replay) changed(t *truth, name string, a plan.Named) {
 	t.queue = max(0, t.queue-a.Back)
 	t.ahead.returns(a.Back, r.at, r.j.rules.horizon)
 	if was.Rate != is.Rate {
+		t.changes++
 		t.ahead.queue += max(0, is.Burst-was.Burst)
 		t.ahead.returns(was.Burst-is.Burst, r.at, r.j.rules.horizon)
 		t.queue = max(0, t.queue+is.Burst-was.Burst) // a raise does not fill, a cut clamps

@@ -16,6 +16,9 @@ type truth struct {
 	// charge counts, fastest the fastest rate held.
 	surplus int64
 	fastest bucket.Rate
+	// changes are those of the rate since the bucket was full: what was earned at each rate
+	// ends at an instant that somebody's clock says.
+	changes int64
 	// forgone is what the last write left the bucket short of burst − queue.
 	forgone int64
 	// ahead is what is debited ahead.
