@@ -24,6 +24,8 @@ type held struct {
 	chain []string // the entity and its parents
 	busy  atomic.Bool
 	taken map[string]int64
+	// most is the most that it used at any time.
+	most int64
 	// local is what the process's share admitted, alike, or was told of.
 	local map[string]int64
 }
@@ -400,7 +402,8 @@ func (o *oracle) unconfirmed(err error) {
 	}
 }
 
-// ledger compares each counter with what leases use. It is told when the history is over.
+// ledger compares each counter with what leases use. It is told when the history is over. What
+// is given back to a limit that has gone is dropped: its counter stays above what leases use.
 func (o *oracle) ledger(leases []*held) {
 	used, more := map[string]int64{}, map[string]int64{}
 	o.mu.Lock()
@@ -415,8 +418,8 @@ func (o *oracle) ledger(leases []*held) {
 			case shown:
 			case !o.changes:
 				used[entity+"|rpm"] += l.Consumed()["rpm"]
-			case l.Degraded(): // or it had no such parent, or no such limit there
-				more[entity+"|rpm"] += l.Consumed()["rpm"]
+			case l.Degraded(): // or it had no such parent, or no such limit there, when it was told
+				more[entity+"|rpm"] += l.most
 			}
 		}
 	}
@@ -424,8 +427,9 @@ func (o *oracle) ledger(leases []*held) {
 		entity, limit, _ := strings.Cut(key, "|")
 		counted := (number(o.items[entity], "b_"+limit+"_tc") + o.gone[key]) / 1000
 		o.tally["ledgers"]++
-		if counted < n-o.doubt[limit] || counted > n+more[key]+o.doubt[limit] {
-			o.accuse("the counter of %s is %d, and leases use %d, perhaps %d more, with %d in doubt", key, counted, n, more[key], o.doubt[limit])
+		off := more[key] + o.doubt[limit]
+		if counted < n-off || o.gone[key] == 0 && counted > n+off {
+			o.accuse("the counter of %s is %d, and leases use %d, with %d in doubt, and %d at levels that are not known", key, counted, n, o.doubt[limit], more[key])
 		}
 	}
 }
@@ -445,13 +449,14 @@ func (o *oracle) once(leases []*held) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	counted := int64(0)
+	counted, gone := int64(0), false
 	for entity := range entities {
 		item, key := o.items[entity], entity+"|rpm"
+		gone = gone || o.gone[key] != 0
 		counted += number(item, "b_rpm_tc") + o.gone[key] - number(item, "b_rpm_up") - o.gone[key+"|up"]
 	}
 	o.tally["counted once"]++
-	if off := max(counted/1000-used, used-counted/1000); off > o.doubt["rpm"] {
-		o.accuse("counted once are %d, and leases use %d, with %d in doubt", counted/1000, used, o.doubt["rpm"])
+	if counted = counted / 1000; used-counted > o.doubt["rpm"] || !gone && counted-used > o.doubt["rpm"] {
+		o.accuse("counted once are %d, and leases use %d, with %d in doubt", counted, used, o.doubt["rpm"])
 	}
 }

@@ -185,7 +185,7 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 			if err != nil {
 				return
 			}
-			one := &held{Lease: lease, of: m, chain: h.entities[level:], taken: map[string]int64{}, local: map[string]int64{}}
+			one := &held{Lease: lease, of: m, most: amounts["rpm"], chain: h.entities[level:], taken: map[string]int64{}, local: map[string]int64{}}
 			h.oracle.admit(one, amounts["rpm"], nil)
 			h.mu.Lock()
 			hit := maps.Clone(h.hit)
@@ -240,6 +240,7 @@ func (h *history) amend(r *rand.Rand) {
 	default:
 		err = h.oracle.corrected(one, consumed, func() error { return one.Rollback(ctx) })
 	}
+	one.most = max(one.most, one.Consumed()["rpm"])
 	h.heard(err)
 }
 
