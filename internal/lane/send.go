@@ -92,12 +92,7 @@ func (w *sending) deliver() (delivered bool) {
 			sent = l.owner.Store.Update(w.ctx, l.Key(), w.statement(o), l.sight.hint(), o.Slot)
 		}
 		took := time.Since(began)
-		if !silent(sent.Err) && heard(sent.Err) {
-			l.Contact.NoteAnswer()
-		}
-		if sent.Verdict == ddb.Throttled {
-			w.by.throttled(false, took)
-		}
+		w.noteContact(sent, took)
 		a, then := d.book(sent, took)
 		tripped := then.silent && l.Trip(sent.Err)
 		switch {
@@ -111,6 +106,16 @@ func (w *sending) deliver() (delivered bool) {
 			d.try++
 			return false
 		}
+	}
+}
+
+// noteContact notes that the bucket answered, or throttled, a try.
+func (w *sending) noteContact(sent Answer, took time.Duration) {
+	if !silent(sent.Err) && heard(sent.Err) {
+		w.lane.Contact.NoteAnswer()
+	}
+	if sent.Verdict == ddb.Throttled {
+		w.by.throttled(false, took)
 	}
 }
 
