@@ -135,7 +135,7 @@ func (lv *level) knows(name string) bool {
 // corrections is what has to change at a level to reach a target: writes are what its
 // bucket has to be written, above 0 charged and below 0 given back; uncounts, below 0, come
 // off what is counted, and doubt of a write under way that is given up is counted as such.
-// passes says what a level above counts too.
+// passes says what another level counts too.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
 		s := plan.Signed{Name: name, Amount: amount}

@@ -179,6 +179,27 @@ func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
 	})
 }
 
+// A correction that Close overtakes between its give-back, which waits, and its charge, which
+// is kept no more: the same call again gives nothing back again.
+func TestCloseBetweenAGiveBackAndItsCharge(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100), PerDay("tpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		lanes := s.limiter.desk.lanes
+		lease := s.acquire(userOf(0), Amounts{"rpm": 10, "tpm": 10})
+		s.acquire(userOf(0), Amounts{"rpm": 50})
+		s.down(ddbmem.Fault{Drop: true})
+		s.acquire(userOf(0), Amounts{"rpm": 1}) // so that the bucket is known not to answer
+		lanes.OnOwe = func(*lane.Lane, []plan.Signed) { lanes.End() }
+		actual := Amounts{"rpm": 5, "tpm": 20}
+		require.ErrorIs(t, lease.Settle(t.Context(), actual), ErrUnconfirmed)
+		s.db.SetFaults(nil)
+		require.NoError(t, s.limiter.Close(t.Context()))
+		require.NoError(t, lease.Settle(t.Context(), actual))
+		assert.Equal(t, int64(56), s.stored(userOf(0), "rpm").Consumed/milli)
+		assert.Equal(t, int64(100-55), s.stored(userOf(0), "rpm").Tokens/milli)
+		assert.Equal(t, int64(20), s.stored(userOf(0), "tpm").Consumed/milli)
+	})
+}
+
 // A lease that is corrected after Close, while nothing answers, is told so.
 func TestCorrectionAfterCloseDuringAnOutageEnds(t *testing.T) {
 	for name, silent := range silences {

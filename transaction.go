@@ -195,14 +195,15 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 	desk.lanes.Started()
 	go func() {
 		defer desk.lanes.Stopped()
-		a := transactionAnswer{verdict: ddb.Unconfirmed}
+		landed := false // whatever else it is told, it may land yet
 		if t.awaitAnswers() {
-			a.verdict, _, a.err = desk.store.transactBuckets(ctx, &t.bucketTransaction, desk.lanes.IDs.Slot)
+			verdict, _, _ := desk.store.transactBuckets(ctx, &t.bucketTransaction, desk.lanes.IDs.Slot)
+			landed = verdict == ddb.Landed
 		}
 		for _, i := range t.charged {
-			lv := &t.charge.levels[i]           // only what never changes of it is read: it is its caller's by now
-			r := lane.Result{Unconfirmed: true} // refused now, it may have landed, or land yet
-			if a.verdict == ddb.Landed {
+			lv := &t.charge.levels[i] // only what never changes of it is read: it is its caller's by now
+			r := lane.Result{Unconfirmed: true}
+			if landed {
 				r = lv.committed(&t.proposals[i], desk.store.decodeBucket)
 			}
 			lv.lane.Deliver(ops[i], r)

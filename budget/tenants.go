@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -29,18 +30,17 @@ func (k tenantKey) String() string { return k.org + "/" + k.app }
 // loaded, it is used for usableFor in all.
 type tenants struct {
 	reader  tenantReader
-	opts    Options
 	life    *background.Life
 	loading *cache.Loading[tenantKey, *tenant]
 }
 
-func newTenants(r tenantReader, opts Options, life *background.Life, tables breakers) *tenants {
+func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
-		Now: r.now, TTL: opts.ConfigTTL, Grace: max(0, usableFor-opts.ConfigTTL), Wait: true,
+		Now: r.now, TTL: r.opts.ConfigTTL, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
 		Leave:    tables.away,
 		Definite: func(err error) bool { return !unavailable(err) },
 	})
-	return &tenants{reader: r, opts: opts, life: life, loading: loading}
+	return &tenants{reader: r, life: life, loading: loading}
 }
 
 // away is a channel that is closed while it is in vain to wait for a configuration,
@@ -78,7 +78,7 @@ func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	}
 	err = failure("configuration", err)
 	if last := ts.loading.Last(key); last != nil && unavailable(err) {
-		ts.opts.Logger.Warn("budget: the configuration cannot be loaded; the last one known is used for at most five minutes",
+		ts.reader.opts.Logger.Warn("budget: the configuration cannot be loaded; the last one known is used for at most five minutes",
 			"org", key.org, "app", key.app, "loaded", last.loaded, "error", err)
 	}
 	return nil, err

@@ -91,7 +91,12 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 // internal is what nobody is told the reason of.
 func (a *answers) internal(err error, x *exchange) *wire.Error {
 	a.tell(x, "failed", err)
-	return wire.NewError(http.StatusInternalServerError, wire.InternalError, "something went wrong; the log has it under this request_id")
+	return wentWrong(http.StatusInternalServerError)
+}
+
+// wentWrong is all that a client is told of what went wrong inside.
+func wentWrong(status int) *wire.Error {
+	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
 }
 
 func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
@@ -184,7 +189,7 @@ func refused(status int, message string, found []error) *wire.Error {
 		status = http.StatusBadRequest
 	}
 	if status >= http.StatusInternalServerError {
-		return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
+		return wentWrong(status)
 	}
 	var fields []wire.FieldError
 	for _, err := range found {

@@ -63,8 +63,8 @@ func granted(g login.Grant, err error) (*grantOutput, error) {
 	}}, nil
 }
 
-// carriers is who carries the one bearer token of a request.
-func carriers(service *login.Service) func(*http.Request) (Claims, error) {
+// byToken says who carries the one bearer token of a request.
+func byToken(service *login.Service) func(*http.Request) (Claims, error) {
 	return func(r *http.Request) (Claims, error) {
 		values := r.Header.Values("Authorization")
 		if len(values) != 1 {

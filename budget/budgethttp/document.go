@@ -24,17 +24,15 @@ var errorType = reflect.TypeFor[wire.Error]()
 // add serves an endpoint on all its paths, and describes it on the first.
 func (d *document) add(e endpoint) {
 	for i, path := range e.paths() {
-		op := d.operation(e.route)
-		op.Path, op.Hidden = path, i > 0
-		e.bind(d.api, op, d.gate.answers.failure)
+		e.bind(d.api, d.operation(e.route, path, i > 0), d.gate.answers.failure)
 	}
 	d.examples(e.route)
 }
 
-// operation is a route as the document has it.
-func (d *document) operation(r route) huma.Operation {
+// operation is a route at one of its paths.
+func (d *document) operation(r route, path string, hidden bool) huma.Operation {
 	op := huma.Operation{
-		OperationID: r.id, Method: r.method, Path: r.paths()[0], Tags: []string{r.tag},
+		OperationID: r.id, Method: r.method, Path: path, Hidden: hidden, Tags: []string{r.tag},
 		Summary: r.summary, Description: r.description, DefaultStatus: r.status,
 		SkipValidateBody: r.unread, RejectUnknownQueryParameters: r.needs != nobody,
 		Metadata:        map[string]any{invalidKey: r.invalid},

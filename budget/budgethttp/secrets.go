@@ -110,9 +110,9 @@ func (c secrets) retrieve(ctx context.Context, x *exchange, org, app, token stri
 	return &secretOutput{wire.Secret{ClientID: fetched.ClientID, Secret: fetched.Secret.Reveal()}}, nil
 }
 
-// holders is in whose name the holder of the one provisioning key of a request makes changes.
+// byKey says in whose name the holder of the one provisioning key of a request makes changes.
 // A key of one organisation is good for what is below its path alone.
-func holders(store *credentials.Store) func(*http.Request) (string, error) {
+func byKey(store *credentials.Store) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		given := r.Header.Values("X-Api-Key")
 		if len(given) != 1 || given[0] == "" || len(given[0]) > maxSecret {

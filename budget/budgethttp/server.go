@@ -13,7 +13,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/login"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/page"
-	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
@@ -36,7 +35,7 @@ func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Se
 		return nil, err
 	}
 	if s.opts.Administrator == nil {
-		s.opts.Administrator = holders(store)
+		s.opts.Administrator = byKey(store)
 	}
 	if s.opts.Authenticate == nil {
 		if err := s.logIn(); err != nil {
@@ -92,7 +91,7 @@ func (s *Server) logIn() (err error) {
 	if err != nil {
 		return bad("options", err.Error())
 	}
-	s.opts.Authenticate = carriers(s.login)
+	s.opts.Authenticate = byToken(s.login)
 	return nil
 }
 
@@ -146,7 +145,7 @@ func (s *Server) recovered(x *exchange, out *answer) {
 	if out.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	s.router.answers.write(out, x, wire.NewError(http.StatusInternalServerError, wire.InternalError, "something went wrong; the log has it under this request_id"))
+	s.router.answers.write(out, x, wentWrong(http.StatusInternalServerError))
 }
 
 func (s *Server) served(x *exchange, out *answer, r *http.Request) {

@@ -34,6 +34,16 @@ func TestEdges(t *testing.T) {
 	assert.Equal(t, int64(math.MaxInt64), slow.Wait(-10, 1<<62))
 }
 
+// Sums end where numbers do, either way.
+func TestSaturatingAdd(t *testing.T) {
+	for _, test := range [][3]int64{
+		{2, -3, -1}, {math.MaxInt64, 1, math.MaxInt64}, {1, math.MaxInt64, math.MaxInt64}, {math.MinInt64, -1, math.MinInt64},
+		{-1, math.MinInt64, math.MinInt64}, {math.MaxInt64, math.MinInt64, -1},
+	} {
+		assert.Equal(t, test[2], SaturatingAdd(test[0], test[1]), "%d + %d", test[0], test[1])
+	}
+}
+
 // What fills takes a bucket to be full that lacks the slack, and leaves it so.
 func TestFillingLeavesTheSlack(t *testing.T) {
 	s := State{Rate: Rate{Burst: 100, Amount: 1, Period: 1000}, Tokens: 95, Refilled: 0}

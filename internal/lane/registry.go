@@ -45,7 +45,7 @@ type Registry struct {
 	// OnTell, if it is set, is called with every write that tells a bucket what was counted
 	// without it, before it is sent; operation is 0 if the write leaves no id. Tests set it.
 	OnTell func(l *Lane, operation uint64, s plan.Sums)
-	// OnOwe, if it is set, is called with what waits to be given back. Tests set it.
+	// OnOwe, if it is set, is called with what waits to be given back from now on. Tests set it.
 	OnOwe func(l *Lane, amounts []plan.Signed)
 	// OnServe, if it is set, is called with what calls are served from tokens debited
 	// ahead, and with what they put back. The lane's mutex is held. Tests set it.
@@ -225,13 +225,14 @@ func (s *Registry) CountUnlocated(entity, resource string, amounts []plan.Signed
 // it answers. It returns false if the limiter is closed.
 func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
-	if s.OnOwe != nil {
-		s.OnOwe(l, amounts)
-	}
-	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
+	kept := s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
 		w.giveBack(back{amounts, incarnation})
 		return nil
 	})
+	if kept && s.OnOwe != nil {
+		s.OnOwe(l, amounts)
+	}
+	return kept
 }
 
 // Ask is the Asked of a request that is sent now.

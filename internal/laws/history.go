@@ -344,12 +344,3 @@ func (h *history) tolerate(m *member, err error) {
 		h.unexpected(err)
 	}
 }
-
-// books are what callers were told of, and hold, when nobody works any more.
-func (h *history) books() *books {
-	b := &books{inside: h.inside, entities: h.entities, told: h.told}
-	for _, g := range h.leases {
-		b.leases = append(b.leases, lease{g.Lease, g.stake})
-	}
-	return b
-}

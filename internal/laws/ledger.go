@@ -2,51 +2,35 @@ package laws
 
 import (
 	"fmt"
-
-	"github.com/dynalimit/dynalimit"
 )
-
-// books are what callers were told of, and hold.
-type books struct {
-	inside   Inside
-	entities []string
-	leases   []lease
-	told     map[string]int64 // what callers were granted, by entity and limit
-}
-
-// lease is one and its stake.
-type lease struct {
-	*dynalimit.Lease
-	stake *stake
-}
 
 // ledger compares what callers were told, and what their leases hold, with what
 // was debited. Nobody was granted more than was debited for callers that were told
 // so, and no lease holds more than was debited for it and not given back. Without
 // faults that is exact, of every limit that was there all along: denied and
 // cancelled callers hold nothing.
-func (j *judge) ledger(b *books) {
-	for key, told := range b.told {
+func (j *judge) ledger(h *history) {
+	for key, told := range h.told {
 		if acc := j.accountAt(key); told > acc.granted {
 			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
 		}
 	}
 	owed := j.oracle.allOwed()
 	held := map[string]int64{}
-	for _, l := range b.leases {
-		sure, _ := heldBy(b.inside.Levels(l.Lease))
+	for _, l := range h.leases {
+		sure, _ := heldBy(h.inside.Levels(l.Lease))
 		for key, n := range sure {
 			held[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(b.inside.Levels(l.Lease), j.absent, owed)...)
+		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), j.absent, owed)...)
 	}
 	for _, s := range j.suspects {
-		if !s.owed(b.inside) {
+		if !s.owed(h.inside) {
 			j.violations = append(j.violations, s.wrong...)
 		}
 	}
 	j.lapsedAll()
-	j.once(b)
+	j.once(h)
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
 		if net < held[key] || exact && net != held[key] {
@@ -58,17 +42,17 @@ func (j *judge) ledger(b *books) {
 
 // once checks that what all leases hold is what all levels counted, each call at one of
 // them alone.
-func (j *judge) once(b *books) {
+func (j *judge) once(h *history) {
 	for _, name := range limitNames {
 		counted, held, exact := int64(0), int64(0), j.rules.exact
-		for _, entity := range b.entities {
+		for _, entity := range h.entities {
 			acc := j.account(entity, name)
 			counted += acc.granted + acc.adjusted - acc.back - acc.passed
 			exact = exact && !j.absent[entity+"#"+name]
 		}
-		for _, l := range b.leases {
+		for _, l := range h.leases {
 			most := int64(0)
-			for _, level := range b.inside.Levels(l.Lease) {
+			for _, level := range h.inside.Levels(l.Lease) {
 				for _, of := range level.Holdings() {
 					if of.Name == name {
 						most = max(most, of.Held)

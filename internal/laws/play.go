@@ -89,7 +89,7 @@ func (h *history) run(workers, steps int) *judge {
 	h.rest()
 	j := newJudge(h.oracle, h.bounds())
 	if len(j.verify()) == 0 {
-		j.ledger(h.books())
+		j.ledger(h)
 	}
 	return j
 }

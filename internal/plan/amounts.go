@@ -14,7 +14,7 @@ type Signed struct {
 	Name string
 	// Amount is in millitokens.
 	Amount int64
-	// Passed is the part of Amount that a level above counts too, with the same sign.
+	// Passed is the part of Amount that another level counts too, with the same sign.
 	Passed int64
 }
 

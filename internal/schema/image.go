@@ -14,7 +14,7 @@ import (
 type Stored struct {
 	bucket.Rate
 	Tokens, Capacity, Consumed int64
-	// Passed is the part of Consumed that a level above counts too.
+	// Passed is the part of Consumed that another level counts too.
 	Passed int64
 	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
 	// unconditional ADD met a bucket without the limit, or another writer set the
