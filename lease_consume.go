@@ -93,6 +93,7 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 		}
 	}
 	further.open(c.desk, &r, &asked, c.policy)
+	further.countAs(c)
 	if served {
 		further.bookServed()
 		return further, nil
