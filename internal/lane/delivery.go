@@ -168,12 +168,12 @@ func (d *delivery) besides() int {
 // unanswered, has shown the bucket.
 func (d *delivery) found(image *schema.Image, err error) Answer {
 	if err != nil {
-		return d.orUnconfirmed(Answer{Err: err})
+		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.besides()}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
 		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op, hidden: d.besides()}
 	}
-	return d.orUnconfirmed(Answer{Image: image, Seen: true, Err: unconfirmed(writeBucket)})
+	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.besides()}
 }
 
 // unsent is the answer to a delivery that ends because its bucket does not answer.
