@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Acquire takes the amounts from the entity's bucket for the resource and, if the entity
@@ -83,9 +84,9 @@ func (l *RateLimiter) observe(ctx context.Context, entity, resource string, amou
 		return ctx, nil
 	}
 	began := l.desk.clock()
-	ctx = orGiven(o.AcquireStart(ctx, AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts}), ctx)
+	ctx = orGiven(o.AcquireStart(ctx, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts}), ctx)
 	return ctx, func(lease *Lease, memory bool, err error) {
-		o.AcquireEnd(ctx, AcquireEnd{
+		o.AcquireEnd(ctx, observe.AcquireEnd{
 			EntityID: entity, Resource: resource, Duration: l.desk.clock().Sub(began), Err: err,
 			Degraded: lease != nil && lease.Degraded(), FromMemory: memory,
 		})

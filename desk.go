@@ -9,6 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // desk is what the calls of a limiter are charged with, and what its leases are corrected
@@ -19,7 +20,7 @@ type desk struct {
 	table    availability
 	store    transactor
 	clock    func() time.Time
-	observer Observer // nil for nobody
+	observer observe.Observer // nil for nobody
 	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
 	// and Cascade.
 	share            float64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // degradedLeases is an observer that writes a line in CloudWatch's embedded metric format
@@ -17,13 +18,13 @@ import (
 // collected by CloudWatch, each line counts in the metric that the alarm of the templates
 // is on: DegradedLeases of the table, in the namespace dynalimit.
 type degradedLeases struct {
-	dynalimit.NopObserver
+	observe.Nop
 	out   io.Writer
 	table string
 	now   func() time.Time
 }
 
-func (d degradedLeases) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
+func (d degradedLeases) AcquireEnd(_ context.Context, e observe.AcquireEnd) {
 	if !e.Degraded {
 		return
 	}
@@ -41,7 +42,7 @@ func (d degradedLeases) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
 }
 
 // A service publishes how many calls were admitted because DynamoDB did not answer.
-func ExampleObserver_metrics() {
+func ExampleOptions_metrics() {
 	ctx := context.Background()
 	db := ddbmem.New()
 	repo := must(dynalimit.NewRepository(db.Client(), "limits", standingStill))

@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // The examples run on ddbmem, a DynamoDB in process. Their clock stands still, so
@@ -283,17 +284,17 @@ func ExampleWithOnUnavailable() {
 
 // counting is an observer that counts writes and the callers they carry.
 type counting struct {
-	dynalimit.NopObserver
+	observe.Nop
 	writes, callers int
 }
 
-func (c *counting) WriteEnd(_ context.Context, e dynalimit.WriteEnd) {
+func (c *counting) WriteEnd(_ context.Context, e observe.WriteEnd) {
 	c.writes += e.Tries
 	c.callers += e.Callers
 }
 
 // An Observer hears of every acquire and every write, for metrics and traces.
-func ExampleObserver() {
+func ExampleOptions_observer() {
 	ctx := context.Background()
 	_, repo := newLimiter()
 	seen := &counting{}

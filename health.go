@@ -2,6 +2,8 @@ package dynalimit
 
 import (
 	"time"
+
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Health is what a limiter knows about its store, for readiness checks, dashboards and
@@ -72,7 +74,7 @@ type HotBucket struct {
 	// EntityID and Resource name the bucket.
 	EntityID, Resource string
 	// Why says what was throttled last.
-	Why ThrottleCause
+	Why observe.ThrottleCause
 	// Interval is the least time between the starts of two writes of this process, 2 s
 	// at most. It is 0 when only reads were throttled.
 	Interval time.Duration

@@ -33,6 +33,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // RateLimiter charges token buckets in DynamoDB for calls. Make one with New for each
@@ -119,7 +120,7 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 // again.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {
 	if o := l.desk.observer; o != nil {
-		o.AvailabilityChanged(AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
+		o.AvailabilityChanged(observe.AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
 	}
 }
 

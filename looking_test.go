@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // reads are the consistent reads of a bucket among a meter's.
@@ -143,7 +144,7 @@ func TestThrottledReadsBackOff(t *testing.T) {
 		assert.GreaterOrEqual(t, reads(used), int64(6))
 		hot := s.limiter.Health().Hottest
 		require.Len(t, hot, 1)
-		assert.Equal(t, ReadsThrottled, hot[0].Why)
+		assert.Equal(t, observe.ReadsThrottled, hot[0].Why)
 		assert.Zero(t, hot[0].Interval)
 		assert.False(t, s.limiter.Health().Open)
 

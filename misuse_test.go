@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Every call without a context, or of what was never made, says so.
@@ -135,10 +137,11 @@ func TestDoWithoutFunctionAsksNothing(t *testing.T) {
 }
 
 // contextless is an observer that returns no context.
-type contextless struct{ NopObserver }
+type contextless struct{ observe.Nop }
 
-func (contextless) AcquireStart(context.Context, AcquireStart) context.Context { return nil }
-func (contextless) WriteStart(context.Context, WriteStart) context.Context     { return nil }
+func (contextless) AcquireStart(context.Context, observe.AcquireStart) context.Context { return nil }
+
+func (contextless) WriteStart(context.Context, observe.WriteStart) context.Context { return nil }
 
 func TestObserverMayReturnNoContext(t *testing.T) {
 	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // listener writes down what an observer hears, and checks that every end is
@@ -51,13 +52,13 @@ func (l *listener) end(ctx context.Context, what, how string) {
 	l.heard = append(l.heard, what+": "+how)
 }
 
-func (l *listener) AvailabilityChanged(e AvailabilityChange) {
+func (l *listener) AvailabilityChanged(e observe.AvailabilityChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = append(l.heard, fmt.Sprintf("table open: %t", e.Open))
 }
 
-func (l *listener) PacingChanged(e PacingChange) {
+func (l *listener) PacingChanged(e observe.PacingChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	how := "not paced any more"
@@ -75,11 +76,11 @@ func (l *listener) take() []string {
 	return heard
 }
 
-func (l *listener) AcquireStart(ctx context.Context, e AcquireStart) context.Context {
+func (l *listener) AcquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
 	return l.start(ctx, fmt.Sprintf("acquire %s %s", e.EntityID, e.Resource))
 }
 
-func (l *listener) AcquireEnd(ctx context.Context, e AcquireEnd) {
+func (l *listener) AcquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	how := "granted"
 	switch {
 	case e.Err != nil:
@@ -93,11 +94,11 @@ func (l *listener) AcquireEnd(ctx context.Context, e AcquireEnd) {
 	l.end(ctx, fmt.Sprintf("acquire %s %s", e.EntityID, e.Resource), how)
 }
 
-func (l *listener) WriteStart(ctx context.Context, e WriteStart) context.Context {
+func (l *listener) WriteStart(ctx context.Context, e observe.WriteStart) context.Context {
 	return l.start(ctx, fmt.Sprintf("%s %s for %d", e.Kind, e.EntityID, e.Callers))
 }
 
-func (l *listener) WriteEnd(ctx context.Context, e WriteEnd) {
+func (l *listener) WriteEnd(ctx context.Context, e observe.WriteEnd) {
 	how := fmt.Sprintf("%s after %d", e.Outcome, e.Tries)
 	if e.Err != nil {
 		how += fmt.Sprintf(" (%T)", e.Err)
@@ -129,7 +130,7 @@ func TestObserverHearsPairs(t *testing.T) {
 func TestObserverHearsOfFaults(t *testing.T) {
 	opts := perMinute()
 	var ears *listener
-	opts.Observer = observerOf(func() Observer { return ears })
+	opts.Observer = observerOf(func() observe.Observer { return ears })
 	virtual(t, opts, func(t *testing.T, s *process) {
 		ears = listen(t)
 		s.acquire("user-1", Amounts{"rpm": 1})
@@ -167,20 +168,20 @@ func TestObserverHearsOfFaults(t *testing.T) {
 }
 
 // observerOf is the observer a function returns.
-type observerOf func() Observer
+type observerOf func() observe.Observer
 
-func (o observerOf) AcquireStart(ctx context.Context, e AcquireStart) context.Context {
+func (o observerOf) AcquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
 	return o().AcquireStart(ctx, e)
 }
-func (o observerOf) AcquireEnd(ctx context.Context, e AcquireEnd) { o().AcquireEnd(ctx, e) }
-func (o observerOf) WriteStart(ctx context.Context, e WriteStart) context.Context {
+func (o observerOf) AcquireEnd(ctx context.Context, e observe.AcquireEnd) { o().AcquireEnd(ctx, e) }
+func (o observerOf) WriteStart(ctx context.Context, e observe.WriteStart) context.Context {
 	return o().WriteStart(ctx, e)
 }
-func (o observerOf) WriteEnd(ctx context.Context, e WriteEnd) { o().WriteEnd(ctx, e) }
+func (o observerOf) WriteEnd(ctx context.Context, e observe.WriteEnd) { o().WriteEnd(ctx, e) }
 
-func (o observerOf) AvailabilityChanged(e AvailabilityChange) { o().AvailabilityChanged(e) }
+func (o observerOf) AvailabilityChanged(e observe.AvailabilityChange) { o().AvailabilityChanged(e) }
 
-func (o observerOf) PacingChanged(e PacingChange) { o().PacingChanged(e) }
+func (o observerOf) PacingChanged(e observe.PacingChange) { o().PacingChanged(e) }
 
 func TestObserverHearsOfTransactions(t *testing.T) {
 	ears := listen(t)
@@ -193,13 +194,13 @@ func TestObserverHearsOfTransactions(t *testing.T) {
 }
 
 func TestNopObserver(t *testing.T) {
-	var nop NopObserver
+	var nop observe.Nop
 	ctx := t.Context()
-	assert.Equal(t, ctx, nop.AcquireStart(ctx, AcquireStart{}))
-	assert.Equal(t, ctx, nop.WriteStart(ctx, WriteStart{}))
+	assert.Equal(t, ctx, nop.AcquireStart(ctx, observe.AcquireStart{}))
+	assert.Equal(t, ctx, nop.WriteStart(ctx, observe.WriteStart{}))
 	assert.NotPanics(t, func() {
-		nop.AcquireEnd(ctx, AcquireEnd{})
-		nop.WriteEnd(ctx, WriteEnd{})
+		nop.AcquireEnd(ctx, observe.AcquireEnd{})
+		nop.WriteEnd(ctx, observe.WriteEnd{})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Options configures a RateLimiter. Every field is optional: the zero value, and nil
@@ -49,7 +50,7 @@ type Options struct {
 	// ended, and the give-backs of a denied cascade. Defaults to 10 s.
 	CleanupTimeout time.Duration
 	// Observer hears of acquires and writes. Defaults to nobody.
-	Observer Observer
+	Observer observe.Observer
 	// Logger receives what an operator should know. Defaults to the
 	// repository's.
 	Logger *slog.Logger

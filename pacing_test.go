@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // throttleFor throttles the writes of an entity's bucket for a time; each request is 4 ms
@@ -74,7 +75,7 @@ func TestThrottledWriteIsDecidedAnew(t *testing.T) {
 
 		hot := s.limiter.Health().Hottest
 		require.Len(t, hot, 1)
-		assert.Equal(t, HotBucket{"user-1", model, WritesThrottled, hot[0].Interval, hot[0].LastThrottled}, hot[0])
+		assert.Equal(t, HotBucket{"user-1", model, observe.WritesThrottled, hot[0].Interval, hot[0].LastThrottled}, hot[0])
 		assert.Positive(t, hot[0].Interval)
 		assert.WithinRange(t, hot[0].LastThrottled, began, began.Add(910*time.Millisecond))
 

@@ -16,6 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // panicking is a store whose writes call before, which may panic.
@@ -85,18 +86,18 @@ func TestPanicInALaneEndsItsCalls(t *testing.T) {
 
 // startPanics is an observer that panics when a write begins.
 type startPanics struct {
-	Observer
+	observe.Observer
 	armed *bool
 }
 
-func (o startPanics) WriteStart(ctx context.Context, _ WriteStart) context.Context {
+func (o startPanics) WriteStart(ctx context.Context, _ observe.WriteStart) context.Context {
 	if *o.armed {
 		panic("observer")
 	}
 	return ctx
 }
 
-func (o startPanics) WriteEnd(context.Context, WriteEnd) {}
+func (o startPanics) WriteEnd(context.Context, observe.WriteEnd) {}
 
 // A panic before anything was sent leaves nothing in doubt.
 func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {

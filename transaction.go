@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // transaction is one charge of several levels on its way.
@@ -162,11 +163,11 @@ func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)
 		return func(transactionAnswer) {}
 	}
 	began := clock()
-	*ctx = orGiven(o.WriteStart(*ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1}), *ctx)
+	*ctx = orGiven(o.WriteStart(*ctx, observe.WriteStart{EntityID: r.entity, Resource: r.resource, Kind: observe.WriteTransaction, Callers: 1}), *ctx)
 	seen := *ctx
 	return func(a transactionAnswer) {
-		e := WriteEnd{
-			EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
+		e := observe.WriteEnd{
+			EntityID: r.entity, Resource: r.resource, Kind: observe.WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
 			Tries: a.tries, Duration: clock().Sub(began),
 		}
 		if a.verdict != ddb.Refused {

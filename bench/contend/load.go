@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // The buckets' limit and resource.
@@ -53,7 +54,7 @@ func (t tally) plus(o tally) tally {
 // load calls one limiter from many goroutines.
 type load struct {
 	task
-	dynalimit.NopObserver
+	observe.Nop
 	limiter         *dynalimit.RateLimiter
 	landed, callers atomic.Int64
 
@@ -81,7 +82,7 @@ func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, err
 }
 
 // WriteEnd counts a write.
-func (l *load) WriteEnd(_ context.Context, e dynalimit.WriteEnd) {
+func (l *load) WriteEnd(_ context.Context, e observe.WriteEnd) {
 	if e.Outcome == "landed" {
 		l.landed.Add(1)
 		l.callers.Add(int64(e.Callers))

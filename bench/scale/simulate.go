@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 const (
@@ -293,12 +294,12 @@ func (w *world) entry(ctx context.Context) (ledger.Entry, error) {
 
 // memory counts what needed no request of its own.
 type memory struct {
-	dynalimit.NopObserver
+	observe.Nop
 	world *world
 }
 
 // AcquireEnd counts grants, and those from memory.
-func (m memory) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
+func (m memory) AcquireEnd(_ context.Context, e observe.AcquireEnd) {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
 	if !m.world.counting || e.Err != nil {
