@@ -12,12 +12,13 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 var blocked = schema.ConfigItem{Blocked: true}
 
 // isBlocked checks that an error is a block of an entity, at a level.
-func isBlocked(t *testing.T, err error, entity string, level ConfigLevel) {
+func isBlocked(t *testing.T, err error, entity string, level levels.Level) {
 	t.Helper()
 	var b *BlockedError
 	require.ErrorAs(t, err, &b)
@@ -25,7 +26,7 @@ func isBlocked(t *testing.T, err error, entity string, level ConfigLevel) {
 	assert.Equal(t, entity, b.EntityID)
 	assert.Equal(t, model, b.Resource)
 	assert.Equal(t, level, b.Level)
-	assert.Equal(t, level == LevelPlan || level == LevelPlanDefault, b.Plan == "pro")
+	assert.Equal(t, level == levels.Plan || level == levels.PlanDefault, b.Plan == "pro")
 	assert.ErrorContains(t, err, string(level))
 	assert.NotErrorIs(t, err, ErrLimitExceeded)
 	_, ok := RetryAfter(errors.Join(errors.New("other"), err))
@@ -69,7 +70,7 @@ func TestBlockedNamesTheMostSpecificLevel(t *testing.T) {
 	s.says(ofPlanDefault, blocked)
 	s.says(ofSystem, blocked)
 	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-	isBlocked(t, err, "user-1", LevelPlanDefault)
+	isBlocked(t, err, "user-1", levels.PlanDefault)
 }
 
 // A blocked parent blocks who cascades to it, and nothing is charged at any level.
@@ -81,7 +82,7 @@ func TestBlockedParentOfACascade(t *testing.T) {
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
 		for _, id := range []string{"key", "project", "org"} {
 			_, err := s.limiter.Acquire(t.Context(), id, model, Amounts{"rpm": 1})
-			isBlocked(t, err, "org", LevelEntityDefault)
+			isBlocked(t, err, "org", levels.EntityDefault)
 		}
 		s.acquire("loner", Amounts{"rpm": 1})
 		for _, id := range []string{"key", "project", "org"} {
@@ -96,7 +97,7 @@ func TestBlockedIsReported(t *testing.T) {
 	report, err := s.limiter.Check(t.Context(), "user-1", model, Amounts{"rpm": 1})
 	require.NoError(t, err)
 	assert.Equal(t, &Report{
-		Blocked: &BlockedError{EntityID: "user-1", Resource: model, Level: LevelEntity}, RetryAfter: Never, OnUnavailable: Block,
+		Blocked: &BlockedError{EntityID: "user-1", Resource: model, Level: levels.Entity}, RetryAfter: Never, OnUnavailable: Block,
 	}, report)
 	assert.Empty(t, report.Available())
 }
@@ -109,7 +110,7 @@ func TestBlockedCallsAskNobodyWhenWarm(t *testing.T) {
 	s = s.on(s.repo, &Options{Observer: heard})
 	for range 2 {
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", LevelEntity)
+		isBlocked(t, err, "user-1", levels.Entity)
 	}
 	ends := heard.take()
 	assert.NotContains(t, ends[0], "memory")
@@ -124,8 +125,8 @@ func TestBlockedWhileALeaseIsOut(t *testing.T) {
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
 		s.repo.evictConfig(schema.ConfigOwner{Entity: "org"})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "org", LevelEntityDefault)
-		isBlocked(t, a.Consume(t.Context(), Amounts{"rpm": 1}), "org", LevelEntityDefault)
+		isBlocked(t, err, "org", levels.EntityDefault)
+		isBlocked(t, a.Consume(t.Context(), Amounts{"rpm": 1}), "org", levels.EntityDefault)
 		require.NoError(t, a.Adjust(t.Context(), Amounts{"rpm": 5}))
 		require.NoError(t, a.Settle(t.Context(), Amounts{"rpm": 12}))
 		require.NoError(t, b.Rollback(t.Context()))
@@ -148,13 +149,13 @@ func TestBlockIsInForceWithinOneTTL(t *testing.T) {
 				for began := time.Now(); ; elapse(10 * time.Millisecond) {
 					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 					if err != nil {
-						isBlocked(t, err, "user-1", LevelSystem)
+						isBlocked(t, err, "user-1", levels.System)
 						break
 					}
 					require.LessOrEqual(t, time.Since(began), s.repo.configs.ttl())
 				}
 				_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-				isBlocked(t, err, "user-1", LevelSystem)
+				isBlocked(t, err, "user-1", levels.System)
 			})
 		})
 	}
@@ -179,7 +180,7 @@ func TestBlockEndsWaits(t *testing.T) {
 				s.says(owner, blocked)
 				began := time.Now()
 				for range 3 {
-					isBlocked(t, <-ended, owner.Entity, LevelEntityDefault)
+					isBlocked(t, <-ended, owner.Entity, levels.EntityDefault)
 				}
 				assert.LessOrEqual(t, time.Since(began), s.repo.configs.ttl()+leastRecheck)
 			})
@@ -212,7 +213,7 @@ func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, s.repo.SetBlocked(t.Context(), Scope{Entity: "org"}, true))
 		for range 3 {
-			isBlocked(t, <-ended, "org", LevelEntityDefault)
+			isBlocked(t, <-ended, "org", levels.EntityDefault)
 		}
 		assert.Equal(t, began, time.Now())
 	})
@@ -236,7 +237,7 @@ func TestBlockOfAParentReadEarlierEndsAWait(t *testing.T) {
 		elapse(time.Second)
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
 		began := time.Now()
-		isBlocked(t, <-ended, "org", LevelEntityDefault)
+		isBlocked(t, <-ended, "org", levels.EntityDefault)
 		assert.LessOrEqual(t, time.Since(began), ttl/3)
 	})
 }
@@ -246,11 +247,11 @@ func TestBlockedInAnOutage(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
 		s.says(ofEntity, blocked)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", LevelEntity)
+		isBlocked(t, err, "user-1", levels.Entity)
 		s.down(ddbmem.Fault{Drop: true})
 		for range 4 {
 			_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-			isBlocked(t, err, "user-1", LevelEntity)
+			isBlocked(t, err, "user-1", levels.Entity)
 			s.clock.advance(30 * time.Minute)
 		}
 		lease := s.acquire("user-2", Amounts{"rpm": 1})
@@ -267,10 +268,10 @@ func TestBlockedConsumeInAnOutage(t *testing.T) {
 		s.says(ofEntity, blocked)
 		s.repo.evictConfig(ofEntity)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", LevelEntity)
+		isBlocked(t, err, "user-1", levels.Entity)
 		s.down(ddbmem.Fault{Drop: true})
 		s.clock.advance(2 * time.Hour)
-		isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "user-1", LevelEntity)
+		isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "user-1", levels.Entity)
 		require.NoError(t, lease.Rollback(t.Context()))
 		s.recovers()
 	})
@@ -285,12 +286,12 @@ func TestBlockedParentInALongOutage(t *testing.T) {
 		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
 		s.repo.evictConfig(schema.ConfigOwner{Entity: "org"})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "org", LevelEntityDefault)
+		isBlocked(t, err, "org", levels.EntityDefault)
 		s.down(ddbmem.Fault{Drop: true})
 		for range 4 {
 			_, err = s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
-			isBlocked(t, err, "org", LevelEntityDefault)
-			isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "org", LevelEntityDefault)
+			isBlocked(t, err, "org", levels.EntityDefault)
+			isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "org", levels.EntityDefault)
 			s.clock.advance(30 * time.Minute)
 		}
 		require.NoError(t, lease.Rollback(t.Context()))
@@ -319,14 +320,14 @@ func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
 					s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 					s.says(ofPlanDefault, blocked)
 					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-					isBlocked(t, err, "user-1", LevelPlanDefault)
+					isBlocked(t, err, "user-1", levels.PlanDefault)
 					_, err = s.repo.GetConfig(t.Context(), Scope{Everyone: true})
 					require.NoError(t, err)
 					s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: unanswered(q)} })
 					require.Error(t, change(t.Context(), s.repo))
 					s.down(ddbmem.Fault{Drop: true})
 					_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-					isBlocked(t, err, "user-1", LevelPlanDefault)
+					isBlocked(t, err, "user-1", levels.PlanDefault)
 					s.recovers()
 					require.NoError(t, change(t.Context(), s.repo))
 				})
@@ -345,7 +346,7 @@ func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
 		assert.True(t, lease.Degraded())
 		s.recovers()
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", LevelEntity)
+		isBlocked(t, err, "user-1", levels.Entity)
 		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 4}))
 		s.recovers()
 		assert.Equal(t, int64(4), s.stored("user-1", "rpm").Consumed/milli)
@@ -359,12 +360,12 @@ func TestLevelsAreInForceAtOnceInThisProcess(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := onPlan(t, e, perMinute())
 		ctx, plan := t.Context(), Scope{Plan: "pro"}
-		won := func() ConfigLevel { return s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level }
-		assert.Equal(t, LevelOptions, won())
+		won := func() levels.Level { return s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level }
+		assert.Equal(t, levels.Options, won())
 		require.NoError(t, s.repo.SetLimits(ctx, Scope{Plan: "pro"}, []Limit{PerMinute("rpm", 50)}))
-		assert.Equal(t, LevelPlanDefault, won())
+		assert.Equal(t, levels.PlanDefault, won())
 		require.NoError(t, s.repo.SetLimits(ctx, Scope{Plan: "pro", Resource: model}, []Limit{PerMinute("rpm", 60)}))
-		assert.Equal(t, LevelPlan, won())
+		assert.Equal(t, levels.Plan, won())
 		for _, change := range []struct {
 			repo *Repository
 			to   bool
@@ -372,13 +373,13 @@ func TestLevelsAreInForceAtOnceInThisProcess(t *testing.T) {
 			require.NoError(t, change.repo.SetBlocked(ctx, plan, change.to))
 			_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1})
 			if change.to {
-				isBlocked(t, err, "user-1", LevelPlanDefault)
+				isBlocked(t, err, "user-1", levels.PlanDefault)
 			} else {
 				require.NoError(t, err)
 			}
 		}
 		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Plan: "pro", Resource: model}))
-		assert.Equal(t, LevelPlanDefault, won())
+		assert.Equal(t, levels.PlanDefault, won())
 		require.NoError(t, s.repo.SetUnlimited(ctx, plan))
 		assert.Empty(t, s.acquire("user-1", Amounts{"rpm": 1}).Statuses())
 	})

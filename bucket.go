@@ -9,10 +9,11 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // newBucketConfig converts resolved limits, which are sorted and have their defaults.
-func newBucketConfig(limits []Limit, level ConfigLevel, permanent bool, readAt, tick int64) *plan.Config {
+func newBucketConfig(limits []Limit, level levels.Level, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = toConfigured(l, level)
@@ -21,7 +22,7 @@ func newBucketConfig(limits []Limit, level ConfigLevel, permanent bool, readAt, 
 	return c
 }
 
-func toConfigured(l Limit, level ConfigLevel) plan.Limit {
+func toConfigured(l Limit, level levels.Level) plan.Limit {
 	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: bucket.Rate{
 		Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds(),
 	}}
@@ -39,7 +40,7 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 		}
 	}
 	slices.SortFunc(merged, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
-	out := newBucketConfig(merged, LevelOverride, c.Permanent, readAt, tick)
+	out := newBucketConfig(merged, levels.Override, c.Permanent, readAt, tick)
 	out.Override, out.Hidden = true, c.Hidden
 	for i := range out.Limits {
 		l := &out.Limits[i]

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestCheckIsADryRun(t *testing.T) {
@@ -27,9 +29,9 @@ func TestCheckIsADryRun(t *testing.T) {
 		assert.Equal(t, &Report{
 			RetryAfter: 3 * time.Second, OnUnavailable: Block,
 			Statuses: []LimitStatus{
-				{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: LevelOptions, Remaining: 99, Reset: 600 * time.Millisecond},
+				{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: levels.Options, Remaining: 99, Reset: 600 * time.Millisecond},
 				{
-					EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: LevelOptions,
+					EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: levels.Options,
 					Requested: 1500, Remaining: 1000, Exceeded: true, RetryAfter: 3 * time.Second, Reset: 54 * time.Second,
 				},
 			},
@@ -82,12 +84,12 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 		require.NoError(t, second(s.repo.SetConfig(ctx, Scope{Everyone: true}, LimitConfig{Limits: []Limit{PerMinute("rpm", 2)}, OnUnavailable: Allow, Version: AnyVersion})))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
-		assert.Equal(t, LevelSystem, report.Statuses[0].Level)
+		assert.Equal(t, levels.System, report.Statuses[0].Level)
 		assert.Equal(t, Allow, report.OnUnavailable, "from the system's configuration")
 		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Everyone: true}))
 		report, err = s.limiter.Check(ctx, "org", model, nil)
 		require.NoError(t, err)
-		assert.Equal(t, LevelOptions, report.Statuses[0].Level)
+		assert.Equal(t, levels.Options, report.Statuses[0].Level)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/cache"
 )
 
@@ -123,7 +124,7 @@ func (c *configCache) snapshot() ConfigCacheStats { return ConfigCacheStats(c.lo
 
 // isDefinite reports whether the error of a read says that the table, or what is stored in
 // it, cannot be used.
-func isDefinite(err error) bool { return isValidation(err) || errors.Is(err, ErrVersion) }
+func isDefinite(err error) bool { return isValidation(err) || errors.Is(err, fault.ErrVersion) }
 
 func isValidation(err error) bool {
 	var v *ValidationError

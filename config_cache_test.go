@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 var errStore = errors.New("store down")
@@ -44,7 +45,7 @@ func (l *loader) load(ctx context.Context) (*resolvedConfig, error) {
 	if l.stored != nil {
 		return l.stored(version), nil
 	}
-	return &resolvedConfig{configKind: &configKind{level: LevelSystem}, readAt: version}, nil
+	return &resolvedConfig{configKind: &configKind{level: levels.System}, readAt: version}, nil
 }
 
 func (l *loader) set(version int64, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // config returns the stored configuration of an entity on a resource, from the
@@ -262,13 +263,13 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved := ResolvedLimits{
-		EntityID: entity, Resource: resource, Limits: limits, Level: ConfigLevel(v.Level), Plan: record.Plan,
-		Unlimited: v.Unlimited, Blocked: ConfigLevel(v.Blocked),
-		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: ConfigLevel(v.PolicyLevel),
+		EntityID: entity, Resource: resource, Limits: limits, Level: levels.Level(v.Level), Plan: record.Plan,
+		Unlimited: v.Unlimited, Blocked: levels.Level(v.Blocked),
+		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: levels.Level(v.PolicyLevel),
 		ParentID: record.ParentID, Cascade: record.Cascade,
 	}
 	for _, h := range v.Hidden {
-		resolved.Hidden = append(resolved.Hidden, HiddenLimit{Name: h.Name, Level: ConfigLevel(h.Level)})
+		resolved.Hidden = append(resolved.Hidden, HiddenLimit{Name: h.Name, Level: levels.Level(h.Level)})
 	}
 	return resolved, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
@@ -30,15 +31,15 @@ func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
 		put(t, r, bucket)
 		for _, test := range []struct {
 			entity, resource string
-			level            ConfigLevel
+			level            levels.Level
 			capacity         int64
 			bucket           schema.Item
 		}{
-			{"user-1", "gpt-4", LevelEntity, 4, bucket},
-			{"user-1", "claude-3", LevelEntityDefault, 3, nil},
-			{"user-1", schema.DefaultResource, LevelEntityDefault, 3, nil},
-			{"user-2", "gpt-4", LevelResource, 2, nil},
-			{"user-2", "claude-3", LevelSystem, 1, nil},
+			{"user-1", "gpt-4", levels.Entity, 4, bucket},
+			{"user-1", "claude-3", levels.EntityDefault, 3, nil},
+			{"user-1", schema.DefaultResource, levels.EntityDefault, 3, nil},
+			{"user-2", "gpt-4", levels.Resource, 2, nil},
+			{"user-2", "claude-3", levels.System, 1, nil},
 		} {
 			t.Run(test.entity+" "+test.resource, func(t *testing.T) {
 				cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource, time.Time{})
@@ -107,7 +108,7 @@ func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {
 		})
 		cfg, _, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
-		assert.Equal(t, LevelEntity, cfg.level, "never taken for absent")
+		assert.Equal(t, levels.Entity, cfg.level, "never taken for absent")
 		assert.True(t, read)
 	})
 }
@@ -128,7 +129,7 @@ func TestConfigUnprocessedForGoodIsAnError(t *testing.T) {
 		e.db.SetFaults(nil)
 		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
-		assert.Equal(t, LevelSystem, cfg.level)
+		assert.Equal(t, levels.System, cfg.level)
 	})
 }
 

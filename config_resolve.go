@@ -9,6 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // resolvedConfig is what the stored configuration says about an entity on a
@@ -34,9 +35,9 @@ type resolvedConfig struct {
 type configKind struct {
 	// level is the level that won: where the limits came from, or which is unlimited; ""
 	// when no level says either.
-	level ConfigLevel
+	level levels.Level
 	// blocked is the level that admits nothing, "" for none.
-	blocked ConfigLevel
+	blocked levels.Level
 	// plan is the plan that the entity's record names, "" for none.
 	plan string
 	// onUnavailable is the policy of the most specific level that has one, and
@@ -94,7 +95,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	cfg := &resolvedConfig{
 		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick,
 		configKind: &configKind{
-			level: ConfigLevel(v.Level), blocked: ConfigLevel(v.Blocked), plan: record.Plan,
+			level: levels.Level(v.Level), blocked: levels.Level(v.Blocked), plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
 			permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited, cascade: record.Cascade,
 		},
@@ -115,9 +116,9 @@ func (i *configItems) verdict() (config.Verdict, []Limit, error) {
 		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
 			return v, nil, err
 		}
-		return v, nil, invalid(storedField(ConfigLevel(wrong.Level)), "cannot be read: %v; set them again", wrong.Err)
+		return v, nil, invalid(storedField(levels.Level(wrong.Level)), "cannot be read: %v; set them again", wrong.Err)
 	}
-	limits, err := limitsOf(ConfigLevel(v.Level), v.Limits)
+	limits, err := limitsOf(levels.Level(v.Level), v.Limits)
 	return v, limits, err
 }
 
@@ -129,10 +130,10 @@ func (c *resolvedConfig) charged() string {
 	return c.parentID
 }
 
-func storedField(level ConfigLevel) string { return "stored limits of level " + string(level) }
+func storedField(level levels.Level) string { return "stored limits of level " + string(level) }
 
 // limitsOf are the stored limits of a level as users write them, checked.
-func limitsOf(level ConfigLevel, stored []schema.ConfigLimit) ([]Limit, error) {
+func limitsOf(level levels.Level, stored []schema.ConfigLimit) ([]Limit, error) {
 	if len(stored) == 0 {
 		return nil, nil
 	}
@@ -164,7 +165,7 @@ type ResolvedLimits struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// Level is the level that won: where the limits came from, or which is unlimited. It
 	// is empty if no level has limits or is unlimited.
-	Level ConfigLevel `json:"level,omitempty"`
+	Level levels.Level `json:"level,omitempty"`
 	// Plan is the plan that the entity's record names; empty for none.
 	Plan string `json:"plan,omitempty"`
 	// Unlimited means that the level that won lifts all limits, also those of a
@@ -173,13 +174,13 @@ type ResolvedLimits struct {
 	// Blocked is the most specific level that admits nothing, whichever level won; empty
 	// for none. A parent that is blocked blocks an entity that cascades, too: ask for
 	// ParentID.
-	Blocked ConfigLevel `json:"blocked,omitempty"`
+	Blocked levels.Level `json:"blocked,omitempty"`
 	// OnUnavailable is what calls do when DynamoDB does not answer, as PolicyLevel, the
 	// most specific level that has a policy, says. Both are empty if none has: then it
 	// is the parent's, if the entity cascades, or Options.OnUnavailable.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
 	// PolicyLevel is where OnUnavailable came from; empty for none.
-	PolicyLevel ConfigLevel `json:"policy_level,omitempty"`
+	PolicyLevel levels.Level `json:"policy_level,omitempty"`
 	// Hidden are the limits that less specific levels have and the level that won does
 	// not, so that they are not in force; in the order of their levels and names.
 	Hidden []HiddenLimit `json:"hidden,omitempty"`
@@ -194,5 +195,5 @@ type HiddenLimit struct {
 	// Name is the limit's.
 	Name string `json:"name"`
 	// Level is the most specific level that has it.
-	Level ConfigLevel `json:"level"`
+	Level levels.Level `json:"level"`
 }

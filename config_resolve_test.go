@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // configItem is a stored configuration with one limit a minute per name.
@@ -37,15 +38,15 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		items     config.Items
-		level     ConfigLevel
+		level     levels.Level
 		permanent bool
 		limits    []Limit
 		policy    UnavailablePolicy
 	}{
-		{"entity", all, LevelEntity, true, []Limit{PerMinute("rpm", 1)}, Allow},
-		{"entity default", without(func(i *config.Items) { i.Entity = nil }), LevelEntityDefault, true, []Limit{PerMinute("rpm", 2)}, Allow},
-		{"an item without limits is passed over", without(func(i *config.Items) { i.Entity, i.EntityDefault = empty, empty }), LevelResource, false, []Limit{PerMinute("rpm", 3)}, Allow},
-		{"system", config.Items{System: all.System}, LevelSystem, false, []Limit{PerMinute("rpm", 4), PerMinute("tpm", 5)}, Allow},
+		{"entity", all, levels.Entity, true, []Limit{PerMinute("rpm", 1)}, Allow},
+		{"entity default", without(func(i *config.Items) { i.Entity = nil }), levels.EntityDefault, true, []Limit{PerMinute("rpm", 2)}, Allow},
+		{"an item without limits is passed over", without(func(i *config.Items) { i.Entity, i.EntityDefault = empty, empty }), levels.Resource, false, []Limit{PerMinute("rpm", 3)}, Allow},
+		{"system", config.Items{System: all.System}, levels.System, false, []Limit{PerMinute("rpm", 4), PerMinute("tpm", 5)}, Allow},
 		{"a policy alone", config.Items{System: configItem("block", nil)}, "", false, nil, Block},
 		{"a policy nobody knows", config.Items{System: configItem("explode", nil)}, "", false, nil, ""},
 		{"nothing", config.Items{}, "", false, nil, ""},

@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // A take that does not fit is denied although smaller ones, which do, keep coming:
@@ -83,7 +84,7 @@ func TestDenialBesideGiveBackAndTake(t *testing.T) {
 // before it the others did.
 func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 	of := func(name string, now, used int64) level {
-		cfg := newBucketConfig([]Limit{PerSecond(name, 10)}, LevelEntity, false, 0, 0)
+		cfg := newBucketConfig([]Limit{PerSecond(name, 10)}, levels.Entity, false, 0, 0)
 		image := &schema.Image{
 			HasRefilled: true, Refilled: now, Set: schema.NewLimitSets().Of([]string{name}),
 			Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Capacity: 10 * milli, Tokens: 10*milli - used}},
@@ -123,7 +124,7 @@ func TestDenialFromASlowStore(t *testing.T) {
 // nothing.
 func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 	limit := PerSecond("calls", 10)
-	cfg := newBucketConfig([]Limit{limit}, LevelResource, false, 0, 1)
+	cfg := newBucketConfig([]Limit{limit}, levels.Resource, false, 0, 1)
 	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
 	r := levelReading{Reading: plan.Reading{Image: image, Config: cfg, Now: time.Hour.Milliseconds()}, precedence: plan.Precedence{Taken: plan.Sums{{Name: "calls", Amounts: bucket.Amounts{Take: 8 * milli}}}}}
@@ -140,7 +141,7 @@ func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
-	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, LevelResource, false, 0, 1)
+	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, levels.Resource, false, 0, 1)
 	carried := plan.Sums{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
 	require.False(t, plan.NewView(image, cfg, plan.Current, 0).Fits([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, carried, nil))
 	s := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: carried.Taken()}}.status("rpm", 33*milli, 0)

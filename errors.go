@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Never is the RetryAfter of an amount that can never fit: it exceeds the burst.
@@ -105,7 +106,7 @@ type BlockedError struct {
 	Resource string
 	// Level is the level of configuration that blocks: the most specific one, if
 	// several do.
-	Level ConfigLevel
+	Level levels.Level
 	// Plan is the entity's plan if the block is the plan's; empty otherwise.
 	Plan string
 }
@@ -176,45 +177,6 @@ type ValidationError = fault.ValidationError
 func invalid(field, format string, args ...any) *ValidationError {
 	return &ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
-
-// TableError says that the table is missing or is not one of ours. Reason says what is
-// wrong and how to make it right.
-type TableError = fault.TableError
-
-// ErrVersion matches a *VersionError.
-var ErrVersion = errors.New("dynalimit: the table's layout needs another version of dynalimit")
-
-// VersionError says that the table has a layout, or a kind of limit, which this version of
-// dynalimit does not know. Nothing was written. It is no outage: no policy admits a call
-// because of it.
-type VersionError struct {
-	// Table is the name that was given to NewRepository.
-	Table string
-	// Kind is the limit whose kind is not known, or the attribute that shows it; "" if it is
-	// about the layout. Then Schema and ClientMin are not set.
-	Kind string
-	// Schema is the version of the table's layout, as its version record has it.
-	Schema string
-	// ClientMin is the oldest client that the record allows, "" for any.
-	ClientMin string
-	// KnownSchema and Client are this version's: the layout that it knows, and what it
-	// compares with ClientMin.
-	KnownSchema, Client string
-	// Reason says what is wrong and how to make it right.
-	Reason string
-}
-
-// Error names the table, both versions and what to do.
-func (e *VersionError) Error() string {
-	if e.Kind != "" {
-		return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
-	}
-	return fmt.Sprintf("dynalimit: table %q has layout %q (its clients: %q or later), this client knows layout %q (as client %q): %s",
-		e.Table, e.Schema, e.ClientMin, e.KnownSchema, e.Client, e.Reason)
-}
-
-// Is matches ErrVersion.
-func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 
 // UnconfirmedError says which amounts could not be confirmed as written: an
 // extra charge that may be missing, or a give-back that may have been lost and

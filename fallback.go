@@ -1,6 +1,9 @@
 package dynalimit
 
-import "github.com/dynalimit/dynalimit/internal/plan"
+import (
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
+)
 
 // fallbackLimits are Options.Limits. The bucket configuration made from them is kept
 // with the resolved configuration of an entity that has no limits of its own. Nil is a
@@ -15,7 +18,7 @@ func newFallback(limits []Limit) *fallbackLimits {
 	if len(limits) == 0 {
 		return nil
 	}
-	return &fallbackLimits{limits: limits, compiled: *newBucketConfig(limits, LevelOptions, false, 0, 0)}
+	return &fallbackLimits{limits: limits, compiled: *newBucketConfig(limits, levels.Options, false, 0, 0)}
 }
 
 // compile returns the configuration of a bucket; nil if nothing limits it.

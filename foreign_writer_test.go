@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // The same table is used by zae-limiter 0.8.1, a Python library. Its items are
@@ -106,14 +107,14 @@ func TestForeignItemsAreRead(t *testing.T) {
 		for _, want := range []struct {
 			entity, limit string
 			remaining     int64
-			level         ConfigLevel
+			level         levels.Level
 		}{
-			{"key-1", "rpm", 99, LevelResource},
-			{"key-1", "tpm", 9623, LevelResource},
-			{"proj-1", "rpm", 999, LevelEntityDefault},
-			{"proj-1", "tpm", 149_658, LevelEntityDefault},
-			{"user-9", "rpm", 98, LevelResource},
-			{"user-9", "tpm", 9001, LevelResource},
+			{"key-1", "rpm", 99, levels.Resource},
+			{"key-1", "tpm", 9623, levels.Resource},
+			{"proj-1", "rpm", 999, levels.EntityDefault},
+			{"proj-1", "tpm", 149_658, levels.EntityDefault},
+			{"user-9", "rpm", 98, levels.Resource},
+			{"user-9", "tpm", 9001, levels.Resource},
 		} {
 			report, err := s.limiter.Check(t.Context(), want.entity, model, nil)
 			require.NoError(t, err)

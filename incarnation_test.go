@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // waysOfGoing are the ways in which a bucket goes.
@@ -140,7 +141,7 @@ func TestBucketOfNoIncarnation(t *testing.T) {
 
 // backTo gives one token back to an incarnation of u's bucket.
 func (s *process) backTo(incarnation []byte) *lane.Op {
-	cfg := newBucketConfig(s.limiter.ownLimits(), LevelOptions, false, 0, 0)
+	cfg := newBucketConfig(s.limiter.ownLimits(), levels.Options, false, 0, 0)
 	return lane.NewAdjust(s.t.Context(), []plan.Signed{{Name: "tpm", Amount: -1000}}, incarnation, cfg)
 }
 

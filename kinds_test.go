@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -29,7 +30,7 @@ func (s *process) gains(key schema.Key, attributes ...string) {
 // refusesKind checks that an error names the limit of an unknown kind, and is no outage.
 func refusesKind(t *testing.T, err error, kind string) {
 	t.Helper()
-	var wrong *VersionError
+	var wrong *fault.VersionError
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, kind, wrong.Kind)
 	assert.ErrorContains(t, err, kind)
@@ -172,9 +173,9 @@ func TestTableOfUnknownKindsIsRefused(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorIs(t, err, ErrVersion)
+			require.ErrorIs(t, err, fault.ErrVersion)
 			assert.ErrorContains(t, err, "kinds_min")
-			require.ErrorIs(t, e.open(t, made.table, nil).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), ErrVersion)
+			require.ErrorIs(t, e.open(t, made.table, nil).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), fault.ErrVersion)
 			now, err := made.store.Get(t.Context(), "test", schema.VersionKey())
 			require.NoError(t, err)
 			assert.Equal(t, value, now["kinds_min"])

@@ -14,8 +14,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestAcquireTakesEveryLimitNamed(t *testing.T) {
@@ -25,8 +27,8 @@ func TestAcquireTakesEveryLimitNamed(t *testing.T) {
 		assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed())
 		assert.False(t, lease.Degraded())
 		assert.Equal(t, []LimitStatus{
-			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: LevelOptions, Requested: 1, Remaining: 99, Reset: 600 * time.Millisecond},
-			{EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: LevelOptions, Requested: 500, Remaining: 9500, Reset: 3 * time.Second},
+			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: levels.Options, Requested: 1, Remaining: 99, Reset: 600 * time.Millisecond},
+			{EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: levels.Options, Requested: 500, Remaining: 9500, Reset: 3 * time.Second},
 		}, lease.Statuses(), "limits in name order")
 		s.acquire("user-1", Amounts{"tpm": 1000})
 		assert.Equal(t, int64(99_000), s.stored("user-1", "rpm").Tokens)
@@ -46,9 +48,9 @@ func TestDenialConsumesNothing(t *testing.T) {
 		assert.Equal(t, model, exceeded.Resource)
 		assert.Equal(t, 6*time.Second, exceeded.RetryAfter)
 		assert.Equal(t, []LimitStatus{
-			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: LevelOptions, Requested: 5, Remaining: 99, Reset: 600 * time.Millisecond},
+			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: levels.Options, Requested: 5, Remaining: 99, Reset: 600 * time.Millisecond},
 			{
-				EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: LevelOptions, Requested: 2000, Remaining: 1000,
+				EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: levels.Options, Requested: 2000, Remaining: 1000,
 				Exceeded: true, RetryAfter: 6 * time.Second, Reset: 54 * time.Second,
 			},
 		}, exceeded.Statuses)
@@ -211,16 +213,16 @@ func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 			require.NoError(t, lease.Rollback(ctx))
 			return lease.Statuses()[0]
 		}
-		assert.Equal(t, LevelOptions, status().Level)
+		assert.Equal(t, levels.Options, status().Level)
 		for _, level := range []struct {
-			level ConfigLevel
+			level levels.Level
 			n     int64
 			set   func([]Limit) error
 		}{
-			{LevelSystem, 2, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Everyone: true}, l) }},
-			{LevelResource, 3, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, l) }},
-			{LevelEntityDefault, 4, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Entity: "user-1"}, l) }},
-			{LevelEntity, 5, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Entity: "user-1", Resource: model}, l) }},
+			{levels.System, 2, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Everyone: true}, l) }},
+			{levels.Resource, 3, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, l) }},
+			{levels.EntityDefault, 4, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Entity: "user-1"}, l) }},
+			{levels.Entity, 5, func(l []Limit) error { return s.repo.SetLimits(ctx, Scope{Entity: "user-1", Resource: model}, l) }},
 		} {
 			require.NoError(t, level.set([]Limit{PerSecond("rpm", level.n)}))
 			got := status()
@@ -256,7 +258,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 		_, acquireErr := limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		_, checkErr := limiter.Check(t.Context(), "user-1", model, nil)
 		for _, err := range []error{acquireErr, checkErr} {
-			var table *TableError
+			var table *fault.TableError
 			require.ErrorAs(t, err, &table, "and it never fails open")
 			require.ErrorIs(t, err, ErrTable)
 			assert.NotErrorIs(t, err, ErrUnavailable)
@@ -283,7 +285,7 @@ func TestWrongTableSaysWhatToDo(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = limiter.Close(context.WithoutCancel(t.Context())) })
 		_, err = limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		var table *TableError
+		var table *fault.TableError
 		require.ErrorAs(t, err, &table)
 		assert.Equal(t, name, table.Table)
 		assert.Contains(t, table.Reason, "other keys than PK and SK")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Limit is the configuration of one token bucket: the bucket holds at most Burst tokens
@@ -71,23 +73,6 @@ type Amounts map[string]int64
 // names returns the names of the limits, sorted.
 func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// ConfigLevel says where a limit came from.
-type ConfigLevel string
-
-// The levels of configuration, the most specific first. The first that has
-// limits, or is unlimited, wins; lists are never merged. A level that blocks admits
-// nothing, whatever more specific levels say.
-const (
-	LevelOverride      ConfigLevel = "override"       // WithLimits of the call
-	LevelEntity        ConfigLevel = "entity"         // the entity's limits for the resource
-	LevelEntityDefault ConfigLevel = "entity_default" // the entity's limits for every resource
-	LevelPlan          ConfigLevel = "plan"           // the limits of the entity's plan for the resource
-	LevelPlanDefault   ConfigLevel = "plan_default"   // the limits of the entity's plan for every resource
-	LevelResource      ConfigLevel = "resource"       // the resource's limits for every entity
-	LevelSystem        ConfigLevel = "system"         // the system's limits
-	LevelOptions       ConfigLevel = "options"        // Options.Limits given to New
-)
-
 // UnavailablePolicy says what Acquire does when DynamoDB does not answer.
 type UnavailablePolicy string
 
@@ -126,7 +111,7 @@ type LimitStatus struct {
 	Limit Limit
 	// Level is where the limit came from; empty for a limit that is in the
 	// bucket but no longer in the configuration.
-	Level ConfigLevel
+	Level levels.Level
 	// Requested is the amount asked for, in whole tokens.
 	Requested int64
 	// Remaining is what the bucket holds, in whole tokens rounded down;
@@ -201,26 +186,17 @@ func periodText(d time.Duration) string {
 	return text
 }
 
-// String is the policy as it is stored; empty for none.
-func (p UnavailablePolicy) String() string { return string(p) }
-
 // UnmarshalText reads "block", "allow" or "local"; empty is the default of where it
 // is used.
 func (p *UnavailablePolicy) UnmarshalText(text []byte) error {
 	return unmarshalName(p, text, "on_unavailable", Block, Allow, Local)
 }
 
-// String is the mode's name; empty for none.
-func (m CascadeMode) String() string { return string(m) }
-
 // UnmarshalText reads "parallel" or "transaction"; empty is the default of where it
 // is used.
 func (m *CascadeMode) UnmarshalText(text []byte) error {
 	return unmarshalName(m, text, "cascade", CascadeParallel, CascadeTransaction)
 }
-
-// String is the level's name; empty for none.
-func (l ConfigLevel) String() string { return string(l) }
 
 // unmarshalName sets to one of the names, or to none if the text is empty.
 func unmarshalName[T ~string](to *T, text []byte, field string, names ...T) error {

@@ -53,10 +53,8 @@ func TestPoliciesAndModesAreText(t *testing.T) {
 		Mode   CascadeMode       `json:"cascade"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(`{"on_unavailable":"local","cascade":"transaction"}`), &file))
-	assert.Equal(t, "local", file.Policy.String())
+	assert.Equal(t, Local, file.Policy)
 	assert.Equal(t, CascadeTransaction, file.Mode)
-	assert.Equal(t, "system", LevelSystem.String())
-	assert.Equal(t, "transaction", file.Mode.String())
 	requireInvalid(t, json.Unmarshal([]byte(`{"on_unavailable":"open"}`), &file), "on_unavailable")
 	requireInvalid(t, json.Unmarshal([]byte(`{"cascade":"serial"}`), &file), "cascade")
 	assert.Equal(t, Local, file.Policy, "what is refused changes nothing")

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // huge is the largest limit there is.
@@ -88,7 +89,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		assert.Equal(t, int64(-plan.MaxDebt+6*milli), s.stored("u", "x").Tokens)
 
 		l := s.limiter.desk.lanes.Of("u", model)
-		cfg := newBucketConfig(s.limiter.ownLimits(), LevelOptions, false, 0, 0)
+		cfg := newBucketConfig(s.limiter.ownLimits(), levels.Options, false, 0, 0)
 		ops := make([]*lane.Op, 0, 3)
 		for _, tokens := range []int64{3, 5, 2} {
 			ops = append(ops, lane.NewAdjust(t.Context(), []plan.Signed{{Name: "x", Amount: tokens * milli}}, nil, cfg))

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
@@ -17,11 +19,11 @@ func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
 		statuses := lease.Statuses()
 		require.Len(t, statuses, 2)
 		assert.Equal(t, PerMinute("rpm", 50), statuses[0].Limit)
-		assert.Equal(t, LevelOverride, statuses[0].Level)
+		assert.Equal(t, levels.Override, statuses[0].Level)
 		assert.Equal(t, int64(49), statuses[0].Remaining, "a cut clamps")
 		assert.Equal(t, int64(2), statuses[1].Remaining, "a new limit starts full")
 		assert.Equal(t, int64(900), s.level("user-1", "tpm"), "what it does not name stays")
-		assert.Equal(t, LevelResource, s.acquire("user-1", Amounts{"tpm": 1}, WithLimits(PerMinute("rpm", 50), PerDay("usd", 5))).Statuses()[0].Level)
+		assert.Equal(t, levels.Resource, s.acquire("user-1", Amounts{"tpm": 1}, WithLimits(PerMinute("rpm", 50), PerDay("usd", 5))).Statuses()[0].Level)
 		assert.ErrorIs(t, s.deny("user-1", Amounts{"rpm": 51}, WithLimits(PerMinute("rpm", 50), PerDay("usd", 5))), ErrExceedsBurst)
 	})
 }

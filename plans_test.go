@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // The owners of the levels for user-1, who is on the plan pro.
@@ -25,9 +26,9 @@ var (
 )
 
 // ofLevel are those owners by the name of their level.
-var ofLevel = map[ConfigLevel]schema.ConfigOwner{
-	LevelEntity: ofEntity, LevelEntityDefault: ofEntityDefault, LevelPlan: ofPlan,
-	LevelPlanDefault: ofPlanDefault, LevelResource: ofResource, LevelSystem: ofSystem,
+var ofLevel = map[levels.Level]schema.ConfigOwner{
+	levels.Entity: ofEntity, levels.EntityDefault: ofEntityDefault, levels.Plan: ofPlan,
+	levels.PlanDefault: ofPlanDefault, levels.Resource: ofResource, levels.System: ofSystem,
 }
 
 // says stores what a level says, as an administrator in another process does: nothing
@@ -66,24 +67,24 @@ func onPlan(t *testing.T, e *engine, opts *Options) *process {
 func TestPlanAppliesBetweenTheEntityAndTheResource(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := onPlan(t, e, &Options{Limits: []Limit{PerMinute("rpm", 10)}})
-		for i, level := range []ConfigLevel{LevelSystem, LevelResource, LevelPlanDefault, LevelPlan, LevelEntityDefault, LevelEntity} {
+		for i, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
 			s.says(ofLevel[level], limited(Amounts{"rpm": int64(20 + i)}))
 			lease := s.peer(nil).acquire("user-1", Amounts{"rpm": 1})
 			require.Len(t, lease.Statuses(), 1)
 			status := lease.Statuses()[0]
 			assert.Equal(t, level, status.Level)
 			assert.Equal(t, int64(20+i), status.Limit.Capacity)
-			own := level == LevelEntity || level == LevelEntityDefault
+			own := level == levels.Entity || level == levels.EntityDefault
 			assert.Equal(t, own, s.item("user-1")["ttl"] == nil, level)
 		}
-		assert.Equal(t, LevelResource, s.peer(nil).acquire("user-2", Amounts{"rpm": 1}).Statuses()[0].Level, "who is on no plan")
+		assert.Equal(t, levels.Resource, s.peer(nil).acquire("user-2", Amounts{"rpm": 1}).Statuses()[0].Level, "who is on no plan")
 	})
 }
 
 func TestPlanThatSaysNothing(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := onPlan(t, e, perMinute())
-		assert.Equal(t, LevelOptions, s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level)
+		assert.Equal(t, levels.Options, s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level)
 	})
 }
 
@@ -228,11 +229,11 @@ func TestPlanIsNotInherited(t *testing.T) {
 		s.enrols(schema.EntityRecord{ID: "key", ParentID: "org", Cascade: true})
 		s.enrols(schema.EntityRecord{ID: "org", Plan: "pro"})
 		s.says(ofPlanDefault, limited(Amounts{"rpm": 1000}))
-		levels := map[string]ConfigLevel{}
+		won := map[string]levels.Level{}
 		for _, status := range s.acquire("key", Amounts{"rpm": 1}).Statuses() {
-			levels[status.EntityID] = status.Level
+			won[status.EntityID] = status.Level
 		}
-		assert.Equal(t, map[string]ConfigLevel{"key": LevelOptions, "org": LevelPlanDefault}, levels)
+		assert.Equal(t, map[string]levels.Level{"key": levels.Options, "org": levels.PlanDefault}, won)
 	})
 }
 
@@ -244,13 +245,12 @@ func TestPlanThatCannotBeAName(t *testing.T) {
 }
 
 func TestPlanLevelsAsText(t *testing.T) {
-	data, err := json.Marshal(LimitStatus{Level: LevelPlanDefault})
+	data, err := json.Marshal(LimitStatus{Level: levels.PlanDefault})
 	require.NoError(t, err)
 	assert.Contains(t, string(data), `"Level":"plan_default"`)
 	var back LimitStatus
 	require.NoError(t, json.Unmarshal(data, &back))
-	assert.Equal(t, LevelPlanDefault, back.Level)
-	assert.Equal(t, "plan", LevelPlan.String())
+	assert.Equal(t, levels.PlanDefault, back.Level)
 }
 
 // A parent that is changed, added or removed is charged, or not, within one TTL.
@@ -299,6 +299,6 @@ func TestPlanIsReadWholeOrNotAtAll(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnavailable)
 		assert.Zero(t, s.repo.ConfigCacheStats().Size)
 		s.db.SetFaults(nil)
-		assert.Equal(t, LevelPlan, s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level)
+		assert.Equal(t, levels.Plan, s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level)
 	})
 }

@@ -9,17 +9,18 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // The policy is that of the most specific level that has one; a call's own comes first.
 func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
-	for _, level := range []ConfigLevel{LevelSystem, LevelResource, LevelPlanDefault, LevelPlan, LevelEntityDefault, LevelEntity} {
+	for _, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
 		t.Run(string(level), func(t *testing.T) {
 			virtual(t, nil, func(t *testing.T, s *process) {
 				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 				s.says(ofSystem, schema.ConfigItem{OnUnavailable: "block", Limits: limited(Amounts{"rpm": 10}).Limits})
 				c := schema.ConfigItem{OnUnavailable: "allow"}
-				if level == LevelSystem {
+				if level == levels.System {
 					c.Limits = limited(Amounts{"rpm": 10}).Limits
 				}
 				s.says(ofLevel[level], c)
@@ -35,7 +36,7 @@ func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
 				require.True(t, s.limiter.Health().Open)
 				_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
 				require.ErrorIs(t, err, ErrUnavailable)
-				assert.Equal(t, level == LevelSystem, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
+				assert.Equal(t, level == levels.System, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
 				s.recovers()
 			})
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // levelReading is the last answer of a level. Its statuses are made from it.
@@ -40,7 +41,7 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
 	if i := r.Config.Index(name); i >= 0 {
 		l := &r.Config.Limits[i]
-		if s.Level = ConfigLevel(l.Level); r.degraded {
+		if s.Level = levels.Level(l.Level); r.degraded {
 			s.Limit = limitOf(name, l.Capacity, l.Rate)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestSetLimitsCountsEveryWrite(t *testing.T) {
@@ -210,7 +211,7 @@ func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	require.NoError(t, r.SetLimits(t.Context(), Scope{Plan: "pro"}, oneLimit))
 	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
-	level := func() ConfigLevel {
+	level := func() levels.Level {
 		cfg, _, _, err := r.config(t.Context(), "a", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		return cfg.level
@@ -218,7 +219,7 @@ func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
 	assert.Empty(t, level())
 	errs, err := Administer(r).UpdateEntities(t.Context(), []Entity{{ID: "a", Plan: "pro", Version: 1}})
 	require.NoError(t, errors.Join(append(errs, err)...))
-	assert.Equal(t, LevelPlanDefault, level())
+	assert.Equal(t, levels.PlanDefault, level())
 }
 
 // eventsOf are the events of a target.

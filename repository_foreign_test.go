@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // zaeTable is a repository on a table with the items that zae-limiter 0.8.1
@@ -31,14 +32,14 @@ func TestForeignConfiguration(t *testing.T) {
 		perMinute := func(rpm, tpm int64) []Limit { return []Limit{PerMinute("rpm", rpm), PerMinute("tpm", tpm)} }
 		for _, test := range []struct {
 			entity, resource string
-			level            ConfigLevel
+			level            levels.Level
 			limits           []Limit
 			parent           string
 		}{
-			{"key-1", "claude-3", LevelEntity, []Limit{PerMinute("rpm", 20), PerHour("tpm", 60_000)}, "proj-1"},
-			{"key-1", "gpt-4", LevelResource, perMinute(100, 10_000), "proj-1"},
-			{"proj-1", "gpt-4", LevelEntityDefault, []Limit{PerMinute("rpm", 1000), PerMinute("tpm", 100_000).WithBurst(150_000)}, ""},
-			{"user-9", "other", LevelSystem, []Limit{PerMinute("rpm", 50)}, ""},
+			{"key-1", "claude-3", levels.Entity, []Limit{PerMinute("rpm", 20), PerHour("tpm", 60_000)}, "proj-1"},
+			{"key-1", "gpt-4", levels.Resource, perMinute(100, 10_000), "proj-1"},
+			{"proj-1", "gpt-4", levels.EntityDefault, []Limit{PerMinute("rpm", 1000), PerMinute("tpm", 100_000).WithBurst(150_000)}, ""},
+			{"user-9", "other", levels.System, []Limit{PerMinute("rpm", 50)}, ""},
 		} {
 			cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource, time.Time{})
 			require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // legacyNoon is when the buckets of the fixtures were last refilled.
@@ -262,13 +263,13 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 		r := legacyTable(t, e, "0.6", &RepositoryOptions{Principal: tester, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		for _, test := range []struct {
 			entity, resource string
-			level            ConfigLevel
+			level            levels.Level
 			limits           []Limit
 		}{
-			{"key-1", "claude-3", LevelEntity, []Limit{PerMinute("rpm", 20)}},
-			{"proj-1", "any", LevelEntityDefault, []Limit{PerMinute("rpm", 1000)}},
-			{"key-1", "gpt-4", LevelResource, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 10_000).WithBurst(15_000)}},
-			{"user-9", "other", LevelSystem, []Limit{PerMinute("rpm", 50)}},
+			{"key-1", "claude-3", levels.Entity, []Limit{PerMinute("rpm", 20)}},
+			{"proj-1", "any", levels.EntityDefault, []Limit{PerMinute("rpm", 1000)}},
+			{"key-1", "gpt-4", levels.Resource, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 10_000).WithBurst(15_000)}},
+			{"user-9", "other", levels.System, []Limit{PerMinute("rpm", 50)}},
 		} {
 			cfg, err := r.rereadConfig(t.Context(), test.entity, test.resource)
 			require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestResolveLimitsSaysWhatAppliesAndFromWhere(t *testing.T) {
@@ -27,19 +28,19 @@ func TestResolveLimitsSaysWhatAppliesAndFromWhere(t *testing.T) {
 		s.says(ofSystem, schema.ConfigItem{OnUnavailable: "allow", Limits: limited(Amounts{"rpm": 1, "tpm": 2}).Limits})
 		s.says(ofResource, schema.ConfigItem{OnUnavailable: "local", Blocked: true, Limits: limited(Amounts{"images": 5, "tpm": 7}).Limits})
 		want := ResolvedLimits{
-			Limits: []Limit{PerMinute("images", 5), PerMinute("tpm", 7)}, Level: LevelResource, Plan: "pro", Blocked: LevelResource,
-			OnUnavailable: Local, PolicyLevel: LevelResource, Hidden: []HiddenLimit{{"rpm", LevelSystem}}, ParentID: "org", Cascade: true,
+			Limits: []Limit{PerMinute("images", 5), PerMinute("tpm", 7)}, Level: levels.Resource, Plan: "pro", Blocked: levels.Resource,
+			OnUnavailable: Local, PolicyLevel: levels.Resource, Hidden: []HiddenLimit{{"rpm", levels.System}}, ParentID: "org", Cascade: true,
 		}
 		assert.Equal(t, want, resolve("user-1"))
 		s.says(ofPlan, limited(Amounts{"rpm": 9}))
-		want.Limits, want.Level = []Limit{PerMinute("rpm", 9)}, LevelPlan
-		want.Hidden = []HiddenLimit{{"images", LevelResource}, {"tpm", LevelResource}}
+		want.Limits, want.Level = []Limit{PerMinute("rpm", 9)}, levels.Plan
+		want.Hidden = []HiddenLimit{{"images", levels.Resource}, {"tpm", levels.Resource}}
 		assert.Equal(t, want, resolve("user-1"), "at once, whatever is cached")
 		s.says(ofEntityDefault, unlimited)
-		want.Limits, want.Level, want.Unlimited = nil, LevelEntityDefault, true
-		want.Hidden = []HiddenLimit{{"rpm", LevelPlan}, {"images", LevelResource}, {"tpm", LevelResource}}
+		want.Limits, want.Level, want.Unlimited = nil, levels.EntityDefault, true
+		want.Hidden = []HiddenLimit{{"rpm", levels.Plan}, {"images", levels.Resource}, {"tpm", levels.Resource}}
 		assert.Equal(t, want, resolve("user-1"))
-		assert.Equal(t, LevelResource, resolve("user-2").Level)
+		assert.Equal(t, levels.Resource, resolve("user-2").Level)
 	})
 }
 

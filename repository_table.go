@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -50,7 +51,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 		return err
 	}
 	if faults := tableFaults(table); faults != "" {
-		return &TableError{Table: r.table, Reason: "is not a dynalimit table: " + faults + "; name another table, or make this one from Repository.TableInput"}
+		return &fault.TableError{Table: r.table, Reason: "is not a dynalimit table: " + faults + "; name another table, or make this one from Repository.TableInput"}
 	}
 	for _, remark := range tableRemarks(table) {
 		r.log.WarnContext(ctx, "table: "+remark, slog.String("table", r.table))
@@ -108,7 +109,7 @@ func (m tableMaker) await(ctx context.Context, table *types.TableDescription) (*
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("dynalimit: wait for table %q: %w", m.table, ctx.Err())
 		}
-		return nil, &TableError{Table: m.table, Reason: fmt.Sprintf("is not active after %v; look at its status and call CreateTable again", tableWait), Err: waiting.Err()}
+		return nil, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("is not active after %v; look at its status and call CreateTable again", tableWait), Err: waiting.Err()}
 	}
 }
 
@@ -142,7 +143,7 @@ func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if name := aws.ToString(ttl.AttributeName); name != schema.TTL {
-		return false, &TableError{Table: m.table, Reason: fmt.Sprintf("expires items by the attribute %q, want %q; disable its TTL and call CreateTable again", name, schema.TTL)}
+		return false, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("expires items by the attribute %q, want %q; disable its TTL and call CreateTable again", name, schema.TTL)}
 	}
 	return true, nil
 }

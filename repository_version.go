@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 const (
@@ -43,7 +45,7 @@ type versionSeen struct {
 	at time.Time
 	// compositeOnly means that no item of the layout before composite items is left.
 	compositeOnly bool
-	err           *VersionError
+	err           *fault.VersionError
 }
 
 // due reports whether the version record has to be read: at first, after
@@ -95,7 +97,7 @@ func (l *layout) note(ctx context.Context, item schema.Item) error {
 
 // later is the error of a table of zae-limiter 0.9 or later: nil for another one, and
 // where it cannot be told, which a role may not be allowed to.
-func (l *layout) later(ctx context.Context) *VersionError {
+func (l *layout) later(ctx context.Context) *fault.VersionError {
 	item, _ := l.table.Get(ctx, "read the version record", schema.LaterVersionKey())
 	record, is := schema.DecodeVersion(item)
 	if !is {
@@ -105,8 +107,8 @@ func (l *layout) later(ctx context.Context) *VersionError {
 }
 
 // refusal is the error of a table whose layout is not used.
-func (l *layout) refusal(v schema.VersionRecord, reason string) *VersionError {
-	return &VersionError{Table: l.table.Name, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: schemaVersion, Client: clientVersion, Reason: reason}
+func (l *layout) refusal(v schema.VersionRecord, reason string) *fault.VersionError {
+	return &fault.VersionError{Table: l.table.Name, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: schemaVersion, Client: clientVersion, Reason: reason}
 }
 
 // kindError is the *VersionError of an error that is about a limit of an unknown kind, at
@@ -116,7 +118,7 @@ func (l *layout) kindError(where string, err error) error {
 	if !ok {
 		return err
 	}
-	return &VersionError{
+	return &fault.VersionError{
 		Table: l.table.Name, Kind: unknown.Name, KnownSchema: schemaVersion, Client: clientVersion,
 		Reason: fmt.Sprintf("%s: %v; use a newer version of dynalimit", where, unknown),
 	}
@@ -151,7 +153,7 @@ func (l *layout) compositeOnly() bool {
 
 // malformed is the error of a bucket that cannot be understood.
 func (l *layout) malformed(err error) error {
-	if unknown := l.kindError("a bucket", err); errors.Is(unknown, ErrVersion) {
+	if unknown := l.kindError("a bucket", err); errors.Is(unknown, fault.ErrVersion) {
 		return unknown
 	}
 	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item and it is made anew", l.table.Name, err)
@@ -160,7 +162,7 @@ func (l *layout) malformed(err error) error {
 // configKindError is kindError for what levels of configuration say.
 func (l *layout) configKindError(err error) error {
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
-		return l.kindError(storedField(ConfigLevel(wrong.Level)), err)
+		return l.kindError(storedField(levels.Level(wrong.Level)), err)
 	}
 	return err
 }

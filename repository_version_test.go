@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -61,8 +62,8 @@ func TestUnknownLayoutIsRefused(t *testing.T) {
 					"DeleteEntityLimits": func() error { return e.open(t, r.table, nil).DeleteLimits(ctx, Scope{Entity: "u"}) },
 				} {
 					err := do()
-					require.ErrorIs(t, err, ErrVersion, call)
-					var wrong *VersionError
+					require.ErrorIs(t, err, fault.ErrVersion, call)
+					var wrong *fault.VersionError
 					require.ErrorAs(t, err, &wrong)
 					assert.Equal(t, r.table, wrong.Table)
 					assert.Equal(t, record["schema_version"], wrong.Schema)
@@ -91,9 +92,9 @@ func TestVersionIsReadAgain(t *testing.T) {
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.clock.advance(time.Minute)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		require.ErrorIs(t, err, ErrVersion)
+		require.ErrorIs(t, err, fault.ErrVersion)
 		_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		require.ErrorIs(t, err, ErrVersion, "and from then on")
+		require.ErrorIs(t, err, fault.ErrVersion, "and from then on")
 	})
 }
 
@@ -197,7 +198,7 @@ func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
 		},
 	} {
 		for range 2 {
-			refused, ok := errors.AsType[*VersionError](do(e.open(t, "limits", nil)))
+			refused, ok := errors.AsType[*fault.VersionError](do(e.open(t, "limits", nil)))
 			require.True(t, ok, name)
 			assert.Equal(t, "0.10.0", refused.Schema)
 			assert.Contains(t, refused.Reason, "zae-limiter 0.9 or later")
@@ -218,7 +219,7 @@ func TestVersionRecordIsOneForTheTable(t *testing.T) {
 		}
 		assert.Equal(t, []schema.Key{{PK: "SYSTEM#", SK: "#VERSION"}}, records)
 		versioned(t, r, map[string]string{"schema_version": "2.0.0"})
-		require.ErrorIs(t, e.open(t, r.table, &RepositoryOptions{Namespace: "us"}).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), ErrVersion)
+		require.ErrorIs(t, e.open(t, r.table, &RepositoryOptions{Namespace: "us"}).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), fault.ErrVersion)
 	})
 }
 

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // maxDepth bounds the levels of an entity and its parents.
@@ -256,7 +256,7 @@ func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, 
 	case policy == Allow:
 		return c, nil
 	case policy == Local && rs.fallback != nil:
-		cfg := newBucketConfig(rs.fallback.limits, LevelOptions, false, rs.nowMS(), rs.repo.tick())
+		cfg := newBucketConfig(rs.fallback.limits, levels.Options, false, rs.nowMS(), rs.repo.tick())
 		if len(r.opts.limits) > 0 {
 			cfg = overridden(cfg, rs.fallback.limits, r.opts.limits, rs.nowMS(), rs.repo.tick())
 		}
@@ -309,7 +309,7 @@ func (rs *routes) warnTooDeep(ctx context.Context, entity, ancestor string) {
 // blockedBy is the error of a call that an entity's configuration blocks.
 func blockedBy(entity, resource string, c *resolvedConfig) *BlockedError {
 	e := &BlockedError{EntityID: entity, Resource: resource, Level: c.blocked}
-	if config.Level(c.blocked).OfPlan() {
+	if levels.Level(c.blocked).OfPlan() {
 		e.Plan = c.plan
 	}
 	return e

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // What a call may name: limits that some level has.
@@ -53,10 +54,10 @@ func (f *fallbackLimits) unknownLimit(r *request, name string, levels []*plan.Co
 
 // wonBy is the level that a configuration's limits come from; WithLimits adds only its
 // own to them.
-func wonBy(cfg *plan.Config) config.Level {
-	from := config.Level(cfg.Limits[0].Level)
+func wonBy(cfg *plan.Config) levels.Level {
+	from := levels.Level(cfg.Limits[0].Level)
 	for i := range cfg.Limits {
-		if level := config.Level(cfg.Limits[i].Level); level != config.Override {
+		if level := levels.Level(cfg.Limits[i].Level); level != levels.Override {
 			from = level
 		}
 	}
@@ -65,18 +66,18 @@ func wonBy(cfg *plan.Config) config.Level {
 
 // hiding is the level that won, and the less specific one that has a limit; empty if no
 // level has it.
-func (f *fallbackLimits) hiding(name string, levels []*plan.Config) (won, hidden config.Level) {
-	for _, cfg := range levels {
+func (f *fallbackLimits) hiding(name string, cfgs []*plan.Config) (won, hidden levels.Level) {
+	for _, cfg := range cfgs {
 		for _, h := range cfg.Hidden {
 			if h.Name == name {
-				return wonBy(cfg), config.Level(h.Level)
+				return wonBy(cfg), levels.Level(h.Level)
 			}
 		}
 	}
-	won = wonBy(levels[0])
+	won = wonBy(cfgs[0])
 	ours := f != nil && slices.ContainsFunc(f.limits, func(own Limit) bool { return own.Name == name })
-	if ours && won != config.Options && won != config.Override {
-		return won, config.Options
+	if ours && won != levels.Options && won != levels.Override {
+		return won, levels.Options
 	}
 	return "", ""
 }

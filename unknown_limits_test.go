@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Naming a limit that a level has, but not the one that won, says which level won, which
@@ -18,14 +19,14 @@ func TestHiddenLimitIsTold(t *testing.T) {
 	s.says(ofSystem, limited(Amounts{"rps": 1, "images": 1}))
 	s.says(ofResource, limited(Amounts{"rps": 1, "tpm": 1}))
 	for _, test := range []struct {
-		won                 ConfigLevel
+		won                 levels.Level
 		limit, hidden, lift string
 	}{
-		{LevelPlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
-		{LevelPlanDefault, "images", "level system", "Limits.Set for the plan"},
-		{LevelPlanDefault, "usd", "level options", "Limits.Set for the plan"},
-		{LevelPlan, "rps", "level resource", "Limits.Set for the plan"},
-		{LevelEntity, "rps", "level resource", "Limits.Set for the entity"},
+		{levels.PlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
+		{levels.PlanDefault, "images", "level system", "Limits.Set for the plan"},
+		{levels.PlanDefault, "usd", "level options", "Limits.Set for the plan"},
+		{levels.Plan, "rps", "level resource", "Limits.Set for the plan"},
+		{levels.Entity, "rps", "level resource", "Limits.Set for the entity"},
 	} {
 		s.says(ofLevel[test.won], limited(Amounts{"rpm": 10}))
 		p := s.peer(&Options{Limits: []Limit{PerMinute("usd", 5)}})

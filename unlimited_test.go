@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 var unlimited = schema.ConfigItem{Unlimited: true}
@@ -33,7 +34,7 @@ func TestUnlimitedEntityIsChargedNothing(t *testing.T) {
 		_, err := s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpm": 1_000_000})
 		require.NoError(t, err)
 		assert.Nil(t, s.item("user-1"))
-		assert.Equal(t, LevelResource, s.acquire("user-2", Amounts{"rpm": 1}).Statuses()[0].Level)
+		assert.Equal(t, levels.Resource, s.acquire("user-2", Amounts{"rpm": 1}).Statuses()[0].Level)
 	})
 }
 

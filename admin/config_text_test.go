@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // What operators' tools write and show has names in lower case, as a limit has, and leaves
@@ -29,8 +30,8 @@ func TestConfigurationAsJSON(t *testing.T) {
 		`{"scope":{"plan":"pro"},"config":{"limits":[` + rpm + `]}}`: admin.ScopedConfig{Scope: admin.Scope{Plan: "pro"}, Config: admin.LimitConfig{Limits: limits}},
 		`{"scope":{},"delete":true}`:                                 admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Delete: true},
 		`{"entity_id":"key-1","resource":"gpt-4","limits":[` + rpm + `],"level":"plan","plan":"pro","blocked":"system","on_unavailable":"allow","policy_level":"resource","hidden":[{"name":"tpm","level":"system"}],"parent_id":"team","cascade":true}`: dynalimit.ResolvedLimits{
-			EntityID: "key-1", Resource: "gpt-4", Limits: limits, Level: dynalimit.LevelPlan, Plan: "pro", Blocked: dynalimit.LevelSystem, OnUnavailable: dynalimit.Allow, PolicyLevel: dynalimit.LevelResource,
-			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Level: dynalimit.LevelSystem}}, ParentID: "team", Cascade: true,
+			EntityID: "key-1", Resource: "gpt-4", Limits: limits, Level: levels.Plan, Plan: "pro", Blocked: levels.System, OnUnavailable: dynalimit.Allow, PolicyLevel: levels.Resource,
+			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Level: levels.System}}, ParentID: "team", Cascade: true,
 		},
 		`{"entity_id":"key-1","resource":"gpt-4"}`: dynalimit.ResolvedLimits{EntityID: "key-1", Resource: "gpt-4"},
 		`{"id":"01KE0JER00WNKX2QXK92X3Q14X","time":"2026-01-02T12:00:00.005Z","principal":"ann","action":"limits_set","target":"$SYSTEM","changes":[{"field":"blocked","after":true},{"field":"limits","before":[],"after":null}]}`: audit.Event{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -221,7 +222,7 @@ func (l Limits) putConfig(ctx context.Context, at Scope, c LimitConfig, next *sc
 // malformedConfig is an error that says which level cannot be read.
 func (l Limits) malformedConfig(at Scope, err error) error {
 	if reason, ok := admin.Malformed(err); ok {
-		if unknown := l.d.repo.Layout.KindError(storedField(at.level()), reason); errors.Is(unknown, dynalimit.ErrVersion) {
+		if unknown := l.d.repo.Layout.KindError(storedField(at.level()), reason); errors.Is(unknown, fault.ErrVersion) {
 			return unknown
 		}
 		return invalid(storedField(at.level()), "cannot be read: %v; set them again", reason)

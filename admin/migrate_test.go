@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -254,7 +255,7 @@ func TestMigrateIsRefused(t *testing.T) {
 	assert.ElementsMatch(t, before, scan(t, r))
 	versioned(t, r, map[string]string{"schema_version": "2.0.0"})
 	_, err = admin.New(r.As("ann")).Migrate(t.Context(), nil)
-	require.ErrorIs(t, err, dynalimit.ErrVersion)
+	require.ErrorIs(t, err, fault.ErrVersion)
 	_, err = admin.New((*dynalimit.Repository)(nil)).Migrate(t.Context(), nil)
 	requireInvalid(t, err, "repository")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Scope names one level of configuration: whose limits they are, an Entity's, a Plan's or
@@ -127,20 +128,20 @@ func strictly[T any](what, example string, data []byte) (value T, err error) {
 }
 
 // level is the level of configuration that the scope is of.
-func (s Scope) level() dynalimit.ConfigLevel {
+func (s Scope) level() levels.Level {
 	switch {
 	case s.Entity != "" && s.Resource != "":
-		return dynalimit.LevelEntity
+		return levels.Entity
 	case s.Entity != "":
-		return dynalimit.LevelEntityDefault
+		return levels.EntityDefault
 	case s.Plan != "" && s.Resource != "":
-		return dynalimit.LevelPlan
+		return levels.Plan
 	case s.Plan != "":
-		return dynalimit.LevelPlanDefault
+		return levels.PlanDefault
 	case s.Resource != "":
-		return dynalimit.LevelResource
+		return levels.Resource
 	}
-	return dynalimit.LevelSystem
+	return levels.System
 }
 
 // normal spells a scope in its one way: _default_ is the name that "every resource" has in
@@ -162,7 +163,7 @@ func scopeOf(o schema.ConfigOwner) Scope {
 }
 
 // configOf is what a stored configuration says, nil for none stored.
-func configOf(level dynalimit.ConfigLevel, c *schema.ConfigItem) (LimitConfig, error) {
+func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil
 	}
@@ -209,7 +210,7 @@ func (s Scope) check(prefix string) error {
 	return nil
 }
 
-func storedField(level dynalimit.ConfigLevel) string {
+func storedField(level levels.Level) string {
 	return "stored limits of level " + string(level)
 }
 

@@ -96,7 +96,7 @@ func (g *globals) next(err error) string {
 		return "look at what is there now, and try again"
 	case errors.Is(err, fault.ErrLost):
 		return "what was done stays done: run the command again to go on"
-	case errors.Is(err, dynalimit.ErrVersion):
+	case errors.Is(err, fault.ErrVersion):
 		return "run a version of dynalimit that knows the table, or name another with --table"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "start an engine there with 'dynalimit local', or correct --endpoint"

@@ -5,24 +5,25 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Verdict is what the items say together.
 type Verdict struct {
 	// Level is the level that won: the most specific one that has limits or is
 	// unlimited. It is empty if there is none.
-	Level Level
+	Level levels.Level
 	// Limits are those of the level that won, sorted by name; none if it is unlimited.
 	Limits []schema.ConfigLimit
 	// Unlimited means that the level that won lifts the limits of all others.
 	Unlimited bool
 	// Blocked is the most specific level that blocks, empty for none. It matters
 	// whichever level won.
-	Blocked Level
+	Blocked levels.Level
 	// Policy says what to do when the store does not answer: that of PolicyLevel, which
 	// is the most specific level that has one; both are empty for none.
 	Policy      string
-	PolicyLevel Level
+	PolicyLevel levels.Level
 	// SystemPolicy is what the system's item alone says of that.
 	SystemPolicy string
 	// Hidden are the limits that less specific levels have and the level that won does
@@ -35,14 +36,14 @@ type Hidden struct {
 	// Name is the limit's.
 	Name string
 	// Level is the most specific level that has it.
-	Level Level
+	Level levels.Level
 }
 
 // Malformed says that an item cannot be understood, so that it is not known what it
 // limits.
 type Malformed struct {
 	// Level is the item's.
-	Level Level
+	Level levels.Level
 	// Err says what is wrong with it.
 	Err error
 }
@@ -70,7 +71,7 @@ func Resolve(items Items) (Verdict, error) {
 		if v.Policy == "" && policy != "" {
 			v.Policy, v.PolicyLevel = policy, l.level
 		}
-		if l.level == System {
+		if l.level == levels.System {
 			v.SystemPolicy = policy
 		}
 		if v.Level != "" {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // said is what one level says, in the words of the table of precedence.
@@ -31,21 +32,21 @@ func (s *said) item() schema.Item {
 }
 
 // order is the table of precedence, the most specific level first.
-var order = []Level{"entity", "entity_default", "plan", "plan_default", "resource", "system"}
+var order = []levels.Level{"entity", "entity_default", "plan", "plan_default", "resource", "system"}
 
-func itemsOf(levels map[Level]*said) Items {
+func itemsOf(by map[levels.Level]*said) Items {
 	return Items{
-		Entity: levels["entity"].item(), EntityDefault: levels["entity_default"].item(),
-		Plan: levels["plan"].item(), PlanDefault: levels["plan_default"].item(),
-		Resource: levels["resource"].item(), System: levels["system"].item(),
+		Entity: by["entity"].item(), EntityDefault: by["entity_default"].item(),
+		Plan: by["plan"].item(), PlanDefault: by["plan_default"].item(),
+		Resource: by["resource"].item(), System: by["system"].item(),
 	}
 }
 
 // model is what the levels mean, read off the table one question at a time.
-func model(levels map[Level]*said) (v Verdict) {
+func model(by map[levels.Level]*said) (v Verdict) {
 	decided := func(l *said) bool { return l != nil && (len(l.names) > 0 || l.unlimited) }
 	for _, level := range order {
-		if l := levels[level]; v.Level == "" && decided(l) {
+		if l := by[level]; v.Level == "" && decided(l) {
 			v.Level, v.Unlimited = level, len(l.names) == 0
 			for _, name := range l.names {
 				v.Limits = append(v.Limits, schema.ConfigLimit{Name: name, Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 60})
@@ -53,7 +54,7 @@ func model(levels map[Level]*said) (v Verdict) {
 		}
 	}
 	for i := len(order) - 1; i >= 0; i-- { // the last one to say it is the most specific
-		l := levels[order[i]]
+		l := by[order[i]]
 		if l != nil && l.blocked {
 			v.Blocked = order[i]
 		}
@@ -61,13 +62,13 @@ func model(levels map[Level]*said) (v Verdict) {
 			v.Policy, v.PolicyLevel = l.policy, order[i]
 		}
 	}
-	if l := levels["system"]; l != nil && l.policy != "later" {
+	if l := by["system"]; l != nil && l.policy != "later" {
 		v.SystemPolicy = l.policy
 	}
 	seen := map[string]bool{}
 	past := false
 	for _, level := range order {
-		if l := levels[level]; l != nil {
+		if l := by[level]; l != nil {
 			for _, name := range l.names {
 				if past && !seen[name] {
 					v.Hidden = append(v.Hidden, Hidden{name, level})
@@ -84,7 +85,7 @@ func model(levels map[Level]*said) (v Verdict) {
 
 func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		levels := map[Level]*said{}
+		by := map[levels.Level]*said{}
 		for _, level := range order {
 			if !rapid.Bool().Draw(t, string(level)) {
 				continue
@@ -99,11 +100,11 @@ func TestResolveIsTheTableOfPrecedence(t *testing.T) {
 					l.names = append(l.names, name)
 				}
 			}
-			levels[level] = l
+			by[level] = l
 		}
-		got, err := Resolve(itemsOf(levels))
+		got, err := Resolve(itemsOf(by))
 		require.NoError(t, err)
-		assert.Equal(t, model(levels), got)
+		assert.Equal(t, model(by), got)
 	})
 }
 
@@ -111,42 +112,42 @@ func TestResolveExamples(t *testing.T) {
 	rpm := &said{names: []string{"rpm"}}
 	for _, test := range []struct {
 		name   string
-		levels map[Level]*said
+		levels map[levels.Level]*said
 		want   Verdict
 	}{
 		{"nothing", nil, Verdict{}},
 		{
 			"a plan before the resource",
-			map[Level]*said{Plan: rpm, Resource: {names: []string{"tpm"}}},
-			Verdict{Level: Plan, Hidden: []Hidden{{"tpm", Resource}}},
+			map[levels.Level]*said{levels.Plan: rpm, levels.Resource: {names: []string{"tpm"}}},
+			Verdict{Level: levels.Plan, Hidden: []Hidden{{"tpm", levels.Resource}}},
 		},
 		{
 			"a plan's default hides the resource's limits",
-			map[Level]*said{PlanDefault: rpm, Resource: {names: []string{"rpm", "tpm"}}, System: {names: []string{"tpm"}}},
-			Verdict{Level: PlanDefault, Hidden: []Hidden{{"tpm", Resource}}},
+			map[levels.Level]*said{levels.PlanDefault: rpm, levels.Resource: {names: []string{"rpm", "tpm"}}, levels.System: {names: []string{"tpm"}}},
+			Verdict{Level: levels.PlanDefault, Hidden: []Hidden{{"tpm", levels.Resource}}},
 		},
 		{
 			"an unlimited entity",
-			map[Level]*said{EntityDefault: {unlimited: true}, System: rpm},
-			Verdict{Level: EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", System}}},
+			map[levels.Level]*said{levels.EntityDefault: {unlimited: true}, levels.System: rpm},
+			Verdict{Level: levels.EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", levels.System}}},
 		},
-		{"limits beside the mark count", map[Level]*said{Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Level: Entity}},
-		{"unlimited further down", map[Level]*said{Entity: rpm, System: {unlimited: true}}, Verdict{Level: Entity}},
+		{"limits beside the mark count", map[levels.Level]*said{levels.Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Level: levels.Entity}},
+		{"unlimited further down", map[levels.Level]*said{levels.Entity: rpm, levels.System: {unlimited: true}}, Verdict{Level: levels.Entity}},
 		{
 			"a block below an unlimited level",
-			map[Level]*said{Entity: {unlimited: true}, System: {blocked: true}},
-			Verdict{Level: Entity, Unlimited: true, Blocked: System},
+			map[levels.Level]*said{levels.Entity: {unlimited: true}, levels.System: {blocked: true}},
+			Verdict{Level: levels.Entity, Unlimited: true, Blocked: levels.System},
 		},
-		{"the most specific block", map[Level]*said{Plan: {blocked: true}, Resource: {blocked: true}}, Verdict{Blocked: Plan}},
+		{"the most specific block", map[levels.Level]*said{levels.Plan: {blocked: true}, levels.Resource: {blocked: true}}, Verdict{Blocked: levels.Plan}},
 		{
 			"a policy without limits",
-			map[Level]*said{Entity: {policy: "local"}, System: {policy: "allow"}},
-			Verdict{Policy: "local", PolicyLevel: Entity, SystemPolicy: "allow"},
+			map[levels.Level]*said{levels.Entity: {policy: "local"}, levels.System: {policy: "allow"}},
+			Verdict{Policy: "local", PolicyLevel: levels.Entity, SystemPolicy: "allow"},
 		},
 		{
 			"a policy that nobody knows",
-			map[Level]*said{Entity: {policy: "later"}, System: {policy: "allow"}},
-			Verdict{Policy: "allow", PolicyLevel: System, SystemPolicy: "allow"},
+			map[levels.Level]*said{levels.Entity: {policy: "later"}, levels.System: {policy: "allow"}},
+			Verdict{Policy: "allow", PolicyLevel: levels.System, SystemPolicy: "allow"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,26 +164,26 @@ func TestResolveRefusesWhatItCannotRead(t *testing.T) {
 	_, err := Resolve(Items{Plan: half, System: good})
 	var wrong *Malformed
 	require.ErrorAs(t, err, &wrong)
-	assert.Equal(t, Plan, wrong.Level)
+	assert.Equal(t, levels.Plan, wrong.Level)
 	assert.ErrorContains(t, errors.Unwrap(err), "l_rpm_rp")
 	_, err = Resolve(Items{Plan: good, System: half})
 	require.NoError(t, err, "what does not count does no harm")
 	_, err = Resolve(Items{Plan: good, System: schema.Item{"blocked": schema.String("yes")}})
 	require.ErrorAs(t, err, &wrong, "it may be a block")
-	assert.Equal(t, System, wrong.Level)
+	assert.Equal(t, levels.System, wrong.Level)
 	_, err = Resolve(Items{Plan: good, System: schema.Item{"blocked": &types.AttributeValueMemberNULL{Value: true}}})
 	require.NoError(t, err)
 }
 
 func TestTextsOfEveryLevel(t *testing.T) {
-	for _, won := range append([]Level{Override, Options}, order...) {
+	for _, won := range append([]levels.Level{levels.Override, levels.Options}, order...) {
 		assert.Contains(t, Unknown(won), "add the limit", won)
-		if won != Override {
+		if won != levels.Override {
 			assert.Contains(t, Unknown(won), "level "+string(won))
 		}
-		assert.Contains(t, NotInForce(Entity, won), "level "+string(won))
+		assert.Contains(t, NotInForce(levels.Entity, won), "level "+string(won))
 	}
-	assert.Contains(t, Unknown(Plan), "Limits.Set for the plan")
-	assert.Contains(t, NotInForce(PlanDefault, System), "the plan's default list (level plan_default) won and hides the system's list (level system)")
-	assert.True(t, Plan.OfPlan() && PlanDefault.OfPlan() && !Entity.OfPlan())
+	assert.Contains(t, Unknown(levels.Plan), "Limits.Set for the plan")
+	assert.Contains(t, NotInForce(levels.PlanDefault, levels.System), "the plan's default list (level plan_default) won and hides the system's list (level system)")
+	assert.True(t, levels.Plan.OfPlan() && levels.PlanDefault.OfPlan() && !levels.Entity.OfPlan())
 }

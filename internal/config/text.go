@@ -1,42 +1,40 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
 
-// Override and Options are the levels above and below those that are stored.
-const (
-	Override Level = "override" // the limits of one call
-	Options  Level = "options"  // those that a limiter brings itself
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // words are what users read of a level.
 type words struct{ list, hides, set string }
 
-var texts = map[Level]words{
-	Entity: {
+var texts = map[levels.Level]words{
+	levels.Entity: {
 		"the entity's own list for this resource (level entity)",
 		"its default list and those of its plan, the resource and the system", "with admin.Limits.Set for the entity",
 	},
-	EntityDefault: {
+	levels.EntityDefault: {
 		"the entity's default list (level entity_default)",
 		"those of its plan, the resource and the system", "with admin.Limits.Set for the entity",
 	},
-	Plan: {
+	levels.Plan: {
 		"the plan's list for this resource (level plan)",
 		"the plan's default list and those of the resource and the system", "with admin.Limits.Set for the plan",
 	},
-	PlanDefault: {
+	levels.PlanDefault: {
 		"the plan's default list (level plan_default)",
 		"those of the resource and the system", "with admin.Limits.Set for the plan",
 	},
-	Resource: {"the resource's list (level resource)", "the system's", "with admin.Limits.Set for the resource"},
-	System:   {"the system's list (level system)", "", "with admin.Limits.Set for the system"},
-	Options:  {"Options.Limits (level options)", "", "there"},
-	Override: {"the list of WithLimits (level override)", "", "there"},
+	levels.Resource: {"the resource's list (level resource)", "the system's", "with admin.Limits.Set for the resource"},
+	levels.System:   {"the system's list (level system)", "", "with admin.Limits.Set for the system"},
+	levels.Options:  {"Options.Limits (level options)", "", "there"},
+	levels.Override: {"the list of WithLimits (level override)", "", "there"},
 }
 
 // Unknown says why a limit that no level has is not known where a level won, and what to
 // do.
-func Unknown(won Level) string {
+func Unknown(won levels.Level) string {
 	w := texts[won]
 	switch {
 	case w.list == "":
@@ -49,7 +47,7 @@ func Unknown(won Level) string {
 
 // NotInForce says why a limit that a less specific level has is not in force where a level
 // won, and what to do.
-func NotInForce(won, hidden Level) string {
+func NotInForce(won, hidden levels.Level) string {
 	w := texts[won]
 	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s (with a large burst if it is not to limit there), or leave the name out",
 		w.list, texts[hidden].list, w.set)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Outcome is the answer to an acquire.
@@ -43,7 +44,7 @@ type Decision struct {
 	// and PolicyLevel the level that say so; those are empty for what a service gives to New.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
 	PolicyOf      string                      `json:"policy_of,omitempty"`
-	PolicyLevel   dynalimit.ConfigLevel       `json:"policy_level,omitempty"`
+	PolicyLevel   levels.Level                `json:"policy_level,omitempty"`
 	// Chain is the entity and the parents that the call charges, the entity first.
 	Chain []Link `json:"chain"`
 }
@@ -61,11 +62,11 @@ type Wait struct {
 
 // Link is an entity of the chain.
 type Link struct {
-	EntityID  string                `json:"entity_id"`
-	Plan      string                `json:"plan,omitempty"`
-	Level     dynalimit.ConfigLevel `json:"level,omitempty"`
-	Blocked   dynalimit.ConfigLevel `json:"blocked,omitempty"`
-	Unlimited bool                  `json:"unlimited,omitempty"`
+	EntityID  string       `json:"entity_id"`
+	Plan      string       `json:"plan,omitempty"`
+	Level     levels.Level `json:"level,omitempty"`
+	Blocked   levels.Level `json:"blocked,omitempty"`
+	Unlimited bool         `json:"unlimited,omitempty"`
 	// Limits are those in force, with what is left; none where nothing was read because
 	// the call is blocked.
 	Limits []Limit `json:"limits"`
@@ -81,25 +82,25 @@ func (l Link) PlanSays() bool {
 
 // Limit is a limit in force.
 type Limit struct {
-	Limit     dynalimit.Limit       `json:"limit"`
-	Level     dynalimit.ConfigLevel `json:"level,omitempty"`
-	Asked     int64                 `json:"asked,omitempty"`
-	Remaining int64                 `json:"remaining"`
-	Denied    bool                  `json:"denied,omitempty"`
-	Wait      *Wait                 `json:"wait,omitempty"`
+	Limit     dynalimit.Limit `json:"limit"`
+	Level     levels.Level    `json:"level,omitempty"`
+	Asked     int64           `json:"asked,omitempty"`
+	Remaining int64           `json:"remaining"`
+	Denied    bool            `json:"denied,omitempty"`
+	Wait      *Wait           `json:"wait,omitempty"`
 	// FullMS is the time until it is full, in milliseconds.
 	FullMS int64 `json:"full_ms,omitempty"`
 }
 
 // Level is a level of the configuration with what it says.
 type Level struct {
-	Level  dynalimit.ConfigLevel `json:"level"`
-	Scope  admin.Scope           `json:"scope"`
-	Config admin.LimitConfig     `json:"config,omitzero"`
+	Level  levels.Level      `json:"level"`
+	Scope  admin.Scope       `json:"scope"`
+	Config admin.LimitConfig `json:"config,omitzero"`
 	// InForce means that its limits, or that it is unlimited, decide.
 	InForce bool `json:"in_force,omitempty"`
 	// HiddenBy is the level that hides its limits.
-	HiddenBy dynalimit.ConfigLevel `json:"hidden_by,omitempty"`
+	HiddenBy levels.Level `json:"hidden_by,omitempty"`
 }
 
 // mostLinks bounds the chain: a service charges no more.
@@ -144,7 +145,7 @@ func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynali
 		d.PolicyLevel, d.PolicyOf, d.OnUnavailable = r.PolicyLevel, r.EntityID, r.OnUnavailable
 	}
 	var err error
-	link.Levels, err = levels(ctx, repo, r)
+	link.Levels, err = levelsOf(ctx, repo, r)
 	d.Chain = append(d.Chain, link)
 	return err
 }
@@ -200,21 +201,21 @@ func (d *Decision) wait(w time.Duration) *Wait {
 // and a resource, the most specific first.
 func LevelsOf(entity, plan, resource string) []Level {
 	all := []Level{
-		{Level: dynalimit.LevelEntity, Scope: admin.Scope{Entity: entity, Resource: resource}},
-		{Level: dynalimit.LevelEntityDefault, Scope: admin.Scope{Entity: entity}},
+		{Level: levels.Entity, Scope: admin.Scope{Entity: entity, Resource: resource}},
+		{Level: levels.EntityDefault, Scope: admin.Scope{Entity: entity}},
 	}
 	if plan != "" {
 		all = append(all,
-			Level{Level: dynalimit.LevelPlan, Scope: admin.Scope{Plan: plan, Resource: resource}},
-			Level{Level: dynalimit.LevelPlanDefault, Scope: admin.Scope{Plan: plan}})
+			Level{Level: levels.Plan, Scope: admin.Scope{Plan: plan, Resource: resource}},
+			Level{Level: levels.PlanDefault, Scope: admin.Scope{Plan: plan}})
 	}
 	return append(all,
-		Level{Level: dynalimit.LevelResource, Scope: admin.Scope{Everyone: true, Resource: resource}},
-		Level{Level: dynalimit.LevelSystem, Scope: admin.Scope{Everyone: true}})
+		Level{Level: levels.Resource, Scope: admin.Scope{Everyone: true, Resource: resource}},
+		Level{Level: levels.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// levels reads the levels that could say something, with what they say.
-func levels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) ([]Level, error) {
+// levelsOf reads the levels that could say something, with what they say.
+func levelsOf(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) ([]Level, error) {
 	all := LevelsOf(r.EntityID, r.Plan, r.Resource)
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {

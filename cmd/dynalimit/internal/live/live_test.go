@@ -16,6 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -85,7 +86,7 @@ func busy(width int) Screen {
 	r := reading(noon, bucket("key-1", "gpt-4", 10, 100, 150), bucket("key-2", "claude", -30, 60, 90),
 		bucket("a-key-with-a-very-long-name-that-fills-a-line-of-its-own", "gpt-4", 100, 100, 0), bucket("shut", "gpt-4", 100, 100, 0),
 		bucket("evil\x1b[2Jname\n", "gpt-4", 20, 100, 0), bucket("日本語", "gpt-4", 55, 100, 0))
-	r.Blocked = map[Key]dynalimit.ConfigLevel{{"shut", "gpt-4"}: dynalimit.LevelEntity}
+	r.Blocked = map[Key]levels.Level{{"shut", "gpt-4"}: levels.Entity}
 	rows, _ := Rows(r, before, dynalimit.Amounts{"rpm": 50})
 	Sort(rows, Fullest)
 	return Screen{

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Store is what is read; *dynalimit.Repository is one.
@@ -73,7 +74,7 @@ type Reader struct {
 	Now func() time.Time
 
 	// blocked are the marks of what was looked at as blockedOf, at blockedAt.
-	blocked   map[Key]dynalimit.ConfigLevel
+	blocked   map[Key]levels.Level
 	blockedOf string
 	blockedAt time.Time
 }
@@ -233,21 +234,21 @@ const (
 
 // marks are the levels that block the fullest buckets' entities. They are read now and
 // then: configuration changes seldom.
-func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key]dynalimit.ConfigLevel, error) {
+func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key]levels.Level, error) {
 	age := reading.At.Sub(r.blockedAt)
 	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be put back
 		return r.blocked, nil
 	}
-	levels, configs, err := r.configured(ctx, fullest(reading))
+	blocks, configs, err := r.configured(ctx, fullest(reading))
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
 		return nil, nil // a level that cannot be read is for `doctor` to name: no marks are shown
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.blocked, r.blockedOf, r.blockedAt = map[Key]dynalimit.ConfigLevel{}, of, reading.At
+	r.blocked, r.blockedOf, r.blockedAt = map[Key]levels.Level{}, of, reading.At
 	for i, c := range configs {
-		if l := levels[i]; c.Config.Blocked && r.blocked[l.key] == "" {
+		if l := blocks[i]; c.Config.Blocked && r.blocked[l.key] == "" {
 			r.blocked[l.key] = l.level
 		}
 	}
@@ -291,7 +292,7 @@ func fullest(reading Reading) []Key {
 // blockable is a level that could block a bucket's entity.
 type blockable struct {
 	key   Key
-	level dynalimit.ConfigLevel
+	level levels.Level
 }
 
 // Meter counts read units of a client. The nil Meter counts nothing.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Key names a bucket.
@@ -26,7 +27,7 @@ type Reading struct {
 	// Units are the read units that it cost; 0 where the engine does not say.
 	Units float64
 	// Blocked are the levels that block those buckets that were looked at for it.
-	Blocked map[Key]dynalimit.ConfigLevel
+	Blocked map[Key]levels.Level
 	// Resources are those there are to choose from, where nothing was chosen.
 	Resources []string
 	// Err is why there is nothing.
@@ -53,7 +54,7 @@ type Row struct {
 	// FitsMS is Fits in milliseconds, -1 for never.
 	FitsMS *int64 `json:"fits_ms,omitempty"`
 	// Blocked is the level that blocks the entity for the resource.
-	Blocked dynalimit.ConfigLevel `json:"blocked,omitempty"`
+	Blocked levels.Level `json:"blocked,omitempty"`
 }
 
 func (r Row) key() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }

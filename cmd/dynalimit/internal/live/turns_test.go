@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // marked is a table in which one entity is blocked.
@@ -51,7 +52,7 @@ func TestMarksAreOfWhatIsLookedAt(t *testing.T) {
 		now = now.Add(step.passes)
 		got := r.Read(t.Context(), What{Resource: step.resource})
 		require.NoError(t, got.Err)
-		assert.Equal(t, dynalimit.LevelEntityDefault, got.Blocked[Key{"shut", step.resource}], "%+v", step)
+		assert.Equal(t, levels.EntityDefault, got.Blocked[Key{"shut", step.resource}], "%+v", step)
 		assert.Equal(t, step.looks, s.looks, "%+v", step)
 	}
 }

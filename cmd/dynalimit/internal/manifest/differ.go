@@ -23,7 +23,7 @@ func levelFields(from, to admin.LimitConfig) []Field {
 	}
 	add("unlimited", truth(from.Unlimited), truth(to.Unlimited))
 	add("blocked", truth(from.Blocked), truth(to.Blocked))
-	add("on_unavailable", from.OnUnavailable.String(), to.OnUnavailable.String())
+	add("on_unavailable", string(from.OnUnavailable), string(to.OnUnavailable))
 	return fields
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -270,7 +271,7 @@ func (c *checking) layout(ctx context.Context) {
 	record, marked := schema.DecodeVersion(out.Item)
 	c.Layout, c.CompositeOnly = record.Schema, record.CompositeOnly
 	_, err = c.plan.Layout.ResolveLimits(ctx, "probe", "probe")
-	version, refused := errors.AsType[*dynalimit.VersionError](err)
+	version, refused := errors.AsType[*fault.VersionError](err)
 	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level that is: the layout was judged before
 	switch {
 	case err != nil && !refused && !malformed:

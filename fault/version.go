@@ -1,0 +1,41 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrVersion matches a *VersionError.
+var ErrVersion = errors.New("dynalimit: the table's layout needs another version of dynalimit")
+
+// VersionError says that the table has a layout, or a kind of limit, which this version of
+// dynalimit does not know. Nothing was written. It is no outage: no policy admits a call
+// because of it.
+type VersionError struct {
+	// Table is the name that was given to dynalimit.NewRepository.
+	Table string
+	// Kind is the limit whose kind is not known, or the attribute that shows it; "" if it is
+	// about the layout. Then Schema and ClientMin are not set.
+	Kind string
+	// Schema is the version of the table's layout, as its version record has it.
+	Schema string
+	// ClientMin is the oldest client that the record allows, "" for any.
+	ClientMin string
+	// KnownSchema and Client are this version's: the layout that it knows, and what it
+	// compares with ClientMin.
+	KnownSchema, Client string
+	// Reason says what is wrong and how to make it right.
+	Reason string
+}
+
+// Error names the table, both versions and what to do.
+func (e *VersionError) Error() string {
+	if e.Kind != "" {
+		return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
+	}
+	return fmt.Sprintf("dynalimit: table %q has layout %q (its clients: %q or later), this client knows layout %q (as client %q): %s",
+		e.Table, e.Schema, e.ClientMin, e.KnownSchema, e.Client, e.Reason)
+}
+
+// Is matches ErrVersion.
+func (e *VersionError) Is(target error) bool { return target == ErrVersion }

@@ -1,0 +1,26 @@
+// Package levels names the levels of configuration: where limits, a block or a policy come
+// from.
+package levels
+
+// Level is where something that is in force was set.
+type Level string
+
+// The levels, the most specific first. The first that has limits, or is unlimited, wins;
+// lists are never merged. A level that blocks admits nothing, whatever more specific levels
+// say.
+const (
+	Override      Level = "override"       // dynalimit.WithLimits of the call
+	Entity        Level = "entity"         // the entity's record for the resource
+	EntityDefault Level = "entity_default" // the entity's record for every resource
+	Plan          Level = "plan"           // the record of the entity's plan for the resource
+	PlanDefault   Level = "plan_default"   // the record of the entity's plan for every resource
+	Resource      Level = "resource"       // the resource's record for every entity
+	System        Level = "system"         // the system's record
+	Options       Level = "options"        // dynalimit.Options.Limits
+)
+
+// OfEntity reports whether the level is the entity's own.
+func (l Level) OfEntity() bool { return l == Entity || l == EntityDefault }
+
+// OfPlan reports whether the level is a plan's.
+func (l Level) OfPlan() bool { return l == Plan || l == PlanDefault }
