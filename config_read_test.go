@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/levels"
@@ -174,7 +175,7 @@ func TestConfigMissingTable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.open(t, testworld.NewTable(), nil)
 		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.ErrorIs(t, err, ErrTable)
+		require.ErrorIs(t, err, fault.ErrTable)
 		assert.ErrorContains(t, err, "CreateTable")
 	})
 }

@@ -32,8 +32,6 @@ var (
 	ErrContended = errors.New("dynalimit: bucket contended")
 	// ErrClosed is returned by a limiter after Close.
 	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
-	// ErrTable matches a *TableError.
-	ErrTable = fault.ErrTable
 	// ErrUnconfirmed matches an *UnconfirmedError.
 	ErrUnconfirmed = errors.New("dynalimit: outcome unconfirmed")
 	// ErrLeaseEnded is returned by Adjust and Consume after Settle or Rollback.

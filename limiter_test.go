@@ -260,7 +260,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 		for _, err := range []error{acquireErr, checkErr} {
 			var table *fault.TableError
 			require.ErrorAs(t, err, &table, "and it never fails open")
-			require.ErrorIs(t, err, ErrTable)
+			require.ErrorIs(t, err, fault.ErrTable)
 			assert.NotErrorIs(t, err, ErrUnavailable)
 			assert.Equal(t, "no-such-table", table.Table)
 			assert.EqualError(t, err, `dynalimit: table "no-such-table": does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable`)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
@@ -104,7 +105,7 @@ func TestCreateTableRefusesForeignTables(t *testing.T) {
 				require.NoError(t, err)
 				e.deleteAfter(t, r.table)
 				err = r.CreateTable(t.Context())
-				require.ErrorIs(t, err, ErrTable)
+				require.ErrorIs(t, err, fault.ErrTable)
 				assert.ErrorContains(t, err, test.want)
 				assert.ErrorContains(t, err, r.table)
 			})
@@ -175,7 +176,7 @@ func TestCreateTableGivesUp(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, r.CreateTable(ctx), context.DeadlineExceeded)
 		err = r.CreateTable(t.Context())
-		require.ErrorIs(t, err, ErrTable)
+		require.ErrorIs(t, err, fault.ErrTable)
 		assert.ErrorContains(t, err, "is not active after 10m0s")
 	})
 }

@@ -61,10 +61,6 @@ func checkCascade(field string, m CascadeMode) error {
 	return nil
 }
 
-// Validate returns the *ValidationError with which an acquire would refuse the amounts,
-// whatever the limits are; nil if it would not.
-func (a Amounts) Validate() error { return checkAmounts(a, false) }
-
 // CheckLimits checks a list of limits, fills in the defaults and sorts it by name. It fails
 // with a *ValidationError that names the field; an empty list is one: it would admit
 // everything or nothing.

@@ -90,7 +90,10 @@ func (b Buckets) Reset(ctx context.Context, entity, resource string, opts *Reset
 // is paid first: a limit at -30 of 100 holds 20 after 50 were added. Counters stay as they
 // are. See Buckets.Reset for repetitions, other processes and errors.
 func (b Buckets) TopUp(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts *TopUpOptions) (*BucketRefill, error) {
-	if err := amounts.Validate(); err != nil {
+	if err := b.d.repo.Usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.d.repo.CheckAmounts(amounts); err != nil {
 		return nil, err
 	}
 	var o TopUpOptions

@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -475,7 +476,7 @@ func TestAFullListOfResourcesIsSaid(t *testing.T) {
 				require.NoError(t, err)
 				failed = errors.Join(errs...)
 			}
-			require.ErrorIs(t, failed, dynalimit.ErrTable)
+			require.ErrorIs(t, failed, fault.ErrTable)
 			assert.ErrorContains(t, failed, "more than the 400 KB that DynamoDB takes in one item, which lists the resources with limits; delete limits of resources that nobody uses any more")
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // TestTakeOverFromTheDead: who holds the lease is killed with its hands full. The other has all
@@ -136,7 +137,7 @@ func TestStreamThatIsReplaced(t *testing.T) {
 		h.stream(false)
 		after(time.Minute)
 		require.NotEmpty(t, b.retries)
-		assert.ErrorIs(t, b.retries[len(b.retries)-1].Err, dynalimit.ErrTable)
+		assert.ErrorIs(t, b.retries[len(b.retries)-1].Err, fault.ErrTable)
 		h.stream(true)
 		h.spend(1)
 		after(2 * time.Minute)
@@ -160,13 +161,13 @@ func TestTableWithoutAStream(t *testing.T) {
 		tail, err := aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", ignore, nil)
 		require.NoError(t, err)
 		err = tail.Run(t.Context())
-		require.ErrorIs(t, err, dynalimit.ErrTable, view)
+		require.ErrorIs(t, err, fault.ErrTable, view)
 		assert.ErrorContains(t, err, want)
 	}
 	db := ddbmem.New()
 	tail, err := aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", ignore, nil)
 	require.NoError(t, err)
-	assert.ErrorIs(t, tail.Run(t.Context()), dynalimit.ErrTable, "there is no table")
+	assert.ErrorIs(t, tail.Run(t.Context()), fault.ErrTable, "there is no table")
 }
 
 func ignore(context.Context, []aggregator.Record) (aggregator.Result, error) {

@@ -84,9 +84,9 @@ func (g *globals) next(err error) string {
 	namespace, _ := errors.AsType[*fault.NamespaceError](err)
 	invalid, _ := errors.AsType[*dynalimit.ValidationError](err)
 	switch {
-	case errors.Is(err, dynalimit.ErrTable) && strings.Contains(err.Error(), "Repository.CreateTable"): // it says how to make it
+	case errors.Is(err, fault.ErrTable) && strings.Contains(err.Error(), "Repository.CreateTable"): // it says how to make it
 		return fmt.Sprintf("or name yours with --table (it is %q) and --region", g.Table)
-	case errors.Is(err, dynalimit.ErrTable):
+	case errors.Is(err, fault.ErrTable):
 		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)
 	case namespace != nil:
 		return "list those there are with 'dynalimit namespace list', or name another with --namespace"

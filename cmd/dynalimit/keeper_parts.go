@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // parts are what the service is made of; closing ends what has to be ended after it.
@@ -130,7 +131,7 @@ func listening(out *term.Output, s *keeper.Service) {
 // explain says what to do about an error of the beginning.
 func (c keeperServeCmd) explain(ctx context.Context, g *globals, err, closing error) error {
 	var missing *types.ResourceNotFoundException
-	if errors.As(err, &missing) && !errors.Is(err, dynalimit.ErrTable) {
+	if errors.As(err, &missing) && !errors.Is(err, fault.ErrTable) {
 		err = fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", c.Control, c.Usage)
 	}
 	return errors.Join(g.explain(ctx, err), closing)

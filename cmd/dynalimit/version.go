@@ -9,9 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/version"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -74,7 +74,7 @@ func (g *globals) layout(ctx context.Context) (*layoutJSON, error) {
 		TableName: aws.String(g.Table), Key: schema.VersionKey().Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
-		return nil, fmt.Errorf("there is no table %q here: %w", g.Table, dynalimit.ErrTable)
+		return nil, fmt.Errorf("there is no table %q here: %w", g.Table, fault.ErrTable)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the version of the table %q cannot be read: %w", g.Table, err)

@@ -34,6 +34,8 @@ type Repository struct {
 	Told   Told
 	// Usable refuses a repository that was not made, and a context that has ended.
 	Usable func(context.Context) error
+	// CheckAmounts refuses amounts that an acquire would refuse, whatever the limits are.
+	CheckAmounts func(map[string]int64) error
 }
 
 // Layout is what is known of the table's layout.

@@ -162,7 +162,7 @@ func unanswered(err error) bool {
 // settle counts a change. It returns the error that ends the whole apply.
 func (a *applying) settle(c Change, err error) error {
 	var namespace *fault.NamespaceError
-	if errors.Is(err, dynalimit.ErrTable) || errors.Is(err, fault.ErrVersion) || errors.As(err, &namespace) {
+	if errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrVersion) || errors.As(err, &namespace) {
 		return err
 	}
 	var invalid *dynalimit.ValidationError
