@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // Tokens counts one call's tokens by class. The classes are disjoint: Input is
@@ -82,32 +81,6 @@ type Rates struct {
 	CacheRead    int64 `json:"cache_read_usd_micros_per_1m,omitempty"`     // 0: as Input; FreeRate: free
 	CacheWrite5m int64 `json:"cache_write_5m_usd_micros_per_1m,omitempty"` // 0: 1.25 times Input; FreeRate: free
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty"` // 0: twice Input; FreeRate: free
-}
-
-// assumed are the rates with those of the cache classes that have none, derived
-// from the input's.
-func (r Rates) assumed() Rates {
-	input := max(r.Input, 0)
-	r.CacheRead = cmp.Or(r.CacheRead, input)
-	r.CacheWrite5m = cmp.Or(r.CacheWrite5m, input+(input+3)/4)
-	r.CacheWrite1h = cmp.Or(r.CacheWrite1h, 2*input)
-	return r
-}
-
-// cost prices tokens exactly, and names the classes whose rate is assumed.
-func (r Rates) cost(t Tokens) (sum money.Picos, assumed []string) {
-	full := r.assumed()
-	for _, c := range tokenClasses {
-		n, rate := *c.count(&t), *c.rate(&full)
-		if n == 0 {
-			continue
-		}
-		if rate != *c.rate(&r) {
-			assumed = append(assumed, c.name)
-		}
-		sum = sum.Add(money.Cost(n, max(rate, 0)))
-	}
-	return sum, assumed
 }
 
 // PriceScope says which endpoints a price holds for.

@@ -46,11 +46,6 @@ func shardKey(pk, prefix string, shard int) store.Key {
 	return store.Key{PK: pk, SK: prefix + strconv.Itoa(shard)}
 }
 
-// DedupKey is the item of a record: it says that the record was counted.
-func DedupKey(org, app, request string) store.Key {
-	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: RootSK}
-}
-
 // closedPK holds the closed totals of a scope, by day and label.
 func closedPK(scope string) string { return "T#" + scope }
 
