@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // TestPricesAreConvertedExactly: as decimals, and to the nearest where they have more.
@@ -63,7 +65,7 @@ func TestWhatIsNoPriceListIsRefused(t *testing.T) {
 		assert.Empty(t, list.Prices)
 	}
 	_, err := LoadPrices(nil)
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 
 	broken := errors.New("connection reset")
 	_, err = LoadPrices(iotest.ErrReader(broken))

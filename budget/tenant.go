@@ -37,7 +37,12 @@ func (t *tenant) kept(field, day string, now time.Time) error {
 func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
 
 // scope is the key of whose spend counts.
-func (t *tenant) scope() string { return ledger.ScopeKey(t.config.Scope, t.org, t.app) }
+func (t *tenant) scope() string {
+	if t.config.Scope == ScopeOrg {
+		return ledger.OrgScope(t.org)
+	}
+	return ledger.AppScope(t.org, t.app)
+}
 
 // model is the label's model id, empty when none is configured.
 func (t *tenant) model(p policy, label string) string {
