@@ -112,6 +112,14 @@ func (c *charge) begin(amounts []plan.Signed) {
 	}
 }
 
+// countAs has what a lease takes further counted where the lease is, also what of it is undone.
+func (c *charge) countAs(lease *charge) {
+	c.tops = lease.tops
+	for i := range c.levels {
+		c.levels[i].counts = lease.levels[i].counts
+	}
+}
+
 // highest is the index of the highest level that suits; -1 if none does.
 func highest(levels []level, suits func(*level) bool) int {
 	for i := len(levels) - 1; i >= 0; i-- {

@@ -47,7 +47,7 @@ func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
 	k := correcting{charge: c, ops: make([]*lane.Op, len(c.levels)), results: make([]lane.Result, len(c.levels))}
 	for i := range c.levels {
 		lv := &c.levels[i]
-		lv.resolve()
+		lv.resolve(c.desk.lanes)
 		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return c.passes(i, limit) })
 		if !c.count(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))

@@ -147,6 +147,26 @@ func TestLimitsThatALeaseUsesLater(t *testing.T) {
 	}
 }
 
+// What a lease took further at some levels and another one denied comes off the counters that it
+// was added to, also where a level has got the limit since.
+func TestDeniedConsumptionIsCountedNowhere(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		ctx := t.Context()
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerMinute("tpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "project"}, []Limit{PerMinute("rpm", 5)}))
+		lease := s.acquire("key", Amounts{"rpm": 2})
+		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerMinute("rpm", 1000)}))
+		p := s.peer(s.limiterOptions())
+		p.acquire("org", Amounts{"rpm": 1})
+		before := s.countedOnce("rpm", "key", "project", "org")
+		p.acquire("project", Amounts{"rpm": 2}) // of which the lease's process has not heard
+		s.denied(lease.Consume(ctx, Amounts{"rpm": 2}))
+		assert.Zero(t, s.stored("org", "rpm").Passed)
+		assert.Equal(t, before+2, s.countedOnce("rpm", "key", "project", "org"))
+	})
+}
+
 // What is debited ahead of calls is passed on as the calls are that it serves, and what of it
 // lapses is not.
 func TestPrefetchPassesOnWhatItsCallsDo(t *testing.T) {

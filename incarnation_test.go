@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -176,4 +177,33 @@ func TestGiveBackToABucketNotSeenYet(t *testing.T) {
 		require.NoError(t, o.Result.Err)
 		assert.Equal(t, int64(41), s.level("u", "tpm"))
 	})
+}
+
+// A charge whose answer is late may have met a bucket that was made meanwhile: what it took
+// there is given back there, but if the lease has taken from another one since.
+func TestLateChargeOfANewBucket(t *testing.T) {
+	for name, since := range map[string]bool{"nothing taken since": false, "taken since": true} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{Limits: perDay(100).Limits, CleanupTimeout: 100 * time.Millisecond}, func(t *testing.T, s *process) {
+				lease := s.acquire("u", Amounts{"tpm": 1})
+				s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 200 * time.Millisecond} })
+				requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 50}), Amounts{"tpm": 50})
+				elapse(50 * time.Millisecond) // its second try is under way
+				s.db.SetFaults(nil)
+				s.delete("u")
+				s.peer(perDay(100)).acquire("u", Amounts{"tpm": 7})
+				elapse(time.Second)
+				require.Equal(t, int64(57_000), s.stored("u", "tpm").Consumed)
+				doubt := s.limiter.Health().Doubt["tpm"]
+				left := int64(7_000)
+				if since {
+					lease.charge.levels[0].incarnation = []byte("another's")
+					left += 50_000
+				}
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, left, s.stored("u", "tpm").Consumed)
+				assert.Equal(t, left-7_000, (s.limiter.Health().Doubt["tpm"]-doubt)*milli)
+			})
+		})
+	}
 }

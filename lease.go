@@ -94,7 +94,9 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	if lease.ended {
 		return change.ended
 	}
-	target := c.known(change.target(c.consumed))
+	target := change.target(c.consumed)
+	lease.recognise(ctx, target)
+	target = c.known(target)
 	if err := c.checkTarget(target); err != nil {
 		return err
 	}

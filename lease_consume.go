@@ -35,7 +35,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 		return err
 	}
 	for i := range c.levels {
-		c.levels[i].resolve() // before another bucket may be taken from
+		c.levels[i].resolve(c.desk.lanes) // before another bucket may be taken from
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
@@ -93,6 +93,7 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 		}
 	}
 	further.open(c.desk, &r, &asked, c.policy)
+	further.countAs(c)
 	if served {
 		further.bookServed()
 		return further, nil
@@ -120,27 +121,13 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 // and the other policies use the one that is known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	c := &lease.charge
-	cfgs := make([]*plan.Config, len(c.levels)) // nil where it cannot be read
-	var err error
-	lease.unlocked(func() {
-		if _, err = c.desk.routes.blockFor(ctx, &c.request); err != nil {
-			return
-		}
-		for i := range c.levels {
-			cfgs[i], err = c.desk.routes.configOf(ctx, &c.request, c.levels[i].lane.Entity)
-			if err != nil && !(unavailable(err) && c.policy.admits()) {
-				return
-			}
-			err = nil
-		}
-	})
-	if err != nil {
-		return err
+	var block error
+	lease.unlocked(func() { _, block = c.desk.routes.blockFor(ctx, &c.request) })
+	if block != nil {
+		return block
 	}
-	for i, cfg := range cfgs {
-		if cfg != nil {
-			c.levels[i].cfg = cfg
-		}
+	if err := lease.renew(ctx, c.policy.admits()); err != nil {
+		return err
 	}
 	if c.passesOver() {
 		return nil
@@ -151,4 +138,42 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		}
 	}
 	return nil
+}
+
+// renew puts every level that something limits under the configuration in force. If that
+// cannot be read, the known one stays; the error is returned unless it is tolerated.
+func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
+	c := &lease.charge
+	cfgs := make([]*plan.Config, len(c.levels))
+	lease.unlocked(func() {
+		for i := range c.levels {
+			cfgs[i], err = c.desk.routes.configOf(ctx, &c.request, c.levels[i].lane.Entity)
+			if err != nil && !(tolerant && unavailable(err)) {
+				return
+			}
+			err = nil
+		}
+	})
+	for i, cfg := range cfgs {
+		if err == nil && cfg != nil {
+			c.levels[i].cfg = cfg
+		}
+	}
+	return err
+}
+
+// recognise puts the levels under the configuration in force, as far as it can be read, if
+// they lack a limit that is charged further: it may have come since, or come back.
+func (lease *Lease) recognise(ctx context.Context, target []plan.Signed) {
+	c := &lease.charge
+	lacks := func(t plan.Signed) bool {
+		went := func(lv level) bool { return lv.knows(t.Name) && lv.cfg.Index(t.Name) < 0 && lv.used(t.Name) < t.Amount }
+		return t.Amount > 0 && (!c.unlimited && !c.has(t.Name) || slices.ContainsFunc(c.levels, went))
+	}
+	if len(c.levels) == 0 || !slices.ContainsFunc(target, lacks) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.desk.timeout)
+	defer cancel()
+	_ = lease.renew(ctx, true) // the known configuration will do
 }

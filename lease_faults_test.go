@@ -56,7 +56,7 @@ func TestUnansweredChargeIsNotGivenBackUnlessItIsKnown(t *testing.T) {
 				e := unanswered(func() error { return lease.Adjust(t.Context(), Amounts{"tpm": 700}) })
 				assert.False(t, e.NotWritten)
 				assert.Equal(t, Amounts{"tpm": 1200}, lease.Consumed())
-				assert.Equal(t, 700-landed, s.limiter.Health().Doubt["tpm"])
+				assert.Equal(t, 3*700-landed, s.limiter.Health().Doubt["tpm"], "of each try but the one that is known")
 				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), "the same again is a further charge")
 				assert.Equal(t, 10_000-500-700-landed, s.level("user-1", "tpm"))
 				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -1900}), "all that the lease stands for")

@@ -167,14 +167,16 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 }
 
 // resolve learns what became of corrections that were under way when the lease went on.
-func (lv *level) resolve() {
+func (lv *level) resolve(lanes *lane.Registry) {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(o *lane.Op) bool {
 		r, known := o.Outcome()
 		if !known || r.Unconfirmed {
 			return known
 		}
-		if r.Err == nil && lv.holds() && !bytes.Equal(lv.incarnation, r.Image.Of()) {
-			return true // another bucket has been taken from since: it stays in doubt
+		since := lv.holds() && !bytes.Equal(lv.incarnation, o.Incarnation)
+		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
+			lanes.Doubt(o.Amounts) // another bucket has been taken from since: nobody gives it back
+			return true
 		}
 		if r.Err == nil {
 			lv.noteIncarnation(r.Image.Of())

@@ -31,15 +31,16 @@ func (s *process) cutOff(first ddbmem.Fault) {
 }
 
 // What the policy admitted while its write was under way is counted, once. What the write
-// took all the same is given back, and it is not sent again; if nobody knows, it is in doubt.
+// took all the same is given back, and it is not sent again. Each of the three tries that nobody
+// answered is in doubt, but one that is known to have landed.
 func TestTakeUnderWayInAnOutageIsCountedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		first ddbmem.Fault
 		doubt int64
 	}{
-		"it landed":    {ddbmem.Fault{Lose: true}, 0},
+		"it landed":    {ddbmem.Fault{Lose: true}, 20},
 		"it came late": {ddbmem.Fault{After: 1500 * time.Millisecond}, 0},
-		"nobody knows": {ddbmem.Fault{Drop: true}, 10},
+		"nobody knows": {ddbmem.Fault{Drop: true}, 30},
 		"never sent":   {ddbmem.Fault{Before: time.Hour}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,15 +164,15 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 }
 
 // A correction whose write was under way when the bucket fell silent is not sent again. It
-// is booked once, when it is known what came of it; what nobody knows is in doubt: a charge
-// then stays consumed, and a give-back is not repeated.
+// is booked once, when it is known what came of it; what nobody knows is in doubt: of a charge
+// each of its three tries, and it stays consumed; a give-back is not repeated.
 func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		first                       ddbmem.Fault
 		change, doubt, after, atEnd int64
 	}{
-		"charge":                          {ddbmem.Fault{Lose: true}, 10, 0, 50, 0},
-		"charge of which nobody knows":    {ddbmem.Fault{Drop: true}, 10, 10, 40, 0},
+		"charge":                          {ddbmem.Fault{Lose: true}, 10, 20, 50, 0},
+		"charge of which nobody knows":    {ddbmem.Fault{Drop: true}, 10, 30, 40, 0},
 		"give-back":                       {ddbmem.Fault{Lose: true}, -10, 0, 30, 0},
 		"give-back of which nobody knows": {ddbmem.Fault{Drop: true}, -10, 10, 40, 10},
 		"charge that is too slow":         {ddbmem.Fault{Before: time.Hour}, 10, 10, 40, 0},
@@ -207,6 +208,6 @@ func TestLeaseThatEndsBeforeItsChargeIsKnownLeavesDoubt(t *testing.T) {
 		s.recovers()
 		elapse(5 * time.Second)
 		assert.Equal(t, int64(10), s.consumed(1, "rpm"))
-		assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Doubt)
+		assert.Equal(t, Amounts{"rpm": 30}, s.limiter.Health().Doubt)
 	})
 }

@@ -119,3 +119,32 @@ func TestDroppedChargeIsNotGivenBack(t *testing.T) {
 		require.Equal(t, int64(80_000), s.stored("org", "tpm").Consumed)
 	})
 }
+
+// A limit that comes, or comes back, while a lease is out is charged what the lease uses of
+// it from then on.
+func TestLeaseUsesALimitThatComesBack(t *testing.T) {
+	for name, before := range map[string]Amounts{"came back": {"rpm": 1, "tpm": 100}, "came": {"rpm": 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			ctx := t.Context()
+			both := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
+			set := func(limits []Limit) {
+				require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true}, limits))
+				s.clock.advance(2 * time.Minute)
+			}
+			set(both[:len(before)])
+			s.family("key", "project")
+			lease := s.acquire("key", before)
+			set(both[:1])
+			require.NoError(t, lease.Consume(ctx, Amounts{"rpm": 1}))
+			require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 1}))
+			set(both)
+			s.acquire("key", Amounts{"tpm": 1})
+			require.NoError(t, lease.Settle(ctx, Amounts{"rpm": 3, "tpm": 500}))
+			want := 501 - before["tpm"]
+			assert.EqualValues(t, want*milli, s.stored("key", "tpm").Consumed)
+			assert.EqualValues(t, want*milli, s.stored("project", "tpm").Consumed)
+			assert.EqualValues(t, want, s.countedOnce("tpm", "key", "project"))
+		})
+	}
+}

@@ -38,9 +38,11 @@ func (t *taking) take(ctx context.Context) error {
 	}
 	mayBeSilent := func(lv level) bool { return lv.unasked || lv.lane.Contact.Suspected() && !lv.skipped() }
 	var err error
-	if c.desk.modeOf(&c.request) == CascadeTransaction && c.spread() > 1 && !slices.ContainsFunc(c.levels, mayBeSilent) {
+	switch spread := c.spread(); {
+	case spread == 0: // no bucket is asked
+	case spread > 1 && c.desk.modeOf(&c.request) == CascadeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
 		err = t.together(ctx)
-	} else {
+	default:
 		err = t.sideBySide(ctx)
 	}
 	if err != nil {

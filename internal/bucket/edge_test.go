@@ -37,8 +37,12 @@ func TestEdges(t *testing.T) {
 // Sums end where numbers do, either way.
 func TestSaturatingAdd(t *testing.T) {
 	for _, test := range [][3]int64{
-		{2, -3, -1}, {math.MaxInt64, 1, math.MaxInt64}, {1, math.MaxInt64, math.MaxInt64}, {math.MinInt64, -1, math.MinInt64},
-		{-1, math.MinInt64, math.MinInt64}, {math.MaxInt64, math.MinInt64, -1},
+		{2, -3, -1},
+		{math.MaxInt64, 1, math.MaxInt64},
+		{1, math.MaxInt64, math.MaxInt64},
+		{math.MinInt64, -1, math.MinInt64},
+		{-1, math.MinInt64, math.MinInt64},
+		{math.MaxInt64, math.MinInt64, -1},
 	} {
 		assert.Equal(t, test[2], SaturatingAdd(test[0], test[1]), "%d + %d", test[0], test[1])
 	}

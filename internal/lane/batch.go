@@ -91,7 +91,7 @@ func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Sums, cfg *plan.
 // one. The others are left.
 func oneIncarnation(adjusts []*Op) (kept, left []*Op) {
 	for _, o := range adjusts {
-		if bytes.Equal(o.incarnation, adjusts[0].incarnation) {
+		if bytes.Equal(o.Incarnation, adjusts[0].Incarnation) {
 			kept = append(kept, o)
 		} else {
 			left = append(left, o)

@@ -61,6 +61,3 @@ func OpID(operation uint64, try int) []byte {
 func isTryOf(slot []byte, operation uint64) bool {
 	return len(slot) == idLength && binary.BigEndian.Uint64(slot) == operation
 }
-
-// tryOf is which try of its operation an id belongs to, from 0.
-func tryOf(id []byte) int { return int(id[8]) }

@@ -54,6 +54,9 @@ func judge(m *move, a Answer, heads []head, pending func(*Op) bool) (s settled) 
 	default:
 		r := a.unwritten()
 		r.Unconfirmed = r.Unconfirmed && !m.brings
+		if r.Unconfirmed {
+			s.doubtHidden(m.carried, a)
+		}
 		s.end(m.carried, r)
 		return s
 	}

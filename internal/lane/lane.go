@@ -173,7 +173,7 @@ func (l *Lane) account(o *Op, r Result) {
 			l.GiveBack(o, r)
 		}
 	case r.Err == nil:
-	case !l.owner.Count(l, charges, o.cfg) || !l.owner.GiveBackLater(l, plan.Negated(backs), o.incarnation, o.cfg):
+	case !l.owner.Count(l, charges, o.cfg) || !l.owner.GiveBackLater(l, plan.Negated(backs), o.Incarnation, o.cfg):
 		l.owner.Doubt(o.Amounts)
 	}
 }

@@ -52,7 +52,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			require.Len(t, l.queue.ops, end.backs)
 			for _, back := range l.queue.ops {
 				assert.False(t, back.take)
-				assert.Equal(t, []byte("ci"), back.incarnation, "to the bucket that granted it")
+				assert.Equal(t, []byte("ci"), back.Incarnation, "to the bucket that granted it")
 				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.Amounts)
 			}
 			l.queue.ops = nil

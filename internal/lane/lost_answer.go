@@ -135,43 +135,45 @@ func (d *delivery) looks(abandoned bool) bool {
 func (d *delivery) recognise(a Answer) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
 		a.own = a.Image.Op
-		a.Verdict, a.hidden = ddb.Landed, d.before(a.own)
+		a.Verdict, a.hidden = ddb.Landed, d.besides()
 		return a
 	}
-	a.hidden = d.unanswered
 	if d.givesBack {
 		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
+		return a
 	}
+	a.hidden = 1 + d.besides()
 	return a
 }
 
 // orUnconfirmed makes an answer unconfirmed if a try got no answer.
 func (d *delivery) orUnconfirmed(a Answer) Answer {
 	if d.unanswered > 0 {
-		a.Verdict = ddb.Unconfirmed
+		a.Verdict, a.hidden = ddb.Unconfirmed, d.besides()
 	}
 	return a
 }
 
-// before are the tries without an answer that may have landed before the one whose id a
-// bucket shows, behind another client's write. A give-back lands once.
-func (d *delivery) before(id []byte) int {
-	if d.givesBack {
+// besides are the tries without an answer that may land besides one of them: behind writes
+// of other clients, and in another order than they were sent in. A give-back lands once, and
+// a bucket is made once.
+func (d *delivery) besides() int {
+	if d.givesBack || d.creates {
 		return 0
 	}
-	return min(tryOf(id), d.unanswered)
+	return max(0, d.unanswered-1)
 }
 
 // found is the answer to a write of which a consistent read, after tries that went
 // unanswered, has shown the bucket.
 func (d *delivery) found(image *schema.Image, err error) Answer {
 	if err != nil {
-		return Answer{Verdict: ddb.Unconfirmed, Err: err}
+		return d.orUnconfirmed(Answer{Err: err})
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
-		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op, hidden: d.before(image.Op)}
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, own: image.Op, hidden: d.besides()}
 	}
-	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
+	return d.orUnconfirmed(Answer{Image: image, Seen: true, Err: unconfirmed(writeBucket)})
 }
 
 // unsent is the answer to a delivery that ends because its bucket does not answer.

@@ -100,7 +100,7 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 		"landed after a lost take":          {delivery{}, lost, Answer{Verdict: ddb.Landed}, 0, ddb.Landed, step{over: true}, true},
 		"refused":                           {delivery{}, none, Answer{Verdict: ddb.Refused}, 0, ddb.Refused, step{over: true}, false},
 		"refused after a lost take":         {delivery{}, lost, Answer{Verdict: ddb.Refused}, 0, ddb.Refused, step{over: true}, true},
-		"refused after a lost give-back":    {delivery{givesBack: true, lastIsOwn: true}, lost, Answer{Verdict: ddb.Refused}, 0, ddb.Unconfirmed, step{over: true}, true},
+		"refused after a lost give-back":    {delivery{givesBack: true, lastIsOwn: true}, lost, Answer{Verdict: ddb.Refused}, 0, ddb.Unconfirmed, step{over: true}, false},
 		"recognised":                        {delivery{operation: 7}, lost, Answer{Verdict: ddb.Refused, Image: &schema.Image{Op: OpID(7, 0)}}, 0, ddb.Landed, step{over: true}, false},
 		"another's":                         {delivery{operation: 7}, lost, Answer{Verdict: ddb.Refused, Image: &schema.Image{Op: OpID(8, 0)}}, 0, ddb.Refused, step{over: true}, true},
 		"lost, a take":                      {delivery{}, none, lost, 0, ddb.Unconfirmed, step{}, false},
@@ -127,21 +127,29 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 	}
 }
 
-// Between two unanswered tries other clients of the op slot may write: each try before the one
-// that the slot shows may have landed, too.
-func TestTriesThatMayHaveLandedBefore(t *testing.T) {
-	d := delivery{operation: 7, unanswered: 2, rule: schema.OpNotMine}
-	for try, want := range []int{0, 1, 2} {
+// Tries that got no answer land in any order, and other clients of the op slot may write in
+// between: each of them but the one that is known, or told to the caller, may have landed too.
+func TestTriesThatMayHaveLandedBesides(t *testing.T) {
+	d := delivery{operation: 7, unanswered: 3, rule: schema.OpNotMine}
+	for try := range 3 {
 		image := &schema.Image{Op: OpID(7, try)}
-		assert.Equal(t, want, d.recognise(Answer{Verdict: ddb.Refused, Image: image}).hidden)
-		assert.Equal(t, want, d.found(image, nil).hidden)
+		assert.Equal(t, 2, d.recognise(Answer{Verdict: ddb.Refused, Image: image}).hidden)
+		assert.Equal(t, 2, d.found(image, nil).hidden)
 	}
-	assert.Equal(t, 2, d.recognise(Answer{Verdict: ddb.Refused}).hidden, "none of them is known")
+	assert.Equal(t, 3, d.recognise(Answer{Verdict: ddb.Refused}).hidden, "it is decided again")
+	assert.Equal(t, 2, d.found(nil, nil).hidden, "the caller is told of one")
+	assert.Equal(t, 2, d.found(nil, unconfirmed("read")).hidden)
+	failed, _ := d.book(Answer{Verdict: ddb.Failed}, 0)
+	assert.Equal(t, 2, failed.hidden)
 	landed, _ := d.book(Answer{Verdict: ddb.Landed}, 0)
-	assert.Equal(t, 2, landed.hidden)
+	assert.Equal(t, 3, landed.hidden)
+	created := delivery{operation: 7, unanswered: 3, creates: true}
+	assert.Zero(t, created.found(nil, nil).hidden, "a bucket is made once")
 	d.givesBack = true
 	assert.Zero(t, d.found(&schema.Image{Op: OpID(7, 1)}, nil).hidden, "it lands once")
 	ops := []*Op{NewTake(t.Context(), oneToken, rpmOf(100))}
-	s := judge(&move{carried: ops}, Answer{Verdict: ddb.Landed, hidden: 2}, nil, nobody)
-	assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: 2000}}, s.doubt)
+	for _, verdict := range []ddb.Verdict{ddb.Landed, ddb.Unconfirmed} {
+		s := judge(&move{carried: ops}, Answer{Verdict: verdict, hidden: 2}, nil, nobody)
+		assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: 2000}}, s.doubt)
+	}
 }

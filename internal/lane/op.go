@@ -33,9 +33,9 @@ type Op struct {
 	cfg     *plan.Config
 	// Done is closed when Result is there.
 	Done chan struct{}
-	// incarnation is the bucket that an adjust gives back to. refundDropped means that
+	// Incarnation is the bucket that an adjust gives back to. refundDropped means that
 	// this bucket is gone, so that nothing is given back.
-	incarnation   []byte
+	Incarnation   []byte
 	refundDropped bool
 
 	listOfOne [1]*Op // for alone
@@ -112,7 +112,7 @@ func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 // NewAdjust makes an op that charges and gives back. It gives back only to the given
 // incarnation of the bucket; it charges whatever bucket there is.
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
-	return &Op{ctx: ctx, Amounts: amounts, incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
+	return &Op{ctx: ctx, Amounts: amounts, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 }
 
 // NewUnderWay makes an op for a take that a transaction carries, whose outcome is not known.
@@ -254,7 +254,7 @@ func (o *Op) Cause() error {
 // refundsOtherIncarnation reports whether the op gives something back to another
 // incarnation of the bucket than the one in the image.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
-	return !o.refundDropped && o.GivesBack() && !bytes.Equal(o.incarnation, m.Of())
+	return !o.refundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.Of())
 }
 
 // refundsUnknownLimit reports whether the op gives back to a limit that the bucket in

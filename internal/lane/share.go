@@ -64,7 +64,7 @@ func (s *sight) used(name string, now int64) int64 {
 // share's burst fits an empty share, so the burst is shown as that amount; one above the
 // limit's own burst never fits.
 func localReading(asks []backlog.Ask, cfg *plan.Config, now int64) Result {
-	m := &schema.Image{HasRefilled: true, Refilled: now}
+	m := &schema.Image{HasRefilled: true, Refilled: now, Limits: make([]schema.Stored, 0, len(asks))}
 	names := make([]string, len(asks))
 	for i, a := range asks {
 		names[i] = a.Name
@@ -80,6 +80,6 @@ func localReading(asks []backlog.Ask, cfg *plan.Config, now int64) Result {
 			Rate: rate, Capacity: capacity, Tokens: rate.Burst - a.Level,
 		})
 	}
-	m.Set = schema.NewLimitSets().Of(names)
+	m.Set = schema.NamesAlone(names)
 	return Result{Image: m, Config: cfg, Now: now, Degraded: true}
 }

@@ -149,7 +149,7 @@ func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	case r.Err == nil:
 	case r.Unconfirmed || closed:
 		return lapsed
-	case bytes.Equal(o.incarnation, k.incarnation):
+	case bytes.Equal(o.Incarnation, k.incarnation):
 		k.parcels.Lapse(lapsed)
 	}
 	return nil

@@ -250,7 +250,7 @@ func (t *turn) markNotCarried(ops []*Op) {
 // giveBack is a write that only gives tokens back. A limit that the bucket does not have any
 // more gets nothing back; neither does a bucket that is gone: then it is nil.
 func (t *turn) giveBack() *sending {
-	g, s := schema.GiveBack{Incarnation: t.adjusts[0].incarnation}, &t.lane.sight
+	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
 	for _, n := range t.sums {
 		if s.known && !s.image.Holds(n.Name) {
 			continue

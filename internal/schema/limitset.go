@@ -97,6 +97,10 @@ func NewLimitSets() *LimitSets {
 	return &LimitSets{texts: newSpendTexts(), sets: map[string]*LimitSet{}}
 }
 
+// NamesAlone is a set of sorted names for an image that is only looked at: no request is made
+// with it.
+func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
+
 // Of returns the set of the names, which must be sorted.
 func (r *LimitSets) Of(names []string) *LimitSet {
 	key := strings.Join(names, "#") // '#' is in no name
