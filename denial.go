@@ -1,8 +1,6 @@
 package dynalimit
 
-import (
-	"github.com/dynalimit/dynalimit/internal/plan"
-)
+import "github.com/dynalimit/dynalimit/internal/plan"
 
 // roomyDenial is a denial with room for the statuses of most calls, so that it is one
 // allocation: a caller who is denied comes again and again.
@@ -33,12 +31,4 @@ func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, held fun
 			*s = s.aged(age)
 		}
 	}
-}
-
-// concluded computes the wait, once the statuses of every level have been added.
-func (e *LimitExceededError) concluded() *LimitExceededError {
-	if worst := e.worst(); worst != nil {
-		e.RetryAfter = worst.RetryAfter
-	}
-	return e
 }

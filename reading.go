@@ -1,13 +1,8 @@
 package dynalimit
 
 import (
-	"math"
-	"time"
-
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/levels"
 )
 
 // levelReading is the last answer of a level. Its statuses are made from it.
@@ -31,66 +26,4 @@ func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 		entity: at.Entity, resource: at.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
 		precedence: r.Before, degraded: r.Degraded,
 	}, true
-}
-
-// status shows one limit of a reading. asked is the requested amount and back what has
-// been given back since, both in millitokens.
-func (r levelReading) status(name string, asked, back int64) LimitStatus {
-	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
-	state, capacity := r.State(name)
-	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
-	if i := r.Config.Index(name); i >= 0 {
-		l := &r.Config.Limits[i]
-		if s.Level = levels.Level(l.Level); r.degraded {
-			s.Limit = limitOf(name, l.Capacity, l.Rate)
-		}
-	}
-	state.Tokens += back + r.precedence.Taken.Of(name).Back
-	// What others take is taken from the level: a full bucket holds no more.
-	state.Tokens, state.Refilled = state.Level(r.Now)-r.precedence.Taken.Of(name).Take, max(state.Refilled, r.Now)
-	left := r.precedence.Left.Of(name)
-	level := state.Level(r.Now) - left.Amount
-	s.Remaining = floorDiv(level, milli)
-	if asked > 0 { // debt on a limit that is not asked for denies nobody
-		s.Exceeded = asked > level
-		s.RetryAfter = duration(left.Wait(state, r.Now, asked))
-	}
-	s.Reset = duration(state.Wait(r.Now, state.Burst))
-	return s
-}
-
-// aged is a status with its waits shortened by the ms that have passed since.
-func (s LimitStatus) aged(ms int64) LimitStatus {
-	less := func(wait time.Duration, least time.Duration) time.Duration {
-		if wait <= least || wait == Never {
-			return wait
-		}
-		return max(wait-duration(ms), least)
-	}
-	s.Reset = less(s.Reset, 0)
-	if s.Exceeded {
-		s.RetryAfter = less(s.RetryAfter, time.Millisecond)
-	}
-	return s
-}
-
-// floorDiv rounds towards minus infinity, because a bucket in debt has less left than
-// the truncated number says.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// duration turns milliseconds of the arithmetic into a Duration.
-func duration(ms int64) time.Duration {
-	switch {
-	case ms == bucket.Never:
-		return Never
-	case ms > math.MaxInt64/int64(time.Millisecond)-1:
-		return Never - time.Millisecond // centuries, but not never
-	}
-	return time.Duration(ms) * time.Millisecond
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,7 +58,8 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"TransactWriteItems": func(ctx context.Context, r *Repository) error {
-			_, err := r.store.Transact(ctx, []types.TransactWriteItem{r.store.Delete(r.keys.Meta("user-1"), schema.Statement{})})
+			writes := []types.TransactWriteItem{r.store.Delete(r.keys.Meta("user-1"), schema.Statement{})}
+			_, err := r.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 			return err
 		},
 		"UpdateItem": func(ctx context.Context, r *Repository) error { return r.probe(ctx, r.absentKey()) },

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -509,7 +510,8 @@ func TestMalformedConfigIsReplaced(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	item := schema.ConfigItem{Version: 7}.Item(r.Shared().Keys, schema.ConfigOwner{Resource: "gpt-4"}, nil)
 	item["l_rpm_cp"] = schema.String("many")
-	_, err := r.Shared().Table.Transact(t.Context(), single(r.Shared().Table.Put(item, schema.Statement{})))
+	put := r.Shared().Table.Put(item, schema.Statement{})
+	_, err := r.Shared().Table.Client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: single(put)})
 	require.NoError(t, err)
 	at := admin.Scope{Everyone: true, Resource: "gpt-4"}
 	_, err = admin.New(r).Limits.GetConfig(t.Context(), at)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 const adjustmentID = "11111111-1111-4111-8111-111111111111"
@@ -85,7 +86,7 @@ func TestAdjustmentID(t *testing.T) {
 		assert.Equal(t, 2, all)
 		a.ID = "not-a-uuid"
 		_, err = w.a.Setup().Adjust(ctx, orgO, appA, a)
-		assert.Equal(t, "id", requireCode(t, err, CodeInvalidRequest).Field)
+		assert.Equal(t, "id", requireCode(t, err, fault.InvalidRequest).Field)
 	})
 }
 

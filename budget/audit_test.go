@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
@@ -133,7 +134,7 @@ func TestEventsOfPrices(t *testing.T) {
 		require.NotEmpty(t, got)
 		assert.Equal(t, "$PRICE:"+strings.TrimSuffix(premiumModel, ":0"), got[0].Target)
 		assert.Empty(t, eventsOf(t, w.b, PriceTarget(standardModel)))
-		assert.Equal(t, "prices", requireCode(t, w.a.Prices().Put(ctx, premiumModel, make([]Price, maxPrices+1)...), CodeInvalidConfig).Field)
+		assert.Equal(t, "prices", requireCode(t, w.a.Prices().Put(ctx, premiumModel, make([]Price, maxPrices+1)...), fault.InvalidConfig).Field)
 	})
 }
 
@@ -172,7 +173,7 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 		o := largest("a")
 		spoil(&o)
 		_, err := w.a.Setup().PutOrg(t.Context(), o)
-		assert.Equal(t, field, requireCode(t, err, CodeInvalidConfig).Field)
+		assert.Equal(t, field, requireCode(t, err, fault.InvalidConfig).Field)
 	}
 }
 

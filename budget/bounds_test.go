@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // Within a configuration the record of the label in use moves forward alone; a newer
@@ -58,7 +59,7 @@ func TestSixtyFourLabels(t *testing.T) {
 	}
 	assert.Equal(t, int64(100), requests)
 	_, err = w.a.Setup().PutOrg(ctx, manyLabels(65))
-	requireCode(t, err, CodeInvalidConfig)
+	requireCode(t, err, fault.InvalidConfig)
 }
 
 // manyLabels is an organisation with so many labels of one model, each with the longest

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestCaseC20ThresholdsAreExact(t *testing.T) {
@@ -140,7 +142,7 @@ func TestCaseC27QuotaZeroAndMissingQuota(t *testing.T) {
 			bad := fixtureOrg()
 			change(&bad)
 			_, err := w.a.Setup().PutOrg(t.Context(), bad)
-			requireCode(t, err, CodeInvalidConfig)
+			requireCode(t, err, fault.InvalidConfig)
 			assert.NotEmpty(t, name)
 		}
 	})
@@ -183,15 +185,15 @@ func TestOrgPutValidatesItsApps(t *testing.T) {
 		o := fixtureOrg()
 		o.Ordering, o.Quotas = []string{"premium"}, map[string]int64{"premium": 1}
 		_, err = w.a.Setup().PutOrg(t.Context(), o)
-		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, appB, "it inherits the quotas")
+		assert.Contains(t, requireCode(t, err, fault.InvalidConfig).Reason, appB, "it inherits the quotas")
 		_, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appB, Ordering: []string{"micro"}})
-		requireCode(t, err, CodeInvalidConfig)
+		requireCode(t, err, fault.InvalidConfig)
 
 		shared := fixtureOrg()
 		shared.ID, shared.Scope = otherOrg, ScopeOrg
 		w.org(shared)
 		_, err = w.a.Setup().PutApp(t.Context(), otherOrg, App{ID: appA, Ordering: []string{"micro"}, Quotas: map[string]int64{"micro": 5}})
-		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, appA, "under ORG the app's label needs an org quota")
+		assert.Contains(t, requireCode(t, err, fault.InvalidConfig).Reason, appA, "under ORG the app's label needs an org quota")
 		_, err = w.a.Setup().PutApp(t.Context(), "00000000-0000-4000-8000-000000000000", App{ID: appB})
 		require.ErrorIs(t, err, ErrNotFound)
 	})
@@ -213,7 +215,7 @@ func TestManualOverride(t *testing.T) {
 		require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until.Add(time.Hour)))
 		require.NoError(t, w.a.Setup().ClearOverride(t.Context(), orgO, appA))
 		assert.Equal(t, "premium", w.recommend(w.a, appA).Label)
-		requireCode(t, w.a.Setup().Override(t.Context(), orgO, appA, "nowhere", until.Add(time.Hour)), CodeInvalidModelLabel)
-		requireCode(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until.Add(-time.Hour)), CodeInvalidRequest)
+		requireCode(t, w.a.Setup().Override(t.Context(), orgO, appA, "nowhere", until.Add(time.Hour)), fault.InvalidModelLabel)
+		requireCode(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", until.Add(-time.Hour)), fault.InvalidRequest)
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestCaseA1ExactCost(t *testing.T) {
@@ -106,7 +108,7 @@ func TestCaseA6UnknownPriceFailsClosed(t *testing.T) {
 		u := call(1)
 		u.Model = "anthropic.claude-unheard-of"
 		_, err := w.a.Submit(t.Context(), orgO, appA, u)
-		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, "anthropic.claude-unheard-of")
+		assert.Contains(t, requireCode(t, err, fault.InvalidConfig).Reason, "anthropic.claude-unheard-of")
 		assert.Empty(t, w.items(""), "nothing is written")
 		rec := w.recommend(w.b, appA)
 		assert.Equal(t, "standard", rec.Label)
@@ -129,7 +131,7 @@ func TestCaseA7ClientCannotChooseACheaperPrice(t *testing.T) {
 		u := call(1)
 		u.Model = economyModel
 		_, err := w.a.Submit(t.Context(), orgO, appA, u)
-		assert.Equal(t, "model_id", requireCode(t, err, CodeInvalidRequest).Field)
+		assert.Equal(t, "model_id", requireCode(t, err, fault.InvalidRequest).Field)
 		assert.Zero(t, w.total(appA, "premium", "").Requests)
 		assert.Zero(t, w.total(appA, "economy", "").Requests)
 	})
@@ -143,8 +145,8 @@ func TestEstimate(t *testing.T) {
 	assert.Equal(t, int64(16_500), micros)
 	for _, label := range []string{"nowhere", "micro", ""} { // micro has a model and is not in the ordering
 		_, err = w.a.Estimate(t.Context(), orgO, appA, label, 1, 1)
-		assert.Equal(t, "model_label", requireCode(t, err, CodeInvalidModelLabel).Field)
+		assert.Equal(t, "model_label", requireCode(t, err, fault.InvalidModelLabel).Field)
 	}
 	_, err = w.a.Estimate(t.Context(), orgO, appA, "premium", -1, 1)
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestCaseD32Rollover(t *testing.T) {
@@ -45,7 +47,7 @@ func TestCaseD34ZoneAndScopeAreFixed(t *testing.T) {
 			other := o
 			change(&other)
 			_, err := w.a.Setup().PutOrg(ctx, other)
-			assert.Equal(t, field, requireCode(t, err, CodeInvalidConfig).Field)
+			assert.Equal(t, field, requireCode(t, err, fault.InvalidConfig).Field)
 			assert.ErrorContains(t, err, "put a new organisation")
 		}
 		both := func() {
@@ -66,6 +68,6 @@ func TestCaseD34ZoneAndScopeAreFixed(t *testing.T) {
 
 		o.Timezone = "Mars/Olympus"
 		_, err = w.a.Setup().PutOrg(ctx, o)
-		assert.Equal(t, "timezone", requireCode(t, err, CodeInvalidConfig).Field)
+		assert.Equal(t, "timezone", requireCode(t, err, fault.InvalidConfig).Field)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -125,7 +126,7 @@ func TestCaseB13VolumePastTheWall(t *testing.T) {
 	got := w.total(appA, "premium", "")
 	assert.Equal(t, int64(batches*100+3), got.Requests)
 	assert.Equal(t, int64(batches*100+3)*16_500, got.CostMicros)
-	counters := w.items(ledger.LabelPartition(ledger.ScopeKey(ScopeApp, orgO, appA), "premium"))
+	counters := w.items(ledger.LabelPartition(ledger.AppScope(orgO, appA), "premium"))
 	require.Len(t, counters, 1)
 	assert.Less(t, fixture.Size(counters[0]), 1024)
 }
@@ -151,7 +152,7 @@ func TestCaseB15LateAndEarlyTimestamps(t *testing.T) {
 			u.Time = tc.at
 			r, err := w.a.Submit(t.Context(), orgO, appA, u)
 			if tc.day == "" {
-				assert.Equal(t, "timestamp", requireCode(t, err, CodeInvalidRequest).Field)
+				assert.Equal(t, "timestamp", requireCode(t, err, fault.InvalidRequest).Field)
 				continue
 			}
 			require.NoError(t, err)
@@ -185,7 +186,7 @@ func TestCaseB16Batch(t *testing.T) {
 		usages = append(usages, call(3), call(94), unknown, unknown2, negative)
 		results, err := w.a.SubmitBatch(t.Context(), orgO, appA, usages)
 		require.NoError(t, err)
-		codes := map[Code]int{}
+		codes := map[fault.Code]int{}
 		accepted, duplicates := 0, 0
 		for _, r := range results {
 			var v *ValidationError
@@ -204,12 +205,12 @@ func TestCaseB16Batch(t *testing.T) {
 		}
 		assert.Equal(t, 97, accepted)
 		assert.Equal(t, 2, duplicates)
-		assert.Equal(t, map[Code]int{CodeInvalidModelLabel: 2, CodeInvalidRequest: 1}, codes)
+		assert.Equal(t, map[fault.Code]int{fault.InvalidModelLabel: 2, fault.InvalidRequest: 1}, codes)
 		assert.Equal(t, int64(1_567_500), w.total(appA, "premium", "").CostMicros)
 
 		for _, bad := range [][]Usage{nil, make([]Usage, 101)} {
 			_, err := w.a.SubmitBatch(t.Context(), orgO, appA, bad)
-			requireCode(t, err, CodeInvalidRequest)
+			requireCode(t, err, fault.InvalidRequest)
 		}
 	})
 }
@@ -267,7 +268,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		var u *UnavailableError
 		require.ErrorAs(t, err, &u)
 		k.ledger.WaitForTotals()
-		key := ledger.ClosedKey(ledger.ScopeKey(ScopeApp, orgO, appA), "20260123", "premium")
+		key := ledger.ClosedKey(ledger.AppScope(orgO, appA), "20260123", "premium")
 		item, err := w.a.store.Get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
 		assert.Empty(t, item, "no total is written")
@@ -361,12 +362,12 @@ func TestUsageIsValidated(t *testing.T) {
 		u := call(1)
 		change(&u)
 		_, err := w.a.Submit(t.Context(), orgO, appA, u)
-		assert.Equal(t, field, requireCode(t, err, CodeInvalidRequest).Field)
+		assert.Equal(t, field, requireCode(t, err, fault.InvalidRequest).Field)
 	}
 	_, err := w.a.Submit(t.Context(), "550E8400-e29b-41d4-a716-446655440000", appA, call(1))
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 	_, err = w.a.Submit(t.Context(), orgO, "a/b", call(1))
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 	assert.Empty(t, w.items(""))
 }
 

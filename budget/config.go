@@ -9,16 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
-	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 // Scope says whose spend a quota counts.
-type Scope = ledger.Scope
+type Scope string
 
 // The scopes.
 const (
-	ScopeOrg Scope = ledger.ScopeOrg // one total for the organisation; apps' quotas are ignored
-	ScopeApp Scope = ledger.ScopeApp // each app has its own
+	ScopeOrg Scope = "ORG" // one total for the organisation; apps' quotas are ignored
+	ScopeApp Scope = "APP" // each app has its own
 )
 
 // Org is an organisation's configuration.

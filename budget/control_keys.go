@@ -27,7 +27,7 @@ func priceKey(name string) store.Key { return store.Key{PK: pricePrefix + name, 
 // The usage table: what is seen of the counters, see the ledger for those.
 
 func stickyKey(org, app, day string) store.Key {
-	return store.Key{PK: "STICKY#" + ledger.ScopeKey(ScopeApp, org, app), SK: "DAY#" + day}
+	return store.Key{PK: "STICKY#" + ledger.AppScope(org, app), SK: "DAY#" + day}
 }
 
 func eventPK(scope string) string { return "EVENT#" + scope }

@@ -75,7 +75,12 @@ func (h *deletions) expect(err error) {
 	}
 }
 
-func (h *deletions) scope(app string) string { return ledger.ScopeKey(h.org.Scope, orgO, app) }
+func (h *deletions) scope(app string) string {
+	if h.org.Scope == ScopeOrg {
+		return ledger.OrgScope(orgO)
+	}
+	return ledger.AppScope(orgO, app)
+}
 
 // took counts a record that was accepted.
 func (h *deletions) took(app string, n int) {

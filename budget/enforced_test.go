@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // olderRegime is how an older version kept when what was in force.
@@ -65,12 +66,12 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 					"Totals":    func() error { _, err := w.a.Totals(ctx, orgO, "", ""); return err },
 				} {
 					err := try()
-					requireCode(t, err, CodeInvalidConfig)
+					requireCode(t, err, fault.InvalidConfig)
 					require.ErrorContains(t, err, orgO, what)
 					require.ErrorContains(t, err, "DeleteOrg", what)
 				}
 				report, err := w.a.Sweep(ctx)
-				requireCode(t, err, CodeInvalidConfig)
+				requireCode(t, err, fault.InvalidConfig)
 				assert.Equal(t, 1, report.Orgs, "the other is")
 				var ids []string
 				var last error
@@ -78,7 +79,7 @@ func TestAnOrganisationThatOlderVersionsEnforcedIsRefused(t *testing.T) {
 					ids, last = append(ids, o.ID), err
 				}
 				assert.Equal(t, []string{otherOrg, orgO}, ids, "it comes last")
-				requireCode(t, last, CodeInvalidConfig)
+				requireCode(t, last, fault.InvalidConfig)
 
 				require.NoError(t, w.a.Setup().DeleteOrg(ctx, orgO, nil))
 				_, err = w.a.Setup().PutOrg(ctx, fixtureOrg())
@@ -113,7 +114,7 @@ func TestAnAppThatOlderVersionsLimitedIsRefused(t *testing.T) {
 	for _, k := range []*Keeper{w.a, w.b} {
 		k.tenants.evictAll()
 		_, err = k.Submit(ctx, orgO, appA, call(1))
-		requireCode(t, err, CodeInvalidConfig)
+		requireCode(t, err, fault.InvalidConfig)
 		require.ErrorContains(t, err, appA)
 		_, err = k.Submit(ctx, orgO, appB, call(1))
 		require.NoError(t, err, "the others go on")

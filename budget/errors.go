@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 var (
@@ -31,20 +30,10 @@ var (
 	ErrClosed = ledger.ErrClosed
 )
 
-// Code is the closed set of reasons a request is refused for, as a REST API
-// reports them.
-type Code = fault.Code
-
-// The codes of a ValidationError.
-const (
-	CodeInvalidRequest    = fault.InvalidRequest    // an argument, a record or the keeper's options
-	CodeInvalidConfig     = fault.InvalidConfig     // an organisation's or app's configuration, or a price
-	CodeInvalidModelLabel = fault.InvalidModelLabel // a label outside the app's ordering
-)
-
 // ValidationError is bad input; nothing was written. Field is the field at fault, for
-// example "tokens.input", Code one of the codes above, and Reason says what is wrong
-// and what would be right. It is one type for the packages dynalimit and llm too;
+// example "tokens.input", Reason says what is wrong and what would be right, and Code is
+// fault.InvalidRequest of an argument, a record or the options, fault.InvalidConfig of a
+// configuration or a price, and fault.InvalidModelLabel of a label outside the ordering. It is one type for the packages dynalimit and llm too;
 // Package says which of them refuses.
 type ValidationError = fault.ValidationError
 
@@ -57,11 +46,11 @@ func notFound(format string, args ...any) error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &ValidationError{Package: pkg, Field: field, Code: CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 func invalidConfig(field, format string, args ...any) error {
-	return &ValidationError{Package: pkg, Field: field, Code: CodeInvalidConfig, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
 // QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
@@ -72,23 +61,16 @@ type QuotaExceededError struct {
 	RetryAt       time.Time
 	Labels        []LabelStatus // every label asked about
 	OverageMicros int64         // what was spent beyond the quotas, in all, in µ$
-
-	made time.Time // when it was decided
-}
-
-// DecidedAt is the error as one that was decided at an instant, from which RetryIn counts:
-// for a client of a keeper elsewhere. It returns e.
-func (e *QuotaExceededError) DecidedAt(made time.Time) *QuotaExceededError {
-	e.made = made
-	return e
+	// DecidedAt is when it was decided. The zero time: not known, and then neither is RetryIn.
+	DecidedAt time.Time
 }
 
 // RetryIn is the time from the decision to RetryAt; false when there is none.
 func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
-	if e.made.IsZero() || e.RetryAt.IsZero() {
+	if e.DecidedAt.IsZero() || e.RetryAt.IsZero() {
 		return 0, false
 	}
-	return max(0, e.RetryAt.Sub(e.made)), true
+	return max(0, e.RetryAt.Sub(e.DecidedAt)), true
 }
 
 // Error implements error.
@@ -120,20 +102,6 @@ func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaEx
 // dynalimit and llm too; Package says which of them failed.
 type UnavailableError = fault.UnavailableError
 
-// RetryAfter returns how long to wait before the call that failed with err can
-// succeed: dynalimit.RetryAfter.
-func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
-
-// RetryAt is when to try again, if err is a *QuotaExceededError that says so; see
-// its field. For other errors, and as a duration, RetryAfter.
-func RetryAt(err error) (time.Time, bool) {
-	var exceeded *QuotaExceededError
-	if errors.As(err, &exceeded) {
-		return exceeded.RetryAt, !exceeded.RetryAt.IsZero()
-	}
-	return time.Time{}, false
-}
-
 // failure wraps a store error for the caller: unavailable, or a bug.
 func failure(operation string, err error) error {
 	if errors.Is(err, ErrNotFound) {
@@ -147,7 +115,7 @@ func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
 
 func invalidLabel(label string) error {
 	return &ValidationError{
-		Package: pkg, Field: "model_label", Code: CodeInvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
+		Package: pkg, Field: "model_label", Code: fault.InvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
 	}
 }
 

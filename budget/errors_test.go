@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 func TestQuotaSaysHowLongToWait(t *testing.T) {
@@ -21,13 +22,13 @@ func TestQuotaSaysHowLongToWait(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	_, err := w.a.Recommend(t.Context(), orgO, appA)
 	require.ErrorIs(t, err, ErrQuotaExceeded)
-	at, ok := RetryAt(err)
-	require.True(t, ok)
-	wait, ok := RetryAfter(fmt.Errorf("call: %w", err))
+	var exceeded *QuotaExceededError
+	require.ErrorAs(t, err, &exceeded)
+	wait, ok := problem.RetryAfter(fmt.Errorf("call: %w", err))
 	assert.True(t, ok)
-	assert.Equal(t, at.Sub(w.clock.Now()), wait, "from the decision, whatever clock the process has")
+	assert.Equal(t, exceeded.RetryAt.Sub(w.clock.Now()), wait, "from the decision, whatever clock the process has")
 	w.clock.Advance(48 * time.Hour)
-	later, _ := RetryAfter(err)
+	later, _ := problem.RetryAfter(err)
 	assert.Equal(t, wait, later)
 }
 

@@ -15,9 +15,6 @@ const (
 	EventFlip      EventKind = "flip"      // an app moved from one label to another
 )
 
-// String is the kind as an event is stored.
-func (k EventKind) String() string { return string(k) }
-
 // thresholds are the percentages of a quota that make an event.
 var thresholds = [...]int64{50, 80, 100}
 

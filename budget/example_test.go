@@ -78,8 +78,9 @@ func ExampleKeeper_Recommend() {
 	_, err = keeper.Setup().Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "standard", DeltaMicros: 50_000, Reason: "another"})
 	check(err)
 	_, err = keeper.Recommend(ctx, exampleOrg, "chat")
-	if at, ok := budget.RetryAt(err); ok && errors.Is(err, budget.ErrQuotaExceeded) {
-		fmt.Println("nothing left until", at.UTC().Format(time.RFC3339))
+	var exceeded *budget.QuotaExceededError
+	if errors.As(err, &exceeded) {
+		fmt.Println("nothing left until", exceeded.RetryAt.UTC().Format(time.RFC3339))
 	}
 	// Output:
 	// standard NORMAL QUOTA_EXCEEDED_premium

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestFaultsOfOneSubmit(t *testing.T) {
@@ -234,7 +235,7 @@ func TestWindowMetering(t *testing.T) {
 		assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
 		other.Time = time.Time{}
 		_, err = k.Submit(t.Context(), orgO, appA, other)
-		requireCode(t, err, CodeInvalidRequest)
+		requireCode(t, err, fault.InvalidRequest)
 		assert.Empty(t, w.items("DEDUP#"))
 	})
 }

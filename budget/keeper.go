@@ -178,7 +178,7 @@ func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommend
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens
 // in and maxTokens out. A label outside the app's ordering is a *ValidationError with
-// CodeInvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
+// fault.InvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
 // Allow, the last price known is used.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := k.usable(ctx); err != nil {
@@ -222,14 +222,6 @@ func (k *Keeper) Replay(ctx context.Context) error {
 		return err
 	}
 	return k.charges.replay(ctx)
-}
-
-// Spooled is the number of records that wait in the spool.
-func (k *Keeper) Spooled() int {
-	if k == nil || k.core == nil {
-		return 0
-	}
-	return k.charges.spooled()
 }
 
 // Totals sums one day from the store, consistently. An empty day is today; a day before
@@ -313,7 +305,7 @@ func (k *Keeper) Health() Health {
 	if control := k.tables.control.State(); !s.Open && control.Open {
 		s = control
 	}
-	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.Spooled()}
+	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.charges.spooled()}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}

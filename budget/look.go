@@ -20,7 +20,7 @@ type outlook struct {
 // exceeded is the error when nothing has room now.
 func (o *outlook) exceeded() *QuotaExceededError {
 	err := o.plan.exceeded()
-	err.made = o.at
+	err.DecidedAt = o.at
 	return err
 }
 

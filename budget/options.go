@@ -3,7 +3,6 @@ package budget
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -23,79 +22,37 @@ type Tables struct {
 
 // Metering says how reliably a record is counted only once. MeteringWindow and MeteringNone keep no records, so they cannot
 // be combined with a spool: a record whose answer was lost would be counted again.
-type Metering int
+type Metering string
 
 // The meterings.
 const (
 	// MeteringStrict counts a record once, however often it is sent within 49
 	// hours. Records of one process share a transaction when they queue up.
-	MeteringStrict Metering = iota
+	MeteringStrict Metering = "strict"
 	// MeteringBatch is as strict and always waits Options.Linger for company:
 	// fewer write units, later answers.
-	MeteringBatch
+	MeteringBatch Metering = "batch"
 	// MeteringWindow counts a record once within ten minutes of its first
 	// sending, by the request token alone. Usage.Time must be set. Another record under
 	// the same id is ErrConflict where the first was sent by this process, and elsewhere a
 	// duplicate of it: nothing tells it from the same record at a price that changed.
-	MeteringWindow
+	MeteringWindow Metering = "window"
 	// MeteringNone counts a record each time it is sent; one whose answer was
 	// lost is not sent again.
-	MeteringNone
+	MeteringNone Metering = "none"
 )
 
-var meterings = []string{"strict", "batch", "window", "none"}
-
-// String is the metering's name: "strict", "batch", "window" or "none".
-func (m Metering) String() string { return nameOf(int(m), meterings, "Metering") }
-
-// MarshalText writes the name.
-func (m Metering) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText reads a name; an empty one is MeteringStrict.
-func (m *Metering) UnmarshalText(text []byte) error { return named(m, text, "metering", meterings) }
-
 // Policy says what a call does while the store does not answer.
-type Policy int
+type Policy string
 
 // The policies.
 const (
-	// PolicyDefault is Allow for Recommend, and for Submit Allow when there is a spool,
-	// else Refuse.
-	PolicyDefault Policy = iota
 	// Refuse returns an *UnavailableError.
-	Refuse
+	Refuse Policy = "refuse"
 	// Allow answers from what is known: Recommend with the last plan, marked
 	// Stale; Submit by keeping the record in the spool, marked Spooled.
-	Allow
+	Allow Policy = "allow"
 )
-
-var policies = []string{"default", "refuse", "allow"}
-
-// String is the policy's name: "default", "refuse" or "allow".
-func (p Policy) String() string { return nameOf(int(p), policies, "Policy") }
-
-// MarshalText writes the name.
-func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads a name; an empty one is PolicyDefault.
-func (p *Policy) UnmarshalText(text []byte) error { return named(p, text, "policy", policies) }
-
-func nameOf(i int, names []string, kind string) string {
-	if i < 0 || i >= len(names) {
-		return fmt.Sprintf("%s(%d)", kind, i)
-	}
-	return names[i]
-}
-
-// named sets the value that has a name.
-func named[T ~int](to *T, text []byte, field string, names []string) error {
-	i := slices.Index(names, string(text))
-	if i < 0 && len(text) > 0 {
-		return invalid(field, "is %q; write one of %q", text, names)
-	}
-	*to = T(max(0, i))
-	return nil
-}
 
 // OnUnavailable is the policy per operation.
 type OnUnavailable struct {
@@ -208,7 +165,8 @@ func (o Options) withDefaults() Options {
 	o.AuditRetention = cmp.Or(o.AuditRetention, defaultRetention)
 	o.KeepDays = cmp.Or(o.KeepDays, 400)
 	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
-	if o.OnUnavailable.Submit == PolicyDefault {
+	o.Metering = cmp.Or(o.Metering, MeteringStrict)
+	if o.OnUnavailable.Submit == "" {
 		o.OnUnavailable.Submit = Refuse
 		if o.Spool != "" {
 			o.OnUnavailable.Submit = Allow
@@ -226,8 +184,8 @@ func (o Options) validate() error {
 	switch {
 	case o.KeepDays < 30 || o.KeepDays > 36_500:
 		return invalid("options.keep_days", "is %d; give 30 to 36500 days, or 0 for 400", o.KeepDays)
-	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
-		return invalid("options.metering", "is %d; give MeteringStrict, MeteringBatch, MeteringWindow or MeteringNone", o.Metering)
+	case !slices.Contains([]Metering{MeteringStrict, MeteringBatch, MeteringWindow, MeteringNone}, o.Metering):
+		return invalid("options.metering", "is %q; give MeteringStrict, MeteringBatch, MeteringWindow or MeteringNone", o.Metering)
 	case o.Spool != "" && (o.Metering == MeteringWindow || o.Metering == MeteringNone):
 		return invalid("options.metering", "MeteringWindow and MeteringNone keep no record by which the spool could tell "+
 			"what was counted already; use MeteringStrict or MeteringBatch, or leave Options.Spool empty")
@@ -261,8 +219,8 @@ func (o OnUnavailable) validate() error {
 		field string
 		value Policy
 	}{{"recommend", o.Recommend}, {"submit", o.Submit}} {
-		if p.value < PolicyDefault || p.value > Allow {
-			return invalid("options.on_unavailable."+p.field, "is %d; give Refuse or Allow, or PolicyDefault", p.value)
+		if p.value != Refuse && p.value != Allow {
+			return invalid("options.on_unavailable."+p.field, "is %q; give Refuse or Allow, or leave it empty", p.value)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // outages are ways of a store not to answer.
@@ -148,7 +149,7 @@ func TestSubmitsInAnOutageFailSoon(t *testing.T) {
 		assert.LessOrEqual(t, took(func() {
 			_, err := k.Submit(t.Context(), orgO, appA, call(999))
 			require.ErrorIs(t, err, ErrUnavailable)
-			wait, ok := RetryAfter(err)
+			wait, ok := problem.RetryAfter(err)
 			assert.True(t, ok, "the next probe")
 			assert.LessOrEqual(t, wait, 10*time.Second)
 			var u *UnavailableError

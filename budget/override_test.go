@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // TestStickySaysOverride: while it is followed; then what spend led to.
@@ -27,7 +28,7 @@ func TestStickySaysOverride(t *testing.T) {
 		w.clock.Set(until)
 		got, err = w.a.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
-		assert.Equal(t, []any{"standard", 1, "premium", ReasonQuotaExceeded}, []any{got.Label, got.Index, got.Previous, got.Reason})
+		assert.Equal(t, []any{"standard", 1, "premium", reasonQuotaExceeded}, []any{got.Label, got.Index, got.Previous, got.Reason})
 	})
 }
 
@@ -63,8 +64,8 @@ func TestOverrideNeedsAPrice(t *testing.T) {
 	o.Models = map[string]string{"standard": "no.such-model"}
 	w.org(o)
 	err := w.a.Setup().Override(t.Context(), orgO, appA, "standard", w.clock.Now().Add(time.Hour))
-	assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Error(), "no.such-model")
-	assert.Equal(t, ReasonWithinQuota, w.recommend(w.a, appA).Reason)
+	assert.Contains(t, requireCode(t, err, fault.InvalidConfig).Error(), "no.such-model")
+	assert.Equal(t, reasonWithinQuota, w.recommend(w.a, appA).Reason)
 }
 
 // TestCacheForEndsWithTheDay: a client does not keep a recommendation beyond

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // movedOn are changes of an organisation while a call of premium is under way.
@@ -66,8 +68,8 @@ func TestNoRecordChoosesItsPrice(t *testing.T) {
 	w.org(moved)
 	require.NoError(t, submit(1, "premium", premiumModel))
 	require.NoError(t, submit(2, "premium", microModel))
-	assert.Equal(t, "model_id", requireCode(t, submit(3, "premium", economyModel), CodeInvalidRequest).Field)
-	requireCode(t, submit(3, "gold", premiumModel), CodeInvalidModelLabel)
+	assert.Equal(t, "model_id", requireCode(t, submit(3, "premium", economyModel), fault.InvalidRequest).Field)
+	requireCode(t, submit(3, "gold", premiumModel), fault.InvalidModelLabel)
 	w.org(moved) // the same again forgets nothing
 	require.NoError(t, submit(4, "premium", premiumModel))
 
@@ -77,14 +79,14 @@ func TestNoRecordChoosesItsPrice(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, submit(5, "premium", standardModel), "it was the app's own")
 	_, err = w.a.Submit(t.Context(), orgO, appB, Usage{RequestID: uuid(6), Label: "premium", Model: standardModel})
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 
 	w.clock.Advance(pastFor + time.Minute)
-	assert.Equal(t, "model_id", requireCode(t, submit(7, "premium", premiumModel), CodeInvalidRequest).Field)
+	assert.Equal(t, "model_id", requireCode(t, submit(7, "premium", premiumModel), fault.InvalidRequest).Field)
 	moved.Models = map[string]string{"standard": standardModel, "economy": economyModel}
 	moved.Ordering = []string{"standard", "economy"}
 	w.org(moved)
-	assert.Equal(t, "model_id", requireCode(t, submit(7, "premium", premiumModel), CodeInvalidRequest).Field)
+	assert.Equal(t, "model_id", requireCode(t, submit(7, "premium", premiumModel), fault.InvalidRequest).Field)
 	before := w.total(appA, "premium", "").CostMicros
 	require.NoError(t, submit(8, "premium", ""))
 	assert.Equal(t, before+165, w.total(appA, "premium", "").CostMicros, "at micro's price: 52.5 and 112 µ$")
@@ -143,7 +145,7 @@ func TestSpooledWhileTheModelMoves(t *testing.T) {
 
 				later := w.keeper(&opts)
 				require.NoError(t, later.Replay(t.Context()))
-				assert.Zero(t, later.Spooled())
+				assert.Zero(t, later.Health().Spooled)
 				assert.Equal(t, int64(4_000), w.total(appA, "premium", "20260123").CostMicros)
 				assert.True(t, w.submit(later, u(0)).Duplicate, "with the same contents")
 			})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestTags(t *testing.T) {
@@ -64,7 +65,7 @@ func TestHistoryClosesDays(t *testing.T) {
 		}
 		for _, bad := range [][2]string{{"20260128", "20260122"}, {"2026-01-22", "20260123"}, {"20260122", "x"}} {
 			for _, err := range w.a.History(t.Context(), orgO, appA, bad[0], bad[1]) {
-				requireCode(t, err, CodeInvalidRequest)
+				requireCode(t, err, fault.InvalidRequest)
 			}
 		}
 	})
@@ -77,7 +78,7 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 		w.org(fixtureOrg())
 		w.submit(w.a, call(1))
 		w.clock.Advance(72 * time.Hour)
-		scope := ledger.ScopeKey(ScopeApp, orgO, appA)
+		scope := ledger.AppScope(orgO, appA)
 		tenant, err := w.b.tenants.get(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		stale, err := w.b.ledger.SumDays(t.Context(), tenant.calendar, scope, map[string]bool{"premium": true}, "20260123", "20260123")
@@ -96,10 +97,10 @@ func TestAdjust(t *testing.T) {
 		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: -16_500, Reason: "refund"}))
 		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
 		ctx := t.Context()
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 0, Reason: "r"}), CodeInvalidRequest)
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: ""}), CodeInvalidRequest)
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260124", DeltaMicros: 1, Reason: "r"}), CodeInvalidRequest)
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "nowhere", DeltaMicros: 1, Reason: "r"}), CodeInvalidModelLabel)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 0, Reason: "r"}), fault.InvalidRequest)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: ""}), fault.InvalidRequest)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260124", DeltaMicros: 1, Reason: "r"}), fault.InvalidRequest)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "nowhere", DeltaMicros: 1, Reason: "r"}), fault.InvalidModelLabel)
 	})
 }
 

@@ -15,9 +15,6 @@ const (
 	ModeTight  Mode = "TIGHT"  // at or over the threshold: ask more often
 )
 
-// String is the mode as a REST API reports it.
-func (m Mode) String() string { return string(m) }
-
 // Status says where a label stands.
 type Status string
 
@@ -29,16 +26,13 @@ const (
 	StatusUnpriced Status = "UNPRICED" // its model has no price: not selectable
 )
 
-// String is the status as a REST API reports it.
-func (s Status) String() string { return string(s) }
-
 // The reasons of a recommendation. The last two are followed by "_" and the
 // label that was passed over, as in QUOTA_EXCEEDED_premium.
 const (
-	ReasonWithinQuota    = "WITHIN_QUOTA"    // the first label of the ordering has room
+	reasonWithinQuota    = "WITHIN_QUOTA"    // the first label of the ordering has room
 	ReasonManualOverride = "MANUAL_OVERRIDE" // see Setup.Override
-	ReasonQuotaExceeded  = "QUOTA_EXCEEDED"  // the label before has no room
-	ReasonUnpriced       = "UNPRICED"        // the label before has no price
+	reasonQuotaExceeded  = "QUOTA_EXCEEDED"  // the label before has no room
+	reasonUnpriced       = "UNPRICED"        // the label before has no price
 )
 
 // LabelStatus is where one label stands today.
@@ -139,13 +133,13 @@ func (p plan) reason() string {
 	case p.override:
 		return ReasonManualOverride
 	case p.index == 0:
-		return ReasonWithinQuota
+		return reasonWithinQuota
 	}
 	passed := p.labels[p.index-1]
 	if !passed.priced {
-		return ReasonUnpriced + "_" + passed.label
+		return reasonUnpriced + "_" + passed.label
 	}
-	return ReasonQuotaExceeded + "_" + passed.label
+	return reasonQuotaExceeded + "_" + passed.label
 }
 
 func (p plan) statuses() []LabelStatus {

@@ -70,9 +70,6 @@ func TestAllExceeded(t *testing.T) {
 	assert.Equal(t, int64(111), err.OverageMicros)
 	assert.Equal(t, reset, err.RetryAt)
 	assert.Len(t, err.Labels, 3)
-	got, ok := RetryAt(err)
-	assert.True(t, ok)
-	assert.Equal(t, reset, got)
 }
 
 // TestNoPriceIsNoWait: the next day brings no price, so the error says what does.
@@ -86,7 +83,6 @@ func TestNoPriceIsNoWait(t *testing.T) {
 
 	labels[0].priced = false
 	err = choose(labels, 95, reset, "").exceeded()
-	_, ok := RetryAt(err)
-	assert.False(t, ok)
+	assert.Zero(t, err.RetryAt)
 	assert.ErrorContains(t, err, "Prices.Put")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // listOf is a list with models' prices.
@@ -260,7 +261,7 @@ func TestAReviewWritesNothingAndNeedsNobody(t *testing.T) {
 		assert.Contains(t, []string{"BatchGetItem"}, operation)
 	}
 	_, err := w.a.As("").Prices().Import(t.Context(), list, PriceImport{})
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 }
 
 func TestImportsThatCannotBeAreRefused(t *testing.T) {
@@ -280,7 +281,7 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 		assert.Equal(t, field, v.Field)
 	}
 	_, err := w.a.Prices().Import(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
-	requireCode(t, err, CodeInvalidConfig)
+	requireCode(t, err, fault.InvalidConfig)
 	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
 	assert.Empty(t, stored)

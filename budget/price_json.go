@@ -28,25 +28,9 @@ const (
 	maxNumberExponent = 40
 )
 
-// PriceListError says that what was read is no price list. Nothing was taken from it.
-type PriceListError struct {
-	// Reason is what is wrong.
-	Reason string
-	// Err is what the source of the list said; nil if it could be read.
-	Err error
-}
-
-// Error says what is wrong.
-func (e *PriceListError) Error() string {
-	text := "budget: price list: " + e.Reason
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	return text
-}
-
-// Unwrap is what the source of the list said.
-func (e *PriceListError) Unwrap() error { return e.Err }
+// ErrPriceList says that what was read is no price list. Nothing was taken from it. The
+// error in hand says what is wrong, and wraps what the source of the list said.
+var ErrPriceList = errors.New("budget: price list")
 
 // readList reads a whole list, and refuses what no list needs and readers of JSON
 // understand differently: names given twice, values after the end, deep nesting.
@@ -56,13 +40,13 @@ func readList(r io.Reader) ([]byte, error) {
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, maxListBytes+1))
 	if err != nil {
-		return nil, &PriceListError{Reason: "cannot be read", Err: err}
+		return nil, fmt.Errorf("%w: cannot be read: %w", ErrPriceList, err)
 	}
 	if len(raw) > maxListBytes {
-		return nil, &PriceListError{Reason: fmt.Sprintf("has more than %d MiB", maxListBytes>>20)}
+		return nil, fmt.Errorf("%w: has more than %d MiB", ErrPriceList, maxListBytes>>20)
 	}
 	if err := strictJSON(raw); err != nil {
-		return nil, &PriceListError{Reason: err.Error()}
+		return nil, fmt.Errorf("%w: %w", ErrPriceList, err)
 	}
 	return raw, nil
 }

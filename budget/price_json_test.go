@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // TestPricesAreConvertedExactly: as decimals, and to the nearest where they have more.
@@ -57,18 +59,17 @@ var hostileLists = map[string]string{
 func TestWhatIsNoPriceListIsRefused(t *testing.T) {
 	for text, reason := range hostileLists {
 		list, err := LoadPrices(strings.NewReader(text))
-		var bad *PriceListError
-		require.ErrorAs(t, err, &bad, text[:min(len(text), 40)])
-		assert.Contains(t, bad.Error(), reason)
+		require.ErrorIs(t, err, ErrPriceList, text[:min(len(text), 40)])
+		assert.ErrorContains(t, err, reason)
 		assert.Empty(t, list.Prices)
 	}
 	_, err := LoadPrices(nil)
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 
 	broken := errors.New("connection reset")
 	_, err = LoadPrices(iotest.ErrReader(broken))
 	require.ErrorIs(t, err, broken)
-	require.ErrorAs(t, err, new(*PriceListError))
+	require.ErrorIs(t, err, ErrPriceList)
 }
 
 // endless repeats a text.
@@ -89,9 +90,8 @@ func TestALargeListIsRefusedBeforeItIsKept(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := LoadPrices(text)
 		runtime.ReadMemStats(&after)
-		var bad *PriceListError
-		require.ErrorAs(t, err, &bad)
-		assert.Contains(t, bad.Reason, "16 MiB")
+		require.ErrorIs(t, err, ErrPriceList)
+		assert.ErrorContains(t, err, "16 MiB")
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
 	}
 	var models strings.Builder
@@ -99,9 +99,9 @@ func TestALargeListIsRefusedBeforeItIsKept(t *testing.T) {
 		models.WriteString(`,"` + uuid(i) + `":0`)
 	}
 	_, err := LoadPrices(strings.NewReader(`{"x":0` + models.String() + "}"))
-	require.ErrorAs(t, err, new(*PriceListError))
+	require.ErrorIs(t, err, ErrPriceList)
 	_, err = LoadPrices(strings.NewReader(`[{}` + strings.Repeat(",{}", maxListModels) + `]`))
-	require.ErrorAs(t, err, new(*PriceListError))
+	require.ErrorIs(t, err, ErrPriceList)
 }
 
 // TestRowsThatAreNoPricesAreSkipped, each with its reason, and the others taken.
@@ -137,7 +137,7 @@ func TestAListThatIsCutIsRefused(t *testing.T) {
 	} {
 		for n := range whole {
 			_, err := LoadPrices(strings.NewReader(whole[:n]))
-			require.ErrorAs(t, err, new(*PriceListError), whole[:n])
+			require.ErrorIs(t, err, ErrPriceList, whole[:n])
 		}
 		list, err := LoadPrices(strings.NewReader(whole))
 		require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestAListThatIsCutIsRefused(t *testing.T) {
 func fuzzList(t *testing.T, text string) {
 	list, err := LoadPrices(strings.NewReader(text))
 	if err != nil {
-		require.ErrorAs(t, err, new(*PriceListError))
+		require.ErrorIs(t, err, ErrPriceList)
 		assert.Empty(t, list.Prices)
 		assert.Empty(t, list.Skipped)
 		return

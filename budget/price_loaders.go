@@ -44,7 +44,7 @@ func (l *PriceList) add(id string, p Price) {
 // without both an input and an output price are skipped, and so are those with a dearer
 // price for long contexts, which one rate cannot tell, and those of one region of Bedrock.
 //
-// Errors: *PriceListError for what is no list: it cannot be read, is no JSON, has a name
+// Errors: ErrPriceList for what is no list: it cannot be read, is no JSON, has a name
 // twice in an object, is nested deeper than 24, larger than 16 MiB, or has more than 20,000
 // models.
 func LoadPrices(r io.Reader, providers ...string) (PriceList, error) {
@@ -63,7 +63,7 @@ func ownList(raw []byte) (PriceList, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&rows); err != nil {
-		return PriceList{}, &PriceListError{Reason: "is not an array of prices", Err: err}
+		return PriceList{}, fmt.Errorf("%w: is not an array of prices: %w", ErrPriceList, err)
 	}
 	if len(rows) > maxListModels {
 		return PriceList{}, tooLong()
@@ -76,14 +76,14 @@ func ownList(raw []byte) (PriceList, error) {
 }
 
 func tooLong() error {
-	return &PriceListError{Reason: fmt.Sprintf("has more than %d models", maxListModels)}
+	return fmt.Errorf("%w: has more than %d models", ErrPriceList, maxListModels)
 }
 
 func liteLLMList(raw []byte, providers []string) (PriceList, error) {
 	list := PriceList{Name: "litellm"}
 	rows, ok := jsonFields(bytes.TrimSpace(raw))
 	if !ok {
-		return PriceList{}, &PriceListError{Reason: "is not an object of models, nor an array of prices"}
+		return PriceList{}, fmt.Errorf("%w: is not an object of models, nor an array of prices", ErrPriceList)
 	}
 	if len(rows) > maxListModels {
 		return PriceList{}, tooLong()

@@ -36,9 +36,9 @@ func newListing(name, list string, rows, stored []Price, layers priceLayers, now
 	global, _, okGlobal := layers.lookup(l.probe(Global), now)
 	regional, _, okRegional := layers.lookup(name, now)
 	split := okGlobal && global.Scope == Global || okRegional && regional.Scope == Regional ||
-		slices.ContainsFunc(rows, func(p Price) bool { return p.Scope != AnyScope })
+		slices.ContainsFunc(rows, func(p Price) bool { return p.Scope != "" })
 	for _, p := range rows {
-		if p.Scope == AnyScope && split {
+		if p.Scope == "" && split {
 			p.Scope = Regional
 		}
 		l.add(p)
@@ -125,7 +125,7 @@ func (l *listing) scopes() []PriceScope {
 func (l *listing) instants(scope PriceScope, now time.Time) []time.Time {
 	all := []time.Time{now}
 	add := func(p Price) {
-		if (p.Scope == scope || p.Scope == AnyScope || scope == AnyScope) && p.EffectiveFrom.After(now) {
+		if (p.Scope == scope || p.Scope == "" || scope == "") && p.EffectiveFrom.After(now) {
 			all = append(all, p.EffectiveFrom.UTC())
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // Tokens counts one call's tokens by class. The classes are disjoint: Input is
@@ -84,45 +83,16 @@ type Rates struct {
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty"` // 0: twice Input; FreeRate: free
 }
 
-// assumed are the rates with those of the cache classes that have none, derived
-// from the input's.
-func (r Rates) assumed() Rates {
-	input := max(r.Input, 0)
-	r.CacheRead = cmp.Or(r.CacheRead, input)
-	r.CacheWrite5m = cmp.Or(r.CacheWrite5m, input+(input+3)/4)
-	r.CacheWrite1h = cmp.Or(r.CacheWrite1h, 2*input)
-	return r
-}
-
-// cost prices tokens exactly, and names the classes whose rate is assumed.
-func (r Rates) cost(t Tokens) (sum money.Picos, assumed []string) {
-	full := r.assumed()
-	for _, c := range tokenClasses {
-		n, rate := *c.count(&t), *c.rate(&full)
-		if n == 0 {
-			continue
-		}
-		if rate != *c.rate(&r) {
-			assumed = append(assumed, c.name)
-		}
-		sum = sum.Add(money.Cost(n, max(rate, 0)))
-	}
-	return sum, assumed
-}
-
 // PriceScope says which endpoints a price holds for.
 type PriceScope string
 
-// The scopes of a price. Regional is a bare model id or one with a us., eu.,
-// apac., jp. or au. prefix; Global one with global.
+// The scopes of a price; an empty one is of all endpoints for which none of its own is
+// known. Regional is a bare model id or one with a us., eu., apac., jp. or au. prefix;
+// Global one with global.
 const (
-	AnyScope PriceScope = ""         // of all, where none of its own is known
 	Regional PriceScope = "regional" // of one region or geography
 	Global   PriceScope = "global"   // of endpoints that route anywhere
 )
-
-// String is the scope as it is stored; empty for AnyScope.
-func (s PriceScope) String() string { return string(s) }
 
 // Price is what a model costs from an instant on.
 type Price struct {
@@ -130,7 +100,7 @@ type Price struct {
 	// version suffix (-v1:0) the price is that version's, without one it is the
 	// price of every version that has none of its own.
 	Model string `json:"model_id"`
-	// Scope defaults to what the id's prefix says, AnyScope for a bare id.
+	// Scope defaults to what the id's prefix says, none for a bare id.
 	Scope PriceScope `json:"scope,omitempty"`
 	// EffectiveFrom is when the price begins; the zero time is always.
 	EffectiveFrom time.Time `json:"effective_from,omitzero"`
@@ -151,7 +121,7 @@ func (p Price) validate() error {
 	if base, _ := splitModel(p.Model); base == "" || len(p.Model) > maxName || !utf8.ValidString(p.Model) {
 		return invalidConfig("model", "%q is not a model id of 1 to 256 characters", p.Model)
 	}
-	if p.Scope != AnyScope && p.Scope != Regional && p.Scope != Global {
+	if p.Scope != "" && p.Scope != Regional && p.Scope != Global {
 		return invalidConfig("scope", "%q is not regional, global or empty", p.Scope)
 	}
 	for _, c := range tokenClasses {
@@ -165,7 +135,7 @@ func (p Price) validate() error {
 // normal is the price with its id split.
 func (p Price) normal() Price {
 	name, scope := splitModel(p.Model)
-	if p.Scope == AnyScope && name != strings.TrimSuffix(p.Model, ":0") {
+	if p.Scope == "" && name != strings.TrimSuffix(p.Model, ":0") {
 		p.Scope = scope
 	}
 	p.Model = name
@@ -220,7 +190,7 @@ func inForce(rows []Price, scope PriceScope, t time.Time) (Price, bool) {
 	}
 	for i := range rows {
 		p := &rows[i]
-		if p.Scope != AnyScope && p.Scope != scope || p.EffectiveFrom.After(t) {
+		if p.Scope != "" && p.Scope != scope || p.EffectiveFrom.After(t) {
 			continue
 		}
 		if best == nil || rank(p) > rank(best) || rank(p) == rank(best) && !p.EffectiveFrom.Before(best.EffectiveFrom) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func catalogLayers(t testing.TB) priceLayers {
@@ -81,7 +82,7 @@ func TestTokensHaveBounds(t *testing.T) {
 	for _, class := range tokenClasses {
 		require.NoError(t, tokensOfClass(class.name, maxTokens).validate())
 		for _, n := range []int64{-1, maxTokens + 1} {
-			v := requireCode(t, tokensOfClass(class.name, n).validate(), CodeInvalidRequest)
+			v := requireCode(t, tokensOfClass(class.name, n).validate(), fault.InvalidRequest)
 			assert.Equal(t, "tokens."+class.name, v.Field)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -177,7 +178,7 @@ func (w *world) items(prefix string) []store.Item {
 	return fixture.Items(w.t, w.a.store.Client, w.tables.Usage, prefix)
 }
 
-func requireCode(t testing.TB, err error, code Code) *ValidationError {
+func requireCode(t testing.TB, err error, code fault.Code) *ValidationError {
 	t.Helper()
 	var v *ValidationError
 	require.ErrorAs(t, err, &v)

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/gofrs/flock"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // spool is the local file of records that the store has not taken yet. A record is
@@ -304,5 +306,5 @@ func (s *spool) rewrite(lines []spoolLine) error {
 // model or its price. The record then waits until that is corrected.
 func misconfigured(err error) bool {
 	var bad *ValidationError
-	return errors.As(err, &bad) && bad.Code == CodeInvalidConfig
+	return errors.As(err, &bad) && bad.Code == fault.InvalidConfig
 }

@@ -30,7 +30,7 @@ func TestSpoolTakesWhatWasInTimeWhenItCame(t *testing.T) {
 		db.SetFaults(nil) // in an outage the store is looked for all the time
 		pass(47 * time.Hour)
 		back(db, k)
-		require.Equal(t, 3, k.Spooled())
+		require.Equal(t, 3, k.Health().Spooled)
 		require.NoError(t, k.Replay(ctx))
 		for day, want := range map[string]int64{"20260122": 1, "20260123": 3, "20260124": 0, "20260125": 0} {
 			got, err := k.Totals(ctx, orgO, appA, day)
@@ -82,7 +82,7 @@ func TestSpoolBoundOfTwoDays(t *testing.T) {
 		w.db.SetFaults(nil)
 		w.clock.Advance(age)
 		require.NoError(t, k.Replay(t.Context()))
-		assert.Zero(t, k.Spooled(), age)
+		assert.Zero(t, k.Health().Spooled, age)
 		want := map[bool][]int64{true: {3, 0}, false: {1, 4}}[taken] // with the one that made the configuration known
 		day, err := k.Totals(t.Context(), orgO, appA, "20260123")
 		require.NoError(t, err)
@@ -105,6 +105,6 @@ func TestSpoolTakesWhatAnAppCountedBeforeItWasPut(t *testing.T) {
 	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: app})
 	require.NoError(t, err)
 	require.NoError(t, k.Replay(ctx))
-	assert.Zero(t, k.Spooled())
+	assert.Zero(t, k.Health().Spooled)
 	assert.Equal(t, int64(1), w.total(app, "premium", "20260123").Requests)
 }

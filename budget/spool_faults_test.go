@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // TestSpoolKeepsRecordsWhatTheWholeStoreLacks: credentials, permissions and
@@ -39,12 +40,12 @@ func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
 					require.True(t, r.Spooled)
 				}
 				require.Error(t, k.Replay(ctx))
-				assert.Equal(t, 4, k.Spooled())
+				assert.Equal(t, 4, k.Health().Spooled)
 				assert.Empty(t, refused)
 
 				back(db, k)
 				require.NoError(t, k.Replay(ctx))
-				assert.Zero(t, k.Spooled())
+				assert.Zero(t, k.Health().Spooled)
 				for app, want := range map[string]int64{appA: 2, "app-never-seen": 2} {
 					got, err := k.Totals(ctx, orgO, app, "")
 					require.NoError(t, err)
@@ -70,8 +71,8 @@ func TestSpoolWaitsForThePrice(t *testing.T) {
 	w.db.SetFaults(refuseAll("AccessDeniedException"))
 	spoolOne(t, bare, call(1))
 	w.db.SetFaults(nil)
-	requireCode(t, bare.Replay(t.Context()), CodeInvalidConfig)
-	assert.Equal(t, []int{1, 0}, []int{bare.Spooled(), refused})
+	requireCode(t, bare.Replay(t.Context()), fault.InvalidConfig)
+	assert.Equal(t, []int{1, 0}, []int{bare.Health().Spooled, refused})
 	require.NoError(t, bare.Close(t.Context()))
 
 	again := w.keeper(&Options{Spool: path, SpoolInterval: time.Hour})
@@ -93,8 +94,8 @@ func TestBatchSpoolsNoInvalidRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
 	assert.True(t, results[0].Spooled)
-	requireCode(t, results[1].Err, CodeInvalidRequest)
-	assert.Equal(t, 1, k.Spooled())
+	requireCode(t, results[1].Err, fault.InvalidRequest)
+	assert.Equal(t, 1, k.Health().Spooled)
 	w.db.SetFaults(nil)
 }
 
@@ -183,7 +184,7 @@ func TestSpoolReplacedDuringAReplay(t *testing.T) {
 			left = append(left, line.entry.Usage.RequestID)
 		}
 		assert.ElementsMatch(t, want, left)
-		assert.Equal(t, len(want), k.Spooled())
+		assert.Equal(t, len(want), k.Health().Spooled)
 		w.db.SetFaults(nil)
 	}
 }
@@ -265,7 +266,7 @@ func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
 	for _, metering := range []Metering{MeteringWindow, MeteringNone} {
 		path := filepath.Join(t.TempDir(), "spool")
 		_, err := New(ddbmem.New().Client(), Tables{}, &Options{AllowUnknownApps: true, Metering: metering, Spool: path})
-		assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Reason, "MeteringStrict")
+		assert.Contains(t, requireCode(t, err, fault.InvalidRequest).Reason, "MeteringStrict")
 		_, err = os.Stat(path)
 		require.ErrorIs(t, err, os.ErrNotExist)
 	}
@@ -326,7 +327,7 @@ func TestSpoolGoesOnBesideAStuckRecord(t *testing.T) {
 	})
 	require.ErrorIs(t, err, stuck)
 	assert.Equal(t, 2*replayBatch+1, sent)
-	assert.Equal(t, 2*replayBatch-2, k.Spooled())
+	assert.Equal(t, 2*replayBatch-2, k.Health().Spooled)
 	sent = 0
 	err = k.spool.replay(func(batch []spoolLine) ([]bool, error) {
 		sent += len(batch)

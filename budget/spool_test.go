@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
@@ -34,14 +35,14 @@ func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
 			require.NoError(t, r.Err)
 			assert.True(t, r.Spooled)
 		}
-		assert.Equal(t, 4, k.Spooled())
+		assert.Equal(t, 4, k.Health().Spooled)
 		require.Error(t, k.Replay(ctx), "still down")
-		assert.Equal(t, 4, k.Spooled())
+		assert.Equal(t, 4, k.Health().Spooled)
 
 		back(db, k)
 		pass(30 * time.Second) // replayed in the background
 		synctest.Wait()
-		assert.Zero(t, k.Spooled())
+		assert.Zero(t, k.Health().Spooled)
 		got, err := k.Totals(ctx, orgO, appA, "")
 		require.NoError(t, err)
 		assert.Equal(t, int64(4), got.Labels[0].Requests, "each once")
@@ -87,7 +88,7 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		pass(time.Second)
-		assert.Zero(t, again.Spooled())
+		assert.Zero(t, again.Health().Spooled)
 		got, err := again.Totals(ctx, orgO, appA, "20260123")
 		require.NoError(t, err)
 		assert.Equal(t, int64(3), got.Labels[0].Requests)
@@ -103,11 +104,11 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 func TestSpoolOptions(t *testing.T) {
 	client := ddbmem.New().Client()
 	_, err := New(client, Tables{}, &Options{AllowUnknownApps: true, OnUnavailable: OnUnavailable{Submit: Allow}})
-	assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Reason, "Spool")
+	assert.Contains(t, requireCode(t, err, fault.InvalidRequest).Reason, "Spool")
 	_, err = New(client, Tables{}, &Options{AllowUnknownApps: true, Spool: filepath.Join(t.TempDir(), "no", "such", "directory")})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = New(nil, Tables{}, nil)
-	requireCode(t, err, CodeInvalidRequest)
+	requireCode(t, err, fault.InvalidRequest)
 }
 
 // spooling is a world whose first keeper has a spool that is replayed when the

@@ -20,13 +20,13 @@ type Sticky struct {
 	Label    string    // in use
 	Index    int       // in the ordering
 	Previous string    // the label before
-	Reason   string    // ReasonQuotaExceeded, ReasonConfigChanged when a PUT moved it back, ReasonManualOverride
+	Reason   string    // QUOTA_EXCEEDED, CONFIG_CHANGED when a PUT moved it back, MANUAL_OVERRIDE
 	Version  int64     // of the configuration, organisation's and app's together
 	At       time.Time // of the last change, or when the override was set
 }
 
-// ReasonConfigChanged is a Sticky's alone: a PUT moved the label back.
-const ReasonConfigChanged = "CONFIG_CHANGED"
+// reasonConfigChanged is a Sticky's alone: a PUT moved the label back.
+const reasonConfigChanged = "CONFIG_CHANGED"
 
 // stickyView is the record as it was last seen.
 type stickyView struct {
@@ -131,11 +131,11 @@ func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *out
 		previous = v.sticky.Label
 	}
 	next := stickyView{Sticky: Sticky{
-		Label: out.labels[index].label, Index: index, Previous: previous, Reason: ReasonQuotaExceeded,
+		Label: out.labels[index].label, Index: index, Previous: previous, Reason: reasonQuotaExceeded,
 		Version: t.version, At: time.Unix(now.Unix(), 0),
 	}, exists: true, read: now}
 	if v.sticky.exists && index < v.sticky.Index {
-		next.Reason = ReasonConfigChanged
+		next.Reason = reasonConfigChanged
 	}
 	key := stickyKey(t.org, t.app, out.day)
 	put := &types.Put{

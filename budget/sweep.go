@@ -76,9 +76,9 @@ func (s *sweeper) sweepOrg(ctx context.Context, org string, report *SweepReport)
 		return failure("Sweep", err)
 	}
 	report.Orgs++
-	scopes := []string{ledger.ScopeKey(ScopeOrg, org, "")}
+	scopes := []string{ledger.OrgScope(org)}
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
-		scopes = append(scopes, ledger.ScopeKey(ScopeApp, org, app))
+		scopes = append(scopes, ledger.AppScope(org, app))
 	}
 	var errs []error
 	for _, scope := range scopes {

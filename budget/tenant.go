@@ -1,13 +1,11 @@
 package budget
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // tenant is the configuration of one app of an organisation, as this process has it.
@@ -39,7 +37,12 @@ func (t *tenant) kept(field, day string, now time.Time) error {
 func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
 
 // scope is the key of whose spend counts.
-func (t *tenant) scope() string { return ledger.ScopeKey(t.config.Scope, t.org, t.app) }
+func (t *tenant) scope() string {
+	if t.config.Scope == ScopeOrg {
+		return ledger.OrgScope(t.org)
+	}
+	return ledger.AppScope(t.org, t.app)
+}
 
 // model is the label's model id, empty when none is configured.
 func (t *tenant) model(p policy, label string) string {
@@ -111,60 +114,6 @@ func validReadTarget(org, app string) error {
 		return validUUID("org_id", org)
 	}
 	return validTarget(org, app)
-}
-
-// cost prices tokens at a label's price in force at an instant.
-func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, error) {
-	model := t.model(t.policy(), label)
-	if model == "" {
-		return money.Picos{}, noModel(label)
-	}
-	cost, _, err := t.costOf(label, model, tokens, at)
-	return cost, err
-}
-
-// costOf prices tokens at a model's price in force at an instant.
-func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money.Picos, string, error) {
-	price, layer, ok := t.prices.lookup(model, at)
-	if !ok {
-		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
-	}
-	cost, assumed := price.cost(tokens)
-	version := price.version(layer)
-	for _, class := range assumed {
-		version += "|" + class + " assumed"
-	}
-	return cost, version, nil
-}
-
-// pastModel is the last model that a label had within pastFor, and whether one of that name
-// was among those it had.
-func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
-	past := slices.Concat(t.past.org, t.past.app)
-	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
-	for _, p := range past {
-		if p.Label == label && p.Until >= now.Add(-pastFor).Unix() {
-			last, had = p.Model, had || p.Model == named
-		}
-	}
-	return last, had
-}
-
-// recordModel is the model by which a record is priced: the one it names, if its label has or
-// had it, or else the label's; of a label without one, the last that it had. No record
-// chooses its price.
-func (t *tenant) recordModel(u Usage, now time.Time) (string, error) {
-	last, had := t.pastModel(u.Label, u.Model, now)
-	model := cmp.Or(t.model(t.policy(), u.Label), last)
-	switch {
-	case model == "":
-		return "", noModel(u.Label)
-	case u.Model == "":
-		return model, nil
-	case had, u.Model == model, u.Model == t.config.Models[u.Label], u.Model == t.options[u.Label]:
-		return u.Model, nil
-	}
-	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 }
 
 // dayOrToday checks a day that is not in the future.

@@ -191,7 +191,7 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	}
 	keys := make([]string, 0, len(apps))
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
-		keys = append(keys, ledger.ScopeKey(ScopeApp, t.org, app))
+		keys = append(keys, ledger.AppScope(t.org, app))
 	}
 	return keys, nil
 }

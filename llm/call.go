@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -285,7 +286,7 @@ func (c *Call) named(rec budget.Recommendation, denial error, now time.Time) err
 	i := slices.IndexFunc(labels, func(l budget.LabelStatus) bool { return l.Label == label })
 	if i < 0 {
 		return &ValidationError{
-			Package: "llm", Field: "request.Label", Code: budget.CodeInvalidModelLabel,
+			Package: "llm", Field: "request.Label", Code: fault.InvalidModelLabel,
 			Reason: fmt.Sprintf("%q is not in the app's ordering", label),
 		}
 	}
@@ -294,9 +295,9 @@ func (c *Call) named(rec budget.Recommendation, denial error, now time.Time) err
 	case rec.Label == label: // forced, perhaps, whatever was spent
 		return nil
 	case denial == nil && labels[i].Status == budget.StatusExceeded:
-		return (&budget.QuotaExceededError{Labels: labels, RetryAt: rec.ResetAt}).DecidedAt(now)
+		return &budget.QuotaExceededError{Labels: labels, RetryAt: rec.ResetAt, DecidedAt: now}
 	case denial == nil && labels[i].Status == budget.StatusUnpriced:
-		return (&budget.QuotaExceededError{Labels: labels}).DecidedAt(now)
+		return &budget.QuotaExceededError{Labels: labels, DecidedAt: now}
 	}
 	return denial
 }

@@ -28,7 +28,7 @@ func TestLimiterDenies(t *testing.T) {
 			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
 			require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
 			require.ErrorContains(t, err, "tpm of user-1 on chat exceeded")
-			wait, ok := llm.RetryAfter(err)
+			wait, ok := dynalimit.RetryAfter(err)
 			assert.True(t, ok)
 			assert.Equal(t, 600*time.Millisecond, wait, "1,000 of 100,000 a minute")
 		}
@@ -43,7 +43,7 @@ func TestLimiterDenies(t *testing.T) {
 // TestNothingElseIsADenial: failures have no wait.
 func TestNothingElseIsADenial(t *testing.T) {
 	for _, err := range []error{nil, errors.New("503"), llm.ErrEnded, budget.ErrNotFound, dynalimit.ErrClosed} {
-		_, ok := llm.RetryAfter(err)
+		_, ok := dynalimit.RetryAfter(err)
 		assert.False(t, ok)
 	}
 }
@@ -182,7 +182,7 @@ func TestBlockedEntity(t *testing.T) {
 		var denied *llm.DeniedError
 		require.ErrorAs(t, err, &denied)
 		assert.Equal(t, dynalimit.Never, denied.RetryAfter)
-		_, ok := llm.RetryAfter(err)
+		_, ok := dynalimit.RetryAfter(err)
 		assert.False(t, ok)
 		w.requireNoMoney()
 	})

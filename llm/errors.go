@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // ErrEnded is returned by Settle after Rollback: what the call held was given
@@ -24,7 +25,7 @@ type ValidationError = dynalimit.ValidationError
 type UnavailableError = dynalimit.UnavailableError
 
 func invalid(field, format string, args ...any) error {
-	return &ValidationError{Package: "llm", Field: field, Code: budget.CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: "llm", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // DeniedError says that a call does not fit a limit or a quota now, or is blocked. Nothing
@@ -56,18 +57,15 @@ func (e *DeniedError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != dynalimit.Never
 }
 
-// RetryAfter returns how long to wait before the call that failed with err can
-// succeed: dynalimit.RetryAfter.
-func RetryAfter(err error) (time.Duration, bool) { return dynalimit.RetryAfter(err) }
-
 // denied puts the wait on a denial; other errors stay as they are.
 func denied(err error, now time.Time) error {
 	var limit *dynalimit.LimitExceededError
 	if errors.As(err, &limit) {
 		return &DeniedError{RetryAfter: limit.RetryAfter, Err: err}
 	}
-	if at, ok := budget.RetryAt(err); ok {
-		return &DeniedError{RetryAfter: max(0, at.Sub(now)), Err: err}
+	var exceeded *budget.QuotaExceededError
+	if errors.As(err, &exceeded) && !exceeded.RetryAt.IsZero() {
+		return &DeniedError{RetryAfter: max(0, exceeded.RetryAt.Sub(now)), Err: err}
 	}
 	if errors.Is(err, budget.ErrQuotaExceeded) || errors.Is(err, dynalimit.ErrBlocked) {
 		return &DeniedError{RetryAfter: dynalimit.Never, Err: err}

@@ -90,7 +90,7 @@ func ExampleRetryAfter() {
 	}
 	for range 4 {
 		call, err := guard.Start(ctx, request)
-		if wait, ok := llm.RetryAfter(err); ok {
+		if wait, ok := dynalimit.RetryAfter(err); ok {
 			fmt.Println("limit:", errors.Is(err, dynalimit.ErrLimitExceeded), "quota:", errors.Is(err, budget.ErrQuotaExceeded), wait)
 			break
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -126,7 +127,7 @@ func TestTheLabelStepsDown(t *testing.T) {
 		r.Label = "premium"
 		_, err = g.Start(t.Context(), r)
 		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "a label that is named is not replaced")
-		wait, ok := llm.RetryAfter(err)
+		wait, ok := dynalimit.RetryAfter(err)
 		assert.True(t, ok)
 		assert.Equal(t, 12*time.Hour, wait, "until the day ends")
 		require.NoError(t, w.keeper.Setup().Override(t.Context(), soft, app, "premium", noon.Add(time.Hour)))
@@ -135,7 +136,7 @@ func TestTheLabelStepsDown(t *testing.T) {
 		_, err = g.Start(t.Context(), r)
 		var unknown *llm.ValidationError
 		require.ErrorAs(t, err, &unknown)
-		assert.Equal(t, budget.CodeInvalidModelLabel, unknown.Code)
+		assert.Equal(t, fault.InvalidModelLabel, unknown.Code)
 	})
 }
 
@@ -187,14 +188,14 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 
 		r := request()
 		_, err := g.Start(t.Context(), r)
-		wait, ok := llm.RetryAfter(err)
+		wait, ok := dynalimit.RetryAfter(err)
 		assert.True(t, ok)
 		assert.Equal(t, 70_800*time.Millisecond, wait, "until the capped estimate fits")
 
 		r.Estimate.InputTokens = 5_001
 		_, err = g.Start(t.Context(), r)
 		require.ErrorIs(t, err, dynalimit.ErrExceedsBurst)
-		_, ok = llm.RetryAfter(err)
+		_, ok = dynalimit.RetryAfter(err)
 		assert.False(t, ok, "no wait can help")
 
 		r = request()
@@ -294,7 +295,7 @@ func TestBadInputIsRefusedBeforeAnyWrite(t *testing.T) {
 		} {
 			_, err := w.guard(both).Start(t.Context(), r)
 			require.ErrorContains(t, err, field)
-			_, denied := llm.RetryAfter(err)
+			_, denied := dynalimit.RetryAfter(err)
 			assert.False(t, denied)
 		}
 		alone := w.guard(with{limiter: true})

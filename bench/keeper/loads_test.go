@@ -33,7 +33,7 @@ func init() {
 	flag.DurationVar(&flags.WarmUp, "warm-up", 2*time.Second, "the same load before")
 	flag.DurationVar(&flags.Latency, "latency", 5*time.Millisecond, "what the store takes for a request")
 	flag.DurationVar(&flags.Linger, "linger", serveLinger, "budget.Options.Linger, by default that of dynalimit keeper serve; 0: its own default")
-	flag.TextVar(&flags.Metering, "metering", budget.MeteringStrict, "strict, batch, window or none")
+	flag.StringVar((*string)(&flags.Metering), "metering", string(budget.MeteringStrict), "strict, batch, window or none")
 	flag.IntVar(&flags.Shards, "shards", 8, "counters that an app's day is spread over")
 	flag.DurationVar(&flags.Busy, "busy", 0, "how long a transaction is on its counters, where others meet it and are refused; 0: none are")
 	flag.DurationVar(&flags.Sweep, "sweep", 0, "time between two sweeps of one of the processes; 0: none")

@@ -48,7 +48,7 @@ func (c *core) do(ctx context.Context, r *call) (http.Header, error) {
 			return nil, unavailable(r.op, err, doubt, 0)
 		}
 		header, err := c.authorized(ctx, r, body)
-		var f *fault
+		var f *unanswered
 		if err == nil || !errors.As(err, &f) {
 			return header, err
 		}
@@ -128,7 +128,7 @@ func (c *core) try(ctx context.Context, r *call, body []byte, token string) (htt
 	case err != nil:
 		return nil, lost(fmt.Errorf("the answer is cut: %w", err))
 	case len(answer) > maxAnswer:
-		return nil, &fault{err: errors.New("the answer is too large"), sent: true}
+		return nil, &unanswered{err: errors.New("the answer is too large"), sent: true}
 	}
 	return res.Header, c.read(r, res, answer)
 }
@@ -139,7 +139,7 @@ func (c *core) read(r *call, res *http.Response, answer []byte) error {
 		return failure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())
 	}
 	odd := func(why string) error {
-		return &fault{err: fmt.Errorf("%d, and the answer is not the keeper's: %s", res.StatusCode, why), again: true, sent: true}
+		return &unanswered{err: fmt.Errorf("%d, and the answer is not the keeper's: %s", res.StatusCode, why), again: true, sent: true}
 	}
 	if r.into == nil {
 		if res.StatusCode != http.StatusNoContent {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/llm"
@@ -318,7 +319,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		began = time.Now()
 		_, err = c.Submit(ctx, org, app, usage())
 		require.ErrorIs(t, err, budget.ErrUnavailable)
-		wait, ok := budget.RetryAfter(err)
+		wait, ok := dynalimit.RetryAfter(err)
 		assert.True(t, ok)
 		assert.Equal(t, 8*time.Second, wait)
 		assert.Zero(t, time.Since(began))

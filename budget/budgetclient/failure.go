@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 var (
@@ -54,22 +55,22 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrUnauthorized && e.Status == http.StatusUnauthorized || target == ErrForbidden && e.Status == http.StatusForbidden
 }
 
-// fault is a try that got no answer of the keeper: neither what was asked for nor a refusal.
-type fault struct {
+// unanswered is a try that got no answer of the keeper: neither what was asked for nor a refusal.
+type unanswered struct {
 	err   error
 	again bool          // another try may succeed
 	sent  bool          // it may have been carried out
 	after time.Duration // what the keeper asks to wait; 0 if nothing
 }
 
-func (f *fault) Error() string { return f.err.Error() }
-func (f *fault) Unwrap() error { return f.err }
+func (f *unanswered) Error() string { return f.err.Error() }
+func (f *unanswered) Unwrap() error { return f.err }
 
 // lost is a try that failed with err. Only without a connection was it not sent for
 // certain.
-func lost(err error) *fault {
+func lost(err error) *unanswered {
 	var op *net.OpError
-	return &fault{err: err, again: true, sent: !(errors.As(err, &op) && op.Op == "dial")}
+	return &unanswered{err: err, again: true, sent: !(errors.As(err, &op) && op.Op == "dial")}
 }
 
 // answerError is the body of an answer that is no success.
@@ -97,7 +98,7 @@ const maxMessage = 512 // bytes of the keeper's text in an error
 func failure(op string, status int, header http.Header, body []byte, now time.Time) error {
 	var e answerError
 	if err := json.Unmarshal(body, &e); err != nil || e.Code == "" {
-		return &fault{
+		return &unanswered{
 			err:   fmt.Errorf("%d %s, not from the keeper", status, http.StatusText(status)),
 			again: transient(status), sent: true, after: retryAfter(header, now),
 		}
@@ -106,7 +107,7 @@ func failure(op string, status int, header http.Header, body []byte, now time.Ti
 		e.Message = strings.ToValidUTF8(e.Message[:maxMessage], "") + "…"
 	}
 	if status == http.StatusTooManyRequests && e.Code != "QUOTA_EXCEEDED" || transient(status) && status != http.StatusTooManyRequests {
-		return &fault{
+		return &unanswered{
 			err:   fmt.Errorf("%d %s: %s (request %s)", status, e.Code, e.Message, cmp.Or(e.RequestID, "none")),
 			again: true, sent: status != http.StatusTooManyRequests, after: retryAfter(header, now),
 		}
@@ -124,7 +125,7 @@ func (e answerError) refusal(op string, status int, now time.Time) error {
 	case status == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", budget.ErrNotFound, e.Message)
 	case status == http.StatusBadRequest && strings.HasPrefix(e.Code, "INVALID_"):
-		bad := &budget.ValidationError{Package: "budget", Field: "request", Code: budget.Code(e.Code), Reason: e.Message}
+		bad := &budget.ValidationError{Package: "budget", Field: "request", Code: fault.Code(e.Code), Reason: e.Message}
 		if len(e.Details.Fields) > 0 {
 			bad.Field, bad.Reason = e.Details.Fields[0].Field, e.Details.Fields[0].Reason
 		}
@@ -135,14 +136,11 @@ func (e answerError) refusal(op string, status int, now time.Time) error {
 
 // exceeded counts its wait from the keeper's clock, which said when there is room.
 func (e answerError) exceeded(now time.Time) error {
-	out := budget.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage}
+	out := &budget.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {
 		out.RetryAt = *at
 	}
-	if !e.Timestamp.IsZero() {
-		now = e.Timestamp
-	}
-	return out.DecidedAt(now)
+	return out
 }
 
 // transient are statuses after which the same request may succeed.

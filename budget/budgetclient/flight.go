@@ -37,7 +37,7 @@ func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)
 			}
 		case <-ctx.Done():
 			var none T
-			return none, &fault{err: ctx.Err()}
+			return none, &unanswered{err: ctx.Err()}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // Options configure a Client. BaseURL, ClientID and Secret are needed.
@@ -115,5 +116,5 @@ func loopback(host string) bool {
 
 // invalid is what the client itself refuses, before anything is sent.
 func invalid(field, format string, args ...any) error {
-	return &budget.ValidationError{Package: "budgetclient", Field: field, Code: budget.CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &budget.ValidationError{Package: "budgetclient", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }

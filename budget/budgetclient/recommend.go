@@ -141,7 +141,7 @@ func (c *core) recommend(ctx context.Context, known *choice, path, org, app, que
 	if err == nil {
 		return copied(rec), nil
 	}
-	if f := (*fault)(nil); errors.As(err, &f) { // ctx ended while another asked
+	if f := (*unanswered)(nil); errors.As(err, &f) { // ctx ended while another asked
 		err = unavailable("Recommend", f.err, false, 0)
 	}
 	if !errors.Is(err, budget.ErrUnavailable) || c.opts.OnUnavailable.Recommend == budget.Refuse || errors.Is(ctx.Err(), context.Canceled) {
@@ -200,7 +200,7 @@ func maxAge(header http.Header) time.Duration {
 // budget.Keeper.Estimate says. For the label that was recommended it makes no request as
 // long as the recommendation holds.
 //
-// Errors: *budget.ValidationError, with budget.CodeInvalidModelLabel for a label that is
+// Errors: *budget.ValidationError, with fault.InvalidModelLabel for a label that is
 // not in the app's ordering; budget.ErrNotFound, *budget.UnavailableError, *StatusError.
 func (c *Client) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	path, err := c.admitted(ctx, org, app)

@@ -81,7 +81,7 @@ func (c *core) renew(ctx context.Context) (credentials.Secret, error) {
 	}
 	if refresh.good(now) {
 		text, err := c.grant(ctx, "refresh", "/auth/refresh", map[string]string{"refresh_token": refresh.text.Reveal()})
-		if f := (*fault)(nil); err == nil || errors.As(err, &f) {
+		if f := (*unanswered)(nil); err == nil || errors.As(err, &f) {
 			return text, err
 		}
 	}
@@ -134,7 +134,7 @@ func (c *core) keep(g granted, asked time.Time) {
 
 // refuse is the error of a login, which is remembered if the keeper refused it.
 func (c *core) refuse(op string, err error) error {
-	var f *fault
+	var f *unanswered
 	if errors.As(err, &f) {
 		f.sent = false // the call itself was not
 		c.pause(err, min(f.after, maxLoginPause))

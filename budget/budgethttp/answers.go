@@ -15,6 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/login"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
@@ -63,7 +64,7 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
 		return e
 	}
-	_, waits := budget.RetryAfter(err)
+	_, waits := dynalimit.RetryAfter(err)
 	switch {
 	case errors.As(err, &shaped):
 		return shaped
@@ -103,11 +104,10 @@ func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
 	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
 	out.Details.Labels = wire.NewLabels(exceeded.Labels)
 	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros
-	if at, ok := budget.RetryAt(err); ok {
-		at = at.UTC()
+	if at := exceeded.RetryAt.UTC(); !at.IsZero() {
 		out.Details.RetryAfter = &at
 	}
-	if wait, ok := budget.RetryAfter(err); ok {
+	if wait, ok := dynalimit.RetryAfter(err); ok {
 		return out.With("Retry-After", seconds(wait))
 	}
 	return out
@@ -115,7 +115,7 @@ func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
 
 // retryAfter is when to ask again of a store that does not answer.
 func retryAfter(err error) time.Duration {
-	wait, _ := budget.RetryAfter(err)
+	wait, _ := dynalimit.RetryAfter(err)
 	return max(wait, time.Second)
 }
 

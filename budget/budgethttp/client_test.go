@@ -13,9 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgetclient"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -148,7 +150,7 @@ func TestClientErrorsAreTheLibrarys(t *testing.T) {
 	_, err = c.Submit(ctx, orgO, appA, other)
 	var bad *budget.ValidationError
 	require.ErrorAs(t, err, &bad)
-	assert.Equal(t, budget.CodeInvalidModelLabel, bad.Code)
+	assert.Equal(t, fault.InvalidModelLabel, bad.Code)
 	_, err = c.Recommend(ctx, orgO, appB)
 	require.ErrorIs(t, err, budgetclient.ErrForbidden)
 
@@ -160,14 +162,14 @@ func TestClientErrorsAreTheLibrarys(t *testing.T) {
 	require.ErrorIs(t, err, budget.ErrQuotaExceeded)
 	_, want := w.a.keeper.Recommend(ctx, orgO, appA)
 	require.ErrorIs(t, want, budget.ErrQuotaExceeded)
-	wait, ok := budget.RetryAfter(err)
-	wantWait, _ := budget.RetryAfter(want)
+	wait, ok := dynalimit.RetryAfter(err)
+	wantWait, _ := dynalimit.RetryAfter(want)
 	assert.True(t, ok)
 	assert.Equal(t, wantWait, wait)
-	at, ok := budget.RetryAt(err)
-	wantAt, _ := budget.RetryAt(want)
-	assert.True(t, ok)
-	assert.Equal(t, wantAt.UTC(), at.UTC())
+	var got, wanted *budget.QuotaExceededError
+	require.ErrorAs(t, err, &got)
+	require.ErrorAs(t, want, &wanted)
+	assert.Equal(t, wanted.RetryAt.UTC(), got.RetryAt.UTC())
 	assert.Equal(t, want.Error(), err.Error())
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 )
 
@@ -40,7 +39,7 @@ type tenantPath struct{ org, app string }
 // token is good for all its apps.
 func authorize(path tenantPath, c Claims) error {
 	switch {
-	case c.Kind != tokens.Access || c.Org == "":
+	case c.Kind != Access || c.Org == "":
 		return ErrUnauthorized
 	case path.org == "":
 		return nil // the route is nobody's

@@ -15,10 +15,19 @@ import (
 )
 
 // Claims are what a bearer token says of who sent a request.
-type Claims = tokens.Claims
+type Claims struct {
+	// ClientID is whose credentials the token was issued for, as Served.Client has it.
+	ClientID string
+	// Org is the organisation's id.
+	Org string
+	// App is the app's id; empty for a token of the whole organisation.
+	App string
+	// Kind is what the token is good for: Access, or nothing is authorised.
+	Kind string
+}
 
 // Access is the Kind of Claims that authorise requests.
-const Access = tokens.Access
+const Access = string(tokens.Access)
 
 // Options configure a Server. All are optional but Limiter.
 type Options struct {

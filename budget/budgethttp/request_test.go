@@ -20,7 +20,7 @@ import (
 )
 
 // bearers are who may ask.
-var bearers = map[string]Claims{
+var bearers = map[string]tokens.Claims{
 	"org":     {Org: orgO, Kind: tokens.Access},
 	"a":       {Org: orgO, App: appA, Kind: tokens.Access},
 	"b":       {Org: orgO, App: appB, Kind: tokens.Access},

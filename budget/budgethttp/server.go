@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/login"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/page"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // Server serves a keeper. Make one with New. It is safe for concurrent use, starts no
@@ -96,7 +97,7 @@ func (s *Server) logIn() (err error) {
 }
 
 func bad(field, reason string) error {
-	return &budget.ValidationError{Package: "budgethttp", Field: field, Code: budget.CodeInvalidRequest, Reason: reason}
+	return &budget.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
 }
 
 func (s *Server) validate() error {

@@ -72,7 +72,7 @@ func TestAuthenticatorThatFailsLetsNobodyIn(t *testing.T) {
 func TestAuthenticatorLetsInByAccessTokensAlone(t *testing.T) {
 	w := newWorld(t)
 	for claims, status := range map[Claims]int{
-		{Org: orgO, Kind: Access}: 200, {Org: orgO, Kind: tokens.Refresh}: 401, {Org: orgO}: 401, {Kind: Access}: 401, {}: 401,
+		{Org: orgO, Kind: Access}: 200, {Org: orgO, Kind: string(tokens.Refresh)}: 401, {Org: orgO}: 401, {Kind: Access}: 401, {}: 401,
 	} {
 		w.with(func(o *Options) {
 			o.Authenticate = func(*http.Request) (Claims, error) { return claims, nil }

@@ -17,7 +17,7 @@ func TestStatsOfTokens(t *testing.T) {
 	assert.Equal(t, Stats{TokenHits: 2, TokenChecks: 2}, w.a.server.Stats())
 
 	other := w.with(func(o *Options) {
-		o.Authenticate = func(*http.Request) (Claims, error) { return bearers["a"], nil }
+		o.Authenticate = func(*http.Request) (Claims, error) { return Claims{Org: orgO, App: appA, Kind: Access}, nil }
 	})
 	other.get(pathA + "/model-selection").is(http.StatusOK)
 	assert.Zero(t, other.server.Stats())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -87,7 +88,7 @@ func (o Options) validate() error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &budget.ValidationError{Package: "prices", Field: field, Code: budget.CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &budget.ValidationError{Package: "prices", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Refresher imports a source's price list again and again. Make one with New; it is safe for

@@ -43,23 +43,10 @@ type URL struct {
 	Timeout time.Duration
 }
 
-// StatusError is an answer of a server that is no list.
-type StatusError struct {
-	// Address is the URL without its query, user and password.
-	Address string
-	// Status is the status, such as 503.
-	Status int
-}
-
-// Error says what the server answered.
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("prices: %s answered %d %s", e.Address, e.Status, http.StatusText(e.Status))
-}
-
 // Open asks for the list with If-None-Match, and follows three redirects at most: none to
 // another scheme.
 //
-// Errors: ErrNotModified, *StatusError, what the network says.
+// Errors: ErrNotModified, what the server answered, and what the network says.
 func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
 	address, err := url.Parse(u.Address)
 	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" {
@@ -95,7 +82,7 @@ func ask(client *http.Client, request *http.Request, tag string) (io.ReadCloser,
 	if answer.StatusCode == http.StatusNotModified && tag != "" {
 		return nil, tag, errors.Join(ErrNotModified, err)
 	}
-	return nil, "", errors.Join(&StatusError{shown(request.URL), answer.StatusCode}, err)
+	return nil, "", errors.Join(fmt.Errorf("prices: %s answered %d %s", shown(request.URL), answer.StatusCode, http.StatusText(answer.StatusCode)), err)
 }
 
 // follow refuses redirects that are too many or lead to another scheme.

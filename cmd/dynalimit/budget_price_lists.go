@@ -126,8 +126,8 @@ func (j priceReportJSON) print(out *term.Output, taken, last string) {
 // text is a change in a line.
 func changeText(c budget.PriceChange) string {
 	text := c.Model
-	if c.Scope != budget.AnyScope {
-		text += " (" + c.Scope.String() + ")"
+	if c.Scope != "" {
+		text += " (" + string(c.Scope) + ")"
 	}
 	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.EffectiveFrom.UTC().Format("2006-01-02 15:04:05"))
 }

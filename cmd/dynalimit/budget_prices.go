@@ -44,7 +44,7 @@ func (j priceJSON) print(out *term.Output) {
 			fmt.Fprintf(out, ", %s %s", class.name, dollars(class.rate))
 		}
 	}
-	if j.Scope != budget.AnyScope {
+	if j.Scope != "" {
 		fmt.Fprintf(out, ", %s", j.Scope)
 	}
 	if !j.EffectiveFrom.IsZero() {

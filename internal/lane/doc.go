@@ -9,30 +9,32 @@
 //
 // # Files, in the order in which data visits them
 //
-//	store.go     what lanes need of the repository; the answer to a write
-//	op.go        a take or an adjust, and its result; ids.go, the ids of writes
-//	new.go       registry.go  the lanes of a process, and what they share; work.go, what Close waits for
-//	lane.go      the one object of a bucket: callers ask it, ops end in it
-//	run.go       who drives a lane, in turn
-//	turn.go      one batch: look, decide, send
-//	send.go      its write on its way
-//	beside.go    what is decided beside the lane's own work: transactions, dry runs, waiters
+//	store.go        what lanes need of the repository; the answer to a write
+//	op.go           a take or an adjust, and its result; ids.go, the ids of writes
+//	new.go          registry.go  the lanes of a process, and what they share; work.go, what Close waits for
+//	lane.go         the one object of a bucket: callers ask it, ops end in it
+//	recall.go       a take decided from memory: what denies without a request
+//	run.go          who drives a lane, in turn
+//	turn.go         one batch: look, decide, send
+//	send.go         its write on its way
+//	beside.go       what is decided beside the lane's own work: transactions, dry runs, waiters
 //
 // The circle of lane, registry, run, turn and send ends here. What follows knows no lane, and
 // each part has its own fields and tests:
 //
-//	queue.go     the ops that have not ended, and how each ends
-//	sight.go     what is known of the bucket
-//	access.go    how it is read, and put under the configuration in force
-//	decide.go    choose.go  judge.go  what a write carries, and what its answer means for that; pure
-//	delivery.go  the tries of a write, without I/O: how it recognises its own
-//	line.go      the waiters
-//	contact.go   whether the bucket answers
-//	pacer.go     when its partition throttles: how writes are spaced
-//	ahead.go     stock.go  what is debited ahead of calls, and what becomes of it
-//	told.go      untold.go  tally.go  what buckets are told later, and what is in doubt; tell.go writes it
-//	share.go     what this process admits on its own meanwhile
-//	failure.go   why an op ended without an answer of DynamoDB
+//	queue.go        the ops that have not ended, and how each ends
+//	batch.go        the ops of several callers that one write carries
+//	sight.go        what is known of the bucket
+//	access.go       how it is read, and put under the configuration in force
+//	decide.go       choose.go  judge.go  what a write carries, and what its answer means for that; pure
+//	lost_answer.go  the tries of a write, without I/O: what follows when an answer is lost
+//	wait_line.go    the waiters, and who of them goes first
+//	contact.go      whether the bucket answers
+//	pacer.go        when its partition throttles: how writes are spaced
+//	ahead.go        stock.go  what is debited ahead of calls, and what becomes of it
+//	told.go         untold.go  tally.go  what buckets are told later, and what is in doubt; tell.go writes it
+//	share.go        what this process admits on its own meanwhile
+//	failure.go      why an op ended without an answer of DynamoDB
 //
 // # States
 //

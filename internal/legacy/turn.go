@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/fault"
@@ -66,8 +67,8 @@ func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.
 		return Turned{}, unsentIfUnconfirmed(verdictOf(err)), err
 	}
 	if len(p.Writes) > 0 && !turned.Superseded {
-		v, err := t.Table.Transact(ctx, p.Writes)
-		switch v {
+		_, err = t.Table.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: p.Writes})
+		switch v := table.Judge(err); v {
 		case ddb.Landed:
 		case ddb.Refused: // another was faster, or an older writer lives: look again
 			return Turned{}, ddb.Conflicted, t.Table.Unavailable(opBucket, err)

@@ -9,13 +9,14 @@
 //	view.go      an image under a configuration: what fits
 //	reading.go   what an answer showed of a bucket, for statuses and forecasts
 //	forecast.go  what is left to waiters, and when a limit will hold an amount
-//	write.go     a write that has been decided
-//	plan.go      View.Plan: create, spend, claim, or nothing
+//	shape.go     the shapes of a write
+//	write.go     View.Plan: composes a write: create, spend, claim, or nothing
 //	spend.go     claim.go   the two updates of a bucket that exists
 //	outcome.go   what the update of one limit leaves, at the least
 //	after.go     the image that a write leaves when DynamoDB returns none
+//	ttl.go       when a bucket may be deleted, and how deep in debt a ttl lets it be
 //	pacing.go    how long a lane waits between its writes when its partition throttles
 //	looking.go   when a bucket is to be read before it is written
-//	waiting.go   how long after the exact time the waiters try
+//	spread.go    how long after the exact time the waiters try
 //	crowding.go  how far below full to write when processes collide at full
 package plan

@@ -1,32 +1,80 @@
 package plan
 
-import (
-	"github.com/dynalimit/dynalimit/internal/bucket"
-	"github.com/dynalimit/dynalimit/internal/schema"
-)
+import "github.com/dynalimit/dynalimit/internal/schema"
 
-// Kind is the shape of a write.
-type Kind uint8
+// housekeepingMS is the age of the refill instant at which a write moves it.
+const housekeepingMS = 3_600_000
 
-// The shapes of a write.
-const (
-	Nothing  Kind = iota // nothing to write
-	Create               // makes a bucket that does not exist
-	Spend                // changes the tokens of the limits named
-	Claim                // credits every limit and moves the refill instant
-	GiveBack             // returns tokens, which needs no decision
-	Tell                 // tells what was counted without the bucket, and returns tokens
-)
+// Rules are what a caller asks of a plan besides the amounts.
+type Rules struct {
+	// Tidy allows a claim whose only reason is the age of the refill instant.
+	Tidy bool
+	// Later makes an adjust commute with claims. It is set for adjusts that were refused
+	// several times.
+	Later bool
+	// Crowding is what is known of other processes that write to the bucket while it is
+	// full.
+	Crowding Crowding
+}
 
-// Write is a write that has been decided; the op id is added when it is sent.
-type Write struct {
-	// Kind tells which of Spend, Create and Claim is set.
-	Kind   Kind
-	Spend  schema.Spend
-	Create *schema.Create
-	Claim  *schema.Claim
-	// Housekeeping means that the claim could have been a spend.
-	Housekeeping bool
-	// Guess is the form that was chosen for full limits (see Crowding).
-	Guess bucket.Form
+// Plan decides the write for the sums, whose takes must fit (see Room). It
+// returns Nothing when there is nothing to charge and nothing to give back
+// to.
+func (v View) Plan(s Sums, rules Rules) Write {
+	if v.Image == nil {
+		return v.planCreate(s)
+	}
+	claim, housekeeping := v.mustClaim(s), false
+	if !claim && rules.Tidy && v.Now-v.Image.Refilled > housekeepingMS {
+		claim, housekeeping = true, true
+	}
+	if !claim {
+		if p, ok := v.planSpend(s, rules.Crowding, rules.Later); ok {
+			return p
+		}
+	}
+	p := v.planClaim(s, rules.Crowding)
+	p.Housekeeping = housekeeping
+	return p
+}
+
+// planCreate writes every configured limit at its burst less what is taken. A bucket is
+// made only to be charged: a give-back to a bucket that does not exist is dropped.
+func (v View) planCreate(s Sums) Write {
+	charged := false
+	c := schema.Create{
+		Refilled: v.Now, Fingerprint: v.Config.Fingerprint, ConfigRead: v.Config.ReadAt - configMarginMS,
+		Limits: make([]schema.CreateLimit, len(v.Config.Limits)),
+	}
+	for i, l := range v.Config.Limits {
+		a := s.Of(l.Name)
+		out := a.Take + a.Adjust
+		charged = charged || out > 0 || a.Late > 0
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate}
+	}
+	if !charged {
+		return Write{Kind: Nothing}
+	}
+	if !v.Config.Permanent {
+		c.TTL = Expiry(v.Now, c.Limits)
+	}
+	return Write{Kind: Create, Create: &c}
+}
+
+// mustClaim reports whether the write must be a claim because a spend cannot carry the
+// sums.
+func (v View) mustClaim(s Sums) bool {
+	if v.Adopt || !v.Image.HasRefilled || v.Image.Fingerprint == nil {
+		return true
+	}
+	for _, n := range s {
+		i := v.Image.Set.Index(n.Name)
+		if i < 0 || v.Image.Limits[i].Ghost {
+			continue // an adjust of what is not there is dropped
+		}
+		if _, ok := v.Image.State(i).Credit(v.Now); !ok {
+			return true
+		}
+	}
+	return false
 }

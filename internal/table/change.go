@@ -64,7 +64,8 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 		if err != nil || len(p.Writes) == 0 {
 			return err
 		}
-		v, err := t.Transact(ctx, t.guarded(p).Writes)
+		_, err = t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.guarded(p).Writes})
+		v := Judge(err)
 		switch {
 		case v == ddb.Landed:
 			return nil
@@ -110,12 +111,6 @@ func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause err
 	failure := t.Unavailable(op, cause)
 	failure.Unconfirmed = true
 	return failure
-}
-
-// Transact sends one transaction.
-func (t *Table) Transact(ctx context.Context, writes []types.TransactWriteItem) (ddb.Verdict, error) {
-	_, err := t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
-	return Judge(err), err
 }
 
 // Put is the part of a transaction that puts an item on a condition; the zero Statement

@@ -12,7 +12,7 @@ import (
 // that makes operations.
 type Account struct {
 	Org    string // the organisation's id
-	Scope  string // whose spend is counted together, see ScopeKey
+	Scope  string // whose spend is counted together, see AppScope
 	Label  string // the model label
 	Day    string // like 20260123
 	Shards int    // over which the day is spread

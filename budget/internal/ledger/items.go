@@ -57,27 +57,3 @@ type namedValue struct {
 	name  string
 	value types.AttributeValue
 }
-
-// DecodeRecord reads the item of a record.
-func DecodeRecord(item store.Item) (Stored, error) {
-	var d store.Decoder
-	return Stored{
-		Hash: d.String(item, attrHash), writer: d.String(item, store.AttrWriter), Cost: d.Picos(item, attrCost),
-		Label: d.String(item, store.AttrLabel), Scope: d.String(item, store.AttrScope), Day: d.String(item, store.AttrDay),
-		Shard: int(d.Int(item, attrShard)), PriceVersion: d.String(item, attrPrice),
-	}, d.Err
-}
-
-func (r *Record) item(writer string, shard int) store.Item {
-	item := r.Key.Attributes()
-	for name, v := range map[string]string{
-		attrHash: r.Hash, store.AttrWriter: writer, store.AttrLabel: r.label, store.AttrScope: r.scope,
-		store.AttrDay: r.day, attrPrice: r.PriceVersion,
-	} {
-		item[name] = store.String(v)
-	}
-	item[attrCost] = store.Picos(r.Cost)
-	item[attrShard] = store.Int(int64(shard))
-	item[store.AttrTTL] = store.Int(r.Expires)
-	return item
-}

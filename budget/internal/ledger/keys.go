@@ -10,25 +10,11 @@ import (
 // empty.
 const RootSK = "#"
 
-// Scope says whose spend a quota counts.
-type Scope string
+// OrgScope names an organisation whose apps' spend is counted together.
+func OrgScope(org string) string { return "ORG#" + org }
 
-// The scopes.
-const (
-	ScopeOrg Scope = "ORG" // one total for the organisation; apps' quotas are ignored
-	ScopeApp Scope = "APP" // each app has its own
-)
-
-// String is the scope as it is stored.
-func (s Scope) String() string { return string(s) }
-
-// ScopeKey names whose spend is counted together.
-func ScopeKey(s Scope, org, app string) string {
-	if s == ScopeOrg {
-		return "ORG#" + org
-	}
-	return "ORG#" + org + "#APP#" + app
-}
+// AppScope names an app whose spend is counted by itself.
+func AppScope(org, app string) string { return OrgScope(org) + "#APP#" + app }
 
 // LabelPartition is the partition of one label's counters: every shard of a day in
 // one query, several days in a range.
@@ -44,11 +30,6 @@ func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "
 
 func shardKey(pk, prefix string, shard int) store.Key {
 	return store.Key{PK: pk, SK: prefix + strconv.Itoa(shard)}
-}
-
-// DedupKey is the item of a record: it says that the record was counted.
-func DedupKey(org, app, request string) store.Key {
-	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: RootSK}
 }
 
 // closedPK holds the closed totals of a scope, by day and label.

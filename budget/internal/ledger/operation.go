@@ -62,18 +62,6 @@ type Verdict struct {
 	Adjusted  *Adjustment // of a duplicate adjustment
 }
 
-// Stored is what a dedup item says.
-type Stored struct {
-	Hash         string      // of the payload
-	Cost         money.Picos // what was counted
-	Label        string      // under which
-	Scope        string      // whose spend it counted to
-	Day          string      // it was counted on
-	Shard        int         // of the day's counter
-	PriceVersion string      // the price it was counted at
-	writer       string
-}
-
 // delta is what the operation adds to one of its counters. The counter of the label's
 // day counts everything; the others count only money.
 func (o *Operation) delta(d Debit) Counter {
@@ -91,6 +79,18 @@ func (o *Operation) delta(d Debit) Counter {
 		row.Tokens = o.record.Tokens
 	}
 	return row
+}
+
+// Stored is what a dedup item says.
+type Stored struct {
+	Hash         string      // of the payload
+	Cost         money.Picos // what was counted
+	Label        string      // under which
+	Scope        string      // whose spend it counted to
+	Day          string      // it was counted on
+	Shard        int         // of the day's counter
+	PriceVersion string      // the price it was counted at
+	writer       string
 }
 
 func (r *Record) stored(writer string, shard int) Stored {

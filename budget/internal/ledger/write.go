@@ -54,14 +54,6 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	return types.TransactWriteItem{Update: update}
 }
 
-func putAbsent(table string, item store.Item) types.TransactWriteItem {
-	return types.TransactWriteItem{Put: &types.Put{
-		TableName: &table, Item: item, ConditionExpression: aws.String(store.IfAbsent),
-		ExpressionAttributeNames:            map[string]string{"#pk": "PK"},
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}}
-}
-
 // counterUpdate adds to a counter and stamps it.
 func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}

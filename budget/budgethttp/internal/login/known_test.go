@@ -23,8 +23,8 @@ func (w *world) known(n *node, access credentials.Secret) {
 // That a token is known to be genuine says nothing of its revocation.
 func TestKnownTokenIsRevoked(t *testing.T) {
 	for name, revoke := range map[string]func(w *world, g Grant) error{
-		"the token": func(w *world, g Grant) error { return w.a.Revoke(t.Context(), g.Claims, g.Access) },
-		"its login": func(w *world, g Grant) error { return w.a.Revoke(t.Context(), g.Claims, g.Refresh) },
+		"the token": func(w *world, g Grant) error { return w.a.Revoke(t.Context(), g.Claims.ClientID, g.Access) },
+		"its login": func(w *world, g Grant) error { return w.a.Revoke(t.Context(), g.Claims.ClientID, g.Refresh) },
 		"its client": func(w *world, g Grant) error {
 			return w.a.store.Revoke(t.Context(), g.Claims.Org, g.Claims.App)
 		},

@@ -83,7 +83,7 @@ func TestRevocation(t *testing.T) {
 			w.carried(true, n, g.Access, "before")
 		}
 	}
-	require.NoError(t, w.a.Revoke(t.Context(), second.Claims, first.Refresh))
+	require.NoError(t, w.a.Revoke(t.Context(), second.Claims.ClientID, first.Refresh))
 	for _, g := range []Grant{first, next} {
 		w.carried(false, w.a, g.Access, "at once where it was revoked")
 	}
@@ -99,7 +99,7 @@ func TestRevocation(t *testing.T) {
 
 	third, err := w.b.Refresh(t.Context(), second.Refresh)
 	require.NoError(t, err)
-	require.NoError(t, w.b.Revoke(t.Context(), third.Claims, second.Access))
+	require.NoError(t, w.b.Revoke(t.Context(), third.Claims.ClientID, second.Access))
 	w.carried(false, w.b, second.Access, "alone")
 	w.carried(true, w.b, third.Access, "its session goes on")
 	_, err = w.b.Refresh(t.Context(), second.Refresh)
@@ -111,21 +111,21 @@ func TestRevocationOfOtherTokens(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.token(w.a, w.client(orgO, appA)), w.token(w.a, w.client(orgO, ""))
 	for _, text := range []string{"", "garbage", "a.b.c", strings.Repeat("x", 5000)} {
-		require.NoError(t, w.a.Revoke(t.Context(), mine.Claims, credentials.NewSecret(text)), text)
+		require.NoError(t, w.a.Revoke(t.Context(), mine.Claims.ClientID, credentials.NewSecret(text)), text)
 	}
 	for _, g := range []credentials.Secret{other.Access, other.Refresh} {
-		require.ErrorIs(t, w.a.Revoke(t.Context(), mine.Claims, g), ErrUnauthorized)
+		require.ErrorIs(t, w.a.Revoke(t.Context(), mine.Claims.ClientID, g), ErrUnauthorized)
 	}
 	w.carried(true, w.a, other.Access, "another's")
 	w.clock.Advance(2 * time.Hour)
 	w.wire.take()
-	require.NoError(t, w.a.Revoke(t.Context(), mine.Claims, mine.Access))
+	require.NoError(t, w.a.Revoke(t.Context(), mine.Claims.ClientID, mine.Access))
 	assert.Empty(t, w.wire.take(), "nothing is written for what has expired")
 	w.clock.Advance(7*24*time.Hour - 2*time.Hour - time.Minute)
 	last, err := w.a.Refresh(t.Context(), mine.Refresh)
 	require.NoError(t, err)
 	w.clock.Advance(20 * time.Minute)
-	require.NoError(t, w.a.Revoke(t.Context(), last.Claims, mine.Refresh))
+	require.NoError(t, w.a.Revoke(t.Context(), last.Claims.ClientID, mine.Refresh))
 	w.carried(false, w.a, last.Access, "an access token outlives its refresh token, and ends with it all the same")
 }
 
@@ -138,7 +138,7 @@ func TestNobodyIsLetInWhileRevocationsCannotBeRead(t *testing.T) {
 	for name, err := range map[string]error{
 		"Authenticate": second(brief.Authenticate(t.Context(), g.Access)),
 		"Refresh":      second(brief.Refresh(t.Context(), g.Refresh)),
-		"Revoke":       brief.Revoke(t.Context(), g.Claims, g.Access),
+		"Revoke":       brief.Revoke(t.Context(), g.Claims.ClientID, g.Access),
 	} {
 		require.ErrorIs(t, err, credentials.ErrUnavailable, name)
 		require.NotErrorIs(t, err, ErrUnauthorized, name)

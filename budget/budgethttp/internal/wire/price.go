@@ -42,7 +42,7 @@ func NewPriceRows(prices []budget.Price) []PriceRow {
 	out := make([]PriceRow, len(prices))
 	for i, p := range prices {
 		out[i] = PriceRow{
-			Model: p.Model, Scope: p.Scope.String(), EffectiveFrom: instant(p.EffectiveFrom), Price: NewPrice(p.Rates),
+			Model: p.Model, Scope: string(p.Scope), EffectiveFrom: instant(p.EffectiveFrom), Price: NewPrice(p.Rates),
 			List: p.List, Source: p.Source, Checked: p.Checked,
 		}
 	}

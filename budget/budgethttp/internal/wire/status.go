@@ -26,7 +26,7 @@ func NewLabels(labels []budget.LabelStatus) []LabelStatus {
 	for i, l := range labels {
 		out[i] = LabelStatus{
 			Label: l.Label, Model: l.Model, SpendUSDMicros: l.SpendMicros,
-			QuotaUSDMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status.String(),
+			QuotaUSDMicros: l.QuotaMicros, Percent: l.Percent, Status: string(l.Status),
 		}
 	}
 	return out
@@ -71,7 +71,7 @@ type SelectedModel struct {
 func NewSelection(org, app string, r budget.Recommendation) Selection {
 	return Selection{
 		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},
-		Mode: r.Mode.String(), Reason: r.Reason, Labels: NewLabels(r.Labels),
+		Mode: string(r.Mode), Reason: r.Reason, Labels: NewLabels(r.Labels),
 		CacheDurationSecs: int64(r.CacheFor / time.Second), ResetAt: instant(r.ResetAt), Stale: r.Stale,
 	}
 }
@@ -114,7 +114,7 @@ func NewTotals(org, app string, d budget.DayTotals) Totals {
 	for i, l := range d.Labels {
 		out.Labels[i] = LabelTotals{
 			Label: l.Label, CostUSDMicros: l.CostMicros, QuotaUSDMicros: l.Quota,
-			Percent: l.Percent, Status: l.Status.String(), Tokens: Sums(l.Tokens), Requests: l.Requests,
+			Percent: l.Percent, Status: string(l.Status), Tokens: Sums(l.Tokens), Requests: l.Requests,
 		}
 	}
 	return out

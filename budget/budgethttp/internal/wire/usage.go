@@ -71,8 +71,8 @@ func NewReceipt(u budget.Usage, r budget.Receipt) Receipt {
 	out := Receipt{
 		RequestID: u.RequestID, Status: StatusAccepted, Label: u.Label,
 		CostUSDMicros: r.CostMicros, Day: r.Day, Shard: r.Shard, PriceVersion: r.PriceVersion,
-		SpendUSDMicros: r.SpendMicros, QuotaPercent: r.Percent, Mode: r.Mode.String(),
-		QuotaStatus: r.QuotaStatus.String(), RecommendedLabel: r.RecommendedLabel, ResetAt: instant(r.ResetAt),
+		SpendUSDMicros: r.SpendMicros, QuotaPercent: r.Percent, Mode: string(r.Mode),
+		QuotaStatus: string(r.QuotaStatus), RecommendedLabel: r.RecommendedLabel, ResetAt: instant(r.ResetAt),
 	}
 	switch {
 	case r.Spooled:

@@ -167,7 +167,7 @@ const defaultLinger = Span(10 * time.Millisecond)
 
 // linger is what Linger says, or the default of the metering; 0 is the library's.
 func (c Config) linger() Span {
-	if c.Linger == nil && c.Metering.Metering == budget.MeteringBatch { // which is chosen for its cost
+	if c.Linger == nil && budget.Metering(c.Metering) == budget.MeteringBatch { // which is chosen for its cost
 		return 0
 	}
 	return *cmp.Or(c.Linger, new(defaultLinger))
@@ -273,9 +273,9 @@ func (c Config) checkNames() error {
 // checkSpool refuses what would count usage twice, or lose it.
 func (c Config) checkSpool() error {
 	switch {
-	case c.Spool != "" && (c.Metering.Metering == budget.MeteringWindow || c.Metering.Metering == budget.MeteringNone):
+	case c.Spool != "" && (budget.Metering(c.Metering) == budget.MeteringWindow || budget.Metering(c.Metering) == budget.MeteringNone):
 		return fmt.Errorf("metering %s keeps no record by which a spool could tell what was counted already: give strict or batch, or no spool", c.Metering)
-	case c.Spool == "" && c.OnUnavailable.Submit.Policy == budget.Allow:
+	case c.Spool == "" && budget.Policy(c.OnUnavailable.Submit) == budget.Allow:
 		return errors.New("on_unavailable.submit: allow would lose usage without a spool: give --spool FILE")
 	}
 	return nil

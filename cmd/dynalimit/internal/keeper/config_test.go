@@ -27,7 +27,7 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, Span(5*time.Second), c.Shutdown.Delay)
 	assert.Equal(t, "https://prices.example.com/data.json", c.Prices.Refresh.From)
 	assert.Equal(t, "keeper.spool", c.Spool)
-	assert.Equal(t, OnUnavailable{Policy{budget.Allow}, Policy{budget.Allow}}, c.OnUnavailable)
+	assert.Equal(t, OnUnavailable{Policy(budget.Allow), Policy(budget.Allow)}, c.OnUnavailable)
 	prices := c.prices()
 	require.Len(t, prices, 1)
 	assert.Equal(t, "acme.own-model", prices[0].Model)

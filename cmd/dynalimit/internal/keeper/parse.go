@@ -3,11 +3,11 @@ package keeper
 import (
 	"bytes"
 	"cmp"
-	"encoding"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,24 +47,28 @@ func (m *Micros) UnmarshalYAML(node ast.Node) error {
 }
 
 // Metering in the file is its name.
-type Metering struct{ budget.Metering }
+type Metering budget.Metering
 
 // UnmarshalYAML reads it.
-func (m *Metering) UnmarshalYAML(node ast.Node) error { return named(node, &m.Metering) }
+func (m *Metering) UnmarshalYAML(node ast.Node) error {
+	return named(node, (*budget.Metering)(m), "metering", budget.MeteringStrict, budget.MeteringBatch, budget.MeteringWindow, budget.MeteringNone)
+}
 
 // Policy in the file is its name.
-type Policy struct{ budget.Policy }
+type Policy budget.Policy
 
 // UnmarshalYAML reads it.
-func (p *Policy) UnmarshalYAML(node ast.Node) error { return named(node, &p.Policy) }
+func (p *Policy) UnmarshalYAML(node ast.Node) error {
+	return named(node, (*budget.Policy)(p), "policy", budget.Refuse, budget.Allow)
+}
 
-// named reads a name. Errors say where it stands.
-func named(node ast.Node, to encoding.TextUnmarshaler) error {
-	err := to.UnmarshalText([]byte(node.GetToken().Value))
-	if bad, ok := errors.AsType[*budget.ValidationError](err); ok {
-		return &yaml.SyntaxError{Message: bad.Field + " " + bad.Reason, Token: node.GetToken()}
+// named reads one of some names, or an empty text. Errors say where it stands.
+func named[T ~string](node ast.Node, to *T, field string, names ...T) error {
+	*to = T(node.GetToken().Value)
+	if *to != "" && !slices.Contains(names, *to) {
+		return &yaml.SyntaxError{Message: fmt.Sprintf("%s is %q; write one of %q", field, *to, names), Token: node.GetToken()}
 	}
-	return err
+	return nil
 }
 
 // Parse reads a configuration from YAML; what it leaves out is as in Default. A key that is none, or is there twice, and

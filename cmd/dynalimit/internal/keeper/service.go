@@ -97,8 +97,8 @@ func (s *Service) options() *budget.Options {
 	p, c := s.parts, s.config
 	return &budget.Options{
 		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
-		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Linger: time.Duration(c.linger()), Spool: c.Spool, OnRefused: s.onRefused,
-		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Submit: c.OnUnavailable.Submit.Policy},
+		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: budget.Metering(c.Metering), Linger: time.Duration(c.linger()), Spool: c.Spool, OnRefused: s.onRefused,
+		OnUnavailable: budget.OnUnavailable{Recommend: budget.Policy(c.OnUnavailable.Recommend), Submit: budget.Policy(c.OnUnavailable.Submit)},
 	}
 }
 
@@ -149,7 +149,7 @@ func (s *Service) server(h http.Handler) *http.Server {
 // onEvent tells the log, and counts.
 func (s *Service) onEvent(ctx context.Context, e budget.Event) {
 	s.metrics.onEvent(e)
-	s.parts.Logger.InfoContext(ctx, "keeper: "+e.Kind.String(), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
+	s.parts.Logger.InfoContext(ctx, "keeper: "+string(e.Kind), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
 		"from", e.From, "day", e.Day, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
 }
 
@@ -208,7 +208,7 @@ func (s *Service) MetricsURL() string {
 // process is better off: so it is as long as some are served, from memory or into the spool.
 func (s *Service) ready() bool {
 	health, policies := s.keeper.Health(), s.config.OnUnavailable
-	serves := policies.Recommend.Policy != budget.Refuse || s.config.Spool != "" && policies.Submit.Policy != budget.Refuse
+	serves := budget.Policy(policies.Recommend) != budget.Refuse || s.config.Spool != "" && budget.Policy(policies.Submit) != budget.Refuse
 	return !s.ending.Load() && (health.Ready || health.Open && serves)
 }
 

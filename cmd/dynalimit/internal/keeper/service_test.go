@@ -75,8 +75,8 @@ func TestServiceFinishesWhatIsUnderWay(t *testing.T) {
 // TestServiceIsReadyWhileItServes: an outage of DynamoDB takes no process from its load
 // balancer as long as models are chosen without it.
 func TestServiceIsReadyWhileItServes(t *testing.T) {
-	for policy, want := range map[budget.Policy]int{budget.PolicyDefault: http.StatusOK, budget.Refuse: http.StatusServiceUnavailable} {
-		r := start(t, func(c *Config) { c.OnUnavailable.Recommend = Policy{policy} }, nil)
+	for policy, want := range map[budget.Policy]int{"": http.StatusOK, budget.Refuse: http.StatusServiceUnavailable} {
+		r := start(t, func(c *Config) { c.OnUnavailable.Recommend = Policy(policy) }, nil)
 		token := r.login(t)
 		selected := func() {
 			q, err := http.NewRequest(http.MethodGet, r.URL()+"/api/v1/orgs/"+demoOrg+"/apps/"+demoApp+"/model-selection?force_check=true", nil) //nolint:noctx // this machine

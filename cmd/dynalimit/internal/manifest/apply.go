@@ -61,37 +61,28 @@ const (
 // plan goes on from there.
 func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
 	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
-	a := &applying{table: t, total: len(todo), progress: progress}
+	a := &applying{table: t, total: len(todo)}
 	for len(todo) > 0 {
 		a.waiting = nil
-		if err := a.all(ctx, todo); err != nil {
-			return a.outcome(err)
+		for _, chunk := range batches(todo) {
+			if a.tried > 0 {
+				progress(a.tried, a.total)
+			}
+			if err := context.Cause(ctx); err != nil {
+				return a.outcome(err)
+			}
+			if chunk = a.ready(chunk); len(chunk) == 0 {
+				continue
+			}
+			if err := a.batch(ctx, chunk, a.way(chunk[0])); err != nil {
+				return a.outcome(err)
+			}
 		}
 		a.ending = len(a.waiting) == len(todo) // nothing is left that could clear their way
 		todo = a.waiting
 	}
 	progress(a.total, a.total)
 	return a.outcome(nil)
-}
-
-// all makes changes batch by batch.
-func (a *applying) all(ctx context.Context, changes []Change) error {
-	for _, chunk := range batches(changes) {
-		if a.begun {
-			a.progress(a.tried, a.total)
-		}
-		a.begun = true
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if chunk = a.ready(chunk); len(chunk) == 0 {
-			continue
-		}
-		if err := a.batch(ctx, chunk); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // batches cuts changes between steps, between generations of entities that go, and long
@@ -108,15 +99,13 @@ func batches(changes []Change) (out [][]Change) {
 }
 
 type applying struct {
-	table    Table
-	progress func(done, total int)
-	begun    bool
-	total    int
-	tried    int
-	out      Outcome
-	failed   []missing
-	waiting  []Change // for others, for the next time round
-	ending   bool     // the last time round: nothing waits any more
+	table   Table
+	total   int
+	tried   int
+	out     Outcome
+	failed  []missing
+	waiting []Change // for others, for the next time round
+	ending  bool     // the last time round: nothing waits any more
 }
 
 func (a *applying) outcome(err error) (Outcome, error) {
@@ -124,12 +113,12 @@ func (a *applying) outcome(err error) (Outcome, error) {
 	return a.out, err
 }
 
-// batch makes some changes of one kind. It is finished although ctx ends, unless the table
-// does not answer.
-func (a *applying) batch(ctx context.Context, changes []Change) error {
+// batch makes some changes of one kind in a way. It is finished although ctx ends, unless the
+// table does not answer.
+func (a *applying) batch(ctx context.Context, changes []Change, do way) error {
 	for try := 1; ; try++ {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
-		errs := a.try(within, changes)
+		errs := do(within, changes)
 		cancel()
 		var rest []Change
 		var down error
@@ -179,20 +168,25 @@ func (a *applying) settle(c Change, err error) error {
 	return nil
 }
 
-// try makes changes of one kind and returns an error for each. What is there already, as
-// it was to be, is made.
-func (a *applying) try(ctx context.Context, changes []Change) []error {
+// way makes changes of one kind and returns an error for each. What is there already, as it
+// was to be, is made.
+type way func(context.Context, []Change) []error
+
+// way is that in which changes like one are made.
+func (a *applying) way(like Change) way {
 	switch {
-	case changes[0].Scope != nil:
-		return a.levels(ctx, changes)
-	case changes[0].Action == Create:
-		return a.creates(ctx, changes)
-	case changes[0].Action == Delete:
-		return atOnce(changes, func(c Change) error { return a.table.Entities.DeleteAsRead(ctx, c.record, c.levels) })
-	case changes[0].moves: // parents first
-		return oneByOne(changes, func(c Change) error { return a.updates(ctx, []Change{c})[0] })
+	case like.Scope != nil:
+		return a.levels
+	case like.Action == Create:
+		return a.creates
+	case like.Action == Delete:
+		return a.deletes
+	case like.moves: // parents first
+		return func(ctx context.Context, changes []Change) []error {
+			return oneByOne(changes, func(c Change) error { return a.updates(ctx, []Change{c})[0] })
+		}
 	}
-	return a.updates(ctx, changes)
+	return a.updates
 }
 
 // oneByOne does something for changes whose order matters: after one that was not answered
@@ -210,14 +204,13 @@ func oneByOne(changes []Change, do func(Change) error) []error {
 // mostDeletions is how many entities are deleted at once: each is a dozen requests in a row.
 const mostDeletions = 16
 
-// atOnce does something for changes whose order does not matter.
-func atOnce(changes []Change, do func(Change) error) []error {
+func (a *applying) deletes(ctx context.Context, changes []Change) []error {
 	errs := make([]error, len(changes))
 	group := errgroup.Group{}
 	group.SetLimit(mostDeletions)
 	for i, c := range changes {
 		group.Go(func() error {
-			errs[i] = do(c)
+			errs[i] = a.table.Entities.DeleteAsRead(ctx, c.record, c.levels)
 			return nil
 		})
 	}

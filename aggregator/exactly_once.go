@@ -1,0 +1,97 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// write adds a fold to its snapshot: first as if it followed what is there, then, where it
+// does not, with what was found there.
+func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
+	unconfirmed := false // the write may have landed
+	for try := 0; ; {
+		stored, err := p.update(ctx, &f.UsageFold)
+		if err != nil {
+			verdict := ddb.Classify(err, ctx)
+			if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
+				return failed(err)
+			}
+			try++
+			unconfirmed = unconfirmed || verdict.Verdict == ddb.Unconfirmed
+			continue
+		}
+		if stored == nil || unconfirmed && stored.Seq == f.To {
+			return outcome{counted: len(f.Changes), gaps: gapsOf(f)}
+		}
+		rest, some := f.After(stored.Seq)
+		if !some {
+			return outcome{}
+		}
+		f, unconfirmed = rest, false
+		f.UsageFold = f.Since(stored)
+	}
+}
+
+// update writes a fold. Where its condition fails it returns what is stored: the zero
+// snapshot if that is nothing by now.
+func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
+	st := f.Statement()
+	_, err := bounded(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{
+		TableName: &p.table, Key: f.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, ddb.WithoutRetries)
+	condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
+	switch {
+	case !refused && ofAnotherType(err):
+		key := f.Key()
+		return nil, &badItem{fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)}
+	case !refused:
+		return nil, err
+	case len(condition.Item) == 0:
+		return &schema.UsageSnapshot{}, nil
+	}
+	stored, err := schema.DecodeUsage(condition.Item)
+	if err != nil {
+		return nil, &badItem{err}
+	}
+	return &stored, nil
+}
+
+// outcome is what became of a fold.
+type outcome struct {
+	counted int // of its last changes
+	gaps    []Gap
+	err     error
+	// unreadable says that no try can succeed, because of what is stored.
+	unreadable bool
+}
+
+// failed is the outcome of a fold that was not written.
+func failed(err error) outcome {
+	_, bad := errors.AsType[*badItem](err)
+	return outcome{err: err, unreadable: bad}
+}
+
+// badItem is the error of a snapshot that nothing can be added to as it is.
+type badItem struct{ err error }
+
+func (e *badItem) Error() string { return "aggregator: " + e.err.Error() }
+
+func (e *badItem) Unwrap() error { return e.err }
+
+// ofAnotherType reports whether DynamoDB refused to add to what is no number.
+func ofAnotherType(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == "ValidationException" && strings.Contains(api.ErrorMessage(), "incorrect data type")
+}

@@ -1,0 +1,110 @@
+package budget
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+)
+
+// cost is what the record costs, by the model that it names and the price in force at an
+// instant; what was found once stays.
+func (e *SpooledUsage) cost(t *tenant, at, now time.Time) (money.Picos, error) {
+	if e.priced() {
+		cost, err := money.Parse(e.Cost)
+		if err != nil {
+			return cost, invalid("cost_picos", "%v", err)
+		}
+		return cost, nil
+	}
+	model, err := t.recordModel(e.Usage, now)
+	if err != nil {
+		return money.Picos{}, err
+	}
+	cost, version, err := t.costOf(e.Usage.Label, model, e.Usage.Tokens, at)
+	if err == nil {
+		e.Cost, e.PriceVersion = cost.String(), version
+	}
+	return cost, err
+}
+
+// recordModel is the model by which a record is priced: the one it names, if its label has or
+// had it, or else the label's; of a label without one, the last that it had. No record
+// chooses its price.
+func (t *tenant) recordModel(u Usage, now time.Time) (string, error) {
+	last, had := t.pastModel(u.Label, u.Model, now)
+	model := cmp.Or(t.model(t.policy(), u.Label), last)
+	switch {
+	case model == "":
+		return "", noModel(u.Label)
+	case u.Model == "":
+		return model, nil
+	case had, u.Model == model, u.Model == t.config.Models[u.Label], u.Model == t.options[u.Label]:
+		return u.Model, nil
+	}
+	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
+}
+
+// pastModel is the last model that a label had within pastFor, and whether one of that name
+// was among those it had.
+func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
+	past := slices.Concat(t.past.org, t.past.app)
+	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
+	for _, p := range past {
+		if p.Label == label && p.Until >= now.Add(-pastFor).Unix() {
+			last, had = p.Model, had || p.Model == named
+		}
+	}
+	return last, had
+}
+
+// costOf prices tokens at a model's price in force at an instant.
+func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money.Picos, string, error) {
+	price, layer, ok := t.prices.lookup(model, at)
+	if !ok {
+		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
+	}
+	cost, assumed := price.cost(tokens)
+	version := price.version(layer)
+	for _, class := range assumed {
+		version += "|" + class + " assumed"
+	}
+	return cost, version, nil
+}
+
+// cost prices tokens at a label's price in force at an instant.
+func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, error) {
+	model := t.model(t.policy(), label)
+	if model == "" {
+		return money.Picos{}, noModel(label)
+	}
+	cost, _, err := t.costOf(label, model, tokens, at)
+	return cost, err
+}
+
+// cost prices tokens exactly, and names the classes whose rate is assumed.
+func (r Rates) cost(t Tokens) (sum money.Picos, assumed []string) {
+	full := r.assumed()
+	for _, c := range tokenClasses {
+		n, rate := *c.count(&t), *c.rate(&full)
+		if n == 0 {
+			continue
+		}
+		if rate != *c.rate(&r) {
+			assumed = append(assumed, c.name)
+		}
+		sum = sum.Add(money.Cost(n, max(rate, 0)))
+	}
+	return sum, assumed
+}
+
+// assumed are the rates with those of the cache classes that have none, derived
+// from the input's.
+func (r Rates) assumed() Rates {
+	input := max(r.Input, 0)
+	r.CacheRead = cmp.Or(r.CacheRead, input)
+	r.CacheWrite5m = cmp.Or(r.CacheWrite5m, input+(input+3)/4)
+	r.CacheWrite1h = cmp.Or(r.CacheWrite1h, 2*input)
+	return r
+}

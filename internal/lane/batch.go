@@ -1,0 +1,138 @@
+package lane
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// batch holds the ops that one write carries.
+type batch struct {
+	adjusts, takes []*Op
+}
+
+func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
+
+func (b *batch) size() int { return len(b.adjusts) + len(b.takes) }
+
+// carry notes that a write carries the ops from now on.
+func (b *batch) carry() {
+	for _, o := range b.adjusts {
+		o.state = opCarried
+	}
+	for _, o := range b.takes {
+		o.state = opCarried
+	}
+}
+
+// charges reports whether the batch takes anything. A batch that only gives back can be
+// written without an image.
+func (b *batch) charges() bool {
+	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*Op).charges)
+}
+
+func (b *batch) first() *Op {
+	if len(b.takes) > 0 {
+		return b.takes[0]
+	}
+	return b.adjusts[0]
+}
+
+// config is the configuration that the batch is decided under: that of the takes, or of
+// the last adjust if there are none.
+func (b *batch) config() *plan.Config {
+	if len(b.takes) > 0 {
+		return b.takes[0].cfg
+	}
+	return b.adjusts[len(b.adjusts)-1].cfg
+}
+
+// needsRead reports whether the bucket has to be read before the batch can be decided. That
+// is so, besides, if a give-back meets another incarnation, no bucket, or a bucket without
+// one of the limits, because the image may be older than the grant: a transaction's answer
+// shows no image.
+func (b *batch) needsRead(known *sight) bool {
+	if !known.known {
+		return b.charges()
+	}
+	return slices.ContainsFunc(b.adjusts, func(o *Op) bool {
+		return o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(known.image) || o.refundsUnknownLimit(known.image))
+	})
+}
+
+// adjustsOnly reports whether the batch only adjusts a bucket that a client of this
+// library wrote.
+func (b *batch) adjustsOnly(known *sight) bool { return len(b.takes) == 0 && known.whole() }
+
+// chargesUnknownLimit reports whether the batch charges a configured limit that the
+// image does not have.
+func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Sums, cfg *plan.Config) bool {
+	lacks := func(name string) bool {
+		return cfg.Index(name) >= 0 && (image == nil || image.Set.Index(name) < 0 || image.Limits[image.Set.Index(name)].Ghost)
+	}
+	for _, n := range s {
+		if n.Adjust > 0 && lacks(n.Name) {
+			return true
+		}
+	}
+	for _, o := range b.takes {
+		for _, a := range o.Amounts {
+			if lacks(a.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// oneIncarnation keeps the adjusts that give back to the same incarnation as the first
+// one. The others are left.
+func oneIncarnation(adjusts []*Op) (kept, left []*Op) {
+	for _, o := range adjusts {
+		if bytes.Equal(o.Incarnation, adjusts[0].Incarnation) {
+			kept = append(kept, o)
+		} else {
+			left = append(left, o)
+		}
+	}
+	return kept, left
+}
+
+func sameConfig(a, b *plan.Config) bool {
+	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
+}
+
+// next forms the next batch: all adjusts, and the takes that have the same configuration
+// as the first take. adjustsOnly leaves out the takes, if there are adjusts. It is false if
+// nothing is queued.
+func (q *queue) next(adjustsOnly bool) (batch, bool) {
+	if len(q.ops) == 0 {
+		return batch{}, false
+	}
+	var b batch
+	for _, o := range q.ops {
+		if !o.take {
+			b.adjusts = append(b.adjusts, o)
+		}
+	}
+	if !adjustsOnly || len(b.adjusts) == 0 {
+		b.takes = q.nextTakes()
+	}
+	return b, true
+}
+
+// nextTakes are the takes that have the same configuration as the first one.
+func (q *queue) nextTakes() (takes []*Op) {
+	for _, o := range q.ops {
+		switch {
+		case !o.take || len(takes) > 0 && !sameConfig(takes[0].cfg, o.cfg):
+		case len(q.ops) == 1:
+			takes = o.asList()
+		default:
+			takes = append(takes, o)
+		}
+	}
+	return takes
+}

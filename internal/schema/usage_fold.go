@@ -1,0 +1,149 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// UsageFold is what is added to a snapshot.
+type UsageFold struct {
+	Keys             Keys
+	Entity, Resource string
+	Hour             time.Time
+	// From and To are the sequence numbers of the first and the last record.
+	From, To string
+	Events   int64
+	Spans    []UsageSpan
+	// Buckets are those of the first and the last record.
+	Buckets UsageBuckets
+	// Expires is the item's time to live in seconds since 1970; 0 for none.
+	Expires int64
+	// Stored is the snapshot, when it was read and the spans say what is missing since; nil
+	// before that.
+	Stored *UsageSnapshot
+}
+
+// Key is the snapshot's.
+func (f *UsageFold) Key() Key { return f.Keys.Usage(f.Entity, f.Resource, f.Hour) }
+
+// Since is the fold with what is missing since a snapshot that was read; the zero one is
+// none.
+func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
+	if f.Stored = u; u.Hour.IsZero() {
+		f.Stored = nil
+		return f
+	}
+	f.Spans = slices.Clone(f.Spans)
+	anew := OtherBucket(u.Buckets.Last, f.Buckets.First)
+	folded := map[string]bool{}
+	for i, s := range f.Spans {
+		folded[s.Limit] = true
+		stored, there := u.Spans[s.Limit]
+		switch {
+		case there && anew:
+			f.Spans[i] = s.Anew(stored.Last)
+		case there:
+			f.Spans[i] = s.Since(stored.Last)
+		case anew || OtherBucket(u.Buckets.First, f.Buckets.First):
+			f.Spans[i] = s.FromZero()
+		}
+	}
+	if anew || OtherBucket(f.Buckets.First, f.Buckets.Last) {
+		f.Spans = append(f.Spans, u.ended(folded)...)
+	}
+	return f
+}
+
+// Statement adds the fold to its snapshot. It is refused if a record of it is there
+// already, and, unless the snapshot was read, if something is missing since, or if it is of
+// another bucket.
+func (f *UsageFold) Statement() Statement {
+	b := newStatementBuilder()
+	b.snapshot(f.Keys, f.Entity, f.Resource, f.Hour, f.Expires)
+	b.setValue(attrUsageSeq, String(f.To))
+	b.addNumber(attrTotalEvents, f.Events)
+	switch {
+	case f.Stored == nil && f.many():
+		b.absent(PK)
+	case f.Stored == nil:
+		b.require(f.follows(b))
+	case f.Stored.Seq == "": // no Processor made it
+		b.exists(PK)
+		b.absent(attrUsageSeq)
+	default:
+		b.compare(attrUsageSeq, "=", String(f.Stored.Seq))
+	}
+	buckets := f.Buckets
+	if f.Stored != nil {
+		buckets.First = f.Stored.Buckets.First
+	}
+	b.buckets(buckets)
+	stored := f.Stored
+	if stored == nil && f.many() {
+		stored = &UsageSnapshot{}
+	}
+	for _, s := range f.Spans {
+		b.usage(s, stored)
+	}
+	return b.build()
+}
+
+// MostSpans is how many counters a fold follows at once: with all that there is to say of
+// each, the expressions of the write are below DynamoDB's 4 KB, and its 300 operators.
+const MostSpans = 24
+
+// many reports whether a fold has more counters than that: one change may. Its write then
+// requires that there is no snapshot, or follows one that was read.
+func (f *UsageFold) many() bool { return len(f.Spans) > MostSpans }
+
+// follows is the condition that the fold follows its snapshot, with nothing missing, or that
+// there is none. One of several buckets follows none: who is in the snapshot has to be read.
+func (f *UsageFold) follows(b *statementBuilder) string {
+	none := "attribute_not_exists(" + b.name(PK) + ")"
+	if !f.Buckets.Same() {
+		return none
+	}
+	all := []string{b.name(attrUsageSeq) + " < " + b.value(String(f.From)), b.name(attrLastBucket) + " = " + b.value(usageBucket(f.Buckets.First))}
+	for _, s := range f.Spans {
+		last := b.name(usagePrefix + s.Limit + "_" + fieldLast)
+		fresh := "attribute_not_exists(" + last + ")"
+		if s.First != 0 { // it may have begun in this bucket, and the snapshot with another
+			fresh = "(" + fresh + " AND attribute_not_exists(" + b.name(attrFirstBucket) + "))"
+		}
+		all = append(all, "("+last+" = "+b.value(Number(s.First))+" OR "+fresh+")")
+	}
+	return "(" + none + " OR (" + strings.Join(all, " AND ") + "))"
+}
+
+// ended are the ends of counters that a bucket had that is no more, without some.
+func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
+	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
+		if last := u.Spans[name].Last; last != 0 && !without[name] && len(ended) < mostEnded {
+			ended = append(ended, UsageSpan{Limit: name, First: last, Last: last}.EndedUnseen())
+		}
+	}
+	return ended
+}
+
+// usage adds a span to the counters of its limit.
+func (b *statementBuilder) usage(s UsageSpan, stored *UsageSnapshot) {
+	prefix := usagePrefix + s.Limit + "_"
+	if stored == nil {
+		first := b.name(prefix + fieldFirst)
+		b.set = append(b.set, first+" = if_not_exists("+first+", "+b.value(Number(s.First))+")")
+	} else if _, there := stored.Spans[s.Limit]; !there {
+		b.setValue(prefix+fieldFirst, Number(s.First))
+	}
+	b.setValue(prefix+fieldLast, Number(s.Last))
+	b.addNumber(prefix+fieldNet, s.Net)
+	for _, more := range []struct {
+		field string
+		n     int64
+	}{{fieldDropped, s.Dropped}, {fieldMissing, s.Missing}, {fieldUnseen, s.Unseen}} {
+		if more.n != 0 {
+			b.addNumber(prefix+more.field, more.n)
+		}
+	}
+}
