@@ -178,16 +178,6 @@ func TestDaysAreTypedAsTheyArePrinted(t *testing.T) {
 	}
 }
 
-// TestAdjustedAppIsInTheOrganisation: what is charged by hand to an app of no calls counts.
-func TestAdjustedAppIsInTheOrganisation(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	s.must("apps", "put", acme, "imports")
-	s.must("adjust", acme, "imports", "standard", "--charge", "1.50", "--reason", "imported")
-	assert.Contains(t, s.must("today", acme), "$2.10 of")
-	assert.Contains(t, s.must("today", acme, "imports"), "$1.50 of")
-}
-
 // TestAdjustNamesTheIDToRepeatItWith when it is not known whether it landed.
 func TestAdjustNamesTheIDToRepeatItWith(t *testing.T) {
 	s := newShell(t, "budget")
@@ -201,13 +191,6 @@ func TestAdjustNamesTheIDToRepeatItWith(t *testing.T) {
 	flags, _, _ := strings.Cut(repeat, ",")
 	s.must(append([]string{"adjust", acme, "chat", "standard", "--charge", "1.50", "--reason", "imported"}, strings.Fields(flags)...)...)
 	assert.Contains(t, s.must("today", acme, "chat"), "$2.10 of", "once")
-}
-
-// TestHelpNamesNoEmptyDefault: flags that stay as they are have none.
-func TestHelpNamesNoEmptyDefault(t *testing.T) {
-	_, stdout, _ := runPlain(t, "budget", "orgs", "put", "--help")
-	assert.NotContains(t, stdout, `=""`)
-	assert.Contains(t, stdout, "--scope=org|app")
 }
 
 // notice is where a test reads what a command said while it waits.

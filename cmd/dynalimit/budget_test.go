@@ -209,9 +209,3 @@ func TestDollars(t *testing.T) {
 		assert.Equal(t, want, n.String())
 	}
 }
-
-func TestShare(t *testing.T) {
-	assert.Equal(t, []int{0, 0, 1, 16, barWidth, barWidth, barWidth}, []int{
-		share(0, 10), share(-5, 10), share(1, 1_000_000), share(5, 10), share(10, 10), share(11, 10), share(1, 0),
-	})
-}
