@@ -80,10 +80,13 @@ func TestBudgetReadTranscript(t *testing.T) {
 // what those print for programs that other transcripts do not have so.
 func TestBudgetRefusalsTranscript(t *testing.T) {
 	const nobody, bare = "660e8400-e29b-41d4-a716-446655440000", "770e8400-e29b-41d4-a716-446655440000"
+	const whole = "880e8400-e29b-41d4-a716-446655440000"
 	s := newShell(t, "budget")
 	s.acme()
 	s.must("orgs", "put", bare, "--ordering", "bare", "--quota", "bare=1")
 	s.must("apps", "put", bare, "chat")
+	s.must("adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--id", bare)
+	s.must("orgs", "put", whole, "--ordering", "premium", "--quota", "premium=1", "--scope", "org")
 	s.golden("budget_refused.txt", [][]string{
 		{"orgs", "list", "acme"},
 		{"orgs", "show", nobody},
@@ -116,6 +119,24 @@ func TestBudgetRefusalsTranscript(t *testing.T) {
 		{"prices", "reset", "gpt-4o"},
 		{"prices", "set", "gpt-4o", "--input", "1", "--output", "2"},
 		{"prices", "reset", "gpt-4o", "--json"},
+		{"prices", "set", "gpt-4o", "--input", "1", "--output", "2000000"},
+		{"today", "acme"},
+		{"history", acme, "nobody"},
+		{"override", acme, "chat", "gold"},
+		{"override", acme, "chat", "premium", "--clear"},
+		{"override", acme, "chat", "premium", "--for=-1h"},
+		{"override", acme, "nobody", "premium"},
+		{"orgs", "put", acme, "--ordering", "premium,gold"},
+		{"orgs", "put", acme, "--timezone", "Mars"},
+		{"orgs", "put", acme, "--timezone", "Asia/Tokyo"},
+		{"orgs", "put", acme, "--scope", "all"},
+		{"quotas", "set", acme},
+		{"quotas", "set", acme, "gold=1", "--app", "chat"},
+		{"quotas", "set", whole, "premium=2", "--app", "chat"},
+		{"adjust", acme, "chat", "premium", "--charge", "2", "--reason", "x", "--id", bare},
+		{"adjust", acme, "chat", "premium", "--charge", "1", "--credit", "1", "--reason", "x"},
+		{"adjust", acme, "chat", "premium", "--charge", "1e3", "--reason", "x"},
+		{"orgs", "list", "--endpoint", "localhost:8000"},
 	})
 }
 

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,7 +195,6 @@ func TestPhone(t *testing.T) {
 	assert.LessOrEqual(t, size[0], 360.0)
 	p.click("#r0-0 summary")
 	p.fits()
-	picture(p, "phone")
 }
 
 // TestNarrowWindowsAreDrawn: a month by the hour has more windows than a phone has pixels,
@@ -209,17 +207,6 @@ func TestNarrowWindowsAreDrawn(t *testing.T) {
 	}
 	assert.NotEmpty(t, seen, "the spike in window 100")
 	assert.Empty(t, p.pixel("r0-0", 92, 1530), "and nothing beside it")
-}
-
-// picture keeps what the page looks like, if somebody wants to look at it.
-func picture(p *tab, name string) {
-	folder := os.Getenv("DYNALIMIT_PICTURES")
-	if folder == "" {
-		return
-	}
-	image, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-	require.NoError(p.t, err)
-	require.NoError(p.t, os.WriteFile(folder+"/"+name+".png", image, 0o600))
 }
 
 // contrasts are the ratios of the colours of every text of the page to what is behind it.
@@ -279,7 +266,6 @@ func TestLightAndDarkAreReadable(t *testing.T) {
 	light := p.colour("s0")
 	assert.Equal(t, light, p.pixel("r0-0", 100, 1530))
 	assert.Equal(t, "Switch to dark colours", p.text(`document.getElementById("theme").getAttribute("aria-label")`))
-	picture(p, "light")
 
 	p.click("#theme")
 	p.readable()
@@ -292,7 +278,6 @@ func TestLightAndDarkAreReadable(t *testing.T) {
 	p.readable()
 	assert.Equal(t, dark, p.colour("s0"), "as the system wants it")
 	assert.Equal(t, dark, p.pixel("r0-0", 100, 1530))
-	picture(p, "dark")
 	p.click("#theme")
 	assert.Equal(t, light, p.pixel("r0-0", 100, 1530), "and as its reader does")
 }
@@ -303,7 +288,6 @@ func TestEmptyReport(t *testing.T) {
 	p := open(t, r, phone)
 	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
 	p.fits()
-	picture(p, "empty")
 	r.Starts = nil
 	p = open(t, r, desk)
 	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
