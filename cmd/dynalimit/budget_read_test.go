@@ -140,18 +140,6 @@ func TestBudgetRefusalsTranscript(t *testing.T) {
 	})
 }
 
-// TestAChargeIsSeenAtOnce: in the day of its organisation and of its app, whether that
-// made calls before or not.
-func TestAChargeIsSeenAtOnce(t *testing.T) {
-	s := newShell(t, "budget")
-	s.must("orgs", "put", acme, "--create-tables", "--ordering", "premium", "--quota", "premium=10",
-		"--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0")
-	s.must("apps", "put", acme, "chat")
-	s.must("adjust", acme, "chat", "premium", "--charge", "3", "--reason", "x")
-	assert.Contains(t, s.must("today", acme), "$3.00 of $10.00")
-	assert.Contains(t, s.must("today", acme, "chat"), "$3.00 of $10.00")
-}
-
 // TestEventsOfAllApps are in the order of their times, and those that apps share come once.
 func TestEventsOfAllApps(t *testing.T) {
 	const shared = "660e8400-e29b-41d4-a716-446655440000"

@@ -299,17 +299,21 @@ func TestEmptyReport(t *testing.T) {
 	assert.Equal(t, "No limit counted anything.", p.text(`document.querySelector("#r1 .empty").textContent`))
 }
 
+// january is a report of one month.
+func january(l Limit) Report {
+	from, to := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	return Report{
+		Table: "limits", Window: "month", Zone: "UTC", From: from, To: to, Made: to.AddDate(0, 0, 1), Starts: []time.Time{from},
+		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{l}}},
+	}
+}
+
 // TestOneWindow: a report of one month is one block, and what was given back is below zero.
 func TestOneWindow(t *testing.T) {
-	r := Report{
-		Table: "limits", Window: "month", Zone: "UTC", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
-		Made: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC), Starts: []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
-		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{{
-			Name: "tpm", Total: []int64{60_000},
-			Entities: []Series{{Entity: "a", Values: []int64{100_000}}, {Entity: "b", Values: []int64{-40_000}}},
-		}}}},
-	}
-	p := open(t, r, desk)
+	p := open(t, january(Limit{
+		Name: "tpm", Total: []int64{60_000},
+		Entities: []Series{{Entity: "a", Values: []int64{100_000}}, {Entity: "b", Values: []int64{-40_000}}},
+	}), desk)
 	assert.Equal(t, p.colour("s0"), p.pixel("r0-0", 0, 50))
 	assert.Equal(t, p.colour("s1"), p.pixel("r0-0", 0, -20))
 	p.focus("#r0-0 .chart")
@@ -319,14 +323,7 @@ func TestOneWindow(t *testing.T) {
 
 // TestAxisNamesItsValues: a label is the value that it stands at, not one beside it.
 func TestAxisNamesItsValues(t *testing.T) {
-	r := Report{
-		Table: "limits", Window: "month", Zone: "UTC", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
-		Made: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC), Starts: []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
-		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{{
-			Name: "rpm", Total: []int64{1_272_000}, Entities: []Series{{Entity: "a", Values: []int64{1_272_000}}},
-		}}}},
-	}
-	p := open(t, r, desk)
+	p := open(t, january(Limit{Name: "rpm", Total: []int64{1_272_000}, Entities: []Series{{Entity: "a", Values: []int64{1_272_000}}}}), desk)
 	var labels []string
 	p.eval(`document.querySelector("#r0-0 .chart").plot.axes[1]._values`, &labels)
 	assert.Equal(t, []string{"0", "250", "500", "750", "1K", "1.25K"}, labels)
