@@ -15,29 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
-// A client gets its secret once, logs in with it anywhere, and is known by what its id says.
-func TestClientLogsInWithTheSecretItFetched(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		for _, app := range []string{"", appA} {
-			issued, err := w.a.Create(t.Context(), orgO, app)
-			require.NoError(t, err)
-			assert.True(t, issued.Created)
-			assert.Equal(t, fixtureNow.Add(10*time.Minute), issued.ExpiresAt)
-			c := w.retrieve(w.b, issued)
-			assert.Equal(t, ClientID(orgO, app), c.ClientID)
-			identity, err := w.b.Verify(t.Context(), c.ClientID, c.Secret)
-			require.NoError(t, err)
-			assert.Equal(t, Identity{ClientID: c.ClientID, Org: orgO, App: app, Version: 1}, identity)
-
-			again, err := w.b.Create(t.Context(), orgO, app)
-			require.NoError(t, err)
-			assert.False(t, again.Created, "a further PUT leaves credentials alone")
-			assert.True(t, again.Token.Empty())
-			w.works(true, c, "after a further PUT")
-		}
-	})
-}
-
 // Nothing but keys and a name need be given.
 func TestStoreWithDefaultOptions(t *testing.T) {
 	w := newWorld(t)

@@ -44,19 +44,6 @@ func TestBlocksTranscript(t *testing.T) {
 	})
 }
 
-// TestBlockOfEverybodyAsks: and of nobody else.
-func TestBlockOfEverybodyAsks(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.answers = strings.NewReader("no\n")
-	code, _, stderr := s.run("block", "set", "--system")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "Type system to go on")
-	c, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true})
-	require.NoError(t, err)
-	assert.False(t, c.Blocked)
-}
-
 // TestManyBlocksAreFound: more levels than are read at once.
 func TestManyBlocksAreFound(t *testing.T) {
 	t.Parallel()

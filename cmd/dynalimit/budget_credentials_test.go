@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -258,26 +257,4 @@ func TestNoSecretIsLost(t *testing.T) {
 	assert.Contains(t, stderr, "make another with 'dynalimit budget credentials rotate "+acme+" chat --grace 0'")
 	assert.NotRegexp(t, aSecret, stderr)
 	assert.NoFileExists(t, "chat.json")
-}
-
-// TestRevokingAsks: with another answer everything stays.
-func TestRevokingAsks(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	t.Chdir(withTestdata(t))
-	s.must("credentials", "create", acme, "chat", "--keyset", keyset, "--out", "chat.json")
-	s.must("keys", "create", "deploy", "--keyset", keyset, "--out", "deploy.key")
-	id, secret := handedTo(t, "chat.json")
-	for _, answer := range []string{"no", "chat"} {
-		want := map[string]int{"no": exitFailed, "chat": exitOK}[answer]
-		s.answers = strings.NewReader(answer + "\n")
-		code, _, stderr := s.run("credentials", "revoke", acme, "chat")
-		assert.Equal(t, want, code, stderr)
-		_, err := s.login(keyset).Verify(context.Background(), id, secret)
-		assert.Equal(t, want == exitOK, err != nil)
-	}
-	s.answers = strings.NewReader("deploy\n")
-	s.run("keys", "revoke", "deploy")
-	s.answers = nil
-	assert.Equal(t, "[]\n", s.must("keys", "list", "--json"))
 }

@@ -43,32 +43,6 @@ func TestBudgetDeletionTranscript(t *testing.T) {
 	})
 }
 
-// TestDeletingAsks: with another answer everything stays, and what it says is what goes.
-func TestDeletingAsks(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	for _, try := range []struct {
-		args, says []string
-		word       string
-	}{
-		{[]string{"apps", "delete", acme, "chat"}, []string{"the app chat", "What was counted is kept"}, "chat"},
-		{[]string{"orgs", "delete", acme}, []string{"the organisation " + acme, "credentials and tokens end"}, acme},
-	} {
-		before := s.db.Meter().WriteUnits()
-		s.answers = strings.NewReader("yes\n")
-		code, _, stderr := s.run(try.args...)
-		assert.Equal(t, exitFailed, code, stderr)
-		for _, want := range try.says {
-			assert.Contains(t, stderr, want)
-		}
-		assert.InDelta(t, before, s.db.Meter().WriteUnits(), 0)
-		s.answers = strings.NewReader(try.word + "\n")
-		code, _, stderr = s.run(try.args...)
-		assert.Equal(t, exitOK, code, stderr)
-		assert.Greater(t, s.db.Meter().WriteUnits(), before)
-	}
-}
-
 // TestDeletingEndsCredentials: those of the organisation and of its apps, in the name of who
 // deletes them.
 func TestDeletingEndsCredentials(t *testing.T) {

@@ -71,79 +71,17 @@ func TestBudgetTranscript(t *testing.T) {
 	})
 }
 
-func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
+// TestBudgetSaysHowToBegin: where there are no tables, and where there is no engine.
+func TestBudgetSaysHowToBegin(t *testing.T) {
 	s := newShell(t, "budget")
 	code, _, stderr := s.run("orgs", "list")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "--create-tables")
+	code, _, stderr = s.run("orgs", "list", "--endpoint", "http://127.0.0.1:1")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "'dynalimit local'")
 	assert.Contains(t, s.must("orgs", "list", "--create-tables"), "orgs put --help")
 	assert.Equal(t, "[]\n", s.must("orgs", "list", "--json"))
-	s.acme()
-
-	const other = "660e8400-e29b-41d4-a716-446655440000"
-	const third = "770e8400-e29b-41d4-a716-446655440000"
-	s.must("orgs", "put", third, "--ordering", "bare", "--quota", "bare=1")
-	s.must("apps", "put", third, "chat")
-	s.must("adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--id", third)
-	for name, test := range map[string]struct {
-		code int
-		args []string
-		want []string
-	}{
-		"unknown organisation": {exitFailed, []string{"orgs", "show", other}, []string{"not found", "budget orgs list"}},
-		"its apps":             {exitFailed, []string{"apps", "list", other}, []string{"not found", "budget orgs list"}},
-		"unknown app":          {exitFailed, []string{"apps", "show", acme, "nobody"}, []string{"not found", "budget apps list"}},
-		"no UUID":              {exitUsage, []string{"today", "acme"}, []string{"org_id", "--help"}},
-		"label not in order":   {exitUsage, []string{"override", acme, "chat", "gold"}, []string{"gold", "--help"}},
-		"quota without label":  {exitUsage, []string{"orgs", "put", acme, "--ordering", "premium,gold"}, []string{"gold", "--help"}},
-		"future day":           {exitUsage, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"2027-01-01", "future"}},
-		"no amount":            {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x"}, []string{"--charge", "--credit", "budget adjust"}},
-		"id of another":        {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "2", "--reason", "x", "--id", third}, []string{"used with other contents", "another --id"}},
-		"both amounts":         {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1", "--credit", "1"}, []string{"--charge", "--credit"}},
-		"not dollars":          {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1e3"}, []string{"write it like 12.50"}},
-		"no label":             {exitUsage, []string{"override", acme, "chat"}, []string{"--clear", "budget override"}},
-		"label and clear":      {exitUsage, []string{"override", acme, "chat", "premium", "--clear"}, []string{"leave it out"}},
-		"time passed":          {exitUsage, []string{"override", acme, "chat", "premium", "--for=-1h"}, []string{"90m"}},
-		"nothing to set":       {exitUsage, []string{"quotas", "set", acme}, []string{"LABEL=USD", "quotas set"}},
-		"no days":              {exitUsage, []string{"history", acme, "--days", "0"}, []string{"--days 0", "3700"}},
-		"no day":               {exitUsage, []string{"history", acme, "--to", "yesterday"}, []string{"2026-01-31", "20260131"}},
-		"today of no app":      {exitFailed, []string{"today", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"history of no app":    {exitFailed, []string{"history", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"quotas of no app":     {exitFailed, []string{"quotas", "show", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"override of no app":   {exitFailed, []string{"override", acme, "nobody", "premium"}, []string{"nobody", "budget apps list"}},
-		"recommend to no app":  {exitFailed, []string{"recommend", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"events of no app":     {exitFailed, []string{"events", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"tags of no app":       {exitFailed, []string{"tags", acme, "user", "--app", "nobody"}, []string{"nobody", "budget apps list"}},
-		"adjusted is no app":   {exitFailed, []string{"adjustments", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"no ordering":          {exitUsage, []string{"orgs", "put", other}, []string{"--ordering", "--help"}},
-		"ordering, no quota":   {exitUsage, []string{"orgs", "put", other, "--ordering", "gold"}, []string{"--quota gold=USD"}},
-		"no zone":              {exitUsage, []string{"orgs", "put", acme, "--timezone", "Mars"}, []string{"--timezone"}},
-		"tight too early":      {exitUsage, []string{"orgs", "put", acme, "--tight", "10"}, []string{"--tight"}},
-		"quota of no label":    {exitUsage, []string{"quotas", "set", acme, "gold=1"}, []string{`"gold"`, "premium → standard", "--ordering"}},
-		"another zone":         {exitUsage, []string{"orgs", "put", acme, "--timezone", "Asia/Tokyo"}, []string{"cannot be changed", "--timezone"}},
-		"app's of no label":    {exitUsage, []string{"quotas", "set", acme, "gold=1", "--app", "chat"}, []string{`"gold"`, "--ordering"}},
-		"override unpriced":    {exitUsage, []string{"override", third, "chat", "bare"}, []string{"bare"}},
-		"nothing to reset":     {exitFailed, []string{"prices", "reset", "gpt-4o"}, []string{"prices list gpt-4o"}},
-		"no price":             {exitUsage, []string{"prices", "set", "gpt-4o", "--input", "1"}, []string{"--output"}},
-		"price too high":       {exitUsage, []string{"prices", "set", "gpt-4o", "--input", "1", "--output", "2000000"}, []string{"--output"}},
-		"scope":                {exitUsage, []string{"orgs", "put", acme, "--scope", "all"}, []string{"--scope", "org"}},
-		"endpoint":             {exitFailed, []string{"orgs", "list", "--endpoint", "localhost:8000"}, []string{"http://127.0.0.1:8000"}},
-		"nobody there":         {exitFailed, []string{"orgs", "list", "--endpoint", "http://127.0.0.1:1"}, []string{"dynalimit local", "--endpoint"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := s.run(test.args...)
-			assert.Equal(t, test.code, code, stderr)
-			assert.Empty(t, stdout)
-			for _, want := range test.want {
-				assert.Contains(t, stderr, want)
-			}
-		})
-	}
-
-	s.must("orgs", "put", other, "--ordering", "premium", "--quota", "premium=1", "--scope", "org")
-	code, _, stderr = s.run("quotas", "set", other, "premium=2", "--app", "chat")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "leave out --app")
 }
 
 func TestBudgetNeedsARegion(t *testing.T) {
@@ -208,10 +146,4 @@ func TestDollars(t *testing.T) {
 	for n, want := range map[dollars]string{0: "$0.00", 16_500: "$0.0165", 12_500_000: "$12.50", -1: "-$0.000001", 2_883_500: "$2.8835"} {
 		assert.Equal(t, want, n.String())
 	}
-}
-
-func TestShare(t *testing.T) {
-	assert.Equal(t, []int{0, 0, 1, 16, barWidth, barWidth, barWidth}, []int{
-		share(0, 10), share(-5, 10), share(1, 1_000_000), share(5, 10), share(10, 10), share(11, 10), share(1, 0),
-	})
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -75,18 +73,6 @@ func TestCheckWhereNothingIsSet(t *testing.T) {
 	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1")
 	assert.Equal(t, exitNo, code)
 	assert.Contains(t, stdout, "blocked by the level system")
-}
-
-// TestCheckWritesNothing: every request reads.
-func TestCheckWritesNothing(t *testing.T) {
-	t.Parallel()
-	s := inUse(t)
-	began := s.db.Meter()
-	_, _, _ = s.run("check", "key-1", "gpt-4", "rpm=61")
-	used := s.db.Meter().Sub(began)
-	assert.Subset(t, []string{"GetItem", "BatchGetItem"}, slices.Collect(maps.Keys(used.Operations)))
-	assert.Positive(t, used.Requests())
-	assert.Zero(t, used.WriteUnits())
 }
 
 // TestCheckFitsTheTerminal: its table does.

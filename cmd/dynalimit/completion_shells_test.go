@@ -60,20 +60,12 @@ func TestCompletionInBash(t *testing.T) {
 		ask entity show 'a file'`))
 }
 
-// TestCompletionInEveryShell that is here, as it would ask; bash is everywhere.
+// TestCompletionInEveryShell that is here besides, as it would ask.
 func TestCompletionInEveryShell(t *testing.T) {
 	for shell, ask := range map[string]struct {
 		args []string
 		want string
 	}{
-		"bash": {
-			[]string{"--norc", "--noprofile", "-c", `
-				source <(dynalimit completion bash)
-				COMP_WORDS=(dynalimit entity upd); COMP_CWORD=2
-				_dynalimit dynalimit upd entity
-				echo "${COMPREPLY[@]}"`},
-			"update",
-		},
 		"zsh": { // with what it calls in turn replaced
 			[]string{"-f", "-c", `
 				compdef() { :; }
@@ -91,10 +83,8 @@ func TestCompletionInEveryShell(t *testing.T) {
 		},
 	} {
 		path, err := exec.LookPath(shell)
-		if err != nil && shell != "bash" {
-			continue
+		if err == nil {
+			assert.Equal(t, ask.want, play(t, path, ask.args...), shell)
 		}
-		require.NoError(t, err)
-		assert.Equal(t, ask.want, play(t, path, ask.args...), shell)
 	}
 }

@@ -80,7 +80,7 @@ func (x *ill) examine() map[string]tables.Finding {
 
 // altered is a client whose answers are changed, as engines give other ones.
 type altered struct {
-	doctor.Client
+	tables.Client
 	table func(*types.TableDescription)
 	ttl   func(string, *types.TimeToLiveDescription)
 }

@@ -50,10 +50,7 @@ func entityToJSON(e admin.Entity) entityJSON {
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: e.Metadata, Version: e.Version, Deleting: e.Deleting,
 	}
-	if !e.CreatedAt.IsZero() {
-		at := e.CreatedAt.UTC()
-		j.CreatedAt = &at
-	}
+	j.CreatedAt = moment(e.CreatedAt)
 	return j
 }
 

@@ -36,10 +36,7 @@ func bucketToJSON(b admin.Bucket) bucketJSON {
 	for _, l := range b.Limits {
 		j.Limits = append(j.Limits, bucketLimitJSON{l.Limit, l.Remaining, l.Reset.Seconds()})
 	}
-	if !b.Expires.IsZero() {
-		at := b.Expires.UTC()
-		j.Expires = &at
-	}
+	j.Expires = moment(b.Expires)
 	return j
 }
 

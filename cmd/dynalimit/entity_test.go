@@ -192,19 +192,3 @@ func TestNarrowTerminals(t *testing.T) {
 		s.must("audit")
 	}
 }
-
-// TestDeletionAsks: for the entity's id, and deletes nothing for another answer.
-func TestDeletionAsks(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("entity", "create", "key-1")
-	s.answers = strings.NewReader("yes\n")
-	code, _, stderr := s.run("entity", "delete", "key-1")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "Type key-1 to go on")
-	assert.Contains(t, s.must("entity", "list"), "key-1")
-	s.answers = strings.NewReader("key-1\n")
-	code, _, _ = s.run("entity", "delete", "key-1")
-	assert.Equal(t, exitOK, code)
-	assert.Equal(t, "[]\n", s.must("entity", "list", "--json"))
-}

@@ -311,38 +311,19 @@ func TestKeeperLogsNoSecrets(t *testing.T) {
 // TestKeeperRefuses: what cannot be meant is told before anything is served.
 func TestKeeperRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{
-		"unknown.yaml": "listen: 127.0.0.1:0\naggregation:\n  evry: 1m\n",
-		"twice.yaml":   "listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n",
-		"kind.yaml":    "shutdown:\n  time: soon\n",
-		"open.yaml":    "listen: 0.0.0.0:8080\n",
-		"list.yaml":    "behind_proxy: 10.0.0.0/8\n",
-		"lost.yaml":    "on_unavailable: {submit: allow}\n",
-	} {
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	}
+	require.NoError(t, os.WriteFile("unknown.yaml", []byte("listen: 127.0.0.1:0\naggregation:\n  evry: 1m\n"), 0o600))
 	for _, test := range []struct {
 		args []string
 		want []string
 	}{
 		{[]string{"--config", "unknown.yaml"}, []string{"unknown.yaml:3:3", "evry"}},
-		{[]string{"--config", "twice.yaml"}, []string{"twice.yaml:2:1", "listen"}},
-		{[]string{"--config", "kind.yaml"}, []string{"kind.yaml:2:9", "15m"}},
-		{[]string{"--config", "list.yaml"}, []string{"list.yaml:1:15", "behind_proxy has to be a list"}},
 		{[]string{"--config", "missing.yaml"}, []string{"missing.yaml", "--config"}},
-		{[]string{"--config", "open.yaml"}, []string{"0.0.0.0:8080", "--tls-cert", "--behind-proxy"}},
 		{[]string{"--listen", ":8080"}, []string{"--tls-cert", "--behind-proxy"}},
-		{[]string{"--listen", "here"}, []string{`"here"`, "127.0.0.1:8080"}},
-		{[]string{"--metrics", "there"}, []string{`"there"`, "off"}},
 		{[]string{"--tls-cert", "c.pem"}, []string{"--tls-key"}},
-		{[]string{"--behind-proxy", "10.0.0.0/99"}, []string{"10.0.0.0/99", "10.0.0.0/8"}},
-		{[]string{"--behind-proxy", "0.0.0.0/0"}, []string{"everybody"}},
 		{[]string{"--behind-proxy", "10.0.0.0/8", "--forwarded-header", "X-Real-IP"}, []string{"X-Forwarded-For"}},
-		{[]string{"--cors-origin", "*"}, []string{`"*"`, "https://"}},
 		{[]string{"--shutdown-time", "1h"}, []string{"shutdown.time", "15m"}},
 		{[]string{"--local", "--endpoint", "http://127.0.0.1:1"}, []string{"--local", "--endpoint"}},
 		{[]string{"--local", "--keyset", "nowhere.json"}, []string{"nowhere.json"}},
-		{[]string{"--config", "lost.yaml"}, []string{"on_unavailable.submit", "--spool FILE"}},
 		{[]string{"--endpoint", "http://127.0.0.1:1", "--keyset", "secretsmanager:"}, []string{"names no secret", "secretsmanager:keeper/keys"}},
 		{[]string{"--endpoint", "http://127.0.0.1:1"}, []string{"--keyset", "DYNALIMIT_KEYSET"}},
 	} {

@@ -104,33 +104,3 @@ func TestSetKeepsWhatIsNotNamed(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, c.Blocked && c.Unlimited && len(c.Limits) == 0 && c.OnUnavailable == "", "%+v", c)
 }
-
-// TestChangesOfTheCommandLineHaveAName: that of --as.
-func TestChangesOfTheCommandLineHaveAName(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("system", "set", "rpm=5", "--as", "bob@example.com")
-	for e, err := range admin.New(s.repository()).AuditEvents(t.Context(), admin.AuditQuery{Target: admin.AuditSystem}) {
-		require.NoError(t, err)
-		assert.Equal(t, "bob@example.com", e.Principal)
-	}
-}
-
-// TestNoTable: whoever has none is told how to make it.
-func TestNoTable(t *testing.T) {
-	t.Parallel()
-	code, _, stderr := newShell(t).run("system", "show")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "dynalimit table create")
-	assert.Contains(t, stderr, "--table")
-}
-
-// TestTwoWritersConflict: the version that was read decides.
-func TestTwoWritersConflict(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("system", "set", "rpm=5")
-	code, _, stderr := s.run("system", "set", "rpm=6", "--version", "1")
-	assert.Equal(t, exitConflict, code)
-	assert.Contains(t, stderr, "try again")
-}

@@ -39,10 +39,7 @@ func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
 		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, Listed: r.Listed, DryRun: dryRun,
 	}
-	if !r.LastWrite.IsZero() {
-		at := r.LastWrite.UTC()
-		j.LastWrite = &at
-	}
+	j.LastWrite = moment(r.LastWrite)
 	return j
 }
 

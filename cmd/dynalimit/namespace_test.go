@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,18 +82,6 @@ func TestPurgeTellsWhatItWaitsFor(t *testing.T) {
 	interrupt()
 	assert.Equal(t, exitInterrupted, <-code)
 	assert.Contains(t, s.must("namespace", "list"), "deleted")
-}
-
-// TestDeletionOfANamespaceAsks for its name.
-func TestDeletionOfANamespaceAsks(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("namespace", "register", "eu")
-	s.answers = strings.NewReader("yes\n")
-	code, _, stderr := s.run("namespace", "delete", "eu")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "Type eu to go on")
-	assert.Contains(t, s.must("namespace", "list"), "active")
 }
 
 // TestProgressEstimates what is left of a look through the table.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/infra"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -148,37 +147,4 @@ func TestRunbookHasEveryAlarm(t *testing.T) {
 		alarms = append(alarms, found[1])
 	}
 	assert.ElementsMatch(t, alarms, headings)
-}
-
-// TestRestoredBucketsHaveTheLevelOfThePast: what was taken after the moment of a restore is
-// forgotten, what was taken before is not, and both refill as if nothing had happened.
-func TestRestoredBucketsHaveTheLevelOfThePast(t *testing.T) {
-	s := newShell(t)
-	s.must("table", "create")
-	s.must("system", "set", "rpm=60,burst=100")
-	take := func(n int64) {
-		limiter, err := dynalimit.New(s.repository(), nil)
-		require.NoError(t, err)
-		_, err = limiter.Acquire(t.Context(), "key-1", "gpt-4", dynalimit.Amounts{"rpm": n})
-		require.NoError(t, err)
-		require.NoError(t, limiter.Close(t.Context()))
-	}
-	left := func(table string) string {
-		_, after, _ := strings.Cut(s.must("check", "key-1", "gpt-4", "--table", table), "rpm ")
-		line, _, _ := strings.Cut(after, ",")
-		return line[strings.LastIndex(line, "░")+len("░"):]
-	}
-	take(60)
-	(&page{stacks: &stacks{shell: s}}).restore("--source-table-name limits --target-table-name limits-restored")
-	take(40)
-	assert.Contains(t, left("limits"), " 0 of 100 left")
-	assert.Contains(t, left("limits-restored"), " 40 of 100 left")
-	s.now = s.now.Add(30 * time.Second)
-	assert.Contains(t, left("limits"), " 30 of 100 left")
-	assert.Contains(t, left("limits-restored"), " 70 of 100 left")
-	code, out, _ := s.run("table", "status", "--table", "limits-restored")
-	assert.Equal(t, exitNo, code, "TTL is not restored")
-	assert.Contains(t, out, "✗ ttl: off")
-	s.must("table", "create", "--table", "limits-restored")
-	assert.Contains(t, s.must("table", "status", "--table", "limits-restored"), "ACTIVE, ready")
 }

@@ -95,3 +95,39 @@ func (s *shell) promises(args []string, before ddbmem.Meter, code int, stdout, s
 		assert.Empty(s.t, stdout, "%s: an error is no result", line)
 	}
 }
+
+// TestCommandsThatDestroyAsk: for the word that they name; with another answer everything stays.
+func TestCommandsThatDestroyAsk(t *testing.T) {
+	s := newTable(t)
+	t.Chdir(withTestdata(t))
+	s.prefix = []string{"budget"}
+	s.acme()
+	s.must("credentials", "create", acme, "chat", "--keyset", keyset, "--out", "chat.json")
+	s.must("keys", "create", "deploy", "--keyset", keyset, "--out", "deploy.key")
+	s.prefix = nil
+	s.must("namespace", "register", "eu")
+	s.must("entity", "create", "key-1")
+	for _, try := range []struct{ line, word, says string }{
+		{"block set --system", "system", "Admit no call of anybody"},
+		{"namespace delete eu", "eu", "What is stored stays"},
+		{"entity delete key-1", "key-1", "Delete key-1: its record"},
+		{"budget credentials revoke " + acme + " chat", "chat", "the app chat"},
+		{"budget keys revoke deploy", "deploy", "End the key deploy"},
+		{"budget apps delete " + acme + " chat", "chat", "What was counted is kept"},
+		{"budget orgs delete " + acme, acme, "credentials and tokens end"},
+		{"table delete", "limits", "deleted for good"},
+	} {
+		before := s.db.Meter()
+		s.answers = strings.NewReader("yes\n")
+		code, stdout, stderr := s.run(strings.Fields(try.line)...)
+		assert.Equal(t, exitFailed, code, try.line)
+		assert.Empty(t, stdout, try.line)
+		assert.Contains(t, stderr, try.says)
+		assert.Contains(t, stderr, "Type "+try.word+" to go on")
+		assert.Empty(t, written(before, s.db.Meter()), try.line)
+		s.answers = strings.NewReader(try.word + "\n")
+		code, _, stderr = s.run(strings.Fields(try.line)...)
+		assert.Equal(t, exitOK, code, stderr)
+		assert.NotEmpty(t, written(before, s.db.Meter()), try.line)
+	}
+}

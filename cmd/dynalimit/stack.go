@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -37,7 +38,7 @@ func (s stackName) Validate() error {
 }
 
 // formation runs a command on CloudFormation.
-func (g *globals) formation(ctx context.Context, out *term.Output, run func(stack.Client) error) error {
+func (g *globals) formation(ctx context.Context, out *term.Output, run func(*cloudformation.Client) error) error {
 	o := g.options(ctx)
 	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // as 'dynalimit local' says to set it
 	if (g.Local || g.Endpoint != "" || named.OnThisMachine()) && os.Getenv("AWS_ENDPOINT_URL_CLOUDFORMATION") == "" && os.Getenv("AWS_ENDPOINT_URL") == "" {
@@ -78,7 +79,7 @@ func goesOn(ctx context.Context, name string, err error) error {
 }
 
 // mustFind fails if there is no such stack.
-func mustFind(ctx context.Context, client stack.Client, name string) (*stack.Stack, error) {
+func mustFind(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, name)
 	if err == nil && s == nil {
 		err = fmt.Errorf("there is no stack %s here: list those there are with 'dynalimit stack list', or correct --region", name)

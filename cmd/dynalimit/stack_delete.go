@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -25,7 +26,7 @@ type stackDeletion struct {
 }
 
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.formation(ctx, out, func(client stack.Client) error {
+	return g.formation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := mustFind(ctx, client, c.Name)
 		if err != nil {
 			return err
@@ -50,7 +51,7 @@ func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-func (c stackDeleteCmd) delete(ctx context.Context, out *term.Output, client stack.Client, s *stack.Stack, result *stackDeletion) error {
+func (c stackDeleteCmd) delete(ctx context.Context, out *term.Output, client *cloudformation.Client, s *stack.Stack, result *stackDeletion) error {
 	if s.Protected && !c.RemoveProtection {
 		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
 	}

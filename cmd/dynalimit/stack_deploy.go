@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/infra"
@@ -53,7 +54,7 @@ func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	if err != nil {
 		return err
 	}
-	return g.formation(ctx, out, func(client stack.Client) error {
+	return g.formation(ctx, out, func(client *cloudformation.Client) error {
 		result := &deployed{DryRun: c.DryRun}
 		if err := c.deploy(ctx, g, out, client, d, result); err != nil {
 			return err
@@ -84,7 +85,7 @@ func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deplo
 	return d, nil
 }
 
-func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output, client stack.Client, d stack.Deployment, result *deployed) error {
+func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output, client *cloudformation.Client, d stack.Deployment, result *deployed) error {
 	s, err := c.standing(ctx, out, client, d)
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output
 
 // standing finds the stack, and puts away what is left of one that failed, if that was
 // asked for.
-func (c stackDeployCmd) standing(ctx context.Context, out *term.Output, client stack.Client, d stack.Deployment) (*stack.Stack, error) {
+func (c stackDeployCmd) standing(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, d.Stack)
 	if err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (c stackDeployCmd) agree(ctx context.Context, out *term.Output, set *stack.
 	return c.confirm(ctx, out, fmt.Sprintf("Make these %s in the stack %s", notation.Many(len(set.Changes), "change"), set.Stack), "yes")
 }
 
-func (c stackDeployCmd) execute(ctx context.Context, out *term.Output, client stack.Client, set *stack.ChangeSet, result *deployed) error {
+func (c stackDeployCmd) execute(ctx context.Context, out *term.Output, client *cloudformation.Client, set *stack.ChangeSet, result *deployed) error {
 	mark, err := stack.Execute(ctx, client, set)
 	if err != nil {
 		return errors.Join(err, stack.Discard(ctx, client, set))
@@ -149,7 +150,7 @@ func (c stackDeployCmd) execute(ctx context.Context, out *term.Output, client st
 }
 
 // finish protects the stack and makes its tables ready for use.
-func (c stackDeployCmd) finish(ctx context.Context, g *globals, client stack.Client, result *deployed) error {
+func (c stackDeployCmd) finish(ctx context.Context, g *globals, client *cloudformation.Client, result *deployed) error {
 	s, err := mustFind(ctx, client, c.Name)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -24,7 +25,7 @@ type stackStatus struct {
 }
 
 func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.formation(ctx, out, func(client stack.Client) error {
+	return g.formation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := stack.Find(ctx, client, c.Name)
 		if err != nil {
 			return err
@@ -115,7 +116,7 @@ func onOff(yes bool) string {
 type stackListCmd struct{}
 
 func (stackListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return g.formation(ctx, out, func(client stack.Client) error {
+	return g.formation(ctx, out, func(client *cloudformation.Client) error {
 		all, err := stack.List(ctx, client)
 		if err != nil {
 			return err

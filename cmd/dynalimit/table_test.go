@@ -54,23 +54,6 @@ func TestTableTranscript(t *testing.T) {
 	})
 }
 
-// TestTableDeleteAsksForTheName: any other answer keeps the table and its protection.
-func TestTableDeleteAsksForTheName(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.answers = strings.NewReader("yes\n")
-	code, stdout, stderr := s.run("table", "delete")
-	assert.Equal(t, exitFailed, code)
-	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, "limits and all 1 item in it are deleted for good")
-	assert.Contains(t, stderr, "Type limits to go on")
-	assert.Contains(t, s.must("table", "status"), "ACTIVE, ready")
-	s.answers = strings.NewReader("limits\n")
-	code, stdout, _ = s.run("table", "delete")
-	assert.Equal(t, exitOK, code)
-	assert.Equal(t, "limits is deleted.\n", stdout)
-}
-
 // TestTableCreateCompletesWhatIsHalfMade: whatever request failed, the next run does what
 // is left, and the one after it nothing.
 func TestTableCreateCompletesWhatIsHalfMade(t *testing.T) {

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,17 +49,8 @@ func refusedByAWS(t *testing.T, timeout time.Duration, want string, args ...stri
 // command ends by itself.
 func TestNoCommandWaitsForEver(t *testing.T) {
 	newShell(t) // empties the environment
-	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	}))
-	defer server.Close()
-	defer close(release)
-	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", server.URL)
-	refusedByAWS(t, 500*time.Millisecond, "no answer within the request timeout", "--endpoint", server.URL)
+	engine := silent(t)
+	refusedByAWS(t, 500*time.Millisecond, "no answer within the request timeout", "--endpoint", engine)
 }
 
 // TestNoCommandWithoutCredentials: where nobody is logged in, every command says so, and how

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -195,17 +193,6 @@ func lossy(t *testing.T) *meteredTable {
 	m.fold(func(r aggregator.Record) bool { return r.Time.Equal(gone) })
 	m.at(20, 10, 15).close()
 	return m.at(22, 15, 30).close()
-}
-
-// TestRanksStandBelowEachOther: amounts do.
-func TestRanksStandBelowEachOther(t *testing.T) {
-	var out bytes.Buffer
-	usageTopCmd{Resource: "gpt-4"}.print(&term.Output{Writer: &out}, asked{zone: time.UTC}, topUsage{Limits: []topLimit{{"tpm", 1500_000, 2, []topEntry{
-		{Entity: "key-1", Consumed: 1400_000}, {Entity: "key-2", Consumed: 100_000},
-	}}}})
-	_, ranks, _ := strings.Cut(out.String(), "in total\n")
-	assert.Equal(t, "  key-1  ████████████████████████████████  1,400   93 %\n"+
-		"  key-2  ██░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░    100    7 %\n", ranks)
 }
 
 // TestAmountsAreWholeOnANarrowTerminal: an amount that is cut is a wrong one.

@@ -176,7 +176,7 @@ func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) us
 			found, err := readTogether(ctx, some, func(ctx context.Context, one aggregator.Used) ([]aggregator.Usage, error) {
 				of := q
 				of.Resource = one.Resource
-				return collected(r.Entity(ctx, one.Entity, of))
+				return collect(r.Entity(ctx, one.Entity, of))
 			})
 			for _, u := range slices.Concat(found...) {
 				if err == nil && !yield(u, nil) {
@@ -207,15 +207,4 @@ func readTogether[A, B any](ctx context.Context, some []A, do func(context.Conte
 		})
 	}
 	return found, group.Wait()
-}
-
-// collected are the values of a list.
-func collected(all usages) (found []aggregator.Usage, err error) {
-	for u, err := range all {
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, u)
-	}
-	return found, nil
 }

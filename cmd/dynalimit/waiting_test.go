@@ -71,11 +71,9 @@ func (n *told) await(t *testing.T, text string) {
 	require.ErrorIs(t, ctx.Err(), context.Canceled, "%q in %q", text, n.said())
 }
 
-// TestNoCommandIsSilent: with a table that does not answer, every command of the
-// transcripts says what it waits for, and ends when it is interrupted, with the code of
-// that.
-func TestNoCommandIsSilent(t *testing.T) {
-	newShell(t) // empties the environment
+// silent is an engine, and a CloudFormation, that accepts connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -83,9 +81,18 @@ func TestNoCommandIsSilent(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	}))
-	defer server.Close()
-	defer close(release)
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
 	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", server.URL)
+	return server.URL
+}
+
+// TestNoCommandIsSilent: with a table that does not answer, every command of the
+// transcripts says what it waits for, and ends when it is interrupted, with the code of
+// that.
+func TestNoCommandIsSilent(t *testing.T) {
+	newShell(t) // empties the environment
+	engine := silent(t)
 	lines := firstLines(t)
 	t.Chdir(withTestdata(t))
 	require.NoError(t, os.WriteFile("limits.yaml", []byte("system: {limits: {rpm: {capacity: 5}}}\n"), 0o600))
@@ -100,7 +107,7 @@ func TestNoCommandIsSilent(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		notes := &told{until: "waiting for", found: interrupt}
 		giveUp := time.AfterFunc(20*time.Second, interrupt) // a silent command fails below, and does not hang
-		code := run(ctx, append(unquoted(line), "--endpoint", server.URL), &term.Output{Writer: &bytes.Buffer{}, Patience: time.Millisecond}, notes)
+		code := run(ctx, append(unquoted(line), "--endpoint", engine), &term.Output{Writer: &bytes.Buffer{}, Patience: time.Millisecond}, notes)
 		giveUp.Stop()
 		assert.Contains(t, notes.text.String(), "waiting for", line)
 		assert.Equal(t, exitInterrupted, code, "%s\n%s", line, notes.text.String())

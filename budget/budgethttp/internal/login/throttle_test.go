@@ -277,23 +277,6 @@ func (w *world) failed(i int, c credentials.Credentials) error {
 	return err
 }
 
-// Whether there is a client does not show in how its failures are limited, at whichever
-// process.
-func TestLimitsTellNothingOfClients(t *testing.T) {
-	w := newWorld(t)
-	known, unknown := w.client(orgO, appA).ClientID, credentials.ClientID(orgO, "app-production-apj")
-	for _, id := range []string{known, unknown} {
-		for range 10 {
-			require.ErrorIs(t, w.try(w.a, home, id, wrong), ErrUnauthorized)
-		}
-	}
-	for _, id := range []string{known, unknown} {
-		for _, n := range []*node{w.a, w.b} {
-			assertThrottled(t, w.try(n, home, id, wrong), id)
-		}
-	}
-}
-
 // A login waits for others that are under way at another process: not without end, not
 // longer than its caller, and it leaves nothing taken.
 func TestLoginsWaitForOthersUnderWay(t *testing.T) {

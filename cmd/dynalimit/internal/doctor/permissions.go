@@ -26,7 +26,7 @@ type probe struct {
 	action string
 	// on is the index, "" for the table.
 	on  string
-	ask func(ctx context.Context, p probe, c Client, at place) error
+	ask func(ctx context.Context, p probe, c tables.Client, at place) error
 }
 
 // place is what probes ask about: an item that nobody makes.
@@ -108,17 +108,17 @@ func conditionFailed(err error) bool {
 	})
 }
 
-func probeGet(ctx context.Context, _ probe, c Client, at place) error {
+func probeGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &at.table, Key: at.key, ConsistentRead: aws.Bool(true)})
 	return err
 }
 
-func probeBatchGet(ctx context.Context, _ probe, c Client, at place) error {
+func probeBatchGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{at.table: {Keys: []schema.Item{at.key}}}})
 	return err
 }
 
-func probeQuery(ctx context.Context, p probe, c Client, at place) error {
+func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	in := &dynamodb.QueryInput{
 		TableName: &at.table, KeyConditionExpression: aws.String("#0 = :0"), Limit: aws.Int32(1),
 		ExpressionAttributeNames: map[string]string{"#0": schema.PK}, ExpressionAttributeValues: schema.Item{":0": at.key[schema.PK]},
@@ -130,14 +130,14 @@ func probeQuery(ctx context.Context, p probe, c Client, at place) error {
 	return err
 }
 
-func probeScan(ctx context.Context, _ probe, c Client, at place) error {
+func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &at.table, Limit: aws.Int32(1)})
 	return err
 }
 
 // probeUpdate names what a later version writes to buckets: a role that lacks it has to be
 // deployed again before the first limit of another kind.
-func probeUpdate(ctx context.Context, _ probe, c Client, at place) error {
+func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error {
 	condition := never
 	for _, name := range schema.KindsState() {
 		condition += " AND attribute_not_exists(" + name + ")"
@@ -146,17 +146,17 @@ func probeUpdate(ctx context.Context, _ probe, c Client, at place) error {
 	return err
 }
 
-func probePut(ctx context.Context, _ probe, c Client, at place) error {
+func probePut(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &at.table, Item: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-func probeDelete(ctx context.Context, _ probe, c Client, at place) error {
+func probeDelete(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-func probeConditionCheck(ctx context.Context, _ probe, c Client, at place) error {
+func probeConditionCheck(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{ConditionCheck: &types.ConditionCheck{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)}},
 	}})
@@ -164,7 +164,7 @@ func probeConditionCheck(ctx context.Context, _ probe, c Client, at place) error
 }
 
 // probeBatchWrite deletes the item that nobody makes: a batch takes no conditions.
-func probeBatchWrite(ctx context.Context, _ probe, c Client, at place) error {
+func probeBatchWrite(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		at.table: {{DeleteRequest: &types.DeleteRequest{Key: at.key}}},
 	}})

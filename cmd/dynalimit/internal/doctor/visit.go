@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
@@ -16,7 +15,7 @@ import (
 // Patient is what is examined.
 type Patient struct {
 	// Client asks DynamoDB, once each time, and gives up after Timeout.
-	Client Client
+	Client tables.Client
 	// Limits is the table as the library sees it, and Namespace its tenant, "" for none.
 	Limits    *dynalimit.Repository
 	Namespace string
@@ -55,32 +54,6 @@ const (
 	// RoleAdmin changes limits, entities and buckets.
 	RoleAdmin Role = "admin"
 )
-
-// Client is what DynamoDB is asked; *dynamodb.Client is one.
-type Client interface {
-	tables.Reader
-	Reader
-	Writer
-}
-
-// Reader reads tables and items.
-type Reader interface {
-	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
-}
-
-// Writer changes items.
-type Writer interface {
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-}
-
-var _ Client = (*dynamodb.Client)(nil)
 
 // visit is one examination.
 type visit struct {

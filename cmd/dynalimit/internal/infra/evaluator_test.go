@@ -198,3 +198,30 @@ func TestEvaluator(t *testing.T) {
 	}
 	assert.Panics(t, func() { holds("DateLessThan", values{"a"}, []string{"a"}) }, "it guesses nothing")
 }
+
+// needed checks that a policy allows nothing that none of the calls is for, but in the
+// statements that are named.
+func needed(t *testing.T, policy string, calls []iamCall, besides ...string) {
+	t.Helper()
+	for what, less := range lessenings(t, policy) {
+		other := slices.ContainsFunc(besides, func(statement string) bool { return strings.HasPrefix(what, statement) })
+		assert.True(t, other || slices.ContainsFunc(calls, func(c iamCall) bool { return !less.allows(c) }), "%s is not needed: take it out of the policy", what)
+	}
+}
+
+// constructed is a call that says which keys and which attributes it is about, or neither.
+func constructed(action, resource string, keys []string, names ...string) iamCall {
+	c := iamCall{actionsPrefix + action, resource, map[string][]string{}}
+	if keys != nil {
+		c.Context[leadingKeys] = keys
+	}
+	if names != nil {
+		c.Context[attributes] = names
+	}
+	return c
+}
+
+// written is a call to one record of the table of limits.
+func written(action, key string, names ...string) iamCall {
+	return constructed(action, "arn:aws:dynamodb:us-east-1:123456789012:table/limits", []string{key}, append([]string{"PK", "SK"}, names...)...)
+}

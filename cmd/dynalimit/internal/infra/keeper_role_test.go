@@ -310,9 +310,7 @@ func TestKeeperRoleCanDoWhatItMust(t *testing.T) {
 				for _, c := range calls {
 					require.True(s, s.wire.policy.allows(c), "%+v", c)
 				}
-				for what, less := range lessenings(s.T, policy) {
-					assert.True(s, slices.ContainsFunc(calls, func(c iamCall) bool { return !less.allows(c) }), "%s is not needed: take it out of the policy", what)
-				}
+				needed(s.T, policy, calls)
 			})
 		})
 	}

@@ -34,41 +34,22 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, budget.Rates{Input: 1_000_000, Output: 4_000_000}, prices[0].Rates)
 }
 
-// TestParseSaysWhere: an error has the line and the column of what is wrong.
+// TestParseSaysWhere: an error has the line and the column of what is wrong, and of a value
+// of the wrong kind which key has it and what it has to be, in no words of Go.
 func TestParseSaysWhere(t *testing.T) {
 	for text, want := range map[string]string{
-		"nope: 1\n":                              "f.yaml:1:1",
-		"tls:\n  cert: a\n  ca: b\n":             "f.yaml:3:3",
-		"prices: {default: {m: {inputs: 1}}}\n":  "f.yaml:1:24",
-		"prices: {default: {m: {input: 1.5}}}\n": "f.yaml:1:31",
-		"aggregation: {every: 1 minute}\n":       "f.yaml:1:22",
-		"metering: twice\n":                      "f.yaml:1:11",
-		"on_unavailable: {recommend: no}\n":      "f.yaml:1:29",
-		"on_unavailable: {submit: [allow]}\n":    "f.yaml:1:26",
-		"tokens: {access: [1h]}\n":               "f.yaml:1:18",
-		"listen: a\nlisten: b\n":                 "f.yaml:2:1",
-		"- listen\n":                             "f.yaml:1:",
-		"listen: [\n":                            "f.yaml:",
-		"listen: a\n---\nnope: 1\n":              "f.yaml:2:1: a second document",
-	} {
-		_, err := Parse("f.yaml", []byte(text))
-		assert.ErrorContains(t, err, want, text)
-	}
-	for _, text := range []string{"", "# nothing\n", "---\n", "---\nlisten: a\n", "listen: a\n---\n# nothing\n", "listen: a\n...\n"} {
-		_, err := Parse("f.yaml", []byte(text))
-		assert.NoError(t, err, text)
-	}
-	for _, text := range []string{"# the keeper's\n---\nlisten: a\n", "---\n# the keeper's\nlisten: a\n", "\n---\nlisten: a\n...\n"} {
-		c, err := Parse("f.yaml", []byte(text))
-		require.NoError(t, err, text)
-		assert.Equal(t, "a", c.Listen, text)
-	}
-}
-
-// TestParseNamesTheKey: of a value of the wrong kind it says which key has it, and what it
-// has to be, in no words of Go.
-func TestParseNamesTheKey(t *testing.T) {
-	for text, want := range map[string]string{
+		"nope: 1\n":                                 "f.yaml:1:1",
+		"tls:\n  cert: a\n  ca: b\n":                "f.yaml:3:3",
+		"prices: {default: {m: {inputs: 1}}}\n":     "f.yaml:1:24",
+		"prices: {default: {m: {input: 1.5}}}\n":    "f.yaml:1:31",
+		"aggregation: {every: 1 minute}\n":          "f.yaml:1:22",
+		"metering: twice\n":                         "f.yaml:1:11",
+		"on_unavailable: {recommend: no}\n":         "f.yaml:1:29",
+		"on_unavailable: {submit: [allow]}\n":       "f.yaml:1:26",
+		"tokens: {access: [1h]}\n":                  "f.yaml:1:18",
+		"listen: a\nlisten: b\n":                    "f.yaml:2:1",
+		"listen: [\n":                               "f.yaml:",
+		"listen: a\n---\nnope: 1\n":                 "f.yaml:2:1: a second document",
 		"behind_proxy: 10.0.0.0/8\n":                "f.yaml:1:15: behind_proxy has to be a list",
 		"aggregation: {off: maybe}\n":               "f.yaml:1:20: aggregation.off has to be true or false",
 		"aggregation:\n  off: [true]\n":             "f.yaml:2:8: aggregation.off has to be true or false",
@@ -83,6 +64,15 @@ func TestParseNamesTheKey(t *testing.T) {
 		if assert.ErrorContains(t, err, want, text) {
 			assert.NotContains(t, err.Error(), "Go ", text)
 		}
+	}
+	for _, text := range []string{"", "# nothing\n", "---\n", "---\nlisten: a\n", "listen: a\n---\n# nothing\n", "listen: a\n...\n"} {
+		_, err := Parse("f.yaml", []byte(text))
+		assert.NoError(t, err, text)
+	}
+	for _, text := range []string{"# the keeper's\n---\nlisten: a\n", "---\n# the keeper's\nlisten: a\n", "\n---\nlisten: a\n...\n"} {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		assert.Equal(t, "a", c.Listen, text)
 	}
 }
 

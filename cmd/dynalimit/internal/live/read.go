@@ -126,7 +126,6 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 		reading.Blocked, reading.Err = r.marks(ctx, what.Title(), reading)
 	}
 	reading.Units = r.Meter.Units() - before
-	reading.Took = r.Now().Sub(reading.At)
 	return reading
 }
 

@@ -18,9 +18,8 @@ type Key struct{ Entity, Resource string }
 
 // Reading is what one look at the table found.
 type Reading struct {
-	// At is when it was begun, and Took how long it took.
-	At   time.Time
-	Took time.Duration
+	// At is when it was begun.
+	At time.Time
 	// Buckets were found; Cut says that there are more, which were not read.
 	Buckets []admin.Bucket
 	Cut     bool

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -325,36 +324,5 @@ func TestManyEntitiesArePlannedAndAppliedInTime(t *testing.T) {
 		require.Len(t, p.Changes, 3*n+1)
 		w.timed(t, "its apply", 2*most, func() { w.all(t, p) })
 		w.timed(t, "the second plan", most, func() { w.settled(t, m, Options{}) })
-	})
-}
-
-func TestApplyOfManyEntitiesKilledTwentyTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "")
-		w.db.SetFaults(slow)
-		n := manyEntities(t, 600)
-		m := parsed(t, many(n))
-		random := rand.New(rand.NewPCG(1, 2))
-		for range 20 {
-			p := w.plan(t, m, Options{})
-			ctx, kill := context.WithCancel(t.Context())
-			stop(w.db, 1+random.Int64N(int64(n/110)), random.IntN(2) == 0, kill)
-			_, err := Apply(ctx, Of(admin.New(w.repo)), p, func(int, int) {})
-			kill()
-			w.db.SetFaults(slow)
-			require.Error(t, err)
-		}
-		p := w.plan(t, m, Options{})
-		require.NotEmpty(t, p.Changes)
-		require.Less(t, len(p.Changes), 3*n)
-		w.all(t, p)
-		w.settled(t, m, Options{})
-
-		changed := bytes.ReplaceAll([]byte(many(n)), []byte(`name: "Key `), []byte(`name: "New `))
-		again := must(Parse("limits.yaml", bytes.ReplaceAll(changed, []byte("10_000"), []byte("20_000"))))
-		p = w.plan(t, again, Options{})
-		require.Len(t, p.Changes, 2*n)
-		w.timed(t, "a change of every entity", time.Duration(n)*5*time.Millisecond, func() { w.all(t, p) })
-		w.settled(t, again, Options{})
 	})
 }

@@ -27,62 +27,6 @@ func (w *world) admits(t *testing.T, id, resource string) int64 {
 	return r.Limits[0].Capacity
 }
 
-// oneAtATime applies a plan change by change; each time look is told what was done last.
-func (w *world) oneAtATime(t *testing.T, p Plan, look func(done string)) {
-	t.Helper()
-	for _, line := range lines(p) {
-		require.NotContains(t, line, "refuse")
-	}
-	for i, c := range p.Changes {
-		out, err := Apply(t.Context(), Of(admin.New(w.repo)), Plan{Name: p.Name, Changes: p.Changes[i : i+1]}, func(int, int) {})
-		require.NoError(t, err)
-		require.Empty(t, out.Failed)
-		look(c.What())
-	}
-}
-
-// Wherever an apply is cut, nobody is admitted more than before and than in the end.
-func TestNoCutOfAnApplyAdmitsMore(t *testing.T) {
-	for name, test := range map[string]struct{ before, after string }{
-		"a plan is raised while an entity leaves it": {
-			"plans: {a: {default: {limits: {rpm: 10}}}, b: {default: {limits: {rpm: 20}}}}\nentities: {x: {plan: a}}",
-			"plans: {a: {default: {limits: {rpm: 900}}}, b: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: b}}",
-		},
-		"a block is lifted while an entity leaves it for another": {
-			"system: {limits: {rpm: 100}}\nplans: {jail: {default: {blocked: true}}}\nentities: {x: {plan: jail}}",
-			"system: {limits: {rpm: 100}}\nplans: {jail: {default: {limits: {rpm: 50}}}, cell: {default: {blocked: true}}}\nentities: {x: {plan: cell}}",
-		},
-		"levels go that hide each other": {
-			"system: {limits: {rpm: 5}}\nresources: {gpt-4: {limits: {rpm: 700}}}\nplans: {a: {default: {limits: {rpm: 900}}}}\nentities: {x: {plan: a, default: {limits: {rpm: 10}}}}",
-			"system: {limits: {rpm: 5}}\nentities: {x: {}}",
-		},
-		"a resource gets more than everybody, and an entity a small plan": {
-			"system: {limits: {rpm: 10}}\nplans: {small: {default: {limits: {rpm: 5}}}}\nentities: {x: {}}",
-			"system: {limits: {rpm: 10}}\nresources: {gpt-4: {limits: {rpm: 900}}}\nplans: {small: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: small}}",
-		},
-		"a plan gets a level while an entity of it gets a smaller one": {
-			"system: {limits: {rpm: 24}}\nplans: {free: {resources: {other: {limits: {rpm: 5}}}}}\nentities: {x: {plan: free}}",
-			"system: {limits: {rpm: 24}}\nplans: {free: {resources: {other: {limits: {rpm: 5}}, gpt-4: {limits: {rpm: 36}}}}}\nentities: {x: {plan: free, default: {limits: {rpm: 15}}}}",
-		},
-		"an entity gets limits of its own with a plan that is larger": {
-			"plans: {a: {default: {limits: {rpm: 5}}}, b: {default: {limits: {rpm: 900}}}}\nentities: {x: {plan: a}}",
-			"plans: {a: {default: {limits: {rpm: 5}}}, b: {default: {limits: {rpm: 900}}}}\nentities: {x: {plan: b, default: {limits: {rpm: 10}}}}",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "")
-			w.apply(t, test.before, Options{})
-			before := w.admits(t, "x", "gpt-4")
-			p := w.plan(t, parsed(t, test.after), Options{LiftBlocks: true})
-			after := newWorld(t, "")
-			after.apply(t, test.after, Options{})
-			most := max(before, after.admits(t, "x", "gpt-4"))
-			w.oneAtATime(t, p, func(done string) { assert.LessOrEqual(t, w.admits(t, "x", "gpt-4"), most, "after %s", done) })
-			w.settled(t, parsed(t, test.after), Options{LiftBlocks: true})
-		})
-	}
-}
-
 // An entity that takes its parent's limits on is charged there before its own grow.
 func TestAnEntityIsChargedToItsParentBeforeItsLimitsGrow(t *testing.T) {
 	const format = "entities: {p: {default: {limits: {rpm: 10}}}, x: {parent: p, cascade: %v, default: {limits: {rpm: %d}}}}"

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,7 +195,6 @@ func TestPhone(t *testing.T) {
 	assert.LessOrEqual(t, size[0], 360.0)
 	p.click("#r0-0 summary")
 	p.fits()
-	picture(p, "phone")
 }
 
 // TestNarrowWindowsAreDrawn: a month by the hour has more windows than a phone has pixels,
@@ -209,17 +207,6 @@ func TestNarrowWindowsAreDrawn(t *testing.T) {
 	}
 	assert.NotEmpty(t, seen, "the spike in window 100")
 	assert.Empty(t, p.pixel("r0-0", 92, 1530), "and nothing beside it")
-}
-
-// picture keeps what the page looks like, if somebody wants to look at it.
-func picture(p *tab, name string) {
-	folder := os.Getenv("DYNALIMIT_PICTURES")
-	if folder == "" {
-		return
-	}
-	image, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-	require.NoError(p.t, err)
-	require.NoError(p.t, os.WriteFile(folder+"/"+name+".png", image, 0o600))
 }
 
 // contrasts are the ratios of the colours of every text of the page to what is behind it.
@@ -279,7 +266,6 @@ func TestLightAndDarkAreReadable(t *testing.T) {
 	light := p.colour("s0")
 	assert.Equal(t, light, p.pixel("r0-0", 100, 1530))
 	assert.Equal(t, "Switch to dark colours", p.text(`document.getElementById("theme").getAttribute("aria-label")`))
-	picture(p, "light")
 
 	p.click("#theme")
 	p.readable()
@@ -292,7 +278,6 @@ func TestLightAndDarkAreReadable(t *testing.T) {
 	p.readable()
 	assert.Equal(t, dark, p.colour("s0"), "as the system wants it")
 	assert.Equal(t, dark, p.pixel("r0-0", 100, 1530))
-	picture(p, "dark")
 	p.click("#theme")
 	assert.Equal(t, light, p.pixel("r0-0", 100, 1530), "and as its reader does")
 }
@@ -303,7 +288,6 @@ func TestEmptyReport(t *testing.T) {
 	p := open(t, r, phone)
 	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
 	p.fits()
-	picture(p, "empty")
 	r.Starts = nil
 	p = open(t, r, desk)
 	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
@@ -315,17 +299,21 @@ func TestEmptyReport(t *testing.T) {
 	assert.Equal(t, "No limit counted anything.", p.text(`document.querySelector("#r1 .empty").textContent`))
 }
 
+// january is a report of one month.
+func january(l Limit) Report {
+	from, to := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	return Report{
+		Table: "limits", Window: "month", Zone: "UTC", From: from, To: to, Made: to.AddDate(0, 0, 1), Starts: []time.Time{from},
+		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{l}}},
+	}
+}
+
 // TestOneWindow: a report of one month is one block, and what was given back is below zero.
 func TestOneWindow(t *testing.T) {
-	r := Report{
-		Table: "limits", Window: "month", Zone: "UTC", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
-		Made: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC), Starts: []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
-		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{{
-			Name: "tpm", Total: []int64{60_000},
-			Entities: []Series{{Entity: "a", Values: []int64{100_000}}, {Entity: "b", Values: []int64{-40_000}}},
-		}}}},
-	}
-	p := open(t, r, desk)
+	p := open(t, january(Limit{
+		Name: "tpm", Total: []int64{60_000},
+		Entities: []Series{{Entity: "a", Values: []int64{100_000}}, {Entity: "b", Values: []int64{-40_000}}},
+	}), desk)
 	assert.Equal(t, p.colour("s0"), p.pixel("r0-0", 0, 50))
 	assert.Equal(t, p.colour("s1"), p.pixel("r0-0", 0, -20))
 	p.focus("#r0-0 .chart")
@@ -335,14 +323,7 @@ func TestOneWindow(t *testing.T) {
 
 // TestAxisNamesItsValues: a label is the value that it stands at, not one beside it.
 func TestAxisNamesItsValues(t *testing.T) {
-	r := Report{
-		Table: "limits", Window: "month", Zone: "UTC", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
-		Made: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC), Starts: []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
-		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{{
-			Name: "rpm", Total: []int64{1_272_000}, Entities: []Series{{Entity: "a", Values: []int64{1_272_000}}},
-		}}}},
-	}
-	p := open(t, r, desk)
+	p := open(t, january(Limit{Name: "rpm", Total: []int64{1_272_000}, Entities: []Series{{Entity: "a", Values: []int64{1_272_000}}}}), desk)
 	var labels []string
 	p.eval(`document.querySelector("#r0-0 .chart").plot.axes[1]._values`, &labels)
 	assert.Equal(t, []string{"0", "250", "500", "750", "1K", "1.25K"}, labels)

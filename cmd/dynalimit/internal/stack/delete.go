@@ -24,7 +24,7 @@ type Farewell struct {
 
 // Weigh says what goes and what stays when a stack is deleted. It fails if a table would
 // go: then its template is not one of ours.
-func Weigh(ctx context.Context, client Client, s *Stack) (*Farewell, error) {
+func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farewell, error) {
 	resources, err := Resources(ctx, client, s.ID)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Weigh(ctx context.Context, client Client, s *Stack) (*Farewell, error) {
 
 // Delete deletes a stack and tells every event until it is gone. Protection that it took
 // away is put back if the deletion cannot begin.
-func Delete(ctx context.Context, client Client, s *Stack, tell func(Event)) error {
+func Delete(ctx context.Context, client *cloudformation.Client, s *Stack, tell func(Event)) error {
 	mark, err := lastEvent(ctx, client, s.ID)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func Delete(ctx context.Context, client Client, s *Stack, tell func(Event)) erro
 }
 
 // begin has CloudFormation delete a stack, or leaves it as it was.
-func begin(ctx context.Context, client Client, s *Stack) (err error) {
+func begin(ctx context.Context, client *cloudformation.Client, s *Stack) (err error) {
 	if s.Protected {
 		err = Protect(ctx, client, s.Name, false)
 	}
@@ -100,7 +100,7 @@ func begin(ctx context.Context, client Client, s *Stack) (err error) {
 
 // CleanUp deletes what is left of a stack that only a deletion ends, and tells every event
 // until it is gone. Termination protection stays, and so do tables, as with Weigh.
-func CleanUp(ctx context.Context, client Client, s *Stack, tell func(Event)) error {
+func CleanUp(ctx context.Context, client *cloudformation.Client, s *Stack, tell func(Event)) error {
 	if _, err := Weigh(ctx, client, s); err != nil {
 		return err
 	}

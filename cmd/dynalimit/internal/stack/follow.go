@@ -70,7 +70,7 @@ func (e *EndError) Error() string {
 }
 
 // Execute carries a change set out; Follow tells how that goes from the mark on.
-func Execute(ctx context.Context, client Client, set *ChangeSet) (mark string, err error) {
+func Execute(ctx context.Context, client *cloudformation.Client, set *ChangeSet) (mark string, err error) {
 	if mark, err = lastEvent(ctx, client, set.stackID); err != nil {
 		return "", err
 	}
@@ -84,14 +84,14 @@ func Execute(ctx context.Context, client Client, set *ChangeSet) (mark string, e
 func (set *ChangeSet) StackID() string { return set.stackID }
 
 // Protect turns the stack's termination protection on or off.
-func Protect(ctx context.Context, client Client, stack string, yes bool) error {
+func Protect(ctx context.Context, client *cloudformation.Client, stack string, yes bool) error {
 	_, err := client.UpdateTerminationProtection(ctx, &cloudformation.UpdateTerminationProtectionInput{StackName: &stack, EnableTerminationProtection: &yes})
 	return failed("change the termination protection of "+stack, stack, err)
 }
 
 // Follow tells every event after the mark once, oldest first, until the stack is done. It
 // fails with an *EndError if that is not what was asked for.
-func Follow(ctx context.Context, client Client, name, id, mark string, tell func(Event)) error {
+func Follow(ctx context.Context, client *cloudformation.Client, name, id, mark string, tell func(Event)) error {
 	var reasons []string
 	for {
 		events, err := eventsAfter(ctx, client, id, mark)
@@ -135,7 +135,7 @@ func cancelled(e Event) bool {
 }
 
 // eventsAfter are the events after the one with the id mark, oldest first; all if it is "".
-func eventsAfter(ctx context.Context, client Client, stack, mark string) ([]Event, error) {
+func eventsAfter(ctx context.Context, client *cloudformation.Client, stack, mark string) ([]Event, error) {
 	var events []Event
 	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}
 	for {
@@ -166,7 +166,7 @@ func eventOf(e types.StackEvent) Event {
 }
 
 // lastEvent is the id of a stack's newest event, "" for none.
-func lastEvent(ctx context.Context, client Client, stack string) (string, error) {
+func lastEvent(ctx context.Context, client *cloudformation.Client, stack string) (string, error) {
 	out, err := client.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 	switch {
 	case absent(err):
@@ -180,7 +180,7 @@ func lastEvent(ctx context.Context, client Client, stack string) (string, error)
 }
 
 // Recent are the newest events of a stack, at most n, oldest first.
-func Recent(ctx context.Context, client Client, stack string, n int) ([]Event, error) {
+func Recent(ctx context.Context, client *cloudformation.Client, stack string, n int) ([]Event, error) {
 	out, err := client.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 	if err != nil {
 		return nil, failed("look at the events of "+stack, stack, err)
@@ -194,7 +194,7 @@ func Recent(ctx context.Context, client Client, stack string, n int) ([]Event, e
 }
 
 // failures are what failed in the stack's latest attempt, and why.
-func failures(ctx context.Context, client Client, stack string) ([]string, error) {
+func failures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
 	events, err := eventsAfter(ctx, client, stack, "")
 	if err != nil {
 		return nil, failed("look at the events of "+stack, stack, err)

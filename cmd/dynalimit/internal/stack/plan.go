@@ -86,7 +86,7 @@ var dead = []types.StackStatus{
 
 // Standing says whether a stack can be deployed to: nil, a *BusyError, a *FailedError, or
 // the error of a stack that is not ours.
-func Standing(ctx context.Context, client Client, s *Stack, adopt bool) error {
+func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
 	switch {
 	case s == nil || s.Status == string(types.StackStatusReviewInProgress):
 		return nil
@@ -104,7 +104,7 @@ func Standing(ctx context.Context, client Client, s *Stack, adopt bool) error {
 // Propose makes a change set of a deployment and waits until it is known what it changes;
 // none for a stack that is as it should be. Discard it, or execute it. What an error leaves
 // behind is put away.
-func Propose(ctx context.Context, client Client, s *Stack, d Deployment, now time.Time) (*ChangeSet, error) {
+func Propose(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (*ChangeSet, error) {
 	summary, err := summarize(ctx, client, d)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func templateOf(d Deployment) (body, url *string) {
 }
 
 // summarize has CloudFormation check the template, and say what it asks for.
-func summarize(ctx context.Context, client Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
+func summarize(ctx context.Context, client *cloudformation.Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
 	if n := len(d.Template); d.TemplateURL == "" && n > MaxInline {
 		return nil, fmt.Errorf("the template has %d bytes, and CloudFormation takes %d in a request: put it into a bucket ('dynalimit template > limits.yaml', 'aws s3 cp limits.yaml s3://BUCKET/') and give its address with --template-url", n, MaxInline)
 	}
@@ -218,7 +218,7 @@ func tagsOf(tags map[string]string) []types.Tag {
 }
 
 // await waits until it is known what changes; nothing is true if that is nothing.
-func (set *ChangeSet) await(ctx context.Context, client Client) (nothing bool, err error) {
+func (set *ChangeSet) await(ctx context.Context, client *cloudformation.Client) (nothing bool, err error) {
 	in := &cloudformation.DescribeChangeSetInput{ChangeSetName: &set.ID, StackName: &set.stackID, IncludePropertyValues: aws.Bool(true)}
 	for {
 		out, err := client.DescribeChangeSet(ctx, in)
@@ -245,7 +245,7 @@ func unchanged(reason string) bool {
 	return strings.Contains(reason, "didn't contain changes") || strings.Contains(reason, "No updates are to be performed")
 }
 
-func (set *ChangeSet) pages(ctx context.Context, client Client, in *cloudformation.DescribeChangeSetInput, out *cloudformation.DescribeChangeSetOutput) error {
+func (set *ChangeSet) pages(ctx context.Context, client *cloudformation.Client, in *cloudformation.DescribeChangeSetInput, out *cloudformation.DescribeChangeSetOutput) error {
 	for {
 		for _, c := range out.Changes {
 			if change, ok := changeOf(c); ok {
@@ -264,7 +264,7 @@ func (set *ChangeSet) pages(ctx context.Context, client Client, in *cloudformati
 
 // Discard deletes a change set that is not executed, and the empty stack that was made for
 // it, even if ctx has ended.
-func Discard(ctx context.Context, client Client, set *ChangeSet) error {
+func Discard(ctx context.Context, client *cloudformation.Client, set *ChangeSet) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	if _, err := client.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{ChangeSetName: &set.ID, StackName: &set.stackID}); err != nil {

@@ -63,7 +63,7 @@ func (s *Stack) Ready() bool {
 func (s *Stack) Running() bool { return s != nil && running(types.StackStatus(s.Status)) }
 
 // Find returns nil if there is no stack of that name.
-func Find(ctx context.Context, client Client, name string) (*Stack, error) {
+func Find(ctx context.Context, client *cloudformation.Client, name string) (*Stack, error) {
 	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	switch {
 	case absent(err):
@@ -77,7 +77,7 @@ func Find(ctx context.Context, client Client, name string) (*Stack, error) {
 }
 
 // List returns the stacks that were deployed here, by name.
-func List(ctx context.Context, client Client) ([]*Stack, error) {
+func List(ctx context.Context, client *cloudformation.Client) ([]*Stack, error) {
 	all := []*Stack{}
 	in := &cloudformation.DescribeStacksInput{}
 	for {
@@ -134,7 +134,7 @@ type Resource struct {
 }
 
 // Resources are what a stack made, all pages.
-func Resources(ctx context.Context, client Client, stack string) ([]Resource, error) {
+func Resources(ctx context.Context, client *cloudformation.Client, stack string) ([]Resource, error) {
 	var all []Resource
 	in := &cloudformation.ListStackResourcesInput{StackName: &stack}
 	for {

@@ -19,7 +19,7 @@ import (
 // Check judges a table by its description, nil if it may not be described, and by what it
 // asks besides. It goes on after what is wrong and what cannot be read, unless the table is
 // not ours; why says in words why a request failed.
-func Check(ctx context.Context, client Reader, p Plan, d *types.TableDescription, why func(error) string) State {
+func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription, why func(error) string) State {
 	c := &checking{client: client, plan: p, described: d, why: why, State: describe(p.Name(), d)}
 	if d != nil {
 		c.note("table", c.status())
@@ -57,7 +57,7 @@ func (p Plan) create() string { return p.Flags.Command("table create" + p.Flags.
 type checking struct {
 	State
 	plan      Plan
-	client    Reader
+	client    Client
 	described *types.TableDescription
 	why       func(error) string
 }
