@@ -46,7 +46,7 @@ var importTable = []importRow{
 		folder: ".",
 		project: []string{
 			"internal/admin", "audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
-			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage",
+			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
@@ -63,9 +63,18 @@ var importTable = []importRow{
 		reason:  "what is held, counted and in doubt is arithmetic, so that every order of events can be visited",
 	},
 	{
+		folder: "levels",
+		reason: "names that a user compares, and nothing else",
+	},
+	{
+		folder: "observe",
+		std:    []string{"context", "time"},
+		reason: "what an observer is told are values, so that whoever implements one imports nothing else",
+	},
+	{
 		folder:  "internal/config",
 		std:     []string{"fmt", "slices"},
-		project: []string{"internal/schema"},
+		project: []string{"internal/schema", "levels"},
 		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table",
 	},
 	{
@@ -149,7 +158,7 @@ var importTable = []importRow{
 	{
 		folder: "admin",
 		project: []string{
-			".", "internal/admin", "audit", "internal/trail", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table",
+			".", "internal/admin", "audit", "internal/trail", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
 		},
 		others: []string{sdk, "golang.org/x/sync"},
 		reason: "administration of what a Repository is bound to: no call of a limiter passes here",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"testing"
 
@@ -125,6 +126,17 @@ func TestLocalBannerPointsAtItself(t *testing.T) {
 	}
 	assert.NotContains(t, stdout, "\x1b", "colour outside a terminal")
 	assert.NotContains(t, stdout, "%!", "a verb without its argument")
+}
+
+func TestLocalGivesItsPortBack(t *testing.T) {
+	s := serve(t, "--port", "0")
+	u, err := url.Parse(s.url)
+	require.NoError(t, err)
+	s.stop()
+
+	again := serve(t, "--port", u.Port())
+	assert.Equal(t, s.url, again.url)
+	createTable(t, client(t, again.url, "us-east-1"), "limits") // nothing is left of the first
 }
 
 func TestLocalListensByName(t *testing.T) {
