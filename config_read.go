@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
 )
 
 // config returns the stored configuration of an entity on a resource, from the
@@ -263,13 +262,13 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved := ResolvedLimits{
-		EntityID: entity, Resource: resource, Limits: limits, Level: levels.Level(v.Level), Plan: record.Plan,
-		Unlimited: v.Unlimited, Blocked: levels.Level(v.Blocked),
-		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: levels.Level(v.PolicyLevel),
+		EntityID: entity, Resource: resource, Limits: limits, Level: v.Level, Plan: record.Plan,
+		Unlimited: v.Unlimited, Blocked: v.Blocked,
+		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: v.PolicyLevel,
 		ParentID: record.ParentID, Cascade: record.Cascade,
 	}
 	for _, h := range v.Hidden {
-		resolved.Hidden = append(resolved.Hidden, HiddenLimit{Name: h.Name, Level: levels.Level(h.Level)})
+		resolved.Hidden = append(resolved.Hidden, HiddenLimit(h))
 	}
 	return resolved, nil
 }

@@ -95,7 +95,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	cfg := &resolvedConfig{
 		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick,
 		configKind: &configKind{
-			level: levels.Level(v.Level), blocked: levels.Level(v.Blocked), plan: record.Plan,
+			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
 			permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited, cascade: record.Cascade,
 		},
@@ -116,9 +116,9 @@ func (i *configItems) verdict() (config.Verdict, []Limit, error) {
 		if _, unknown := errors.AsType[*schema.UnknownKind](err); unknown {
 			return v, nil, err
 		}
-		return v, nil, invalid(storedField(levels.Level(wrong.Level)), "cannot be read: %v; set them again", wrong.Err)
+		return v, nil, invalid(storedField(wrong.Level), "cannot be read: %v; set them again", wrong.Err)
 	}
-	limits, err := limitsOf(levels.Level(v.Level), v.Limits)
+	limits, err := limitsOf(v.Level, v.Limits)
 	return v, limits, err
 }
 

@@ -161,7 +161,7 @@ func TestDeniedConsumptionIsCountedNowhere(t *testing.T) {
 		p.acquire("org", Amounts{"rpm": 1})
 		before := s.countedOnce("rpm", "key", "project", "org")
 		p.acquire("project", Amounts{"rpm": 2}) // of which the lease's process has not heard
-		s.denied(lease.Consume(ctx, Amounts{"rpm": 2}))
+		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 2}), ErrLimitExceeded)
 		assert.Zero(t, s.stored("org", "rpm").Passed)
 		assert.Equal(t, before+2, s.countedOnce("rpm", "key", "project", "org"))
 	})

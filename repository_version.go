@@ -14,7 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
-	"github.com/dynalimit/dynalimit/levels"
 )
 
 const (
@@ -162,7 +161,7 @@ func (l *layout) malformed(err error) error {
 // configKindError is kindError for what levels of configuration say.
 func (l *layout) configKindError(err error) error {
 	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
-		return l.kindError(storedField(levels.Level(wrong.Level)), err)
+		return l.kindError(storedField(wrong.Level), err)
 	}
 	return err
 }

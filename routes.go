@@ -309,7 +309,7 @@ func (rs *routes) warnTooDeep(ctx context.Context, entity, ancestor string) {
 // blockedBy is the error of a call that an entity's configuration blocks.
 func blockedBy(entity, resource string, c *resolvedConfig) *BlockedError {
 	e := &BlockedError{EntityID: entity, Resource: resource, Level: c.blocked}
-	if levels.Level(c.blocked).OfPlan() {
+	if c.blocked.OfPlan() {
 		e.Plan = c.plan
 	}
 	return e

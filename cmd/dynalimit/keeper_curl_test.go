@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +18,57 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
+
+// asCurl has the binary of the tests be curl, for machines that have none.
+const asCurl = "DYNALIMIT_TEST_AS_CURL"
+
+// curl does what the printed lines ask of curl: -sS, --fail-with-body, -H and -d.
+func curl(args []string) int {
+	r, err := curlRequest(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 7
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(os.Stdout, answer.Body)
+	if answer.StatusCode >= http.StatusBadRequest {
+		fmt.Fprintln(os.Stderr, answer.Status)
+		return 22
+	}
+	return 0
+}
+
+func curlRequest(args []string) (*http.Request, error) {
+	method, url, body, headers := http.MethodGet, "", "", http.Header{}
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		value := ""
+		if word == "-H" || word == "-d" {
+			value, args = args[0], args[1:]
+		}
+		switch word {
+		case "-sS", "--fail-with-body":
+		case "-d":
+			method, body = http.MethodPost, value
+		case "-H":
+			name, content, _ := strings.Cut(value, ": ")
+			headers.Set(name, content)
+		default:
+			url = word
+		}
+	}
+	r, err := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // the process ends with it
+	if err == nil {
+		r.Header = headers
+	}
+	return r, err
+}
 
 // TestKeeperInMemoryTakesTheKeysThatAreNamed: --keyset, and the environment, hold with --local
 // too; without them the keys are its own.
@@ -41,21 +95,34 @@ func TestKeeperInMemoryTakesTheKeysThatAreNamed(t *testing.T) {
 	}
 }
 
-// TestKeeperPrintsLinesThatWork: a shell runs the lines exactly as they are printed.
+// TestKeeperPrintsLinesThatWork: a shell runs the lines exactly as they are printed, with
+// this machine's curl if it has one, and with one that is part of the tests.
 func TestKeeperPrintsLinesThatWork(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("this machine has no curl")
+	folder := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	shim := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asCurl, self)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "curl"), []byte(shim), 0o700))
+	paths := map[string]string{"of the tests": folder + ":" + os.Getenv("PATH")}
+	if _, err := exec.LookPath("curl"); err == nil {
+		paths["of the machine"] = os.Getenv("PATH")
 	}
-	k := startKeeper(t, "--local")
-	lines := k.lines(t, 5)
-	out, err := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.Join(lines, "\necho\n")).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, want := range []string{
-		`"recommended_model":{"label":"premium"`, `"status":"accepted"`, `"cost_usd_micros":16500`, `"requests":1`, `"org_name":"Demo"`,
-	} {
-		assert.Contains(t, string(out), want)
+	for name, path := range paths {
+		t.Run(name, func(t *testing.T) {
+			k := startKeeper(t, "--local")
+			lines := k.lines(t, 5)
+			shell := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.Join(lines, "\necho\n"))
+			shell.Env = append(os.Environ(), "PATH="+path)
+			out, err := shell.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			for _, want := range []string{
+				`"recommended_model":{"label":"premium"`, `"status":"accepted"`, `"cost_usd_micros":16500`, `"requests":1`, `"org_name":"Demo"`,
+			} {
+				assert.Contains(t, string(out), want)
+			}
+			code, _ := k.stop()
+			assert.Equal(t, exitOK, code, k.logged())
+			assert.Contains(t, k.logged(), `"msg":"keeper: ended"`)
+		})
 	}
-	code, _ := k.stop()
-	assert.Equal(t, exitOK, code, k.logged())
-	assert.Contains(t, k.logged(), `"msg":"keeper: ended"`)
 }

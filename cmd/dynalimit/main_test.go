@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	if os.Getenv(asCurl) != "" {
+		os.Exit(curl(os.Args[1:]))
+	}
 	if err := withoutAWS(); err != nil {
 		panic(err)
 	}
