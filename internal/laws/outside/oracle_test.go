@@ -45,9 +45,10 @@ type queue struct {
 	at     time.Time
 	// returning may be given back already, by corrections under way. late is what leases
 	// gave back when the queue did not hold it, or the bucket did not answer: the bucket may
-	// get it later, once.
-	returning int64
-	late      float64
+	// get it later, once. left is what calls asked whose callers left: granted all the same, it
+	// is held by nobody who was admitted, until it comes back.
+	returning, left int64
+	late            float64
 }
 
 // share is a process's share of a level's limit.
@@ -153,6 +154,25 @@ func (o *oracle) admit(l *held, asked int64, before map[string]int64) {
 				o.accuse("L1: the bucket of %s admitted %.0f at once, of %.0f", key, most+above, most)
 			}
 		}
+	}
+}
+
+// leave notes that a caller left, before it knew what its call was granted.
+func (o *oracle) leave(chain []string, asked int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, entity := range chain {
+		o.drained(entity + "|rpm").left += asked
+	}
+}
+
+// returns notes what came off a counter while no lease was corrected: what callers who left had
+// been granted. o.mu must be held.
+func (o *oracle) returns(entity string, before, after map[string]types.AttributeValue) {
+	q := o.drained(entity + "|rpm")
+	back := min(q.left, (number(before, "b_rpm_tc")-number(after, "b_rpm_tc"))/1000)
+	if after != nil && back > 0 && q.returning == 0 {
+		q.left, q.late = q.left-back, q.late+float64(back)
 	}
 }
 
@@ -327,6 +347,7 @@ func (o *oracle) committed(w ddbmem.Write) {
 	defer o.mu.Unlock()
 	entity := strings.TrimPrefix(pk, "ENTITY#")
 	o.landsTwice(entity, o.items[entity], w.New)
+	o.returns(entity, w.Old, w.New)
 	for limit := range o.rate {
 		if counter := "b_" + limit + "_tc"; w.New[counter] == nil {
 			o.gone[entity+"|"+limit] += number(w.Old, counter)

@@ -183,6 +183,9 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 			lease, err := call(ctx, entity, "gpt-4", amounts, opts...)
 			h.heard(err)
 			if err != nil {
+				if ctx.Err() != nil {
+					h.oracle.leave(h.entities[level:], amounts["rpm"])
+				}
 				return
 			}
 			one := &held{Lease: lease, of: m, most: amounts["rpm"], chain: h.entities[level:], taken: map[string]int64{}, local: map[string]int64{}}
