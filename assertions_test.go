@@ -1,7 +1,6 @@
 package dynalimit
 
 import (
-	"iter"
 	"strconv"
 	"testing"
 	"time"
@@ -57,18 +56,6 @@ func availableOf(r *Report, err error) (Amounts, error) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// collect drains a sequence up to its first error.
-func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
-	var all []T
-	for v, err := range seq {
-		if err != nil {
-			return all, err
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
 
 // partition lists the keys of everything an entity owns.
 func partition(t *testing.T, r *Repository, entity string) []schema.Key {

@@ -64,77 +64,6 @@ func TestBlockedAtAnyLevel(t *testing.T) {
 	}
 }
 
-func TestBlockedNamesTheMostSpecificLevel(t *testing.T) {
-	s := memProcess(t, nil)
-	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
-	s.says(ofPlanDefault, blocked)
-	s.says(ofSystem, blocked)
-	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-	isBlocked(t, err, "user-1", levels.PlanDefault)
-}
-
-// A blocked parent blocks who cascades to it, and nothing is charged at any level.
-func TestBlockedParentOfACascade(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "project", "org")
-		s.enrols(schema.EntityRecord{ID: "loner", ParentID: "org"})
-		s.says(schema.ConfigOwner{Entity: "key"}, unlimited)
-		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
-		for _, id := range []string{"key", "project", "org"} {
-			_, err := s.limiter.Acquire(t.Context(), id, model, Amounts{"rpm": 1})
-			isBlocked(t, err, "org", levels.EntityDefault)
-		}
-		s.acquire("loner", Amounts{"rpm": 1})
-		for _, id := range []string{"key", "project", "org"} {
-			assert.Nil(t, s.item(id), id)
-		}
-	})
-}
-
-func TestBlockedIsReported(t *testing.T) {
-	s := memProcess(t, perMinute())
-	s.says(ofEntity, blocked)
-	report, err := s.limiter.Check(t.Context(), "user-1", model, Amounts{"rpm": 1})
-	require.NoError(t, err)
-	assert.Equal(t, &Report{
-		Blocked: &BlockedError{EntityID: "user-1", Resource: model, Level: levels.Entity}, RetryAfter: Never, OnUnavailable: Block,
-	}, report)
-	assert.Empty(t, report.Available())
-}
-
-// Observers hear that a block which is cached needs no request.
-func TestBlockedCallsAskNobodyWhenWarm(t *testing.T) {
-	s := memProcess(t, perMinute())
-	s.says(ofEntity, blocked)
-	heard := listen(t)
-	s = s.on(s.repo, &Options{Observer: heard})
-	for range 2 {
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", levels.Entity)
-	}
-	ends := heard.take()
-	assert.NotContains(t, ends[0], "memory")
-	assert.Contains(t, ends[1], "memory")
-}
-
-// Leases that are out when the block comes can be corrected, and take nothing more.
-func TestBlockedWhileALeaseIsOut(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "org")
-		a, b := s.acquire("key", Amounts{"rpm": 10}), s.acquire("key", Amounts{"rpm": 10})
-		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
-		s.repo.evictConfig(schema.ConfigOwner{Entity: "org"})
-		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "org", levels.EntityDefault)
-		isBlocked(t, a.Consume(t.Context(), Amounts{"rpm": 1}), "org", levels.EntityDefault)
-		require.NoError(t, a.Adjust(t.Context(), Amounts{"rpm": 5}))
-		require.NoError(t, a.Settle(t.Context(), Amounts{"rpm": 12}))
-		require.NoError(t, b.Rollback(t.Context()))
-		assert.Equal(t, int64(88), s.level("key", "rpm"))
-		assert.Equal(t, int64(88), s.level("org", "rpm"))
-	})
-}
-
 func TestBlockIsInForceWithinOneTTL(t *testing.T) {
 	for name, opts := range map[string]*Options{"plain": {}, "with Prefetch": {Prefetch: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -219,29 +148,6 @@ func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
 	})
 }
 
-// A waiter looks again when the oldest of what it knows is past its TTL, not only when
-// its own level's is.
-func TestBlockOfAParentReadEarlierEndsAWait(t *testing.T) {
-	inFamily(t, func(t *testing.T, s *process) {
-		s.says(ofSystem, limited(Amounts{"rpm": 100_000}))
-		s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
-		s.acquire("org", Amounts{"rpm": 1})
-		ttl := s.repo.configs.ttl()
-		elapse(ttl * 2 / 3)
-		s.acquire("key", Amounts{"rpm": 1})
-		ended := make(chan error, 1)
-		go func() {
-			_, err := s.limiter.Wait(t.Context(), "key", model, Amounts{"rpm": 1})
-			ended <- err
-		}()
-		elapse(time.Second)
-		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
-		began := time.Now()
-		isBlocked(t, <-ended, "org", levels.EntityDefault)
-		assert.LessOrEqual(t, time.Since(began), ttl/3)
-	})
-}
-
 // A block that is known outlasts an outage, whatever the policy and however long.
 func TestBlockedInAnOutage(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
@@ -256,23 +162,6 @@ func TestBlockedInAnOutage(t *testing.T) {
 		}
 		lease := s.acquire("user-2", Amounts{"rpm": 1})
 		assert.True(t, lease.Degraded())
-		s.recovers()
-	})
-}
-
-// Nor does an outage let a lease that is out take more.
-func TestBlockedConsumeInAnOutage(t *testing.T) {
-	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		s.says(ofSystem, limited(Amounts{"rpm": 10}))
-		lease := s.acquire("user-1", Amounts{"rpm": 1})
-		s.says(ofEntity, blocked)
-		s.repo.evictConfig(ofEntity)
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		isBlocked(t, err, "user-1", levels.Entity)
-		s.down(ddbmem.Fault{Drop: true})
-		s.clock.advance(2 * time.Hour)
-		isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "user-1", levels.Entity)
-		require.NoError(t, lease.Rollback(t.Context()))
 		s.recovers()
 	})
 }
@@ -351,36 +240,5 @@ func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
 		s.recovers()
 		assert.Equal(t, int64(4), s.stored("user-1", "rpm").Consumed/milli)
 		assert.Equal(t, int64(9), s.level("user-1", "rpm"), "the bucket answered when 1 more was used")
-	})
-}
-
-// In the process that changes it, a plan, a block and what is unlimited are in force at
-// once.
-func TestLevelsAreInForceAtOnceInThisProcess(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := onPlan(t, e, perMinute())
-		ctx, plan := t.Context(), Scope{Plan: "pro"}
-		won := func() levels.Level { return s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level }
-		assert.Equal(t, levels.Options, won())
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Plan: "pro"}, []Limit{PerMinute("rpm", 50)}))
-		assert.Equal(t, levels.PlanDefault, won())
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Plan: "pro", Resource: model}, []Limit{PerMinute("rpm", 60)}))
-		assert.Equal(t, levels.Plan, won())
-		for _, change := range []struct {
-			repo *Repository
-			to   bool
-		}{{s.repo, true}, {s.repo.As("another"), false}, {s.repo.As("another"), true}, {s.repo, false}} {
-			require.NoError(t, change.repo.SetBlocked(ctx, plan, change.to))
-			_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1})
-			if change.to {
-				isBlocked(t, err, "user-1", levels.PlanDefault)
-			} else {
-				require.NoError(t, err)
-			}
-		}
-		require.NoError(t, s.repo.DeleteLimits(ctx, Scope{Plan: "pro", Resource: model}))
-		assert.Equal(t, levels.PlanDefault, won())
-		require.NoError(t, s.repo.SetUnlimited(ctx, plan))
-		assert.Empty(t, s.acquire("user-1", Amounts{"rpm": 1}).Statuses())
 	})
 }

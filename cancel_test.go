@@ -121,18 +121,6 @@ func TestRollbackSurvivesACancelledContext(t *testing.T) {
 	})
 }
 
-func TestEndedContextBeforeTheCall(t *testing.T) {
-	s := memProcess(t, perMinute())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	used := s.used(func() {
-		_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
-		require.ErrorIs(t, err, context.Canceled)
-		assert.NotErrorIs(t, err, ErrUnavailable)
-	})
-	assert.Zero(t, used.Requests())
-}
-
 // A caller whose context ends while its write is in flight gets its error at
 // once; what was granted is given back.
 func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
@@ -171,29 +159,6 @@ func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A caller whose context ends while the bucket is read for it is granted nothing,
-// whatever the lane does next.
-func TestContextThatEndsDuringAReadGrantsNothing(t *testing.T) {
-	for _, entity := range []string{"user-1", "key"} {
-		virtual(t, perMinute(), func(t *testing.T, s *process) {
-			s.family("key", "project")
-			s.acquire(entity, Amounts{"tpm": 9999})
-			for range 20 {
-				s.clock.advance(1100 * time.Millisecond) // too old to deny from
-				s.db.SetFaults(firstOf("GetItem", -1, ddbmem.Fault{Before: time.Second}))
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-				lease, err := s.limiter.Acquire(ctx, entity, model, Amounts{"tpm": 9000})
-				cancel()
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.Nil(t, lease)
-				elapse(time.Minute)
-				s.db.SetFaults(nil)
-				assert.Equal(t, int64(9_999_000), s.stored(entity, "tpm").Consumed)
-			}
-		})
 	}
 }
 

@@ -1,10 +1,7 @@
 package dynalimit
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,51 +10,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-func TestCascadeChargesEveryLevel(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "project", "org")
-		for round := int64(1); round <= 3; round++ {
-			lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 500})
-			assert.Equal(t, []string{"key rpm", "key tpm", "project rpm", "project tpm", "org rpm", "org tpm"}, holders(lease.Statuses()), "child first, names sorted")
-			for _, status := range lease.Statuses() {
-				if status.Limit.Name == "tpm" {
-					assert.Equal(t, 10_000-500*round, status.Remaining, status.EntityID)
-				}
-			}
-			assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "not thrice")
-			for _, id := range []string{"key", "project", "org"} {
-				assert.Equal(t, 10_000-500*round, s.level(id, "tpm"), id)
-				assert.Equal(t, 1000*round, s.stored(id, "rpm").Consumed, id)
-			}
-		}
-		lease := s.acquire("project", Amounts{"tpm": 100})
-		assert.Equal(t, []string{"project tpm", "org tpm"}, holders(lease.Statuses()), "the project itself charges the org")
-		assert.Equal(t, int64(8500), s.level("key", "tpm"))
-	})
-}
-
-func TestCascadeReconcilesEveryLevel(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "project")
-		lease := s.acquire("key", Amounts{"tpm": 500})
-		levels := func(want int64) {
-			t.Helper()
-			assert.Equal(t, want, s.level("key", "tpm"))
-			assert.Equal(t, want, s.level("project", "tpm"))
-		}
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 20_000}))
-		levels(-10_500)
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -20_100}))
-		levels(9600)
-		require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 1600}))
-		levels(8000)
-		require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 1000}))
-		levels(9000)
-		require.NoError(t, s.acquire("key", Amounts{"tpm": 5000}).Rollback(t.Context()))
-		levels(9000)
-	})
-}
 
 func TestCascadeDenialConsumesNothingAnywhere(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
@@ -124,29 +76,6 @@ func TestCascadeRetryAfterIsExact(t *testing.T) {
 	})
 }
 
-// The wait covers levels that this process believes to have enough, by an image
-// that others have made old.
-func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "project"}, []Limit{PerMinute("rpm", 200)}))
-		s.family("key", "project")
-		p := s.peer(perMinute())
-		s.acquire("key", Amounts{"rpm": 1})
-		s.acquire("key", Amounts{"rpm": 1})
-		p.acquire("key", Amounts{"rpm": 90})
-		p.acquire("project", Amounts{"rpm": 100})
-		s.acquire("project", Amounts{"rpm": 1}) // knows this level, not the other
-		s.clock.advance(1200 * time.Millisecond)
-		exceeded := s.deny("key", Amounts{"rpm": 60})
-		assert.Equal(t, "key", exceeded.Primary().EntityID)
-		assert.Equal(t, 30*time.Second, exceeded.RetryAfter.Round(time.Second))
-		s.clock.advance(exceeded.RetryAfter - time.Millisecond)
-		assert.Equal(t, time.Millisecond, s.deny("key", Amounts{"rpm": 60}).RetryAfter)
-		s.clock.advance(time.Millisecond)
-		s.acquire("key", Amounts{"rpm": 60})
-	})
-}
-
 func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s = s.on(s.repo, &Options{Cascade: s.limiter.desk.mode}) // no fallback limits
@@ -165,17 +94,6 @@ func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 		assert.Equal(t, int64(10), s.level("key", "rpm"))
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rps": 1})
 		assert.Contains(t, requireInvalid(t, err, "amounts[rps]").Reason, `["rpm" "tpm" "usd"]`)
-	})
-}
-
-func TestOnlyCascadingEntitiesChargeTheirParent(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.family("project", "org")
-		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "key", ParentID: "project"}))
-		s.acquire("key", Amounts{"rpm": 1})
-		assert.Nil(t, s.item("project"))
-		assert.Nil(t, s.item("org"))
 	})
 }
 
@@ -215,21 +133,6 @@ func TestCascadeCycleIsAnError(t *testing.T) {
 	})
 }
 
-func TestCascadeRemembersDenialsOfEveryLevel(t *testing.T) {
-	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
-		s := memProcess(t, perMinute())
-		s.family("key", "project")
-		s.acquire("project", Amounts{"tpm": 9990})
-		s.acquire("key", Amounts{"rpm": 1})
-		first := s.deny("key", Amounts{"tpm": 100}, WithCascade(mode))
-		used := s.used(func() {
-			again := s.deny("key", Amounts{"tpm": 100}, WithCascade(mode))
-			assert.Equal(t, first.RetryAfter, again.RetryAfter)
-		})
-		assert.Zero(t, used.Requests(), "a parent's memory denies before anything is written")
-	}
-}
-
 func TestCascadeModePerCall(t *testing.T) {
 	s := memProcess(t, perMinute())
 	s.family("key", "project")
@@ -259,23 +162,4 @@ func TestCascadeSeesANewParentWithinTheConfigTTL(t *testing.T) {
 		assert.Equal(t, int64(1000), s.stored("other", "rpm").Consumed, "the new parent")
 		assert.Equal(t, int64(2000), s.stored("project", "rpm").Consumed)
 	})
-}
-
-// A chain that became too deep stops no traffic: its nearest levels are charged,
-// and the operator is told once.
-func TestChainThatIsTooDeepChargesItsNearestLevels(t *testing.T) {
-	var log bytes.Buffer
-	opts := perMinute()
-	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s := memProcess(t, opts)
-	s.chain(maxDepth+2, "") // as by two tools at once: each chain was short when it was made
-	for range 2 {
-		s.acquire("level-0", Amounts{"rpm": 1})
-	}
-	for i := range maxDepth {
-		assert.Equal(t, int64(98), s.level(fmt.Sprint("level-", i), "rpm"), i)
-	}
-	assert.Nil(t, s.item(fmt.Sprint("level-", maxDepth)))
-	assert.Equal(t, 1, strings.Count(log.String(), "too many levels of parents"))
-	assert.Contains(t, log.String(), "ancestor=level-8")
 }

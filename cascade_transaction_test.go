@@ -77,43 +77,6 @@ func TestLostTransactionCountsOnce(t *testing.T) {
 	})
 }
 
-func TestRedecidedTransactionHasANewToken(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *process) {
-		s.family("key", "project")
-		p := s.peer(together())
-		p.acquire("key", Amounts{"tpm": 500})
-		s.acquire("key", Amounts{"tpm": 500})
-		s.clock.advance(2 * time.Hour)
-		p.acquire("key", Amounts{"tpm": 1000}) // claims: another refill instant
-		s.db.ResetLog()
-		s.acquire("key", Amounts{"tpm": 500})
-		tokens := map[any]bool{}
-		for _, request := range s.requests("TransactWriteItems") {
-			tokens[request["ClientRequestToken"]] = true
-		}
-		assert.Len(t, tokens, len(s.requests("TransactWriteItems")))
-		assert.Equal(t, int64(8500), s.level("key", "tpm"))
-		assert.Equal(t, int64(8500), s.level("project", "tpm"))
-	})
-}
-
-// A condition that fails at one level is decided again from its image, and the
-// other level is not charged meanwhile.
-func TestRefusedTransactionDecidesAgain(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, together())
-		s.family("key", "project")
-		p := s.peer(together())
-		s.acquire("key", Amounts{"tpm": 500})
-		p.acquire("project", Amounts{"tpm": 9000})
-		exceeded := s.deny("key", Amounts{"tpm": 501})
-		assert.Equal(t, "project", exceeded.Primary().EntityID)
-		assert.Equal(t, int64(500), exceeded.Primary().Remaining)
-		assert.Equal(t, int64(9500), s.level("key", "tpm"))
-		s.acquire("key", Amounts{"tpm": 500})
-	})
-}
-
 // Throttled after an unanswered try, a transaction is not sent for ever.
 func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
 	virtual(t, together(), func(t *testing.T, s *process) {
@@ -198,26 +161,6 @@ func TestTransactionBringsConfiguration(t *testing.T) {
 		assert.ErrorIs(t, s.deny("key", Amounts{"rpm": 6}), ErrExceedsBurst)
 		assert.Equal(t, int64(5000), s.stored("key", "rpm").Burst)
 		assert.Equal(t, int64(5000), s.stored("project", "rpm").Burst)
-	})
-}
-
-func TestTransactionOfACancelledCaller(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *process) {
-		s.family("key", "project")
-		s.acquire("key", Amounts{"tpm": 500})
-		ctx, cancel := context.WithCancel(t.Context())
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "TransactWriteItems" {
-				cancel() // while it is under way
-				return ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}
-			}
-			return ddbmem.Fault{}
-		})
-		_, err := s.limiter.Acquire(ctx, "key", model, Amounts{"tpm": 500})
-		require.ErrorIs(t, err, context.Canceled)
-		s.db.SetFaults(nil)
-		assert.Equal(t, int64(9500), s.level("key", "tpm"))
-		assert.Equal(t, int64(9500), s.level("project", "tpm"))
 	})
 }
 

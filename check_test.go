@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -93,116 +92,6 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 	})
 }
 
-func TestCheckSeesWhatOthersWrote(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		p := s.peer(perMinute())
-		s.acquire("user-1", Amounts{"tpm": 1000})
-		p.acquire("user-1", Amounts{"tpm": 8000})
-		report, err := s.limiter.Check(t.Context(), "user-1", model, Amounts{"tpm": 1001})
-		require.NoError(t, err)
-		assert.False(t, report.Allowed, "a consistent read, not memory")
-	})
-}
-
-func TestCheckShowsANewerConfiguration(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, nil)
-		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 100)}))
-		s.acquire("user-1", Amounts{"rpm": 10})
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
-		before := s.item("user-1")
-		report, err := s.limiter.Check(ctx, "user-1", model, Amounts{"rpm": 51})
-		require.NoError(t, err)
-		assert.Equal(t, Never, report.RetryAfter)
-		require.Len(t, report.Statuses, 2)
-		assert.Equal(t, PerMinute("rpm", 50), report.Statuses[0].Limit)
-		assert.Equal(t, int64(50), report.Statuses[0].Remaining, "a cut clamps")
-		assert.Equal(t, int64(7), report.Statuses[1].Remaining, "a new limit starts full")
-		assert.Equal(t, before, s.item("user-1"))
-
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Everyone: true, Resource: model}, []Limit{PerMinute("rpm", 600)}))
-		report, err = s.limiter.Check(ctx, "user-1", model, nil)
-		require.NoError(t, err)
-		assert.Equal(t, int64(90), report.Statuses[0].Remaining, "raising does not fill")
-		assert.Equal(t, PerMinute("rpm", 600), report.Statuses[0].Limit)
-	})
-}
-
-func TestAvailableSeesParents(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.family("key", "project")
-		available := func() Amounts {
-			t.Helper()
-			a, err := availableOf(s.limiter.Check(t.Context(), "key", model, nil))
-			require.NoError(t, err)
-			return a
-		}
-		assert.Equal(t, Amounts{"rpm": 100, "tpm": 10_000}, available())
-		s.acquire("key", Amounts{"rpm": 30})
-		lease := s.acquire("project", Amounts{"tpm": 4000})
-		assert.Equal(t, Amounts{"rpm": 70, "tpm": 6000}, available())
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 7000}))
-		assert.Equal(t, Amounts{"rpm": 70, "tpm": 0}, available(), "debt is nothing available")
-		s.clock.advance(12 * time.Second)
-		assert.Equal(t, Amounts{"rpm": 90, "tpm": 1000}, available())
-	})
-}
-
-func TestRetryAfterOfAReportSeesParents(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.family("key", "project")
-		ctx := t.Context()
-		wait := func(a Amounts) time.Duration {
-			t.Helper()
-			report, err := s.limiter.Check(ctx, "key", model, a)
-			require.NoError(t, err)
-			return report.RetryAfter
-		}
-		assert.Zero(t, wait(Amounts{"rpm": 100}))
-		s.acquire("project", Amounts{"tpm": 10_000})
-		s.acquire("key", Amounts{"rpm": 100})
-		assert.Equal(t, 6*time.Second, wait(Amounts{"tpm": 1000}))
-		assert.Equal(t, 30*time.Second, wait(Amounts{"tpm": 1000, "rpm": 50}))
-		s.clock.advance(30*time.Second - time.Millisecond)
-		assert.Equal(t, time.Millisecond, wait(Amounts{"tpm": 1000, "rpm": 50}))
-		s.clock.advance(time.Millisecond)
-		assert.Zero(t, wait(Amounts{"tpm": 1000, "rpm": 50}))
-		assert.Equal(t, Never, wait(Amounts{"rpm": 101}))
-		_, err := s.limiter.Check(ctx, "key", model, Amounts{"rmp": 1})
-		requireInvalid(t, err, "amounts[rmp]")
-	})
-}
-
-func TestReadsWriteNothing(t *testing.T) {
-	s := memProcess(t, perMinute())
-	s.family("key", "project")
-	s.acquire("key", Amounts{"rpm": 1})
-	s.clock.advance(3 * time.Hour)
-	used := s.used(func() {
-		_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": 1})
-		require.NoError(t, err)
-		_, err = s.limiter.Check(t.Context(), "key", model, nil)
-		require.NoError(t, err)
-	})
-	assert.Zero(t, used.WriteUnits())
-	_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": -1})
-	requireInvalid(t, err, "amounts[rpm]")
-}
-
-func TestFailedReadIsNoReport(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.db.SetFaults(firstOf("GetItem", -1, throttled1))
-		_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
-		s.db.SetFaults(nil)
-		assert.ErrorIs(t, err, ErrUnavailable)
-	})
-}
-
 // Debt on a limit that a call does not name denies it nothing, so a dry run says
 // so too, and so do a lease's statuses.
 func TestDebtOfAnUnnamedLimitDeniesNobody(t *testing.T) {
@@ -226,23 +115,4 @@ func TestDebtOfAnUnnamedLimitDeniesNobody(t *testing.T) {
 	report, err = s.limiter.Check(t.Context(), "u", model, Amounts{"tpm": 1})
 	require.NoError(t, err)
 	require.False(t, report.Allowed, "named, it denies")
-}
-
-// A dry run leaves to waiters what an acquire would leave them.
-func TestCheckBesideAWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := waitLimiter(t, PerMinute("rpm", 60))
-		drain(t, l, Amounts{"rpm": 60})
-		served := waitFor(t, l, "u", Amounts{"rpm": 20})
-		<-time.After(10 * time.Second)
-		report, err := l.Check(t.Context(), "u", "m", Amounts{"rpm": 5})
-		require.NoError(t, err)
-		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 5})
-		var denied *LimitExceededError
-		require.ErrorAs(t, err, &denied)
-		require.False(t, report.Allowed)
-		require.Equal(t, denied.RetryAfter, report.RetryAfter)
-		require.Equal(t, 15*time.Second, report.RetryAfter)
-		<-served
-	})
 }

@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,79 +79,6 @@ func requireVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
 	t.Helper()
 	require.NoError(t, err)
 	require.Equal(t, want, cfg.readAt)
-}
-
-func TestConfigCacheServesFreshThenReadsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		get := func() (*resolvedConfig, error) { return c.loading.Get(t.Context(), cacheKey, l.load) }
-		cfg, err := get()
-		requireVersion(t, 1, cfg, err)
-		l.set(2, nil)
-		elapse(cacheTTL - 11*time.Millisecond)
-		cfg, err = get()
-		requireVersion(t, 1, cfg, err)
-		elapse(time.Millisecond) // the ttl counts from the start of the read
-		cfg, err = get()
-		requireVersion(t, 2, cfg, err)
-		assert.Equal(t, ConfigCacheStats{Hits: 1, Misses: 2, Loads: 2, Size: 1}, c.snapshot())
-	})
-}
-
-func TestConfigCacheRemembersThatThereIsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		l.stored = func(int64) *resolvedConfig { return &resolvedConfig{configKind: &configKind{}} }
-		for range 3 {
-			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
-			require.NoError(t, err)
-			assert.Empty(t, cfg.level)
-		}
-		assert.Equal(t, ConfigCacheStats{Hits: 2, NegativeHits: 2, Misses: 1, Loads: 1, Size: 1}, c.snapshot())
-	})
-}
-
-func TestConfigCacheSharesOneRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
-				assertVersion(t, 1, cfg, err)
-			})
-		}
-		other := configKey{"user-2", "gpt-4"}
-		wg.Go(func() {
-			_, err := c.loading.Get(t.Context(), other, func(context.Context) (*resolvedConfig, error) { return nil, errStore })
-			assert.ErrorIs(t, err, errStore, "other keys have reads of their own")
-		})
-		wg.Wait()
-		assert.Equal(t, ConfigCacheStats{Misses: 9, Coalesced: 7, Loads: 2, Size: 1}, c.snapshot())
-	})
-}
-
-func TestConfigCacheCallerLeavesWithoutEndingTheRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		l.slow = time.Second
-		first, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_, err := c.loading.Get(first, cacheKey, l.load)
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, 100*time.Millisecond, time.Since(start))
-		})
-		wg.Go(func() {
-			elapse(50 * time.Millisecond)
-			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
-			assertVersion(t, 1, cfg, err)
-		})
-		wg.Wait()
-		assert.Equal(t, 1, l.count())
-	})
 }
 
 func TestConfigCacheOneRefreshesTheOthersGetTheStale(t *testing.T) {
@@ -270,88 +196,5 @@ func TestConfigCacheAfterAClockWasSetBack(t *testing.T) {
 		back = time.Hour
 		cfg, err = c.loading.Get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 2, cfg, err)
-	})
-}
-
-func TestConfigCacheEvictsWhatMatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		for _, key := range []configKey{{"a", "x"}, {"a", "y"}, {"b", "x"}} {
-			_, err := c.loading.Get(t.Context(), key, l.load)
-			require.NoError(t, err)
-		}
-		c.evict(func(k configKey) bool { return k.entity == "a" })
-		assert.Nil(t, c.fresh(configKey{"a", "x"}))
-		assert.Nil(t, c.fresh(configKey{"a", "y"}))
-		assert.NotNil(t, c.fresh(configKey{"b", "x"}))
-		s := c.snapshot()
-		assert.Equal(t, []int64{2, 1}, []int64{s.Evictions, int64(s.Size)})
-	})
-}
-
-func TestConfigCacheIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(2)
-		for i := range 5 {
-			_, err := c.loading.Get(t.Context(), configKey{fmt.Sprint(i), "r"}, l.load)
-			require.NoError(t, err)
-		}
-		s := c.snapshot()
-		assert.Equal(t, []int64{3, 2}, []int64{s.Evictions, int64(s.Size)})
-		assert.NotNil(t, c.fresh(configKey{"4", "r"}), "the last used stay")
-	})
-}
-
-func TestConfigCacheReloadReadsAfterTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		l.slow = time.Second
-		reload := func(want int64) {
-			cfg, err := c.loading.Reload(t.Context(), cacheKey, l.load)
-			assertVersion(t, want, cfg, err)
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() { reload(1) })
-		synctest.Wait() // the first read has begun: it may miss what is set now
-		l.set(2, nil)
-		for range 5 {
-			wg.Go(func() { reload(2) })
-		}
-		wg.Wait()
-		assert.Equal(t, 2, l.count(), "those who came during the first read share the second")
-		cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
-		requireVersion(t, 2, cfg, err)
-		assert.Equal(t, 2, l.count(), "the result is stored")
-	})
-}
-
-func TestConfigCacheReloadDoesNotJoinAFill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		l.slow = time.Second
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
-			assertVersion(t, 1, cfg, err)
-		})
-		synctest.Wait()
-		l.set(2, nil)
-		cfg, err := c.loading.Reload(t.Context(), cacheKey, l.load)
-		requireVersion(t, 2, cfg, err)
-		wg.Wait()
-	})
-}
-
-func TestConfigCacheReloadEndsWithItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := newTestCache(10)
-		l.slow = time.Second
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, err := c.loading.Reload(ctx, cacheKey, l.load)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		elapse(time.Second)
-		synctest.Wait()
-		assert.NotNil(t, c.fresh(cacheKey), "the read goes on and is stored")
 	})
 }

@@ -1,21 +1,13 @@
 package dynalimit
 
 import (
-	"context"
-	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -78,127 +70,4 @@ func TestConfigRequests(t *testing.T) {
 	_, err = r.rereadConfig(t.Context(), "user-1", schema.DefaultResource)
 	require.NoError(t, err)
 	assertGolden(t, "config_reread_default", wire.Take())
-}
-
-func TestConfigTicksOrderReads(t *testing.T) {
-	r := memEngine(t).repository(t, nil)
-	first, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-	require.NoError(t, err)
-	between := r.tick()
-	second, err := r.rereadConfig(t.Context(), "user-1", "gpt-4")
-	require.NoError(t, err)
-	assert.Less(t, first.tick, between)
-	assert.Less(t, between, second.tick)
-	cached, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-	require.NoError(t, err)
-	assert.Same(t, second, cached, "a forced read renews the cache")
-}
-
-func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "user-1", Resource: "gpt-4"}, []Limit{PerMinute("rpm", 3)}))
-		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1000)}))
-		var asked atomic.Bool
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if q.Operation == "BatchGetItem" && asked.CompareAndSwap(false, true) {
-				return ddbmem.Fault{Unprocessed: 3}
-			}
-			return ddbmem.Fault{}
-		})
-		cfg, _, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.NoError(t, err)
-		assert.Equal(t, levels.Entity, cfg.level, "never taken for absent")
-		assert.True(t, read)
-	})
-}
-
-func TestConfigUnprocessedForGoodIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1000)}))
-		e.db.SetFaults(unprocessed(1 << 40))
-		before := e.db.Meter()
-		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		var unavailable *UnavailableError
-		require.ErrorAs(t, err, &unavailable)
-		assert.ErrorContains(t, err, "6 of 6 keys still unprocessed after 8 tries")
-		assert.Equal(t, int64(8), e.db.Meter().Sub(before).Requests())
-		assert.Zero(t, r.ConfigCacheStats().Size, "nothing is cached")
-		e.db.SetFaults(nil)
-		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.NoError(t, err)
-		assert.Equal(t, levels.System, cfg.level)
-	})
-}
-
-func TestConfigIsBoundedInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-		defer cancel()
-		_, _, _, err := r.config(ctx, "user-1", "gpt-4", time.Time{})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, time.Second/2, time.Since(start), "the caller's time")
-		_, err = r.rereadConfig(t.Context(), "user-1", "gpt-4")
-		require.ErrorIs(t, err, ErrUnavailable, "the repository's own time is not the caller's fault")
-		assert.LessOrEqual(t, time.Since(start), time.Second/2+2*time.Second)
-	})
-}
-
-func TestConfigIsRefreshedWhileTheStoreIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		require.NoError(t, r.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1)}))
-		old, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.NoError(t, err)
-		down := errors.New("the table is gone")
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: down.Error()}}
-		})
-		elapse(time.Minute)
-		cfg, bucket, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.NoError(t, err)
-		assert.Same(t, old, cfg)
-		assert.Nil(t, bucket)
-		assert.False(t, read, "the bucket was not read")
-	})
-}
-
-func TestConfigMissingTable(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, testworld.NewTable(), nil)
-		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.ErrorIs(t, err, fault.ErrTable)
-		assert.ErrorContains(t, err, "CreateTable")
-	})
-}
-
-func TestConfigOneReaderGetsTheBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
-		before := e.db.Meter()
-		var readers atomic.Int64
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				_, _, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-				assert.NoError(t, err)
-				if read {
-					readers.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		assert.Equal(t, int64(1), readers.Load())
-		assert.Equal(t, int64(1), e.db.Meter().Sub(before).Requests())
-	})
 }

@@ -134,23 +134,6 @@ func TestConfigReadLeavesTimeForTheBucket(t *testing.T) {
 	})
 }
 
-// A configuration that was changed through this process is read again, but if that read
-// brings no answer, the old one is better than none.
-func TestConfigThatWasChangedServesWhileItCannotBeRead(t *testing.T) {
-	live(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 100)}))
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.readsFail(unansweredReads["throttled"])
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 50)}))
-		n := s.calls("user-1", 200, time.Second, 10*time.Second)
-		assert.Zero(t, n.admitted+n.degraded)
-		s.db.SetFaults(nil)
-		elapse(2 * time.Second)
-		s.calls("user-1", 1, time.Second, 2*time.Second)
-		assert.Equal(t, int64(50), s.stored("user-1", "rpm").Burst/milli)
-	})
-}
-
 // A bucket whose configuration is newer than what this process can read is decided by its
 // own parameters, and does not keep the process from reading.
 func TestNewerBucketWhileTheConfigurationCannotBeRead(t *testing.T) {

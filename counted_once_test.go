@@ -53,24 +53,6 @@ func TestLevelsOfACascadeCountWhatTheyPassOn(t *testing.T) {
 	})
 }
 
-// A level that a parent's limits do not cover passes nothing of them on.
-func TestOnlyWhatALevelAboveLimitsIsPassedOn(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "project", "org")
-		ctx := t.Context()
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "project"}, []Limit{PerMinute("rpm", 1000)}))
-		require.NoError(t, s.repo.SetLimits(ctx, Scope{Entity: "org"}, []Limit{PerMinute("usd", 1000)}))
-		peer := s.peer(s.limiterOptions())
-		lease := peer.acquire("key", Amounts{"rpm": 1, "tpm": 500, "usd": 3})
-		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 2}))
-		key := peer.stored("key", "rpm")
-		assert.EqualValues(t, 3*milli, key.Passed)
-		assert.Zero(t, peer.stored("key", "tpm").Passed)
-		assert.Zero(t, peer.stored("project", "rpm").Passed)
-		assert.Zero(t, peer.stored("org", "usd").Passed)
-	})
-}
-
 // What a lease gives back comes off the counter that its take was added to, also when its
 // parent or the parent's limits are others by then.
 func TestGiveBacksComeOffTheCounterOfTheirTake(t *testing.T) {
@@ -189,26 +171,6 @@ func TestPrefetchPassesOnWhatItsCallsDo(t *testing.T) {
 		assert.EqualValues(t, calls, key.Consumed/milli)
 		assert.Equal(t, org.Consumed, key.Passed, "what both counted")
 		assert.EqualValues(t, calls, s.countedOnce("rpm", "key", "org"))
-	})
-}
-
-// What an outage counts is passed on like what buckets admit.
-func TestOutagesPassOnWhatALevelAboveCounts(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		s.family("key", "org")
-		s.acquire("key", Amounts{"rpm": 1})
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
-		require.ErrorIs(t, err, ErrUnavailable)
-		doubt := s.limiter.Health().Doubt["rpm"]
-		lease, back := s.acquire("key", Amounts{"rpm": 30}), s.acquire("key", Amounts{"rpm": 20})
-		require.NoError(t, back.Settle(t.Context(), Amounts{"rpm": 5}))
-		s.recovers()
-		elapse(5 * time.Second)
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 4}))
-		once, key, org := s.countedOnce("rpm", "key", "org"), s.stored("key", "rpm"), s.stored("org", "rpm")
-		assert.InDelta(t, 1+34+5, once, float64(doubt))
-		assert.InDelta(t, float64(key.Passed/milli), float64(org.Consumed/milli), float64(doubt))
 	})
 }
 

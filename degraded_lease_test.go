@@ -91,26 +91,3 @@ func TestDegradedLeaseGivesBackWhatItConsumedLater(t *testing.T) {
 		})
 	}
 }
-
-// One level may be admitted without its bucket while the others are charged.
-func TestDegradedAtOneLevelOnly(t *testing.T) {
-	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
-		virtual(t, perMinute(), func(t *testing.T, s *process) {
-			s.family("key", "project")
-			s.acquire("key", Amounts{"tpm": 100})
-			defer s.readsOthers()()
-			s.silence("project")
-			lease := s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow), WithCascade(mode))
-			assert.True(t, lease.Degraded())
-			assert.Equal(t, []string{"key tpm", "project tpm"}, holders(lease.Statuses()))
-			assert.Equal(t, int64(9400), s.level("key", "tpm"))
-			s.recovers()
-			assert.Equal(t, int64(9900), s.level("project", "tpm"))
-			require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 600}))
-			s.recovers()
-			assert.Equal(t, int64(9300), s.level("key", "tpm"))
-			assert.Equal(t, int64(9800), s.level("project", "tpm"), "the bucket answers: more is charged")
-			assert.InDelta(t, 700, s.stored("project", "tpm").Consumed/milli, float64(s.limiter.Health().Doubt["tpm"]))
-		})
-	}
-}

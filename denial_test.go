@@ -1,7 +1,6 @@
 package dynalimit
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,26 +96,6 @@ func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 	assert.Equal(t, 50*time.Millisecond, denied.RetryAfter, "of which 450 ms of the longest are over")
 	waits := []time.Duration{denied.Statuses[0].RetryAfter, denied.Statuses[1].RetryAfter, denied.Statuses[2].RetryAfter}
 	assert.Equal(t, []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Millisecond}, waits, "a level that denied waits for something")
-}
-
-// A store that answers slowly, but answers, is no reason to look again for ever.
-func TestDenialFromASlowStore(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.acquire("user-1", Amounts{"tpm": 10_000})
-		s.clock.advance(2 * time.Second)
-		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			s.clock.advance(1500 * time.Millisecond)
-			return ddbmem.Fault{After: 900 * time.Millisecond}
-		})
-		used := s.used(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"tpm": 9000})
-			_ = s.denied(err)
-		})
-		assert.Equal(t, int64(1), used.Requests())
-		s.db.SetFaults(nil)
-	})
 }
 
 // A take that fits the bucket but not beside those before it is denied, so its

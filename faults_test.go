@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -150,17 +149,6 @@ var silences = map[string]func(*ddbmem.Request) ddbmem.Fault{
 
 // after10ms makes every request take 10 ms before it is executed.
 func after10ms(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} }
-
-// unprocessed leaves every key of the first n answers unprocessed.
-func unprocessed(n int64) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if (r.Operation == "BatchGetItem" || r.Operation == "BatchWriteItem") && seen.Add(1) <= n {
-			return ddbmem.Fault{Unprocessed: 100}
-		}
-		return ddbmem.Fault{}
-	}
-}
 
 // outages are what counts as the store not answering.
 var outages = map[string]ddbmem.Fault{

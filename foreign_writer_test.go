@@ -15,7 +15,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/levels"
 )
 
 // The same table is used by zae-limiter 0.8.1, a Python library. Its items are
@@ -99,69 +98,6 @@ func (s *process) foreignAcquire(entity string, seen schema.Item, n int64) bool 
 func (s *process) foreignAdjust(entity string, n int64) {
 	s.t.Helper()
 	require.NoError(s.t, s.foreign(entity, "ADD b_tpm_tk :d, b_tpm_tc :n", "", map[string]int64{":d": -n * milli, ":n": n * milli}))
-}
-
-func TestForeignItemsAreRead(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := foreignProcess(t, e)
-		for _, want := range []struct {
-			entity, limit string
-			remaining     int64
-			level         levels.Level
-		}{
-			{"key-1", "rpm", 99, levels.Resource},
-			{"key-1", "tpm", 9623, levels.Resource},
-			{"proj-1", "rpm", 999, levels.EntityDefault},
-			{"proj-1", "tpm", 149_658, levels.EntityDefault},
-			{"user-9", "rpm", 98, levels.Resource},
-			{"user-9", "tpm", 9001, levels.Resource},
-		} {
-			report, err := s.limiter.Check(t.Context(), want.entity, model, nil)
-			require.NoError(t, err)
-			assert.Equal(t, Allow, report.OnUnavailable)
-			for _, status := range report.Statuses {
-				if status.EntityID == want.entity && status.Limit.Name == want.limit {
-					assert.Equal(t, want.remaining, status.Remaining, "%s %s", want.entity, want.limit)
-					assert.InDelta(t, s.effective(want.entity, want.limit), s.worth(want.entity, want.limit), 1, "as the other reads it, but for the phase of the grid")
-					assert.Equal(t, want.level, status.Level)
-				}
-			}
-		}
-		project, err := s.repo.GetEntity(t.Context(), "proj-1")
-		require.NoError(t, err)
-		assert.JSONEq(t, `{"team":"search"}`, string(project.Metadata), "marshalled twice by the other")
-		report, err := s.limiter.Check(t.Context(), "key-1", model, nil)
-		require.NoError(t, err)
-		assert.Equal(t, []string{"key-1 rpm", "key-1 tpm", "proj-1 rpm", "proj-1 tpm"}, holders(report.Statuses), "the child cascades")
-	})
-}
-
-func TestForeignItemsAreChargedAndAdjusted(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := foreignProcess(t, e)
-		worth := func(id string) int64 { return s.worth(id, "tpm") }
-		buckets := map[string][2]int64{}
-		for _, id := range []string{"key-1", "proj-1"} {
-			buckets[id] = [2]int64{worth(id), numberOf(s.item(id), "b_tpm_tc")}
-		}
-		changed := func(tokens int64) {
-			t.Helper()
-			for id, before := range buckets {
-				assert.Equal(t, before[0]-tokens*milli, worth(id), "%s: what we read", id)
-				assert.InDelta(t, worth(id), s.effective(id, "tpm"), 1, "%s: what the other reads, but for the phase of the grid", id)
-				assert.Equal(t, before[1]+tokens*milli, numberOf(s.item(id), "b_tpm_tc"))
-			}
-		}
-		lease := s.acquire("key-1", Amounts{"rpm": 1, "tpm": 500})
-		changed(500)
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 300}))
-		changed(800)
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -100}))
-		changed(700)
-		require.NoError(t, lease.Rollback(t.Context()))
-		changed(0)
-		assert.NotNil(t, s.item("key-1")["cv"], "claimed")
-	})
 }
 
 // What we write, the other library reads as the same.

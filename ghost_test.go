@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -100,33 +99,5 @@ func TestLeaseMeetsAGhost(t *testing.T) {
 			assert.Equal(t, int64(100), s.level("user-1", "rpm"))
 			s.delete("user-1")
 		}
-	})
-}
-
-// Ghost attributes beside a live bucket: the other adjusted a limit that the
-// bucket does not have.
-func TestGhostLimitBesideLiveOnes(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm}))
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.foreignAdjust("user-1", 700)
-		s.acquire("user-1", Amounts{"rpm": 1})
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"tpm": 1})
-		requireInvalid(t, err, "amounts[tpm]")
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm, tpm}))
-		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 300})
-		assert.Equal(t, int64(9000), s.level("user-1", "tpm"))
-		assert.Equal(t, int64(97), s.level("user-1", "rpm"))
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm, PerDay("usd", 5)}))
-		s.clock.advance(time.Minute)
-		s.acquire("user-1", Amounts{"rpm": 1})
-		assert.Equal(t, []string{"rpm", "usd"}, s.image("user-1").Set.Names, "full, it was removed")
-		s.foreignAdjust("user-1", 1)
-		s.acquire("user-1", Amounts{"rpm": 1}) // sees it
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true, Resource: model}, []Limit{rpm}))
-		s.clock.advance(2 * time.Second)
-		s.acquire("user-1", Amounts{"rpm": 1})
-		assert.Equal(t, []string{"rpm"}, s.image("user-1").Set.Names, "ghosts that are not configured go")
 	})
 }

@@ -52,32 +52,6 @@ func TestGiveBackGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 	}
 }
 
-// A give-back that rides with a charge, or in a claim, asks for the bucket as
-// one that rides alone does.
-func TestGiveBackBesideAChargeGoesToTheBucketThatWasTakenFrom(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		two := &Options{Limits: []Limit{PerDay("rpm", 100), PerDay("tpm", 100)}}
-		s := newProcess(t, e, two)
-		for u, rest := range map[string]time.Duration{"soon": 0, "claimed": 2 * time.Hour} {
-			lease := s.acquire(u, Amounts{"tpm": 50, "rpm": 1})
-			neighbour := s.peer(two) // whose write is the slot's last: no rule of ids refuses what comes
-			neighbour.limiter.desk.lanes.IDs.Slot = s.limiter.desk.lanes.IDs.Slot
-			neighbour.acquire(u, Amounts{"tpm": 30})
-			_, err := s.limiter.Check(t.Context(), u, model, nil)
-			require.NoError(t, err)
-			s.delete(u)
-			s.peer(two).acquire(u, Amounts{"tpm": 100})
-			s.clock.advance(rest)
-			had := s.level(u, "tpm")
-			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -50, "rpm": 5}))
-			assert.Equal(t, had, s.level(u, "tpm"), "dropped")
-			assert.Equal(t, int64(95), s.level(u, "rpm"), "charged to the bucket there is")
-			require.NoError(t, lease.Rollback(t.Context()))
-			assert.Equal(t, int64(100), s.level(u, "rpm"), "what it took from the new one goes back, and no more")
-		}
-	})
-}
-
 // A lease that took from both gives back to each what it took there, the newest
 // first.
 func TestLeaseOfTwoBuckets(t *testing.T) {
@@ -96,46 +70,6 @@ func TestLeaseOfTwoBuckets(t *testing.T) {
 		require.NoError(t, lease.Rollback(t.Context()))
 		assert.Equal(t, int64(40), s.level("u", "tpm"), "25 went back, 50 were gone with the first bucket")
 		assert.Empty(t, lease.Consumed()["tpm"])
-	})
-}
-
-// In either mode, each level is given back to the bucket that was charged.
-func TestEachLevelIsGivenBackToTheBucketThatWasCharged(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "project")
-		for range 2 { // made by the transaction, then met by it
-			lease := s.acquire("key", Amounts{"tpm": 500})
-			require.NoError(t, lease.Rollback(t.Context()))
-			assert.Equal(t, int64(10_000), s.level("key", "tpm"))
-			assert.Equal(t, int64(10_000), s.level("project", "tpm"))
-		}
-		lease := s.acquire("key", Amounts{"tpm": 500})
-		s.delete("project")
-		s.peer(perMinute()).acquire("project", Amounts{"tpm": 700})
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Equal(t, int64(10_000), s.level("key", "tpm"))
-		assert.Equal(t, int64(9300), s.level("project", "tpm"))
-	})
-}
-
-// A bucket that another implementation made has no incarnation: leases of it are
-// given back to it, and not to one that was made after it.
-func TestBucketOfNoIncarnation(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perDay(100))
-		s.acquire("u", Amounts{"tpm": 1})
-		item := s.item("u")
-		delete(item, "ci")
-		put(t, s.repo, item)
-		p := s.peer(perDay(100))
-		lease := p.acquire("u", Amounts{"tpm": 9})
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Equal(t, int64(99), s.level("u", "tpm"))
-		lease = p.acquire("u", Amounts{"tpm": 9})
-		s.delete("u")
-		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 50})
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Equal(t, int64(50), s.level("u", "tpm"))
 	})
 }
 
@@ -161,22 +95,6 @@ func TestGiveBacksToSeveralBuckets(t *testing.T) {
 			require.NoError(t, o.Result.Err)
 		}
 		assert.Equal(t, int64(52), s.level("u", "tpm"))
-	})
-}
-
-// What this process remembers of the bucket may be older than the grant, which a
-// transaction brought: that is no reason to drop what it gives back.
-func TestGiveBackToABucketNotSeenYet(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perDay(100))
-		s.acquire("u", Amounts{"tpm": 50})
-		s.delete("u")
-		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})
-		o := s.backTo(s.image("u").Incarnation)
-		s.limiter.desk.lanes.Of("u", model).Submit(o)
-		<-o.Done
-		require.NoError(t, o.Result.Err)
-		assert.Equal(t, int64(41), s.level("u", "tpm"))
 	})
 }
 

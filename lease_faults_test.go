@@ -151,43 +151,6 @@ func TestChargeThatDidNotLandIsWrittenAgain(t *testing.T) {
 	})
 }
 
-func TestAdjustThatFailsAtOneLevelIsCompletedThere(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		f := &brokenWire{refuse: "ThrottlingException", match: writesOf("project")}
-		s := newProcess(t, e, perMinute())
-		s.family("key", "project")
-		s = s.faulty(perMinute(), f)
-		lease := s.acquire("key", Amounts{"tpm": 500})
-		f.times(-1)
-		unconfirmed := requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
-		assert.Equal(t, "project", unconfirmed.EntityID)
-		assert.Equal(t, "dynalimit: tpm +700 of project on gpt-4 was not written; the same call again writes it: "+unconfirmed.Err.Error(), unconfirmed.Error())
-		assert.Equal(t, int64(8800), s.level("key", "tpm"))
-		assert.Equal(t, int64(9500), s.level("project", "tpm"))
-		f.times(0)
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), "the same again")
-		assert.Equal(t, int64(8800), s.level("key", "tpm"), "is not written twice here")
-		assert.Equal(t, int64(8800), s.level("project", "tpm"), "and completed there")
-		f.times(-1)
-		requireUnconfirmed(t, lease.Rollback(t.Context()), Amounts{"tpm": -1200})
-		f.times(0)
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Equal(t, int64(10_000), s.level("key", "tpm"))
-		assert.Equal(t, int64(10_000), s.level("project", "tpm"))
-	})
-}
-
-func TestAdjustIsBounded(t *testing.T) {
-	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: time.Minute}, func(t *testing.T, s *process) {
-		lease := s.acquire("user-1", Amounts{"tpm": 500})
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
-		began := time.Now()
-		requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 1}), Amounts{"tpm": 1})
-		assert.LessOrEqual(t, time.Since(began), time.Minute)
-		s.db.SetFaults(nil)
-	})
-}
-
 // Clean-up gives up after its own bound; the write goes on by itself and is
 // counted as consumed.
 func TestCleanUpHasItsOwnBound(t *testing.T) {
@@ -201,42 +164,6 @@ func TestCleanUpHasItsOwnBound(t *testing.T) {
 		s.db.SetFaults(nil)
 		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
 		assert.Equal(t, Amounts{"tpm": 1200}, lease.Consumed())
-	})
-}
-
-func TestAdjustBesideAnotherWriterIsExact(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		p := s.peer(perMinute())
-		lease := s.acquire("user-1", Amounts{"tpm": 500})
-		for range 5 { // the other claims, so the image is always old
-			s.clock.advance(2 * time.Hour)
-			other := p.acquire("user-1", Amounts{"tpm": 100})
-			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 10}))
-			assert.Equal(t, int64(9890), s.level("user-1", "tpm"))
-			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -10}))
-			require.NoError(t, other.Rollback(t.Context()))
-			assert.Equal(t, int64(10_000), s.level("user-1", "tpm"))
-		}
-	})
-}
-
-func TestErrorsOfOneCallAreJoined(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.family("key", "project")
-		lease := s.acquire("key", Amounts{"tpm": 500})
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
-		})
-		err := lease.Rollback(t.Context())
-		s.db.SetFaults(nil)
-		var entities []string
-		for _, part := range err.(interface{ Unwrap() []error }).Unwrap() {
-			var unconfirmed *UnconfirmedError
-			require.True(t, errors.As(part, &unconfirmed))
-			entities = append(entities, unconfirmed.EntityID)
-		}
-		assert.Equal(t, []string{"key", "project"}, entities)
 	})
 }
 

@@ -25,32 +25,6 @@ func TestAdjustChargesTheTrueAmount(t *testing.T) {
 	})
 }
 
-func TestAdjustMayNameOtherLimits(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		lease := s.acquire("user-1", Amounts{"rpm": 1})
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 12_345}))
-		assert.Equal(t, int64(-2345), s.level("user-1", "tpm"), "never denied, may be debt")
-		assert.Equal(t, Amounts{"rpm": 1, "tpm": 12_345}, lease.Consumed())
-		exceeded := s.deny("user-1", Amounts{"tpm": 1})
-		assert.Equal(t, int64(-2345), exceeded.Primary().Remaining)
-		assert.Equal(t, (2346 * 6 * time.Millisecond), exceeded.RetryAfter, "a token every 6 ms")
-		s.clock.advance(exceeded.RetryAfter)
-		s.acquire("user-1", Amounts{"tpm": 1})
-	})
-}
-
-func TestAdjustBothWaysInOneWrite(t *testing.T) {
-	s := memProcess(t, perMinute())
-	lease := s.acquire("user-1", Amounts{"rpm": 5, "tpm": 500})
-	used := s.used(func() { require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": -4, "tpm": 100})) })
-	assert.Equal(t, int64(1), used.Requests())
-	assert.Equal(t, int64(99), s.level("user-1", "rpm"))
-	assert.Equal(t, int64(9400), s.level("user-1", "tpm"))
-	used = s.used(func() { require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 0})) })
-	assert.Zero(t, used.Requests(), "nothing to write")
-}
-
 func TestSettleIsAbsoluteAndFinal(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -68,17 +42,6 @@ func TestSettleIsAbsoluteAndFinal(t *testing.T) {
 		assert.Equal(t, after, s.item("user-1"))
 		assert.Equal(t, Amounts{"rpm": 2, "tpm": 123}, lease.Consumed())
 	})
-}
-
-func TestSettleOfNothingKeepsAll(t *testing.T) {
-	s := memProcess(t, perMinute())
-	lease := s.acquire("user-1", Amounts{"rpm": 2})
-	used := s.used(func() {
-		require.NoError(t, lease.Settle(t.Context(), nil))
-		require.NoError(t, lease.Rollback(t.Context()))
-	})
-	assert.Zero(t, used.Requests())
-	assert.Equal(t, int64(98), s.level("user-1", "rpm"))
 }
 
 func TestRollbackGivesEverythingBackOnce(t *testing.T) {
@@ -139,23 +102,6 @@ func TestConsumeIsChecked(t *testing.T) {
 	})
 }
 
-func TestStatusesFollowTheLease(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		lease := s.acquire("user-1", Amounts{"tpm": 500})
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 500, "rpm": 2}))
-		statuses := lease.Statuses()
-		require.Len(t, statuses, 2)
-		assert.Equal(t, "rpm", statuses[0].Limit.Name)
-		assert.Equal(t, int64(98), statuses[0].Remaining)
-		assert.Equal(t, int64(9000), statuses[1].Remaining)
-		assert.Equal(t, int64(1000), statuses[1].Requested)
-		assert.Equal(t, 6*time.Second, statuses[1].Reset)
-		require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 0}))
-		assert.Equal(t, int64(10_000), lease.Statuses()[1].Remaining, "readable after the end")
-	})
-}
-
 func TestCleanUpSurvivesTheCallersContext(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -206,33 +152,6 @@ func TestLeaseMayBeSharedByGoroutines(t *testing.T) {
 			}
 		})
 		assert.Equal(t, int64(10_000), s.level("user-1", "tpm"), "given back once")
-	})
-}
-
-func TestRefundToAMissingBucketIsDropped(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		adjusted, rolledBack := s.acquire("user-1", Amounts{"tpm": 500}), s.acquire("user-1", Amounts{"tpm": 300})
-		s.delete("user-1")
-		require.NoError(t, adjusted.Adjust(t.Context(), Amounts{"tpm": -100}))
-		assert.Nil(t, s.item("user-1"), "no ghost")
-		require.NoError(t, rolledBack.Rollback(t.Context()))
-		assert.Nil(t, s.item("user-1"))
-		assert.Equal(t, Amounts{"tpm": 400}, adjusted.Consumed())
-		s.acquire("user-1", Amounts{"tpm": 10_000})
-	})
-}
-
-func TestChargeOfAMissingBucketCreatesIt(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
-		s.delete("user-1")
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700, "rpm": -1}))
-		assert.Equal(t, int64(9300), s.level("user-1", "tpm"), "burst - amount")
-		assert.Equal(t, int64(100), s.level("user-1", "rpm"), "the refund is dropped")
-		assert.Equal(t, int64(700_000), s.stored("user-1", "tpm").Consumed)
-		s.acquire("user-1", Amounts{"tpm": 9300, "rpm": 100})
 	})
 }
 

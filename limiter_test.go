@@ -15,53 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/levels"
 )
-
-func TestAcquireTakesEveryLimitNamed(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
-		assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed())
-		assert.False(t, lease.Degraded())
-		assert.Equal(t, []LimitStatus{
-			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: levels.Options, Requested: 1, Remaining: 99, Reset: 600 * time.Millisecond},
-			{EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: levels.Options, Requested: 500, Remaining: 9500, Reset: 3 * time.Second},
-		}, lease.Statuses(), "limits in name order")
-		s.acquire("user-1", Amounts{"tpm": 1000})
-		assert.Equal(t, int64(99_000), s.stored("user-1", "rpm").Tokens)
-		assert.Equal(t, int64(8_500_000), s.stored("user-1", "tpm").Tokens)
-		assert.Equal(t, int64(1_500_000), s.stored("user-1", "tpm").Consumed)
-	})
-}
-
-func TestDenialConsumesNothing(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 9000})
-		before := s.item("user-1")
-		exceeded := s.deny("user-1", Amounts{"rpm": 5, "tpm": 2000})
-		assert.Equal(t, before, s.item("user-1"))
-		assert.Equal(t, "user-1", exceeded.EntityID)
-		assert.Equal(t, model, exceeded.Resource)
-		assert.Equal(t, 6*time.Second, exceeded.RetryAfter)
-		assert.Equal(t, []LimitStatus{
-			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: levels.Options, Requested: 5, Remaining: 99, Reset: 600 * time.Millisecond},
-			{
-				EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: levels.Options, Requested: 2000, Remaining: 1000,
-				Exceeded: true, RetryAfter: 6 * time.Second, Reset: 54 * time.Second,
-			},
-		}, exceeded.Statuses)
-		assert.Equal(t, exceeded.Statuses[1], exceeded.Primary())
-		assert.EqualError(t, exceeded, "dynalimit: tpm of user-1 on gpt-4 exceeded: 2000 asked, 1000 left; retry after 6s")
-		assert.NotErrorIs(t, exceeded, ErrExceedsBurst)
-		wait, ok := RetryAfter(fmt.Errorf("call: %w", exceeded))
-		assert.True(t, ok)
-		assert.Equal(t, 6*time.Second, wait)
-	})
-}
 
 func TestRetryAfterIsExact(t *testing.T) {
 	odd := Limit{Name: "x", Capacity: 13, Burst: 17, RefillAmount: 7, RefillPeriod: 13 * time.Second}
@@ -132,18 +88,6 @@ func TestOnlyLimitsNamedAreChecked(t *testing.T) {
 	})
 }
 
-func TestZeroAmountsTakeNothing(t *testing.T) {
-	s := memProcess(t, perMinute())
-	used := s.used(func() {
-		lease := s.acquire("user-1", Amounts{"rpm": 0})
-		assert.Equal(t, Amounts{"rpm": 0}, lease.Consumed())
-		assert.False(t, lease.Degraded())
-		require.NoError(t, lease.Rollback(t.Context()))
-	})
-	assert.Zero(t, writes(used))
-	assert.Nil(t, s.item("user-1"))
-}
-
 func TestEveryLegalLimitNameWorks(t *testing.T) {
 	names := []string{
 		"a", "A", "a-b", "a.b", "a_b", "a.b_c-d", "rpm", "rpm_tk", "rpm_tk_tk", "rp", "r", "tk", "b_tk", "ttl", "rf", "PK", "op0", "resource", "size",
@@ -176,30 +120,6 @@ func TestEveryLegalLimitNameWorks(t *testing.T) {
 		s.acquire("user-1", one)
 		check("a claim", 9)
 		assert.Equal(t, s.clock.now().UnixMilli(), s.image("user-1").Refilled)
-	})
-}
-
-func TestIdentifiersOfEveryLegalForm(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		for _, id := range []string{"a", "0", "user@example.com", "a:b.c_d-e", strings.Repeat("z", 256)} {
-			for _, resource := range []string{"r", "openai/gpt-4", strings.Repeat("r", 256)} {
-				lease, err := s.limiter.Acquire(t.Context(), id, resource, Amounts{"rpm": 1})
-				require.NoError(t, err)
-				require.NoError(t, lease.Rollback(t.Context()))
-			}
-		}
-	})
-}
-
-func TestNamespacesShareATable(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		eu := s.on(e.namespaced(t, s.repo.table, "eu", &RepositoryOptions{Now: s.clock.now}), perMinute())
-		s.acquire("user-1", Amounts{"rpm": 100})
-		eu.acquire("user-1", Amounts{"rpm": 100})
-		s.deny("user-1", Amounts{"rpm": 1})
-		assert.Equal(t, schema.String("eu/RESOURCE#"+model), eu.item("user-1")[schema.GSI2PK])
 	})
 }
 
@@ -322,22 +242,6 @@ func TestDo(t *testing.T) {
 		})
 		require.ErrorIs(t, err, ErrLimitExceeded)
 		assert.False(t, called)
-	})
-}
-
-func TestDoReportsWhatItCouldNotGiveBack(t *testing.T) {
-	broken := errors.New("the model broke")
-	testEngines(t, func(t *testing.T, e *engine) {
-		f := &brokenWire{drop: true, match: only("UpdateItem")}
-		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
-		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1}, func(context.Context, *Lease) error {
-			f.times(-1)
-			return broken
-		})
-		require.ErrorIs(t, err, broken)
-		var unconfirmed *UnconfirmedError
-		require.ErrorAs(t, err, &unconfirmed)
-		assert.Equal(t, Amounts{"rpm": -1}, unconfirmed.Amounts)
 	})
 }
 

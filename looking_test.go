@@ -66,20 +66,6 @@ func TestTransactionLooksAtAScarceBucket(t *testing.T) {
 	assert.Zero(t, writes(used))
 }
 
-// A bucket that nobody else takes from is what its process remembers.
-func TestLoneProcessDoesNotLook(t *testing.T) {
-	s := memProcess(t, perDay(86_400))
-	s.acquire("user-1", Amounts{"tpm": 86_400})
-	s.deny("user-1", Amounts{"tpm": 1})
-	for range 3 {
-		s.clock.advance(5 * time.Second)
-		used := s.used(func() { s.acquire("user-1", Amounts{"tpm": 5}) })
-		assert.Zero(t, reads(used))
-		assert.Equal(t, int64(1), writes(used))
-		s.deny("user-1", Amounts{"tpm": 1})
-	}
-}
-
 // What did not fit when the bucket was asked is denied: with what is refilled while a
 // read is under way, half of the looks would fit, and be written in vain.
 func TestLookDeniesWhatDidNotFitWhenItWasSent(t *testing.T) {

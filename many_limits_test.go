@@ -2,14 +2,12 @@ package dynalimit
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -82,67 +80,6 @@ func TestRenamedLimitsStayUntilTheyAreFull(t *testing.T) {
 		assert.Len(t, s.image("u").Set.Names, schema.MaxLimits, "the others had refilled")
 		assert.Equal(t, int64(99), s.level("u", "c00"))
 	})
-}
-
-// A claim of as many limits as are stored fits DynamoDB's bounds on expressions, also where a
-// level above counts all that it takes.
-func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
-	s := memProcess(t, nil)
-	s.family("u", "org")
-	old, all := nLimits(strings.Repeat("a", 60), schema.MaxLimits)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, old))
-	s.acquire("u", all)
-	renamed, all := nLimits(strings.Repeat("b", 60), schema.MaxLimits)
-	s.clock.advance(3 * time.Second)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, renamed))
-	s.acquire("u", all) // keeps 20 and adds 20
-	for i := range renamed {
-		renamed[i] = renamed[i].WithBurst(200)
-	}
-	s.clock.advance(3 * time.Second)
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, renamed))
-	s.acquire("u", all) // keeps 40, changes 20
-	known := lane.BesideOf(s.limiter.desk.lanes.Of("u", model))
-	for _, l := range known.Memory(nil).Image.Limits {
-		require.Positive(t, l.Burst)
-	}
-}
-
-// The update that makes a bucket of as many limits as are allowed, under the longest names,
-// fits DynamoDB's bounds on expressions: 4 KB and 300 operators. Each level of a cascade
-// in one transaction has one of its own.
-func TestCreateOfAsManyLimitsAsAreAllowed(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
-			s := newProcess(t, e, nil)
-			limits, all := nLimits(strings.Repeat("a", 62), schema.MaxLimits)
-			require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, limits))
-			s.family("key", "project")
-			s.acquire("key", all, WithCascade(mode))
-			for entity, each := range map[string]int{"key": 7, "project": 6} {
-				item := s.item(entity)
-				require.Equal(t, 2+13+each*schema.MaxLimits, len(item), "key, what is shared, and six of each limit, seven below a parent")
-				assert.Equal(t, schema.Number(99_000), item["b_"+limits[19].Name+"_tk"])
-			}
-		}
-	})
-}
-
-// A bucket is made by an update that names what it writes, for a policy to judge, and it
-// is the item that is remembered.
-func TestCreateIsAnUpdateOfItsItem(t *testing.T) {
-	s := memProcess(t, nil)
-	wire := record(s.db)
-	s = s.wired(perMinute(), wire)
-	s.acquire("user-1", Amounts{"rpm": 1})
-	requests := wire.Take()
-	require.Equal(t, "UpdateItem", requests[len(requests)-1].Operation)
-	request := requests[len(requests)-1].Request.(map[string]any)
-	item := s.item("user-1")
-	for _, name := range request["ExpressionAttributeNames"].(map[string]any) {
-		assert.Contains(t, item, name)
-	}
-	assert.Len(t, item, len(request["ExpressionAttributeNames"].(map[string]any))+1, "and the sort key")
 }
 
 // An item that another writer made may hold any number of limits: that many are

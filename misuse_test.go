@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,15 +85,6 @@ func TestMisuseIsSaid(t *testing.T) {
 	require.NoError(t, err, "no option changes nothing")
 }
 
-// An amount below 0 is refused in the words of the call it was given to.
-func TestNegativeAmountText(t *testing.T) {
-	s := memProcess(t, perMinute())
-	lease := s.acquire("u", Amounts{"rpm": 1})
-	err := lease.Settle(t.Context(), Amounts{"rpm": -1})
-	requireInvalid(t, err, "amounts[rpm]")
-	assert.NotContains(t, err.Error(), "acquire")
-}
-
 // A limit that a more specific list hides is told with that list.
 func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	s := memProcess(t, &Options{Limits: []Limit{PerDay("usd", 5)}})
@@ -128,14 +118,6 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	lacks("u", "the system's", "Limits.Set for the system")
 }
 
-// A call that is wrong writes nothing, not even what is given back at once.
-func TestDoWithoutFunctionAsksNothing(t *testing.T) {
-	s := memProcess(t, perMinute())
-	before := s.db.Meter()
-	requireInvalid(t, s.limiter.Do(t.Context(), "u", model, Amounts{"rpm": 1}, nil), "fn")
-	assert.Zero(t, s.db.Meter().Sub(before).Requests())
-}
-
 // contextless is an observer that returns no context.
 type contextless struct{ observe.Nop }
 
@@ -153,38 +135,4 @@ func TestObserverMayReturnNoContext(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Rollback(t.Context()))
 	}
-}
-
-// A repository sends nothing for a caller who is gone, and does not take that for an
-// outage.
-func TestRepositoryOfEndedContext(t *testing.T) {
-	s := memProcess(t, perMinute())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, call := range []func() error{
-		func() error { return s.repo.CreateTable(ctx) },
-		func() error { return s.repo.SetLimits(ctx, Scope{Everyone: true}, []Limit{rpm}) },
-		func() error { _, err := s.repo.GetEntity(ctx, "u"); return err },
-		func() error { _, err := s.repo.Children(ctx, "u"); return err },
-	} {
-		err := call()
-		require.ErrorIs(t, err, context.Canceled)
-		assert.NotErrorIs(t, err, ErrUnavailable)
-	}
-}
-
-// Of what a limiter was made with, nothing changes any more.
-func TestPrefetchResourcesAreCopied(t *testing.T) {
-	mine := map[string]time.Duration{model: time.Second}
-	s := memProcess(t, &Options{Limits: []Limit{rpm}, PrefetchResources: mine})
-	mine[model] = time.Hour
-	assert.Equal(t, time.Second, s.limiter.desk.lanes.Horizon(model))
-}
-
-// A limiter that was closed serves nobody.
-func TestClosedLimiterIsNotReady(t *testing.T) {
-	s := memProcess(t, perMinute())
-	require.True(t, s.limiter.Health().Ready)
-	require.NoError(t, s.limiter.Close(t.Context()))
-	assert.False(t, s.limiter.Health().Ready)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // A limit is written as a person would, and read back as it was.
@@ -34,16 +33,6 @@ func TestLimitsAreJSONThatAPersonWrites(t *testing.T) {
 	} {
 		require.ErrorContains(t, json.Unmarshal([]byte(text), new(Limit)), wrong)
 	}
-}
-
-// Whatever the period, its text is read as the same.
-func TestPeriodTextIsReadBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := time.Duration(rapid.Int64Range(1, 400*24*3600*1000).Draw(t, "ms")) * time.Millisecond
-		back, err := time.ParseDuration(periodText(d))
-		require.NoError(t, err)
-		assert.Equal(t, d, back)
-	})
 }
 
 // Names of policies and modes are checked where they are read.

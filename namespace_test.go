@@ -110,26 +110,6 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 	})
 }
 
-// What is known of a deleted namespace answers for a TTL, whichever entity asks.
-func TestDeletedNamespaceAsksNothingOfTheTable(t *testing.T) {
-	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
-		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
-		ask := func(n int) int64 {
-			return eu.used(func() {
-				for i := range n {
-					_, err := eu.limiter.Acquire(t.Context(), userOf(i%20), model, Amounts{"rpm": 1})
-					inactive(t, err)
-				}
-			}).Requests()
-		}
-		assert.Equal(t, int64(1), ask(100))
-		elapse(59 * time.Second)
-		assert.Zero(t, ask(100))
-		elapse(time.Second)
-		assert.Equal(t, int64(1), ask(100))
-	})
-}
-
 // No policy admits calls of a namespace that is known to be deleted, however long ago that
 // was read, and also where only a stale configuration is left.
 func TestOutageDoesNotAdmitInADeletedNamespace(t *testing.T) {
@@ -171,28 +151,6 @@ func TestWaitEndsWhenTheNamespaceIsDeleted(t *testing.T) {
 		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
 		require.ErrorIs(t, <-ended, fault.ErrNamespaceDeleted)
 		assert.LessOrEqual(t, time.Since(began), 70*time.Second)
-	})
-}
-
-// Tokens that were debited ahead are not handed out once the deletion is known, whoever
-// learnt of it.
-func TestDeletedNamespaceServesNoPrefetchedTokens(t *testing.T) {
-	opts := &Options{Limits: []Limit{PerSecond("rps", 1000)}, Prefetch: 10 * time.Second}
-	inNamespace(t, opts, func(t *testing.T, operator, eu *process) {
-		served := func() bool { // busy enough to be debited ahead
-			return eu.used(func() { eu.acquire("user-1", Amounts{"rps": 1}) }).Requests() == 0
-		}
-		elapse(time.Second)
-		for range 100 {
-			served()
-			elapse(10 * time.Millisecond)
-		}
-		require.True(t, served(), "tokens are debited ahead")
-		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
-		_, err := eu.limiter.Acquire(t.Context(), "user-2", model, Amounts{"rps": 1}) // unknown: it is read
-		inactive(t, err)
-		_, err = eu.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rps": 1})
-		inactive(t, err)
 	})
 }
 

@@ -1,10 +1,8 @@
 package dynalimit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -182,41 +180,3 @@ func (o observerOf) WriteEnd(ctx context.Context, e observe.WriteEnd) { o().Writ
 func (o observerOf) AvailabilityChanged(e observe.AvailabilityChange) { o().AvailabilityChanged(e) }
 
 func (o observerOf) PacingChanged(e observe.PacingChange) { o().PacingChanged(e) }
-
-func TestObserverHearsOfTransactions(t *testing.T) {
-	ears := listen(t)
-	opts := together()
-	opts.Observer = ears
-	s := memProcess(t, opts)
-	s.family("key", "project")
-	s.acquire("key", Amounts{"rpm": 1})
-	assert.Equal(t, []string{"transaction key for 1: landed after 1", "acquire key gpt-4: granted"}, ears.take())
-}
-
-func TestNopObserver(t *testing.T) {
-	var nop observe.Nop
-	ctx := t.Context()
-	assert.Equal(t, ctx, nop.AcquireStart(ctx, observe.AcquireStart{}))
-	assert.Equal(t, ctx, nop.WriteStart(ctx, observe.WriteStart{}))
-	assert.NotPanics(t, func() {
-		nop.AcquireEnd(ctx, observe.AcquireEnd{})
-		nop.WriteEnd(ctx, observe.WriteEnd{})
-	})
-}
-
-// A limiter writes to no logger that it was not given.
-func TestSilentByDefault(t *testing.T) {
-	var out bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	defer slog.SetDefault(before)
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.clock.advance(90 * time.Second)
-		s.down(throttled1) // a refresh that fails is worth a line
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
-		require.Error(t, err)
-		s.db.SetFaults(nil)
-	})
-	assert.Empty(t, out.String())
-}

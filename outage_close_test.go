@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,20 +105,6 @@ func TestCloseTellsABucketThatIsBeingTold(t *testing.T) {
 	}
 }
 
-// After Close nothing is kept: what cannot be written is an error.
-func TestNothingIsKeptAfterClose(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		lease := s.acquire(userOf(0), Amounts{"rpm": 10})
-		s.down(ddbmem.Fault{Drop: true})
-		counted := s.acquire(userOf(0), Amounts{"rpm": 10})
-		require.NoError(t, counted.Settle(t.Context(), nil))
-		require.ErrorIs(t, s.limiter.Close(t.Context()), ErrUnconfirmed)
-		err := lease.Settle(t.Context(), Amounts{"rpm": 20})
-		require.ErrorIs(t, err, ErrUnconfirmed)
-		s.db.SetFaults(nil)
-	})
-}
-
 // What a policy admits while the limiter closes, or what was not located by then, no bucket
 // will be told: Health says so.
 func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
@@ -198,26 +183,4 @@ func TestCloseBetweenAGiveBackAndItsCharge(t *testing.T) {
 		assert.Equal(t, int64(100-55), s.stored(userOf(0), "rpm").Tokens/milli)
 		assert.Equal(t, int64(20), s.stored(userOf(0), "tpm").Consumed/milli)
 	})
-}
-
-// A lease that is corrected after Close, while nothing answers, is told so.
-func TestCorrectionAfterCloseDuringAnOutageEnds(t *testing.T) {
-	for name, silent := range silences {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-				lease := s.acquire(userOf(0), Amounts{"rpm": 1})
-				require.NoError(t, s.limiter.Close(t.Context()))
-				var requests atomic.Int32
-				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-					if requests.Add(1) > 200 {
-						return ddbmem.Fault{}
-					}
-					return silent(r)
-				})
-				require.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": 5}), ErrUnconfirmed)
-				assert.Less(t, requests.Load(), int32(20))
-				s.db.SetFaults(nil)
-			})
-		})
-	}
 }

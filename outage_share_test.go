@@ -134,23 +134,6 @@ func TestLocalShareHasRoomForOneCall(t *testing.T) {
 	})
 }
 
-// With nothing known, Local has only the limiter's own limits.
-func TestLocalWithNothingKnown(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 2)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
-		s.down(ddbmem.Fault{Drop: true})
-		s.acquire(userOf(0), Amounts{"rpm": 2})
-		s.deny(userOf(0), Amounts{"rpm": 1})
-		s.recovers()
-		assert.Equal(t, int64(2), s.consumed(1, "rpm"))
-	})
-	virtual(t, &Options{OnUnavailable: Local}, func(t *testing.T, s *process) {
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 2})
-		require.ErrorIs(t, err, ErrUnavailable)
-		s.recovers()
-	})
-}
-
 // An amount above the whole burst never fits, as with the store; one above the share does
 // when the share's queue is empty.
 func TestLocalAdmitsNothingAboveTheBurst(t *testing.T) {
@@ -228,26 +211,6 @@ func TestLocalWithoutRoomBlocks(t *testing.T) {
 		_, err := p.limiter.Acquire(t.Context(), userOf(1), model, Amounts{"rpm": 10})
 		require.ErrorIs(t, err, ErrUnavailable)
 		p.recovers()
-	})
-}
-
-// What leases of before an outage give back in it does not fill the share.
-func TestGiveBacksDoNotFillTheLocalShare(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .1}, func(t *testing.T, s *process) {
-		var before []*Lease
-		for range 10 {
-			before = append(before, s.acquire(userOf(0), Amounts{"rpm": 100}))
-		}
-		s.clock.advance(24 * time.Hour)
-		s.isCutOff(t)
-		admitted := s.allowed(300, userOf(0), "rpm")
-		for _, lease := range before {
-			require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 1}))
-			require.NoError(t, lease.Rollback(t.Context()))
-			admitted += s.allowed(300, userOf(0), "rpm")
-		}
-		assert.Equal(t, 100, admitted)
-		s.recovers()
 	})
 }
 

@@ -256,28 +256,6 @@ func TestResetDuringAnOutageMintsNothing(t *testing.T) {
 	})
 }
 
-// The tokens are left as the outage found them: two hours at the limit leave no debt, and
-// every token is counted.
-func TestOutageIsCountedWhole(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		s.clock.advance(time.Minute)
-		s.down(ddbmem.Fault{Drop: true})
-		used := int64(1)
-		for range 120 {
-			lease := s.acquire(userOf(0), Amounts{"rpm": 60})
-			require.NoError(t, lease.Settle(t.Context(), nil))
-			used += 60
-			s.clock.advance(time.Minute)
-		}
-		s.recovers()
-		doubt := s.limiter.Health().Doubt["rpm"]
-		assert.LessOrEqual(t, doubt, int64(60))
-		assert.InDelta(t, used, s.consumed(1, "rpm"), float64(doubt), "the counter has all of it")
-		assert.Equal(t, int64(60), s.level(userOf(0), "rpm"))
-	})
-}
-
 // What was counted of a limit that is gone when the bucket answers again is dropped, and the
 // other limits are told. Nothing of it is given back once the limit is there again.
 func TestCountedOfALimitThatIsGoneIsDropped(t *testing.T) {

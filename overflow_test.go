@@ -109,29 +109,6 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// Charges decided from stale images do not add up beyond what can be stored.
-func TestDebtOfSeveralProcesses(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, nil) // limits of its own: no expiry bounds its debt
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "u"}, huge().Limits))
-		s.acquire("u", Amounts{"x": 1})
-		deep := s.item("u")
-		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
-		put(t, s.repo, deep)
-		stale := []*process{s.peer(nil), s.peer(nil), s.peer(nil)}
-		leases := make([]*Lease, len(stale))
-		for i, p := range stale {
-			leases[i] = p.acquire("u", Amounts{"x": 0})
-			_, err := p.limiter.Check(t.Context(), "u", model, nil)
-			require.NoError(t, err)
-		}
-		require.NoError(t, leases[0].Adjust(t.Context(), Amounts{"x": 6}))
-		notWritten(t, leases[1].Adjust(t.Context(), Amounts{"x": 6}))
-		require.NoError(t, leases[2].Adjust(t.Context(), Amounts{"x": 3}))
-		assert.Equal(t, int64(-plan.MaxDebt+milli), s.stored("u", "x").Tokens)
-	})
-}
-
 // The counter of a bucket goes beyond 64 bits, exactly, and blocks nobody.
 func TestCounterBeyond64Bits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {

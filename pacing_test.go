@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -230,19 +229,5 @@ func TestThrottlingPerKeyNeverOpensTheTable(t *testing.T) {
 		for i := range hot[1:] {
 			assert.GreaterOrEqual(t, hot[i].Interval, hot[i+1].Interval, "the hottest first")
 		}
-	})
-}
-
-// Whoever closes a limiter waits for no interval that nobody needs.
-func TestCloseOfAPacedLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := memProcess(t, perMinute())
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.throttleFor("user-1", time.Hour)
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		require.ErrorIs(t, err, ErrUnavailable)
-		began := time.Now()
-		require.NoError(t, s.limiter.Close(t.Context()))
-		assert.Less(t, time.Since(began), 10*time.Millisecond)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,30 +56,6 @@ func onPanicking(t *testing.T, before func() *lane.Answer, test func(t *testing.
 		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		require.NoError(t, err, "the lane goes on")
 		require.NoError(t, l.Close(t.Context()), "and rests")
-	})
-}
-
-// A panic ends every call that it concerns with an error that names it, and
-// leaves a lane that works.
-func TestPanicInALaneEndsItsCalls(t *testing.T) {
-	boom := func() *lane.Answer {
-		<-time.After(10 * time.Millisecond) // the others queue meanwhile
-		panic("boom")
-	}
-	onPanicking(t, boom, func(t *testing.T, l *RateLimiter, _ *panicking, log *bytes.Buffer) {
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				lease, err := l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
-				assert.ErrorContains(t, err, "boom")
-				assert.ErrorIs(t, err, ErrUnconfirmed, "it was being sent")
-				assert.NotErrorIs(t, err, ErrUnavailable)
-				assert.Nil(t, lease, "a defect does not fail open")
-			})
-		}
-		wg.Wait()
-		assert.Contains(t, log.String(), "panic in a lane")
-		assert.Contains(t, log.String(), "panic_test.go", "its stack")
 	})
 }
 

@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,35 +80,6 @@ func TestPlanAppliesBetweenTheEntityAndTheResource(t *testing.T) {
 	})
 }
 
-func TestPlanThatSaysNothing(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := onPlan(t, e, perMinute())
-		assert.Equal(t, levels.Options, s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level)
-	})
-}
-
-// A plan is one round trip more when cold, and nothing when warm.
-func TestPlanRequests(t *testing.T) {
-	s := newScene(t, nil)
-	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
-	s.says(ofPlan, limited(Amounts{"rpm": 100}))
-	s.wire.Take()
-	s.acquire("user-1", Amounts{"rpm": 60})
-	cold := s.wire.Take()
-	require.Len(t, cold, 3)
-	assertGolden(t, "acquire_cold_plan", cold)
-	s.acquire("user-1", Amounts{"rpm": 1})
-	assert.Len(t, s.wire.Take(), 1)
-	s.deny("user-1", Amounts{"rpm": 100})
-	assert.Empty(t, s.wire.Take())
-
-	_, err := s.repo.rereadConfig(t.Context(), "user-1", model)
-	require.NoError(t, err)
-	assertGolden(t, "config_reread_plan", s.wire.Take())
-	s.acquire("user-2", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 5)))
-	assert.Len(t, s.wire.Take(), 2, "who is on no plan pays for none")
-}
-
 // A change of the plan's limits, or of the entity's plan, is in force within one TTL.
 func TestPlanChangesAreInForceWithinOneTTL(t *testing.T) {
 	for name, change := range map[string]func(s *process){
@@ -144,57 +114,6 @@ func TestPlanChangesAreInForceWithinOneTTL(t *testing.T) {
 	}
 }
 
-// What was cached of a plan is as old as the entity's record, which is read first.
-func TestPlanIsAsOldAsItsOldestPart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), nil)
-		s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
-		s.says(ofPlan, limited(Amounts{"rpm": 100}))
-		s.slowly(100*time.Millisecond, 100*time.Millisecond)
-		began := time.Now()
-		cfg, _, _, err := s.repo.config(t.Context(), "user-1", model, time.Time{})
-		require.NoError(t, err)
-		assert.Equal(t, 400*time.Millisecond, time.Since(began), "two round trips")
-		assert.Equal(t, began.UnixMilli(), cfg.readAt)
-		elapse(s.repo.configs.ttl() - 400*time.Millisecond)
-		assert.Nil(t, s.repo.known("user-1", model))
-	})
-}
-
-func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
-	s := memProcess(t, perMinute())
-	for entity, plan := range map[string]string{"a": "pro", "b": "pro", "c": "free", "d": ""} {
-		s.enrols(schema.EntityRecord{ID: entity, Plan: plan})
-		for _, resource := range []string{model, "other"} {
-			_, _, _, err := s.repo.config(t.Context(), entity, resource, time.Time{})
-			require.NoError(t, err)
-		}
-	}
-	cached := func() (keys []string) {
-		for _, entity := range []string{"a", "b", "c", "d"} {
-			for _, resource := range []string{model, "other"} {
-				if s.repo.known(entity, resource) != nil {
-					keys = append(keys, entity+" "+resource)
-				}
-			}
-		}
-		return keys
-	}
-	require.Len(t, cached(), 8)
-	s.repo.evictConfig(schema.ConfigOwner{Plan: "pro", Resource: model})
-	assert.Equal(t, []string{"a other", "b other", "c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	s.repo.evictConfig(schema.ConfigOwner{Plan: "pro"})
-	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	s.repo.evictConfig(schema.ConfigOwner{Plan: "pro"})
-	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
-	s.repo.evictConfig(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
-	assert.Equal(t, []string{"c gpt-4", "d other"}, cached(), "many owners at once")
-	s.repo.evictConfig(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
-	assert.Equal(t, []string{"c gpt-4"}, cached())
-	s.repo.evictConfig(schema.ConfigOwner{})
-	assert.Empty(t, cached())
-}
-
 // A read that had the old plan before it was changed is not cached.
 func TestPlanReadBegunBeforeAnEvictionIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -224,59 +143,11 @@ func TestPlanReadBegunBeforeAnEvictionIsDropped(t *testing.T) {
 	})
 }
 
-func TestPlanIsNotInherited(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.enrols(schema.EntityRecord{ID: "key", ParentID: "org", Cascade: true})
-		s.enrols(schema.EntityRecord{ID: "org", Plan: "pro"})
-		s.says(ofPlanDefault, limited(Amounts{"rpm": 1000}))
-		won := map[string]levels.Level{}
-		for _, status := range s.acquire("key", Amounts{"rpm": 1}).Statuses() {
-			won[status.EntityID] = status.Level
-		}
-		assert.Equal(t, map[string]levels.Level{"key": levels.Options, "org": levels.PlanDefault}, won)
-	})
-}
-
 func TestPlanThatCannotBeAName(t *testing.T) {
 	s := memProcess(t, perMinute())
 	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "no#plan"})
 	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 	requireInvalid(t, err, "plan of the entity's record")
-}
-
-func TestPlanLevelsAsText(t *testing.T) {
-	data, err := json.Marshal(LimitStatus{Level: levels.PlanDefault})
-	require.NoError(t, err)
-	assert.Contains(t, string(data), `"Level":"plan_default"`)
-	var back LimitStatus
-	require.NoError(t, json.Unmarshal(data, &back))
-	assert.Equal(t, levels.PlanDefault, back.Level)
-}
-
-// A parent that is changed, added or removed is charged, or not, within one TTL.
-func TestParentChangesAreInForceWithinOneTTL(t *testing.T) {
-	inFamily(t, func(t *testing.T, s *process) {
-		s.says(ofSystem, limited(Amounts{"rpm": 100}))
-		charged := func() (ids []string) {
-			for _, status := range s.acquire("key", Amounts{"rpm": 1}).Statuses() {
-				ids = append(ids, status.EntityID)
-			}
-			return ids
-		}
-		require.Equal(t, []string{"key", "org"}, charged())
-		for _, change := range []struct {
-			record schema.EntityRecord
-			want   []string
-		}{
-			{schema.EntityRecord{ID: "key", ParentID: "other", Cascade: true}, []string{"key", "other"}},
-			{schema.EntityRecord{ID: "key", ParentID: "other"}, []string{"key"}},
-			{schema.EntityRecord{ID: "key", ParentID: "org", Cascade: true, Plan: "pro"}, []string{"key", "org"}},
-		} {
-			s.enrols(change.record)
-			elapse(s.repo.configs.ttl())
-			assert.Equal(t, change.want, charged())
-		}
-	})
 }
 
 // A plan that is throttled is an error, never "no limits of the plan".

@@ -42,25 +42,3 @@ func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
 		})
 	}
 }
-
-// The call's entity decides; a parent's policy counts where no level of the entity has
-// one.
-func TestPolicyOfAParent(t *testing.T) {
-	virtual(t, nil, func(t *testing.T, s *process) {
-		s.family("key", "org")
-		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "careful", ParentID: "org", Cascade: true}))
-		s.says(ofResource, limited(Amounts{"rpm": 100}))
-		s.says(schema.ConfigOwner{Entity: "org"}, schema.ConfigItem{OnUnavailable: "allow"})
-		s.says(schema.ConfigOwner{Entity: "careful"}, schema.ConfigItem{OnUnavailable: "block"})
-		s.acquire("key", Amounts{"rpm": 1})
-		s.acquire("careful", Amounts{"rpm": 1})
-		s.down(ddbmem.Fault{Drop: true})
-		for range 3 {
-			assert.True(t, s.acquire("key", Amounts{"rpm": 1}).Degraded())
-			_, err := s.limiter.Acquire(t.Context(), "careful", model, Amounts{"rpm": 1})
-			require.ErrorIs(t, err, ErrUnavailable)
-			elapse(5 * time.Second)
-		}
-		s.recovers()
-	})
-}

@@ -29,21 +29,6 @@ func (st *stream) counts(t *testing.T, s *process, entities ...string) {
 	}
 }
 
-// After a partition has throttled, calls are debited ahead again.
-func TestThrottledBucketIsDebitedAheadAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, st := prefetching(t, 1, perThousand())[0], &stream{}
-		st.run(t, s, 10*time.Millisecond, 2*time.Second)
-		s.throttleFor("shared", 500*time.Millisecond)
-		st.run(t, s, 10*time.Millisecond, 60*time.Second)
-		before, calls := s.db.Meter(), len(st.admitted)
-		st.run(t, s, 10*time.Millisecond, 5*time.Second)
-		assert.LessOrEqual(t, 5*int(s.db.Meter().Sub(before).Operations["UpdateItem"].Requests), len(st.admitted)-calls)
-		stop(t, []*process{s})
-		st.counts(t, s, "shared")
-	})
-}
-
 // What a level serves from memory while the table does not answer is not counted there
 // too: the policy decides at the other level alone.
 func TestServedLevelIsNotCountedBeside(t *testing.T) {
@@ -87,47 +72,6 @@ func TestDeniedCallsDrainNoBucket(t *testing.T) {
 		stop(t, []*process{s})
 		st.counts(t, s, "shared", "org")
 	})
-}
-
-// What leases consume further comes from memory as what is acquired does.
-func TestConsumeIsServedFromMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, st := prefetching(t, 1, perThousand())[0], &stream{}
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		lease := s.acquire("shared", Amounts{"rpm": 1})
-		before := s.db.Meter()
-		require.NoError(t, lease.Consume(t.Context(), Amounts{"rpm": 2}))
-		assert.Zero(t, s.db.Meter().Sub(before).Requests())
-		assert.Equal(t, Amounts{"rpm": 3}, lease.Consumed())
-		require.NoError(t, lease.Rollback(t.Context()))
-		stop(t, []*process{s})
-		st.counts(t, s, "shared")
-	})
-}
-
-// A lane that is forgotten while it holds something ends it as any other.
-func TestForgottenLaneLetsWhatItHoldsLapse(t *testing.T) {
-	for name, closes := range map[string]bool{"by its clock": false, "by Close": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				opts := perThousand()
-				opts.MaxBuckets = 1
-				s, st := prefetching(t, 1, opts)[0], &stream{}
-				st.run(t, s, 10*time.Millisecond, 3*time.Second)
-				s.acquire("another", Amounts{"rpm": 1})
-				require.Greater(t, s.stored("shared", "rpm").Consumed/milli, int64(len(st.admitted)), "something is held")
-				if closes {
-					stop(t, []*process{s})
-				} else {
-					st.run(t, s, 50*time.Millisecond, 4*time.Second)
-					s.acquire("another", Amounts{"rpm": 1})
-					elapse(3 * time.Second)
-				}
-				st.counts(t, s, "shared")
-				stop(t, []*process{s})
-			})
-		})
-	}
 }
 
 // While nothing answers, what lapsed waits, and asks seldom; then it is taken off.
@@ -276,35 +220,6 @@ func TestLimitsChangeWhileHeld(t *testing.T) {
 				}
 				stop(t, all)
 				st.counts(t, s, "shared")
-			})
-		})
-	}
-}
-
-// The largest limits, the smallest and the slowest.
-func TestExtremeLimitsAreDebitedAhead(t *testing.T) {
-	const largest = 1_000_000_000_000
-	for name, c := range map[string]struct {
-		limit  Limit
-		amount int64
-	}{
-		"largest":  {PerSecond("rpm", largest), largest / 1000},
-		"one":      {PerSecond("rpm", 1), 1},
-		"a year":   {Limit{Name: "rpm", Capacity: 1_000_000, Burst: 1_000_000, RefillAmount: 1_000_000, RefillPeriod: 365 * 24 * time.Hour}, 1},
-		"all of a": {PerSecond("rpm", 100), 100},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := prefetching(t, 1, &Options{Limits: []Limit{c.limit}, Prefetch: time.Second})[0]
-				admitted := int64(0)
-				for range 400 {
-					if _, err := s.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": c.amount}); err == nil {
-						admitted += c.amount
-					}
-					elapse(10 * time.Millisecond)
-				}
-				stop(t, []*process{s})
-				assert.EqualValues(t, admitted, s.stored("shared", "rpm").Consumed/milli)
 			})
 		})
 	}

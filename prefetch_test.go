@@ -62,34 +62,6 @@ func stop(t *testing.T, all []*process) {
 	synctest.Wait()
 }
 
-// A busy process makes a write for many calls, and the counter ends at what was
-// admitted.
-func TestPrefetchServesCallsFromMemory(t *testing.T) {
-	for name, c := range map[string]struct {
-		horizon time.Duration
-		writes  float64 // per call, at most
-	}{"250 ms": {250 * time.Millisecond, 0.15}, "1 s": {time.Second, 0.05}, "none": {0, 1.01}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				all := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: c.horizon})
-				st := &stream{}
-				st.run(t, all[0], 10*time.Millisecond, 3*time.Second) // learns what is needed
-				before, calls := all[0].db.Meter(), len(st.admitted)
-				st.run(t, all[0], 10*time.Millisecond, 10*time.Second)
-				writes, calls := all[0].db.Meter().Sub(before).Operations["UpdateItem"].Requests, len(st.admitted)-calls
-				perCall := float64(writes) / float64(calls)
-				assert.LessOrEqual(t, perCall, c.writes)
-				if c.horizon == 0 {
-					assert.InDelta(t, 1, perCall, 0.01)
-				}
-				assert.Zero(t, st.denied)
-				stop(t, all)
-				assert.EqualValues(t, len(st.admitted), all[0].stored("shared", "rpm").Consumed/milli, "what was never admitted is off the counter")
-			})
-		})
-	}
-}
-
 // What processes admit of a bucket exceeds its burst by what it refills in the horizon
 // and a round trip, at most, over every stretch of time.
 func TestPrefetchExceedsTheBurstByRefillTimesHorizon(t *testing.T) {
@@ -120,20 +92,6 @@ func TestPrefetchExceedsTheBurstByRefillTimesHorizon(t *testing.T) {
 			last = at
 			require.LessOrEqual(t, queue, allowed)
 		}
-	})
-}
-
-// Where tokens are scarce nothing is debited ahead: a bucket below half behaves as it
-// does without.
-func TestScarceTokensAreNotDebitedAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all := prefetching(t, 1, &Options{Limits: []Limit{PerMinute("rpm", 600)}, Prefetch: time.Second})
-		st := &stream{}
-		st.run(t, all[0], 10*time.Millisecond, 15*time.Second) // 100 a second of a limit of 10
-		require.Positive(t, st.denied)
-		assert.InDelta(t, 600+150, len(st.admitted), 2, "everything that there was was admitted")
-		stop(t, all)
-		assert.EqualValues(t, len(st.admitted), all[0].stored("shared", "rpm").Consumed/milli)
 	})
 }
 
@@ -170,60 +128,6 @@ func TestChangedLimitLetsWhatIsHeldLapse(t *testing.T) {
 		assert.LessOrEqual(t, len(st.admitted)-admitted, 5)
 		stop(t, []*process{s})
 		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
-	})
-}
-
-// A bucket that is deleted takes what was debited of it along.
-func TestDeletedBucketServesNothingFromMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second})[0]
-		st := &stream{}
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		s.delete("shared")
-		st.admitted = nil
-		elapse(3 * time.Second) // what was held lapses
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		stop(t, []*process{s})
-		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, "the new bucket counts its own calls, and corrections of the old one are dropped")
-	})
-}
-
-// A cascade takes from each level's memory, and puts back what another level denies.
-func TestPrefetchedCascadePutsBackWhatAnotherLevelDenies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "shared", Resource: model}, []Limit{PerSecond("rpm", 1000)}))
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Entity: "org", Resource: model}, []Limit{PerMinute("rpm", 500)}))
-		s.family("shared", "org")
-		st := &stream{}
-		st.run(t, s, 10*time.Millisecond, 20*time.Second)
-		assert.Positive(t, st.denied, "the org is exhausted")
-		assert.InDelta(t, 500+20*500/60, len(st.admitted), 3)
-		stop(t, []*process{s})
-		for _, entity := range []string{"shared", "org"} {
-			assert.EqualValues(t, len(st.admitted), s.stored(entity, "rpm").Consumed/milli, entity)
-		}
-	})
-}
-
-// A lease of tokens from memory is corrected in the store as any other.
-func TestLeaseFromMemoryIsCorrected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second})[0]
-		st := &stream{}
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		before := s.db.Meter()
-		lease := s.acquire("shared", Amounts{"rpm": 1})
-		require.Zero(t, s.db.Meter().Sub(before).Requests(), "from memory")
-		assert.Equal(t, Amounts{"rpm": 1}, lease.Consumed())
-		require.NotEmpty(t, lease.Statuses())
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 4}))
-		second := s.acquire("shared", Amounts{"rpm": 1})
-		require.NoError(t, second.Rollback(t.Context()))
-		third := s.acquire("shared", Amounts{"rpm": 1})
-		require.NoError(t, third.Consume(t.Context(), Amounts{"rpm": 2}))
-		stop(t, []*process{s})
-		assert.EqualValues(t, len(st.admitted)+5+3, s.stored("shared", "rpm").Consumed/milli)
 	})
 }
 
@@ -276,19 +180,6 @@ func TestFaultsOfPrefetchAdmitNothing(t *testing.T) {
 	})
 }
 
-func TestPrefetchIsChecked(t *testing.T) {
-	s := newProcess(t, memEngine(t), perMinute())
-	for field, opts := range map[string]Options{
-		"options.Prefetch":                         {Prefetch: time.Millisecond},
-		"options.PrefetchResources[" + model + "]": {PrefetchResources: map[string]time.Duration{model: -1}},
-	} {
-		_, err := New(s.repo, &opts)
-		requireInvalid(t, err, field)
-	}
-	_, err := New(s.repo, &Options{Prefetch: time.Minute})
-	requireInvalid(t, err, "options.Prefetch")
-}
-
 // A resource may have a horizon of its own.
 func TestPrefetchOfOneResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -298,34 +189,5 @@ func TestPrefetchOfOneResource(t *testing.T) {
 		st := &stream{}
 		st.run(t, s, 10*time.Millisecond, 2*time.Second)
 		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, "nothing is debited ahead")
-	})
-}
-
-// A limit of the call's own is not what was debited under.
-func TestOverrideIsNotServedFromMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second})[0]
-		st := &stream{}
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		before := s.db.Meter()
-		s.acquire("shared", Amounts{"rpm": 1}, WithLimits(PerSecond("rpm", 2000)))
-		assert.Positive(t, s.db.Meter().Sub(before).Requests())
-	})
-}
-
-// A correction of the counter that was not answered is not made twice.
-func TestLapsedIsTakenOffOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &Options{Limits: []Limit{PerDay("rpm", 100_000)}, Prefetch: time.Second})[0]
-		st := &stream{}
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		elapse(1500 * time.Millisecond)
-		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: true} })
-		elapse(700 * time.Millisecond)
-		s.recovers()
-		elapse(5 * time.Second)
-		stop(t, []*process{s})
-		assert.EqualValues(t, int64(len(st.admitted))+s.limiter.Health().Doubt["rpm"], s.stored("shared", "rpm").Consumed/milli,
-			"what was admitted, and what perhaps was not taken off")
 	})
 }

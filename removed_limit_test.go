@@ -31,25 +31,6 @@ func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
 	}
 }
 
-// A limit that one level has no more is not asked for there, and still is at the
-// other.
-func TestJustRemovedLimitOfOneLevel(t *testing.T) {
-	s := memProcess(t, nil)
-	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
-	s.family("key", "project")
-	s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
-	s.clock.advance(10 * time.Second)
-	p := s.peer(nil)
-	require.NoError(t, p.repo.SetLimits(t.Context(), Scope{Entity: "key"}, two[:1]))
-	p.acquire("key", Amounts{"rpm": 1})
-
-	s.acquire("key", Amounts{"rpm": 1, "tpm": 10})
-	assert.EqualValues(t, 3*milli, s.stored("key", "rpm").Consumed)
-	assert.EqualValues(t, 3*milli, s.stored("project", "rpm").Consumed)
-	assert.EqualValues(t, 11*milli, s.stored("project", "tpm").Consumed)
-}
-
 // Nothing of a limit that goes stays in the item, also what another process has added since
 // the one that removes it saw the bucket: the limit comes back without it.
 func TestRemovedLimitLeavesNothing(t *testing.T) {
@@ -67,22 +48,6 @@ func TestRemovedLimitLeavesNothing(t *testing.T) {
 	s.acquire("key", Amounts{"rpm": 1, "tpm": 5})
 	assert.EqualValues(t, 5*milli, s.stored("key", "tpm").Consumed)
 	assert.EqualValues(t, 5*milli, s.stored("key", "tpm").Passed)
-}
-
-// A dry run under a configuration that has just changed says so too.
-func TestCheckOfAJustRemovedLimit(t *testing.T) {
-	s := memProcess(t, nil)
-	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
-	require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, two))
-	s.acquire("u", Amounts{"rpm": 1, "tpm": 1})
-	s.clock.advance(10 * time.Second)
-	p := s.peer(nil)
-	require.NoError(t, p.repo.SetLimits(t.Context(), Scope{Everyone: true}, two[:1]))
-	p.acquire("u", Amounts{"rpm": 1})
-	_, err := s.limiter.Check(t.Context(), "u", model, Amounts{"rpm": 1})
-	require.NoError(t, err)
-	_, err = s.limiter.Acquire(t.Context(), "u", model, Amounts{"tpm": 1})
-	require.ErrorContains(t, err, `amounts[tpm]: is not a limit of entity "u"`)
 }
 
 // A bucket that only a transaction has made is not missing for a give-back.

@@ -12,40 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/levels"
 )
-
-func TestSetLimitsCountsEveryWrite(t *testing.T) {
-	const writers = 5
-	write := func(t *testing.T, e *engine, r *Repository) {
-		var wg sync.WaitGroup
-		for n := range int64(writers) {
-			own := e.open(t, r.table, nil)
-			wg.Go(func() {
-				assert.NoError(t, own.SetLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}, []Limit{PerMinute("rpm", n+1)}))
-			})
-		}
-		wg.Wait()
-		assert.Len(t, eventsOf(t, r, "a"), writers)
-		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
-		require.NoError(t, err)
-		assert.Equal(t, schema.Number(1), counts["gpt-4"])
-	}
-	testEngines(t, func(t *testing.T, e *engine) { write(t, e, e.repository(t, nil)) })
-	t.Run("all read before one writes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e := memEngine(t)
-			r := e.repository(t, nil)
-			e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Before: 900 * time.Millisecond})) // most of the time it has
-			write(t, e, r)
-		})
-	})
-}
 
 func TestSettersReachThisProcessAtOnce(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
@@ -150,20 +121,6 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 	}
 }
 
-func TestSetLimitsWithALostAnswerCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
-		require.NoError(t, r.SetLimits(t.Context(), Scope{Entity: "a", Resource: "gpt-4"}, oneLimit))
-		e.db.SetFaults(nil)
-		assert.Len(t, eventsOf(t, r, "a"), 1)
-		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
-		require.NoError(t, err)
-		assert.Equal(t, schema.Number(1), counts["gpt-4"])
-	})
-}
-
 func TestSetLimitsRetriesConflicts(t *testing.T) {
 	for name, test := range map[string]struct {
 		conflicts int64
@@ -220,12 +177,4 @@ func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
 	errs, err := Administer(r).UpdateEntities(t.Context(), []Entity{{ID: "a", Plan: "pro", Version: 1}})
 	require.NoError(t, errors.Join(append(errs, err)...))
 	assert.Equal(t, levels.PlanDefault, level())
-}
-
-// eventsOf are the events of a target.
-func eventsOf(t *testing.T, r *Repository, target string) []audit.Event {
-	t.Helper()
-	events, err := collect(r.admin.Trail.Find(t.Context(), admin.Search{Target: target, To: r.clock.Now().Add(time.Hour)}))
-	require.NoError(t, err)
-	return events
 }

@@ -371,38 +371,6 @@ func TestMalformedLegacyLimits(t *testing.T) {
 	requireInvalid(t, err, "stored limits of the older layout")
 }
 
-// A namespace is turned by itself: nothing of another one is looked at.
-func TestLegacyItemsOfNamespaces(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		clock := newHandClock()
-		made := e.repository(t, &RepositoryOptions{Now: clock.now})
-		versioned(t, made, map[string]string{"schema_version": "0.8.0"})
-		eu, us := schema.NewKeys("eu"), schema.NewKeys("us")
-		put(t, made, exhausted(schema.Keys{}, "user-1", clock.now()), exhausted(eu, "user-1", clock.now()))
-		for _, namespace := range []string{"us", "eu", ""} {
-			r := e.open(t, made.table, &RepositoryOptions{Now: clock.now})
-			if namespace != "" {
-				r = e.namespaced(t, made.table, namespace, &RepositoryOptions{Now: clock.now})
-			}
-			p := (&process{engine: e, t: t, clock: clock}).on(r, &Options{Limits: []Limit{rpm}})
-			if namespace == "us" {
-				p.acquire("user-1", Amounts{"rpm": 100})
-				assert.Len(t, legacyKeys(t, made), 2)
-				continue
-			}
-			p.deny("user-1", Amounts{"rpm": 1})
-		}
-		assert.Empty(t, legacyKeys(t, made))
-		var buckets []string
-		for _, item := range scan(t, made) {
-			if key := schema.KeyOf(item); strings.HasPrefix(key.SK, "#BUCKET#") {
-				buckets = append(buckets, key.PK)
-			}
-		}
-		assert.ElementsMatch(t, []string{"ENTITY#user-1", eu.Entity("user-1"), us.Entity("user-1")}, buckets)
-	})
-}
-
 // With the marker nobody looks for the older layout; without it the looks are few, and
 // none is in the way of a warm call.
 func TestRequestsForLegacyItems(t *testing.T) {

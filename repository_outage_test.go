@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,30 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
-
-func TestProbeRequest(t *testing.T) {
-	s := newScene(t, nil)
-	s.wire.Take()
-	require.Equal(t, ddb.Refused, judge(s.repo.probe(t.Context(), s.repo.keys.Bucket("probe-1", "probe").Attributes())))
-	assertGolden(t, "probe", s.wire.Take())
-}
-
-func TestProbeNeverWrites(t *testing.T) {
-	s := memProcess(t, perMinute())
-	s.acquire("user-1", Amounts{"rpm": 1})
-	stored := s.item("user-1")
-	for _, key := range []schema.Item{s.repo.absentKey(), s.repo.keys.Bucket("user-1", model).Attributes()} {
-		err := s.repo.probe(t.Context(), key)
-		assert.Equal(t, ddb.Refused, judge(err))
-		assert.True(t, ddb.Classify(err, t.Context()).Answered, "a proof of life")
-	}
-	assert.Equal(t, stored, s.item("user-1"))
-	assert.NotEqual(t, s.repo.absentKey(), s.repo.absentKey(), "another partition each time")
-}
 
 // Reads, writes, batches, transactions and queries: each tells whether the table
 // answers.
@@ -94,75 +72,4 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestUnavailableErrorSaysWhenTheTableIsAskedAgain(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.down(ddbmem.Fault{Before: time.Hour})
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		var unavailable *UnavailableError
-		require.ErrorAs(t, err, &unavailable)
-		assert.Positive(t, unavailable.RetryAfter)
-		wait, ok := RetryAfter(errors.Join(errors.New("other"), err))
-		assert.True(t, ok)
-		assert.Equal(t, unavailable.RetryAfter, wait)
-		assert.LessOrEqual(t, wait, 10*time.Second)
-		s.db.SetFaults(nil)
-		<-s.repo.breaker.Closed()
-		s.acquire("user-1", Amounts{"rpm": 1})
-	})
-}
-
-// The last limiter over a repository ends the probes: nothing is left running.
-func TestRepositoryAloneStartsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
-		_, err := r.GetEntity(t.Context(), "user-1")
-		require.ErrorIs(t, err, ErrUnavailable)
-		assert.False(t, r.breaker.State().Open, "nobody would close it")
-	})
-}
-
-func TestLastLimiterEndsTheProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		first, err := New(r, perMinute())
-		require.NoError(t, err)
-		second, err := New(r, perMinute())
-		require.NoError(t, err)
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
-		require.Error(t, r.probe(t.Context(), r.absentKey()))
-		assert.True(t, r.breaker.State().Open)
-		require.NoError(t, first.Close(t.Context()))
-		require.NoError(t, first.Close(t.Context()), "again")
-		assert.True(t, r.breaker.State().Open, "the other uses it")
-		require.NoError(t, second.Close(t.Context()))
-		assert.False(t, r.breaker.State().Open)
-		before := e.db.Meter().Requests()
-		<-time.After(time.Minute)
-		assert.Equal(t, before, e.db.Meter().Requests())
-	})
-}
-
-func TestLimitersHearOfAnOutageOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		var heard []bool
-		detach := r.listen(&hearer{notify: func(s ddb.State) { heard = append(heard, s.Open) }})
-		defer detach()
-		gone := r.listen(&hearer{notify: func(ddb.State) { assert.Fail(t, "it has left") }})
-		gone()
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
-		for range 3 {
-			require.Error(t, r.probe(t.Context(), r.absentKey()))
-		}
-		e.db.SetFaults(nil)
-		<-r.breaker.Closed()
-		synctest.Wait()
-		assert.Equal(t, []bool{true, false}, heard)
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,69 +46,6 @@ func TestCreateTable(t *testing.T) {
 			"client_min_version": schema.String("0.0.0"), "updated_at": schema.String("2026-01-02T12:00:00Z"), "updated_by": schema.String("dynalimit"),
 			"composite_only": &types.AttributeValueMemberBOOL{Value: true},
 		}, version)
-	})
-}
-
-func TestCreateTableByManyAtOnce(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		table := testworld.NewTable()
-		var wg sync.WaitGroup
-		for range 8 {
-			r := e.open(t, table, nil)
-			wg.Go(func() { assert.NoError(t, r.CreateTable(t.Context())) })
-		}
-		wg.Wait()
-		e.deleteAfter(t, table)
-	})
-}
-
-func TestCreateTableKeepsAnotherVersionRecord(t *testing.T) {
-	e := memEngine(t)
-	r := e.repository(t, nil)
-	theirs := schema.Item{"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"), "lambda_version": schema.String("0.8.1")}
-	_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: theirs})
-	require.NoError(t, err)
-	require.NoError(t, r.CreateTable(t.Context()))
-	got, err := r.store.Get(t.Context(), "test", schema.VersionKey())
-	require.NoError(t, err)
-	assert.Equal(t, theirs, got)
-}
-
-func TestCreateTableRefusesForeignTables(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		for _, test := range []struct {
-			name   string
-			change func(*dynamodb.CreateTableInput)
-			want   string
-		}{
-			{"no index", func(in *dynamodb.CreateTableInput) {
-				in.GlobalSecondaryIndexes = in.GlobalSecondaryIndexes[:2]
-				in.AttributeDefinitions = in.AttributeDefinitions[:6]
-			}, "index GSI3 is missing"},
-			{"an index with other keys", func(in *dynamodb.CreateTableInput) {
-				in.GlobalSecondaryIndexes[1].KeySchema = keySchema(schema.GSI2SK, schema.GSI2PK)
-			}, "index GSI2 has the key (GSI2SK S, GSI2PK S), want (GSI2PK S, GSI2SK S)"},
-			{"no sort key", func(in *dynamodb.CreateTableInput) {
-				in.KeySchema = in.KeySchema[:1]
-				in.AttributeDefinitions = append(in.AttributeDefinitions[:1], in.AttributeDefinitions[2:]...)
-			}, "it has the key (PK S), want (PK S, SK S)"},
-			{"a number for a key", func(in *dynamodb.CreateTableInput) {
-				in.AttributeDefinitions[1].AttributeType = types.ScalarAttributeTypeN
-			}, "it has the key (PK S, SK N), want (PK S, SK S)"},
-		} {
-			t.Run(test.name, func(t *testing.T) {
-				r := e.open(t, testworld.NewTable(), nil)
-				in := r.TableInput()
-				test.change(in)
-				_, err := e.client().CreateTable(t.Context(), in)
-				require.NoError(t, err)
-				e.deleteAfter(t, r.table)
-				err = r.CreateTable(t.Context())
-				require.ErrorIs(t, err, fault.ErrTable)
-				assert.ErrorContains(t, err, test.want)
-				assert.ErrorContains(t, err, r.table)
-			})
-		}
 	})
 }
 

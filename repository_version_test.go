@@ -207,22 +207,6 @@ func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
 	assert.Equal(t, before, scan(t, r))
 }
 
-// There is one record for the table, whatever the namespace.
-func TestVersionRecordIsOneForTheTable(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.repository(t, &RepositoryOptions{Namespace: "eu"})
-		other := e.open(t, r.table, &RepositoryOptions{Namespace: "us"})
-		require.NoError(t, other.CreateTable(t.Context()))
-		var records []schema.Key
-		for _, item := range scan(t, r) {
-			records = append(records, schema.KeyOf(item))
-		}
-		assert.Equal(t, []schema.Key{{PK: "SYSTEM#", SK: "#VERSION"}}, records)
-		versioned(t, r, map[string]string{"schema_version": "2.0.0"})
-		require.ErrorIs(t, e.open(t, r.table, &RepositoryOptions{Namespace: "us"}).SetLimits(t.Context(), Scope{Everyone: true}, oneLimit), fault.ErrVersion)
-	})
-}
-
 // The record of a table says that nothing of an older layout is in it only where that is
 // sure: whoever makes the table says so, even if another wrote the record first, and who
 // finds it empty.

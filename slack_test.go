@@ -40,17 +40,6 @@ func (s *process) leaves() int64 {
 	return last.Image.State(0).Level(last.Now)
 }
 
-// A process that is not refused forgoes nothing: it leaves burst less amount.
-func TestAloneAFullBucketIsLeftExactly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := atFull(t, 1)[0]
-		for range 20 {
-			require.EqualValues(t, 993_000, s.leaves())
-			elapse(20 * time.Millisecond)
-		}
-	})
-}
-
 // Processes that collide at full forgo a little, at most an eighth; once the others
 // have left, the one that stays leaves the bucket exactly again, from its first take
 // on, and with one request a take from the second on.

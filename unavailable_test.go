@@ -3,9 +3,7 @@ package dynalimit
 import (
 	"errors"
 	"testing"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -45,16 +43,6 @@ func TestStoreFailureIsUnavailableNeverADenial(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestCauseOfUnavailability(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.down(throttled1)
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		var cause *types.ProvisionedThroughputExceededException
-		assert.ErrorAs(t, err, &cause)
-		s.db.SetFaults(nil)
-	})
 }
 
 func TestBugsAndBadRequestsNeverFailOpen(t *testing.T) {
@@ -160,17 +148,6 @@ func TestDenialNamesWhatItCouldNotGiveBack(t *testing.T) {
 		unconfirmed := requireUnconfirmed(t, err, Amounts{"tpm": -500})
 		assert.Equal(t, "key", unconfirmed.EntityID)
 		assert.Equal(t, int64(9500), s.level("key", "tpm"))
-	})
-}
-
-func TestCachedConfigurationOutlivesAnOutageOfReads(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.clock.advance(90 * time.Second) // past the TTL
-		s.db.SetFaults(firstOf("BatchGetItem", -1, throttled1))
-		lease := s.acquire("user-1", Amounts{"rpm": 1})
-		assert.False(t, lease.Degraded(), "the bucket answered")
-		s.db.SetFaults(nil)
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -69,23 +68,6 @@ func (s *process) skipsNoHidden(entity, hidden string) {
 	require.NoError(s.t, lease.Settle(ctx, Amounts{"rpm": 1, "images_of_none": 5}))
 }
 
-func TestWithIgnoreUnknownSkipsNamesThatNoLevelHas(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "org")
-		s.says(schema.ConfigOwner{Entity: "key"}, limited(Amounts{"rpm": 10}))
-		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 500, "images": 3}, WithIgnoreUnknown())
-		assert.Equal(t, []string{"key rpm", "org rpm", "org tpm"}, holders(lease.Statuses()))
-		assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "it holds nothing of the others")
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 100, "images": -5}))
-		require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 100, "images": 1}))
-		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 1, "tpm": 300, "images": 9}))
-		assert.Equal(t, int64(9700), s.level("org", "tpm"))
-		report, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": 1, "images": 1}, WithIgnoreUnknown())
-		require.NoError(t, err)
-		assert.True(t, report.Allowed)
-	})
-}
-
 // A call that nothing would limit is refused, whatever it ignores.
 func TestWithIgnoreUnknownNeedsOneLimit(t *testing.T) {
 	s := memProcess(t, perMinute())
@@ -95,18 +77,4 @@ func TestWithIgnoreUnknownNeedsOneLimit(t *testing.T) {
 	require.NoError(t, err, "it names one, though it takes nothing of it")
 	_, err = memProcess(t, nil).limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithIgnoreUnknown())
 	requireInvalid(t, err, "limits")
-}
-
-// A lease that was admitted before anything was known passes over what it learns to be
-// unknown.
-func TestWithIgnoreUnknownAfterAnAdmissionWithoutConfiguration(t *testing.T) {
-	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		s.says(ofSystem, limited(Amounts{"rpm": 10}))
-		s.down(ddbmem.Fault{Drop: true})
-		lease := s.acquire("user-1", Amounts{"rpm": 3, "images": 1}, WithIgnoreUnknown())
-		s.recovers()
-		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 2, "images": 4}))
-		s.recovers()
-		assert.Equal(t, int64(2), s.stored("user-1", "rpm").Consumed/milli)
-	})
 }

@@ -90,20 +90,6 @@ func TestUnknownLimitIsRefusedUnwritten(t *testing.T) {
 	})
 }
 
-func TestNoLimitsAnywhereIsAnError(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, nil)
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
-		reason := requireInvalid(t, err, "limits").Reason
-		for _, way := range []string{"Limits.Set", "Options.Limits", "WithLimits"} {
-			assert.Contains(t, reason, way)
-		}
-		assert.Nil(t, s.item("user-1"))
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("rpm", 1)}))
-		s.acquire("user-1", Amounts{"rpm": 1}) // at once in this process
-	})
-}
-
 func TestBadAdjustsWriteNothing(t *testing.T) {
 	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 2, "tpm": 500})
@@ -193,14 +179,4 @@ func TestBadOptions(t *testing.T) {
 	}
 	_, err = NewRepository(memEngine(t).client(), "arn:aws:dynamodb:eu-central-1:123456789012:table/limits", nil)
 	require.NoError(t, err)
-}
-
-func TestLimitHelpers(t *testing.T) {
-	for period, limit := range map[time.Duration]Limit{
-		time.Second: PerSecond("x", 5), time.Minute: PerMinute("x", 5), time.Hour: PerHour("x", 5), 24 * time.Hour: PerDay("x", 5),
-	} {
-		assert.Equal(t, Limit{Name: "x", Capacity: 5, Burst: 5, RefillAmount: 5, RefillPeriod: period}, limit)
-		assert.Equal(t, Limit{Name: "x", Capacity: 5, Burst: 50, RefillAmount: 5, RefillPeriod: period}, limit.WithBurst(50))
-	}
-	assert.Equal(t, PerMinute("x", 5), Limit{Name: "x", Capacity: 5, RefillPeriod: time.Minute}.withDefaults())
 }

@@ -44,28 +44,6 @@ func TestWaitInATransaction(t *testing.T) {
 	})
 }
 
-// A transaction that does not fit beside a waiter says how much is left to it,
-// and when it can come back.
-func TestTransactionBesideAWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 600)})
-		drain(t, l, Amounts{"tpm": 60})
-		served := waitFor(t, l, "u", Amounts{"tpm": 50})
-		<-time.After(30 * time.Second) // 30 are there, all left to the waiter
-		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 20}, WithCascade(CascadeTransaction))
-		var denied *LimitExceededError
-		require.ErrorAs(t, err, &denied)
-		assert.True(t, denied.Primary().Exceeded)
-		assert.Equal(t, "project", denied.Primary().EntityID)
-		assert.EqualValues(t, -20, denied.Primary().Remaining, "30, of which the waiter gets 50")
-		assert.Equal(t, 40*time.Second, denied.RetryAfter, "20 s until the waiter is served, 20 s for 20 more")
-		<-time.After(denied.RetryAfter)
-		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 20}, WithCascade(CascadeTransaction))
-		require.NoError(t, err)
-		<-served
-	})
-}
-
 // A waiter that fits a full bucket only when those before it have been served
 // stands behind them, and asks nothing meanwhile.
 func TestWaiterThatCannotFitBesideAnotherStandsBehind(t *testing.T) {

@@ -149,24 +149,6 @@ func TestWaitEndsWithClose(t *testing.T) {
 	})
 }
 
-func TestWaitCascades(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := waitLimiter(t)
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Entity: "project", Resource: "m"}, []Limit{PerMinute("tpm", 60)}))
-		require.NoError(t, l.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerMinute("tpm", 600)}))
-		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
-		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
-		drain(t, l, Amounts{"tpm": 60})
-		began := time.Now()
-		_, err := l.Wait(t.Context(), "u", "m", Amounts{"tpm": 30})
-		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, time.Since(began))
-		available, err := availableOf(l.Check(t.Context(), "u", "m", nil))
-		require.NoError(t, err)
-		require.Equal(t, Amounts{"tpm": 0}, available)
-	})
-}
-
 // Waiters who bring limits that differ claim the bucket for theirs in turn. Each
 // tries when its turn is due, not whenever another has claimed.
 func TestWaitersThatDisagreeDoNotSpin(t *testing.T) {
