@@ -118,24 +118,6 @@ func TestSnapshotsThatNameNoBucket(t *testing.T) {
 	assert.EqualValues(t, 1, r.Gaps[0].Unseen)
 }
 
-// TestManyLimitsOfAnotherBucket: what there is to say of all limits of two buckets fits one
-// expression, and no counter of the first is left.
-func TestManyLimitsOfAnotherBucket(t *testing.T) {
-	const trillion = 1_000_000_000_000
-	db, p := newTable(t, nil)
-	old, fresh := limitNames(0, 40), limitNames(40, 40)
-	process(t, p, in("a", recordOf(1, nil, counters(trillion, old...))))
-	both := append(slices.Clone(old[:20]), fresh[:20]...)
-	r := process(t, p, in("b", recordOf(5, counters(trillion, both...), counters(2*trillion, both...))))
-	assert.Empty(t, r.Failures)
-	assert.Equal(t, 1, r.Counted)
-	r = process(t, p, in("c", recordOf(7, counters(trillion, fresh...), counters(2*trillion, fresh...))))
-	assert.Empty(t, r.Failures)
-	for _, name := range old {
-		assert.Zero(t, field(t, scan(t, db)[0], name, "l"), name)
-	}
-}
-
 // counter is where the counter of a limit was last seen, and in which bucket.
 type counter struct {
 	last   int64

@@ -168,44 +168,6 @@ func TestHourIsClosed(t *testing.T) {
 	assert.Equal(t, want, got, "where an entity stood stays")
 }
 
-// TestDaysAndMonths are sums of closed hours, whatever their length.
-func TestDaysAndMonths(t *testing.T) {
-	t.Parallel()
-	begin := time.Date(2024, 2, 28, 0, 30, 0, 0, time.UTC)
-	o := newOffice(t, begin, nil)
-	o.entity("team", "", false, "")
-	o.entity("key-1", "team", true, "")
-	o.close(begin)
-	counter := int64(-1)
-	at := begin
-	for day := range 3 { // 28 and 29 February, 1 March
-		for range 24 {
-			o.used("team", "gpt-4", at, counter, max(0, counter)+int64(day)+1)
-			o.passed("key-1", "gpt-4", at, counter, max(0, counter)+int64(day)+1)
-			counter = max(0, counter) + int64(day) + 1
-			at = at.Add(time.Hour)
-			o.close(at)
-		}
-	}
-	o.close(at.Add(26 * time.Hour))
-	got := sums(t, o.db)
-	maps.DeleteFunc(got, func(k string, _ string) bool { return strings.Contains(k, "_HOUR#") })
-	want := map[string]string{}
-	for _, pk := range []string{"RESOURCE#gpt-4 #USAGE_", "ENTITY#team #USAGE_", "ENTITY#key-1 #USAGE_", "ENTITY#team #CHILDREN_"} {
-		want[pk+"DAY#gpt-4#2024-02-28"] = "rpm.n=24 of 1 final"
-		want[pk+"DAY#gpt-4#2024-02-29"] = "rpm.n=48 of 1 final"
-		want[pk+"DAY#gpt-4#2024-03-01"] = "rpm.n=72 of 1 final"
-		want[pk+"MONTH#gpt-4#2024-02"] = "rpm.n=72 of 1" // its first days were never closed
-	}
-	for key, sum := range want {
-		if strings.HasPrefix(key, "ENTITY#key-1") { // all of which its team counted too
-			n, rest, _ := strings.Cut(strings.TrimPrefix(sum, "rpm.n="), " ")
-			want[key] = "rpm^.n=" + n + " rpm.n=" + n + " " + rest
-		}
-	}
-	assert.Equal(t, want, got)
-}
-
 // TestClosingCosts: one write unit a snapshot, once, one a sum, and three read units a
 // snapshot.
 func TestClosingCosts(t *testing.T) {

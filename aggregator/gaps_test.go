@@ -191,15 +191,6 @@ func at(hour, minute, second int) time.Time {
 	return noon.Add(time.Duration(hour-12)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second)
 }
 
-// total is what all snapshots say.
-func (o *office) total() (sum int64) {
-	counted, _ := usage(o.t, o.db)
-	for _, n := range counted {
-		sum += n
-	}
-	return sum
-}
-
 // summedUp is what all sums with keys that begin so say of rpm.
 func summedUp(t *testing.T, db *ddbmem.DB, prefix string) (sum int64) {
 	t.Helper()

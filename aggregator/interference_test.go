@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -94,64 +93,6 @@ func TestGapWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-// TestAnswerLostToAnother: what landed without an answer, and was followed by another
-// processor's records, is repeated.
-func TestAnswerLostToAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, p := newTable(t, nil)
-		db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if q.Operation != "UpdateItem" {
-				return ddbmem.Fault{}
-			}
-			db.SetFaults(nil)
-			r, err := p.Process(context.Background(), []aggregator.Record{record(1, noon, -1, 5), record(2, noon, 5, 6)})
-			assert.NoError(t, err)
-			assert.Equal(t, 2, r.Counted)
-			return ddbmem.Fault{Lose: true}
-		})
-		assert.Equal(t, aggregator.Result{Repeated: 1}, process(t, p, record(1, noon, -1, 5)))
-		got, _ := usage(t, db)
-		assert.Equal(t, map[spent]int64{key1: 6}, got)
-	})
-}
-
-// TestTimesThatGoBack: a record whose time is before that of one before it counts in its
-// hour, and looks missing in the other.
-func TestTimesThatGoBack(t *testing.T) {
-	db, p := newTable(t, nil)
-	records := []aggregator.Record{record(1, noon, -1, 10), record(2, noon.Add(-time.Second), 10, 30), record(3, noon, 30, 60)}
-	r := process(t, p, records...)
-	gap := aggregator.Gap{Entity: "key-1", Resource: "gpt-4", Limit: "rpm", Hour: noon, Missing: 20}
-	assert.Equal(t, aggregator.Result{Counted: 3, Gaps: []aggregator.Gap{gap}}, r)
-	assert.Equal(t, aggregator.Result{Repeated: 3}, process(t, p, records...))
-	eleven := key1
-	eleven.hour = noon.Add(-time.Hour).Format(time.RFC3339)
-	got, _ := usage(t, db)
-	assert.Equal(t, map[spent]int64{eleven: 20, key1: 40}, got)
-}
-
-// TestCounterThatBeganAt0: nobody tells of its beginning, so it looks as if its end was not
-// seen; that it was not is certain where the bucket is another.
-func TestCounterThatBeganAt0(t *testing.T) {
-	for _, buckets := range [][2]string{{"a", "a"}, {"a", "b"}} {
-		db, p := newTable(t, nil)
-		process(t, p, in(buckets[0], record(1, noon, -1, 100)))
-		r := process(t, p, in(buckets[1], record(3, noon, -1, 0)), in(buckets[1], record(4, noon, 0, 5)))
-		gap := aggregator.Gap{Entity: "key-1", Resource: "gpt-4", Limit: "rpm", Hour: noon, Unseen: 1}
-		assert.Equal(t, aggregator.Result{Counted: 1, Ignored: 1, Gaps: []aggregator.Gap{gap}}, r)
-		got, _ := usage(t, db)
-		assert.Equal(t, map[spent]int64{key1: 105}, got)
-	}
-}
-
-// TestTheSameRecordTwiceInACall: it counts once, and every record is told of.
-func TestTheSameRecordTwiceInACall(t *testing.T) {
-	_, p := newTable(t, nil)
-	again := record(1, noon, -1, 10)
-	again.Sequence = "0001"
-	assert.Equal(t, aggregator.Result{Counted: 1, Ignored: 1}, process(t, p, record(1, noon, -1, 10), again))
-}
-
 // TestNamespacesAreApart: so are buckets of the same entity and resource in two of them.
 func TestNamespacesAreApart(t *testing.T) {
 	db, p := newTable(t, nil)
@@ -164,28 +105,4 @@ func TestNamespacesAreApart(t *testing.T) {
 		assert.Equal(t, strings.HasPrefix(text(item, "PK"), "eu/"), strings.HasPrefix(text(item, "GSI3PK"), "eu/"), "listed where nobody of the namespace looks")
 	}
 	assert.Equal(t, map[string]string{"ENTITY#key-1": "5", "eu/ENTITY#key-1": "7"}, counts)
-}
-
-// TestCountersBelow0: what is given back may be more than was taken since the bucket was
-// made.
-func TestCountersBelow0(t *testing.T) {
-	db, p := newTable(t, nil)
-	r := process(t, p, recordOf(1, nil, counters(-5, "rpm")), recordOf(2, counters(-5, "rpm"), counters(-9, "rpm")), recordOf(3, counters(-9, "rpm"), nil),
-		recordOf(4, nil, counters(3, "rpm")))
-	assert.Equal(t, aggregator.Result{Counted: 4}, r)
-	got, missing := usage(t, db)
-	assert.Equal(t, map[spent]int64{key1: -6}, got)
-	assert.Empty(t, missing)
-}
-
-// TestAnEndedContext: no record is counted, and each is told.
-func TestAnEndedContext(t *testing.T) {
-	db, p := newTable(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r, err := p.Process(ctx, []aggregator.Record{record(1, noon, -1, 5), record(2, noon.Add(time.Hour), 5, 6)})
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Len(t, r.Failures, 2)
-	assert.Zero(t, r.Counted+r.Ignored+r.Repeated)
-	assert.Empty(t, scan(t, db))
 }

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/stretchr/testify/assert"
@@ -182,32 +179,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestLongestOptionsWork: what is kept for the longest time is not gone at once, and a bound
-// of any size is one.
-func TestLongestOptionsWork(t *testing.T) {
-	const century = 100 * 365 * 24 * time.Hour
-	db, p := newTable(t, &aggregator.Options{Retention: century, Writers: math.MaxInt})
-	process(t, p, record(1, noon, -1, 1000))
-	assert.Equal(t, noon.Add(time.Hour+century).Unix(), expiry(scan(t, db)[0]))
-	c, err := aggregator.NewCloser(db.Client(), "limits", &aggregator.CloserOptions{Retention: aggregator.Retention{Hours: century}, Writers: math.MaxInt})
-	require.NoError(t, err)
-	closed, err := c.Close(t.Context(), noon, noon.Add(time.Hour))
-	require.NoError(t, err)
-	assert.Equal(t, 5, closed.Sums, "of the hour, its day and its month")
-	for _, item := range summed(t, db) {
-		if strings.HasPrefix(text(item, "SK"), "#USAGE_HOUR#") {
-			assert.Equal(t, noon.Add(time.Hour+century).Unix(), expiry(item))
-		}
-	}
-}
-
-// expiry is when an item expires, in seconds since 1970.
-func expiry(item map[string]types.AttributeValue) (at int64) {
-	n, _ := item["ttl"].(*types.AttributeValueMemberN)
-	at, _ = strconv.ParseInt(n.Value, 10, 64)
-	return at
-}
-
 // TestTimesAreChecked: hours from the beginning of time are nobody's wish.
 func TestTimesAreChecked(t *testing.T) {
 	db, _ := newTable(t, nil)
@@ -249,23 +220,6 @@ func TestRecordOfNothing(t *testing.T) {
 			require.ErrorContains(t, err, "aggregator: record ", name)
 		}, name)
 	}
-}
-
-// TestCallbacksCallBack: whoever is told of an hour may close, read and repair.
-func TestCallbacksCallBack(t *testing.T) {
-	var o *office
-	told := 0
-	o = newOffice(t, noon.Add(50*time.Hour), &aggregator.CloserOptions{Closed: func(aggregator.ClosedHour) {
-		if told++; told > 1 {
-			return
-		}
-		_, err := o.closer.CloseDue(o.t.Context())
-		require.NoError(o.t, err)
-	}})
-	o.used("a", "gpt-4", noon.Add(30*time.Hour), -1, 1000)
-	_, err := o.closer.CloseDue(t.Context())
-	require.NoError(t, err)
-	assert.Greater(t, told, 20)
 }
 
 // TestCallbackPanics: the panic is the caller's, and the next call goes on where it ended.
@@ -381,13 +335,6 @@ type retries struct {
 }
 
 func (r *retries) Retrying(e aggregator.TailRetry) { *r.told = append(*r.told, e) }
-
-// TestTypedNilObserver is none.
-func TestTypedNilObserver(t *testing.T) {
-	db, p := newTable(t, nil)
-	_, err := aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", p.Process, &aggregator.TailOptions{Observer: (*retries)(nil)})
-	require.NoError(t, err)
-}
 
 // TestListsAreRangedAgain: a list that was left early, or is read by several at once, is read
 // from its beginning each time.

@@ -1,11 +1,9 @@
 package aggregator_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -83,45 +81,6 @@ func TestGapsAreSeen(t *testing.T) {
 	assert.Equal(t, map[string]int64{"#USAGE#gpt-4#2026-03-29T12:00:00Z rpm m": 4100, "#USAGE#gpt-4#2026-03-29T12:00:00Z rpm e": 1}, missing)
 }
 
-// TestRecordsInTheWrongOrder: what comes after a later record of its item is not counted,
-// and that is seen.
-func TestRecordsInTheWrongOrder(t *testing.T) {
-	db, p := newTable(t, nil)
-	process(t, p, record(1, noon, -1, 1000))
-	r := process(t, p, record(3, noon, 1500, 1700))
-	require.Len(t, r.Gaps, 1)
-	assert.EqualValues(t, 500, r.Gaps[0].Missing)
-	r = process(t, p, record(2, noon, 1000, 1500))
-	assert.Equal(t, aggregator.Result{Repeated: 1}, r)
-	got, _ := usage(t, db)
-	assert.Equal(t, map[spent]int64{key1: 1200}, got)
-}
-
-// TestRecordsOfOtherItems: snapshots, entities and what leaves counters alone cause no
-// request; a record that cannot be read does not hold up the others.
-func TestRecordsOfOtherItems(t *testing.T) {
-	db, p := newTable(t, nil)
-	before := db.Meter()
-	snapshot, meta, zero := record(1, noon, -1, 5), record(2, noon, -1, 5), record(3, noon, 7, 7)
-	snapshot.Keys["SK"] = &types.AttributeValueMemberS{Value: "#USAGE#gpt-4#2026-03-29T12:00:00Z"}
-	meta.Keys["SK"] = &types.AttributeValueMemberS{Value: "#META"}
-	assert.Equal(t, aggregator.Result{Ignored: 3}, process(t, p, snapshot, meta, zero))
-	assert.Equal(t, aggregator.Result{}, process(t, p))
-	assert.Zero(t, db.Meter().Sub(before).Requests())
-
-	poison := record(4, noon, 7, 8)
-	poison.New["b_rpm_tc"] = &types.AttributeValueMemberS{Value: "much"}
-	timeless := record(5, time.Time{}, 7, 8)
-	r := process(t, p, poison, recordOfWhom(6, noon, "key-2", "gpt-4"), timeless)
-	assert.Equal(t, 1, r.Counted)
-	require.Len(t, r.Failures, 2)
-	for i, want := range []aggregator.Record{poison, timeless} {
-		assert.Equal(t, want, r.Failures[i].Record)
-		assert.True(t, r.Failures[i].Unreadable)
-		assert.ErrorContains(t, r.Failures[i].Err, want.Sequence)
-	}
-}
-
 // TestOneWriteForManyRecords: one request and one unit for an entity, resource and hour,
 // however many records; where the snapshot is made, one more unit for its index.
 func TestOneWriteForManyRecords(t *testing.T) {
@@ -153,50 +112,6 @@ func TestSnapshotsExpire(t *testing.T) {
 		require.NotNil(t, ttl)
 		assert.Equal(t, noon.Add(want).Unix(), number(t, ttl), retention)
 	}
-}
-
-// TestWritesThatAreRefused: a missing permission fails at once, a busy table when the
-// caller leaves, and the records of both are told.
-func TestWritesThatAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, p := newTable(t, nil)
-		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-		})
-		began := time.Now()
-		r := process(t, p, record(1, noon, -1, 5), record(2, noon, 5, 6))
-		assert.Zero(t, time.Since(began))
-		require.Len(t, r.Failures, 2)
-		assert.Equal(t, "event-2", r.Failures[1].Record.EventID)
-		assert.False(t, r.Failures[0].Unreadable)
-		assert.ErrorContains(t, r.Failures[0].Err, "AccessDenied")
-
-		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		r, err := p.Process(ctx, []aggregator.Record{record(1, noon, -1, 5)})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, time.Minute, time.Since(began))
-		require.Len(t, r.Failures, 1)
-
-		db.SetFaults(nil)
-		assert.Equal(t, aggregator.Result{Counted: 1}, process(t, p, record(1, noon, -1, 5)))
-	})
-}
-
-// TestLostAnswerCountsOnce: and is told as counted.
-func TestLostAnswerCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, p := newTable(t, nil)
-		lost := 0
-		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { lost++; return ddbmem.Fault{Lose: lost == 1} })
-		assert.Equal(t, aggregator.Result{Counted: 1}, process(t, p, record(1, noon, -1, 5)))
-		assert.Equal(t, 2, lost)
-		got, _ := usage(t, db)
-		assert.Equal(t, map[spent]int64{key1: 5}, got)
-	})
 }
 
 func TestBadInput(t *testing.T) {

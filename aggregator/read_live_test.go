@@ -5,12 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -103,70 +100,4 @@ func TestFaultsWhileHoursAreSummed(t *testing.T) {
 		}
 		assert.Greater(t, requests.Load(), int64(50), "%s: lists, snapshots, records, buckets", name)
 	}
-}
-
-// TestReadersOfANamespace see nothing of another one, whose entities, plans and resources have
-// the same names; whether hours are summed while they are read, or were closed; and a Closer
-// closes, and makes anew, what it is asked for alone.
-func TestReadersOfANamespace(t *testing.T) {
-	o := newOffice(t, noon, &aggregator.CloserOptions{Namespaces: []string{"eu"}})
-	require.NoError(t, admin.New(o.repo).Namespaces.Register(t.Context(), "eu"))
-	var records []aggregator.Record
-	for i, name := range []string{"", "eu"} {
-		repo, err := dynalimit.NewRepository(o.db.Client(), "limits", &dynalimit.RepositoryOptions{Namespace: name, Principal: "ann", Now: func() time.Time { return o.now }})
-		require.NoError(t, err)
-		prefix := map[bool]string{true: name + "/"}[name != ""]
-		for _, e := range []admin.Entity{{ID: "team", Plan: "pro"}, {ID: "key", ParentID: "team", Cascade: true, Plan: "pro"}} {
-			require.NoError(t, admin.New(repo).Entities.Create(t.Context(), e))
-			r := record(len(records)+1, at(12, 59, 30), -1, int64(1000+i))
-			r.Keys = map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: prefix + "ENTITY#" + e.ID}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#gpt-4"}}
-			if e.ID == "key" {
-				r = passing(r)
-			}
-			if e.ID == "key" && name == "" {
-				r.Time = at(13, 0, 30) // across a full hour in one of them
-			}
-			records = append(records, r)
-		}
-	}
-	o.close(noon)
-	process(t, o.p, records...)
-	o.now = at(14, 30, 0)
-	q := aggregator.Query{From: noon, To: at(14, 0, 0)}
-	check := func(when string) {
-		for i, name := range []string{"", "eu"} {
-			r, want := reading(t, o.db, o.now, aggregator.ReaderOptions{Namespace: name}), int64(1000+i)
-			for of, list := range map[string]struct {
-				list func(func(aggregator.Usage, error) bool)
-				want int64
-			}{
-				"entity":   {r.Entity(t.Context(), "key", q), want},
-				"resource": {r.Resource(t.Context(), "gpt-4", q), want},
-				"plan":     {r.Plan(t.Context(), "pro", q), want},
-				"children": {r.Children(t.Context(), "team", q), want},
-				"entities": {r.Entities(t.Context(), q), 2 * want},
-			} {
-				var n int64
-				require.NoError(t, consume(list.list, &n))
-				assert.Equal(t, list.want, n, "%s of %q, %s", of, name, when)
-			}
-			used, err := r.Used(t.Context(), q)
-			require.NoError(t, err)
-			assert.Equal(t, []aggregator.Used{{Resource: "gpt-4", Entity: "key"}, {Resource: "gpt-4", Entity: "team"}}, used)
-		}
-	}
-	own := func(when string) {
-		for key := range sums(t, o.db) {
-			assert.Regexp(t, "^eu/", key, when)
-		}
-	}
-	check("open")
-	o.close(o.now)
-	own("closed")
-	assert.Len(t, sums(t, o.db), 3, "of the resource, the plan and the children")
-	check("closed")
-	_, err := o.closer.Close(t.Context(), noon.Add(-12*time.Hour), noon.Add(2*time.Hour))
-	require.NoError(t, err)
-	own("made anew")
-	check("made anew")
 }

@@ -92,16 +92,6 @@ func TestUsedOfFinalDays(t *testing.T) {
 	assert.Equal(t, []aggregator.Used{late}, used)
 }
 
-// TestUsedOfANamespace: that of others is not seen.
-func TestUsedOfANamespace(t *testing.T) {
-	db, p := newTable(t, nil)
-	process(t, p, recordOfWhom(1, noon, "a", "gpt-4"))
-	q := aggregator.Query{From: noon, To: noon.Add(time.Hour)}
-	used, err := reading(t, db, noon, aggregator.ReaderOptions{Namespace: "eu"}).Used(t.Context(), q)
-	require.NoError(t, err)
-	assert.Empty(t, used)
-}
-
 // TestUsedIsWhole or fails: half a list is none.
 func TestUsedIsWhole(t *testing.T) {
 	db, p := newTable(t, nil)

@@ -1,7 +1,6 @@
 package aggregator_test
 
 import (
-	"context"
 	"iter"
 	"testing"
 	"testing/synctest"
@@ -32,33 +31,6 @@ func all(t *testing.T, list iter.Seq2[aggregator.Usage, error]) (usage []aggrega
 		usage = append(usage, u)
 	}
 	return usage
-}
-
-// TestEntityHours: hours come in their order, without those in which nothing was used, and
-// only those between the bounds.
-func TestEntityHours(t *testing.T) {
-	db, p := newTable(t, nil)
-	for i, hour := range []int{0, 1, 3} {
-		at := noon.Add(time.Duration(hour) * time.Hour)
-		process(t, p, record(i+1, at, int64(10*i), int64(10*i+10)))
-	}
-	now := noon.Add(48 * time.Hour)
-	want := func(hour int) aggregator.Usage {
-		start := noon.Add(time.Duration(hour) * time.Hour)
-		return aggregator.Usage{
-			Entity: "key-1", Resource: "gpt-4", Window: aggregator.Hour, Start: start, End: start.Add(time.Hour),
-			Limits: []aggregator.LimitUsage{{Limit: "rpm", Consumed: 10}}, Entities: 1, Final: true,
-		}
-	}
-	r := reading(t, db, now, aggregator.ReaderOptions{})
-	for _, resource := range []string{"", "gpt-4"} {
-		q := aggregator.Query{Resource: resource, From: noon.Add(30 * time.Minute), To: noon.Add(3 * time.Hour)}
-		assert.Equal(t, []aggregator.Usage{want(0), want(1)}, all(t, r.Entity(t.Context(), "key-1", q)), "%q", resource)
-		q.To = q.To.Add(time.Nanosecond)
-		assert.Equal(t, []aggregator.Usage{want(0), want(1), want(3)}, all(t, r.Entity(t.Context(), "key-1", q)), "%q", resource)
-	}
-	assert.Empty(t, all(t, r.Entity(t.Context(), "key-1", aggregator.Query{})))
-	assert.Empty(t, all(t, r.Entity(t.Context(), "key-2", aggregator.Query{From: noon, To: now})))
 }
 
 // TestEntityPending: what the stream has not brought is in the hour that is now, and told.
@@ -169,46 +141,4 @@ func TestReadingCosts(t *testing.T) {
 	assert.Equal(t, 480, windows)
 	assert.InDelta(t, 34, units, 0.01)
 	assert.EqualValues(t, 5, requests, "five pages")
-}
-
-// TestReadingStops: after the first page where no more is wanted, with ctx, and with the
-// first error.
-func TestReadingStops(t *testing.T) {
-	db, p := newTable(t, nil)
-	var records []aggregator.Record
-	for i := range int64(300) {
-		records = append(records, record(int(i)+1, noon.Add(time.Duration(i)*time.Hour), i, i+1))
-	}
-	process(t, p, records...)
-	now := noon.Add(400 * time.Hour)
-	r, q := reading(t, db, now, aggregator.ReaderOptions{}), aggregator.Query{Resource: "gpt-4", From: noon, To: now}
-	before := db.Meter()
-	for _, err := range r.Entity(t.Context(), "key-1", q) {
-		require.NoError(t, err)
-		break
-	}
-	assert.EqualValues(t, 1, db.Meter().Sub(before).Requests())
-	queries := 0
-	db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-		if queries++; queries == 3 {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-		}
-		return ddbmem.Fault{}
-	})
-	var failed error
-	windows := 0
-	for _, err := range r.Entity(t.Context(), "key-1", q) {
-		require.NoError(t, failed, "nothing comes after an error")
-		if failed = err; err == nil {
-			windows++
-		}
-	}
-	require.ErrorContains(t, failed, "AccessDenied")
-	assert.Equal(t, 199, windows, "what was whole before it")
-	db.SetFaults(nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, err := range r.Entity(ctx, "key-1", q) {
-		require.ErrorIs(t, err, context.Canceled)
-	}
 }

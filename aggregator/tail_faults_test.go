@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
@@ -32,52 +29,6 @@ func failing(code string, nth int64, operations ...string) ddbmem.FaultFunc {
 		}
 		return ddbmem.Fault{}
 	}
-}
-
-// TestBusyStreamAndTable: reads and writes that are throttled, or whose answers are lost, are
-// tried until they land.
-func TestBusyStreamAndTable(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		require.NoError(t, h.db.SplitStream("limits", 3))
-		h.spend(keys(20)...)
-		var mu sync.Mutex
-		rnd := rand.New(rand.NewPCG(1, 2))
-		codes := []string{"LimitExceededException", "ThrottlingException", "ProvisionedThroughputExceededException", "InternalServerError"}
-		h.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			switch n := rnd.IntN(40); { // so seldom that no lease is lost by it, whatever the order of requests
-			case n < len(codes):
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: codes[n], Message: "by a test"}}
-			case n == len(codes):
-				return ddbmem.Fault{Lose: true}
-			}
-			return ddbmem.Fault{}
-		})
-		x := h.tail(aggregator.TailOptions{})
-		after(10 * time.Minute)
-		h.db.SetFaults(nil)
-		assert.EqualValues(t, 20, h.total())
-		assert.NotEmpty(t, x.retries)
-		assert.Zero(t, x.states()[aggregator.ShardLost])
-		x.end(t)
-	})
-}
-
-// TestOutage: what cannot be written for an hour is written after it, once.
-func TestOutage(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		x := h.tail(aggregator.TailOptions{})
-		after(10 * time.Second)
-		h.spend(keys(5)...)
-		h.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
-		after(time.Hour)
-		assert.Zero(t, x.shards(), "the lease is over")
-		h.db.SetFaults(nil)
-		after(3 * time.Minute)
-		assert.EqualValues(t, 5, h.total())
-		x.end(t)
-	})
 }
 
 // TestExpiredIterator: one that waited too long is replaced.
@@ -250,28 +201,6 @@ func TestOrderOfAnItemIsKept(t *testing.T) {
 	})
 }
 
-// TestProcessThatFailsAltogether: an error is that of all records.
-func TestProcessThatFailsAltogether(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		p, err := aggregator.New(h.db.Client(), "limits", nil)
-		require.NoError(t, err)
-		tries, down := 0, errors.New("down")
-		x := h.tail(aggregator.TailOptions{FoldEvery: -1}, func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
-			if tries++; tries < 5 {
-				return aggregator.Result{}, down
-			}
-			return p.Process(ctx, records)
-		})
-		h.spend(1, 2, 3)
-		after(time.Minute)
-		assert.EqualValues(t, 3, h.total())
-		require.Len(t, x.retries, 4)
-		assert.ErrorIs(t, x.retries[3].Err, down)
-		assert.Equal(t, 4, x.retries[3].Try)
-		x.end(t)
-	})
-}
-
 // TestMemoryIsBounded: no more records are gathered than was said, over all shards, and they
 // are processed early instead.
 func TestMemoryIsBounded(t *testing.T) {
@@ -394,19 +323,5 @@ func TestIdleTable(t *testing.T) {
 		assert.Equal(t, calls, a.calls+b.calls, "nothing is processed")
 		a.end(t)
 		b.end(t)
-	})
-}
-
-// TestRecordsWithoutUsageCauseNoWrite: what says nothing of usage is read and not noted.
-func TestRecordsWithoutUsageCauseNoWrite(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
-		require.NoError(t, admin.New(h.repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}))
-		after(2 * time.Minute)
-		assert.Positive(t, x.calls)
-		x.end(t)
-		for _, c := range h.remembered("#CHECKPOINT#") {
-			assert.Empty(t, text(c, "number"), "it says that the shard was begun")
-		}
 	})
 }

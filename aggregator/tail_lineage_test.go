@@ -160,20 +160,3 @@ func TestParentThatIsNotListed(t *testing.T) {
 		b.end(t)
 	})
 }
-
-// TestBusyShardAmongMany: a shard that has more is read in larger pieces than its share.
-func TestBusyShardAmongMany(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		require.NoError(t, h.db.SplitStream("limits", 120)) // a list of shards has 100
-		for range 400 {
-			h.spend(1)
-		}
-		s := &scripted{}
-		x := h.tail(aggregator.TailOptions{FoldEvery: -1, MaxRecords: 400}, s.process)
-		after(5 * time.Second)
-		assert.Equal(t, 120, x.shards())
-		assert.Len(t, s.given, 400)
-		assert.LessOrEqual(t, s.most, 200)
-		x.end(t)
-	})
-}

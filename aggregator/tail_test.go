@@ -301,28 +301,6 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestTailCounts: what is consumed is in snapshots once it was gathered for as long as it is
-// to be.
-func TestTailCounts(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		h.spend(keys(3)...)
-		x := h.tail(aggregator.TailOptions{})
-		after(30 * time.Second)
-		h.spend(keys(3)...)
-		assert.Zero(t, h.total(), "it is gathered for a minute")
-		after(32 * time.Second)
-		assert.EqualValues(t, 6, h.total())
-		assert.Equal(t, 1, x.calls)
-		h.spend(1)
-		after(2 * time.Second)
-		assert.EqualValues(t, 6, h.total())
-		x.end(t)
-		assert.EqualValues(t, 7, h.total(), "what was gathered is processed when it stops")
-		assert.Equal(t, map[aggregator.ShardState]int{aggregator.ShardTaken: 1, aggregator.ShardReleased: 1}, x.states())
-		assert.Empty(t, x.retries)
-	})
-}
-
 // remembered are the items of followers of the stream whose sort keys begin so.
 func (h *harbor) remembered(prefix string) map[string]map[string]types.AttributeValue {
 	h.t.Helper()
@@ -348,45 +326,6 @@ func put(t *testing.T, h *harbor, entity, counter string) {
 		"b_rpm_tc": &types.AttributeValueMemberS{Value: counter},
 	}})
 	require.NoError(t, err)
-}
-
-// TestNumbersThatDoNotRise: they are told, within a shard and from a shard to its children,
-// and what cannot be converted is told and skipped.
-func TestNumbersThatDoNotRise(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		h.spend(1)
-		x := h.bent(func(out *dynamodbstreams.GetRecordsOutput) {
-			for _, r := range out.Records {
-				if strings.HasPrefix(r.Dynamodb.Keys["PK"].(*streamtypes.AttributeValueMemberS).Value, "ENTITY#key-2") {
-					r.Dynamodb.SequenceNumber = aws.String("7")
-				}
-			}
-		}, aggregator.TailOptions{FoldEvery: -1}, ignore)
-		after(5 * time.Second)
-		assert.Empty(t, x.disordered)
-		h.spend(2)
-		after(5 * time.Second)
-		require.Len(t, x.disordered, 1)
-		assert.Equal(t, "7", x.disordered[0].Sequence)
-		assert.NotEmpty(t, x.disordered[0].After)
-		h.spend(1)
-		after(5 * time.Second)
-		assert.Len(t, x.disordered, 1, "those that rise are fine")
-		require.NoError(t, h.db.SplitStream("limits", 1))
-		h.spend(2)
-		after(time.Minute)
-		require.Len(t, x.disordered, 2, "a child's are above its parent's")
-		assert.EqualValues(t, 2, x.disordered[1].Count)
-		x.end(t)
-
-		y := h.bent(func(out *dynamodbstreams.GetRecordsOutput) {
-			out.Records = append(out.Records, streamtypes.Record{EventID: aws.String("empty")})
-		}, aggregator.TailOptions{FoldEvery: -1, Poll: time.Minute}, ignore)
-		after(5 * time.Second)
-		require.NotEmpty(t, y.skipped)
-		assert.Equal(t, "empty", y.skipped[0].Record.EventID)
-		y.end(t)
-	})
 }
 
 // TestTailBadInput: names the field and what to give.

@@ -7,33 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 )
 
 const adjustmentID = "11111111-1111-4111-8111-111111111111"
-
-// TestAdjustmentSentAgainIsAppliedOnce: the answer of the first was lost for
-// good; what Adjust returned with the error is sent again.
-func TestAdjustmentSentAgainIsAppliedOnce(t *testing.T) {
-	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		require.NoError(t, adjust(t.Context(), k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 5, Reason: "first"}))
-		db.SetFaults(onWrites("TransactWriteItems", ddbmem.Fault{Lose: true}))
-		unconfirmed, err := k.Setup().Adjust(t.Context(), orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1_000_000, Reason: "refund"})
-		var u *UnavailableError
-		require.ErrorAs(t, err, &u)
-		assert.True(t, u.Unconfirmed)
-		assert.NotEmpty(t, unconfirmed.ID)
-		back(db, k)
-		got, err := k.Setup().Adjust(t.Context(), orgO, appA, unconfirmed)
-		require.NoError(t, err)
-		assert.True(t, got.Duplicate)
-		assert.Equal(t, unconfirmed.ID, got.ID)
-		totals, err := k.Totals(t.Context(), orgO, appA, "")
-		require.NoError(t, err)
-		assert.Equal(t, int64(1_000_005), totals.CostMicros)
-	})
-}
 
 // TestAdjustmentID: one id is one adjustment, on every node, across midnight,
 // and of one app.
@@ -87,17 +64,5 @@ func TestAdjustmentID(t *testing.T) {
 		a.ID = "not-a-uuid"
 		_, err = w.a.Setup().Adjust(ctx, orgO, appA, a)
 		assert.Equal(t, "id", requireCode(t, err, fault.InvalidRequest).Field)
-	})
-}
-
-// TestAdjustMakesItsAppKnown: the organisation's total has what was charged to
-// an app nobody had put.
-func TestAdjustMakesItsAppKnown(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		require.NoError(t, adjust(t.Context(), w.a, orgO, "app-new", Adjustment{Label: "premium", DeltaMicros: 1_000_000, Reason: "import"}))
-		org, err := w.b.Totals(t.Context(), orgO, "", "")
-		require.NoError(t, err)
-		assert.Equal(t, int64(1_000_000), org.CostMicros)
 	})
 }

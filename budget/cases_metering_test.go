@@ -331,24 +331,6 @@ func TestCaseB19NoFixedListOfScopes(t *testing.T) {
 	})
 }
 
-// TestSubmitMakesItsAppKnown: of an app that was never PUT.
-func TestSubmitMakesItsAppKnown(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		_, err := w.a.Submit(t.Context(), orgO, "app-never-put", call(1))
-		require.NoError(t, err)
-		var ids []string
-		for app, err := range w.b.Setup().Apps(t.Context(), orgO) {
-			require.NoError(t, err)
-			ids = append(ids, app.ID)
-		}
-		assert.Equal(t, []string{"app-never-put"}, ids)
-		got, err := w.b.Totals(t.Context(), orgO, "", "")
-		require.NoError(t, err)
-		assert.Equal(t, int64(16_500), got.CostMicros)
-	})
-}
-
 func TestUsageIsValidated(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())

@@ -1,17 +1,12 @@
 package budget
 
 import (
-	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // TestCostOfOperations is the price list, in requests and capacity units.
@@ -201,134 +196,4 @@ func hundredModels(t *testing.T) PriceList {
 func submitWarm(w *world) func() {
 	w.submit(w.a, call(1))
 	return func() { w.submit(w.a, call(2)) }
-}
-
-// TestFiveHundredSubmitsASecond: one process, one label, 5 ms of latency and a
-// conflict on one transaction in ten.
-func TestFiveHundredSubmitsASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := ddbmem.New()
-		client := db.Client()
-		k, err := New(client, Tables{}, &Options{AllowUnknownApps: true, Principal: tester, Models: fixtureModels})
-		require.NoError(t, err)
-		ctx := t.Context()
-		require.NoError(t, k.Setup().CreateTables(ctx))
-		o := fixtureOrg()
-		o.Quotas["premium"] = maxQuota
-		_, err = k.Setup().PutOrg(ctx, o)
-		require.NoError(t, err)
-		u := call(100_000)
-		u.Time = time.Time{}
-		_, err = k.Submit(ctx, orgO, appA, u)
-		require.NoError(t, err)
-
-		var conflicts atomic.Int64
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			f := ddbmem.Fault{Before: 2500 * time.Microsecond, After: 2500 * time.Microsecond}
-			if r.Operation == "TransactWriteItems" && r.Seq%10 == 0 {
-				conflicts.Add(1)
-				f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{}, {Code: "TransactionConflict"}}}
-			}
-			return f
-		})
-		const n = 5000 // ten seconds
-		before := db.Meter()
-		done := make(chan error, n)
-		for i := range n {
-			go func() {
-				u := call(i)
-				u.Time = time.Time{}
-				_, err := k.Submit(ctx, orgO, appA, u)
-				done <- err
-			}()
-			pass(2 * time.Millisecond)
-		}
-		for range n {
-			require.NoError(t, <-done)
-		}
-		used := db.Meter().Sub(before)
-		totals, err := k.Totals(ctx, orgO, appA, "")
-		require.NoError(t, err)
-		assert.Equal(t, int64(n+1), totals.Labels[0].Requests)
-		perRecord := used.Operations["TransactWriteItems"].WriteUnits / n
-		assert.LessOrEqual(t, perRecord, 2.2)
-		assert.Positive(t, conflicts.Load())
-		t.Logf("%d records, %d transactions, %d conflicts, %.3f write units a record",
-			n, used.Operations["TransactWriteItems"].Requests, conflicts.Load(), perRecord)
-		require.NoError(t, k.Close(context.Background()))
-		db.Close()
-	})
-}
-
-// TestOvershoot simulates four clients that obey the usage reply.
-func TestOvershoot(t *testing.T) {
-	for _, staleness := range []time.Duration{5 * time.Second, time.Second} {
-		sum, worst := 0.0, 0.0
-		runs := 3
-		if few(t) {
-			runs = 1
-		}
-		for run := range runs {
-			over := overshoot(t, staleness, int64(run)*11_000)
-			sum, worst = sum+over, max(worst, over)
-		}
-		mean := sum / float64(runs)
-		t.Logf("staleness %v: overshoot %.2f %% mean, %.2f %% worst", staleness, mean, worst)
-		limit := 5.0
-		if staleness == time.Second {
-			limit = 3.0
-		}
-		assert.LessOrEqual(t, mean, limit)
-		assert.LessOrEqual(t, worst, 10.0)
-	}
-}
-
-// overshoot is by how many percent of $10 four nodes of 2.5 requests a second
-// overspend when spent µ$ are gone already.
-func overshoot(t *testing.T, staleness time.Duration, spent int64) float64 {
-	w := newWorld(t)
-	w.org(fixtureOrg())
-	w.spend(appA, "premium", 1+spent)
-	nodes := make([]*Keeper, 4)
-	labels := make([]string, 4)
-	for i := range nodes {
-		nodes[i] = w.keeper(&Options{Staleness: staleness})
-		labels[i] = "premium"
-	}
-	n := 0
-	for step := 0; ; step++ {
-		busy := false
-		for i, k := range nodes {
-			w.clock.Advance(100 * time.Millisecond)
-			if labels[i] != "premium" {
-				continue
-			}
-			busy = true
-			n++
-			u := call(n)
-			u.Time = w.clock.Now()
-			r, err := k.Submit(t.Context(), orgO, appA, u)
-			require.NoError(t, err)
-			labels[i] = r.RecommendedLabel
-		}
-		if !busy {
-			break
-		}
-		require.Less(t, step, 10_000)
-	}
-	return float64(w.total(appA, "premium", "").CostMicros-10_000_000) / 100_000
-}
-
-func TestSubmitsOfOneProcessShareTransactions(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Metering, o.Linger = MeteringBatch, 20*time.Millisecond })
-	w.org(fixtureOrg())
-	w.submit(w.a, call(1000))
-	m := w.spentOn(func() {
-		together(50, 50, func(i int) {
-			_, err := w.a.Submit(t.Context(), orgO, appA, call(i))
-			assert.NoError(t, err)
-		})
-	})
-	assert.Less(t, m.WriteUnits(), 130.0, fmt.Sprint(m))
-	assert.Equal(t, int64(51), w.total(appA, "premium", "").Requests)
 }

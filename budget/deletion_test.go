@@ -115,66 +115,6 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 	}
 }
 
-// TestADeletedAppLeavesTheOthers, also where they share their quotas.
-func TestADeletedAppLeavesTheOthers(t *testing.T) {
-	for _, scope := range []Scope{ScopeApp, ScopeOrg} {
-		t.Run(string(scope), func(t *testing.T) {
-			engines(t, func(t *testing.T, w *world) {
-				o := fixtureOrg()
-				o.Scope = scope
-				tenanted(t, w, o)
-				ctx := t.Context()
-				require.NoError(t, w.a.Setup().DeleteApp(ctx, orgO, appA, nil))
-				requireGone(t, w.a, orgO, appA)
-				w.clock.Advance(31 * time.Second)
-				requireGone(t, w.b, orgO, appA)
-				for _, k := range []*Keeper{w.a, w.b} {
-					_, err := k.Recommend(ctx, orgO, appB)
-					require.NoError(t, err)
-				}
-				totals, err := w.b.Totals(ctx, orgO, "", "")
-				require.NoError(t, err)
-				assert.Equal(t, int64(3), totals.Labels[0].Requests, "what it spent stays in the organisation's sum")
-				var apps []string
-				for app, err := range w.b.Setup().Apps(ctx, orgO) {
-					require.NoError(t, err)
-					apps = append(apps, app.ID)
-				}
-				assert.Equal(t, []string{appB, appA + "2"}, apps)
-				app, err := w.b.Setup().PutApp(ctx, orgO, App{ID: appA})
-				require.NoError(t, err)
-				assert.Equal(t, int64(3), app.Version)
-				assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
-				err = w.b.Setup().DeleteApp(ctx, orgO, appB, nil)
-				require.NoError(t, err)
-				require.NoError(t, w.b.Setup().DeleteOrg(ctx, orgO, nil))
-				w.org(o)
-				err = w.b.Setup().DeleteApp(ctx, orgO, "never-was", nil)
-				require.ErrorIs(t, err, ErrNotFound)
-				err = w.b.Setup().DeleteApp(ctx, uuid(1), appA, nil)
-				require.ErrorIs(t, err, ErrNotFound)
-			})
-		})
-	}
-}
-
-// TestADeletionIsTold: who deleted what, with what it was.
-func TestADeletionIsTold(t *testing.T) {
-	w := newWorld(t)
-	tenanted(t, w, fixtureOrg())
-	require.NoError(t, w.a.As("bob@example.com").Setup().DeleteOrg(t.Context(), orgO, nil))
-	var told []string
-	for _, e := range eventsOf(t, w.a, orgO) {
-		if e.Principal == "bob@example.com" {
-			told = append(told, e.Action+" "+e.Resource)
-			if e.Action == actionOrgDeleted {
-				assert.NotEmpty(t, e.Changes)
-			}
-		}
-	}
-	assert.ElementsMatch(t, []string{"org_deleted ", "app_deleted " + appA, "app_deleted " + appB, "app_deleted " + appA + "2"}, told)
-}
-
 func TestADeletionNeedsAPrincipal(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
@@ -184,19 +124,6 @@ func TestADeletionNeedsAPrincipal(t *testing.T) {
 		requireMisuse(t, "principal", "DeleteApp", func() error { return nobody.Setup().DeleteApp(t.Context(), orgO, appA, nil) })
 	})
 	assert.Zero(t, m.Requests())
-}
-
-// TestNoOverrideOfADeletedOrganisationIsFollowedAgain, not even of an app that never made a
-// call.
-func TestNoOverrideOfADeletedOrganisationIsFollowedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.org(fixtureOrg())
-	ctx := t.Context()
-	require.NoError(t, w.a.Setup().Override(ctx, orgO, "new", "economy", w.clock.Now().Add(time.Hour)))
-	err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
-	require.NoError(t, err)
-	w.org(fixtureOrg())
-	assert.Equal(t, "premium", w.recommend(w.b, "new").Label)
 }
 
 // TestADeletionEndsCredentialsBeforeItIsComplete: while they cannot be ended, the tenant
@@ -314,41 +241,4 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, at int) (reached bool
 	_, err = again.Setup().PutOrg(ctx, fixtureOrg())
 	require.NoError(t, err)
 	return reached
-}
-
-// TestADeletionAmongChanges: of an organisation that two processes delete and put at the
-// same time, one is left, and none in between.
-func TestADeletionAmongChanges(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		ctx := t.Context()
-		_, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
-		require.NoError(t, err)
-		together(8, 24, func(i int) {
-			var err error
-			switch k := []*Keeper{w.a, w.b}[i%2]; i % 4 {
-			case 0:
-				err = k.Setup().DeleteOrg(ctx, orgO, nil)
-			case 1:
-				_, err = k.Setup().PutOrg(ctx, fixtureOrg())
-			case 2:
-				_, err = k.Setup().PutApp(ctx, orgO, App{ID: appA})
-			default:
-				err = k.Setup().DeleteApp(ctx, orgO, appA, nil)
-			}
-			if err != nil && !errors.Is(err, ErrConflict) {
-				assert.ErrorIs(t, err, ErrNotFound)
-			}
-		})
-		require.NoError(t, w.a.Setup().DeleteOrg(ctx, orgO, nil))
-		w.org(fixtureOrg())
-		requireGone(t, w.a, orgO, appA)
-		err = w.a.Setup().DeleteApp(ctx, orgO, appA, nil)
-		if !errors.Is(err, ErrNotFound) {
-			require.NoError(t, err)
-		}
-		_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: appA})
-		require.NoError(t, err)
-		w.submit(w.a, call(1))
-	})
 }

@@ -4,25 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
-
-// TestDuplicateAfterTheModelChanged: a record that would be refused now.
-func TestDuplicateAfterTheModelChanged(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		u := call(1)
-		u.Model = ""
-		w.submit(w.a, u)
-		o := fixtureOrg()
-		o.Models = map[string]string{"premium": "no.such-model"}
-		w.org(o)
-		r, err := w.a.Submit(t.Context(), orgO, appA, u)
-		require.NoError(t, err)
-		assert.True(t, r.Duplicate)
-		assert.Equal(t, int64(16_500), r.CostMicros)
-	})
-}
 
 // TestDuplicatesTogether: repetitions of one record share transactions with other records,
 // from two processes.

@@ -123,20 +123,3 @@ func TestAnAppThatOlderVersionsLimitedIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	w.submit(w.a, call(2))
 }
-
-// TestAPutRemovesWhatOlderVersionsLeft: a soft organisation of theirs is an organisation.
-func TestAPutRemovesWhatOlderVersionsLeft(t *testing.T) {
-	w := newWorld(t)
-	w.org(fixtureOrg())
-	setAttributes(t, w, orgKey(orgO), store.Item{
-		"enforcement": store.String("SOFT"), "calendar": &types.AttributeValueMemberL{Value: []types.AttributeValue{olderRegime(0)}},
-	})
-	w.a.tenants.evictAll()
-	w.submit(w.a, call(1))
-	w.org(fixtureOrg())
-	item, err := w.a.store.Get(t.Context(), w.tables.Control, orgKey(orgO))
-	require.NoError(t, err)
-	for _, name := range []string{attrEnforcement, attrCalendar, attrLimits} {
-		assert.NotContains(t, item, name)
-	}
-}

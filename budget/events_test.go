@@ -106,33 +106,6 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 	})
 }
 
-// TestLastCommitIsFollowedByALook: nobody asks after the last record, and the
-// threshold it crossed is found all the same.
-func TestLastCommitIsFollowedByALook(t *testing.T) {
-	var r recorder
-	simulated(t, Options{OnEvent: r.hook}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		_, err := k.Recommend(t.Context(), orgO, appA)
-		require.NoError(t, err)
-		u := call(1)
-		u.Tokens = Tokens{Input: 2_000_000}
-		_, err = k.Submit(t.Context(), orgO, appA, u)
-		require.NoError(t, err)
-		assert.Empty(t, r.take(), "own writes drive no event")
-		pass(6 * time.Second)
-		assert.Equal(t, []string{"premium 50"}, r.take())
-	})
-	simulated(t, Options{OnEvent: r.hook}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		_, err := k.Recommend(t.Context(), orgO, appA)
-		require.NoError(t, err)
-		u := call(1)
-		u.Tokens = Tokens{Input: 2_000_000}
-		_, err = k.Submit(t.Context(), orgO, appA, u)
-		require.NoError(t, err)
-		require.NoError(t, k.Close(t.Context()), "closing looks once more")
-		assert.Equal(t, []string{"premium 50"}, r.take())
-	})
-}
-
 // TestLateCommitIsFollowedByALook: it is acknowledged long after its caller has left,
 // and nobody asks after it.
 func TestLateCommitIsFollowedByALook(t *testing.T) {

@@ -149,11 +149,3 @@ func TestTextIsUTF8(t *testing.T) {
 	}
 	requireMisuse(t, "org_id", "Apps", func() error { return first(w.a.Setup().Apps(ctx, "no uuid")) })
 }
-
-// A keeper that was closed serves nobody.
-func TestClosedKeeperIsNotReady(t *testing.T) {
-	w := newWorld(t)
-	require.True(t, w.a.Health().Ready)
-	require.NoError(t, w.a.Close(t.Context()))
-	assert.False(t, w.a.Health().Ready)
-}

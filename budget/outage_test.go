@@ -98,37 +98,6 @@ func TestDeadlinesAreKeptInAnOutage(t *testing.T) {
 	})
 }
 
-// After midnight the new day's plan is made of what is configured, with nothing
-// spent.
-func TestRecommendAcrossMidnightInAnOutage(t *testing.T) {
-	for name, fault := range outages {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-				_, err := k.Submit(t.Context(), orgO, appA, call(1))
-				require.NoError(t, err)
-				before, err := k.Recommend(t.Context(), orgO, appA)
-				require.NoError(t, err)
-				require.Positive(t, before.Labels[0].SpendMicros)
-				pass(time.Until(before.ResetAt) - time.Second)
-				_, err = k.Recommend(t.Context(), orgO, appA)
-				require.NoError(t, err)
-				db.SetFaults(allOf(fault))
-				pass(2 * time.Second)
-				for range 3 {
-					after, err := k.Recommend(t.Context(), orgO, appA)
-					require.NoError(t, err)
-					assert.True(t, after.Stale)
-					assert.NotEqual(t, before.Day, after.Day)
-					assert.Equal(t, before.ResetAt.Add(24*time.Hour), after.ResetAt)
-					assert.Equal(t, "premium", after.Label)
-					assert.Zero(t, after.Labels[0].SpendMicros)
-					pass(time.Second)
-				}
-			})
-		})
-	}
-}
-
 // Whoever queues up behind a write that hangs is told soon, and so is everybody
 // later at once; nothing stays in memory.
 func TestSubmitsInAnOutageFailSoon(t *testing.T) {

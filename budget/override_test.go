@@ -68,19 +68,6 @@ func TestOverrideNeedsAPrice(t *testing.T) {
 	assert.Equal(t, reasonWithinQuota, w.recommend(w.a, appA).Reason)
 }
 
-// TestCacheForEndsWithTheDay: a client does not keep a recommendation beyond
-// the day it is for, nor beyond an override.
-func TestCacheForEndsWithTheDay(t *testing.T) {
-	w := newWorld(t)
-	w.org(fixtureOrg())
-	require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(20*time.Second)))
-	assert.Equal(t, 20*time.Second, w.recommend(w.a, appA).CacheFor)
-	w.clock.Set(at(t, "2026-01-24T04:59:50Z"))
-	assert.Equal(t, 10*time.Second, w.recommend(w.a, appA).CacheFor)
-	w.clock.Advance(10 * time.Second)
-	assert.Equal(t, 300*time.Second, w.recommend(w.a, appA).CacheFor)
-}
-
 // TestNoOverrideOutlivesItsApp: a process that has not noticed a deletion can set none, which would
 // be of the app that is put again, or of one that was never put.
 func TestNoOverrideOutlivesItsApp(t *testing.T) {

@@ -3,7 +3,6 @@ package budget
 import (
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -90,18 +89,6 @@ func TestNoRecordChoosesItsPrice(t *testing.T) {
 	before := w.total(appA, "premium", "").CostMicros
 	require.NoError(t, submit(8, "premium", ""))
 	assert.Equal(t, before+165, w.total(appA, "premium", "").CostMicros, "at micro's price: 52.5 and 112 µ$")
-}
-
-// TestPastModelsAreBounded, and the newest stay.
-func TestPastModelsAreBounded(t *testing.T) {
-	var seen configItem
-	for i := range 3 * maxPast {
-		models := map[string]string{"premium": strconv.Itoa(i)}
-		seen.Past = pastModels(seen.Past, seen.Models, models, fixtureNow.Add(time.Duration(i)*time.Second))
-		seen.Models = models
-	}
-	require.Len(t, seen.Past, maxPast)
-	assert.Equal(t, strconv.Itoa(3*maxPast-2), seen.Past[maxPast-1].Model)
 }
 
 // TestSpooledWhileTheModelMoves: records that were acknowledged as spooled are counted at what

@@ -90,60 +90,6 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 	})
 }
 
-func TestAdjust(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		w.submit(w.a, call(1))
-		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: -16_500, Reason: "refund"}))
-		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
-		ctx := t.Context()
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 0, Reason: "r"}), fault.InvalidRequest)
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: ""}), fault.InvalidRequest)
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260124", DeltaMicros: 1, Reason: "r"}), fault.InvalidRequest)
-		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "nowhere", DeltaMicros: 1, Reason: "r"}), fault.InvalidModelLabel)
-	})
-}
-
-func TestOrgsAndApps(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		_, err := w.a.Setup().GetOrg(t.Context(), orgO)
-		require.ErrorIs(t, err, ErrNotFound)
-		o := fixtureOrg()
-		o.Models = map[string]string{"premium": premiumModel}
-		put, err := w.a.Setup().PutOrg(t.Context(), o)
-		require.NoError(t, err)
-		assert.Equal(t, int64(1), put.Version)
-		got, err := w.b.Setup().GetOrg(t.Context(), orgO)
-		require.NoError(t, err)
-		assert.Equal(t, put, got)
-		_, err = w.a.Setup().GetApp(t.Context(), orgO, appA)
-		require.ErrorIs(t, err, ErrNotFound)
-		app := App{ID: appA, Name: "api", Ordering: []string{"economy"}, TightPercent: 80, RefreshTightSecs: 5}
-		stored, err := w.a.Setup().PutApp(t.Context(), orgO, app)
-		require.NoError(t, err)
-		gotApp, err := w.b.Setup().GetApp(t.Context(), orgO, appA)
-		require.NoError(t, err)
-		assert.Equal(t, stored, gotApp)
-		stored, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA})
-		require.NoError(t, err)
-		assert.Equal(t, int64(2), stored.Version)
-		assert.Empty(t, stored.Ordering, "back to what is inherited")
-		w.submit(w.a, call(1))
-		_, err = w.a.Submit(t.Context(), orgO, appB, call(2))
-		require.NoError(t, err)
-		var ids []string
-		for a, err := range w.b.Setup().Apps(t.Context(), orgO) {
-			require.NoError(t, err)
-			ids = append(ids, a.ID)
-		}
-		assert.Equal(t, []string{appB, appA}, ids, "put, and seen")
-		for org, err := range w.b.Setup().Orgs(t.Context()) {
-			require.NoError(t, err)
-			assert.Equal(t, orgO, org.ID)
-		}
-	})
-}
-
 // TestConcurrentPuts: nobody's PUT is lost, and no app is left invalid.
 func TestConcurrentPuts(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {

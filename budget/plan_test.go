@@ -60,18 +60,6 @@ func TestChoose(t *testing.T) {
 	assert.Zero(t, p.statuses()[0].Percent)
 }
 
-func TestAllExceeded(t *testing.T) {
-	reset := time.Unix(100, 0)
-	labels := three(spent(10_000_001), spent(5_000_010), spent(2_000_100))
-	p := choose(labels, 95, reset, "")
-	require.Equal(t, -1, p.index)
-	err := p.exceeded()
-	require.ErrorIs(t, err, ErrQuotaExceeded)
-	assert.Equal(t, int64(111), err.OverageMicros)
-	assert.Equal(t, reset, err.RetryAt)
-	assert.Len(t, err.Labels, 3)
-}
-
 // TestNoPriceIsNoWait: the next day brings no price, so the error says what does.
 func TestNoPriceIsNoWait(t *testing.T) {
 	reset := time.Unix(100, 0)

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -236,34 +235,6 @@ func TestWhatAnOperatorSetIsKept(t *testing.T) {
 	}
 }
 
-func TestAListThatSaysTwoThingsChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	list := listOf(t, listed("m", `{"in":3,"out":12}`), listed("m", `{"in":4,"out":12}`),
-		listed("n", `{"in":3,"out":12,"read":0.3}`), listed("n", `{"in":3,"out":12,"write":4}`))
-	report := importing(t, w.a, list, "m")
-	require.Len(t, report.Skipped, 1, "nobody can say which is meant")
-	assert.Equal(t, "m", report.Skipped[0].Model)
-	assert.Contains(t, report.Skipped[0].Reason, "two prices")
-	require.Len(t, report.Accepted, 1)
-	assert.Equal(t, Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000, CacheWrite5m: 4_000_000}, *report.Accepted[0].After,
-		"a class that one of two leaves out is no contradiction")
-}
-
-func TestAReviewWritesNothingAndNeedsNobody(t *testing.T) {
-	w := newWorld(t)
-	list := listOf(t, listed("m", `{"in":3,"out":12}`))
-	meter := w.spentOn(func() {
-		report, err := w.a.As("").Prices().Review(t.Context(), list, PriceImport{})
-		require.NoError(t, err)
-		assert.Len(t, report.Accepted, 1)
-	})
-	for operation := range meter.Operations {
-		assert.Contains(t, []string{"BatchGetItem"}, operation)
-	}
-	_, err := w.a.As("").Prices().Import(t.Context(), list, PriceImport{})
-	requireCode(t, err, fault.InvalidRequest)
-}
-
 func TestImportsThatCannotBeAreRefused(t *testing.T) {
 	w := newWorld(t)
 	list := listOf(t, listed("m", `{"in":3,"out":12}`))
@@ -285,70 +256,6 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
 	assert.Empty(t, stored)
-}
-
-// TestImportsAtTheSameTimeAgree: each price is stored once, whoever stores it.
-func TestImportsAtTheSameTimeAgree(t *testing.T) {
-	w := newWorld(t)
-	var models [][]Price
-	for _, name := range strings.Fields("a b c d e f g h") {
-		models = append(models, listed(name, `{"in":3,"out":12}`))
-	}
-	list := listOf(t, models...)
-	var wg sync.WaitGroup
-	reports := make([]PriceReport, 4)
-	for i := range reports {
-		k := []*Keeper{w.a, w.b}[i%2]
-		wg.Go(func() {
-			var err error
-			reports[i], err = k.Prices().Import(t.Context(), list, PriceImport{})
-			assert.NoError(t, err)
-		})
-	}
-	wg.Wait()
-	accepted := 0
-	for _, r := range reports {
-		accepted += len(r.Accepted)
-		assert.Empty(t, r.Held)
-	}
-	assert.Equal(t, len(models), accepted)
-	for _, name := range strings.Fields("a b c d e f g h") {
-		stored, err := w.a.Prices().Get(t.Context(), name)
-		require.NoError(t, err)
-		assert.Len(t, stored, 1)
-	}
-}
-
-// TestAnImportThatFailsIsGoneOnWith: what it stored is in its report, and the next does
-// the rest.
-func TestAnImportThatFailsIsGoneOnWith(t *testing.T) {
-	w := newWorld(t)
-	var models [][]Price
-	for _, name := range strings.Fields("a b c d e f g h i j k l") {
-		models = append(models, listed(name, `{"in":3,"out":12}`))
-	}
-	list := listOf(t, models...)
-	w.db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
-		if n > 5 {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
-		}
-		return ddbmem.Fault{}
-	}))
-	first, err := w.a.Prices().Import(t.Context(), list, PriceImport{})
-	require.Error(t, err)
-	w.db.SetFaults(nil)
-	stored := 0
-	for _, p := range list.Prices {
-		rows, err := w.a.Prices().Get(t.Context(), p.Model)
-		require.NoError(t, err)
-		stored += len(rows)
-	}
-	require.Positive(t, stored)
-	require.Less(t, stored, len(models))
-	assert.LessOrEqual(t, len(first.Accepted), stored)
-	second := importing(t, w.b, list)
-	assert.Len(t, second.Accepted, len(models)-stored)
-	assert.Empty(t, importing(t, w.b, list).Accepted)
 }
 
 // TestOnlyPricesThatNobodyNeedsAreDropped once there are more than fit.
@@ -394,27 +301,6 @@ func TestAnAnnouncedPriceStays(t *testing.T) {
 	}
 }
 
-// TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome, nor before the day it is moved to.
-func TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome(t *testing.T) {
-	w := newWorld(t)
-	april, may := at(t, "2027-04-01T00:00:00Z"), at(t, "2027-05-01T00:00:00Z")
-	dated := func(day string) PriceList {
-		return listOf(t, listed("m", `{"in":3,"out":12}`, `{"from":"`+day+`T00:00:00Z","in":6,"out":12}`))
-	}
-	inputs := func() []int64 {
-		return []int64{priceAt(t, w.a, "m", w.clock.Now()).Input, priceAt(t, w.a, "m", april).Input, priceAt(t, w.a, "m", may).Input}
-	}
-	require.Len(t, importing(t, w.a, dated("2027-04-01")).Accepted, 2)
-	require.Equal(t, []int64{3_000_000, 6_000_000, 6_000_000}, inputs())
-	w.clock.Advance(time.Hour)
-	importing(t, w.a, dated("2027-05-01"))
-	require.Equal(t, []int64{3_000_000, 3_000_000, 6_000_000}, inputs())
-	w.clock.Advance(time.Hour)
-	importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`)))
-	assert.Equal(t, []int64{3_000_000, 3_000_000, 3_000_000}, inputs())
-	assert.Equal(t, []string{"m"}, importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`))).Unchanged)
-}
-
 // TestAVersionKeepsItsPrice when the model without one, whose price it had, gets another.
 func TestAVersionKeepsItsPrice(t *testing.T) {
 	const three, six, thirty = `{"in":3,"out":12}`, `{"in":6,"out":12}`, `{"in":30,"out":12}`
@@ -436,19 +322,6 @@ func TestAVersionKeepsItsPrice(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"m", "m-v1", "m-v3"}, importing(t, w.a, list).Unchanged)
-}
-
-// TestPricesThatFlipWithinASecond leave one price that begins with it.
-func TestPricesThatFlipWithinASecond(t *testing.T) {
-	w := newWorld(t)
-	for i, input := range []string{"3", "4", "3", "5"} {
-		importing(t, []*Keeper{w.a, w.b}[i%2], listOf(t, listed("m", `{"in":`+input+`,"out":12}`)))
-		w.clock.Advance(time.Millisecond)
-	}
-	stored, err := w.a.Prices().Get(t.Context(), "m")
-	require.NoError(t, err)
-	require.LessOrEqual(t, len(stored), 2)
-	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "m", w.clock.Now().Add(time.Second)).Input)
 }
 
 // TestAClockThatGoesBackHidesNoPrice: what was stored by a clock ahead is replaced, too.

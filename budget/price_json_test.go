@@ -129,22 +129,6 @@ func TestRowsThatAreNoPricesAreSkipped(t *testing.T) {
 	assert.Len(t, list.Skipped, 3)
 }
 
-// TestAListThatIsCutIsRefused wherever it was cut: what arrived of it is not taken.
-func TestAListThatIsCutIsRefused(t *testing.T) {
-	for _, whole := range []string{
-		`[{"model_id":"m","input_usd_micros_per_1m":3,"output_usd_micros_per_1m":1},{"model_id":"n"}]`,
-		`{"m":{"input_cost_per_token":1e-6,"output_cost_per_token":2e-6},"n":{"input_cost_per_token":1e-6,"output_cost_per_token":2e-6}}`,
-	} {
-		for n := range whole {
-			_, err := LoadPrices(strings.NewReader(whole[:n]))
-			require.ErrorIs(t, err, ErrPriceList, whole[:n])
-		}
-		list, err := LoadPrices(strings.NewReader(whole))
-		require.NoError(t, err)
-		assert.NotEmpty(t, list.Prices)
-	}
-}
-
 // fuzzList checks what any text gives: a list of prices that a keeper takes, or a typed
 // error and nothing.
 func fuzzList(t *testing.T, text string) {

@@ -63,21 +63,6 @@ func TestDedupKeyIsOrgAppAndRequest(t *testing.T) {
 	})
 }
 
-// TestRacingFlipsMakeOneEvent: both nodes see the quota spent at once.
-func TestRacingFlipsMakeOneEvent(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		var r recorder
-		nodes := []*Keeper{w.keeper(&Options{OnEvent: r.hook}), w.keeper(&Options{OnEvent: r.hook})}
-		w.spend(appA, "premium", 10_000_000)
-		together(2, 2, func(i int) {
-			_, err := nodes[i].Recommend(t.Context(), orgO, appA)
-			assert.NoError(t, err)
-		})
-		assert.ElementsMatch(t, []string{"flip premium to standard", "premium 50", "premium 80", "premium 100"}, r.take())
-	})
-}
-
 // TestOrderingChangedMidDay: the record follows the label, not its place.
 func TestOrderingChangedMidDay(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {

@@ -89,22 +89,3 @@ func TestSpoolBoundOfTwoDays(t *testing.T) {
 		assert.Equal(t, want, []int64{day.Labels[0].Requests, int64(len(refused))}, age)
 	}
 }
-
-// TestSpoolTakesWhatAnAppCountedBeforeItWasPut: it was there without an item.
-func TestSpoolTakesWhatAnAppCountedBeforeItWasPut(t *testing.T) {
-	w, k, _ := spooling(t, func(o *Options) { o.OnRefused = func(_ SpooledUsage, err error) { assert.NoError(t, err) } })
-	ctx := t.Context()
-	const app = "not-put-yet"
-	w.recommend(k, app)
-	w.db.SetFaults(refuseAll("AccessDeniedException"))
-	r, err := k.Submit(ctx, orgO, app, call(1))
-	require.NoError(t, err)
-	require.True(t, r.Spooled)
-	w.db.SetFaults(nil)
-	w.clock.Advance(time.Hour)
-	_, err = w.a.Setup().PutApp(ctx, orgO, App{ID: app})
-	require.NoError(t, err)
-	require.NoError(t, k.Replay(ctx))
-	assert.Zero(t, k.Health().Spooled)
-	assert.Equal(t, int64(1), w.total(app, "premium", "20260123").Requests)
-}

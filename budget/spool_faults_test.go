@@ -307,34 +307,3 @@ func TestSpoolDrainsInParallel(t *testing.T) {
 			assert.Equal(t, int64(401), got.Labels[0].Requests)
 		})
 }
-
-// TestSpoolGoesOnBesideAStuckRecord: what the store takes is counted, however
-// many records before it stay.
-func TestSpoolGoesOnBesideAStuckRecord(t *testing.T) {
-	w, k, _ := spooling(t)
-	stuck := errors.New("stuck")
-	var entries []SpooledUsage
-	for range 2*replayBatch + 1 {
-		entries = append(entries, SpooledUsage{Org: orgO, App: appA, Usage: call(1), Received: fixtureNow})
-	}
-	require.NoError(t, k.spool.append(entries...))
-	var sent int
-	err := k.spool.replay(func(batch []spoolLine) ([]bool, error) {
-		sent += len(batch)
-		done := make([]bool, len(batch))
-		done[len(batch)-1] = true
-		return done, stuck
-	})
-	require.ErrorIs(t, err, stuck)
-	assert.Equal(t, 2*replayBatch+1, sent)
-	assert.Equal(t, 2*replayBatch-2, k.Health().Spooled)
-	sent = 0
-	err = k.spool.replay(func(batch []spoolLine) ([]bool, error) {
-		sent += len(batch)
-		return make([]bool, len(batch)), stuck
-	})
-	require.ErrorIs(t, err, stuck)
-	assert.Equal(t, replayBatch, sent, "the store is away")
-	require.NoError(t, k.Replay(t.Context()))
-	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests, "one record, sent many times")
-}

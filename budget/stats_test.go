@@ -8,23 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What is known is counted as known, and what had to be read as that.
-func TestStatsOfWhatIsKnown(t *testing.T) {
-	w := newWorld(t)
-	w.org(fixtureOrg())
-	assert.Zero(t, w.b.Stats().ConfigHits)
-	for range 3 {
-		w.recommend(w.b, appA)
-	}
-	w.clock.Advance(6 * time.Second) // past the staleness
-	w.recommend(w.b, appA)
-	w.clock.Advance(time.Minute) // past the time of a configuration too
-	w.recommend(w.b, appA)
-	s := w.b.Stats()
-	s.QuotaPercent = nil
-	assert.Equal(t, Stats{ConfigHits: 3, ConfigMisses: 2, TotalHits: 2, TotalMisses: 3}, s)
-}
-
 // How near a quota is is told of the nearest app, for each label.
 func TestStatsOfQuotas(t *testing.T) {
 	for name, adapt := range map[string]func(*Options){

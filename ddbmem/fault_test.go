@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -79,34 +78,6 @@ func TestFaults(t *testing.T) {
 				db.SetFaults(onceFor("UpdateItem", tt.fault))
 				_ = addOne(t.Context(), client) // the item tells
 				require.Equal(t, tt.again, count(t, client))
-			})
-		})
-	}
-}
-
-func TestLatencyAndCancellation(t *testing.T) {
-	tests := []struct {
-		name  string
-		fault ddbmem.Fault
-		after string
-	}{
-		{"cancelled before it executes", ddbmem.Fault{Before: time.Minute}, "absent"},
-		{"cancelled after it executed", ddbmem.Fault{After: time.Minute}, "1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db := ddbmem.New()
-				defer db.Close()
-				client := db.Client(once)
-				createTable(t, client, "faults", false)
-				db.SetFaults(onceFor("UpdateItem", tt.fault))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				start := time.Now()
-				require.ErrorIs(t, addOne(ctx, client), context.DeadlineExceeded)
-				require.Equal(t, time.Second, time.Since(start))
-				require.Equal(t, tt.after, count(t, client))
 			})
 		})
 	}

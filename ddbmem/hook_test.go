@@ -2,7 +2,6 @@ package ddbmem_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,34 +40,6 @@ func TestOnWrite(t *testing.T) {
 		`4 DeleteItem request 5: {PK="a" n=2}>{}`,
 	}, seen)
 	require.Equal(t, len(seen), calls)
-}
-
-// TestOnWriteSeesTheOrderOfCommits wants each write to begin where the last one
-// of its item ended.
-func TestOnWriteSeesTheOrderOfCommits(t *testing.T) {
-	db := ddbmem.New()
-	client := db.Client(once)
-	createTable(t, client, "faults", false)
-	last := map[string]string{}
-	db.OnWrite(func(w ddbmem.Write) {
-		key := showValue(w.New["PK"])
-		if before, ok := last[key]; ok && before != showItem(w.Old) {
-			t.Errorf("write %d of %s begins at %s, not at %s", w.Seq, key, showItem(w.Old), before)
-		}
-		last[key] = showItem(w.New)
-	})
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for range 50 {
-				if err := addOne(t.Context(), client); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	require.Equal(t, `{PK="a" n=200}`, last[`"a"`])
 }
 
 func TestLog(t *testing.T) {

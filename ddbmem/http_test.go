@@ -75,18 +75,6 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-func TestFaultsOverHTTP(t *testing.T) {
-	db := ddbmem.New()
-	server := httptest.NewServer(db)
-	defer server.Close()
-	e := remoteEngine(t, server.URL)
-	createTable(t, e.client, "faults", false)
-	db.SetFaults(onceFor("UpdateItem", ddbmem.Fault{Lose: true}))
-	require.Error(t, addOne(t.Context(), e.client))
-	db.SetFaults(nil)
-	require.Equal(t, "1", count(t, e.client))
-}
-
 func TestTooLargeRequest(t *testing.T) {
 	server := httptest.NewServer(ddbmem.New())
 	defer server.Close()

@@ -78,39 +78,6 @@ func TestQueryConditions(t *testing.T) {
 	})
 }
 
-func TestIndexQueries(t *testing.T) {
-	conform(t, func(t *testing.T, e engine) {
-		table := e.table(t, true, withIndex)
-		for i := range 9 {
-			it := item{"PK": str(fmt.Sprint("p", i)), "SK": str(fmt.Sprint(i)), "n": num(int64(i)), "other": num(1)}
-			if i%3 != 2 {
-				it["g"], it["h"] = str("G"), num(int64(i/2*10-20))
-			}
-			put(t, e, table, it)
-		}
-		put(t, e, table, item{"PK": str("half"), "SK": str("s"), "g": str("G")})
-		in := dynamodb.QueryInput{
-			TableName: table, IndexName: aws.String("byG"), KeyConditionExpression: aws.String("g = :g AND h > :h"),
-			ExpressionAttributeValues: item{":g": str("G"), ":h": num(-20)}, Limit: aws.Int32(2),
-		}
-		got, n := pages(t, e, in)
-		require.Equal(t, "3 4 6 7", got)
-		require.GreaterOrEqual(t, n, 2)
-		_, err := e.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-			TableName: table, Key: item{"PK": str("p3"), "SK": str("3")}, UpdateExpression: aws.String("SET h = :h"), ExpressionAttributeValues: item{":h": num(99)},
-		})
-		require.NoError(t, err)
-		_, err = e.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: table, Key: item{"PK": str("p4"), "SK": str("4")}, UpdateExpression: aws.String("REMOVE g")})
-		require.NoError(t, err)
-		got, _ = pages(t, e, in)
-		require.Equal(t, "6 7 3", got)
-		in.Limit, in.ExpressionAttributeValues[":h"] = nil, num(50)
-		out, err := e.client.Query(t.Context(), &in)
-		require.NoError(t, err)
-		require.Equal(t, `{PK="p3" SK="3" g="G" h=99 n=3}`, showItems(out.Items))
-	})
-}
-
 func TestRejectedQueries(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -142,46 +142,6 @@ func TestIteratorsOfAClosedShard(t *testing.T) {
 	wantCode(t, "ResourceNotFoundException", err)
 }
 
-// TestTrimStream: what was trimmed is refused by its number, and skipped from the horizon;
-// a shard that nothing was trimmed of is read on, whatever happened in others.
-func TestTrimStream(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	db := ddbmem.New(ddbmem.WithClock(func() time.Time { return now }))
-	e := engine{db.Client(once), db.StreamsClient()}
-	table := e.table(t, false, withStream(types.StreamViewTypeNewImage))
-	r := openStream(t, e, table)
-	for i := range 3 {
-		put(t, e, table, item{"PK": str("a"), "n": num(int64(i))})
-		now = now.Add(time.Minute)
-	}
-	records, _ := r.all(t)
-	require.Len(t, records, 3)
-	early := r.iterator(t, streamtypes.ShardIteratorTypeTrimHorizon, nil)
-	latest := r.iterator(t, streamtypes.ShardIteratorTypeLatest, nil)
-	require.NoError(t, db.TrimStream(*table, now.Add(-90*time.Second)))
-	left, _ := r.all(t)
-	assert.Len(t, left, 1)
-	_, err := e.streams.GetRecords(t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: early})
-	wantCode(t, "TrimmedDataAccessException", err)
-	_, err = e.streams.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
-		StreamArn: r.arn, ShardId: r.shard, ShardIteratorType: streamtypes.ShardIteratorTypeAfterSequenceNumber, SequenceNumber: records[0].Dynamodb.SequenceNumber,
-	})
-	wantCode(t, "TrimmedDataAccessException", err)
-	next := r.iterator(t, streamtypes.ShardIteratorTypeAfterSequenceNumber, records[1].Dynamodb.SequenceNumber)
-	left, _ = r.records(t, next, 10)
-	assert.Len(t, left, 1, "the number of the last that was trimmed still says where to go on")
-
-	require.NoError(t, db.SplitStream(*table, 2))
-	for i := range 50 {
-		put(t, e, table, item{"PK": str(fmt.Sprint("b", i))})
-	}
-	_, next = r.records(t, latest, 10)
-	assert.Nil(t, next, "the closed shard ends, and does not begin to look trimmed")
-	now = now.Add(25 * time.Hour)
-	put(t, e, table, item{"PK": str("a"), "n": num(9)})
-	assert.Len(t, shardsOf(t, e, r.arn), 2, "a shard goes a day after it was closed")
-}
-
 // TestRecordsGoAfterADay: also where nothing was written since. An iterator whose first
 // record went is refused, as is a number, and a shard that was closed is gone.
 func TestRecordsGoAfterADay(t *testing.T) {

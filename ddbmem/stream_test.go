@@ -152,21 +152,3 @@ func TestStreamRecordsLastADay(t *testing.T) {
 	require.Equal(t, `MODIFY {}>{PK="a" n=2}`, showRecords(t, records))
 	require.Equal(t, now, *records[0].Dynamodb.ApproximateCreationDateTime)
 }
-
-func TestDisabledStreamEnds(t *testing.T) {
-	onDDBMem(t, func(t *testing.T, e engine) {
-		table := e.table(t, false, withStream(types.StreamViewTypeNewImage))
-		r := openStream(t, e, table)
-		put(t, e, table, item{"PK": str("a")})
-		_, err := e.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: table, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(false)}})
-		require.NoError(t, err)
-		put(t, e, table, item{"PK": str("b")})
-		records, next := r.records(t, r.iterator(t, streamtypes.ShardIteratorTypeTrimHorizon, nil), 1000)
-		require.Len(t, records, 1)
-		require.Nil(t, next)
-		_, err = e.client.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: table, StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeKeysOnly}})
-		require.NoError(t, err)
-		again := openStream(t, e, table)
-		require.NotEqual(t, *r.arn, *again.arn)
-	})
-}

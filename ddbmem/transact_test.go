@@ -126,28 +126,6 @@ func TestTransactGet(t *testing.T) {
 	})
 }
 
-func TestInjectedCancellation(t *testing.T) {
-	db := ddbmem.New()
-	e := engine{client: db.Client(once)}
-	table := e.table(t, false)
-	put(t, e, table, item{"PK": str("a"), "n": num(5)})
-	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{
-			{}, {Code: "TransactionConflict", Message: "Transaction is ongoing for the item"}, {Code: "ConditionalCheckFailed", Item: item{"n": num(7)}},
-		}}}
-	})
-	err := transact(t, e, nil, addIf(table, "a", 1, 0), addIf(table, "b", 1, 0), addIf(table, "c", 1, 0))
-	require.Equal(t, "error TransactionCanceledException None{}, TransactionConflict{}, ConditionalCheckFailed{n=7}", failureOf(err).text)
-	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}
-	})
-	_, err = e.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: table, Key: item{"PK": str("a")}})
-	var conflict *types.TransactionConflictException
-	require.ErrorAs(t, err, &conflict)
-	db.SetFaults(nil)
-	require.Equal(t, `{PK="a" n=5}`, get(t, e, table, item{"PK": str("a")}))
-}
-
 // TestConcurrentWrites wants conditional takes to admit exactly what there is and
 // transactions to keep the sum.
 func TestConcurrentWrites(t *testing.T) {

@@ -80,15 +80,3 @@ func TestExpiry(t *testing.T) {
 	require.Equal(t, "dynamodb.amazonaws.com", *removal.UserIdentity.PrincipalId)
 	require.Nil(t, records[0].UserIdentity)
 }
-
-func TestLazyExpiry(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	db := ddbmem.New(ddbmem.WithClock(func() time.Time { return now }), ddbmem.WithExpiry())
-	e := engine{client: db.Client(once)}
-	table := e.table(t, false)
-	require.NoError(t, setTTL(t, e, table, true))
-	put(t, e, table, item{"PK": str("a"), "ttl": num(now.Unix())})
-	require.NotEqual(t, "{}", get(t, e, table, item{"PK": str("a")}))
-	now = now.Add(time.Second)
-	require.Equal(t, "{}", get(t, e, table, item{"PK": str("a")}))
-}

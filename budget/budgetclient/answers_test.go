@@ -1,7 +1,6 @@
 package budgetclient
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/budget"
 )
 
 // TestATokenThatEndsUnderManyCallsIsReplacedOnce: those whose token is refused at the same time
@@ -42,49 +39,5 @@ func TestATokenThatEndsUnderManyCallsIsReplacedOnce(t *testing.T) {
 		}
 		calls.Wait()
 		assert.Equal(t, 2, f.logins)
-	})
-}
-
-// TestAnAnswerIsItsCallersOwn: who changes what was recommended changes it for nobody else, not
-// at the same time either.
-func TestAnAnswerIsItsCallersOwn(t *testing.T) {
-	f := (&fake{}).first("/model-selection", func() (*http.Response, error) {
-		res := reply(http.StatusOK, fmt.Sprintf(`{"org_id":%q,"app_id":%q,"recommended_model":{"label":"premium"},"quota_status":[{"label":"premium"}]}`, org, app))
-		res.Header.Set("Cache-Control", "private, max-age=300")
-		return res, nil
-	})
-	c := newClient(t, f)
-	var calls sync.WaitGroup
-	for range 4 {
-		calls.Go(func() {
-			rec, err := c.Recommend(t.Context(), org, app)
-			if assert.NoError(t, err) && assert.Len(t, rec.Labels, 1) {
-				rec.Labels[0].SpendMicros++
-			}
-		})
-	}
-	calls.Wait()
-	rec, err := c.Recommend(t.Context(), org, app)
-	require.NoError(t, err)
-	assert.Equal(t, 1, f.count("/model-selection"))
-	assert.Zero(t, rec.Labels[0].SpendMicros)
-}
-
-// TestCloseEndsNoCall that is under way, and those after it are made.
-func TestCloseEndsNoCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := (&fake{}).slow("/usage")
-		c := newClient(t, f, func(o *Options) { o.Retries = 1 })
-		var calls sync.WaitGroup
-		calls.Go(func() {
-			_, err := c.Submit(t.Context(), org, app, usage())
-			assert.ErrorIs(t, err, budget.ErrUnavailable)
-		})
-		synctest.Wait()
-		c.Close()
-		calls.Wait()
-		f.answer = nil
-		_, err := c.Submit(t.Context(), org, app, usage())
-		require.NoError(t, err)
 	})
 }

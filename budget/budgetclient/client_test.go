@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -281,22 +280,6 @@ func TestRefusalsAreNotSentAgain(t *testing.T) {
 		require.NotErrorIs(t, err, budget.ErrUnavailable)
 		assert.Equal(t, 1, f.count("/usage"), test.code)
 	}
-}
-
-// Nothing that was not connected was sent.
-func TestNoConnectionIsNoDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answer: func(r *http.Request, _ []byte) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/usage") {
-				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
-			}
-			return nil, nil
-		}}
-		_, err := newClient(t, f).Submit(t.Context(), org, app, usage())
-		var down *budget.UnavailableError
-		require.ErrorAs(t, err, &down)
-		assert.False(t, down.Unconfirmed)
-	})
 }
 
 // The keeper says when to come back; a caller that cannot wait so long is told at once.

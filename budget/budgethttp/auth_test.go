@@ -67,13 +67,3 @@ func TestFailedLoginsAreLimited(t *testing.T) {
 		w.a.as("").do(http.MethodPost, "/auth/token", good).is(http.StatusOK)
 	})
 }
-
-// With an authenticator of one's own there are no tokens of the server's.
-func TestOwnAuthenticatorIssuesNoTokens(t *testing.T) {
-	w := newWorld(t)
-	n := w.with(func(o *Options) {
-		o.Limiter, o.Authenticate = nil, func(*http.Request) (Claims, error) { return Claims{Org: orgO, Kind: Access}, nil }
-	})
-	n.as("").get(pathA + "/model-selection").is(http.StatusOK)
-	n.do(http.MethodPost, "/auth/token", exampleLogin).fails(http.StatusNotFound, wire.NotFound)
-}

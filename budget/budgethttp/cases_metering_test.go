@@ -97,15 +97,6 @@ func TestCaseB16Batch(t *testing.T) {
 	})
 }
 
-// Two paths lead to the same: usage, and costs as it was first called.
-func TestCostsIsAnotherNameOfUsage(t *testing.T) {
-	w := newWorld(t)
-	w.a.do(http.MethodPost, pathA+"/costs", call(1)).is(http.StatusAccepted)
-	assert.Equal(t, "duplicate", w.a.submit(call(1)).is(http.StatusAccepted).at("status"))
-	r := w.a.do(http.MethodPost, pathA+"/costs/batch", example{"records": []any{call(1), call(2)}}).is(http.StatusMultiStatus)
-	assert.Equal(t, int64(1), r.number("duplicate"))
-}
-
 // A body of exactly the limit is taken, and one of a byte more is not.
 func TestBodyMayBeAsLargeAsTheLimit(t *testing.T) {
 	w := newWorld(t)

@@ -42,15 +42,6 @@ func (w *world) post(headers string) string {
 		w.bearer("a") + "\r\n" + headers + "\r\n\r\n"
 }
 
-// A body that does not come is given up; its connection waits for nobody.
-func TestSlowBodyIsGivenUp(t *testing.T) {
-	w := newWorld(t)
-	n := w.with(func(o *Options) { o.BodyTimeout = 20 * time.Millisecond })
-	n.raw(w.post("Content-Length: 100")+`{"request_id":`).fails(http.StatusRequestTimeout, wire.InvalidRequest)
-	n.raw(w.post("Transfer-Encoding: chunked")+"5\r\n{\"req\r\n").fails(http.StatusRequestTimeout, wire.InvalidRequest)
-	assert.Equal(t, int64(0), w.total("premium", "").number("requests"))
-}
-
 // A body that is framed as HTTP does not have it is refused, and so is one that says it is
 // too large before any of it has come.
 func TestBadFramesAreRefused(t *testing.T) {
@@ -71,19 +62,4 @@ func TestBodyTimeEndsWithTheBody(t *testing.T) {
 	w.engine.SetFaults(slow(400 * time.Millisecond))
 	n.submit(call(1)).is(http.StatusAccepted)
 	w.engine.SetFaults(nil)
-}
-
-// A request that is refused before its body is read waits for that no longer than one that
-// is read: whoever has no credentials, too, holds no connection for as long as they like.
-func TestRefusalWaitsForNoSlowBody(t *testing.T) {
-	w := newWorld(t)
-	n := w.with(func(o *Options) { o.BodyTimeout = 20 * time.Millisecond })
-	const unsent = " HTTP/1.1\r\nHost: keeper\r\nContent-Type: application/json\r\n"
-	for _, framing := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"r"} {
-		n.raw("POST "+pathA+"/usage"+unsent+framing).fails(http.StatusUnauthorized, wire.Unauthorized)
-		n.raw("PUT "+pathO+unsent+framing).fails(http.StatusUnauthorized, wire.Unauthorized)
-		n.raw("GET "+pathA+"/model-selection"+unsent+framing).fails(http.StatusUnauthorized, wire.Unauthorized)
-		n.raw("POST /nowhere"+unsent+framing).fails(http.StatusNotFound, wire.NotFound)
-		n.raw("PATCH "+pathA+"/usage"+unsent+framing).fails(http.StatusMethodNotAllowed, wire.InvalidRequest)
-	}
 }

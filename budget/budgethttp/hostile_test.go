@@ -84,23 +84,6 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 	assert.Equal(t, int64(1), w.total("premium", "").number("requests"))
 }
 
-// A record of a batch is judged as it would be alone: what is refused alone fails in a
-// batch, or refuses the batch, and nothing is written.
-func TestHostileRecordsFailInBatches(t *testing.T) {
-	w := newWorld(t)
-	w.a.submit(call(2)).is(http.StatusAccepted) // the app is known
-	for name, body := range hostile(t) {
-		before := w.db.Meter()
-		r := w.a.send(http.MethodPost, pathA+"/usage/batch", []byte(`{"records":[`+body+`]}`))
-		if r.status == http.StatusMultiStatus {
-			assert.Equal(t, int64(1), r.number("failed"), "%s: %s", name, r.raw)
-		} else {
-			r.is(http.StatusBadRequest)
-		}
-		assert.Zero(t, w.db.Meter().Sub(before).WriteUnits(), "%s: nothing is written", name)
-	}
-}
-
 // What is wrong within one record of a batch, so that it can still be told from the others,
 // is no matter of those.
 func TestHostileRecordsLeaveOthersAlone(t *testing.T) {

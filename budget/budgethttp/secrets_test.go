@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,55 +32,6 @@ func (w *world) good(client, secret string) bool {
 	_, other := w.b.store.Verify(w.t.Context(), client, credentials.NewSecret(secret))
 	assert.Equal(w.t, err == nil, other == nil)
 	return err == nil
-}
-
-// The first PUT creates with credentials, the next leaves them alone.
-func TestFirstPutIssuesCredentials(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		for path, body := range map[string]example{"/api/v1/orgs/" + orgNone: exampleOrg, pathA: exampleApp} {
-			first := w.a.as("key").do(http.MethodPut, path, body).is(http.StatusCreated)
-			client, secret := first.text("client_id"), w.b.secretOf(path, first.text("retrieval_token"))
-			assert.True(t, w.good(client, secret))
-			again := w.b.as("key").do(http.MethodPut, path, body.but(example{"tight_mode_threshold_pct": 80})).is(http.StatusOK)
-			assert.NotContains(t, again.body, "retrieval_token")
-			assert.Equal(t, client, again.text("client_id"))
-			assert.Greater(t, again.number("version"), first.number("version"))
-			assert.True(t, w.good(client, secret), "a PUT leaves the secret alone")
-			shown := w.a.as("key").get(path).is(http.StatusOK)
-			assert.Equal(t, int64(80), shown.number("config.tight_mode_threshold_pct"))
-			assert.NotContains(t, string(shown.raw), "secret")
-		}
-	})
-}
-
-// Of those that create an organisation at once, one gets its token; the others updated it.
-func TestOneOfManyFirstPutsIssuesCredentials(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		var mu sync.Mutex
-		var statuses []int
-		together(6, 6, func(i int) {
-			n := []*node{w.a, w.b}[i%2]
-			r := n.as("key").do(http.MethodPut, pathA, exampleApp)
-			mu.Lock()
-			defer mu.Unlock()
-			statuses = append(statuses, r.status)
-		})
-		created := slices.DeleteFunc(slices.Clone(statuses), func(s int) bool { return s != http.StatusCreated })
-		assert.Len(t, created, 1, "%v", statuses)
-	})
-}
-
-// The record of the label in use is kept, unless that is put otherwise.
-func TestStickyIsOnUnlessItIsPutOff(t *testing.T) {
-	w := newWorld(t)
-	for value, want := range map[any]bool{nil: true, true: true, false: false} {
-		r := w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(example{"sticky_fallback_enabled": value}))
-		assert.Less(t, r.status, 300, "%s", r.raw)
-		assert.Equal(t, want, r.at("config.sticky_fallback_enabled"))
-		stored, err := w.b.keeper.Setup().GetOrg(t.Context(), orgO)
-		require.NoError(t, err)
-		assert.Equal(t, want, stored.Sticky)
-	}
 }
 
 func TestBadConfigurationIsRefused(t *testing.T) {
@@ -320,40 +269,6 @@ func TestAdjustmentIsAppliedOnce(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []string{"key:tests"}, by)
-	})
-}
-
-// An override forces a label until its end, or until it is cleared.
-func TestOverrideForcesALabel(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		admin := w.a.as("key")
-		admin.do(http.MethodPut, pathA+"/override", exampleOverride).is(http.StatusOK)
-		r := w.a.get(pathA + "/model-selection").is(http.StatusOK)
-		assert.Equal(t, []any{"standard", "MANUAL_OVERRIDE"}, []any{r.at("recommended_model.label"), r.at("reason")})
-		cleared := admin.do(http.MethodDelete, pathA+"/override", nil).is(http.StatusNoContent)
-		assert.Empty(t, cleared.raw)
-		admin.do(http.MethodDelete, pathA+"/override", nil).is(http.StatusNoContent)
-		assert.Equal(t, "premium", w.a.get(pathA+"/model-selection").is(http.StatusOK).at("recommended_model.label"))
-		admin.do(http.MethodPut, pathA+"/override", exampleOverride.but(example{"until": "2026-01-23T15:30:44Z"})).fails(http.StatusBadRequest, wire.InvalidRequest)
-		admin.do(http.MethodPut, pathA+"/override", exampleOverride.but(example{"model_label": "gold"})).fails(http.StatusBadRequest, wire.InvalidModelLabel)
-		w.a.do(http.MethodPut, pathA+"/override", exampleOverride).fails(http.StatusUnauthorized, wire.Unauthorized)
-	})
-}
-
-func TestHistoryIsDayByDay(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.a.submit(call(1)).is(http.StatusAccepted)
-		w.a.submit(call(2).but(example{"timestamp": "2026-01-22T20:00:00Z"})).is(http.StatusAccepted)
-		for _, path := range []string{pathA, pathO} {
-			r := w.b.get(path + "/history?from=2026-01-21&to=20260130").is(http.StatusOK)
-			assert.Len(t, r.at("days"), 3)
-			assert.Equal(t, []any{"20260121", "20260122", "20260123"}, []any{r.at("days.0.day"), r.at("days.1.day"), r.at("days.2.day")})
-			assert.Equal(t, []int64{0, 16500, 16500}, []int64{r.number("days.0.cost_usd_micros"), r.number("days.1.cost_usd_micros"), r.number("days.2.cost_usd_micros")})
-		}
-		for _, bad := range []string{"", "?from=2026-01-21", "?from=2026-01-21&to=x", "?from=2026-01-23&to=2026-01-21", "?from=2024-01-01&to=2026-01-01", "?from=2026-02-30&to=2026-03-01", "?from=20260101&to=20260102&app=x"} {
-			w.b.get(pathA+"/history"+bad).fails(http.StatusBadRequest, wire.InvalidRequest)
-		}
-		assert.Len(t, w.b.get(pathA+"/history?from=20270101&to=20270102").is(http.StatusOK).at("days"), 0)
 	})
 }
 

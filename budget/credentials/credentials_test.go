@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
@@ -77,27 +76,6 @@ func TestWrongCredentialsAreRefusedAlike(t *testing.T) {
 		_, err := w.a.Verify(t.Context(), try.id, NewSecret(try.secret))
 		assert.Equal(t, ErrInvalidCredentials, err, name)
 	}
-}
-
-// Of two first PUTs at the same time one gets the token, and the other continues.
-func TestLoserOfAFirstPutContinuesAsAnUpdate(t *testing.T) {
-	w := newWorld(t)
-	gate := fixture.NewGate(2)
-	w.db.SetFaults(gate.Before("TransactWriteItems"))
-	var mu sync.Mutex
-	var won []Issued
-	inParallel(t, func(s *Store) error {
-		issued, err := s.Create(t.Context(), orgO, appA)
-		mu.Lock()
-		defer mu.Unlock()
-		if issued.Created {
-			won = append(won, issued)
-		}
-		assert.Equal(t, ClientID(orgO, appA), issued.ClientID)
-		return err
-	}, w.a, w.b)
-	require.Len(t, won, 1)
-	w.works(true, w.retrieve(w.b, won[0]), "the winner's secret")
 }
 
 // A secret works beside its successor until its grace ends, to the second.
@@ -191,44 +169,6 @@ func TestConcurrentRotations(t *testing.T) {
 	require.ErrorIs(t, lost[0], ErrConflict)
 	w.works(true, w.retrieve(w.a, won[0].Issued), "the winner's")
 	w.works(true, first, "the former, in its grace")
-}
-
-// A PUT of the organisation cannot touch credentials, and they do not touch it.
-func TestConfigurationAndCredentialsAreApart(t *testing.T) {
-	w := newWorld(t)
-	keeper, err := budget.New(w.client, budget.Tables{Control: w.table, Usage: "usage"}, &budget.Options{Now: w.clock.Now, Principal: tester})
-	require.NoError(t, err)
-	require.NoError(t, keeper.Setup().CreateTables(t.Context()))
-	org := budget.Org{
-		ID: orgO, Name: "sample", Timezone: "UTC", Scope: budget.ScopeApp, Ordering: []string{"premium"},
-		Quotas: map[string]int64{"premium": 1},
-	}
-	put := func() {
-		_, err := keeper.Setup().PutOrg(t.Context(), org)
-		require.NoError(t, err)
-		_, err = keeper.Setup().PutApp(t.Context(), orgO, budget.App{ID: appA})
-		require.NoError(t, err)
-	}
-	put()
-	w.clock.Advance(time.Second)
-	first := w.create(w.a, orgO, appA)
-	_, second := w.rotate(w.a, orgO, appA, 24)
-	w.clock.Advance(time.Second)
-	put()
-	w.works(true, first, "after a PUT")
-	w.works(true, second, "after a PUT")
-	for o, err := range keeper.Setup().Orgs(t.Context()) {
-		require.NoError(t, err)
-		assert.Equal(t, orgO, o.ID)
-	}
-	var actions []string
-	for e, err := range keeper.Setup().Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
-		require.NoError(t, err)
-		assert.Equal(t, tester, e.Principal)
-		actions = append(actions, e.Action)
-	}
-	assert.Equal(t, []string{"org_created", "app_created", "credentials_created", "secret_rotated", "org_updated", "app_updated"}, actions)
-	require.NoError(t, keeper.Close(t.Context()))
 }
 
 // What is revoked stays so until somebody rotates; what is deleted begins anew. Tokens of

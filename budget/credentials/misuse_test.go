@@ -9,29 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
-
-// source is a source of keys that somebody else made.
-type source struct{ set *KeySet }
-
-func (s source) Keys() *KeySet { return s.set }
-
-// Keys that are none are refused when a store is made, not by a panic of its first login.
-func TestSourcesWithoutKeysAreRefused(t *testing.T) {
-	db := ddbmem.New()
-	defer db.Close()
-	for name, keys := range map[string]KeySource{
-		"no source": nil, "no set": (*KeySet)(nil), "a set that was not made": &KeySet{}, "keys that are not watched": &WatchedKeys{},
-		"none watched": (*WatchedKeys)(nil), "a source of none": source{}, "a source of an empty set": source{&KeySet{}},
-	} {
-		_, err := New(db.Client(), "control", &Options{Keys: keys})
-		var bad *ValidationError
-		require.ErrorAs(t, err, &bad, name)
-		assert.Equal(t, "options.keys", bad.Field, name)
-	}
-}
 
 // What was not made by New or WatchKeys has no keys, no revocations and the process's time,
 // and is closed without ado.

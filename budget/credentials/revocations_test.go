@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // revoked asks a node about a token.
@@ -79,17 +78,6 @@ func TestRevocationFailsClosed(t *testing.T) {
 		revoked, err := w.a.Revoked(t.Context(), token)
 		require.ErrorIs(t, err, ErrUnavailable)
 		assert.True(t, revoked)
-	})
-}
-
-// A part of an answer is no answer: what is left out is not taken for good.
-func TestRevocationThatIsLeftOutOfAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // whose time stands while something is done
-		w := newWorld(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
-		require.NoError(t, w.a.RevokeSession(t.Context(), "s", w.clock.Now().Add(time.Hour)))
-		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Unprocessed: 1} })
-		_, err := w.b.Revoked(t.Context(), TokenRef{ID: "one", Session: "s"})
-		require.ErrorIs(t, err, ErrUnavailable)
 	})
 }
 

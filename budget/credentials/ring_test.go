@@ -100,26 +100,3 @@ func TestRingIsBounded(t *testing.T) {
 	t.Logf("%d keys: %v read units", maxRing, read.ReadUnits())
 	assert.Less(t, read.ReadUnits(), 70.0)
 }
-
-// A key of one organisation says so to whoever verifies it, and to the audit.
-func TestKeysOfOneOrganisation(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		ctx := t.Context()
-		key, err := w.a.CreateOrgKey(ctx, orgO, "theirs")
-		require.NoError(t, err)
-		assert.Equal(t, ProvisioningKey{Name: "theirs", Org: orgO, Created: fixtureNow, CreatedBy: tester}, key.ProvisioningKey)
-		for _, s := range []*Store{w.a, w.b} {
-			got, err := s.VerifyKey(ctx, key.Secret)
-			require.NoError(t, err)
-			assert.Equal(t, key.ProvisioningKey, got)
-		}
-		_, err = w.a.CreateKey(ctx, "theirs")
-		require.ErrorIs(t, err, ErrConflict, "names are of all keys")
-		for _, org := range []string{"", "x", strings.ToUpper(orgO)} {
-			var bad *ValidationError
-			_, err = w.a.CreateOrgKey(ctx, org, "bad")
-			require.ErrorAs(t, err, &bad)
-			assert.Equal(t, "org_id", bad.Field)
-		}
-	})
-}

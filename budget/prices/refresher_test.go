@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -88,30 +87,6 @@ func TestRunRefreshesOnASchedule(t *testing.T) {
 	})
 }
 
-func TestRunTriesAgainSoonerAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := &text{err: errors.New("no route")}
-		keeper := &imports{}
-		var failures int
-		r, err := New(keeper, source, &Options{Every: time.Hour, Jitter: -1, OnReport: func(_ context.Context, _ budget.PriceReport, err error) {
-			if err != nil {
-				failures++
-			}
-		}})
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute)
-		defer cancel()
-		require.ErrorIs(t, r.Run(ctx), context.DeadlineExceeded)
-		assert.Equal(t, 5, source.opened, "at 0, 1, 3, 7 and 15 minutes")
-		assert.Equal(t, 5, failures)
-		assert.Empty(t, keeper.lists, "a list that cannot be loaded changes nothing")
-
-		source.body, source.err, keeper.err = oneModel, nil, budget.ErrConflict
-		_, err = r.Refresh(t.Context())
-		require.ErrorIs(t, err, budget.ErrConflict)
-	})
-}
-
 // TestTheWaitAfterFailuresDoublesToTheNextRefreshAtMost, however long it is and however
 // many they are.
 func TestTheWaitAfterFailuresDoublesToTheNextRefreshAtMost(t *testing.T) {
@@ -133,44 +108,6 @@ func TestTheWaitAfterFailuresDoublesToTheNextRefreshAtMost(t *testing.T) {
 	r, err := New(&imports{}, &text{}, &Options{Random: func() float64 { return 0.5 }})
 	require.NoError(t, err)
 	assert.Equal(t, 24*time.Hour-72*time.Minute, r.wait(0), "a tenth of it is jitter")
-}
-
-// TestATagThatIsRefusedIsNotSentAgain: a server may give one that is too long for it.
-func TestATagThatIsRefusedIsNotSentAgain(t *testing.T) {
-	var asked []string
-	address, transport := served(t, func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Header.Get("If-None-Match"))
-		if asked[len(asked)-1] != "" {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("ETag", `"refused"`)
-		_, _ = io.WriteString(w, oneModel)
-	})
-	keeper := &imports{}
-	r, err := New(keeper, URL{Address: address, Transport: transport}, nil)
-	require.NoError(t, err)
-	_, err = r.Refresh(t.Context())
-	require.NoError(t, err)
-	_, err = r.Refresh(t.Context())
-	require.Error(t, err)
-	_, err = r.Refresh(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, asked[len(asked)-1])
-	assert.Len(t, keeper.lists, 2)
-}
-
-// TestNothingIsUnchangedBeforeThereIsAList: a source that says so at first has lied.
-func TestNothingIsUnchangedBeforeThereIsAList(t *testing.T) {
-	keeper := &imports{}
-	r, err := New(keeper, &text{err: ErrNotModified}, nil)
-	require.NoError(t, err)
-	_, err = r.Refresh(t.Context())
-	require.ErrorIs(t, err, ErrNotModified)
-	assert.Empty(t, keeper.lists)
-	address, transport := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
-	_, _, err = URL{Address: address, Transport: transport}.Open(t.Context(), "")
-	require.ErrorContains(t, err, " answered ")
 }
 
 // TestRefreshesComeOneAfterTheOther, and one that waits for its turn ends with its context.

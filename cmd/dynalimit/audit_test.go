@@ -100,21 +100,6 @@ func TestNewestEventsComeFirst(t *testing.T) {
 	assert.Empty(t, stderr, "there are no more")
 }
 
-// TestNothingIsLookedForBeforeThereWereEvents: a span of centuries is no more requests
-// than one from the first events on.
-func TestNothingIsLookedForBeforeThereWereEvents(t *testing.T) {
-	for from, want := range map[string]time.Time{
-		"0001-01-01": firstEvents, "2024-12-31": firstEvents, "2025-01-02": firstEvents.AddDate(0, 0, 1),
-	} {
-		q, err := auditCmd{From: from}.query(time.Now())
-		require.NoError(t, err)
-		assert.Equal(t, want, q.From)
-	}
-	q, err := auditCmd{From: "2020-01-01", To: "2020-01-02"}.query(time.Now())
-	require.NoError(t, err)
-	assert.True(t, q.From.Before(q.To))
-}
-
 // olderLayout makes the table one that another tool wrote, before composite items.
 func (s *shell) olderLayout(more ...schema.Item) { s.writtenBy("zae-0.6", more...) }
 

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -177,51 +175,6 @@ func handedTo(t *testing.T, path string) (clientID string, secret credentials.Se
 	require.NoError(t, json.Unmarshal(text, &body))
 	require.Regexp(t, aSecret, body["client_secret"])
 	return body["client_id"], credentials.NewSecret(body["client_secret"])
-}
-
-// TestSecretsOfFilesLogIn: with the one before for as long as the grace says, and nothing
-// else has them: neither what is printed, on a terminal or not, nor the table.
-func TestSecretsOfFilesLogIn(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	s.width = 80
-	t.Chdir(withTestdata(t))
-	store, ctx := s.login(keyset), t.Context()
-	printed := s.must("credentials", "create", acme, "chat", "--keyset", keyset, "--out", "1.json")
-	printed += s.must("credentials", "rotate", acme, "chat", "--keyset", keyset, "--out", "2.json", "--grace", "1h", "--json")
-	printed += s.must("keys", "create", "deploy", "--keyset", keyset, "--out", "deploy.key")
-	id, first := handedTo(t, "1.json")
-	_, second := handedTo(t, "2.json")
-	key, err := os.ReadFile("deploy.key")
-	require.NoError(t, err)
-	name, err := store.VerifyKey(ctx, credentials.NewSecret(strings.TrimSpace(string(key))))
-	require.NoError(t, err)
-	assert.Equal(t, "deploy", name.Name)
-
-	for _, secret := range []credentials.Secret{first, second} {
-		who, err := store.Verify(ctx, id, secret)
-		require.NoError(t, err)
-		assert.Equal(t, "chat", who.App)
-	}
-	s.now = s.now.Add(time.Hour)
-	_, err = store.Verify(ctx, id, first)
-	require.ErrorIs(t, err, credentials.ErrInvalidCredentials, "the grace is over")
-	s.must("credentials", "rotate", acme, "chat", "--keyset", keyset, "--out", "3.json", "--grace", "0")
-	_, err = store.Verify(ctx, id, second)
-	require.ErrorIs(t, err, credentials.ErrInvalidCredentials, "there was none")
-	_, third := handedTo(t, "3.json")
-	_, err = store.Verify(ctx, id, third)
-	require.NoError(t, err)
-	s.must("credentials", "revoke", acme, "chat", "--yes")
-	_, err = store.Verify(ctx, id, third)
-	require.ErrorIs(t, err, credentials.ErrInvalidCredentials)
-
-	assert.NotRegexp(t, aSecret, printed)
-	stored, err := s.db.Client().Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("control")})
-	require.NoError(t, err)
-	dump, err := json.Marshal(stored.Items)
-	require.NoError(t, err)
-	assert.NotRegexp(t, aSecret, string(dump))
 }
 
 // TestNoSecretIsLost: where a file cannot be written, or says something already, nothing is

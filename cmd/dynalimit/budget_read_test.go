@@ -172,36 +172,6 @@ func TestEventsOfAllApps(t *testing.T) {
 	assert.Contains(t, s.must("events", acme), "  later: premium at 50 %: ")
 }
 
-// TestDaysAreTypedAsTheyArePrinted: by people and by programs.
-func TestDaysAreTypedAsTheyArePrinted(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	shown, _, _ := strings.Cut(s.must("today", acme), "  ")
-	require.Equal(t, "Fri 2026-01-23", shown)
-	var day totalsJSON
-	require.NoError(t, json.Unmarshal([]byte(s.must("today", acme, "--json")), &day))
-	require.Equal(t, "20260123", day.Day)
-	want := s.must("history", acme, "--days", "1")
-	for _, typed := range []string{shown, day.Day, "2026-01-23"} {
-		assert.Equal(t, want, s.must("history", acme, "--days", "1", "--to", typed), typed)
-	}
-}
-
-// TestAdjustNamesTheIDToRepeatItWith when it is not known whether it landed.
-func TestAdjustNamesTheIDToRepeatItWith(t *testing.T) {
-	s := newShell(t, "budget")
-	s.acme()
-	s.db.SetFaults(loseWrites)
-	code, _, stderr := s.run("adjust", acme, "chat", "standard", "--charge", "1.50", "--reason", "imported")
-	s.db.SetFaults(nil)
-	require.Equal(t, exitFailed, code)
-	_, repeat, ok := strings.Cut(stderr, "repeat it with ")
-	require.True(t, ok, stderr)
-	flags, _, _ := strings.Cut(repeat, ",")
-	s.must(append([]string{"adjust", acme, "chat", "standard", "--charge", "1.50", "--reason", "imported"}, strings.Fields(flags)...)...)
-	assert.Contains(t, s.must("today", acme, "chat"), "$2.10 of", "once")
-}
-
 // notice is where a test reads what a command said while it waits.
 type notice chan string
 

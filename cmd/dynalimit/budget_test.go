@@ -121,17 +121,6 @@ func TestChangesNameWhoMadeThem(t *testing.T) {
 	assert.Contains(t, stderr, "--principal")
 }
 
-// TestBudgetTablesHaveNames: two budgets in one account.
-func TestBudgetTablesHaveNames(t *testing.T) {
-	s := newShell(t, "budget")
-	tables := []string{"--control", "control-2", "--usage", "usage-2"}
-	s.must(append([]string{"orgs", "put", acme, "--create-tables", "--ordering", "a", "--quota", "a=1"}, tables...)...)
-	assert.Contains(t, s.must(append([]string{"orgs", "list"}, tables...)...), acme)
-	code, _, stderr := s.run("orgs", "list")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, `"control"`)
-}
-
 func TestDollars(t *testing.T) {
 	for text, want := range map[string]int64{
 		"12.50": 12_500_000, "$0.0165": 16_500, "0": 0, "3": 3_000_000, "0.000001": 1, "1000000": 1_000_000_000_000,

@@ -59,32 +59,6 @@ func TestCheckTranscript(t *testing.T) {
 	})
 }
 
-// TestCheckWhereNothingIsSet: what the table does not know is not said to be allowed.
-func TestCheckWhereNothingIsSet(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	code, stdout, _ := s.run("check", "key-1", "gpt-4", "rpm=1")
-	assert.Equal(t, exitNo, code)
-	assert.Contains(t, stdout, "no level has limits")
-	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1", "--json")
-	assert.Equal(t, exitNo, code)
-	checkJSON(t, "check", stdout)
-	require.NoError(t, admin.New(s.repository()).Limits.SetBlocked(t.Context(), admin.Scope{Everyone: true}, true))
-	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1")
-	assert.Equal(t, exitNo, code)
-	assert.Contains(t, stdout, "blocked by the level system")
-}
-
-// TestCheckFitsTheTerminal: its table does.
-func TestCheckFitsTheTerminal(t *testing.T) {
-	t.Parallel()
-	s := inUse(t)
-	s.width = 60
-	_, stdout, _ := s.run("check", "key-1", "gpt-4", "tpm=2000")
-	assert.NotContains(t, stdout, "\x1b")
-	assert.Contains(t, stdout, "…")
-}
-
 // TestCheckOfANarrowTerminal: at 40 columns what limits and levels say is whole, and in lines
 // that fit.
 func TestCheckOfANarrowTerminal(t *testing.T) {

@@ -51,24 +51,6 @@ func TestCompletionOfWords(t *testing.T) {
 	assert.NotContains(t, complete(t, ""), "completion-words")
 }
 
-// TestCompletionOfEveryCommand: each can be typed by its beginning, word by word.
-func TestCompletionOfEveryCommand(t *testing.T) {
-	root := grammar().Node
-	can := func(words ...string) (become []string) {
-		for _, c := range candidates(root, words) {
-			become = append(become, c.word)
-		}
-		return become
-	}
-	for _, leaf := range leaves(t) {
-		words := strings.Fields(leaf)
-		for i, word := range words {
-			assert.Contains(t, can(append(words[:i:i], word[:1])...), word, leaf)
-		}
-		assert.Contains(t, can(append(words, "--js")...), "--json", leaf)
-	}
-}
-
 // TestCompletionWordsTellWhatTheyAreAbout, in the form of each shell.
 func TestCompletionWordsTellWhatTheyAreAbout(t *testing.T) {
 	for shell, want := range map[string]string{

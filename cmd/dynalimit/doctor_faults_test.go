@@ -487,15 +487,6 @@ func TestDoctorGivesUpOnce(t *testing.T) {
 	}
 }
 
-// TestDoctorEndsWithItsCaller: Ctrl-C ends it at once.
-func TestDoctorEndsWithItsCaller(t *testing.T) {
-	x := newTable(t).admit(&globals{})
-	ctx, cancel := context.WithCancel(t.Context())
-	x.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { cancel(); return ddbmem.Fault{Before: time.Hour} })
-	_, err := doctor.Examine(ctx, x.Patient, func(string) {})
-	require.ErrorIs(t, err, context.Canceled)
-}
-
 // TestDoctorWithoutARegion: a configuration of AWS that cannot be used is a finding too.
 func TestDoctorWithoutARegion(t *testing.T) {
 	s := newShell(t)

@@ -175,20 +175,3 @@ func TestHostileRecordsDoNotReachTheTerminal(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(s.must("entity", "show", "key-1", "--json")), &shown))
 	assert.Equal(t, name, shown.Name)
 }
-
-// TestNarrowTerminals: no row of a table is wider than they are.
-func TestNarrowTerminals(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("plan", "set", "professional", "--resource", "claude", "rpm=1")
-	s.must("entity", "create", "a-rather-long-name-of-a-key", "--name", strings.Repeat("long ", 200), "--plan", "professional")
-	s.must("system", "set", "rpm=100")
-	s.take("a-rather-long-name-of-a-key", "gpt-4", dynalimit.Amounts{"rpm": 60})
-	for _, s.width = range []int{20, 40, 80} {
-		for _, line := range strings.Split(s.must("entity", "list"), "\n") {
-			assert.LessOrEqual(t, len([]rune(line)), s.width, line)
-		}
-		s.must("entity", "buckets", "a-rather-long-name-of-a-key")
-		s.must("audit")
-	}
-}

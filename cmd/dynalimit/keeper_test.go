@@ -201,36 +201,6 @@ func aCall(n int64) map[string]any {
 	}
 }
 
-// TestKeeperOfTwoNodes: a client may ask any node, and one of them sweeps. When that ends,
-// the other does.
-func TestKeeperOfTwoNodes(t *testing.T) {
-	f := newFleet(t)
-	often := filepath.Join(t.TempDir(), "keeper.yaml")
-	require.NoError(t, os.WriteFile(often, []byte("aggregation: {every: 1s}\n"), 0o600))
-	a, b := f.start(t, "--config", often), f.start(t, "--config", often)
-	token := a.login(t, f.client)
-
-	call := aCall(1)
-	status, body := b.ask(t, http.MethodPost, usageURL(b), token, call)
-	require.Equal(t, http.StatusAccepted, status, body)
-	status, body = a.ask(t, http.MethodPost, usageURL(a), token, call)
-	require.Equal(t, http.StatusAccepted, status, body)
-	assert.Equal(t, "duplicate", body["status"], "the other node counted it")
-
-	sweeping := func() float64 {
-		return a.scrape(t, "dynalimit_keeper_sweeping") + b.scrape(t, "dynalimit_keeper_sweeping")
-	}
-	require.Eventually(t, func() bool { return sweeping() == 1 }, time.Minute, 50*time.Millisecond)
-	first, second := a, b
-	if b.scrape(t, "dynalimit_keeper_sweeping") == 1 {
-		first, second = b, a
-	}
-	code, _ := first.stop()
-	require.Equal(t, exitOK, code, first.logged())
-	assert.Eventually(t, func() bool { return second.scrape(t, "dynalimit_keeper_sweeping") == 1 }, time.Minute, 50*time.Millisecond)
-	assert.Eventually(t, func() bool { return second.scrape(t, "dynalimit_keeper_sweeps_total") >= 1 }, time.Minute, 50*time.Millisecond)
-}
-
 // TestKeeperEndsUnderLoadAndLosesNothing: whatever was acknowledged is counted.
 func TestKeeperEndsUnderLoadAndLosesNothing(t *testing.T) {
 	f := newFleet(t)

@@ -112,22 +112,6 @@ func TestLocalServesTheSDK(t *testing.T) {
 	assert.Contains(t, stdout, "Stopped after 3 requests")
 }
 
-func TestLocalBannerPointsAtItself(t *testing.T) {
-	s := serve(t, "--port", "0")
-	code, stdout := s.stop()
-	assert.Equal(t, exitOK, code)
-	for _, want := range []string{
-		"AWS_ENDPOINT_URL_DYNAMODB=" + s.url + "\n",
-		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.url + "\n",
-		`aws.String("` + s.url + `")`,
-		"--endpoint-url " + s.url + "\n",
-	} {
-		assert.Contains(t, stdout, want)
-	}
-	assert.NotContains(t, stdout, "\x1b", "colour outside a terminal")
-	assert.NotContains(t, stdout, "%!", "a verb without its argument")
-}
-
 func TestLocalGivesItsPortBack(t *testing.T) {
 	s := serve(t, "--port", "0")
 	u, err := url.Parse(s.url)

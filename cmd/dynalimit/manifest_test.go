@@ -169,27 +169,6 @@ func withTestdata(t *testing.T) string {
 	return dir
 }
 
-// Two applies at once: the second says who is in the way and until when, and changes
-// nothing; or it waits.
-func TestManifestApplyWaitsForAnother(t *testing.T) {
-	t.Parallel()
-	s := newTable(t, "--as", "bob@example.com")
-	s.now = time.Now().UTC().Truncate(time.Second)
-	err := admin.New(s.repository()).Alone(t.Context(), "manifest", nil, func(context.Context) error {
-		code, stdout, stderr := s.run("manifest", "apply", example, "--yes", "--wait", "0s")
-		assert.Equal(t, exitConflict, code)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, `"manifest" is held by ann@example.com until `)
-		for at, err := range admin.New(s.repository()).Limits.Scopes(t.Context()) {
-			require.NoError(t, err)
-			assert.Fail(t, "was applied", at.String())
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	s.must("manifest", "apply", example, "--yes", "--wait", "0s")
-}
-
 // notes calls a function with what is written.
 type notes func(string)
 

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
-
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -135,25 +133,4 @@ func TestReadingANamespaceThatIsNotRegistered(t *testing.T) {
 		code, _, stderr = s.run(append(line, "--namespace", "eu")...)
 		assert.NotEqual(t, exitFailed, code, "%v: %s", line, stderr)
 	}
-}
-
-// TestNamespacesAreKnownAtOnce: what the list does not show yet, or may not be listed by
-// somebody who is bound to one namespace, is read by its record.
-func TestNamespacesAreKnownAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("namespace", "register", "eu")
-	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "Query" {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-		}
-		return ddbmem.Fault{}
-	})
-	s.must("limits", "show", "a", "--namespace", "eu")
-	code, _, stderr := s.run("namespace", "delete", "eu")
-	assert.Equal(t, exitUsage, code, "it asks")
-	assert.Contains(t, stderr, "--yes")
-	s.must("namespace", "delete", "eu", "--yes")
-	code, _, stderr = s.run("namespace", "purge", "eu", "--dry-run")
-	assert.Equal(t, exitOK, code, stderr)
 }

@@ -268,19 +268,6 @@ func TestStackErrorsSayWhatToDo(t *testing.T) {
 	assert.Contains(t, stderr, "dynalimit table create")
 }
 
-// TestStackIsNotAskedOfAWSBesideALocalEngine, where the environment names the engine, as
-// 'dynalimit local' says to set it.
-func TestStackIsNotAskedOfAWSBesideALocalEngine(t *testing.T) {
-	s := newStacks(t)
-	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", "")
-	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", s.endpoint)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // whatever is asked is not sent
-	var out, errs bytes.Buffer
-	assert.Equal(t, exitUsage, run(ctx, []string{"stack", "deploy", "--yes"}, &term.Output{Writer: &out}, &errs))
-	assert.Contains(t, errs.String(), "make the table with 'dynalimit table create'")
-}
-
 // TestStackWhoseTableCannotBeWritten: the stack is deployed, and what is left is said.
 func TestStackWhoseTableCannotBeWritten(t *testing.T) {
 	s := newStacks(t)

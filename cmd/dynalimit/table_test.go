@@ -116,23 +116,6 @@ func TestTableOfCloudFormation(t *testing.T) {
 	assert.Contains(t, other.must("table", "status"), "! older items: the table was not migrated", "it may hold items of an older layout")
 }
 
-// TestTableThatIsNotOurs: it is neither changed nor called ready.
-func TestTableThatIsNotOurs(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	createTable(t, s.db.Client(), "limits")
-	code, stdout, _ := s.run("table", "status")
-	assert.Equal(t, exitNo, code)
-	assert.Contains(t, stdout, "✗ keys: it has the key (id S), not (PK S, SK S)")
-	code, _, stderr := s.run("table", "create")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "is not a dynalimit table")
-	d, err := s.db.Client().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("limits")})
-	require.NoError(t, err)
-	assert.False(t, *d.Table.DeletionProtectionEnabled)
-	assert.Nil(t, d.Table.StreamSpecification)
-}
-
 // TestTableDeleteKeepsProtectionWhenItFails: protection that was removed comes back.
 func TestTableDeleteKeepsProtectionWhenItFails(t *testing.T) {
 	t.Parallel()
@@ -177,18 +160,6 @@ func (a *typist) Read(p []byte) (int, error) {
 	n := copy(p, a.answers[a.asked]+"\n")
 	a.asked++
 	return n, nil
-}
-
-// TestTableDeleteAsksAboutAllBeforeOne: whoever declines the last one keeps them all.
-func TestTableDeleteAsksAboutAllBeforeOne(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	s.must("table", "create", "--budget", "--no-protection")
-	var out, errs bytes.Buffer
-	to := &term.Output{Writer: &out, Patience: time.Hour, In: &typist{answers: []string{"limits", "control", "no"}}}
-	assert.Equal(t, exitFailed, run(t.Context(), []string{"--endpoint", s.endpoint, "table", "delete", "--budget"}, to, &errs))
-	assert.Contains(t, errs.String(), "not confirmed, nothing was changed")
-	assert.NotContains(t, s.must("table", "status", "--budget"), "no such table")
 }
 
 // TestTableDeleteTellsWhatIsGone: when another table could not be deleted after it.

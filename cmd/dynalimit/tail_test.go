@@ -43,12 +43,6 @@ func TestTailTranscript(t *testing.T) {
 	})
 }
 
-// TestTailOnceIsALineOfJSON, as its help says of each.
-func TestTailOnceIsALineOfJSON(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, 1, strings.Count(metered(t).must("tail", "--once", "--json"), "\n"))
-}
-
 // outlived is a table whose first hours of usage have expired in its stream.
 func outlived(t *testing.T) *meteredTable {
 	t.Helper()
@@ -155,19 +149,6 @@ func TestTailUntilItIsStopped(t *testing.T) {
 	assert.Contains(t, m.must("usage", "list", "--entity", "key-2", "--since", "1h"), "305")
 }
 
-// TestTailOnATerminal: there is one line, which changes.
-func TestTailOnATerminal(t *testing.T) {
-	t.Parallel()
-	m := metered(t)
-	m.at(21, 9, 10).use("key-1", "gpt-4", 1200)
-	f := m.follow(40, "--no-close")
-	f.stdout.await(t, "\r\x1b[K1 shard, up to date, 2 counted")
-	assert.Equal(t, exitOK, f.ends())
-	text := f.stdout.said()
-	assert.Equal(t, 1, strings.Count(text, "\n"))
-	assert.True(t, strings.HasSuffix(text, "\r\x1b[KStopped: 2 counted.\n"), "%q", text)
-}
-
 // TestTailArchives: beside the fold, with a line of its own, and on where another one was.
 func TestTailArchives(t *testing.T) {
 	t.Parallel()
@@ -187,24 +168,6 @@ func TestTailArchives(t *testing.T) {
 	f = m.follow(120, "--no-close", "--archive", kept)
 	f.stdout.await(t, "; archive: 1 shard, up to date")
 	assert.Equal(t, exitOK, f.ends(), f.stderr.said())
-}
-
-// TestTailCountsWhileFilesCannotBeWritten: the fold goes on, the failure is told, and what
-// could not be written is once it can.
-func TestTailCountsWhileFilesCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	m, kept := outlived(t), t.TempDir()
-	inTheWay := filepath.Join(kept, "usage")
-	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
-	f := m.follow(0, "--no-close", "--archive", kept)
-	f.stderr.await(t, "archive: process records failed, try 1: archive: write usage/hour/date=2026-01-21/")
-	f.stdout.await(t, " 3 counted")
-	m.use("key-2", "gpt-4", 5)
-	f.stdout.await(t, " 4 counted")
-	require.NoError(t, os.Remove(inTheWay))
-	f.stdout.await(t, "2 archived")
-	assert.Equal(t, exitOK, f.ends(), f.stderr.said())
-	assert.Equal(t, []string{"key-1", "team-a"}, archived(t, kept))
 }
 
 // TestTailOnceEndsThoughFilesCannotBeWritten: usage is counted and closed, the failure ends

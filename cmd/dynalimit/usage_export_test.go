@@ -85,16 +85,6 @@ func TestExportOfHalfIsNone(t *testing.T) {
 	assert.Len(t, files, 1, "nothing is left behind")
 }
 
-// TestExportOfNothingReadIsEmpty: titles above nothing would look like an export.
-func TestExportOfNothingReadIsEmpty(t *testing.T) {
-	t.Parallel()
-	m := newTable(t)
-	code, stdout, stderr := m.run("usage", "export", "--table", "elsewhere")
-	assert.Equal(t, exitFailed, code)
-	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, "does not exist")
-}
-
 // TestLongExportsTellHowFarTheyAre, beside the result.
 func TestLongExportsTellHowFarTheyAre(t *testing.T) {
 	t.Parallel()

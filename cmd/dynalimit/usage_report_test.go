@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 )
@@ -90,56 +88,4 @@ func TestReportCountsEachLevelOnce(t *testing.T) {
 	_, err = closer.CloseDue(t.Context())
 	require.NoError(t, err)
 	check(false)
-}
-
-// TestReportCountsWhatNoParentHas: children of a parent that nothing limits, or that has other
-// limits, stand by themselves, and nothing of them is lost.
-func TestReportCountsWhatNoParentHas(t *testing.T) {
-	t.Parallel()
-	s := metered(t)
-	repo, ctx := s.repository(), t.Context()
-	for _, e := range []admin.Entity{{ID: "org"}, {ID: "free", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "free", Cascade: true}} {
-		require.NoError(t, admin.New(repo).Entities.Create(ctx, e))
-	}
-	require.NoError(t, admin.New(repo).Limits.SetUnlimited(ctx, admin.Scope{Entity: "free", Resource: "gpt-4"}))
-	require.NoError(t, admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "org", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
-	s.at(21, 9, 10).use("low", "gpt-4", 900).use("key-1", "gpt-4", 50)
-	s.at(21, 9, 30).fold(nil)
-	check := func() {
-		t.Helper()
-		r := s.reportOf("--from", "2026-01-21T09:00", "--to", "2026-01-21T10:00")
-		require.Len(t, r.Resources, 1)
-		shown := map[string][]string{}
-		for _, l := range r.Resources[0].Limits {
-			for _, e := range l.Entities {
-				shown[l.Name] = append(shown[l.Name], e.Entity)
-			}
-		}
-		assert.Equal(t, map[string][]string{"rpm": {"org", "team-a"}, "tpm": {"low", "team-a"}}, shown)
-		assert.Equal(t, []int64{2_000}, r.Resources[0].Limits[0].Total)
-		assert.Equal(t, []int64{950_000}, r.Resources[0].Limits[1].Total)
-	}
-	check()
-	s.at(22, 15, 0)
-	check() // by nobody closed
-	closer, err := aggregator.NewCloser(s.db.Client(), "limits", &aggregator.CloserOptions{Now: s.clock})
-	require.NoError(t, err)
-	_, err = closer.CloseDue(ctx)
-	require.NoError(t, err)
-	check()
-}
-
-// TestReportTellsGaps: what no record told counts with the next one, and a note says so.
-func TestReportTellsGaps(t *testing.T) {
-	t.Parallel()
-	s := metered(t)
-	s.at(21, 9, 10).use("solo", "gpt-4", 5)
-	s.at(21, 9, 11).use("solo", "gpt-4", 70)
-	s.at(21, 9, 12).use("solo", "gpt-4", 8)
-	n, all := 0, len(s.records())
-	s.at(21, 9, 30).fold(func(aggregator.Record) bool { n++; return n == all-1 })
-	r := s.reportOf("--from", "2026-01-21T09:00", "--to", "2026-01-21T10:00")
-	assert.Positive(t, r.Resources[0].Limits[1].Marks[0].Unrecorded)
-	assert.Equal(t, int64(83_000), r.Resources[0].Limits[1].Total[0])
-	assert.Contains(t, r.Notes[1], "while the stream was not read")
 }

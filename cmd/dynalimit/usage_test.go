@@ -208,29 +208,6 @@ func TestAmountsAreWholeOnANarrowTerminal(t *testing.T) {
 	}
 }
 
-// TestNothingUsedMayBeOfANamespace: whoever reads none is told of them; whoever reads one knows.
-func TestNothingUsedMayBeOfANamespace(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	require.NoError(t, admin.New(s.repository()).Namespaces.Register(t.Context(), "acme"))
-	const hint = "'dynalimit namespace list'"
-	assert.Contains(t, s.must("usage", "list"), hint)
-	of := s.must("usage", "list", "--namespace", "acme")
-	assert.Contains(t, of, "Nothing was used")
-	assert.NotContains(t, of, hint)
-}
-
-// TestListExplainsOnce: what words mean stands below all resources, not below each.
-func TestListExplainsOnce(t *testing.T) {
-	t.Parallel()
-	m := weekOfUse(t)
-	m.use("key-1", "gpt-4", 1).use("key-1", "claude", 1)
-	text := m.must("usage", "list", "--entity", "key-1")
-	assert.Equal(t, 1, strings.Count(text, "Pending: "), text)
-	_, below, _ := strings.Cut(text, "gpt-4 of key-1")
-	assert.Contains(t, below, "Pending: ")
-}
-
 // TestUnrecordedTranscript shows usage of which no record came, which counts with the next one.
 func TestUnrecordedTranscript(t *testing.T) {
 	t.Parallel()

@@ -299,25 +299,6 @@ func TestLoadingLeavesAReadInVain(t *testing.T) {
 	})
 }
 
-func TestLoadingReplacesWhatItHas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, s := loading(t, Options[*version]{}), &store{}
-		first, err := c.Get(t.Context(), "a", s.load)
-		require.NoError(t, err)
-		elapse(ttl / 2)
-		c.Replace("a", first, &version{7})
-		assert.Equal(t, 7, c.Fresh("a").n)
-		c.Replace("a", first, &version{8})
-		assert.Equal(t, 7, c.Fresh("a").n, "it was replaced meanwhile")
-		c.Replace("b", nil, &version{9})
-		assert.Nil(t, c.Last("b"), "nothing was there")
-		elapse(ttl / 2)
-		assert.Nil(t, c.Fresh("a"), "it is as old as the first")
-		c.Evict(func(name) bool { return true })
-		assert.Nil(t, c.Last("a"))
-	})
-}
-
 func TestLoadingNeedsASize(t *testing.T) {
 	_, err := NewLoading[name](0, Options[*version]{})
 	assert.Error(t, err)

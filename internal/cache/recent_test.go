@@ -41,40 +41,6 @@ func TestSmallCacheIsExact(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// What is held stays, however much comes; what comes stays beside it.
-func TestHeldValuesStay(t *testing.T) {
-	r := filled(t, 3)
-	held := map[int]bool{0: true, 1: true}
-	r.Held = func(p *pair) bool { return held[p.key] }
-	for i := 10; i < 30; i++ {
-		r.Add(pair{i, 0})
-		require.NotNil(t, r.Peek(i))
-		require.NotNil(t, r.Peek(0))
-		require.NotNil(t, r.Peek(1))
-	}
-	assert.Equal(t, 3, r.Len())
-	held[29] = true
-	r.Add(pair{30, 0})
-	r.Add(pair{31, 0})
-	assert.Equal(t, 4, r.Len(), "all that is held and one more")
-	held = nil
-	r.Add(pair{40, 0})
-	assert.Equal(t, 3, r.Len())
-}
-
-// In a large one, what is used all the time stays however much else comes and goes.
-func TestUsedValuesStay(t *testing.T) {
-	const size = 1000
-	r := filled(t, size)
-	for i := range 20 * size {
-		r.Add(pair{size + i, 0})
-		for used := size - 10; used < size; used++ {
-			require.NotNil(t, r.Get(used), "value %d after %d others", used, i)
-		}
-	}
-	assert.Equal(t, size, r.Len())
-}
-
 // One value is made for a key, however many ask for it at once.
 func TestOneValueIsMade(t *testing.T) {
 	r := filled(t, 100)

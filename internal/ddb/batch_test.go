@@ -147,12 +147,3 @@ func TestBatchEndsWithItsContextAndItsClient(t *testing.T) {
 	assert.Equal(t, broken, err)
 	assert.Equal(t, broken, batches.Delete(t.Context(), &partial{t: t, err: broken}, upTo(9)))
 }
-
-func TestBatchOfNothingAsksNothing(t *testing.T) {
-	client := &partial{t: t}
-	found, err := batches.Get(t.Context(), client, nil)
-	require.NoError(t, err)
-	assert.Empty(t, found)
-	require.NoError(t, batches.Delete(t.Context(), client, nil))
-	assert.Empty(t, client.sizes)
-}

@@ -288,26 +288,6 @@ func TestWhatOpensATable(t *testing.T) {
 	})
 }
 
-func TestHostNotFoundOpensOnceTheTableAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lost := breaks(dialled(&net.DNSError{Err: "no such host", Name: "x"}))
-		now := lost
-		c := guarded(func(r *http.Request) (*http.Response, error) { return now(r) })
-		for range 5 {
-			assert.True(t, Classify(write(t.Context(), c), t.Context()).Setting)
-		}
-		assert.False(t, c.breaker.State().Open)
-		now = refuses(400, "ConditionalCheckFailedException")
-		_ = write(t.Context(), c)
-		now = lost
-		for range 3 {
-			d := Classify(write(t.Context(), c), t.Context())
-			assert.True(t, d.Silent && !d.Setting && d.Verdict == Unsent)
-		}
-		assert.True(t, c.breaker.State().Open)
-	})
-}
-
 func TestOneSickPartitionDoesNotOpenTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := clientOn(hangs)

@@ -185,17 +185,9 @@ func TestEveryKindOfError(t *testing.T) {
 	}
 }
 
-func TestNoErrorIsAnAnswer(t *testing.T) {
-	assert.Equal(t, Diagnosis{Verdict: Landed, Answered: true}, without(Classify(nil, t.Context())))
-}
-
 func TestWhatABatchLeavesUndoneIsThrottled(t *testing.T) {
 	d := Classify(fmt.Errorf("3 of 9 keys: %w", ErrUnprocessed), t.Context())
 	assert.Equal(t, Diagnosis{Verdict: Throttled, Answered: true}, without(d))
-}
-
-func TestErrorOfOursIsAFailure(t *testing.T) {
-	assert.Equal(t, Diagnosis{Verdict: Failed}, without(Classify(errors.New("an item cannot be decoded"), t.Context())))
 }
 
 func TestTextNamesTheActionThatIsMissing(t *testing.T) {

@@ -26,16 +26,6 @@ func (o *outage) hangs(began, at int) bool {
 	return o.silence(ms(began), ms(at), o.answers, true, errSilence)
 }
 
-func TestOneRequestThatHangsOpens(t *testing.T) {
-	var o outage
-	o.answered(ms(0))
-	assert.True(t, o.hangs(1, 1001))
-	assert.True(t, o.open)
-	assert.Equal(t, ms(1001), o.since)
-	assert.Equal(t, errSilence, o.cause)
-	assert.False(t, o.hangs(2, 1002), "it is open")
-}
-
 // A timeout of 100 ms that passed whole is no failure that came fast.
 func TestShortTimeoutThatPassedWholeOpens(t *testing.T) {
 	var o outage
@@ -72,30 +62,6 @@ func TestFastFailuresOpenByThrees(t *testing.T) {
 	}
 	var o outage
 	assert.True(t, o.fails(0, 250), "a failure of 250 ms is slow")
-}
-
-func TestAnswerBetweenFastFailuresStartsTheCountAnew(t *testing.T) {
-	var o outage
-	o.fails(0, 1)
-	o.fails(1, 2)
-	o.answered(ms(3))
-	o.fails(3, 4)
-	o.fails(4, 5)
-	assert.False(t, o.open)
-	assert.True(t, o.fails(5, 6))
-}
-
-func TestAnyAnswerClosesAndCounts(t *testing.T) {
-	var o outage
-	assert.False(t, o.answered(ms(0)), "nothing changed")
-	o.hangs(0, 1000)
-	assert.True(t, o.answered(ms(1500)))
-	assert.False(t, o.open)
-	assert.Nil(t, o.cause)
-	assert.Equal(t, ms(1500), o.since)
-	assert.Equal(t, uint64(1), o.closings)
-	assert.False(t, o.answered(ms(1501)))
-	assert.Equal(t, uint64(1), o.closings)
 }
 
 func TestWaitsBetweenProbesDouble(t *testing.T) {

@@ -15,13 +15,6 @@ const (
 	started = 1000 * second
 )
 
-func TestIntervalOfAQuietLane(t *testing.T) {
-	var p Pacing
-	p = p.See(crowdedImage(schema.NewLimitSets().Of([]string{"rpm"}), 1, 1), started).Deny(started)
-	assert.Zero(t, p.Interval(started))
-	assert.Zero(t, p.ThrottleRead(started, 0).Interval(started), "reads ask for a pause, and for no interval")
-}
-
 func TestIntervalAfterThrottling(t *testing.T) {
 	p := Pacing{}.ThrottleWrite(started, 6*ms, 0)
 	assert.EqualValues(t, 9*ms, p.Interval(started), "1.5 round trips")

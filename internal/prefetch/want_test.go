@@ -49,35 +49,6 @@ func TestNothingIsWantedOfWhatIsScarce(t *testing.T) {
 	assert.EqualValues(t, 2*milli, of(s.Want(level(510, 1000), now), "rpm"), "a quarter of the traffic takes a quarter of it, in whole tokens")
 }
 
-func TestFewCallsAreNotWorthIt(t *testing.T) {
-	s, now := busy(1000, 3)
-	assert.False(t, s.Low(now))
-	s, now = busy(1000, 8)
-	assert.True(t, s.Low(now))
-	assert.False(t, s.Low(now+5000), "they have stopped")
-}
-
-func TestAveragesForget(t *testing.T) {
-	var a average
-	a.add(100, 1000, 1000)
-	assert.InDelta(t, 36.8, a.now(2000, 1000), 0.1)
-	assert.InDelta(t, 100, a.now(500, 1000), 0.1, "a call that was counted late")
-	a.add(100, 500, 1000)
-	assert.InDelta(t, 200, a.now(1000, 1000), 0.1)
-}
-
-// Calls that another bucket denies need nothing ahead.
-func TestWithdrawnCallsAreNotDemand(t *testing.T) {
-	s, now := New(1000), int64(0)
-	for now < 2000 {
-		now += 10
-		s.Admitted([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
-		s.Withdrawn([]plan.Signed{{Name: "rpm", Amount: milli}}, now+1)
-	}
-	assert.False(t, s.Low(now))
-	assert.Nil(t, s.Want(level(1000, 1000), now))
-}
-
 // Where a process's part of one limit is less than a token, it debits nothing of the
 // others, of which no call could be served.
 func TestNothingIsWantedWithoutALimit(t *testing.T) {

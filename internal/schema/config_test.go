@@ -66,14 +66,6 @@ func TestEncodeConfigReplacesLimitsAndKeepsTheUnknown(t *testing.T) {
 	}, got)
 }
 
-func TestConfigKeysOfANamespace(t *testing.T) {
-	item := ConfigItem{Version: 1}.Item(NewKeys("eu"), ConfigOwner{Entity: "a"}, nil)
-	assert.Equal(t, Item{
-		PK: String("eu/ENTITY#a"), SK: String("#CONFIG#_default_"), GSI3PK: String("eu/ENTITY_CONFIG#_default_"), GSI3SK: String("a"),
-		"entity_id": String("a"), "resource": String("_default_"), "config_version": Number(1),
-	}, item)
-}
-
 func TestConfigOfAPlan(t *testing.T) {
 	for resource, sk := range map[string]string{"": "#CONFIG#_default_", "gpt-4": "#CONFIG#gpt-4"} {
 		owner := ConfigOwner{Plan: "pro", Resource: resource}

@@ -47,16 +47,6 @@ func TestSpendTextsAreBounded(t *testing.T) {
 	assert.Equal(t, first, spendOf(m, 1, 0).Statement())
 }
 
-// Sets of one registry share the bound.
-func TestSpendTextsOfManySetsAreBounded(t *testing.T) {
-	sets := NewLimitSets()
-	for i := range 2 * maxSpendTexts {
-		set := sets.Of([]string{fmt.Sprintf("l%04d", i)})
-		spendOf(&Image{Set: set, Limits: make([]Stored, 1)}, 1, 0).Statement()
-		require.LessOrEqual(t, len(sets.texts.known), maxSpendTexts)
-	}
-}
-
 // An item of another writer may hold more limits than a configuration may.
 func TestSpendOfAnyNumberOfLimits(t *testing.T) {
 	for _, n := range []int{20, 33, 40, 65, 1000} {
@@ -128,14 +118,6 @@ func placeholderOf(st Statement, value types.AttributeValue) string {
 		}
 	}
 	return ""
-}
-
-// A text is built once while there is room for others beside it.
-func TestSpendTextsAreRemembered(t *testing.T) {
-	m := manyLimits(3)
-	first := m.Set.texts.of(spendOf(m, 1, 0), []byte("1"))
-	m.Set.texts.of(spendOf(m, 2, 0), []byte("2"))
-	assert.Same(t, first, m.Set.texts.of(spendOf(m, 1, 0), []byte("1")))
 }
 
 // Sets are made once for the same names, while there is room for them.

@@ -13,29 +13,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestSummary(t *testing.T) {
-	h := latency.New()
-	require.Zero(t, h.Summary())
-	for i := 1; i <= 1000; i++ {
-		h.Record(time.Duration(i) * time.Millisecond)
-	}
-	s := h.Summary()
-	require.EqualValues(t, 1000, s.Count)
-	require.InEpsilon(t, 500*time.Millisecond, s.P50, 0.01)
-	require.InEpsilon(t, 990*time.Millisecond, s.P99, 0.01)
-	require.InEpsilon(t, time.Second, s.Max, 0.01)
-}
-
-func TestWhatLiesOutsideTheSpanCountsAtItsEnd(t *testing.T) {
-	h := latency.New()
-	h.Record(0)
-	h.Record(time.Hour)
-	s := h.Summary()
-	require.EqualValues(t, 2, s.Count)
-	require.Equal(t, time.Microsecond, s.P50)
-	require.InEpsilon(t, 10*time.Minute, s.Max, 0.01)
-}
-
 func TestHistogramsOfProcessesAddUp(t *testing.T) {
 	whole, sum := latency.New(), latency.New()
 	for p := range 3 {

@@ -59,15 +59,6 @@ func TestKnownTokenIsRefusedWhileRevocationsCannotBeRead(t *testing.T) {
 	w.carried(true, brief, g.Access, "when it can be read")
 }
 
-// A known access token refreshes nothing.
-func TestKnownTokenKeepsItsKind(t *testing.T) {
-	w := newWorld(t)
-	g := w.token(w.a, w.client(orgO, appA))
-	w.known(w.a, g.Access)
-	_, err := w.a.Refresh(t.Context(), g.Access)
-	require.ErrorIs(t, err, ErrUnauthorized)
-}
-
 // A known token ends with the key that signed it.
 func TestKnownTokenEndsWhenItsKeyIsTakenOut(t *testing.T) {
 	w := newWorld(t)

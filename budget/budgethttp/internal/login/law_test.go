@@ -135,30 +135,6 @@ func TestRefusalEndsThoughTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Two clients whose ids choose the same bucket share its ten at an address, and no more is
-// let through. Who looks for such an id keeps the other out there alone.
-func TestClientsThatShareABucket(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(orgO, appA)
-	other := credentials.ClientID(orgO, "0")
-	for i := 0; clientOf(home, other) != clientOf(home, c.ClientID); i++ {
-		other = credentials.ClientID(orgO, strconv.Itoa(i))
-	}
-	for i := range 10 {
-		id := []string{c.ClientID, other}[i%2]
-		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i/2%2], home, id, wrong), ErrUnauthorized)
-	}
-	for _, id := range []string{c.ClientID, other} {
-		assertThrottled(t, w.try(w.a, home, id, c.Secret), id)
-	}
-	assert.Equal(t, int64(10), looked(w.a, w.b))
-	_, err := w.b.Token(t.Context(), address(1), c.ClientID, c.Secret)
-	require.NoError(t, err, "from elsewhere")
-	w.clock.Advance(6 * time.Second)
-	_, err = w.b.Token(t.Context(), home, c.ClientID, c.Secret)
-	require.NoError(t, err, "when one is forgotten")
-}
-
 // A login that is refused for its client takes nothing from its address.
 func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 	w := newWorld(t)
@@ -174,32 +150,6 @@ func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 		_, err := n.Token(t.Context(), home, other.ClientID, other.Secret)
 		require.NoError(t, err, "another client, from where it was refused")
 	}
-}
-
-// Where failures are known to have used all up, nobody waits for those under way, nor asks
-// when it has waited.
-func TestKnownRefusalsDoNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(o *Options) { o.PerAddress = 10 })
-		c := w.client(orgO, appA)
-		leave := func() {}
-		for range 10 {
-			out, err := w.a.throttle.gates.enter(t.Context(), nil, addressOf(home), 10)
-			require.NoError(t, err)
-			defer leave()
-			leave = out
-		}
-		refused := make(chan error)
-		go func() { refused <- second(w.a.Token(t.Context(), home, c.ClientID, wrong)) }()
-		synctest.Wait()
-		now := w.clock.Now()
-		w.a.throttle.exhausted.Add(addressOf(home), exhaustion{now, now.Add(6 * time.Second)})
-		w.wire.take()
-		assertThrottled(t, w.try(w.a, home, c.ClientID, wrong), "who comes now")
-		leave()
-		assertThrottled(t, <-refused, "who has waited")
-		assert.Empty(t, w.wire.take())
-	})
 }
 
 // An address that an operator has blocked is refused as one that failed too often, and asked

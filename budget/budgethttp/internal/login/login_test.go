@@ -10,7 +10,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // A login gives two tokens of one session, and each is good for its own purpose only.
@@ -127,22 +126,6 @@ func TestRevocationOfOtherTokens(t *testing.T) {
 	w.clock.Advance(20 * time.Minute)
 	require.NoError(t, w.a.Revoke(t.Context(), last.Claims.ClientID, mine.Refresh))
 	w.carried(false, w.a, last.Access, "an access token outlives its refresh token, and ends with it all the same")
-}
-
-// While revocations cannot be read nobody is let in, and nobody is told that a token is bad.
-func TestNobodyIsLetInWhileRevocationsCannotBeRead(t *testing.T) {
-	w := newWorld(t)
-	g := w.token(w.a, w.client(orgO, ""))
-	brief := w.brief()
-	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
-	for name, err := range map[string]error{
-		"Authenticate": second(brief.Authenticate(t.Context(), g.Access)),
-		"Refresh":      second(brief.Refresh(t.Context(), g.Refresh)),
-		"Revoke":       brief.Revoke(t.Context(), g.Claims.ClientID, g.Access),
-	} {
-		require.ErrorIs(t, err, credentials.ErrUnavailable, name)
-		require.NotErrorIs(t, err, ErrUnauthorized, name)
-	}
 }
 
 func second[T any](_ T, err error) error { return err }

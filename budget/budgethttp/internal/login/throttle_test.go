@@ -155,28 +155,6 @@ func TestUnknownClientsMakeNoItem(t *testing.T) {
 	assert.ElementsMatch(t, before, scan(t, w.db, "control"))
 }
 
-// An unknown client and a wrong secret make the same requests, first and later, and are
-// refused after as many failures.
-func TestUnknownClientAndWrongSecretAreAlike(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.PerAddress = 1000 })
-	known, unknown := w.client(orgO, appA).ClientID, credentials.ClientID(orgO, "app-production-apj")
-	require.ErrorIs(t, w.try(w.a, home, credentials.ClientID(orgP, ""), wrong), ErrUnauthorized) // the address and nobody are known then
-	for try := range 12 {
-		w.wire.take()
-		errKnown := w.try(w.a, home, known, wrong)
-		first := w.wire.take()
-		errUnknown := w.try(w.a, home, unknown, wrong)
-		assert.Equal(t, errKnown, errUnknown, "try %d", try)
-		assert.Equal(t, first, w.wire.take(), "try %d", try)
-		if try < 10 {
-			assert.ErrorIs(t, errKnown, ErrUnauthorized)
-			assert.Contains(t, first, "GetItem control")
-		} else {
-			assertThrottled(t, errKnown, "after ten")
-		}
-	}
-}
-
 // A host of IPv6 has a /64 to itself: all of it is one address.
 func TestAddressesOfIPv6AreTakenTogether(t *testing.T) {
 	assert.Equal(t, addressOf(netip.MustParseAddr("2001:db8:0:1::1")), addressOf(netip.MustParseAddr("2001:db8:0:1:ffff:ffff:ffff:ffff")))
@@ -340,22 +318,6 @@ func (g *gates) at(entity string) int {
 		return at.users
 	}
 	return 0
-}
-
-// No more logins wait than a process has room for.
-func TestLoginsThatWaitAreBounded(t *testing.T) {
-	g := newGates()
-	leave, err := g.enter(t.Context(), nil, "a", 1)
-	require.NoError(t, err)
-	g.waiting = maxWaiting
-	_, err = g.enter(t.Context(), nil, "a", 1)
-	require.ErrorIs(t, err, errCrowded)
-	g.waiting = 0
-	next, err := g.enter(t.Context(), nil, "b", 1)
-	require.NoError(t, err)
-	next()
-	leave()
-	assert.Empty(t, g.of)
 }
 
 // A login that ends in a panic counts as failed, and takes nobody's place.

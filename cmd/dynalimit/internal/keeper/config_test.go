@@ -127,34 +127,3 @@ func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 		assert.ErrorContains(t, c.Check(), "linger is", text)
 	}
 }
-
-// TestParseTakesWhatIsSaid: what a file says holds, also where it is nothing; it is refused
-// rather than taken for what it leaves out.
-func TestParseTakesWhatIsSaid(t *testing.T) {
-	checked(t, map[string]string{
-		"listen: ''\n":                            "listen \"\"",
-		"metrics: ''\n":                           "metrics \"\"",
-		"forwarded_header: ''\n":                  "forwarded_header \"\"",
-		"shutdown: {time: 0s}\n":                  "shutdown.time is 0s: give 1s",
-		"tokens: {access: 0s}\n":                  "tokens.access is 0s: give 1s",
-		"tokens: {refresh: 0s}\n":                 "tokens.refresh is 0s: give 1s",
-		"tokens: {issuer: ''}\n":                  "tokens.issuer is empty",
-		"tokens: {audience: ''}\n":                "tokens.audience is empty",
-		"defaults: {staleness: 0s}\n":             "defaults.staleness is 0s: give 1ms",
-		"defaults: {config_ttl: 0s}\n":            "defaults.config_ttl is 0s: give 1ms",
-		"aggregation: {every: 0s}\n":              "aggregation.every is 0s: give 1s",
-		"prices: {refresh: {every: 0s}}\n":        "prices.refresh.every is 0s: give 1m0s",
-		"shutdown: {delay: 0s}\n":                 "",
-		"behind_proxy: []\ncors_origins: []\n":    "",
-		"imported_hashes: false\nspool: ''\n":     "",
-		"aggregation: {off: false}\nkeyset: ''\n": "",
-	})
-	for _, text := range []string{
-		"", "listen:\nmetrics:\n", "tls:\nshutdown:\ntokens:\ndefaults:\nprices:\naggregation:\n", "shutdown: {delay: 5s, time: null}\nbehind_proxy:\n", "metering:\non_unavailable: {submit: }\n",
-	} { // keys without a value say nothing
-		c, err := Parse("f.yaml", []byte(text))
-		require.NoError(t, err, text)
-		c.Shutdown.Delay = 0
-		assert.Equal(t, Default(), c, text)
-	}
-}

@@ -3,7 +3,6 @@ package keeper
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -128,28 +127,6 @@ func TestLogSaysWhatComesAfterItsEnd(t *testing.T) {
 	log.Close(time.Minute)
 	fmt.Fprintln(log, "failed")
 	assert.Equal(t, "failed\n", r.lines.String())
-}
-
-// TestLogCountsWhatCannotBeWritten: a reader that is gone ends nothing either, and no line
-// is told of that nobody can be told.
-func TestLogCountsWhatCannotBeWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &reader{broken: errors.New("broken pipe")}
-		log := NewLog(r)
-		for range 3 {
-			fmt.Fprintln(log, "lost")
-			synctest.Wait()
-		}
-		lines, dropping := log.Dropped()
-		assert.EqualValues(t, 3, lines)
-		assert.True(t, dropping)
-		r.broken = nil
-		fmt.Fprintln(log, "read")
-		log.Close(time.Hour)
-		assert.Equal(t, "read\n", r.lines.String())
-		_, dropping = log.Dropped()
-		assert.False(t, dropping)
-	})
 }
 
 // TestServiceAnswersThoughNobodyReadsItsLog: every request is answered and /ready says what

@@ -397,19 +397,6 @@ func TestQuotasHaveBoundedLabels(t *testing.T) {
 	assert.Len(t, q.own, 3)
 }
 
-// TestHistogramCountsEachOnce: a duration is in its bucket and in all above it.
-func TestHistogramCountsEachOnce(t *testing.T) {
-	var h histogram
-	for _, d := range []time.Duration{0, 500 * time.Microsecond, 501 * time.Microsecond, 5 * time.Second, time.Hour} {
-		h.observe(d)
-	}
-	var text bytes.Buffer
-	h.write(&text, "x", `a="b"`)
-	for _, line := range []string{`x_bucket{a="b",le="0.0005"} 2`, `x_bucket{a="b",le="0.001"} 3`, `x_bucket{a="b",le="5"} 4`, `x_bucket{a="b",le="+Inf"} 5`, `x_count{a="b"} 5`} {
-		assert.Contains(t, text.String(), line+"\n")
-	}
-}
-
 // TestServiceTakesImportedHashesWhereItIsToldOf: and then the decoy takes bcrypt's time.
 func TestServiceTakesImportedHashesWhereItIsToldOf(t *testing.T) {
 	assert.True(t, budgethttp.VerifyBcrypt(credentials.NewSecret(decoy), credentials.NewSecret("nobody")), "it is a hash")

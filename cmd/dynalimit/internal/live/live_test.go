@@ -124,18 +124,3 @@ func TestScreens(t *testing.T) {
 		assert.Equal(t, string(want), all.String(), "%s: if this is meant, run the test with -update", name)
 	}
 }
-
-// TestColours: red for who gets nothing, and only where colour is allowed.
-func TestColours(t *testing.T) {
-	s := busy(120)
-	s.Style.Colour = true
-	for _, line := range s.Lines() {
-		switch {
-		case strings.Contains(line, "key-2"), strings.Contains(line, "shut"):
-			assert.Contains(t, line, "\x1b[31m", line)
-		case strings.Contains(line, "日本語"):
-			assert.Contains(t, line, "\x1b[32m", line)
-		}
-		assert.NotContains(t, line, "\x1b[2J")
-	}
-}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -55,13 +54,4 @@ func TestMarksAreOfWhatIsLookedAt(t *testing.T) {
 		assert.Equal(t, levels.EntityDefault, got.Blocked[Key{"shut", step.resource}], "%+v", step)
 		assert.Equal(t, step.looks, s.looks, "%+v", step)
 	}
-}
-
-// TestWaitOfCenturies is never less than it is.
-func TestWaitOfCenturies(t *testing.T) {
-	b := bucket("a", "x", 0, 1, 0)
-	b.Limits[0].Limit = dynalimit.Limit{Name: "rpm", Capacity: 1_000_000_000, Burst: 1_000_000_000, RefillAmount: 1, RefillPeriod: 24 * time.Hour}
-	rows, _ := Rows(reading(noon, b), Counts{}, dynalimit.Amounts{"rpm": 1_000_000_000})
-	assert.Equal(t, "more than 10 years", fitsText(rows[0]))
-	assert.Positive(t, *rows[0].FitsMS)
 }

@@ -100,27 +100,6 @@ func TestKeyboard(t *testing.T) {
 	assert.InDelta(t, float64(sample().Resources[0].Limits[1].Total[100])/1000, top[100], 1e-6)
 }
 
-func TestNumbersStandInATable(t *testing.T) {
-	r := sample()
-	p := open(t, r, desk)
-	p.click("#r0-0 summary")
-	var rows [][]string
-	p.eval(`[...document.querySelectorAll("#r0-0 details tbody tr")].map(r => [...r.cells].map(c => c.textContent))`, &rows)
-	require.Len(t, rows, len(r.Starts))
-	l := r.Resources[0].Limits[0]
-	for i, cells := range rows {
-		want := []string{r.label(i)}
-		for _, s := range l.Entities {
-			want = append(want, amount(s.Values[i]))
-		}
-		want = append(want, amount(l.others()[i]), amount(l.Total[i]))
-		require.Equal(t, want, cells[:len(want)])
-	}
-	assert.Equal(t, "gap: 90 counters ended unseen", rows[40][7])
-	assert.Equal(t, "24 without records", rows[100][7])
-	assert.Empty(t, rows[50][7])
-}
-
 // hostile are names that are markup, code, or break lines, or the direction of a text.
 var hostile = []string{
 	`<img src=x onerror="alert(1)">`, `</script><script>alert(2)</script>`, `"quoted" 'and' & {{.}} ${1} <!--`, "\u202etxet\u202c עברית العربية",
@@ -184,29 +163,6 @@ func (p *tab) fits() {
 	var size [2]int
 	p.eval(`[document.documentElement.scrollWidth, document.documentElement.clientWidth]`, &size)
 	assert.LessOrEqual(p.t, size[0], size[1], "it scrolls sideways")
-}
-
-func TestPhone(t *testing.T) {
-	p := open(t, sample(), phone)
-	p.fits()
-	var size []float64
-	p.eval(`[...document.querySelectorAll("#r0-0 canvas")].map(c => c.getBoundingClientRect().width)`, &size)
-	assert.Greater(t, size[0], 250.0)
-	assert.LessOrEqual(t, size[0], 360.0)
-	p.click("#r0-0 summary")
-	p.fits()
-}
-
-// TestNarrowWindowsAreDrawn: a month by the hour has more windows than a phone has pixels,
-// and its highest is seen all the same.
-func TestNarrowWindowsAreDrawn(t *testing.T) {
-	p := open(t, sampleOf(31*24), phone)
-	var seen string
-	for near := 99; near <= 101; near++ {
-		seen += p.pixel("r0-0", near, 1530)
-	}
-	assert.NotEmpty(t, seen, "the spike in window 100")
-	assert.Empty(t, p.pixel("r0-0", 92, 1530), "and nothing beside it")
 }
 
 // contrasts are the ratios of the colours of every text of the page to what is behind it.
@@ -280,53 +236,6 @@ func TestLightAndDarkAreReadable(t *testing.T) {
 	assert.Equal(t, dark, p.pixel("r0-0", 100, 1530))
 	p.click("#theme")
 	assert.Equal(t, light, p.pixel("r0-0", 100, 1530), "and as its reader does")
-}
-
-func TestEmptyReport(t *testing.T) {
-	r := sample()
-	r.Resources = nil
-	p := open(t, r, phone)
-	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
-	p.fits()
-	r.Starts = nil
-	p = open(t, r, desk)
-	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
-
-	idle := sample()
-	idle.Resources = []Resource{{Name: "gpt-4", Limits: []Limit{{Name: "rpm", Total: make([]int64, len(idle.Starts))}}}, {Name: "claude"}}
-	p = open(t, idle, desk)
-	assert.Equal(t, "Nothing was consumed.", p.text(`document.querySelector("#r0-0 tbody").textContent.trim()`))
-	assert.Equal(t, "No limit counted anything.", p.text(`document.querySelector("#r1 .empty").textContent`))
-}
-
-// january is a report of one month.
-func january(l Limit) Report {
-	from, to := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
-	return Report{
-		Table: "limits", Window: "month", Zone: "UTC", From: from, To: to, Made: to.AddDate(0, 0, 1), Starts: []time.Time{from},
-		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{l}}},
-	}
-}
-
-// TestOneWindow: a report of one month is one block, and what was given back is below zero.
-func TestOneWindow(t *testing.T) {
-	p := open(t, january(Limit{
-		Name: "tpm", Total: []int64{60_000},
-		Entities: []Series{{Entity: "a", Values: []int64{100_000}}, {Entity: "b", Values: []int64{-40_000}}},
-	}), desk)
-	assert.Equal(t, p.colour("s0"), p.pixel("r0-0", 0, 50))
-	assert.Equal(t, p.colour("s1"), p.pixel("r0-0", 0, -20))
-	p.focus("#r0-0 .chart")
-	p.press(kb.End)
-	assert.Equal(t, "January 2026 · 60 tpm", p.reading("r0-0"))
-}
-
-// TestAxisNamesItsValues: a label is the value that it stands at, not one beside it.
-func TestAxisNamesItsValues(t *testing.T) {
-	p := open(t, january(Limit{Name: "rpm", Total: []int64{1_272_000}, Entities: []Series{{Entity: "a", Values: []int64{1_272_000}}}}), desk)
-	var labels []string
-	p.eval(`document.querySelector("#r0-0 .chart").plot.axes[1]._values`, &labels)
-	assert.Equal(t, []string{"0", "250", "500", "750", "1K", "1.25K"}, labels)
 }
 
 // TestTimesAreThoseOfTheZone: ticks and labels are local, also where the clock is put back.

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"testing"
@@ -14,16 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-func TestAmountsAreExact(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 1: "0.001", 999: "0.999", 1000: "1", 1500: "1.5", 1_234_567_890: "1,234,567.89", -1: "−0.001", -1_000_000: "−1,000",
-		math.MaxInt64: "9,223,372,036,854,775.807", math.MinInt64: "−9,223,372,036,854,775.808",
-	} {
-		assert.Equal(t, want, amount(n))
-	}
-	assert.Equal(t, "−1,234", count(-1234))
-}
 
 func TestShares(t *testing.T) {
 	for _, c := range []struct {

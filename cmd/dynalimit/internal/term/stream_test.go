@@ -63,18 +63,6 @@ func TestStreamedJSONIsAnArray(t *testing.T) {
 	assert.Equal(t, "[]\n", out.String())
 }
 
-// TestWhatCameBeforeAnErrorIsShown, also where it waited for columns.
-func TestWhatCameBeforeAnErrorIsShown(t *testing.T) {
-	var out bytes.Buffer
-	var drawn int
-	broken := errors.New("the store does not answer")
-	require.ErrorIs(t, Stream(&Output{Writer: &out}, counting(2, broken, &drawn), numbers), broken)
-	assert.Equal(t, "NUMBER  TWICE\n1       2\n2       4\n", out.String())
-	out.Reset()
-	require.NoError(t, Stream(&Output{Writer: &out}, counting(0, nil, &drawn), numbers))
-	assert.Equal(t, "No numbers.\n", out.String())
-}
-
 // full is a disk without room.
 type full struct{}
 
@@ -89,19 +77,6 @@ func TestNobodyReadsOn(t *testing.T) {
 		require.ErrorContains(t, o.Err(), "no space left")
 		assert.LessOrEqual(t, drawn, sample)
 	}
-}
-
-func TestFirstDrawsNoMore(t *testing.T) {
-	var drawn, seen int
-	for _, err := range First(counting(10, nil, &drawn), 3) {
-		require.NoError(t, err)
-		seen++
-	}
-	assert.Equal(t, []int{3, 3}, []int{drawn, seen})
-	for range First(counting(10, nil, &drawn), 0) {
-		seen++
-	}
-	assert.Equal(t, 13, seen)
 }
 
 // TestRowsAreBlocksWhereColumnsDoNotFit: on a watch.

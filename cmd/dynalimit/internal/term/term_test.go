@@ -137,32 +137,6 @@ func elapse(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestOneWaitIsNamedAtATime: the wait within another one, and the outer again once it is
-// over.
-func TestOneWaitIsNamedAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		notes := new(shared)
-		o := &Output{Notes: notes}
-		defer o.Watch("DynamoDB")()
-		over := o.Watch("ann")
-		elapse(9 * time.Second)
-		assert.Equal(t, "dynalimit: waiting for ann; Ctrl-C ends it\n", notes.String())
-		over()
-		elapse(2 * time.Second)
-		assert.Contains(t, notes.String(), "dynalimit: waiting for DynamoDB; Ctrl-C ends it\n")
-	})
-}
-
-// TestNotesForNobody: where there is nobody to read notes, nothing is written, and nothing
-// fails.
-func TestNotesForNobody(t *testing.T) {
-	o := &Output{In: strings.NewReader("limits\n")}
-	defer o.Watch("DynamoDB")()
-	o.Notef("a note")
-	o.Waitf("a wait")
-	require.NoError(t, o.Confirm(t.Context(), "Delete the table limits?", "limits"))
-}
-
 // shared is a buffer that a test reads while what it tests may write to it.
 type shared struct {
 	mu   sync.Mutex
