@@ -198,3 +198,23 @@ func TestConfigCacheAfterAClockWasSetBack(t *testing.T) {
 		requireVersion(t, 2, cfg, err)
 	})
 }
+
+func TestConfigCacheReloadDoesNotJoinAFill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.slow = time.Second
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			cfg, err := c.loading.Get(t.Context(), cacheKey, l.load)
+			assertVersion(t, 1, cfg, err)
+		})
+		synctest.Wait()
+		l.set(2, nil)
+		cfg, err := c.loading.Reload(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+		wg.Wait()
+	})
+}
+
+// elapse lets d of the bubble's time go by.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -2,82 +2,16 @@ package dynalimit
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
-
-// A take that does not fit is denied although smaller ones, which do, keep coming:
-// nobody who asks not to wait waits in line.
-func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := waitLimiter(t, PerDay("tpm", 1000))
-		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 200})
-		require.NoError(t, err)
-		db.SetFaults(after10ms)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 100 { // one queues while the last is in flight, always
-				go func() { _, _ = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}) }()
-				<-time.After(5 * time.Millisecond)
-			}
-		}()
-		<-time.After(12 * time.Millisecond)
-		left, err := availableOf(l.Check(t.Context(), "u", "m", nil))
-		require.NoError(t, err)
-		began := time.Now()
-		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": left["tpm"]}) // what is in flight is not known yet
-		assert.ErrorIs(t, err, ErrLimitExceeded)
-		assert.Less(t, time.Since(began), 50*time.Millisecond)
-		<-done
-		synctest.Wait()
-	})
-}
-
-// What a batch gives back comes before what it takes, and a full bucket holds no
-// more: a take denied beside both must say how long, not that it would fit.
-func TestDenialBesideGiveBackAndTake(t *testing.T) {
-	inFamily(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), Scope{Everyone: true}, []Limit{PerDay("rpm", 100)}))
-		old := s.acquire("org", Amounts{"rpm": 90})
-		elapse(25 * time.Hour) // full again
-		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
-		errs := make(map[int64]chan error)
-		take := func(n int64) {
-			done := make(chan error, 1)
-			errs[n] = done
-			go func() {
-				_, err := s.limiter.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": n})
-				done <- err
-			}()
-			synctest.Wait()
-		}
-		take(40)
-		elapse(15 * time.Millisecond) // reads the configuration
-		for _, n := range []int64{1, 80, 65} {
-			take(n) // while the 40 are written
-		}
-		elapse(10 * time.Millisecond) // the 1 is written, and 80 and 65 do not fit beside
-		require.NoError(t, old.Rollback(t.Context()))
-		for _, n := range []int64{40, 1, 80} {
-			require.NoError(t, <-errs[n])
-		}
-		var denied *LimitExceededError
-		require.ErrorAs(t, <-errs[65], &denied)
-		require.Equal(t, int64(20), denied.Primary().Remaining)
-		require.Equal(t, 45*24*time.Hour/100, denied.RetryAfter.Round(time.Minute))
-	})
-}
 
 // The wait of a denial counts from when the last level had decided, however long
 // before it the others did.
@@ -88,8 +22,8 @@ func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 			HasRefilled: true, Refilled: now, Set: schema.NewLimitSets().Of([]string{name}),
 			Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Capacity: 10 * milli, Tokens: 10*milli - used}},
 		}
-		l := &lane.Lane{Entity: name, Resource: model}
-		return level{lane: l, cfg: cfg, asked: []plan.Signed{{Name: name, Amount: 10 * milli}}, answered: true, last: levelReading{entity: name, resource: model, Reading: plan.Reading{Image: image, Config: cfg, Now: now}}}
+		l := &lane.Lane{Entity: name, Resource: "gpt-4"}
+		return level{lane: l, cfg: cfg, asked: []plan.Signed{{Name: name, Amount: 10 * milli}}, answered: true, last: levelReading{entity: name, resource: "gpt-4", Reading: plan.Reading{Image: image, Config: cfg, Now: now}}}
 	}
 	charged := &charge{levels: []level{of("a", 1000, 5*milli), of("b", 1450, milli/2), of("c", 1200, milli)}}
 	denied := charged.denial()

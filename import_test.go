@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"internal/admin", "audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
+			"internal/admin", "audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -82,6 +82,19 @@ var importTable = []importRow{
 		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
 		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/prefetch", "fault", "internal/problem", "internal/schema"},
 		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
+	},
+	{
+		folder:  "internal/inside",
+		std:     []string{"context"},
+		project: []string{"internal/backlog", "internal/ddb", "internal/lane", "internal/plan", "internal/schema", "levels"},
+		others:  []string{sdk + "/service/dynamodb/types"},
+		reason:  "what the suites see of a limiter is in terms of what it is made of: the limiter sets it, so it cannot import the limiter",
+	},
+	{
+		folder: "tests",
+		std:    []string{},
+		reason: "suites, and nothing that can be imported",
+		tests:  true,
 	},
 	{
 		folder:  "internal/plan",
@@ -224,7 +237,7 @@ var importTable = []importRow{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
-			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/lane", "internal/plan", "internal/schema",
+			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/inside", "internal/lane", "internal/plan", "internal/schema",
 		},
 		others: []string{sdk, testify},
 		reason: "the harness of TestLaws, which plays limiters from outside and judges them from within: for tests, so that nothing that ships may import it",

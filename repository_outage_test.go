@@ -8,12 +8,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Reads, writes, batches, transactions and queries: each tells whether the table
@@ -21,11 +21,11 @@ import (
 func TestEveryRequestTellsTheBreaker(t *testing.T) {
 	for name, request := range map[string]func(context.Context, *Repository) error{
 		"GetItem": func(ctx context.Context, r *Repository) error {
-			_, err := r.GetEntity(ctx, "user-1")
+			_, err := r.store.Get(ctx, "test", r.keys.Meta("user-1"))
 			return err
 		},
 		"BatchGetItem": func(ctx context.Context, r *Repository) error {
-			_, err := r.rereadConfig(ctx, "user-1", model)
+			_, err := r.rereadConfig(ctx, "user-1", "gpt-4")
 			return err
 		},
 		"BatchWriteItem": func(ctx context.Context, r *Repository) error {
@@ -47,10 +47,10 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
+				db := testworld.Mem(t)
+				r := memRepository(t, db)
 				defer r.listen(&hearer{})()
-				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 					if q.Operation == name || q.Operation == "UpdateItem" { // the probes too: an answer of theirs would be proof of life
 						return ddbmem.Fault{Before: time.Hour}
 					}
@@ -64,7 +64,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 				default:
 					assert.Fail(t, "it did not open")
 				}
-				e.db.SetFaults(nil)
+				db.SetFaults(nil)
 				<-r.breaker.Closed()
 				<-time.After(time.Second)
 				_ = request(t.Context(), r)

@@ -1,8 +1,7 @@
 // Package laws is the harness of TestLaws: it plays generated histories of several
 // limiters on one table, in virtual time, and judges what was committed against the
-// laws of docs/design/protocol.md. It is for tests alone; the test itself, and what
-// it lends the harness of a limiter's inside, are in the root package (laws_test.go and
-// export_test.go).
+// laws of docs/design/protocol.md. It is for tests alone: the test itself is
+// tests/laws_test.go. It looks into limiters by package inside.
 //
 // # How a history runs
 //
@@ -26,7 +25,6 @@
 //	operator.go  what happens around them: reconfigure, delete, crash
 //	weather.go   what goes wrong with requests
 //	oracle.go    what is heard: what limiters send, what the store commits
-//	inside.go    what the harness sees of a limiter that users do not
 //	truth.go     one limit as it really is
 //	judge.go     the replay of the writes, and the laws of a whole write
 //	limits.go    the laws of one limit: the leaky queue, and what a bucket may forgo when
@@ -64,7 +62,7 @@
 // A failure prints its mode and seed; DYNALIMIT_SEED plays that history alone, and
 // DYNALIMIT_HISTORIES says how many there are, over all modes (500):
 //
-//	DYNALIMIT_SEED=925 go test -run '^TestLaws$/^faults$' -v .
+//	DYNALIMIT_SEED=925 go test -run '^TestLaws$/^faults$' -v ./tests
 //
 // Goroutines are scheduled by the machine, so that a seed may need several runs.
 package laws

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/inside"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
@@ -33,7 +35,6 @@ var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100
 // history is one generated run of several limiters on one table.
 type history struct {
 	mode     Mode
-	inside   Inside
 	t        *testing.T
 	db       *ddbmem.DB
 	oracle   *oracle
@@ -97,9 +98,9 @@ func (m mortal) Do(r *http.Request) (*http.Response, error) {
 	return m.db.Do(r)
 }
 
-func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
+func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	h := &history{
-		mode: mode, inside: in, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
+		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
 		told: map[string]int64{},
 	}
 	h.weather = &weather{mode: mode, oracle: h.oracle, luck: rand.New(rand.NewPCG(seed, 3)), throttled: map[string]*partition{}}
@@ -163,12 +164,12 @@ func (h *history) member() *member {
 	if h.mode.Overstay > 0 {
 		lanes.Horizon = func(string) time.Duration { return time.Duration(h.mode.Overstay) * h.horizon }
 	}
-	h.oracle.hear(m.limiter, h.inside)
+	h.oracle.hear(m.limiter)
 	return m
 }
 
 // lanes are a limiter's.
-func (h *history) lanes(m *member) *lane.Registry { return h.inside.Lanes(m.limiter) }
+func (h *history) lanes(m *member) *lane.Registry { return inside.Lanes(m.limiter) }
 
 // cascade is how a limiter, or a call of its, charges several levels.
 func (h *history) cascade(r *rand.Rand) dynalimit.CascadeMode {
@@ -200,10 +201,10 @@ func newLimit(r *rand.Rand, name string) dynalimit.Limit {
 // published notes the configuration that every entity now has.
 func (h *history) published(ctx context.Context) {
 	for _, entity := range h.entities {
-		fingerprint, limits, err := h.inside.Config(ctx, h.operator, entity, resource)
+		c, err := inside.ReadConfig(ctx, h.operator, entity, resource, true)
 		require.NoError(h.t, err)
-		h.oracle.configured(entity, fingerprint, time.Now().UnixMilli())
-		h.config[entity] = limits
+		h.oracle.configured(entity, c.Fingerprint, time.Now().UnixMilli())
+		h.config[entity] = c.Limits.([]dynalimit.Limit)
 	}
 }
 
@@ -318,12 +319,12 @@ func (h *history) granted(g *grant, amounts dynalimit.Amounts) {
 
 // grantedTo notes what a caller was told it was granted; h.mu must be held.
 func (h *history) grantedTo(l *dynalimit.Lease, amounts dynalimit.Amounts) {
-	for _, level := range h.inside.Levels(l) {
+	for _, level := range inside.Levels(l) {
 		if level.Degraded {
 			continue
 		}
 		for _, a := range level.Charges(amounts) {
-			h.told[level.Entity+"#"+a.Name] += a.Amount
+			h.told[level.Lane.Entity+"#"+a.Name] += a.Amount
 		}
 	}
 }

@@ -2,6 +2,8 @@ package laws
 
 import (
 	"fmt"
+
+	"github.com/dynalimit/dynalimit/internal/inside"
 )
 
 // ledger compares what callers were told, and what their leases hold, with what
@@ -18,14 +20,14 @@ func (j *judge) ledger(h *history) {
 	owed := j.oracle.allOwed()
 	held := map[string]int64{}
 	for _, l := range h.leases {
-		sure, _ := heldBy(h.inside.Levels(l.Lease))
+		sure, _ := heldBy(inside.Levels(l.Lease))
 		for key, n := range sure {
 			held[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), j.absent, owed)...)
+		j.violations = append(j.violations, l.stake.holds(inside.Levels(l.Lease), j.absent, owed)...)
 	}
 	for _, s := range j.suspects {
-		if !s.owed(h.inside) {
+		if !s.owed() {
 			j.violations = append(j.violations, s.wrong...)
 		}
 	}
@@ -52,8 +54,8 @@ func (j *judge) once(h *history) {
 		}
 		for _, l := range h.leases {
 			most := int64(0)
-			for _, level := range h.inside.Levels(l.Lease) {
-				for _, of := range level.Holdings() {
+			for _, level := range inside.Levels(l.Lease) {
+				for _, of := range level.Holdings {
 					if of.Name == name {
 						most = max(most, of.Held)
 					}

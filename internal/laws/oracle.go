@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/inside"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
@@ -111,8 +113,8 @@ func (o *oracle) committed(w ddbmem.Write) {
 }
 
 // hear listens to a limiter: what it sends and what it learns of it.
-func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
-	lanes := in.Lanes(l)
+func (o *oracle) hear(l *dynalimit.RateLimiter) {
+	lanes := inside.Lanes(l)
 	met := &clashes{by: map[string]int{}}
 	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(bucket.Entity)}
@@ -151,7 +153,7 @@ func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
 	}
 	lanes.Trace = outcomes{mu: &o.mu}
 	lanes.Store = listening{Store: lanes.Store, sent: find, met: met}
-	in.Transactions(l, func(next Transact) Transact {
+	inside.Transactions(l, func(next inside.Transact) inside.Transact {
 		return transactions{next: next, sent: find, met: met, mu: &o.mu}.transact
 	})
 }
@@ -224,7 +226,7 @@ func operationIn(values schema.Item) uint64 {
 
 // transactions hears how transactions end.
 type transactions struct {
-	next Transact
+	next inside.Transact
 	mu   *sync.Mutex
 	sent func(operation uint64, entity string) *sentWrite
 	met  *clashes

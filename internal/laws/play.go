@@ -54,10 +54,10 @@ func Seeds(t *testing.T) (first, end uint64) {
 }
 
 // Play plays one history in a bubble of virtual time and judges it.
-func Play(t *testing.T, seed uint64, mode Mode, in Inside) Report {
+func Play(t *testing.T, seed uint64, mode Mode) Report {
 	var j *judge
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory(t, seed, mode, in)
+		h := newHistory(t, seed, mode)
 		defer h.close()
 		workers := 1 + int(seed%4)
 		j = h.run(workers, 48)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/inside"
+
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -24,12 +26,12 @@ type stake struct {
 }
 
 // owed reports whether some of it was owed to a bucket.
-func (s *stake) owed(in Inside) bool {
-	return s.lease != nil && anyDegraded(in.Levels(s.lease))
+func (s *stake) owed() bool {
+	return s.lease != nil && anyDegraded(inside.Levels(s.lease))
 }
 
-func anyDegraded(levels []Level) bool {
-	return slices.ContainsFunc(levels, func(l Level) bool { return l.Degraded })
+func anyDegraded(levels []inside.Level) bool {
+	return slices.ContainsFunc(levels, func(l inside.Level) bool { return l.Degraded })
 }
 
 type lot struct {
@@ -92,7 +94,7 @@ func partOf(o *lane.Op) part {
 // than it surely holds, no more than what it knows was, or may have been, debited, and what
 // was left and may not have been given back: owed is what was given back to each limit for nobody
 // named. What is given back to a limit that was gone for a time may have been dropped.
-func (s *stake) holds(levels []Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
+func (s *stake) holds(levels []inside.Level, gone map[string]bool, owed map[string]int64) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
 	}
@@ -118,11 +120,11 @@ func (s *stake) holds(levels []Level, gone map[string]bool, owed map[string]int6
 
 // heldBy is what a lease surely has in the store, and what it has or may have, by
 // entity and limit.
-func heldBy(levels []Level) (held, known map[string]int64) {
+func heldBy(levels []inside.Level) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {
-		for _, h := range level.Holdings() {
-			key := level.Entity + "#" + h.Name
+		for _, h := range level.Holdings {
+			key := level.Lane.Entity + "#" + h.Name
 			held[key] += h.Held
 			known[key] += h.Used() + h.Vain
 		}

@@ -1,0 +1,75 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/inside"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// The suites of the whole limiter are in tests/, and see through package inside what its
+// users do not.
+func init() {
+	inside.Lanes = func(limiter any) *lane.Registry { return limiter.(*RateLimiter).desk.lanes }
+	inside.Levels = func(lease any) []inside.Level { return lease.(*Lease).charge.inside() }
+	inside.Transactions = func(limiter any, wrap func(next inside.Transact) inside.Transact) {
+		limiter.(*RateLimiter).desk.wrapTransactions(wrap)
+	}
+	inside.ReadConfig = func(ctx context.Context, repository any, entity, resource string, anew bool) (inside.Config, error) {
+		return repository.(*Repository).insideConfig(ctx, entity, resource, anew)
+	}
+}
+
+// inside shows the buckets of a charge.
+func (c *charge) inside() []inside.Level {
+	var levels []inside.Level
+	for i := range c.levels {
+		lv := &c.levels[i]
+		levels = append(levels, inside.Level{
+			Lane: lv.lane, Degraded: lv.degraded, Holdings: lv.holdings, Config: lv.cfg, Incarnation: &lv.incarnation, Last: lv.last.Reading,
+			Charges: func(amounts map[string]int64) []plan.Signed { return amountsAt(lv.cfg, amounts) },
+		})
+	}
+	return levels
+}
+
+func (r *Repository) insideConfig(ctx context.Context, entity, resource string, anew bool) (shown inside.Config, err error) {
+	var c *resolvedConfig
+	if anew {
+		c, err = r.rereadConfig(ctx, entity, resource)
+	} else {
+		c, shown.Bucket, shown.Read, err = r.config(ctx, entity, resource, time.Time{})
+	}
+	if err != nil {
+		return inside.Config{}, err
+	}
+	shown.Limits, shown.OnUnavailable, shown.Level = c.limits, c.onUnavailable, c.level
+	shown.ParentID, shown.Cascade, shown.ReadAt = c.parentID, c.cascade, c.readAt
+	if c.compiled != nil {
+		shown.Fingerprint = string(c.compiled.Fingerprint)
+	}
+	return shown, nil
+}
+
+// wrappedStore is a store whose transactions are sent by another.
+type wrappedStore struct {
+	transactor
+	send inside.Transact
+}
+
+func (s wrappedStore) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+	return s.send(ctx, t.items, t.token, slot)
+}
+
+func (d *desk) wrapTransactions(wrap func(next inside.Transact) inside.Transact) {
+	next := d.store
+	d.store = wrappedStore{next, wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+		return next.transactBuckets(ctx, &bucketTransaction{items: items, token: token}, slot)
+	})}
+}

@@ -1,0 +1,250 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+var blocked = schema.ConfigItem{Blocked: true}
+
+// isBlocked checks that an error is a block of an entity, at a level.
+func isBlocked(t *testing.T, err error, entity string, level levels.Level) {
+	t.Helper()
+	var b *dynalimit.BlockedError
+	require.ErrorAs(t, err, &b)
+	require.ErrorIs(t, err, dynalimit.ErrBlocked)
+	assert.Equal(t, entity, b.EntityID)
+	assert.Equal(t, model, b.Resource)
+	assert.Equal(t, level, b.Level)
+	assert.Equal(t, level == levels.Plan || level == levels.PlanDefault, b.Plan == "pro")
+	assert.ErrorContains(t, err, string(level))
+	assert.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
+	_, ok := dynalimit.RetryAfter(errors.Join(errors.New("other"), err))
+	assert.False(t, ok, "no wait helps")
+}
+
+// A block at any level wins over all that more specific levels say.
+func TestBlockedAtAnyLevel(t *testing.T) {
+	for level, owner := range ofLevel {
+		for name, above := range map[string]schema.ConfigItem{"limited": limited(dynalimit.Amounts{"rpm": 10}), "unlimited": unlimited} {
+			t.Run(string(level)+" below "+name, func(t *testing.T) {
+				testEngines(t, func(t *testing.T, e *engine) {
+					s := onPlan(t, e, perMinute())
+					for l, o := range ofLevel {
+						if l != level {
+							s.says(o, above)
+						}
+					}
+					s.says(owner, blocked)
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", level)
+					_, err = s.limiter.Wait(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", level)
+					err = s.limiter.Do(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, func(context.Context, *dynalimit.Lease) error {
+						assert.Fail(t, "called")
+						return nil
+					})
+					isBlocked(t, err, "user-1", level)
+					_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 5)), dynalimit.WithOnUnavailable(dynalimit.Allow))
+					isBlocked(t, err, "user-1", level)
+					assert.Nil(t, s.item("user-1"))
+				})
+			})
+		}
+	}
+}
+
+func TestBlockIsInForceWithinOneTTL(t *testing.T) {
+	for name, opts := range map[string]*dynalimit.Options{"plain": {}, "with Prefetch": {Prefetch: time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts.Limits = []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}
+				s := liveProcess(t, memEngine(t), opts)
+				for range 300 { // with Prefetch, much is debited ahead
+					s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+					elapse(10 * time.Millisecond)
+				}
+				s.says(ofSystem, blocked)
+				for began := time.Now(); ; elapse(10 * time.Millisecond) {
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+					if err != nil {
+						isBlocked(t, err, "user-1", levels.System)
+						break
+					}
+					require.LessOrEqual(t, time.Since(began), time.Minute)
+				}
+				_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+				isBlocked(t, err, "user-1", levels.System)
+			})
+		})
+	}
+}
+
+// Whoever waits in line, at its head or behind it, hears of the block within one TTL.
+func TestBlockEndsWaits(t *testing.T) {
+	for name, owner := range map[string]schema.ConfigOwner{"the entity": {Entity: "key"}, "its parent": {Entity: "org"}} {
+		t.Run(name, func(t *testing.T) {
+			inFamily(t, func(t *testing.T, s *process) {
+				s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 100_000}))
+				s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
+				s.acquire("key", dynalimit.Amounts{"rpm": 1})
+				ended := make(chan error, 3)
+				for range 3 {
+					go func() {
+						_, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
+						ended <- err
+					}()
+				}
+				elapse(10 * time.Minute)
+				s.says(owner, blocked)
+				began := time.Now()
+				for range 3 {
+					isBlocked(t, <-ended, owner.Entity, levels.EntityDefault)
+				}
+				assert.LessOrEqual(t, time.Since(began), time.Minute+time.Second)
+			})
+		})
+	}
+}
+
+// Who waits in the process that blocks hears of it at once, and keeps its place if only
+// others are concerned.
+func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100_000)}))
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "key"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 1)}))
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		ended := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
+				ended <- err
+			}()
+		}
+		elapse(10*time.Minute + time.Second)
+		quiet := s.used(func() {
+			for range 20 {
+				s.repo.InvalidateConfig("somebody", "")
+				synctest.Wait()
+			}
+		})
+		assert.Zero(t, quiet.Requests(), "no waiter asks the store for what does not concern it")
+		began := time.Now()
+		require.NoError(t, s.repo.SetBlocked(t.Context(), admin.Scope{Entity: "org"}, true))
+		for range 3 {
+			isBlocked(t, <-ended, "org", levels.EntityDefault)
+		}
+		assert.Equal(t, began, time.Now())
+	})
+}
+
+// A block that is known outlasts an outage, whatever the policy and however long.
+func TestBlockedInAnOutage(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+		s.says(ofEntity, blocked)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		isBlocked(t, err, "user-1", levels.Entity)
+		s.down(ddbmem.Fault{Drop: true})
+		for range 4 {
+			_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+			isBlocked(t, err, "user-1", levels.Entity)
+			s.clock.advance(30 * time.Minute)
+		}
+		lease := s.acquire("user-2", dynalimit.Amounts{"rpm": 1})
+		assert.True(t, lease.Degraded())
+		s.recovers()
+	})
+}
+
+// Nor does the age of what is known of a child hide that a parent that it charges is
+// blocked.
+func TestBlockedParentInALongOutage(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
+		s.repo.Shared().Told.Owners(schema.ConfigOwner{Entity: "org"})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
+		isBlocked(t, err, "org", levels.EntityDefault)
+		s.down(ddbmem.Fault{Drop: true})
+		for range 4 {
+			_, err = s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
+			isBlocked(t, err, "org", levels.EntityDefault)
+			isBlocked(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}), "org", levels.EntityDefault)
+			s.clock.advance(30 * time.Minute)
+		}
+		require.NoError(t, lease.Rollback(t.Context()))
+		s.recovers()
+	})
+}
+
+// A change that gets no answer, made or not, leaves in force what was known.
+func TestChangeThatIsNotAnsweredForgetsNoBlock(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, r *repository) error{
+		"one level": func(ctx context.Context, r *repository) error {
+			return r.SetLimits(ctx, admin.Scope{Everyone: true}, oneLimit)
+		},
+		"a plan": func(ctx context.Context, r *repository) error {
+			return r.SetLimits(ctx, admin.Scope{Plan: "pro"}, oneLimit)
+		},
+		"many levels": func(ctx context.Context, r *repository) error {
+			errs, err := r.SetConfigs(ctx, []admin.ScopedConfig{{Scope: admin.Scope{Everyone: true}, Config: admin.LimitConfig{Limits: oneLimit}}})
+			return errors.Join(append(errs, err)...)
+		},
+	} {
+		for outcome, unanswered := range map[string]func(*ddbmem.Request) bool{
+			"not made": func(*ddbmem.Request) bool { return true },
+			"unknown":  func(q *ddbmem.Request) bool { return q.Operation == "TransactWriteItems" },
+		} {
+			t.Run(name+", "+outcome, func(t *testing.T) {
+				virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+					s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+					s.says(ofPlanDefault, blocked)
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", levels.PlanDefault)
+					_, err = s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
+					require.NoError(t, err)
+					s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: unanswered(q)} })
+					require.Error(t, change(t.Context(), s.repo))
+					s.down(ddbmem.Fault{Drop: true})
+					_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", levels.PlanDefault)
+					s.recovers()
+					require.NoError(t, change(t.Context(), s.repo))
+				})
+			})
+		}
+	}
+}
+
+// What was admitted while nothing was known is counted, although the entity turns out to
+// be blocked.
+func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+		s.says(ofEntity, schema.ConfigItem{Blocked: true, Limits: limited(dynalimit.Amounts{"rpm": 10}).Limits})
+		s.down(ddbmem.Fault{Drop: true})
+		lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 3})
+		assert.True(t, lease.Degraded())
+		s.recovers()
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		isBlocked(t, err, "user-1", levels.Entity)
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 4}))
+		s.recovers()
+		assert.Equal(t, int64(4), s.stored("user-1", "rpm").Consumed/milli)
+		assert.Equal(t, int64(9), s.level("user-1", "rpm"), "the bucket answered when 1 more was used")
+	})
+}

@@ -1,0 +1,197 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// TestCancelledCallersReturnAtOnce cancels an acquire at every millisecond of
+// its way: before its write, in flight, queued behind another's, waiting.
+func TestCancelledCallersReturnAtOnce(t *testing.T) {
+	for after := time.Duration(0); after <= 24*time.Millisecond; after += 3 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+			drain(t, l, dynalimit.Amounts{"rpm": 1})
+			db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+				return ddbmem.Fault{Before: 5 * time.Millisecond, After: 5 * time.Millisecond}
+			})
+			results := make(chan error, 2)
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			began := time.Now()
+			for range 2 { // the second queues behind the first
+				go func() {
+					_, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"rpm": 5})
+					results <- err
+				}()
+				synctest.Wait()
+			}
+			granted := int64(0)
+			for range 2 {
+				if err := <-results; err == nil {
+					granted += 5
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.Equal(t, after, time.Since(began))
+				}
+			}
+			require.NoError(t, l.Close(t.Context()))
+			db.SetFaults(nil)
+			other, err := newLimiter(l.repo, &dynalimit.Options{Limits: l.own})
+			require.NoError(t, err)
+			available, err := availableOf(other.Check(t.Context(), "u", "m", nil))
+			require.NoError(t, err)
+			require.Equal(t, 59-granted, available["rpm"], "what was granted to nobody is given back")
+		})
+	}
+}
+
+// A take whose first try got no answer may have been charged besides, where another client's
+// write hides whether it was: Health tells it, whatever has become of its caller.
+func TestTakeThatMayBeChargedTwiceIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		resent         time.Duration // how long its second try takes
+		charged, doubt int64
+	}{
+		"its caller is answered":                  {0, 10, 5},
+		"its caller left during the second try":   {10 * time.Millisecond, 5, 5},
+		"its caller left before, so it is looked": {-time.Millisecond, 5, 5}, // or as above, if the second try was quicker than the caller
+	} {
+		t.Run(name, func(t *testing.T) {
+			live(t, nil, func(t *testing.T, s *process) {
+				require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}))
+				s.inSlot(0).acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
+				peer := s.peer(nil).inSlot(0)
+				peer.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				if test.resent < 0 {
+					time.AfterFunc(15*time.Millisecond, cancel)
+				}
+				var updates atomic.Int64
+				s.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
+					if q.Operation != "UpdateItem" {
+						return f
+					}
+					switch updates.Add(1) {
+					case 1:
+						f.After = 40 * time.Millisecond
+					case 2: // the peer's
+					default:
+						f.Before = test.resent.Abs()
+					}
+					return f
+				})
+				go func() {
+					elapse(10 * time.Millisecond)
+					peer.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
+				}()
+				lease, err := s.limiter.Acquire(ctx, userOf(0), model, dynalimit.Amounts{"rpm": 5})
+				assert.Equal(t, test.resent != 0, lease == nil, "%v", err)
+				elapse(time.Second)
+				assert.Equal(t, 3+test.charged, s.consumed(1, "rpm"))
+				assert.Equal(t, dynalimit.Amounts{"rpm": test.doubt}, s.limiter.Health().Doubt)
+			})
+		})
+	}
+}
+
+func TestRollbackSurvivesACancelledContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+		ctx, cancel := context.WithCancel(t.Context())
+		lease, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"rpm": 60})
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, lease.Rollback(ctx))
+		available, err := availableOf(l.Check(t.Context(), "u", "m", nil))
+		require.NoError(t, err)
+		require.Equal(t, dynalimit.Amounts{"rpm": 60}, available)
+	})
+}
+
+// A caller whose context ends while its write is in flight gets its error at
+// once; what was granted is given back.
+func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
+	for _, when := range []ddbmem.Fault{{Before: time.Second}, {After: time.Second}} {
+		for _, entity := range []string{"user-1", "key"} {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
+				s.family("key", "project")
+				for _, cold := range []bool{true, false} {
+					if !cold {
+						s.acquire(entity, dynalimit.Amounts{"tpm": 100})
+					}
+					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if r.Operation == "UpdateItem" {
+							return when
+						}
+						return ddbmem.Fault{}
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer cancel()
+					began := time.Now()
+					_, err := s.limiter.Acquire(ctx, entity, model, dynalimit.Amounts{"tpm": 500})
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, 100*time.Millisecond, time.Since(began), "at once")
+					s.db.SetFaults(nil)
+					elapse(time.Minute)
+					synctest.Wait()
+					want := int64(10_000)
+					if !cold {
+						want -= 100
+					}
+					for _, id := range []string{entity, "project"} {
+						if s.item(id) != nil { // a bucket that was never made is full
+							assert.Equal(t, want, s.level(id, "tpm"), id)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Callers that leave at any moment take nothing with them.
+func TestCallersThatLeaveTakeNothing(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("tpm", 1_000_000)}})
+		require.NoError(t, s.acquire("shared", dynalimit.Amounts{"tpm": 1}).Rollback(t.Context()))
+		var kept atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i%2 == 0 {
+					go cancel() // at any moment of the call
+				}
+				lease, err := s.limiter.Acquire(ctx, "shared", model, dynalimit.Amounts{"tpm": 100})
+				if err == nil {
+					kept.Add(lease.Consumed()["tpm"])
+				} else {
+					assert.ErrorIs(t, err, context.Canceled, fmt.Sprint(i))
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, s.limiter.Close(t.Context()))
+		assert.GreaterOrEqual(t, kept.Load(), int64(100*100))
+		assert.Equal(t, 1_000_000-kept.Load(), s.level("shared", "tpm"))
+		assert.Equal(t, kept.Load()*milli, s.stored("shared", "tpm").Consumed)
+	})
+}

@@ -1,0 +1,215 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// contend makes another process claim the bucket of u before each write of l,
+// until stop is called.
+func contend(t *testing.T, l *rateLimiter, db *ddbmem.DB) (stop func()) {
+	t.Helper()
+	other, err := newLimiter(l.repo, &dynalimit.Options{Limits: l.own})
+	require.NoError(t, err)
+	var inside atomic.Bool
+	burst := int64(1000)
+	db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "UpdateItem" && inside.CompareAndSwap(false, true) {
+			burst++
+			_, _ = other.Acquire(context.WithoutCancel(t.Context()), "u", "m", dynalimit.Amounts{"x": 1}, dynalimit.WithLimits(dynalimit.PerMinute("x", burst)))
+			inside.Store(false)
+		}
+		return ddbmem.Fault{}
+	})
+	return func() { db.SetFaults(nil) }
+}
+
+// A bucket that others always change first was answered for each time: that is no outage,
+// and no policy admits.
+func TestContentionDoesNotFailOpen(t *testing.T) {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+		synctest.Test(t, func(t *testing.T) {
+			l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+			drain(t, l, dynalimit.Amounts{"rpm": 1})
+			stop := contend(t, l, db)
+			lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(policy))
+			stop()
+			require.Nil(t, lease)
+			require.ErrorIs(t, err, dynalimit.ErrContended)
+			require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
+			require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed)
+			require.ErrorContains(t, err, "the bucket of u on m changed each time")
+			wait, ok := dynalimit.RetryAfter(err)
+			require.True(t, ok)
+			require.GreaterOrEqual(t, wait, 50*time.Millisecond)
+			require.Less(t, wait, 250*time.Millisecond)
+			require.False(t, l.Health().Open)
+		})
+	}
+}
+
+// A transaction under way everywhere is contention too.
+func TestConflictForGoodIsContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+		drain(t, l, dynalimit.Amounts{"rpm": 1})
+		db.SetFaults(firstOf("UpdateItem", -1, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
+		_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1})
+		require.ErrorIs(t, err, dynalimit.ErrContended)
+		require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
+		db.SetFaults(nil)
+	})
+}
+
+// Wait outlasts contention, unless its deadline comes first.
+func TestWaitOutlastsContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+		drain(t, l, dynalimit.Amounts{"rpm": 1})
+		stop := contend(t, l, db)
+		began := time.Now()
+		go func() {
+			<-time.After(3 * time.Second)
+			stop()
+		}()
+		_, err := l.Wait(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, err)
+		require.InDelta(t, 3, time.Since(began).Seconds(), 1)
+	})
+}
+
+// What is wrong at one level is told, and never fails open, also when another
+// level does not answer.
+func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
+	for name, wrong := range map[string]string{"the child's": `"ENTITY#u"`, "the parent's": `"ENTITY#project"`} {
+		for _, known := range []bool{false, true} { // that the other level is silent
+			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, db := team(t, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)})
+					drain(t, l, dynalimit.Amounts{"tpm": 1})
+					db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if r.Operation != "UpdateItem" {
+							return ddbmem.Fault{}
+						}
+						if bytes.Contains(r.Body, []byte(wrong)) {
+							return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+						}
+						return ddbmem.Fault{Drop: true}
+					})
+					for _, id := range []string{"u", "project"} {
+						if known && !strings.Contains(wrong, id+`"`) {
+							l.lanes.Of(id, "m").Trip(lane.ErrTripped)
+						}
+					}
+					lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+					require.Nil(t, lease)
+					require.ErrorContains(t, err, "AccessDenied")
+					if known {
+						require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
+					} else {
+						require.ErrorIs(t, err, dynalimit.ErrUnconfirmed, "the other write may have landed")
+					}
+					db.SetFaults(nil)
+				})
+			})
+		}
+	}
+}
+
+// A caller who leaves a cascade after its child was found silent is charged nothing there, when
+// the write that was under way turns out to have landed.
+func TestLeavingACascadeGivesBackWhatWasUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := team(t, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)}, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)})
+		drain(t, l, dynalimit.Amounts{"tpm": 1})
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			switch {
+			case r.Operation != "UpdateItem":
+				return ddbmem.Fault{}
+			case bytes.Contains(r.Body, []byte(`"ENTITY#u"`)):
+				return ddbmem.Fault{After: 400 * time.Millisecond}
+			}
+			return ddbmem.Fault{Before: 400 * time.Millisecond}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		time.AfterFunc(100*time.Millisecond, func() { l.lanes.Of("u", "m").Trip(lane.ErrTripped) })
+		_, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"tpm": 5})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		db.SetFaults(nil)
+		elapse(30 * time.Second)
+		report, err := l.Check(t.Context(), "u", "m", nil)
+		require.NoError(t, err)
+		for _, s := range report.Statuses {
+			assert.EqualValues(t, 59, s.Remaining, s.EntityID)
+		}
+		assert.Empty(t, l.Health().Doubt)
+	})
+}
+
+// A transaction does not outlive its caller's context for the caller; it goes on
+// for itself, and what it charges is given back.
+func TestTransactionEndsWithItsContext(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{
+		"before it is applied": {Before: time.Hour},
+		"after it is applied":  {After: time.Hour},
+		"its answer is lost":   {Lose: true, After: 60 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := team(t, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)}, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)})
+				drain(t, l, dynalimit.Amounts{"tpm": 1})
+				db.SetFaults(firstOf("TransactWriteItems", 1, fault))
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				lease, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"tpm": 5}, dynalimit.WithCascade(dynalimit.CascadeTransaction), dynalimit.WithOnUnavailable(dynalimit.Allow))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Nil(t, lease)
+				require.Equal(t, 50*time.Millisecond, time.Since(began))
+				require.NoError(t, l.Close(t.Context()), "waits for it")
+				db.SetFaults(nil)
+				for _, entity := range []string{"u", "project"} {
+					other, err := newLimiter(l.repo, nil)
+					require.NoError(t, err)
+					left, err := availableOf(other.Check(t.Context(), entity, "m", nil))
+					require.NoError(t, err)
+					assert.Equal(t, dynalimit.Amounts{"tpm": 59}, left, entity)
+				}
+			})
+		})
+	}
+}
+
+// A claim that brings a configuration to a bucket that denies carries nothing of
+// those it denies: unanswered, it charged them nothing.
+func TestUnansweredClaimOfADenialChargesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t)
+		require.NoError(t, l.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 100)}))
+		drain(t, l, dynalimit.Amounts{"tpm": 100})
+		<-time.After(3 * time.Second)
+		require.NoError(t, l.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 50)}))
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
+		_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 50})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed)
+		db.SetFaults(nil)
+	})
+}

@@ -1,0 +1,233 @@
+package tests
+
+import (
+	"bytes"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// countedOnce is what the buckets of entities counted of a limit, in tokens: each call at the
+// highest level alone.
+func (s *process) countedOnce(limit string, entities ...string) (sum int64) {
+	s.t.Helper()
+	for _, id := range entities {
+		of := s.stored(id, limit)
+		assert.GreaterOrEqual(s.t, of.Passed, int64(0), id)
+		sum += of.Consumed - of.Passed
+	}
+	return sum / milli
+}
+
+// Each level counts what it consumed, and which part of that a level above counted too:
+// whatever a lease does, the rest adds up to what was consumed.
+func TestLevelsOfACascadeCountWhatTheyPassOn(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		ctx := t.Context()
+		once := func(want int64) {
+			t.Helper()
+			assert.Equal(t, want, s.countedOnce("tpm", "key", "project", "org"))
+		}
+		lease := s.acquire("key", dynalimit.Amounts{"tpm": 500})
+		assert.Zero(t, s.stored("org", "tpm").Passed, "nothing is above it")
+		once(500)
+		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 300, "rpm": 2}))
+		once(800)
+		assert.EqualValues(t, 2, s.countedOnce("rpm", "key", "project", "org"))
+		require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"tpm": 100}))
+		once(900)
+		require.NoError(t, lease.Settle(ctx, dynalimit.Amounts{"tpm": 250}))
+		once(250)
+		require.NoError(t, s.acquire("project", dynalimit.Amounts{"tpm": 1000}).Rollback(ctx))
+		once(250)
+		s.deny("key", dynalimit.Amounts{"tpm": 20_000})
+		once(250)
+		assert.EqualValues(t, 250*milli, s.stored("key", "tpm").Passed)
+	})
+}
+
+// What a lease gives back comes off the counter that its take was added to, also when its
+// parent or the parent's limits are others by then.
+func TestGiveBacksComeOffTheCounterOfTheirTake(t *testing.T) {
+	for name, change := range map[string]func(*process) error{
+		"another parent": func(s *process) error {
+			e, err := s.repo.GetEntity(s.t.Context(), "key")
+			require.NoError(s.t, err)
+			e.ParentID, e.Cascade = "", false
+			_, err = s.repo.UpdateEntity(s.t.Context(), e)
+			return err
+		},
+		"unlimited": func(s *process) error {
+			return s.repo.SetLimits(s.t.Context(), admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, s *process) {
+				s.family("key", "org")
+				kept, gone := s.acquire("key", dynalimit.Amounts{"tpm": 700}), s.acquire("key", dynalimit.Amounts{"tpm": 50})
+				require.NoError(t, change(s))
+				alone := s.acquire("key", dynalimit.Amounts{"tpm": 20})
+				require.NoError(t, kept.Settle(t.Context(), dynalimit.Amounts{"tpm": 400}))
+				require.NoError(t, gone.Rollback(t.Context()))
+				assert.EqualValues(t, 420, s.countedOnce("tpm", "key", "org"))
+				assert.EqualValues(t, 400*milli, s.stored("key", "tpm").Passed)
+				require.NoError(t, alone.Rollback(t.Context()))
+				assert.EqualValues(t, 400, s.countedOnce("tpm", "key", "org"))
+			})
+		})
+	}
+}
+
+// A lease that consumes further after its parent lost a limit goes on as it began: what it
+// gives back comes off the counter that its take was added to.
+func TestConsumptionAfterAChangeCountsAsTheLeaseDid(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		ctx := t.Context()
+		lease := s.acquire("key", dynalimit.Amounts{"tpm": 700})
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
+		require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"tpm": 100}))
+		assert.EqualValues(t, 800, s.countedOnce("tpm", "key", "org"))
+		require.NoError(t, lease.Rollback(ctx))
+		assert.Zero(t, s.stored("key", "tpm").Passed)
+		assert.Zero(t, s.countedOnce("tpm", "key", "org"))
+	})
+}
+
+// A lease that consumes of a limit which it has not used yet begins with it by what its levels
+// have then, whatever they had when it was made.
+func TestLimitsThatALeaseUsesLater(t *testing.T) {
+	for name, of := range map[string]struct{ before, after []dynalimit.Limit }{
+		"its parent lost it": {[]dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 1000)}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}},
+		"its parent has it":  {[]dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 1000)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothModes(t, func(t *testing.T, s *process) {
+				s.family("key", "org")
+				ctx := t.Context()
+				require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "org"}, of.before))
+				lease, mixed := s.acquire("key", dynalimit.Amounts{"rpm": 1}), s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 5})
+				require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "org"}, of.after))
+				for _, l := range []*dynalimit.Lease{lease, mixed} {
+					require.NoError(t, l.Consume(ctx, dynalimit.Amounts{"tpm": 100}))
+				}
+				assert.EqualValues(t, 205, s.countedOnce("tpm", "key", "org"))
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 20}))
+				require.NoError(t, mixed.Settle(ctx, dynalimit.Amounts{"tpm": 50}))
+				assert.EqualValues(t, 170, s.countedOnce("tpm", "key", "org"))
+				require.NoError(t, lease.Rollback(ctx))
+				assert.EqualValues(t, 50, s.countedOnce("tpm", "key", "org"))
+			})
+		})
+	}
+}
+
+// What a lease took further at some levels and another one denied comes off the counters that it
+// was added to, also where a level has got the limit since.
+func TestDeniedConsumptionIsCountedNowhere(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		ctx := t.Context()
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 1000)}))
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "project"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 5)}))
+		lease := s.acquire("key", dynalimit.Amounts{"rpm": 2})
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
+		p := s.peer(s.limiterOptions())
+		p.acquire("org", dynalimit.Amounts{"rpm": 1})
+		before := s.countedOnce("rpm", "key", "project", "org")
+		p.acquire("project", dynalimit.Amounts{"rpm": 2}) // of which the lease's process has not heard
+		require.ErrorIs(t, lease.Consume(ctx, dynalimit.Amounts{"rpm": 2}), dynalimit.ErrLimitExceeded)
+		assert.Zero(t, s.stored("org", "rpm").Passed)
+		assert.Equal(t, before+2, s.countedOnce("rpm", "key", "project", "org"))
+	})
+}
+
+// What is debited ahead of calls is passed on as the calls are that it serves, and what of it
+// lapses is not.
+func TestPrefetchPassesOnWhatItsCallsDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}, Prefetch: 500 * time.Millisecond})
+		s, calls := all[0], 0
+		s.family("key", "org")
+		stream := func() {
+			for range 300 {
+				s.acquire("key", dynalimit.Amounts{"rpm": 1})
+				calls++
+				elapse(10 * time.Millisecond)
+			}
+		}
+		stream()
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 10)}))
+		stream() // which org does not limit any more
+		stop(t, all)
+		key, org := s.stored("key", "rpm"), s.stored("org", "rpm")
+		assert.EqualValues(t, calls, key.Consumed/milli)
+		assert.Equal(t, org.Consumed, key.Passed, "what both counted")
+		assert.EqualValues(t, calls, s.countedOnce("rpm", "key", "org"))
+	})
+}
+
+// What a call that fails took at some of its levels is given back, also where the bucket is busy
+// then: nobody has its lease, who would do so again.
+func TestGiveBackOfAFailedAcquireWaits(t *testing.T) {
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}}, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		var took atomic.Bool
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			switch org := bytes.Contains(r.Body, []byte("ENTITY#org")); {
+			case r.Operation != "UpdateItem":
+				return ddbmem.Fault{}
+			case !org && !took.Swap(true):
+				return ddbmem.Fault{}
+			}
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 30})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		require.True(t, took.Load())
+		assert.EqualValues(t, 31, s.stored("key", "rpm").Consumed/milli, "not given back yet")
+		s.recovers()
+		elapse(5 * time.Second)
+		assert.EqualValues(t, 1, s.stored("key", "rpm").Consumed/milli)
+		assert.EqualValues(t, 999, s.level("key", "rpm"))
+		assert.EqualValues(t, 1, s.countedOnce("rpm", "key", "org"))
+		assert.Empty(t, s.limiter.Health().Doubt)
+	})
+}
+
+// A bucket below a parent with seven limits stays within the KB that a write is charged for.
+func TestSevenLimitsBelowAParentStayWithinAKilobyte(t *testing.T) {
+	var limits []dynalimit.Limit
+	all := dynalimit.Amounts{}
+	for i, name := range []string{"rpm", "tpm", "rpd", "tpd", "itpm", "otpm", "usd"} {
+		limits = append(limits, dynalimit.PerMinute(name, 1_000_000_000))
+		all[name] = 123_456_789 + int64(i)
+	}
+	s := memProcess(t, &dynalimit.Options{Limits: limits})
+	s.acquire(uuid, all)
+	alone := itemSize(s.item(uuid))
+	s.delete(uuid)
+	s.family(uuid, "org")
+	for range 2 {
+		s.acquire(uuid, all)
+	}
+	below := itemSize(s.item(uuid))
+	t.Logf("a bucket of 7 limits: %d bytes, below a parent %d: %d bytes a limit", alone, below, (below-alone)/len(all))
+	assert.LessOrEqual(t, below, 1024)
+	for _, name := range []string{"rpm", "usd"} {
+		assert.Equal(t, s.stored(uuid, name).Consumed, s.stored(uuid, name).Passed, name)
+	}
+	assert.EqualValues(t, 1, s.used(func() { s.acquire(uuid, dynalimit.Amounts{"rpm": 1}) }).Operations["UpdateItem"].WriteUnits/2)
+}

@@ -1,0 +1,281 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &brokenWire{lose: true, match: only("UpdateItem")}
+		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
+		for i, left := range []int64{9500, 9000, 8500} { // a create, then spends
+			f.times(1)
+			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+			require.Equal(t, 1, f.count())
+			assert.Equal(t, left, s.level("user-1", "tpm"), "take %d", i)
+			assert.Equal(t, left, lease.Statuses()[0].Remaining)
+		}
+	})
+}
+
+func TestLostAnswerOfAGiveBackCountsOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &brokenWire{lose: true, match: only("UpdateItem")}
+		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
+		kept, lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 5000}), s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+		f.times(2)
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, 2, f.count())
+		assert.Equal(t, int64(5000), s.level("user-1", "tpm"), "never minted")
+		f.times(1)
+		require.NoError(t, kept.Adjust(t.Context(), dynalimit.Amounts{"tpm": -1000}))
+		assert.Equal(t, int64(6000), s.level("user-1", "tpm"))
+	})
+}
+
+// Of 200 calls 30 % get no answer though their write was applied. Each call ends
+// as granted or as unknown; none is counted twice.
+func TestManyLostAnswersCountNoCallTwice(t *testing.T) {
+	daily := dynalimit.Limit{Name: "rpm", Capacity: 1000, RefillAmount: 1, RefillPeriod: 24 * time.Hour}
+	pair(t, []dynalimit.Limit{daily}, func(t *testing.T, a, b *process) {
+		r := rand.New(rand.NewPCG(7, 7))
+		var mu sync.Mutex
+		lost := 0
+		a.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if q.Operation != "UpdateItem" || r.Float64() >= .3 {
+				return ddbmem.Fault{}
+			}
+			lost++
+			return ddbmem.Fault{Lose: true}
+		})
+		granted, unknown := int64(0), int64(0)
+		for i := range 200 {
+			for sent := false; !sent; {
+				_, err := []*process{a, b}[i%2].limiter.Acquire(t.Context(), "key", "gpt-4", dynalimit.Amounts{"rpm": 1})
+				switch {
+				case err == nil:
+					granted, sent = granted+1, true
+				case errors.Is(err, dynalimit.ErrUnconfirmed):
+					unknown, sent = unknown+1, true
+				default: // after a few unanswered requests the bucket is probed first
+					require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+					elapse(time.Second)
+				}
+			}
+		}
+		elapse(time.Minute)
+		image := a.image("key")
+		a.db.SetFaults(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		assert.GreaterOrEqual(t, lost, 40)
+		assert.GreaterOrEqual(t, granted, int64(180))
+		consumed := image.Limits[0].Consumed / milli
+		assert.GreaterOrEqual(t, consumed, granted, "%d unknown", unknown)
+		assert.LessOrEqual(t, consumed, granted+unknown, "what is found to have landed for nobody is given back")
+	})
+}
+
+// A write whose first try lands after the resend counts at most twice, and
+// never gives anything back twice.
+func TestLateAnswers(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
+		lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 1000})
+		for _, do := range []struct {
+			name        string
+			least, most int64
+			call        func(ctx context.Context) error
+		}{
+			{"a take", -1000, -500, func(ctx context.Context) error {
+				_, err := s.limiter.Acquire(ctx, "user-1", model, dynalimit.Amounts{"tpm": 500})
+				return err
+			}},
+			{"a give-back", 0, 100, func(ctx context.Context) error { return lease.Adjust(ctx, dynalimit.Amounts{"tpm": -100}) }},
+			{"a charge", -200, -100, func(ctx context.Context) error { return lease.Adjust(ctx, dynalimit.Amounts{"tpm": 100}) }},
+		} {
+			s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) // this client wrote last
+			before := s.level("user-1", "tpm")
+			late := make(chan struct{})
+			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Late: late}))
+			require.NoError(t, do.call(t.Context()), do.name)
+			s.db.SetFaults(nil)
+			close(late)
+			s.db.Wait()
+			change := s.level("user-1", "tpm") - before
+			assert.GreaterOrEqual(t, change, do.least, do.name)
+			assert.LessOrEqual(t, change, do.most, do.name)
+		}
+	})
+}
+
+// An acquire whose take may have landed says so: nobody can give it back.
+func TestUnansweredAcquireIsUnconfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+		drain(t, l, dynalimit.Amounts{"rpm": 1})
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: true} })
+		lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 5})
+		require.Nil(t, lease)
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		var unconfirmed *dynalimit.UnconfirmedError
+		require.ErrorAs(t, err, &unconfirmed)
+		require.Equal(t, dynalimit.Amounts{"rpm": 5}, unconfirmed.Amounts)
+		require.ErrorContains(t, err, "rpm +5 of u on m may have been written and counts as consumed: ")
+		require.Equal(t, 1, strings.Count(err.Error(), "store unavailable"), "said once: %v", err)
+
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		_, err = l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 5})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed, "what was refused did not land")
+	})
+}
+
+// A denial names the take that another level may have kept.
+func TestDenialNamesAnUnansweredTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t)
+		require.NoError(t, l.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 600)}))
+		require.NoError(t, l.repo.SetLimits(t.Context(), admin.Scope{Entity: "project", Resource: "m"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)}))
+		require.NoError(t, l.repo.CreateEntity(t.Context(), admin.Entity{ID: "u", ParentID: "project", Cascade: true}))
+		drain(t, l, dynalimit.Amounts{"tpm": 60})
+		elapse(2 * plan.MemoryMS * 1_000_000) // nothing is remembered well enough to deny
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Lose: bytes.Contains(r.Body, []byte(`"ENTITY#u"`)) && bytes.Contains(r.Body, []byte("BUCKET"))}
+		})
+		_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 30})
+		require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+		var unconfirmed *dynalimit.UnconfirmedError
+		require.ErrorAs(t, err, &unconfirmed)
+		require.Equal(t, "u", unconfirmed.EntityID)
+	})
+}
+
+// A refusal after a try that nobody answered says nothing about that try.
+func TestRefusalAfterAnUnansweredTryIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, dynalimit.PerDay("rpm", 100))
+		lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 10})
+		require.NoError(t, err)
+		for name, call := range map[string]func() error{
+			"take": func() error {
+				_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 5})
+				return err
+			},
+			"give-back": func() error { return lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": -5}) },
+		} {
+			var tries atomic.Int32
+			db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if q.Operation != "UpdateItem" {
+					return ddbmem.Fault{}
+				}
+				if tries.Add(1) == 1 {
+					return ddbmem.Fault{Lose: true}
+				}
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ValidationException"}}
+			})
+			var unconfirmed *dynalimit.UnconfirmedError
+			require.ErrorAs(t, call(), &unconfirmed, name)
+			assert.False(t, unconfirmed.NotWritten, name)
+			db.SetFaults(nil)
+		}
+	})
+}
+
+// A give-back beside a charge is resent after a lost answer; the resend is
+// refused by a bound, not by the slot; then the first try lands after all. What
+// is decided anew must not give back a second time.
+func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
+	pair(t, []dynalimit.Limit{dynalimit.PerHour("rpm", 1000), dynalimit.PerHour("tpm", 1000)}, func(t *testing.T, a, b *process) {
+		ctx := t.Context()
+		lease := a.acquire("key", dynalimit.Amounts{"rpm": 100, "tpm": 100})
+		other := b.acquire("key", dynalimit.Amounts{"rpm": 500, "tpm": 10})
+		elapse(30 * time.Minute)                                           // refills half
+		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"rpm": 1})) // its image is the newest, its slot its own
+
+		type spared struct{}
+		unhindered := context.WithValue(ctx, spared{}, true)
+		late := make(chan struct{})
+		var tries atomic.Int64
+		a.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			switch {
+			case q.Operation != "UpdateItem" || q.Context.Value(spared{}) != nil:
+				return ddbmem.Fault{}
+			case tries.Add(1) == 1:
+				return ddbmem.Fault{Late: late}
+			}
+			return ddbmem.Fault{Before: time.Second}
+		})
+		done := make(chan error)
+		go func() { done <- lease.Adjust(ctx, dynalimit.Amounts{"rpm": 50, "tpm": -100}) }()
+		elapse(500 * time.Millisecond) // the resend is on its way
+		require.NoError(t, other.Settle(unhindered, dynalimit.Amounts{"rpm": 0}))
+		elapse(time.Second) // refused by the upper bound
+		_, err := b.limiter.Acquire(unhindered, "key", model, dynalimit.Amounts{"rpm": 600})
+		require.NoError(t, err)
+		close(late)
+		a.db.Wait()
+		if err = <-done; err != nil {
+			require.True(t, errors.Is(err, dynalimit.ErrUnconfirmed), "%v", err)
+		}
+		require.Equal(t, int64(10_000), a.stored("key", "tpm").Consumed, "given back once")
+	})
+}
+
+// A charge of which nobody knows, and of which the store says no more than that it
+// is refused now, counts as consumed and is never given back, landed or not.
+func TestChargeInDoubtAfterARefusalIsNotGivenBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		first ddbmem.Fault
+		left  int64 // consumed after the rollback
+	}{
+		"landed":     {first: ddbmem.Fault{Lose: true}, left: 5},
+		"not landed": {first: ddbmem.Fault{Drop: true}, left: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
+				lease := s.acquire("u", dynalimit.Amounts{"rpm": 10})
+				var tries atomic.Int32
+				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					switch {
+					case r.Operation != "UpdateItem":
+						return ddbmem.Fault{}
+					case tries.Add(1) == 1:
+						return test.first
+					}
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "ValidationException"}}
+				})
+				var unconfirmed *dynalimit.UnconfirmedError
+				require.ErrorAs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 5}), &unconfirmed)
+				require.False(t, unconfirmed.NotWritten)
+				s.db.SetFaults(nil)
+				assert.Equal(t, dynalimit.Amounts{"rpm": 15}, lease.Consumed())
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, test.left, s.stored("u", "rpm").Consumed/milli)
+				assert.Equal(t, dynalimit.Amounts{"rpm": 5}, s.limiter.Health().Doubt)
+			})
+		})
+	}
+}

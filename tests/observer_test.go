@@ -1,0 +1,184 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// listener writes down what an observer hears, and checks that every end is
+// given the context of its start.
+type listener struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	next  int
+	open  map[int]string
+	heard []string
+}
+
+type spanKey struct{}
+
+func listen(t *testing.T) *listener {
+	l := &listener{t: t, open: map[int]string{}}
+	t.Cleanup(func() { assert.Empty(t, l.open, "every start has its end") })
+	return l
+}
+
+func (l *listener) start(ctx context.Context, what string) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	l.open[l.next] = what
+	return context.WithValue(ctx, spanKey{}, l.next)
+}
+
+func (l *listener) end(ctx context.Context, what, how string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	span, _ := ctx.Value(spanKey{}).(int)
+	assert.Equal(l.t, what, l.open[span], "the end has its start's context")
+	delete(l.open, span)
+	l.heard = append(l.heard, what+": "+how)
+}
+
+func (l *listener) AvailabilityChanged(e observe.AvailabilityChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, fmt.Sprintf("table open: %t", e.Open))
+}
+
+func (l *listener) PacingChanged(e observe.PacingChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	how := "not paced any more"
+	if e.Paced {
+		how = "paced"
+	}
+	l.heard = append(l.heard, fmt.Sprintf("%s %s: %s, %s", e.EntityID, e.Resource, how, e.Why))
+}
+
+func (l *listener) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	heard := l.heard
+	l.heard = nil
+	return heard
+}
+
+func (l *listener) AcquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
+	return l.start(ctx, fmt.Sprintf("acquire %s %s", e.EntityID, e.Resource))
+}
+
+func (l *listener) AcquireEnd(ctx context.Context, e observe.AcquireEnd) {
+	how := "granted"
+	switch {
+	case e.Err != nil:
+		how = fmt.Sprintf("%T", e.Err)
+	case e.Degraded:
+		how = "degraded"
+	}
+	if e.FromMemory {
+		how += " from memory"
+	}
+	l.end(ctx, fmt.Sprintf("acquire %s %s", e.EntityID, e.Resource), how)
+}
+
+func (l *listener) WriteStart(ctx context.Context, e observe.WriteStart) context.Context {
+	return l.start(ctx, fmt.Sprintf("%s %s for %d", e.Kind, e.EntityID, e.Callers))
+}
+
+func (l *listener) WriteEnd(ctx context.Context, e observe.WriteEnd) {
+	how := fmt.Sprintf("%s after %d", e.Outcome, e.Tries)
+	if e.Err != nil {
+		how += fmt.Sprintf(" (%T)", e.Err)
+	}
+	l.end(ctx, fmt.Sprintf("%s %s for %d", e.Kind, e.EntityID, e.Callers), how)
+}
+
+func TestObserverHearsPairs(t *testing.T) {
+	ears := listen(t)
+	opts := perMinute()
+	opts.Observer = ears
+	s := memProcess(t, opts)
+	lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+	assert.Equal(t, []string{"create user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
+	require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 10_000}))
+	assert.Equal(t, []string{"spend user-1 for 1: landed after 1"}, ears.take())
+	s.deny("user-1", dynalimit.Amounts{"tpm": 1})
+	assert.Equal(t, []string{"acquire user-1 gpt-4: *dynalimit.LimitExceededError from memory"}, ears.take())
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.Equal(t, []string{"give_back user-1 for 1: landed after 1"}, ears.take())
+	s.clock.advance(2 * time.Hour)
+	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+	assert.Equal(t, []string{"claim user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
+	_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rmp": 1})
+	require.Error(t, err)
+	assert.Equal(t, []string{"acquire user-1 gpt-4: *fault.ValidationError"}, ears.take())
+}
+
+func TestObserverHearsOfFaults(t *testing.T) {
+	opts := perMinute()
+	var ears *listener
+	opts.Observer = observerOf(func() observe.Observer { return ears })
+	virtual(t, opts, func(t *testing.T, s *process) {
+		ears = listen(t)
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		ears.take()
+		s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, []string{"spend user-1 for 1: landed after 2", "acquire user-1 gpt-4: granted"}, ears.take())
+		p := s.peer(perMinute())
+		s.clock.advance(2 * time.Hour)
+		p.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		ears.take()
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, []string{"claim user-1 for 1: refused after 1", "spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
+		s.down(throttled1)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+		require.Error(t, err)
+		heard := ears.take()
+		assert.Equal(t, []string{"user-1 gpt-4: paced, writes throttled", "spend user-1 for 1: throttled after 1 (*fault.UnavailableError)"}, heard[:2])
+		assert.Equal(t, "acquire user-1 gpt-4: *fault.UnavailableError", heard[len(heard)-1])
+		s.recovers()
+		ears.take()
+		s.down(ddbmem.Fault{Drop: true})
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+		heard = ears.take()
+		assert.Equal(t, "acquire user-1 gpt-4: degraded", heard[len(heard)-1])
+		s.recovers()
+		assert.Contains(t, ears.take(), "tell user-1 for 0: landed after 1")
+		s.down(ddbmem.Fault{Drop: true})
+		_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		require.Error(t, err)
+		assert.Equal(t, "table open: true", ears.take()[0])
+		s.recovers()
+		assert.Equal(t, "table open: false", ears.take()[0])
+	})
+}
+
+// observerOf is the observer a function returns.
+type observerOf func() observe.Observer
+
+func (o observerOf) AcquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
+	return o().AcquireStart(ctx, e)
+}
+func (o observerOf) AcquireEnd(ctx context.Context, e observe.AcquireEnd) { o().AcquireEnd(ctx, e) }
+func (o observerOf) WriteStart(ctx context.Context, e observe.WriteStart) context.Context {
+	return o().WriteStart(ctx, e)
+}
+func (o observerOf) WriteEnd(ctx context.Context, e observe.WriteEnd) { o().WriteEnd(ctx, e) }
+
+func (o observerOf) AvailabilityChanged(e observe.AvailabilityChange) { o().AvailabilityChanged(e) }
+
+func (o observerOf) PacingChanged(e observe.PacingChange) { o().PacingChanged(e) }

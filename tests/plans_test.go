@@ -1,0 +1,182 @@
+package tests
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// The owners of the levels for user-1, who is on the plan pro.
+var (
+	ofEntity        = schema.ConfigOwner{Entity: "user-1", Resource: model}
+	ofEntityDefault = schema.ConfigOwner{Entity: "user-1"}
+	ofPlan          = schema.ConfigOwner{Plan: "pro", Resource: model}
+	ofPlanDefault   = schema.ConfigOwner{Plan: "pro"}
+	ofResource      = schema.ConfigOwner{Resource: model}
+	ofSystem        = schema.ConfigOwner{}
+)
+
+// ofLevel are those owners by the name of their level.
+var ofLevel = map[levels.Level]schema.ConfigOwner{
+	levels.Entity: ofEntity, levels.EntityDefault: ofEntityDefault, levels.Plan: ofPlan,
+	levels.PlanDefault: ofPlanDefault, levels.Resource: ofResource, levels.System: ofSystem,
+}
+
+// says stores what a level says, as an administrator in another process does: nothing
+// that is cached here is evicted.
+func (s *process) says(o schema.ConfigOwner, c schema.ConfigItem) {
+	s.t.Helper()
+	c.Version = 1
+	put(s.t, s.repo, c.Item(s.repo.keys, o, nil))
+}
+
+// limited is what a level says that has these limits, in tokens a minute.
+func limited(limits dynalimit.Amounts) schema.ConfigItem {
+	var c schema.ConfigItem
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		n := limits[name]
+		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, Amount: n, PeriodSeconds: 60})
+	}
+	return c
+}
+
+// enrols stores an entity's record, as another process does.
+func (s *process) enrols(e schema.EntityRecord) {
+	s.t.Helper()
+	put(s.t, s.repo, e.Item(s.repo.keys, nil))
+}
+
+// onPlan is a process on whose table user-1 is on the plan pro.
+func onPlan(t *testing.T, e *engine, opts *dynalimit.Options) *process {
+	t.Helper()
+	s := newProcess(t, e, opts)
+	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+	return s
+}
+
+// Each level wins over those before it, and a plan's buckets expire as a resource's do.
+func TestPlanAppliesBetweenTheEntityAndTheResource(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := onPlan(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}})
+		for i, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
+			s.says(ofLevel[level], limited(dynalimit.Amounts{"rpm": int64(20 + i)}))
+			lease := s.peer(nil).acquire("user-1", dynalimit.Amounts{"rpm": 1})
+			require.Len(t, lease.Statuses(), 1)
+			status := lease.Statuses()[0]
+			assert.Equal(t, level, status.Level)
+			assert.Equal(t, int64(20+i), status.Limit.Capacity)
+			own := level == levels.Entity || level == levels.EntityDefault
+			assert.Equal(t, own, s.item("user-1")["ttl"] == nil, level)
+		}
+		assert.Equal(t, levels.Resource, s.peer(nil).acquire("user-2", dynalimit.Amounts{"rpm": 1}).Statuses()[0].Level, "who is on no plan")
+	})
+}
+
+// A change of the plan's limits, or of the entity's plan, is in force within one TTL.
+func TestPlanChangesAreInForceWithinOneTTL(t *testing.T) {
+	for name, change := range map[string]func(s *process){
+		"the plan's limits": func(s *process) { s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 7})) },
+		"the plan's default": func(s *process) {
+			s.says(ofPlan, schema.ConfigItem{})
+			s.says(ofPlanDefault, limited(dynalimit.Amounts{"rpm": 7}))
+		},
+		"the entity's plan": func(s *process) {
+			s.says(schema.ConfigOwner{Plan: "free"}, limited(dynalimit.Amounts{"rpm": 7}))
+			s.enrols(schema.EntityRecord{ID: "user-1", Plan: "free"})
+		},
+		"the plan is left": func(s *process) {
+			s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 7}))
+			s.enrols(schema.EntityRecord{ID: "user-1"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := liveProcess(t, memEngine(t), nil)
+				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+				s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 100}))
+				capacity := func() int64 { return s.acquire("user-1", dynalimit.Amounts{"rpm": 1}).Statuses()[0].Limit.Capacity }
+				require.Equal(t, int64(100), capacity())
+				elapse(time.Second)
+				change(s)
+				assert.Equal(t, int64(100), capacity(), "cached")
+				elapse(time.Minute)
+				assert.Equal(t, int64(7), capacity())
+			})
+		})
+	}
+}
+
+// A read that had the old plan before it was changed is not cached.
+func TestPlanReadBegunBeforeAnEvictionIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+		s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 100}))
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if q.Operation == "BatchGetItem" {
+				return ddbmem.Fault{After: time.Second}
+			}
+			return ddbmem.Fault{}
+		})
+		read := make(chan *resolved)
+		go func() {
+			cfg, _ := s.repo.config(t.Context(), "user-1", model)
+			read <- cfg
+		}()
+		elapse(1500 * time.Millisecond) // the plan's items have been read, and are on their way
+		s.db.SetFaults(nil)
+		s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 7}))
+		s.repo.Shared().Told.Owners(ofPlan)
+		after, err := s.repo.config(t.Context(), "user-1", model)
+		require.NoError(t, err)
+		assert.Equal(t, int64(7), after.limits[0].Capacity, "it does not share the old read")
+		assert.Equal(t, int64(100), (<-read).limits[0].Capacity)
+		known, err := s.repo.config(t.Context(), "user-1", model)
+		require.NoError(t, err)
+		assert.False(t, known.Read)
+		assert.Equal(t, after.limits, known.limits)
+	})
+}
+
+func TestPlanThatCannotBeAName(t *testing.T) {
+	s := memProcess(t, perMinute())
+	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "no#plan"})
+	_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+	requireInvalid(t, err, "plan of the entity's record")
+}
+
+// A plan that is throttled is an error, never "no limits of the plan".
+func TestPlanIsReadWholeOrNotAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+		s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 7}))
+		s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 1000}))
+		ofPlanAlone := func(q *ddbmem.Request) bool {
+			return q.Operation == "BatchGetItem" && bytes.Contains(q.Body, []byte("PLAN#pro"))
+		}
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if ofPlanAlone(q) {
+				return ddbmem.Fault{Unprocessed: 1}
+			}
+			return ddbmem.Fault{}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		assert.Zero(t, s.repo.ConfigCacheStats().Size)
+		s.db.SetFaults(nil)
+		assert.Equal(t, levels.Plan, s.acquire("user-1", dynalimit.Amounts{"rpm": 1}).Statuses()[0].Level)
+	})
+}

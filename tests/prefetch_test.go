@@ -1,0 +1,197 @@
+package tests
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// prefetching are processes on one bucket in virtual time, 2.5 ms each way, that
+// debit ahead.
+func prefetching(t *testing.T, processes int, opts *dynalimit.Options) []*process {
+	t.Helper()
+	e := memEngine(t)
+	first := liveProcess(t, e, opts)
+	all := []*process{first}
+	for range processes - 1 {
+		all = append(all, first.peer(opts))
+	}
+	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Before: 2500 * time.Microsecond, After: 2500 * time.Microsecond}
+	})
+	return all
+}
+
+// stream is the traffic of one process on the bucket "shared": single calls, evenly,
+// for a time. It notes when they were admitted.
+type stream struct {
+	mu       sync.Mutex
+	admitted []time.Time
+	denied   int
+}
+
+func (st *stream) run(t *testing.T, s *process, every, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		_, err := s.limiter.Acquire(t.Context(), "shared", model, dynalimit.Amounts{"rpm": 1})
+		st.mu.Lock()
+		if err == nil {
+			st.admitted = append(st.admitted, time.Now())
+		} else {
+			assert.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+			st.denied++
+		}
+		st.mu.Unlock()
+		elapse(every/2 + rand.N(every))
+	}
+}
+
+// stop closes the processes, so that what they held lapses.
+func stop(t *testing.T, all []*process) {
+	t.Helper()
+	for _, s := range all {
+		require.NoError(t, s.limiter.Close(context.WithoutCancel(t.Context())))
+	}
+	synctest.Wait()
+}
+
+// What processes admit of a bucket exceeds its burst by what it refills in the horizon
+// and a round trip, at most, over every stretch of time.
+func TestPrefetchExceedsTheBurstByRefillTimesHorizon(t *testing.T) {
+	const horizon, processes, burst, perSecond = 500 * time.Millisecond, 6, 100, 100
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, processes, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", perSecond)}, Prefetch: horizon})
+		st := &stream{}
+		for _, phase := range []struct{ every, lasts time.Duration }{
+			{100 * time.Millisecond, 5 * time.Second},  // 60 calls a second: some are served from memory
+			{20 * time.Millisecond, 3 * time.Second},   // 300: scarce
+			{150 * time.Millisecond, 4 * time.Second},  // 40: full again
+			{1000 * time.Millisecond, 3 * time.Second}, // what is held lapses
+		} {
+			var running sync.WaitGroup
+			for _, s := range all {
+				running.Go(func() { st.run(t, s, phase.every, phase.lasts) })
+			}
+			running.Wait()
+		}
+		stop(t, all)
+		assert.Positive(t, st.denied)
+		assert.EqualValues(t, len(st.admitted), all[0].stored("shared", "rpm").Consumed/milli)
+
+		queue, last := 0.0, st.admitted[0]
+		allowed := burst + perSecond*(horizon+10*time.Millisecond).Seconds()
+		for _, at := range st.admitted {
+			queue = max(0, queue-at.Sub(last).Seconds()*perSecond) + 1
+			last = at
+			require.LessOrEqual(t, queue, allowed)
+		}
+	})
+}
+
+// What is held lapses when calls stop, and is taken off the counter by a write of its
+// own if no other comes; a bucket is not given back what was debited.
+func TestUnusedTokensLapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100_000)}, Prefetch: time.Second})
+		s, st := all[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		held := s.stored("shared", "rpm").Consumed/milli - int64(len(st.admitted))
+		require.Positive(t, held, "something is held")
+		level := s.level("shared", "rpm")
+		elapse(2500 * time.Millisecond)
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
+		assert.InDelta(t, level, s.level("shared", "rpm"), 5, "a day's refill of some seconds, no more")
+		before := s.db.Meter()
+		elapse(10 * time.Second)
+		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "and then nothing is written any more")
+	})
+}
+
+// A changed limit is in force at once where a lane learns of it: what was debited
+// under the other lapses.
+func TestChangedLimitLetsWhatIsHeldLapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &dynalimit.Options{Prefetch: time.Second})[0]
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "shared", Resource: model}, []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}))
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "shared", Resource: model}, []dynalimit.Limit{dynalimit.PerSecond("rpm", 2)}))
+		admitted := len(st.admitted)
+		st.run(t, s, 10*time.Millisecond, time.Second)
+		assert.LessOrEqual(t, len(st.admitted)-admitted, 5)
+		stop(t, []*process{s})
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
+	})
+}
+
+// Waiters are served first: while somebody stands in line, a call is denied although
+// the lane holds tokens that were debited ahead.
+func TestNobodyOvertakesALineFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 100)}, Prefetch: time.Second})[0]
+		st := &stream{}
+		st.run(t, s, 20*time.Millisecond, 3*time.Second)
+		s.acquire("shared", dynalimit.Amounts{"rpm": 40})                                        // a full bucket would serve the waiter at once
+		for s.used(func() { s.acquire("shared", dynalimit.Amounts{"rpm": 1}) }).Requests() > 0 { // until one is from memory
+			elapse(time.Millisecond)
+		}
+		served := make(chan error, 1)
+		go func() {
+			_, err := s.limiter.Wait(t.Context(), "shared", model, dynalimit.Amounts{"rpm": 100})
+			served <- err
+		}()
+		elapse(50 * time.Millisecond)
+		s.deny("shared", dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, <-served)
+	})
+}
+
+// Faults of requests that debit ahead cost what may have landed, and admit nothing.
+func TestFaultsOfPrefetchAdmitNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 200)}, Prefetch: 500 * time.Millisecond})[0]
+		var mu sync.Mutex
+		dice := rand.New(rand.NewPCG(1, 2))
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			f := ddbmem.Fault{Before: 2 * time.Millisecond, After: 2 * time.Millisecond}
+			switch dice.IntN(10) {
+			case 0:
+				f.Lose = true
+			case 1:
+				f.Error = &ddbmem.Error{Code: "ThrottlingException"}
+			}
+			return f
+		})
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 10*time.Second)
+		s.db.SetFaults(nil)
+		stop(t, []*process{s})
+		consumed := s.stored("shared", "rpm").Consumed / milli
+		assert.GreaterOrEqual(t, consumed, int64(len(st.admitted)), "nothing is admitted that was not debited")
+	})
+}
+
+// A resource may have a horizon of its own.
+func TestPrefetchOfOneResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &dynalimit.Options{
+			Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}, Prefetch: time.Second, PrefetchResources: map[string]time.Duration{model: 0},
+		})[0]
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 2*time.Second)
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, "nothing is debited ahead")
+	})
+}

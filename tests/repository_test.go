@@ -1,0 +1,140 @@
+package tests
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/inside"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// repository is a table as limiters and as administrators see it.
+type repository struct {
+	*dynalimit.Repository
+	client dynalimit.DynamoDB
+	// table is its name, and store sends requests of what it holds at keys.
+	table string
+	store *table.Table
+	keys  schema.Keys
+}
+
+// openRepository opens a table, which need not exist.
+func openRepository(client dynalimit.DynamoDB, name string, opts *dynalimit.RepositoryOptions) (*repository, error) {
+	r, err := dynalimit.NewRepository(client, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return openedBy(r, client), nil
+}
+
+func openedBy(r *dynalimit.Repository, client dynalimit.DynamoDB) *repository {
+	shared := r.Shared()
+	return &repository{Repository: r, client: client, table: r.Table(), store: shared.Table, keys: shared.Keys}
+}
+
+// As is the repository of another principal.
+func (r *repository) As(principal string) *repository {
+	return openedBy(r.Repository.As(principal), r.client)
+}
+
+func (r *repository) admin() *admin.Admin { return admin.New(r.Repository) }
+
+func (r *repository) SetLimits(ctx context.Context, at admin.Scope, limits []dynalimit.Limit) error {
+	return r.admin().Limits.Set(ctx, at, limits)
+}
+
+func (r *repository) DeleteLimits(ctx context.Context, at admin.Scope) error {
+	return r.admin().Limits.Delete(ctx, at)
+}
+
+func (r *repository) GetConfig(ctx context.Context, at admin.Scope) (admin.LimitConfig, error) {
+	return r.admin().Limits.GetConfig(ctx, at)
+}
+
+func (r *repository) SetConfig(ctx context.Context, at admin.Scope, c admin.LimitConfig) (admin.LimitConfig, error) {
+	return r.admin().Limits.SetConfig(ctx, at, c)
+}
+
+func (r *repository) SetConfigs(ctx context.Context, changes []admin.ScopedConfig) ([]error, error) {
+	return r.admin().Limits.SetConfigs(ctx, changes)
+}
+
+func (r *repository) SetBlocked(ctx context.Context, at admin.Scope, blocked bool) error {
+	return r.admin().Limits.SetBlocked(ctx, at, blocked)
+}
+
+func (r *repository) CreateEntity(ctx context.Context, e admin.Entity) error {
+	return r.admin().Entities.Create(ctx, e)
+}
+
+func (r *repository) UpdateEntity(ctx context.Context, e admin.Entity) (admin.Entity, error) {
+	return r.admin().Entities.Update(ctx, e)
+}
+
+func (r *repository) GetEntity(ctx context.Context, id string) (admin.Entity, error) {
+	return r.admin().Entities.Get(ctx, id)
+}
+
+func (r *repository) DeleteEntity(ctx context.Context, id string) error {
+	return r.admin().Entities.Delete(ctx, id)
+}
+
+func (r *repository) ListBuckets(ctx context.Context, entity string) error {
+	_, err := all(r.admin().Buckets.List(ctx, entity))
+	return err
+}
+
+func (r *repository) ResetBucket(ctx context.Context, entity, resource string) error {
+	_, err := r.admin().Buckets.Reset(ctx, entity, resource, nil)
+	return err
+}
+
+func (r *repository) EntitiesWithLimits(ctx context.Context, resource string) ([]string, error) {
+	return all(r.admin().Limits.Entities(ctx, resource))
+}
+
+func (r *repository) Children(ctx context.Context, id string) ([]admin.Entity, error) {
+	return all(r.admin().Entities.Children(ctx, id))
+}
+
+func (r *repository) Migrate(ctx context.Context) error {
+	_, err := r.admin().Migrate(ctx, nil)
+	return err
+}
+
+// resolved is what limits an entity's calls on a resource.
+type resolved struct {
+	inside.Config
+	limits []dynalimit.Limit
+}
+
+// config is what calls have, and rereadConfig what the table has now.
+func (r *repository) config(ctx context.Context, entity, resource string) (*resolved, error) {
+	return r.readConfig(ctx, entity, resource, false)
+}
+
+func (r *repository) rereadConfig(ctx context.Context, entity, resource string) (*resolved, error) {
+	return r.readConfig(ctx, entity, resource, true)
+}
+
+func (r *repository) readConfig(ctx context.Context, entity, resource string, anew bool) (*resolved, error) {
+	c, err := inside.ReadConfig(ctx, r.Repository, entity, resource, anew)
+	if err != nil {
+		return nil, err
+	}
+	return &resolved{c, c.Limits.([]dynalimit.Limit)}, nil
+}
+
+// all are the values of a list, up to its first error.
+func all[T any](list iter.Seq2[T, error]) (values []T, err error) {
+	for v, err := range list {
+		if err != nil {
+			return values, err
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}

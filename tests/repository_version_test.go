@@ -1,0 +1,298 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+
+	"github.com/dynalimit/dynalimit"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// versioned puts a version record that says this.
+func versioned(t *testing.T, r *repository, attributes map[string]string) {
+	t.Helper()
+	item := schema.VersionKey().Attributes()
+	for name, value := range attributes {
+		item[name] = schema.String(value)
+	}
+	put(t, r, item)
+}
+
+// A layout that is not known is refused, by every call that would write, before anything
+// is written, with what the table has and what to do; whatever the policy is.
+func TestUnknownLayoutIsRefused(t *testing.T) {
+	for name, record := range map[string]map[string]string{
+		"a newer major":       {"schema_version": "2.0.0", "client_min_version": "0.0.0"},
+		"a newer client":      {"schema_version": "0.8.0", "client_min_version": "7.0.0"},
+		"a 1.0.0 that is new": {"schema_version": "1.0.0", "updated_by": "client:1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				made := e.repository(t, nil)
+				versioned(t, made, record)
+				r := e.open(t, made.table, nil)
+				l, err := newLimiter(r, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}, OnUnavailable: dynalimit.Allow})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
+				ctx := t.Context()
+				before := scan(t, r)
+				for call, do := range map[string]func() error{
+					"Acquire": func() error { _, err := l.Acquire(ctx, "u", model, dynalimit.Amounts{"rpm": 1}); return err },
+					"Check":   func() error { _, err := l.Check(ctx, "u", model, nil); return err },
+					"Wait":    func() error { _, err := l.Wait(ctx, "u", model, dynalimit.Amounts{"rpm": 1}); return err },
+					"WithLimits": func() error {
+						_, err := l.Acquire(ctx, "u", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 9)))
+						return err
+					},
+					"CreateTable":        func() error { return e.open(t, r.table, nil).CreateTable(ctx) },
+					"CreateEntity":       func() error { return e.open(t, r.table, nil).CreateEntity(ctx, admin.Entity{ID: "u"}) },
+					"DeleteEntity":       func() error { return e.open(t, r.table, nil).DeleteEntity(ctx, "u") },
+					"SetSystemLimits":    func() error { return e.open(t, r.table, nil).SetLimits(ctx, admin.Scope{Everyone: true}, oneLimit) },
+					"DeleteEntityLimits": func() error { return e.open(t, r.table, nil).DeleteLimits(ctx, admin.Scope{Entity: "u"}) },
+				} {
+					err := do()
+					require.ErrorIs(t, err, fault.ErrVersion, call)
+					var wrong *fault.VersionError
+					require.ErrorAs(t, err, &wrong)
+					assert.Equal(t, r.table, wrong.Table)
+					assert.Equal(t, record["schema_version"], wrong.Schema)
+					assert.Equal(t, "0.8.0", wrong.KnownSchema)
+					assert.ErrorContains(t, err, "version of dynalimit")
+					assert.False(t, errors.Is(err, dynalimit.ErrUnavailable), "it is no outage")
+				}
+				assert.Equal(t, before, scan(t, r), "nothing was written")
+
+				versioned(t, made, map[string]string{"schema_version": "0.8.0"})
+				_, err = l.Acquire(ctx, "u", model, dynalimit.Amounts{"rpm": 1})
+				require.NoError(t, err, "as soon as the table can be used")
+				require.NoError(t, l.Close(ctx))
+			})
+		})
+	}
+}
+
+// A process that runs for long notices within ten minutes, and what it has cached is not
+// used past that.
+func TestVersionIsReadAgain(t *testing.T) {
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}}, func(t *testing.T, s *process) {
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		versioned(t, s.repo, map[string]string{"schema_version": "3.1.0"})
+		s.clock.advance(9 * time.Minute)
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		s.clock.advance(time.Minute)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		require.ErrorIs(t, err, fault.ErrVersion)
+		_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		require.ErrorIs(t, err, fault.ErrVersion, "and from then on")
+	})
+}
+
+// The record costs a key of a batch that is read anyway: once, and once in ten minutes.
+func TestVersionIsReadWithTheConfiguration(t *testing.T) {
+	clock := newHandClock()
+	e := memEngine(t, ddbmem.WithClock(clock.now))
+	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
+	wire := record(e.db)
+	repo, err := openRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Now: clock.now})
+	require.NoError(t, err)
+	s := (&process{engine: e, t: t, clock: clock}).on(repo, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}})
+	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+	s.acquire("user-2", dynalimit.Amounts{"rpm": 1})
+	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+	asked := func() (operations []string, versions int) {
+		for _, r := range wire.Take() {
+			operations = append(operations, r.Operation)
+			versions += strings.Count(fmt.Sprint(r.Request), "#VERSION")
+		}
+		return operations, versions
+	}
+	operations, versions := asked()
+	assert.Equal(t, []string{"BatchGetItem", "UpdateItem", "BatchGetItem", "UpdateItem", "UpdateItem"}, operations)
+	assert.Equal(t, 1, versions)
+	clock.advance(9 * time.Minute)
+	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+	_, versions = asked()
+	assert.Zero(t, versions)
+	clock.advance(time.Minute)
+	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+	_, versions = asked()
+	assert.Equal(t, 1, versions)
+	require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit))
+	_, versions = asked()
+	assert.Zero(t, versions, "a change looks once in the life of a repository")
+}
+
+// What an operator should know of a layout is said once in the life of a repository.
+func TestOlderLayoutIsToldOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		record map[string]string
+		want   string
+	}{
+		"zae-limiter 0.6": {map[string]string{"schema_version": "1.0.0", "updated_by": "client:0.6.1"}, "older layout"},
+		"zae-limiter 0.7": {map[string]string{"schema_version": "0.7.0"}, "older layout"},
+		"a newer minor":   {map[string]string{"schema_version": "0.10.0"}, "newer layout"},
+		"nothing said":    {map[string]string{"lambda_version": "0.8.1"}, "no version record"},
+		"ours":            {map[string]string{"schema_version": "0.8.0"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := memEngine(t)
+			made := e.repository(t, nil)
+			versioned(t, made, test.record)
+			var logged bytes.Buffer
+			clock := newHandClock()
+			r := e.open(t, made.table, &dynalimit.RepositoryOptions{Now: clock.now, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			for range 3 {
+				_, err := r.rereadConfig(t.Context(), "u", model)
+				require.NoError(t, err)
+				require.NoError(t, r.CreateTable(t.Context()))
+				clock.advance(time.Hour)
+			}
+			if test.want == "" {
+				assert.NotContains(t, logged.String(), "level=WARN")
+				assert.Equal(t, 1, strings.Count(logged.String(), "Admin.Migrate"), "what would be cheaper")
+				return
+			}
+			assert.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
+			assert.Contains(t, logged.String(), test.want)
+		})
+	}
+}
+
+// A table of zae-limiter 0.9 or later has its record elsewhere. It is refused by whatever
+// would work on it, and nothing is written.
+func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
+	e := memEngine(t)
+	r := e.open(t, "limits", nil)
+	tableOnly(t, e, r)
+	put := func(key schema.Key, attributes map[string]string) {
+		item := key.Attributes()
+		for name, text := range attributes {
+			item[name] = schema.String(text)
+		}
+		_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: item})
+		require.NoError(t, err)
+	}
+	put(schema.Key{PK: "_/SYSTEM#", SK: "#VERSION"}, map[string]string{"schema_version": "0.10.0", "client_min_version": "0.0.0"})
+	before := scan(t, r)
+	for name, do := range map[string]func(*repository) error{
+		"CreateTable":     func(r *repository) error { return r.CreateTable(t.Context()) },
+		"Migrate":         func(r *repository) error { return r.Migrate(t.Context()) },
+		"SetSystemLimits": func(r *repository) error { return r.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit) },
+		"Acquire": func(r *repository) error {
+			limiter, err := newLimiter(r, &dynalimit.Options{Limits: oneLimit, OnUnavailable: dynalimit.Allow})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = limiter.Close(context.WithoutCancel(t.Context())) })
+			_, err = limiter.Acquire(t.Context(), "u", model, dynalimit.Amounts{oneLimit[0].Name: 1})
+			return err
+		},
+	} {
+		for range 2 {
+			refused, ok := errors.AsType[*fault.VersionError](do(e.open(t, "limits", nil)))
+			require.True(t, ok, name)
+			assert.Equal(t, "0.10.0", refused.Schema)
+			assert.Contains(t, refused.Reason, "zae-limiter 0.9 or later")
+		}
+	}
+	assert.Equal(t, before, scan(t, r))
+}
+
+// The record of a table says that nothing of an older layout is in it only where that is
+// sure: whoever makes the table says so, even if another wrote the record first, and who
+// finds it empty.
+func TestMarkerOfTheTableThatWasMade(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(t *testing.T, e *engine, r *repository)
+		first  string // writes the record before the one who makes the table does
+		marked bool
+	}{
+		"made here":            {marked: true},
+		"found, holds nothing": {before: tableOnly, marked: true},
+		"found, holds something": {before: func(t *testing.T, e *engine, r *repository) {
+			tableOnly(t, e, r)
+			_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: r.keys.Meta("key-1").Attributes()})
+			require.NoError(t, err)
+		}},
+		"found, by one who may not look": {before: func(t *testing.T, e *engine, r *repository) {
+			tableOnly(t, e, r)
+			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if q.Operation == "Scan" {
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+				}
+				return ddbmem.Fault{}
+			})
+		}},
+		"made here, found by another": {first: "dynalimit", marked: true},
+		"made here, written by zae":   {first: "client:0.6.1"},
+		"found, with a record without it": {before: func(t *testing.T, e *engine, r *repository) {
+			tableOnly(t, e, r)
+			versioned(t, r, map[string]string{"schema_version": "0.8.0", "updated_by": "dynalimit"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := memEngine(t)
+			r := e.open(t, "limits", nil)
+			if test.before != nil {
+				test.before(t, e, r)
+			}
+			if test.first != "" {
+				other := e.open(t, "limits", nil)
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation == "PutItem" {
+						e.db.SetFaults(nil)
+						versioned(t, other, map[string]string{"schema_version": "0.8.0", "updated_by": test.first})
+					}
+					return ddbmem.Fault{}
+				})
+			}
+			require.NoError(t, r.CreateTable(t.Context()))
+			item, err := r.store.Get(t.Context(), "test", schema.VersionKey())
+			require.NoError(t, err)
+			record, ok := schema.DecodeVersion(item)
+			require.True(t, ok)
+			assert.Equal(t, test.marked, record.CompositeOnly)
+			assert.Equal(t, test.marked, r.Shared().Layout.Current())
+		})
+	}
+}
+
+// tableOnly makes the table as infrastructure code does: without a record.
+func tableOnly(t *testing.T, e *engine, r *repository) {
+	t.Helper()
+	_, err := e.client().CreateTable(t.Context(), r.TableInput())
+	require.NoError(t, err)
+}
+
+// scan is every item of the table.
+func scan(t *testing.T, r *repository) []schema.Item {
+	t.Helper()
+	client, ok := r.client.(interface {
+		Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	})
+	require.True(t, ok)
+	var items []schema.Item
+	in := &dynamodb.ScanInput{TableName: &r.table}
+	for {
+		out, err := client.Scan(t.Context(), in)
+		require.NoError(t, err)
+		items = append(items, out.Items...)
+		if out.LastEvaluatedKey == nil {
+			return items
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
