@@ -12,9 +12,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
 	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // settings are a contest.
@@ -40,43 +43,49 @@ type outcome struct {
 
 // contend runs one contest.
 func contend(ctx context.Context, s settings) (_ *outcome, err error) {
-	st, err := openStore(ctx, s)
+	db := ddbmem.New()
+	defer db.Close()
+	endpoint, end, err := program.Serve(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
-	all, err := startChildren(ctx, s, st)
-	if err != nil {
+	defer func() { err = errors.Join(err, end()) }()
+	taken := int64(0)
+	if s.Start == "empty" {
+		taken = s.Burst
+	}
+	if err := subject.Make(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, s.Rate).WithBurst(s.Burst), s.Buckets, taken); err != nil {
 		return nil, err
 	}
+	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: s.Latency} })
+	all, err := startWorkers(ctx, s, endpoint)
 	defer all.dismiss()
-	before, err := st.entries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	meter, began := st.db.Meter(), time.Now()
+	before, err := subject.Read(ctx, db.Client(), s.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	meter, began := db.Meter(), time.Now()
 	sum, err := all.run()
 	if err != nil {
 		return nil, err
 	}
-	used := st.db.Meter().Sub(meter)
-	after, err := st.entries(ctx)
+	used := db.Meter().Sub(meter)
+	after, err := subject.Read(ctx, db.Client(), s.Buckets)
 	if err != nil {
 		return nil, err
 	}
-	var account ledger.Account
-	for b, to := 0, time.Now().UnixMilli(); b < len(before); b++ {
-		a, err := ledger.Between(before[b], after[b], began.UnixMilli(), to)
-		if err != nil {
-			return nil, err
-		}
-		account = account.Plus(a)
+	account, err := ledger.Sum(before, after, began.UnixMilli(), time.Now().UnixMilli())
+	if err != nil {
+		return nil, err
 	}
 	took := latency.Import(sum.Latency).Summary()
 	return &outcome{tally: sum, values: program.Values{
 		"acquires/s":      float64(sum.Granted) / s.For.Seconds(),
-		"p50-ms":          float64(took.P50) / float64(time.Millisecond),
-		"p99-ms":          float64(took.P99) / float64(time.Millisecond),
+		"p50-ms":          program.Ms(took.P50),
+		"p99-ms":          program.Ms(took.P99),
 		"failed":          float64(sum.Failed),
 		"wcu/op":          used.WriteUnits() / float64(max(1, sum.Granted)),
 		"requests/landed": float64(used.Requests()) / float64(max(1, sum.Landed)),

@@ -1,10 +1,7 @@
 package contend
 
 import (
-	"context"
 	"flag"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -16,11 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(role) != "" { // contend runs itself again
-		if err := work(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if program.Work(work) { // contend runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)

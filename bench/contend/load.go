@@ -3,7 +3,6 @@ package contend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -11,17 +10,10 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
-	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
 	"github.com/dynalimit/dynalimit/observe"
 )
-
-// The buckets' limit and resource.
-const (
-	limitName = "calls"
-	resource  = "model"
-)
-
-func entity(bucket int) string { return fmt.Sprintf("entity-%d", bucket) }
 
 // task is what one limiter is to do.
 type task struct {
@@ -65,16 +57,13 @@ type load struct {
 // newLoad reads the configuration and the bucket, so that the start finds every limiter
 // alike.
 func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
-	repo, err := dynalimit.NewRepository(client, table, &dynalimit.RepositoryOptions{Principal: "bench"})
-	if err != nil {
-		return nil, err
-	}
 	l := &load{task: t}
-	if l.limiter, err = dynalimit.New(repo, &dynalimit.Options{Observer: l}); err != nil {
+	var err error
+	if l.limiter, _, err = subject.Open(client, &dynalimit.Options{Observer: l}); err != nil {
 		return nil, err
 	}
 	for b := range t.Settings.Buckets {
-		if _, err := l.limiter.Check(ctx, entity(b), resource, nil); err != nil {
+		if _, err := l.limiter.Check(ctx, subject.Entity(b), subject.Resource, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -121,14 +110,14 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 	for until.Err() == nil {
 		if mean > 0 {
 			due = due.Add(time.Duration(rand.ExpFloat64() * mean))
-			if !ddb.Sleep(until, time.Until(due)) {
+			if !program.Pause(until, time.Until(due)) {
 				break
 			}
 		} else {
 			due = time.Now()
 		}
-		wait := l.call(ctx, until, entity(number%s.Buckets), &sum, func() { took.Record(time.Since(due)) })
-		if wait > 0 && mean == 0 && !ddb.Sleep(until, wait) {
+		wait := l.call(ctx, until, subject.Entity(number%s.Buckets), &sum, func() { took.Record(time.Since(due)) })
+		if wait > 0 && mean == 0 && !program.Pause(until, wait) {
 			break
 		}
 	}
@@ -140,12 +129,11 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 
 // call makes one call and returns how long to rest after a denial.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
-	amounts := dynalimit.Amounts{limitName: 1}
 	var err error
 	if l.Settings.Call == "wait" {
-		_, err = l.limiter.Wait(until, id, resource, amounts)
+		_, err = l.limiter.Wait(until, id, subject.Resource, subject.One)
 	} else {
-		_, err = l.limiter.Acquire(ctx, id, resource, amounts)
+		_, err = l.limiter.Acquire(ctx, id, subject.Resource, subject.One)
 	}
 	var denial *dynalimit.LimitExceededError
 	switch {

@@ -65,6 +65,5 @@ func TestQuestionOf(t *testing.T) {
 	assert.JSONEq(t, `{"request_id":"00000002-0000-4000-8000-000000000011","model_label":"premium",
 		"model_id":"anthropic.claude-3-5-sonnet-20241022-v2:0","tokens":{"input":1500,"output":800},"status":"OK",
 		"timestamp":"2026-01-23T15:30:45Z"}`, string(q.body))
-	text := string(questionOf(2, arrival{}, to, at).append(nil, "127.0.0.1:80"))
-	assert.Equal(t, "GET /api/v1/orgs/o/apps/a/model-selection HTTP/1.1\r\nHost: 127.0.0.1:80\r\nAuthorization: Bearer secret\r\n\r\n", text)
+	assert.Equal(t, question{method: "GET", path: "/api/v1/orgs/o/apps/a/model-selection", token: "secret"}, questionOf(2, arrival{}, to, at))
 }

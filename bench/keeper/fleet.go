@@ -2,126 +2,216 @@ package keeper
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"syscall"
 	"time"
 
-	awscredentials "github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// reading is what a process used since it began; all but CPU is the store's alone.
-type reading struct {
-	CPU   time.Duration `json:"cpu_ns"`
-	Meter ddbmem.Meter  `json:"meter"`
-	// Transactions were sent, and Conflicts of them met another; counted with -busy alone.
-	Transactions int64 `json:"transactions"`
-	Conflicts    int64 `json:"conflicts"`
+// used is what a store and keepers used.
+type used struct {
+	Meter                   ddbmem.Meter
+	Store, Keepers, Clients time.Duration // of the processors
+	Bytes, Items            int64         // of the table of usage
+	Transactions, Conflicts int64         // of them, that met another; counted with -busy alone
+}
+
+func (u used) minus(o used) used {
+	return used{
+		u.Meter.Sub(o.Meter), u.Store - o.Store, u.Keepers - o.Keepers, u.Clients - o.Clients,
+		u.Bytes - o.Bytes, u.Items - o.Items, u.Transactions - o.Transactions, u.Conflicts - o.Conflicts,
+	}
+}
+
+// part is the store or a keeper: how to ask it, what it used since it began, and its end.
+type part struct {
+	endpoint  string
+	transport http.RoundTripper
+	look      func() (used, error)
+	end       func() error
+}
+
+// direct calls a handler, for virtual time, in which there is no TCP.
+type direct struct{ http.Handler }
+
+// RoundTrip returns what the handler answers.
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// task is what a part is to be: a keeper on the store at an endpoint, or without one the
+// store.
+type task struct {
+	Settings settings
+	Endpoint string
+	Keys     string // as credentials.ParseKeySet reads them
+}
+
+// open makes a part of this process. A store has latency from the first look at it on.
+func (t task) open(store http.RoundTripper) (http.Handler, part, error) {
+	if t.Endpoint == "" {
+		db, h := ddbmem.New(), newHot(t.Settings.Latency, t.Settings.Busy)
+		return db, part{
+			look: func() (used, error) { return h.look(db) },
+			end:  func() error { db.Close(); return nil },
+		}, nil
+	}
+	keys, err := credentials.ParseKeySet([]byte(t.Keys))
+	if err != nil {
+		return nil, part{}, err
+	}
+	n, err := openNode(program.Remote(t.Endpoint, &http.Client{Transport: store}), keys, t.Settings)
+	if err != nil {
+		return nil, part{}, err
+	}
+	n.sweep(t.Settings.Sweep)
+	return n.server, part{look: func() (used, error) { return used{Keepers: cpu()}, nil }, end: n.close}, nil
+}
+
+// work is a part in a process of its own. It says where it listens, and answers each further
+// order with what it used.
+func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
+	var t task
+	if err := orders.Decode(&t); err != nil {
+		return err
+	}
+	transport := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256}
+	defer transport.CloseIdleConnections()
+	handler, p, err := t.open(transport)
+	if err != nil {
+		return err
+	}
+	endpoint, end, err := program.Serve(ctx, handler)
+	if err != nil {
+		return errors.Join(err, p.end())
+	}
+	err = answers.Encode(endpoint)
+	for order := ""; err == nil && orders.Decode(&order) == nil; {
+		var u used
+		if u, err = p.look(); err == nil {
+			err = answers.Encode(u)
+		}
+	}
+	return errors.Join(err, end(), p.end())
 }
 
 // fleet is a store, and the processes of a keeper on it.
 type fleet struct {
-	targets []target
-	// dial makes a client of the process with a number.
-	dial func(process int) client
-	// read is what the store used, and the keepers together.
-	read func() (store, keepers reading, err error)
-	// size is how large the table of usage is.
-	size func(ctx context.Context) (size, error)
-	stop func(ctx context.Context) error
+	settings
+	transport *http.Transport // to those in other processes
+	store     part
+	keepers   []part
+	targets   []target
 }
 
-// inside makes a fleet of this process, whose clients call its handlers.
-func inside(ctx context.Context, s settings) (_ *fleet, err error) {
-	db := ddbmem.New()
-	var ends []func(context.Context) error
-	f, h := &fleet{}, newHot(s.Latency, s.Busy)
-	f.stop = func(ctx context.Context) error {
-		db.SetFaults(nil)
-		var errs []error
-		for _, end := range ends {
-			errs = append(errs, end(ctx))
-		}
-		db.Close()
-		return errors.Join(errs...)
+// start makes a part of this process in virtual time, else of one of its own.
+func (f *fleet) start(ctx context.Context, t task) (part, error) {
+	if f.Virtual {
+		handler, p, err := t.open(f.store.transport)
+		p.endpoint, p.transport = "http://part", direct{handler}
+		return p, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.stop(ctx))
-		}
-	}()
+	child, err := program.Again(ctx, t)
+	p := part{transport: f.transport, end: child.Stop, look: func() (u used, err error) {
+		return u, errors.Join(child.Tell("look"), child.Hear(&u))
+	}}
+	if err == nil {
+		err = child.Hear(&p.endpoint)
+	}
+	return p, err
+}
+
+// open starts a fleet. Its store is to be stopped also after an error.
+func open(ctx context.Context, s settings) (f *fleet, err error) {
+	f = &fleet{settings: s, transport: &http.Transport{MaxIdleConnsPerHost: s.Clients, DisableCompression: true}}
+	if f.store, err = f.start(ctx, task{Settings: s}); err != nil {
+		return f, err
+	}
 	keys, err := credentials.NewKeySet(nil, time.Now())
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	if f.targets, err = prepare(ctx, db.Client(), keys, s); err != nil {
-		return nil, err
+	if f.targets, err = prepare(ctx, program.Remote(f.store.endpoint, &http.Client{Transport: f.store.transport}), keys, s); err != nil {
+		return f, err
 	}
-	handlers := make([]http.Handler, s.Processes)
-	for i := range handlers {
-		n, err := openNode(db.Client(), keys, s)
+	if _, err := f.store.look(); err != nil {
+		return f, err
+	}
+	for range s.Processes {
+		k, err := f.start(ctx, task{Settings: s, Endpoint: f.store.endpoint, Keys: keys.Document().Reveal()})
+		f.keepers = append(f.keepers, k)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-		ends = append(ends, n.close)
-		handlers[i] = n.server
-		if i == 0 && s.Sweep > 0 {
-			n.sweep(s.Sweep)
+		s.Sweep = 0 // the first does
+	}
+	return f, f.logIn(ctx)
+}
+
+// look is what was used so far.
+func (f *fleet) look() (used, error) {
+	sum, err := f.store.look()
+	for _, k := range f.keepers {
+		u, failed := k.look()
+		sum.Keepers, err = sum.Keepers+u.Keepers, errors.Join(err, failed)
+	}
+	sum.Clients = cpu()
+	return sum, err
+}
+
+func (f *fleet) stop() error {
+	var err error
+	for _, p := range append(f.keepers, f.store) {
+		if p.end != nil {
+			err = errors.Join(err, p.end())
 		}
 	}
-	db.SetFaults(h.fault)
-	f.dial = func(process int) client { return caller{handlers[process%len(handlers)]} }
-	f.read = func() (store, keepers reading, err error) { return h.read(db), reading{CPU: cpu()}, nil }
-	f.size = func(ctx context.Context) (size, error) { return sizeOf(ctx, db.Client()) }
-	return f, nil
+	f.transport.CloseIdleConnections()
+	return err
 }
 
-// listen serves a handler on a loopback port.
-func listen(ctx context.Context, h http.Handler) (address string, end func() error, err error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+// pause waits for what is due; virtual time moves by the runtime's timers.
+func (f *fleet) pause(d time.Duration) {
+	if f.Virtual {
+		<-time.After(d)
+		return
+	}
+	pause(d)
+}
+
+// The runs of one measurement; records of one are none of the other's.
+const (
+	warmingUp uint32 = iota + 1
+	measuring
+)
+
+// measure loads a fleet once.
+func measure(ctx context.Context, s settings) (_ *report, err error) {
+	f, err := open(ctx, s)
+	defer func() { err = errors.Join(err, f.stop()) }()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(l) // until end
-	}()
-	return l.Addr().String(), func() error {
-		err := server.Close()
-		<-served
-		return err
-	}, nil
-}
-
-// remote is a client of a store in another process.
-func remote(endpoint string, transport http.RoundTripper) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: transport},
-		Credentials: awscredentials.NewStaticCredentialsProvider("load", "load", ""),
-	})
-}
-
-// size is how large a table is.
-type size struct{ bytes, items int64 }
-
-// sizeOf is how large the table of usage is.
-func sizeOf(ctx context.Context, client *dynamodb.Client) (size, error) {
-	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &tables.Usage})
+	rates := [kinds]float64{selection: s.Select, submission: s.Submit}
+	f.run(ctx, warmingUp, newSchedule(^s.Seed, rates, s.WarmUp))
+	before, err := f.look()
 	if err != nil {
-		return size{}, err
+		return nil, err
 	}
-	if out.Table == nil || out.Table.TableSizeBytes == nil || out.Table.ItemCount == nil {
-		return size{}, errors.New("the store does not say how large the table is")
+	came := f.run(ctx, measuring, newSchedule(s.Seed, rates, s.For))
+	after, err := f.look()
+	if err != nil {
+		return nil, err
 	}
-	return size{*out.Table.TableSizeBytes, *out.Table.ItemCount}, nil
+	return newReport(s, came, after.minus(before)), ctx.Err()
 }
 
 // cpu is the time that this process has had of the processors.

@@ -1,10 +1,13 @@
 package keeper
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -48,11 +51,19 @@ func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// read is what the store used.
-func (h *hot) read(db *ddbmem.DB) reading {
+// look is what the store used; from the first on it is hot.
+func (h *hot) look(db *ddbmem.DB) (used, error) {
+	out, err := db.Client().DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: &tables.Usage})
+	if err != nil {
+		return used{}, err
+	}
+	db.SetFaults(h.fault)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return reading{Meter: db.Meter(), Transactions: h.transactions, Conflicts: h.conflicts}
+	return used{
+		Meter: db.Meter(), Store: cpu(), Bytes: *out.Table.TableSizeBytes, Items: *out.Table.ItemCount,
+		Transactions: h.transactions, Conflicts: h.conflicts,
+	}, nil
 }
 
 // countersOf names the counters that a transaction adds to.

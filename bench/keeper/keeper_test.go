@@ -2,8 +2,6 @@ package keeper
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,14 +11,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(role) != "" { // keeper runs itself again
-		if err := work(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if program.Work(work) { // keeper runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -115,7 +110,7 @@ func TestALoadEndsWithItsContext(t *testing.T) {
 
 func TestReportCountsWhatWasNotAnswered(t *testing.T) {
 	came := newOutcome()
-	*came.byKind[selection] = tally{due: 100, done: 98, failed: 1, unsent: 1, took: latency.New()}
+	came.byKind[selection] = tally{due: 100, done: 98, failed: 1, unsent: 1, took: latency.New()}
 	came.byKind[selection].took.Record(2 * time.Millisecond)
 	r := newReport(settings{For: time.Second}, came, used{})
 	assert.InDelta(t, 2, r.values["failed"], 0)
@@ -129,7 +124,7 @@ func TestTheLastAnswersHaveTheirTime(t *testing.T) {
 		time.Second: 1, 1060 * time.Millisecond: 1, 2060 * time.Millisecond: .5,
 	} {
 		came := newOutcome()
-		*came.byKind[submission] = tally{due: 100, done: 100, took: latency.New(), early: 60 * time.Millisecond}
+		came.byKind[submission] = tally{due: 100, done: 100, took: latency.New(), early: 60 * time.Millisecond}
 		came.elapsed = elapsed
 		r := newReport(settings{For: time.Second}, came, used{})
 		assert.InDelta(t, want, r.values["kept-up"], 1e-9, elapsed)

@@ -1,8 +1,11 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -10,15 +13,72 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 )
 
-// load has clients ask by a schedule: what is due is asked as soon as a client is free,
-// and how long it took counts from when it was due.
-type load struct {
-	clients []client
-	targets []target
-	// pause is how to wait for what is due.
-	pause func(time.Duration)
-	// half of the schedule that is asked.
-	half time.Duration
+// The longest that a run asks, after its end, for what was due, and waits for answers.
+const (
+	patience   = 5 * time.Second
+	answerTime = 20 * time.Second
+)
+
+// question is a request of the API.
+type question struct {
+	method, path, token string
+	body                []byte
+}
+
+// questionOf is the request of an arrival of a run. Runs have ids of their own, so that no
+// record is a duplicate.
+func questionOf(run uint32, a arrival, t target, now time.Time) question {
+	if a.kind == selection {
+		return question{method: http.MethodGet, path: t.path() + "/model-selection", token: t.token}
+	}
+	return question{method: http.MethodPost, path: t.path() + "/usage", token: t.token, body: fmt.Appendf(nil,
+		`{"request_id":"%08x-0000-4000-8000-%012x","model_label":%q,"model_id":%q,"tokens":{"input":1500,"output":800},"status":"OK","timestamp":%q}`,
+		run, a.number, label, model, now.UTC().Format(time.RFC3339Nano))}
+}
+
+// ask asks a part, and returns the body of a success.
+func (p part) ask(ctx context.Context, q question) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, q.method, p.endpoint+q.path, bytes.NewReader(q.body))
+	if err != nil {
+		return nil, err
+	}
+	r.RemoteAddr = "127.0.0.1:1" // as a handler sees it that is called
+	if q.token != "" {
+		r.Header.Set("Authorization", "Bearer "+q.token)
+	}
+	if q.body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := p.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode >= http.StatusMultipleChoices {
+		err = fmt.Errorf("%d: %.300s", answer.StatusCode, body)
+	}
+	return body, err
+}
+
+// logIn gets the targets their tokens, which are good for all processes.
+func (f *fleet) logIn(ctx context.Context) error {
+	for i, t := range f.targets {
+		body, err := f.keepers[0].ask(ctx, question{
+			method: http.MethodPost, path: "/api/v1/auth/token", body: fmt.Appendf(nil, `{"client_id":%q,"client_secret":%q}`, t.id, t.secret),
+		})
+		if err != nil {
+			return err
+		}
+		var granted struct {
+			Token string `json:"access_token"`
+		}
+		if err := json.Unmarshal(body, &granted); err != nil {
+			return err
+		}
+		f.targets[i].token = granted.Token
+	}
+	return nil
 }
 
 // tally is what came of the requests of one kind.
@@ -29,94 +89,80 @@ type tally struct {
 	firstError                string
 }
 
-func (t *tally) add(o *tally) {
-	t.due, t.done, t.failed, t.unsent = t.due+o.due, t.done+o.done, t.failed+o.failed, t.unsent+o.unsent
-	t.took.Add(o.took)
-	t.early = max(t.early, o.early)
-	if t.firstError == "" {
-		t.firstError = o.firstError
-	}
-}
-
 // outcome is what came of a run.
 type outcome struct {
-	byKind [kinds]*tally
-	// late is how far behind its schedule the load itself was.
-	late    latency.Histogram
+	began   time.Time
 	elapsed time.Duration
+	late    latency.Histogram // how far behind its schedule the load itself was
+	half    time.Duration     // of the schedule
+
+	mu     sync.Mutex
+	byKind [kinds]tally
 }
 
 func newOutcome() *outcome {
-	return &outcome{byKind: newTallies(), late: latency.New()}
-}
-
-func newTallies() (all [kinds]*tally) {
-	for k := range all {
-		all[k] = &tally{took: latency.New()}
+	o := &outcome{began: time.Now(), late: latency.New()}
+	for k := range o.byKind {
+		o.byKind[k].took = latency.New()
 	}
-	return all
+	return o
 }
 
-// patience is how long after its end a run asks what was due.
-const patience = 5 * time.Second
-
-// run asks until the schedule ends, and returns when all is answered.
-func (l *load) run(ctx context.Context, id uint32, s *schedule) *outcome {
-	start := time.Now()
-	l.half = s.until / 2
-	due := make(chan arrival, len(l.clients))
-	parts := make([][kinds]*tally, len(l.clients))
+// run has clients ask until the schedule ends, and returns when all is answered: what is due
+// is asked as soon as a client is free, and how long it took counts from when it was due.
+func (f *fleet) run(ctx context.Context, id uint32, s *schedule) *outcome {
+	ctx, cancel := context.WithTimeout(ctx, s.until+patience+answerTime)
+	defer cancel()
+	o := newOutcome()
+	o.half = s.until / 2
+	due := make(chan arrival, f.Clients)
 	var group sync.WaitGroup
-	for i, c := range l.clients {
-		parts[i] = newTallies()
+	for i := range f.Clients {
 		group.Go(func() {
 			for a := range due {
-				l.ask(ctx, c, id, a, start, parts[i][a.kind])
+				_, err := f.keepers[i%len(f.keepers)].ask(ctx, questionOf(id, a, f.targets[a.number%len(f.targets)], time.Now()))
+				o.note(a, time.Since(o.began.Add(a.due)), err)
 			}
 		})
 	}
-	sum := newOutcome()
-	l.dispatch(ctx, s, start, due, sum)
+	f.dispatch(ctx, s, due, o)
 	close(due)
 	group.Wait()
-	sum.elapsed = time.Since(start)
-	for _, p := range parts {
-		for k := range kinds {
-			sum.byKind[k].add(p[k])
-		}
-	}
-	return sum
+	o.elapsed = time.Since(o.began)
+	return o
 }
 
 // dispatch hands out what is due. What nobody is free for waits here, and counts from when
 // it was due all the same.
-func (l *load) dispatch(ctx context.Context, s *schedule, start time.Time, due chan<- arrival, sum *outcome) {
-	over := start.Add(s.until + patience)
+func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o *outcome) {
+	over := o.began.Add(s.until + patience)
 	for {
 		a, ok := s.next()
 		if !ok {
 			return
 		}
-		sum.byKind[a.kind].due++
-		early := time.Until(start.Add(a.due))
-		if early > 0 {
-			l.pause(early)
-			sum.late.Record(time.Since(start.Add(a.due)))
+		if early := time.Until(o.began.Add(a.due)); early > 0 {
+			f.pause(early)
+			o.late.Record(time.Since(o.began.Add(a.due)))
 		}
-		if ctx.Err() != nil || time.Now().After(over) {
-			sum.byKind[a.kind].unsent++
-			continue
+		send := ctx.Err() == nil && time.Now().Before(over)
+		o.mu.Lock()
+		o.byKind[a.kind].due++
+		if !send {
+			o.byKind[a.kind].unsent++
 		}
-		due <- a
+		o.mu.Unlock()
+		if send {
+			due <- a
+		}
 	}
 }
 
-func (l *load) ask(ctx context.Context, c client, id uint32, a arrival, start time.Time, t *tally) {
-	q := questionOf(id, a, l.targets[a.number%len(l.targets)], time.Now())
-	status, body, err := c.ask(ctx, q)
-	if err == nil && status >= http.StatusMultipleChoices {
-		err = refusal(status, body)
-	}
+// note enters an answer.
+func (o *outcome) note(a arrival, took time.Duration, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := &o.byKind[a.kind]
 	if err != nil {
 		t.failed++
 		if t.firstError == "" {
@@ -125,39 +171,8 @@ func (l *load) ask(ctx context.Context, c client, id uint32, a arrival, start ti
 		return
 	}
 	t.done++
-	took := time.Since(start.Add(a.due))
 	t.took.Record(took)
-	if a.due < l.half {
+	if a.due < o.half {
 		t.early = max(t.early, took)
 	}
 }
-
-// logIn gets the targets their tokens, which are good for all processes.
-func (l *load) logIn(ctx context.Context) error {
-	for i, t := range l.targets {
-		status, body, err := l.clients[0].ask(ctx, loginOf(t))
-		if err == nil && status != http.StatusOK {
-			err = refusal(status, body)
-		}
-		if err != nil {
-			return err
-		}
-		var granted struct {
-			Token string `json:"access_token"`
-		}
-		if err := json.Unmarshal(body, &granted); err != nil {
-			return err
-		}
-		l.targets[i].token = granted.Token
-	}
-	return nil
-}
-
-func (l *load) close() {
-	for _, c := range l.clients {
-		c.close()
-	}
-}
-
-// idle waits by the runtime's timers, which virtual time moves.
-func idle(d time.Duration) { <-time.After(d) }

@@ -12,17 +12,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
 const (
-	principal   = "bench"
-	limitsTable = "limits"
-	label       = "premium"
-	model       = "anthropic.claude-3-5-sonnet-20241022-v2:0"
-	ample       = 1_000_000_000_000 // µ$ a day: no label is used up
+	principal = "bench"
+	label     = "premium"
+	model     = "anthropic.claude-3-5-sonnet-20241022-v2:0"
+	ample     = 1_000_000_000_000 // µ$ a day: no label is used up
 )
 
 var tables = budget.Tables{Control: "control", Usage: "usage"}
@@ -31,6 +32,7 @@ var tables = budget.Tables{Control: "control", Usage: "usage"}
 // with an access log that nobody reads.
 type node struct {
 	keeper  *budget.Keeper
+	repo    *dynalimit.Repository
 	limiter *dynalimit.RateLimiter
 	store   *credentials.Store
 	server  *budgethttp.Server
@@ -42,7 +44,7 @@ func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ 
 	n := &node{end: func() {}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close(context.Background()))
+			err = errors.Join(err, n.close())
 		}
 	}()
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
@@ -53,11 +55,7 @@ func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ 
 	if err != nil {
 		return n, err
 	}
-	repo, err := dynalimit.NewRepository(client, limitsTable, &dynalimit.RepositoryOptions{Principal: principal})
-	if err != nil {
-		return n, err
-	}
-	if n.limiter, err = dynalimit.New(repo, nil); err != nil {
+	if n.limiter, n.repo, err = subject.Open(client, nil); err != nil {
 		return n, err
 	}
 	if n.store, err = credentials.New(client, tables.Control, &credentials.Options{Keys: keys, Principal: principal, Logger: log}); err != nil {
@@ -67,19 +65,22 @@ func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ 
 	return n, err
 }
 
-// sweep sees to days and events every so often, until the node is closed.
+// sweep sees to days and events every so often, until the node is closed; 0: never.
 func (n *node) sweep(every time.Duration) {
+	if every == 0 {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.end = cancel
 	n.sweeps.Go(func() {
-		for wait(ctx, every) {
+		for program.Pause(ctx, every) {
 			_, _ = n.keeper.Sweep(ctx) // again at the next
 		}
 	})
 }
 
-func (n *node) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+func (n *node) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	n.end()
 	n.sweeps.Wait()
@@ -102,21 +103,13 @@ type target struct {
 func (t target) path() string { return "/api/v1/orgs/" + t.org + "/apps/" + t.app }
 
 // prepare makes the tables, and an organisation whose apps have credentials.
-func prepare(ctx context.Context, client *dynamodb.Client, keys *credentials.KeySet, s settings) ([]target, error) {
+func prepare(ctx context.Context, client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ []target, err error) {
 	n, err := openNode(client, keys, s)
 	if err != nil {
 		return nil, err
 	}
-	targets, err := n.prepare(ctx, client, s)
-	return targets, errors.Join(err, n.close(ctx))
-}
-
-func (n *node) prepare(ctx context.Context, client *dynamodb.Client, s settings) ([]target, error) {
-	repo, err := dynalimit.NewRepository(client, limitsTable, &dynalimit.RepositoryOptions{Principal: principal})
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(n.keeper.Setup().CreateTables(ctx), repo.CreateTable(ctx)); err != nil {
+	defer func() { err = errors.Join(err, n.close()) }()
+	if err := errors.Join(n.keeper.Setup().CreateTables(ctx), n.repo.CreateTable(ctx)); err != nil {
 		return nil, err
 	}
 	const org = "550e8400-e29b-41d4-a716-446655440000"
@@ -148,16 +141,4 @@ func (n *node) prepare(ctx context.Context, client *dynamodb.Client, s settings)
 		targets[i] = target{org: org, app: app, id: got.ClientID, secret: got.Secret.Reveal()}
 	}
 	return targets, nil
-}
-
-// wait waits, and reports whether ctx goes on.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

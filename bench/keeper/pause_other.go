@@ -5,4 +5,4 @@ package keeper
 import "time"
 
 // pause waits.
-func pause(d time.Duration) { idle(d) }
+func pause(d time.Duration) { <-time.After(d) }

@@ -1,15 +1,13 @@
 package keeper
 
 import (
-	"time"
-
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 // report is what came of a load.
 type report struct {
-	byKind [kinds]*tally
+	byKind [kinds]tally
 	took   [kinds]latency.Summary
 	// values are named in docs/performance.md.
 	values program.Values
@@ -21,21 +19,21 @@ var units = [kinds]string{selection: "select", submission: "submit"}
 func newReport(s settings, came *outcome, u used) *report {
 	seconds := max(s.For, came.elapsed).Seconds()
 	submitted, selected := float64(came.byKind[submission].done), float64(came.byKind[selection].done)
-	writes, reads := u.meter.WriteUnits()/seconds, u.meter.ReadUnits()/seconds
-	month := monthly(writes, reads, float64(u.size.items)/seconds, float64(u.size.bytes)/seconds)
+	writes, reads := u.Meter.WriteUnits()/seconds, u.Meter.ReadUnits()/seconds
+	month := monthly(writes, reads, float64(u.Items)/seconds, float64(u.Bytes)/seconds)
 	r := &report{byKind: came.byKind, values: program.Values{
 		"failed":         0,
 		"kept-up":        1, // the least of answered ÷ due a second
 		"writes/s":       writes,
 		"reads/s":        reads,
-		"requests/1000":  ratio(1000*float64(u.meter.Requests()), submitted+selected),
+		"requests/1000":  program.Ratio(1000*float64(u.Meter.Requests()), submitted+selected),
 		"dollars/month":  month.total,
 		"dollars-writes": month.writes,
 		"dollars-reads":  month.reads,
-		"late-p99-ms":    ms(came.late.Summary().P99), // how far the load was behind its schedule
-		"conflicts":      ratio(float64(u.conflicts), float64(u.transactions)),
-		"wcu/submission": ratio(u.meter.WriteUnits(), submitted),
-		"per-write":      ratio(submitted, float64(u.meter.Operations["TransactWriteItems"].Requests-u.conflicts)),
+		"late-p99-ms":    program.Ms(came.late.Summary().P99), // how far the load was behind its schedule
+		"conflicts":      program.Ratio(float64(u.Conflicts), float64(u.Transactions)),
+		"wcu/submission": program.Ratio(u.Meter.WriteUnits(), submitted),
+		"per-write":      program.Ratio(submitted, float64(u.Meter.Operations["TransactWriteItems"].Requests-u.Conflicts)),
 	}}
 	for k, t := range came.byKind {
 		if t.due == 0 {
@@ -47,22 +45,13 @@ func newReport(s settings, came *outcome, u used) *report {
 		inTime := float64(t.done) / float64(t.due) * s.For.Seconds() / max(s.For, came.elapsed-t.early).Seconds()
 		r.values["failed"] += float64(t.failed + t.unsent)
 		r.values["kept-up"] = min(r.values["kept-up"], inTime)
-		r.values[units[k]+"s/s"], r.values[units[k]+"-p50-ms"], r.values[units[k]+"-p99-ms"] = float64(t.done)/seconds, ms(r.took[k].P50), ms(r.took[k].P99)
+		r.values[units[k]+"s/s"], r.values[units[k]+"-p50-ms"], r.values[units[k]+"-p99-ms"] = float64(t.done)/seconds, program.Ms(r.took[k].P50), program.Ms(r.took[k].P99)
 	}
 	if !s.Virtual { // processors that they had
-		r.values["store-cpu"], r.values["keeper-cpu"], r.values["client-cpu"] = u.store.Seconds()/seconds, u.keepers.Seconds()/seconds, u.clients.Seconds()/seconds
+		r.values["store-cpu"], r.values["keeper-cpu"], r.values["client-cpu"] = u.Store.Seconds()/seconds, u.Keepers.Seconds()/seconds, u.Clients.Seconds()/seconds
 	}
 	return r
 }
-
-func ratio(n, of float64) float64 {
-	if of == 0 {
-		return 0
-	}
-	return n / of
-}
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // firstError is why a request failed, "" if none did.
 func (r *report) firstError() string {

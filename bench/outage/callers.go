@@ -3,21 +3,15 @@ package outage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
 )
-
-const (
-	resource  = "model"
-	limitName = "rpm"
-)
-
-func entity(i int) string { return fmt.Sprintf("user-%d", i) }
 
 // callers call again and again, and note what they see of an outage.
 type callers struct {
@@ -40,13 +34,13 @@ func (c *callers) start(ctx context.Context, s settings) {
 		c.group.Go(func() {
 			// What a caller needs it has: its garbage would be collected in the time
 			// that is measured.
-			who, one, lasting := entity(i%s.buckets), dynalimit.Amounts{limitName: 1}, context.WithoutCancel(ctx)
-			pause(ctx, rand.N(s.every))
+			who, lasting := subject.Entity(i%s.buckets), context.WithoutCancel(ctx)
+			program.Pause(ctx, rand.N(s.every))
 			next := time.NewTicker(s.every)
 			defer next.Stop()
 			for met := false; ctx.Err() == nil; {
 				began := time.Now()
-				_, err := c.limiter.Acquire(lasting, who, resource, one)
+				_, err := c.limiter.Acquire(lasting, who, subject.Resource, subject.One)
 				met = c.note(time.Since(began), err, met)
 				select {
 				case <-next.C:
@@ -97,13 +91,4 @@ func (c *callers) outage(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began = began
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

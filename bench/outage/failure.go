@@ -2,6 +2,7 @@ package outage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -12,35 +13,54 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // failures are the ways in which the store is taken away.
 var failures = []string{"hang", "reset", "5xx", "refused", "writes", "credentials"}
 
+// serve is the store's process. It says where it listens.
+func serve(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
+	db := ddbmem.New()
+	defer db.Close()
+	endpoint, end, err := program.Serve(ctx, db)
+	if err != nil {
+		return err
+	}
+	err = answers.Encode(endpoint)
+	for order := ""; err == nil && orders.Decode(&order) == nil; { // until who started it ends
+	}
+	return errors.Join(err, end())
+}
+
 // wire is the way to the store: an HTTP client and a source of credentials that
 // fail as they are told.
 type wire struct {
-	client *http.Client
-	server *server
-	way    string
-	down   atomic.Bool
+	client   *http.Client
+	store    *program.Child
+	endpoint string // of the store
+	way      string
+	down     atomic.Bool
 	// resets is the address of a listener that resets what connects, refuses one
 	// where nothing listens.
 	resets, refuses string
 	listener        net.Listener
 }
 
-func newWire(way string, s *server) (*wire, error) {
+// newWire starts a store, and opens the way to it.
+func newWire(ctx context.Context, way string) (_ *wire, err error) {
 	var listen net.ListenConfig
-	gone, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	gone, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{way: way, server: s, refuses: gone.Addr().String()}
+	w := &wire{way: way, refuses: gone.Addr().String()}
 	if err := gone.Close(); err != nil {
 		return nil, err
 	}
-	if w.listener, err = listen.Listen(context.Background(), "tcp", "127.0.0.1:0"); err != nil {
+	if w.listener, err = listen.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
 	w.resets = w.listener.Addr().String()
@@ -57,13 +77,19 @@ func newWire(way string, s *server) (*wire, error) {
 		}
 	}()
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 256}}
-	return w, nil
+	if w.store, err = program.Again(ctx, "serve"); err == nil {
+		err = w.store.Hear(&w.endpoint)
+	}
+	if err != nil {
+		w.close()
+	}
+	return w, err
 }
 
 // dial returns a client of the store over the wire.
 func (w *wire) dial() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: &w.server.endpoint, HTTPClient: w,
+		Region: "us-east-1", BaseEndpoint: &w.endpoint, HTTPClient: w,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			if w.way == "credentials" && w.down.Load() {
 				return aws.Credentials{}, errors.New("failed to refresh cached credentials: the service does not answer")
@@ -80,9 +106,9 @@ func (w *wire) fail(down bool) error {
 		return nil
 	}
 	if down {
-		return w.server.Process.Signal(syscall.SIGSTOP)
+		return w.store.Process.Signal(syscall.SIGSTOP)
 	}
-	return w.server.Process.Signal(syscall.SIGCONT)
+	return w.store.Process.Signal(syscall.SIGCONT)
 }
 
 // Do sends a request, or fails.
@@ -114,7 +140,12 @@ func to(r *http.Request, host string) *http.Request {
 	return r
 }
 
+// close ends the store too, stopped or not.
 func (w *wire) close() {
 	_ = w.listener.Close()
 	w.client.CloseIdleConnections()
+	if w.store != nil {
+		_ = w.store.Process.Kill()
+		_ = w.store.Stop()
+	}
 }

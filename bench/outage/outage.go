@@ -13,19 +13,16 @@ import (
 	"context"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
-	"github.com/dynalimit/dynalimit/bench/internal/ledger"
 	"github.com/dynalimit/dynalimit/bench/internal/program"
-	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
 )
 
 const (
-	tableName  = "outage"
 	small      = "small" // a user whose limit the callers would exceed
 	smallLimit = 100
 	share      = .5
@@ -52,12 +49,7 @@ type outcome struct {
 func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lasting+2*settling)
 	defer cancel()
-	store, err := startServer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer store.stop()
-	w, err := newWire(failure, store)
+	w, err := newWire(ctx, failure)
 	if err != nil {
 		return nil, err
 	}
@@ -70,18 +62,18 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 	calling, enough := context.WithCancel(ctx)
 	defer enough()
 	c.start(calling, s)
-	pause(ctx, 300*time.Millisecond)
+	program.Pause(ctx, 300*time.Millisecond)
 	values, err := endure(ctx, s, w, c, policy)
 	if err != nil {
 		return nil, err
 	}
-	pause(ctx, 200*time.Millisecond)
+	program.Pause(ctx, 200*time.Millisecond)
 	enough()
 	c.group.Wait()
 	for limiter.Health().WaitingBuckets > 0 && ctx.Err() == nil {
-		pause(ctx, 20*time.Millisecond)
+		program.Pause(ctx, 20*time.Millisecond)
 	}
-	o := &outcome{used: c.used, doubt: limiter.Health().Doubt[limitName], failed: c.failed, firstError: c.firstError, values: values}
+	o := &outcome{used: c.used, doubt: limiter.Health().Doubt[subject.Limit], failed: c.failed, firstError: c.firstError, values: values}
 	if err := limiter.Close(ctx); err != nil {
 		return nil, err
 	}
@@ -112,37 +104,22 @@ func (o *outcome) sum(c *callers) {
 
 // open makes the table, its limits and its buckets.
 func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
-	repo, err := dynalimit.NewRepository(client, tableName, &dynalimit.RepositoryOptions{Principal: "bench"})
+	if err := subject.Make(ctx, client, dynalimit.PerDay(subject.Limit, 100_000_000), buckets, 0); err != nil {
+		return nil, err
+	}
+	limiter, repo, err := subject.Open(client, &dynalimit.Options{OnUnavailable: policy, LocalShare: share})
 	if err != nil {
 		return nil, err
 	}
-	if err := repo.CreateTable(ctx); err != nil {
+	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: small}, []dynalimit.Limit{dynalimit.PerDay(subject.Limit, smallLimit)}); err != nil {
 		return nil, err
 	}
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay(limitName, 100_000_000)}); err != nil {
-		return nil, err
-	}
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: small}, []dynalimit.Limit{dynalimit.PerDay(limitName, smallLimit)}); err != nil {
-		return nil, err
-	}
-	limiter, err := dynalimit.New(repo, &dynalimit.Options{OnUnavailable: policy, LocalShare: share})
-	if err != nil {
-		return nil, err
-	}
-	for b := range buckets + 1 {
-		id := small
-		if b < buckets {
-			id = entity(b)
-		}
-		lease, err := limiter.Acquire(ctx, id, resource, dynalimit.Amounts{limitName: 1})
-		if err != nil {
-			return nil, err
-		}
-		if err := lease.Rollback(ctx); err != nil {
+	for b := range buckets {
+		if err := subject.Touch(ctx, limiter, subject.Entity(b), 0); err != nil {
 			return nil, err
 		}
 	}
-	return limiter, nil
+	return limiter, subject.Touch(ctx, limiter, small, 0)
 }
 
 // endure is the outage itself, until the store answers again. It tells whether a caller with
@@ -156,7 +133,7 @@ func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalim
 	}
 	values := program.Values{"refused-5s": 0, "small": 0}
 	within, cancel := context.WithTimeout(ctx, 5*time.Second)
-	_, err := c.limiter.Acquire(within, small, resource, dynalimit.Amounts{limitName: 1})
+	_, err := c.limiter.Acquire(within, small, subject.Resource, subject.One)
 	cancel()
 	if err == nil {
 		values["small"]++
@@ -167,11 +144,11 @@ func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalim
 		if err != nil && policy != dynalimit.Local {
 			break
 		}
-		if _, err := c.limiter.Acquire(ctx, small, resource, dynalimit.Amounts{limitName: 1}); err == nil {
+		if _, err := c.limiter.Acquire(ctx, small, subject.Resource, subject.One); err == nil {
 			values["small"]++
 		}
 	}
-	pause(ctx, time.Until(began.Add(s.lasting)))
+	program.Pause(ctx, time.Until(began.Add(s.lasting)))
 	c.outage(time.Time{})
 	h, ended := c.limiter.Health(), time.Now()
 	probe := max(0, h.NextProbe.Sub(ended))
@@ -179,7 +156,7 @@ func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalim
 		return nil, err
 	}
 	for c.limiter.Health().Open && ctx.Err() == nil {
-		pause(ctx, time.Millisecond)
+		program.Pause(ctx, time.Millisecond)
 	}
 	values["normal-ms"] = float64(time.Since(ended).Milliseconds())
 	values["after-probe-ms"] = values["normal-ms"] - float64(probe.Milliseconds())
@@ -188,19 +165,9 @@ func endure(ctx context.Context, s settings, w *wire, c *callers, policy dynalim
 
 // charged is what the callers' buckets were charged, in whole tokens.
 func charged(ctx context.Context, client *dynamodb.Client, buckets int) (sum int64, err error) {
-	for b := range buckets {
-		got, err := client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName: aws.String(tableName), ConsistentRead: aws.Bool(true),
-			Key: schema.NewKeys("").Bucket(entity(b), resource).Attributes(),
-		})
-		if err != nil {
-			return 0, err
-		}
-		e, err := ledger.Read(got.Item, limitName)
-		if err != nil {
-			return 0, err
-		}
+	all, err := subject.Read(ctx, client, buckets)
+	for _, e := range all {
 		sum += e.Consumed / 1000
 	}
-	return sum, nil
+	return sum, err
 }

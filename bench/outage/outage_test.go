@@ -1,10 +1,7 @@
 package outage
 
 import (
-	"context"
 	"flag"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -17,11 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(role) != "" { // outage runs itself again
-		if err := serve(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if program.Work(serve) { // outage runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)

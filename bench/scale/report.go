@@ -30,7 +30,6 @@ func (w *world) report(a ledger.Account, used usage) *report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	second := func(n int64) float64 { return float64(n) / w.lasting.Seconds() }
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	refused, granted := used.meter.Refused(), w.granted.Summary()
 	from := int(w.warmUp / time.Second)
 	mean, peak := w.writes.since(from, from+int(max(w.lasting, time.Second)/time.Second))
@@ -40,8 +39,8 @@ func (w *world) report(a ledger.Account, used usage) *report {
 		"denied/call":  ratio(w.counts.denied, w.counts.offered),
 		"of-limit":     ratio(a.Admitted, min(a.Allowed, max(milli, milli*w.counts.offered))),
 		"above-limit":  max(0, float64(-a.Lost)/milli-excess),
-		"p50-ms":       ms(granted.P50),
-		"p99-ms":       ms(granted.P99),
+		"p50-ms":       program.Ms(granted.P50),
+		"p99-ms":       program.Ms(granted.P99),
 		"writes/s":     second(used.writes.asked),
 		"landed/s":     second(used.writes.asked - used.writes.throttled - refused),
 		"refused/s":    second(refused),

@@ -8,28 +8,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/bench/internal/ledger"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-const (
-	table     = "limits"
-	entity    = "org-1"
-	resource  = "model"
-	limitName = "calls"
-)
-
 // bucketKey is in a batch of reads that asks for the bucket.
-var bucketKey = []byte(`"` + schema.NewKeys("").Bucket(entity, resource).SK + `"`)
+var bucketKey = []byte(`"` + schema.NewKeys("").Bucket(subject.Entity(0), subject.Resource).SK + `"`)
 
 // exempt marks the simulation's own requests, which cost no time and no units.
 type exempt struct{}
@@ -88,7 +79,7 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 		processes.Go(func() { w.live(ctx, p, end) })
 	}
 	pause(s.warmUp)
-	before, err := w.entry(own)
+	before, err := subject.Read(own, w.db.Client(), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +91,11 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	w.mu.Unlock()
 
 	pause(s.lasting)
-	after, err := w.entry(own)
+	after, err := subject.Read(own, w.db.Client(), 1)
 	if err != nil {
 		return nil, err
 	}
-	account, err := ledger.Between(before, after, from.UnixMilli(), time.Now().UnixMilli())
+	account, err := ledger.Sum(before, after, from.UnixMilli(), time.Now().UnixMilli())
 	w.mu.Lock()
 	used := usage{w.db.Meter().Sub(meter), *w.writes, *w.reads}
 	w.mu.Unlock()
@@ -148,51 +139,13 @@ func (w *world) way() time.Duration {
 // prepare makes the table, the limit and the bucket: empty, full after a call that was
 // given back, or three fifths full.
 func (w *world) prepare(ctx context.Context) error {
-	limiter, repo, err := w.open()
-	if err != nil {
-		return err
-	}
-	if err := repo.CreateTable(ctx); err != nil {
-		return err
-	}
-	limit := dynalimit.PerSecond(limitName, w.rate).WithBurst(w.burst)
-	if err := admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: resource}, []dynalimit.Limit{limit}); err != nil {
-		return err
-	}
-	taken := w.burst
-	if w.start == "part" {
-		taken = taken * 2 / 5
-	}
-	lease, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: taken})
-	if err != nil {
-		return err
-	}
-	if w.start == "full" {
-		if err := lease.Rollback(ctx); err != nil {
-			return err
-		}
-	}
-	return limiter.Close(ctx)
-}
-
-func (w *world) open(opts ...func(*dynalimit.Options)) (*dynalimit.RateLimiter, *dynalimit.Repository, error) {
-	repo, err := dynalimit.NewRepository(w.db.Client(), table, &dynalimit.RepositoryOptions{Principal: "bench"})
-	if err != nil {
-		return nil, nil, err
-	}
-	var o dynalimit.Options
-	for _, opt := range opts {
-		opt(&o)
-	}
-	limiter, err := dynalimit.New(repo, &o)
-	return limiter, repo, err
+	taken := map[string]int64{"empty": w.burst, "part": w.burst * 2 / 5}[w.start]
+	return subject.Make(ctx, w.db.Client(), dynalimit.PerSecond(subject.Limit, w.rate).WithBurst(w.burst), 1, taken)
 }
 
 // process starts one.
 func (w *world) process() (*process, error) {
-	limiter, _, err := w.open(func(o *dynalimit.Options) {
-		o.Observer, o.Timeout, o.Prefetch = memory{world: w}, w.timeout, w.prefetch
-	})
+	limiter, _, err := subject.Open(w.db.Client(), &dynalimit.Options{Observer: memory{world: w}, Timeout: w.timeout, Prefetch: w.prefetch})
 	return &process{limiter: limiter}, err
 }
 
@@ -243,16 +196,15 @@ func (w *world) oneCall(ctx context.Context, p *process) {
 
 // ask acquires in the way under test.
 func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
-	amounts := dynalimit.Amounts{limitName: 1}
 	if w.call == "wait" {
 		ctx, cancel := context.WithTimeout(ctx, w.patience)
 		defer cancel()
-		_, err := p.Wait(ctx, entity, resource, amounts)
+		_, err := p.Wait(ctx, subject.Entity(0), subject.Resource, subject.One)
 		return err
 	}
 	deadline := time.Now().Add(w.patience)
 	for {
-		_, err := p.Acquire(ctx, entity, resource, amounts)
+		_, err := p.Acquire(ctx, subject.Entity(0), subject.Resource, subject.One)
 		var denial *dynalimit.LimitExceededError
 		if w.call == "acquire" || !errors.As(err, &denial) {
 			return err
@@ -278,18 +230,6 @@ func cause(err error) string {
 		return api.ErrorCode()
 	}
 	return err.Error()
-}
-
-// entry reads the bucket as stored.
-func (w *world) entry(ctx context.Context) (ledger.Entry, error) {
-	name := table
-	out, err := w.db.Client().GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &name, ConsistentRead: aws.Bool(true), Key: schema.NewKeys("").Bucket(entity, resource).Attributes(),
-	})
-	if err != nil {
-		return ledger.Entry{}, err
-	}
-	return ledger.Read(out.Item, limitName)
 }
 
 // memory counts what needed no request of its own.

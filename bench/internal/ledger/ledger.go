@@ -79,9 +79,16 @@ func Between(start, end Entry, from, to int64) (Account, error) {
 	return a, nil
 }
 
-// Plus adds up the accounts of several buckets.
-func (a Account) Plus(b Account) Account {
-	return Account{a.Allowed + b.Allowed, a.Admitted + b.Admitted, a.Left + b.Left, a.Lost + b.Lost}
+// Sum accounts for several buckets together, as Between does for each.
+func Sum(start, end []Entry, from, to int64) (sum Account, err error) {
+	for i := range start {
+		a, err := Between(start[i], end[i], from, to)
+		if err != nil {
+			return Account{}, err
+		}
+		sum = Account{sum.Allowed + a.Allowed, sum.Admitted + a.Admitted, sum.Left + a.Left, sum.Lost + a.Lost}
+	}
+	return sum, nil
 }
 
 // Used is the share of the tokens that could be had by then that was: 1 when

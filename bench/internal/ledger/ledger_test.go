@@ -74,7 +74,11 @@ func TestBetweenRefusesAChangedLimit(t *testing.T) {
 	require.ErrorContains(t, err, "changed")
 }
 
-func TestPlus(t *testing.T) {
-	require.Equal(t, ledger.Account{Allowed: 11, Admitted: 22, Left: 33, Lost: 44},
-		ledger.Account{Allowed: 1, Admitted: 2, Left: 3, Lost: 4}.Plus(ledger.Account{Allowed: 10, Admitted: 20, Left: 30, Lost: 40}))
+func TestSum(t *testing.T) {
+	rate := bucket.Rate{Burst: 10_000, Amount: 1000, Period: 1000}
+	full := ledger.Entry{State: bucket.State{Rate: rate, Tokens: 10_000}}
+	half := ledger.Entry{State: bucket.State{Rate: rate, Tokens: 5000}, Consumed: 5000}
+	got, err := ledger.Sum([]ledger.Entry{full, full}, []ledger.Entry{full, half}, 0, 0)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Account{Allowed: 20_000, Admitted: 5000, Left: 15_000}, got)
 }

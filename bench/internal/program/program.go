@@ -1,16 +1,24 @@
 // Package program is what the benchmarks have in common: how they report, open virtual
-// time, and run themselves again as other processes.
+// time, run themselves again as other processes, and talk to a store in one.
 package program
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"testing" //nolint:depguard // benchmarks report by it, and virtual time needs a *testing.T; nothing of this ships
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // Values are what a run came to, by unit.
@@ -23,6 +31,17 @@ func Report(b *testing.B, values Values) {
 	for unit, v := range values {
 		b.ReportMetric(v, unit)
 	}
+}
+
+// Ms is a duration in milliseconds.
+func Ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Ratio is n ÷ of, 0 of none.
+func Ratio[N int64 | float64](n, of N) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
 }
 
 // Virtual runs f in virtual time, which a test alone can open.
@@ -41,16 +60,72 @@ func Virtual(f func(ctx context.Context) error) (err error) {
 	return err
 }
 
-// Child is another process that is told what to do by its input.
-type Child struct {
-	*exec.Cmd
-	In  io.WriteCloser
-	Out io.Reader
+// Pause waits, for no longer than ctx goes on, and reports whether it does.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
-// Again starts this program once more; role, set in its environment, tells it what it is.
-// What it says on its error output is said here.
-func Again(ctx context.Context, role string) (*Child, error) {
+// Serve answers HTTP on a loopback port.
+func Serve(ctx context.Context, h http.Handler) (endpoint string, end func() error, err error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server, served := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}, make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(l) // until end
+	}()
+	return "http://" + l.Addr().String(), func() error {
+		err := server.Close()
+		<-served
+		return err
+	}, nil
+}
+
+// Remote is a client of a store that checks no credentials.
+func Remote(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: transport,
+		Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", ""),
+	})
+}
+
+// role marks a process as a child.
+const role = "DYNALIMIT_BENCH_PROCESS"
+
+// Work does what a child is told, and reports whether this process is one. Orders and
+// answers are JSON values; orders end when the child is to end.
+func Work(do func(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error) bool {
+	if os.Getenv(role) == "" {
+		return false
+	}
+	if err := do(context.Background(), json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// Child is this program once more, as a process that does Work. What it says on its error
+// output is said here.
+type Child struct {
+	*exec.Cmd
+	in      io.WriteCloser
+	orders  *json.Encoder
+	answers *json.Decoder
+}
+
+// Again starts a child with its first order.
+func Again(ctx context.Context, order any) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -69,5 +144,25 @@ func Again(ctx context.Context, role string) (*Child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &Child{Cmd: cmd, In: in, Out: out}, nil
+	c := &Child{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}
+	return c, c.Tell(order)
+}
+
+// Tell gives an order.
+func (c *Child) Tell(order any) error { return c.orders.Encode(order) }
+
+// Hear reads an answer.
+func (c *Child) Hear(answer any) error {
+	if err := c.answers.Decode(answer); err != nil {
+		return fmt.Errorf("a process ended early: %w", err)
+	}
+	return nil
+}
+
+// Stop ends the child in order; it may be nil.
+func (c *Child) Stop() error {
+	if c == nil {
+		return nil
+	}
+	return errors.Join(c.in.Close(), c.Wait())
 }
