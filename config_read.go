@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // config returns the stored configuration of an entity on a resource, from the
@@ -180,7 +180,7 @@ func (c *configRead) current(ctx context.Context, keys []schema.Key, bucket sche
 		began, tick := r.clock.Source(), r.tick()
 		found, err := r.store.BatchGet(ctx, readConfig, asked)
 		if err == nil && bound {
-			r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: admin.Inactive(r.keys.Name(), found[namespace])})
+			r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: shared.Inactive(r.keys.Name(), found[namespace])})
 		}
 		if err == nil && due {
 			err = r.layout.note(ctx, found[version])

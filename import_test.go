@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"internal/admin", "audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -142,7 +142,7 @@ var importTable = []importRow{
 		folder: "aggregator",
 		std:    append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
 		project: []string{
-			"internal/admin", "audit", "internal/trail", "internal/ddb", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
+			"audit", "internal/trail", "internal/ddb", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason: "it reads what the limiter writes and needs nothing of how it decides",
@@ -171,22 +171,15 @@ var importTable = []importRow{
 	{
 		folder: "admin",
 		project: []string{
-			".", "internal/admin", "audit", "internal/trail", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
+			".", "audit", "internal/trail", "internal/ddb", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
 		},
 		others: []string{sdk, "golang.org/x/sync"},
 		reason: "administration of what a Repository is bound to: no call of a limiter passes here",
 	},
 	{
 		folder:  "internal/shared",
-		project: []string{"internal/admin", "internal/ddb", "internal/legacy", "fault", "internal/problem", "internal/schema", "internal/table"},
+		project: []string{"audit", "internal/trail", "internal/ddb", "internal/legacy", "fault", "internal/problem", "internal/schema", "internal/table"},
 		reason:  "what a Repository and package admin have in common: handed over, never kept",
-	},
-	{
-		folder:  "internal/admin",
-		std:     append([]string{"context", "encoding/json", "iter"}, pureStd...),
-		project: []string{"audit", "internal/trail", "internal/bucket", "internal/ddb", "fault", "internal/problem", "internal/schema", "internal/table"},
-		others:  []string{sdk, "golang.org/x/sync"},
-		reason:  "what administrators change, with its events: no call of a limiter passes here",
 	},
 	{
 		folder:  "internal/legacy",

@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -110,9 +109,12 @@ type connection struct {
 	client DynamoDB
 	table  string
 	store  *table.Table
-	admin  *admin.Admin
-	keys   schema.Keys
-	clock  *ddb.Clock
+	// guarded is store for what administrators change, and events is where they leave events.
+	guarded *table.Table
+	ids     trail.IDs
+	events  trail.Layout
+	keys    schema.Keys
+	clock   *ddb.Clock
 	// breaker is told of every request for data of the table. listeners are told when it
 	// opens and closes.
 	breaker   *ddb.Breaker
@@ -183,8 +185,8 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	r.client = watched
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
 	r.layout = &layout{table: r.store, clock: clock, log: o.Logger}
-	events := trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
-	r.admin = admin.New(&admin.Desk{Table: admin.Guarded(r.store, r.keys), Keys: r.keys, Now: clock.Now, IDs: new(trail.IDs), Events: events})
+	r.events = trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
+	r.guarded = shared.Guarded(r.store, r.keys)
 	r.takeover = takeover{
 		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
 	}
@@ -206,8 +208,8 @@ func (o RepositoryOptions) validate() error {
 			return invalid("options."+field, "is %v; give a positive duration, or 0 for the default", d)
 		}
 	}
-	if o.Namespace != "" && o.ConfigTTL > admin.LongestTTL {
-		return invalid("options.ConfigTTL", "is %v; with a Namespace give at most %v, because the purge of a deleted one waits until every limiter has noticed", o.ConfigTTL, admin.LongestTTL)
+	if o.Namespace != "" && o.ConfigTTL > shared.LongestTTL {
+		return invalid("options.ConfigTTL", "is %v; with a Namespace give at most %v, because the purge of a deleted one waits until every limiter has noticed", o.ConfigTTL, shared.LongestTTL)
 	}
 	if o.Principal != "" {
 		if reason := trail.CheckPrincipal(o.Principal); reason != "" {

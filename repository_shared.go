@@ -15,7 +15,7 @@ func (r *Repository) Shared() shared.Repository {
 	}
 	return shared.Repository{
 		Author: r.author, Anonymous: r.anonymous, Compatible: r.readable,
-		Table: r.store, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, Items: r.admin, Usable: r.usable,
+		Table: r.guarded, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, IDs: &r.ids, Events: r.events, Usable: r.usable,
 		CheckAmounts: func(amounts map[string]int64) error { return checkAmounts(amounts, false) },
 		Layout: shared.Layout{
 			Check: r.layout.check, Note: r.layout.note, KindError: r.layout.kindError, Malformed: r.layout.malformed, Current: r.layout.compositeOnly,

@@ -23,6 +23,6 @@ type Admin struct {
 // RepositoryOptions.Principal, says; no request. What is changed is in force at once for the
 // limiters of the same repository.
 func New(repo *dynalimit.Repository) *Admin {
-	d := &desk{repo: repo.Shared()}
+	d := &desk{repo.Shared()}
 	return &Admin{Limits: Limits{d}, Entities: Entities{d}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, d: d}
 }

@@ -36,7 +36,7 @@ type AloneOptions struct {
 // It returns what do returns. It fails with a *fault.HeldError while somebody else is alone, and
 // as every change does; then do was not called.
 func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do func(ctx context.Context) error) error {
-	if err := a.d.repo.Usable(ctx); err != nil {
+	if err := a.d.Usable(ctx); err != nil {
 		return err
 	}
 	o := AloneOptions{}
@@ -57,10 +57,9 @@ func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do f
 	if reason := schema.CheckLease(name); reason != "" {
 		return invalid("name", "%s", reason)
 	}
-	by, err := a.d.mayChange(ctx)
-	if err != nil {
+	if err := a.d.mayChange(ctx); err != nil {
 		return err
 	}
-	l := &lock.Lock{Table: a.d.repo.Items.Table, Key: a.d.repo.Keys.Lease(name), Name: name, Holder: by, Hold: o.Hold, Now: a.d.repo.Clock.Now}
+	l := &lock.Lock{Table: a.d.Table, Key: a.d.Keys.Lease(name), Name: name, Holder: a.d.Author, Hold: o.Hold, Now: a.d.Clock.Now}
 	return l.Do(ctx, o.Wait, o.OnWait, do)
 }

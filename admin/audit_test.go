@@ -359,7 +359,7 @@ func TestForeignItemsAreNoEvents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon}).As("ann@example.com")
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
-		events := table.Query{Op: "read", Hash: schema.PK, Value: r.Shared().Items.Events.Partition(admin.AuditSystem), Whole: true}
+		events := table.Query{Op: "read", Hash: schema.PK, Value: r.Shared().Events.Partition(admin.AuditSystem), Whole: true}
 		for event, err := range r.Shared().Table.Items(t.Context(), events) {
 			require.NoError(t, err)
 			maps.Copy(event, r.Shared().Keys.Bucket("key-1", "gpt-4").Attributes())

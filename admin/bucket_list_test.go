@@ -153,7 +153,7 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 func TestCapacityOfEntitiesAboveEachOther(t *testing.T) {
 	rpm := []admin.LimitCapacity{{Name: "rpm", Capacity: 10, Used: 3, Entities: 1}}
 	c := &admin.ResourceCapacity{Entities: []admin.EntityCapacity{{EntityID: "a", Limits: rpm}, {EntityID: "b", Limits: rpm}, {EntityID: "key", Limits: rpm}}}
-	c.Sum(map[string]schema.EntityRecord{
+	c.Sum(map[string]admin.Entity{
 		"a": {ParentID: "b", Cascade: true}, "b": {ParentID: "a", Cascade: true}, "key": {ParentID: "a", Cascade: true},
 	})
 	assert.Equal(t, rpm, c.Limits)

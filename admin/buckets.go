@@ -2,35 +2,16 @@ package admin
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Buckets are the buckets of a table. Reading one decides nothing.
 type Buckets struct{ d *desk }
-
-// ResetOptions says how Buckets.Reset fills a bucket. Every field is optional: nil and the
-// zero value fill every limit, under an id that is drawn.
-type ResetOptions struct {
-	// ID names the operation among those of the entity: letters, digits and
-	// _ . - : @ /, starting with a letter or digit, at most 128. With it the call may be
-	// repeated, for 30 days: it is done once. Defaults to one that is drawn.
-	ID string
-	// Limits are the names of the limits that are made full. Defaults to all that the
-	// bucket has.
-	Limits []string
-}
-
-// TopUpOptions says how Buckets.TopUp fills a bucket. Every field is optional: nil and the
-// zero value draw an id.
-type TopUpOptions struct {
-	// ID names the operation among those of the entity, as ResetOptions.ID does.
-	// Defaults to one that is drawn.
-	ID string
-}
 
 // BucketRefill is what Buckets.Reset or Buckets.TopUp came to.
 type BucketRefill struct {
@@ -55,17 +36,21 @@ type BucketRefill struct {
 // LimitRefill is what a limit holds before and after.
 type LimitRefill struct {
 	// Name is the limit's.
-	Name string
-	// Before and After are what it holds, in whole tokens rounded down; negative in debt.
-	Before, After int64
+	Name string `json:"name"`
+	// Before is what it held, in whole tokens rounded down; negative in debt.
+	Before int64 `json:"before"`
+	// After is what it holds since, likewise.
+	After int64 `json:"after"`
 }
 
-// Reset makes the limits of a bucket full now, whatever they owe. Counters stay as
+// Reset makes limits of a bucket full now, all if none are named, whatever they owe. Counters stay as
 // they are, and so do leases: what they give back later fills nothing that is full. A
 // bucket that does not exist is left so, since it is full when it is made.
 //
-// It is done once however often it is repeated with the same ResetOptions.ID: a repetition
-// returns the first result. Limiters on this Repository use the tokens at once. Those of
+// The id names the operation among those of the entity: letters, digits and
+// _ . - : @ /, starting with a letter or digit, at most 128; "" draws one. It is done once
+// however often it is repeated under its id, for 30 days: a repetition returns the first
+// result. Limiters on this Repository use the tokens at once. Those of
 // other processes may deny from memory for a second, and who waits there looks again
 // within a configuration's TTL. Tokens that processes have debited ahead stay theirs.
 //
@@ -73,71 +58,62 @@ type LimitRefill struct {
 // bucket does not have and for an id under which something else was done, and with
 // ErrUnavailable when the table does not answer or others were in the way each time: if
 // that is unconfirmed, repeat it with the same id.
-func (b Buckets) Reset(ctx context.Context, entity, resource string, opts *ResetOptions) (*BucketRefill, error) {
-	var o ResetOptions
-	if opts != nil {
-		o = *opts
-	}
-	for _, name := range o.Limits {
+func (b Buckets) Reset(ctx context.Context, entity, resource, id string, limits ...string) (*BucketRefill, error) {
+	for _, name := range limits {
 		if reason := schema.CheckLimitName(name); reason != "" {
-			return nil, invalid("options.Limits", "limit name %s", reason)
+			return nil, invalid("limits", "limit name %s", reason)
 		}
 	}
-	return b.refillBucket(ctx, admin.Refill{ID: o.ID, Entity: entity, Resource: resource, Limits: o.Limits})
+	return b.refill(ctx, &refill{action: "bucket_reset", id: id, entity: entity, resource: resource, limits: limits})
 }
 
 // TopUp adds whole tokens to limits of a bucket, at most up to their bursts. A debt
 // is paid first: a limit at -30 of 100 holds 20 after 50 were added. Counters stay as they
 // are. See Buckets.Reset for repetitions, other processes and errors.
-func (b Buckets) TopUp(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts *TopUpOptions) (*BucketRefill, error) {
-	if err := b.d.repo.Usable(ctx); err != nil {
+func (b Buckets) TopUp(ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*BucketRefill, error) {
+	if err := b.d.Usable(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.d.repo.CheckAmounts(amounts); err != nil {
+	if err := b.d.CheckAmounts(amounts); err != nil {
 		return nil, err
-	}
-	var o TopUpOptions
-	if opts != nil {
-		o = *opts
 	}
 	add := make(map[string]int64, len(amounts))
 	for name, n := range amounts {
 		add[name] = n * milli
 	}
-	return b.refillBucket(ctx, admin.Refill{ID: o.ID, Entity: entity, Resource: resource, Add: add})
+	return b.refill(ctx, &refill{action: "bucket_topped_up", id: id, entity: entity, resource: resource, limits: slices.Collect(maps.Keys(add)), add: add})
 }
 
-func (b Buckets) refillBucket(ctx context.Context, refill admin.Refill) (*BucketRefill, error) {
-	if err := b.d.repo.Usable(ctx); err != nil {
+// refill checks and makes a refill, and says what it came to in tokens.
+func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
+	if err := b.d.Usable(ctx); err != nil {
 		return nil, err
 	}
-	if err := checkEntityID("entity", refill.Entity); err != nil {
+	if err := checkEntityID("entity", r.entity); err != nil {
 		return nil, err
 	}
-	if err := checkResource(refill.Resource); err != nil {
+	if err := checkResource(r.resource); err != nil {
 		return nil, err
 	}
-	if refill.ID != "" {
-		if reason := schema.CheckOperation(refill.ID); reason != "" {
-			return nil, invalid("options.ID", "%s", reason)
+	if r.id != "" {
+		if reason := schema.CheckOperation(r.id); reason != "" {
+			return nil, invalid("id", "%s", reason)
 		}
 	}
-	var err error
-	if refill.By, err = b.d.mayChange(ctx); err != nil {
+	if err := b.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.d.takeOverBucket(ctx, refill.Entity, refill.Resource); err != nil {
+	if err := b.d.takeOverBucket(ctx, r.entity, r.resource); err != nil {
 		return nil, err
 	}
-	defer b.d.repo.Told.Refilled(refill.Entity, refill.Resource) // also where no answer came
-	done, err := b.d.repo.Items.Buckets.Refill(ctx, refill)
-	err = b.d.repo.Layout.KindError("the bucket", err)
+	defer b.d.Told.Refilled(r.entity, r.resource) // also where no answer came
+	done, err := b.make(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, b.d.Layout.KindError("the bucket", err)
 	}
-	out := &BucketRefill{ID: done.ID, At: done.At, Repeated: done.Repeated, Missing: done.Missing, Estimated: done.Estimated}
-	for _, l := range done.Limits {
-		out.Limits = append(out.Limits, LimitRefill{Name: l.Name, Before: floorDiv(l.Before, milli), After: floorDiv(l.After, milli)})
+	for i := range done.Limits {
+		l := &done.Limits[i]
+		l.Before, l.After = floorDiv(l.Before, milli), floorDiv(l.After, milli)
 	}
-	return out, nil
+	return &done, nil
 }

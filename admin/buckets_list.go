@@ -3,11 +3,13 @@ package admin
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // Bucket is one bucket of an entity, as Buckets.List lists it. It is a plain value.
@@ -35,19 +37,21 @@ type Bucket struct {
 // fails with a *ValidationError for a bad id, and ends with an error when ctx does. A
 // bucket of the layout before composite items is not listed.
 func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
-	if err := b.d.repo.Usable(ctx); err != nil {
+	if err := b.d.Usable(ctx); err != nil {
 		return problem.List[Bucket](err)
 	}
 	if err := checkEntityID("entity", entity); err != nil {
 		return problem.List[Bucket](err)
 	}
 	return func(yield func(Bucket, error) bool) {
-		for item, err := range b.d.repo.Table.Items(ctx, b.d.repo.Items.Buckets.Of(entity)) {
+		for item, err := range b.d.Table.Items(ctx, table.Query{
+			Op: "list the buckets", Hash: schema.PK, Value: b.d.Keys.Entity(entity), Prefix: schema.BucketsOf, Whole: true,
+		}) {
 			if err != nil {
 				yield(Bucket{}, err)
 				return
 			}
-			if _, resource, ok := b.d.repo.Keys.BucketOwner(schema.KeyOf(item)); ok && !b.yieldBucket(entity, resource, item, yield) {
+			if _, resource, ok := b.d.Keys.BucketOwner(schema.KeyOf(item)); ok && !b.yieldBucket(entity, resource, item, yield) {
 				return
 			}
 		}
@@ -61,24 +65,45 @@ func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, erro
 // ends with an error when ctx does. A bucket of the layout before composite items is not
 // listed.
 func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
-	if err := b.d.repo.Usable(ctx); err != nil {
+	if err := b.d.Usable(ctx); err != nil {
 		return problem.List[Bucket](err)
 	}
 	if err := checkResource(resource); err != nil {
 		return problem.List[Bucket](err)
 	}
+	q := table.Query{
+		Op: "list the buckets of a resource", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: b.d.Keys.Resource(resource),
+		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
+	}
 	return func(yield func(Bucket, error) bool) {
-		for item, err := range b.d.repo.Items.Buckets.OfResource(ctx, resource) {
+		for page, err := range b.d.Table.Pages(ctx, q) {
+			var items []schema.Item
+			if err == nil {
+				items, err = b.d.Table.GetMany(ctx, q.Op, b.keysOf(page.Items))
+			}
 			if err != nil {
 				yield(Bucket{}, err)
 				return
 			}
-			entity, resource, _ := b.d.repo.Keys.BucketOwner(schema.KeyOf(item))
-			if !b.yieldBucket(entity, resource, item, yield) {
-				return
+			for _, item := range items {
+				if item == nil { // it expired since
+					continue
+				}
+				entity, resource, _ := b.d.Keys.BucketOwner(schema.KeyOf(item))
+				if !b.yieldBucket(entity, resource, item, yield) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// keysOf are the keys of the buckets that entries of an index name.
+func (b Buckets) keysOf(entries []schema.Item) []schema.Key {
+	return slices.DeleteFunc(keysOf(entries), func(key schema.Key) bool {
+		_, _, ok := b.d.Keys.BucketOwner(key)
+		return !ok
+	})
 }
 
 // yieldBucket is false once yield wants no more, or after an error.
@@ -89,15 +114,15 @@ func (b Buckets) yieldBucket(entity, resource string, item schema.Item, yield fu
 
 // decode is a bucket as users see it.
 func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, error) {
-	image, err := b.d.repo.Sets.DecodeBucket(item, nil, 0)
+	image, err := b.d.Sets.DecodeBucket(item, nil, 0)
 	if err != nil {
-		return Bucket{}, b.d.repo.Layout.Malformed(err)
+		return Bucket{}, b.d.Layout.Malformed(err)
 	}
 	out := Bucket{EntityID: entity, Resource: resource}
 	if len(image.Set.Names) > 0 {
 		out.Consumed = dynalimit.Amounts{}
 	}
-	now := b.d.repo.Clock.NowMS()
+	now := b.d.Clock.NowMS()
 	for i, name := range image.Set.Names {
 		if !image.Limits[i].Ghost { // one without parameters: what it holds is not known
 			out.Limits = append(out.Limits, statusOf(entity, resource, image, i, now))

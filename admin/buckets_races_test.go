@@ -41,12 +41,12 @@ func TestLostAnswersRefillOnce(t *testing.T) {
 				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 					return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems" && n.Add(1) <= lost}
 				})
-				done, err := admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", model, dynalimit.Amounts{"rpd": 10}, &admin.TopUpOptions{ID: "x"})
+				done, err := admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", model, "x", dynalimit.Amounts{"rpd": 10})
 				require.NoError(t, err, "the event proves it")
 				assert.False(t, done.Repeated)
 				s.db.SetFaults(nil)
 				assert.EqualValues(t, 10, s.remaining("rpd"))
-				assert.True(t, s.topUp(dynalimit.Amounts{"rpd": 10}, &admin.TopUpOptions{ID: "x"}).Repeated)
+				assert.True(t, s.topUp("x", dynalimit.Amounts{"rpd": 10}).Repeated)
 				assert.EqualValues(t, 10, s.remaining("rpd"))
 				assert.Len(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}), 1)
 			})
@@ -63,12 +63,12 @@ func TestLostAnswersRefillOnce(t *testing.T) {
 				}
 				return ddbmem.Fault{Lose: sent.Load()}
 			})
-			_, err := admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", model, dynalimit.Amounts{"rpd": 10}, &admin.TopUpOptions{ID: "x"})
+			_, err := admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", model, "x", dynalimit.Amounts{"rpd": 10})
 			require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 			require.ErrorContains(t, err, "operation x")
 			s.db.SetFaults(nil)
 			s.recovers()
-			assert.True(t, s.topUp(dynalimit.Amounts{"rpd": 10}, &admin.TopUpOptions{ID: "x"}).Repeated)
+			assert.True(t, s.topUp("x", dynalimit.Amounts{"rpd": 10}).Repeated)
 			assert.EqualValues(t, 10, s.remaining("rpd"))
 		})
 	})
@@ -102,7 +102,7 @@ func TestRefillsGetThroughBesideTakers(t *testing.T) {
 			}
 		}
 		<-time.After(100 * time.Millisecond)
-		done := s.topUp(dynalimit.Amounts{"rpd": added}, nil)
+		done := s.topUp("", dynalimit.Amounts{"rpd": added})
 		require.Len(t, done.Limits, 1)
 		wg.Wait()
 		s.db.SetFaults(nil)
@@ -124,7 +124,7 @@ func TestRefillsThatAlwaysConflictChangeNothing(t *testing.T) {
 			Code: "TransactionCanceledException", Message: "Transaction cancelled [TransactionConflict, None, None]",
 			Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {Code: "None"}, {Code: "None"}},
 		}}))
-		_, err := admin.New(s.repo).Buckets.Reset(t.Context(), "user-1", model, nil)
+		_, err := admin.New(s.repo).Buckets.Reset(t.Context(), "user-1", model, "")
 		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 		require.ErrorContains(t, err, "others were in the way in each of 8 tries")
 		s.db.SetFaults(nil)
@@ -143,7 +143,7 @@ func TestRefillsReachLimiters(t *testing.T) {
 		s.acquire("user-1", dynalimit.Amounts{"rpd": 100})
 		s.deny("user-1", dynalimit.Amounts{"rpd": 1})
 		other.deny("user-1", dynalimit.Amounts{"rpd": 1})
-		s.reset(nil)
+		s.reset("")
 		s.acquire("user-1", dynalimit.Amounts{"rpd": 1})
 		<-time.After(time.Second + time.Millisecond)
 		other.acquire("user-1", dynalimit.Amounts{"rpd": 1})
@@ -160,7 +160,7 @@ func TestARefillDuringAWriteIsSeen(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { s.acquire("user-1", dynalimit.Amounts{"rpd": 99}) })
 		<-time.After(100 * time.Millisecond)
-		s.reset(nil)
+		s.reset("")
 		wg.Wait()
 		s.db.SetFaults(nil)
 		s.acquire("user-1", dynalimit.Amounts{"rpd": 100})
@@ -189,7 +189,7 @@ func TestWaitersHearOfARefill(t *testing.T) {
 					served = time.Since(began)
 				})
 				<-time.After(30 * time.Minute)
-				_, err := admin.New(operator).Buckets.Reset(t.Context(), "user-1", model, nil)
+				_, err := admin.New(operator).Buckets.Reset(t.Context(), "user-1", model, "")
 				require.NoError(t, err)
 				wg.Wait()
 				within := time.Minute
@@ -221,7 +221,7 @@ func TestWritesInFlightAcrossAReset(t *testing.T) {
 			s := memProcess(t, limits)
 			lease := s.acquire("user-1", dynalimit.Amounts{"rpd": 60})
 			s.clock.advance(90 * time.Minute) // 6.25
-			s.peer(limits).reset(nil)
+			s.peer(limits).reset("")
 			play.late(s, lease)
 			assert.Equal(t, play.want, s.remaining("rpd"))
 			s.acquire("user-1", dynalimit.Amounts{"rpd": play.want})

@@ -34,17 +34,17 @@ func (s *process) remaining(limit string) int64 {
 }
 
 // reset makes the user's bucket full.
-func (s *process) reset(opts *admin.ResetOptions) *admin.BucketRefill {
+func (s *process) reset(id string, limits ...string) *admin.BucketRefill {
 	s.t.Helper()
-	done, err := admin.New(s.repo).Buckets.Reset(s.t.Context(), "user-1", model, opts)
+	done, err := admin.New(s.repo).Buckets.Reset(s.t.Context(), "user-1", model, id, limits...)
 	require.NoError(s.t, err)
 	return done
 }
 
 // topUp adds to the user's bucket.
-func (s *process) topUp(amounts dynalimit.Amounts, opts *admin.TopUpOptions) *admin.BucketRefill {
+func (s *process) topUp(id string, amounts dynalimit.Amounts) *admin.BucketRefill {
 	s.t.Helper()
-	done, err := admin.New(s.repo).Buckets.TopUp(s.t.Context(), "user-1", model, amounts, opts)
+	done, err := admin.New(s.repo).Buckets.TopUp(s.t.Context(), "user-1", model, id, amounts)
 	require.NoError(s.t, err)
 	return done
 }
@@ -72,7 +72,7 @@ func TestResetBucketFillsItsLimits(t *testing.T) {
 		s.clock.advance(3 * time.Second) // 5 requests, 500 tokens
 		counted, refilled := s.counters(), s.item("user-1")["rf"]
 
-		done := s.reset(&admin.ResetOptions{Limits: []string{"tpm"}})
+		done := s.reset("", "tpm")
 		assert.Equal(t, []admin.LimitRefill{{Name: "tpm", Before: -4_500, After: 10_000}}, done.Limits)
 		assert.NotEmpty(t, done.ID)
 		assert.Equal(t, s.clock.now().UTC(), done.At)
@@ -80,7 +80,7 @@ func TestResetBucketFillsItsLimits(t *testing.T) {
 		assert.EqualValues(t, 10_000, s.remaining("tpm"))
 		assert.EqualValues(t, 64, s.remaining("rpm"))
 
-		done = s.reset(nil)
+		done = s.reset("")
 		assert.Equal(t, []admin.LimitRefill{{"rpm", 64, 100}, {"tpm", 10_000, 10_000}}, done.Limits)
 		assert.EqualValues(t, 100, s.remaining("rpm"))
 		assert.Equal(t, counted, s.counters())
@@ -98,10 +98,10 @@ func TestTopUpBucketAddsTokens(t *testing.T) {
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 300}))
 		s.clock.advance(1500 * time.Millisecond) // 2.5 requests, 250 tokens
 		counted := s.counters()
-		done := s.topUp(dynalimit.Amounts{"rpm": 20, "tpm": 500}, nil)
+		done := s.topUp("", dynalimit.Amounts{"rpm": 20, "tpm": 500})
 		assert.Equal(t, []admin.LimitRefill{{"rpm", 12, 32}, {"tpm", -50, 450}}, done.Limits)
 		assert.EqualValues(t, 450, s.remaining("tpm"))
-		done = s.topUp(dynalimit.Amounts{"rpm": 1000}, nil)
+		done = s.topUp("", dynalimit.Amounts{"rpm": 1000})
 		assert.Equal(t, []admin.LimitRefill{{"rpm", 32, 100}}, done.Limits)
 		assert.EqualValues(t, 100, s.remaining("rpm"))
 		assert.Equal(t, counted, s.counters())
@@ -115,7 +115,7 @@ func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", maxTokens)}})
 	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 	for range 40 {
-		s.topUp(dynalimit.Amounts{"rpm": maxTokens}, nil)
+		s.topUp("", dynalimit.Amounts{"rpm": maxTokens})
 	}
 	assert.EqualValues(t, maxTokens, s.remaining("rpm"))
 	s.acquire("user-1", dynalimit.Amounts{"rpm": maxTokens})
@@ -127,7 +127,7 @@ func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}})
-		for _, done := range []*admin.BucketRefill{s.reset(&admin.ResetOptions{ID: "a"}), s.topUp(dynalimit.Amounts{"rpm": 5}, &admin.TopUpOptions{ID: "b"})} {
+		for _, done := range []*admin.BucketRefill{s.reset("a"), s.topUp("b", dynalimit.Amounts{"rpm": 5})} {
 			assert.True(t, done.Missing)
 			assert.Empty(t, done.Limits)
 		}
@@ -135,7 +135,7 @@ func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 		require.NoError(t, err)
 		assert.Nil(t, item)
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 100})
-		for _, done := range []*admin.BucketRefill{s.reset(&admin.ResetOptions{ID: "a"}), s.topUp(dynalimit.Amounts{"rpm": 5}, &admin.TopUpOptions{ID: "b"})} {
+		for _, done := range []*admin.BucketRefill{s.reset("a"), s.topUp("b", dynalimit.Amounts{"rpm": 5})} {
 			assert.True(t, done.Missing && done.Repeated)
 		}
 		s.deny("user-1", dynalimit.Amounts{"rpm": 1})
@@ -149,33 +149,33 @@ func TestRefillsAreChecked(t *testing.T) {
 	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 	ctx, meter := t.Context(), s.db.Meter()
 	for part, call := range map[string]func() (*admin.BucketRefill, error){
-		"invalid entity":   func() (*admin.BucketRefill, error) { return admin.New(s.repo).Buckets.Reset(ctx, "a#b", model, nil) },
-		"invalid resource": func() (*admin.BucketRefill, error) { return admin.New(s.repo).Buckets.Reset(ctx, "user-1", "", nil) },
+		"invalid entity":   func() (*admin.BucketRefill, error) { return admin.New(s.repo).Buckets.Reset(ctx, "a#b", model, "") },
+		"invalid resource": func() (*admin.BucketRefill, error) { return admin.New(s.repo).Buckets.Reset(ctx, "user-1", "", "") },
 		"which the bucket does not": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.Reset(ctx, "user-1", model, &admin.ResetOptions{Limits: []string{"rpm", "tpd"}})
+			return admin.New(s.repo).Buckets.Reset(ctx, "user-1", model, "", "rpm", "tpd")
 		},
-		"invalid options.Limits": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.Reset(ctx, "user-1", model, &admin.ResetOptions{Limits: []string{""}})
+		"invalid limits": func() (*admin.BucketRefill, error) {
+			return admin.New(s.repo).Buckets.Reset(ctx, "user-1", model, "", "")
 		},
-		"invalid options.ID": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.Reset(ctx, "user-1", model, &admin.ResetOptions{ID: "a#b"})
+		"invalid id": func() (*admin.BucketRefill, error) {
+			return admin.New(s.repo).Buckets.Reset(ctx, "user-1", model, "a#b")
 		},
 		"invalid amounts[tpd]": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.TopUp(ctx, "user-1", model, dynalimit.Amounts{"tpd": 1}, nil)
+			return admin.New(s.repo).Buckets.TopUp(ctx, "user-1", model, "", dynalimit.Amounts{"tpd": 1})
 		},
 		"invalid amounts[rpm]: is -1": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.TopUp(ctx, "user-1", model, dynalimit.Amounts{"rpm": -1}, nil)
+			return admin.New(s.repo).Buckets.TopUp(ctx, "user-1", model, "", dynalimit.Amounts{"rpm": -1})
 		},
 		"amounts: is empty": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.TopUp(ctx, "user-1", model, nil, nil)
+			return admin.New(s.repo).Buckets.TopUp(ctx, "user-1", model, "", nil)
 		},
 		"invalid principal": func() (*admin.BucketRefill, error) {
-			return admin.New(s.repo.As("")).Buckets.Reset(ctx, "user-1", model, nil)
+			return admin.New(s.repo.As("")).Buckets.Reset(ctx, "user-1", model, "")
 		},
 		"not made by NewReposi": func() (*admin.BucketRefill, error) {
-			return admin.New(new(dynalimit.Repository)).Buckets.Reset(ctx, "user-1", model, nil)
+			return admin.New(new(dynalimit.Repository)).Buckets.Reset(ctx, "user-1", model, "")
 		},
-		"invalid ctx": func() (*admin.BucketRefill, error) { return admin.New(s.repo).Buckets.Reset(nil, "user-1", model, nil) }, //nolint:staticcheck // refused
+		"invalid ctx": func() (*admin.BucketRefill, error) { return admin.New(s.repo).Buckets.Reset(nil, "user-1", model, "") }, //nolint:staticcheck // refused
 	} {
 		done, err := call()
 		var wrong *dynalimit.ValidationError
@@ -194,8 +194,8 @@ func TestRefillsAreRecorded(t *testing.T) {
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 1}))
 		s.clock.advance(time.Millisecond) // 0.001 requests, 0.166 tokens
 		s.repo = s.repo.As("ann@example.com")
-		s.topUp(dynalimit.Amounts{"tpm": 7}, &admin.TopUpOptions{ID: "ticket-4711"})
-		s.reset(&admin.ResetOptions{ID: "ticket-4712"})
+		s.topUp("ticket-4711", dynalimit.Amounts{"tpm": 7})
+		s.reset("ticket-4712")
 		events := trail(t, s.repo, admin.AuditQuery{Target: "user-1"})
 		require.Len(t, events, 2)
 		for i, want := range []struct{ action, fields string }{
@@ -222,27 +222,27 @@ func TestRefillsAreDoneOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{rpm, tpm}})
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 100})
-		first := s.topUp(dynalimit.Amounts{"rpm": 10}, &admin.TopUpOptions{ID: "x"})
+		first := s.topUp("x", dynalimit.Amounts{"rpm": 10})
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 10})
 		s.clock.advance(time.Second)
-		again := s.topUp(dynalimit.Amounts{"rpm": 10}, &admin.TopUpOptions{ID: "x"})
+		again := s.topUp("x", dynalimit.Amounts{"rpm": 10})
 		assert.True(t, again.Repeated)
 		again.Repeated = false
 		assert.Equal(t, first, again)
 		assert.EqualValues(t, 1, s.remaining("rpm"))
 		for _, call := range []func() (*admin.BucketRefill, error){
 			func() (*admin.BucketRefill, error) {
-				return admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 11}, &admin.TopUpOptions{ID: "x"})
+				return admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", model, "x", dynalimit.Amounts{"rpm": 11})
 			},
 			func() (*admin.BucketRefill, error) {
-				return admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", "another", dynalimit.Amounts{"rpm": 10}, &admin.TopUpOptions{ID: "x"})
+				return admin.New(s.repo).Buckets.TopUp(t.Context(), "user-1", "another", "x", dynalimit.Amounts{"rpm": 10})
 			},
 			func() (*admin.BucketRefill, error) {
-				return admin.New(s.repo).Buckets.Reset(t.Context(), "user-1", model, &admin.ResetOptions{ID: "x", Limits: []string{"rpm"}})
+				return admin.New(s.repo).Buckets.Reset(t.Context(), "user-1", model, "x", "rpm")
 			},
 		} {
 			_, err := call()
-			require.ErrorContains(t, err, "invalid options.ID")
+			require.ErrorContains(t, err, "invalid id")
 		}
 		assert.Len(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}), 1)
 		record, err := s.repo.Shared().Table.Get(t.Context(), "test", s.repo.Shared().Keys.Operation("user-1", "x"))
@@ -262,7 +262,7 @@ func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 			own := s.peer(nil).repo
 			wg.Go(func() {
 				var err error
-				results[i], err = admin.New(own).Buckets.TopUp(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 10}, &admin.TopUpOptions{ID: "x"})
+				results[i], err = admin.New(own).Buckets.TopUp(t.Context(), "user-1", model, "x", dynalimit.Amounts{"rpm": 10})
 				assert.NoError(t, err)
 			})
 		}
@@ -296,9 +296,9 @@ func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {
 		})
 		var late *admin.BucketRefill
 		var wg sync.WaitGroup
-		wg.Go(func() { late = s.topUp(dynalimit.Amounts{"rpd": 10}, &admin.TopUpOptions{ID: "x"}) })
+		wg.Go(func() { late = s.topUp("x", dynalimit.Amounts{"rpd": 10}) })
 		<-time.After(100 * time.Millisecond)
-		assert.False(t, s.topUp(dynalimit.Amounts{"rpd": 10}, &admin.TopUpOptions{ID: "x"}).Repeated)
+		assert.False(t, s.topUp("x", dynalimit.Amounts{"rpd": 10}).Repeated)
 		s.acquire("user-1", dynalimit.Amounts{"rpd": 10})
 		wg.Wait()
 		assert.True(t, late.Repeated)
@@ -313,7 +313,7 @@ func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
 	s.acquire("user-1", dynalimit.Amounts{"tpm": 9000})
 	s.change(schema.Item{"b_rpm_tk": schema.Number(200_000)})
 	s.db.SetFaults(refusedTransactions(4))
-	done := s.topUp(dynalimit.Amounts{"rpm": 5, "tpm": 500}, nil)
+	done := s.topUp("", dynalimit.Amounts{"rpm": 5, "tpm": 500})
 	assert.True(t, done.Estimated)
 	assert.Equal(t, []admin.LimitRefill{{"rpm", 100, 100}, {"tpm", 1000, 1500}}, done.Limits)
 }
@@ -331,10 +331,10 @@ func TestRefillsStayInTheirNamespace(t *testing.T) {
 	a, b := open("a"), open("b")
 	a.acquire("user-1", dynalimit.Amounts{"rpm": 100})
 	b.acquire("user-1", dynalimit.Amounts{"rpm": 100})
-	assert.False(t, a.reset(&admin.ResetOptions{ID: "x"}).Repeated)
+	assert.False(t, a.reset("x").Repeated)
 	a.acquire("user-1", dynalimit.Amounts{"rpm": 100})
 	b.deny("user-1", dynalimit.Amounts{"rpm": 1})
-	assert.False(t, b.reset(&admin.ResetOptions{ID: "x"}).Repeated)
+	assert.False(t, b.reset("x").Repeated)
 	b.acquire("user-1", dynalimit.Amounts{"rpm": 100})
 }
 
@@ -345,10 +345,10 @@ func TestRefillCosts(t *testing.T) {
 	s.acquire(uuid, dynalimit.Amounts{"rpm": 100, "tpm": 5000})
 	for i, call := range []func(id string) (*admin.BucketRefill, error){
 		func(id string) (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.Reset(t.Context(), uuid, model, &admin.ResetOptions{ID: id})
+			return admin.New(s.repo).Buckets.Reset(t.Context(), uuid, model, id)
 		},
 		func(id string) (*admin.BucketRefill, error) {
-			return admin.New(s.repo).Buckets.TopUp(t.Context(), uuid, model, dynalimit.Amounts{"rpm": 10}, &admin.TopUpOptions{ID: id})
+			return admin.New(s.repo).Buckets.TopUp(t.Context(), uuid, model, id, dynalimit.Amounts{"rpm": 10})
 		},
 	} {
 		s.clock.advance(time.Minute)
@@ -379,9 +379,9 @@ func ExampleBuckets_Reset() {
 	_, _ = limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpd": 1000})
 	_, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpd": 1})
 	fmt.Println(err != nil)
-	done, _ := admin.New(repo).Buckets.Reset(ctx, "key-1", "gpt-4", &admin.ResetOptions{ID: "ticket-4711"})
+	done, _ := admin.New(repo).Buckets.Reset(ctx, "key-1", "gpt-4", "ticket-4711")
 	fmt.Println(done.Limits[0].Name, done.Limits[0].After)
-	again, _ := admin.New(repo).Buckets.Reset(ctx, "key-1", "gpt-4", &admin.ResetOptions{ID: "ticket-4711"})
+	again, _ := admin.New(repo).Buckets.Reset(ctx, "key-1", "gpt-4", "ticket-4711")
 	fmt.Println(again.Repeated)
 	// Output:
 	// true

@@ -70,10 +70,10 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (*ResourceCapaci
 }
 
 // cascading reads the records of entities, and of those that they cascade into.
-func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]schema.EntityRecord, error) {
-	records := map[string]schema.EntityRecord{}
+func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity, error) {
+	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
-		read, err := b.d.repo.Items.Entities.GetMany(ctx, "read who cascades", ids)
+		read, err := b.d.entities(ctx, "read who cascades", ids)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]schema
 }
 
 // sum says whom the entities charge too, and sums the limits.
-func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
+func (c *ResourceCapacity) sum(records map[string]Entity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}
 	for _, e := range c.Entities {
@@ -125,7 +125,7 @@ func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
 
 // cascadesInto are the entities that a call of one charges too, as far as they have limits, the
 // nearest first.
-func cascadesInto(entity string, records map[string]schema.EntityRecord) (above []string) {
+func cascadesInto(entity string, records map[string]Entity) (above []string) {
 	for e := records[entity]; e.Cascade && e.ParentID != "" && e.ParentID != entity && !slices.Contains(above, e.ParentID) && len(above) < schema.MaxDepth-1; {
 		above = append(above, e.ParentID)
 		e = records[e.ParentID]

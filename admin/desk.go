@@ -3,32 +3,67 @@ package admin
 import (
 	"context"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// desk is what every change needs, whatever its subject.
-type desk struct{ repo shared.Repository }
+// desk is what every change needs, whatever its subject: the table, who makes the change,
+// its event, and who is told.
+type desk struct{ shared.Repository }
 
-// mayChange returns who makes a change. It fails if that is to be known and is not, and
-// if the table is not to be changed by this version.
-func (d *desk) mayChange(ctx context.Context) (by string, err error) {
-	if by, err = d.principal(); err != nil {
-		return "", err
+// mayChange refuses a change if who makes it is to be known and is not, and if the table
+// is not to be changed by this version.
+func (d *desk) mayChange(ctx context.Context) error {
+	if err := d.checkPrincipal(); err != nil {
+		return err
 	}
-	return by, d.repo.Layout.Check(ctx)
+	return d.Layout.Check(ctx)
 }
 
-// principal is who makes a change.
-func (d *desk) principal() (string, error) {
-	if d.repo.Author == "" && d.repo.Anonymous {
-		return "", nil
+// checkPrincipal refuses a change that nobody is to be named for.
+func (d *desk) checkPrincipal() error {
+	if d.Author == "" && d.Anonymous {
+		return nil
 	}
-	if d.repo.Author == "" {
-		return "", invalid("principal", "is not set; say who makes the change with Repository.As or RepositoryOptions.Principal, or allow that nobody is named with RepositoryOptions.AllowAnonymous")
+	if d.Author == "" {
+		return invalid("principal", "is not set; say who makes the change with Repository.As or RepositoryOptions.Principal, or allow that nobody is named with RepositoryOptions.AllowAnonymous")
 	}
-	if reason := trail.CheckPrincipal(d.repo.Author); reason != "" {
-		return "", invalid("principal", "%s", reason)
+	if reason := trail.CheckPrincipal(d.Author); reason != "" {
+		return invalid("principal", "%s", reason)
 	}
-	return d.repo.Author, nil
+	return nil
+}
+
+// deed is a change as it is recorded.
+type deed struct {
+	// action is what is done, for example "limits_set".
+	action string
+	// target is what is changed, as events name it; resource is the resource, if any.
+	target, resource string
+	// before and after are the fields of what is changed.
+	before, after trail.Fields
+	// was and is are its item, nil for none: the event comes after the last one that was
+	// names, and is names it.
+	was, is schema.Item
+}
+
+// propose is a proposal of writes with the event of a deed, in the author's name. The
+// event's key proves that the transaction was made.
+func (d *desk) propose(what deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
+	changes, err := trail.Diff(what.before, what.after)
+	if err != nil {
+		return table.Proposal{}, err
+	}
+	id := d.IDs.Above(schema.LastEvent(what.was), d.Clock.Now())
+	now, _ := trail.TimeOf(id) // an id is never below the last, so a clock set back is not told
+	schema.SetLastEvent(what.is, id)
+	event := d.Events.Item(audit.Event{
+		ID: id, Time: now, Principal: d.Author, Action: what.action, Target: what.target, Resource: what.resource, Changes: changes,
+	})
+	return table.Proposal{Writes: append(writes, d.Table.Put(event, schema.Statement{})), Proof: schema.KeyOf(event)}, nil
 }

@@ -15,7 +15,7 @@ import (
 // index is read, which may lag behind a change by a moment. It ends with an
 // error when ctx does.
 func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, error] {
-	if err := n.d.repo.Usable(ctx); err != nil {
+	if err := n.d.Usable(ctx); err != nil {
 		return problem.List[Entity](err)
 	}
 	return func(yield func(Entity, error) bool) {
@@ -23,7 +23,7 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 			yield(Entity{}, err)
 			return
 		}
-		n.listEntities(ctx, n.d.repo.Items.Entities.Children(id), func(item schema.Item) string {
+		n.listEntities(ctx, n.childrenOf(id), func(item schema.Item) string {
 			child, _ := schema.Child(item)
 			return child
 		}, yield)
@@ -37,13 +37,13 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 // version before this one: those are listed from their next Entities.Update on. Children
 // finds them by their parent.
 func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
-	if err := n.d.repo.Usable(ctx); err != nil {
+	if err := n.d.Usable(ctx); err != nil {
 		return problem.List[Entity](err)
 	}
 	return func(yield func(Entity, error) bool) {
 		for shard := range schema.EntityShards {
 			q := table.Query{
-				Op: "list the entities", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.repo.Keys.Entities(shard),
+				Op: "list the entities", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Entities(shard),
 			}
 			if !n.listEntities(ctx, q, schema.ListedEntity, yield) {
 				return
@@ -55,7 +55,7 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 // listEntities yields the entities of a query of an index, whose items are named by id. It
 // is false once yield wants no more, or after an error.
 func (n Entities) listEntities(ctx context.Context, q table.Query, id func(schema.Item) string, yield func(Entity, error) bool) bool {
-	for page, err := range n.d.repo.Table.Pages(ctx, q) {
+	for page, err := range n.d.Table.Pages(ctx, q) {
 		var entities []Entity
 		if err == nil {
 			entities, err = n.pageEntities(ctx, q.Op, page, id)
@@ -83,7 +83,7 @@ func (n Entities) pageEntities(ctx context.Context, op string, page *dynamodb.Qu
 	var found map[schema.Key]schema.Item
 	if len(missing) > 0 {
 		var err error
-		if found, err = n.d.repo.Table.BatchGet(ctx, op, missing); err != nil {
+		if found, err = n.d.Table.BatchGet(ctx, op, missing); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +96,7 @@ func (n Entities) pageEntities(ctx context.Context, op string, page *dynamodb.Qu
 		if id := id(item); id != "" && record != nil { // nil: deleted since the index was read
 			e := schema.DecodeEntity(record)
 			e.ID = id
-			entities = append(entities, entityOf(e))
+			entities = append(entities, Entity(e))
 		}
 	}
 	return entities, nil

@@ -2,13 +2,10 @@ package admin
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -49,9 +46,7 @@ type Entity struct {
 
 // Validate returns the *ValidationError with which Entities.Create would refuse the entity,
 // whatever is stored; nil if it can be made. It asks nobody.
-func (e Entity) Validate() error { return checkEntity(e) }
-
-func checkEntity(e Entity) error {
+func (e Entity) Validate() error {
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
 	}
@@ -88,9 +83,9 @@ func checkDetails(e Entity) error {
 	return nil
 }
 
-// checkUpdate is checkEntity for one that is to replace what was read.
+// checkUpdate is Validate for one that is to replace what was read.
 func checkUpdate(e Entity) error {
-	if err := checkEntity(e); err != nil {
+	if err := e.Validate(); err != nil {
 		return err
 	}
 	if e.Version < 0 {
@@ -105,44 +100,6 @@ func recordOf(e Entity) schema.EntityRecord {
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: slices.Clone(e.Metadata), CreatedAt: e.CreatedAt, Version: e.Version,
 	}
-}
-
-// entityOf is an entity as users see it.
-func entityOf(e schema.EntityRecord) Entity {
-	return Entity{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
-		Metadata: e.Metadata, CreatedAt: e.CreatedAt, Version: e.Version, Deleting: e.Deleting,
-	}
-}
-
-// setupOf is a checked setup.
-func (n Entities) setupOf(s EntitySetup) (admin.Setup, error) {
-	setup := admin.Setup{Record: recordOf(s.Entity)}
-	if err := checkEntity(s.Entity); err != nil {
-		return setup, err
-	}
-	if len(s.Limits) > admin.MostLimits {
-		return setup, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with Limits.SetConfigs", len(s.Limits), admin.MostLimits)
-	}
-	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
-		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
-		at := Scope{Entity: s.Entity.ID, Resource: resource}
-		if err := at.check(field + "."); err != nil {
-			return setup, err
-		}
-		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
-			return setup, invalid(field, "is the default, which limits[] is too; leave one of them out")
-		}
-		stored, err := configLimits(field, limits)
-		if err != nil {
-			return setup, err
-		}
-		if err := n.d.compatible(resource, field, stored); err != nil {
-			return setup, err
-		}
-		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored)})
-	}
-	return setup, nil
 }
 
 // longestName bounds an entity's name, in bytes: the record and its copy in the children

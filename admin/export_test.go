@@ -9,4 +9,4 @@ func (s Scope) Owner() schema.ConfigOwner { return s.owner() }
 func (s Scope) Normal() Scope { return s.normal() }
 
 // Sum sums the limits of entities.
-func (c *ResourceCapacity) Sum(records map[string]schema.EntityRecord) { c.sum(records) }
+func (c *ResourceCapacity) Sum(records map[string]Entity) { c.sum(records) }

@@ -7,17 +7,20 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // Limits are the limits of the system, resources, plans and entities, by Scope.
 type Limits struct{ d *desk }
 
+// opReadLimits names a read of levels in errors.
+const opReadLimits = "read limits"
+
 // GetConfig returns what a level of configuration says; the zero LimitConfig, of Version
 // 0, if nothing is stored. It is read consistently, not from the cache.
 func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return LimitConfig{}, err
 	}
 	if err := at.check("scope."); err != nil {
@@ -26,11 +29,11 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err := l.d.mayRead(ctx, at.owner()); err != nil {
 		return LimitConfig{}, err
 	}
-	stored, err := l.d.repo.Items.Configs.Get(ctx, "read limits", at.owner())
+	item, err := l.d.Table.Get(ctx, opReadLimits, l.d.Keys.Config(at.owner()))
 	if err != nil {
-		return LimitConfig{}, l.malformedConfig(at, err)
+		return LimitConfig{}, err
 	}
-	return configOf(at.level(), stored)
+	return l.decode(at, item)
 }
 
 // GetConfigs is GetConfig for many levels, which may stand in the list more than once: it
@@ -38,31 +41,28 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 // read with each request, 800 at once: ten thousand take a fraction of a second. It fails
 // for a level that cannot be read, which the error names, and returns nothing then.
 func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig, error) {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return nil, err
 	}
-	owners := make([]schema.ConfigOwner, len(scopes))
+	owners, keys := make([]schema.ConfigOwner, len(scopes)), make([]schema.Key, len(scopes))
 	for i, at := range scopes {
 		if err := at.check(fmt.Sprintf("scopes[%d].", i)); err != nil {
 			return nil, err
 		}
 		owners[i] = at.owner()
+		keys[i] = l.d.Keys.Config(owners[i])
 	}
 	if err := l.d.mayReadAll(ctx, owners); err != nil {
 		return nil, err
 	}
-	read, err := l.d.repo.Items.Configs.GetMany(ctx, "read limits", owners)
+	items, err := l.d.Table.GetMany(ctx, opReadLimits, keys)
 	if err != nil {
 		return nil, err
 	}
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
-		err := l.malformedConfig(at, read[i].Err)
-		if err == nil {
-			configs[i].Scope = at.normal()
-			configs[i].Config, err = configOf(at.level(), read[i].Config)
-		}
-		if err != nil {
+		configs[i].Scope = at.normal()
+		if configs[i].Config, err = l.decode(at, items[i]); err != nil {
 			return nil, within(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
 	}
@@ -75,7 +75,7 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 // with a *ConfigConflictError that shows both if somebody changed the level meanwhile,
 // and with a *ValidationError for bad input.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return LimitConfig{}, err
 	}
 	next, err := l.checkConfig(ScopedConfig{Scope: at, Config: c}, "")
@@ -89,7 +89,7 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 // version, or with AnyVersion. Removing what is not there is no error. It fails with a
 // *ConfigConflictError if somebody changed the level meanwhile.
 func (l Limits) DeleteConfig(ctx context.Context, at Scope, version int64) error {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return err
 	}
 	if err := at.check("scope."); err != nil {
@@ -106,13 +106,13 @@ func (l Limits) DeleteConfig(ctx context.Context, at Scope, version int64) error
 // blocked level admits no call, whatever more specific levels say: Acquire fails with
 // ErrBlocked. It is in force in this process at once, in others within their ConfigTTL.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return err
 	}
 	if err := at.check("scope."); err != nil {
 		return err
 	}
-	return l.changeConfig(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}
 		if old != nil {
 			next = *old
@@ -126,74 +126,19 @@ func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 // about, neither less specific levels nor Options.Limits apply. Parents that a call
 // charges too keep their limits. Limits.Set ends it.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return err
 	}
 	if err := at.check("scope."); err != nil {
 		return err
 	}
-	return l.changeConfig(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.change(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return keeping(old, schema.ConfigItem{Unlimited: true}), nil
 	})
 }
 
-// SetConfigs makes many changes, each like SetConfig or DeleteConfig: as many as fit in
-// each transaction, so that a thousand take seconds. Changes of one transaction are made
-// together; those whose level was changed meanwhile are left out. It returns an error for
-// each change, nil for one that was made, in their order, or a single error if the input
-// is bad: then nothing was written. A call that failed can be repeated.
-func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
-	if err := l.d.repo.Usable(ctx); err != nil {
-		return nil, err
-	}
-	edits := make([]admin.ConfigEdit, len(changes))
-	for i, c := range changes {
-		edit, err := l.editOf(c, fmt.Sprintf("changes[%d].", i))
-		if err != nil {
-			return nil, err
-		}
-		edits[i] = edit
-	}
-	if twice, ok := sameScope(changes); ok {
-		return nil, invalid("changes", "change %s twice; give each level once", twice)
-	}
-	by, err := l.d.mayChange(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.d.takeOverAllBeforeChange(ctx, edits); err != nil {
-		return nil, err
-	}
-	owners := make([]schema.ConfigOwner, len(edits))
-	for i := range edits {
-		owners[i] = edits[i].Owner
-	}
-	l.d.repo.Told.Owners(owners...)
-	defer l.d.repo.Told.Owners(owners...)
-	errs := l.d.repo.Items.Configs.ChangeMany(ctx, by, "set limits", edits)
-	for i, err := range errs {
-		errs[i] = l.d.repo.Layout.KindError(fmt.Sprintf("changes[%d]", i), err)
-	}
-	return errs, nil
-}
-
-// editOf is a checked change. Fields are named with a prefix.
-func (l Limits) editOf(c ScopedConfig, prefix string) (admin.ConfigEdit, error) {
-	next, err := l.checkConfig(c, prefix)
-	return admin.ConfigEdit{Owner: c.Scope.owner(), Edit: c.Config.replacing(c.Scope, next), Removes: next == nil}, err
-}
-
-// checkConfig refuses a change that cannot be made, and returns what it leaves stored.
-func (l Limits) checkConfig(c ScopedConfig, prefix string) (*schema.ConfigItem, error) {
-	next, err := c.item(prefix)
-	if err != nil || next == nil { // what other tools refuse can be removed
-		return nil, err
-	}
-	return next, l.d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
-}
-
 // replacing makes next of what is stored, nil to remove it, if its version is c's.
-func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) admin.Edit {
+func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		var version int64
 		if stored != nil {
@@ -212,22 +157,26 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) admin.Edit {
 
 // putConfig replaces what a level says, if its version is c's, and returns what is stored.
 func (l Limits) putConfig(ctx context.Context, at Scope, c LimitConfig, next *schema.ConfigItem) (LimitConfig, error) {
-	stored, err := l.editConfig(ctx, "set limits", at, c.replacing(at, next))
+	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
 	if err != nil {
 		return LimitConfig{}, err
 	}
 	return configOf(at.level(), stored)
 }
 
-// malformedConfig is an error that says which level cannot be read.
-func (l Limits) malformedConfig(at Scope, err error) error {
-	if reason, ok := admin.Malformed(err); ok {
-		if unknown := l.d.repo.Layout.KindError(storedField(at.level()), reason); errors.Is(unknown, fault.ErrVersion) {
-			return unknown
-		}
-		return invalid(storedField(at.level()), "cannot be read: %v; set them again", reason)
+// decode is what a stored level says. Its error says which level cannot be read.
+func (l Limits) decode(at Scope, item schema.Item) (LimitConfig, error) {
+	if item == nil {
+		return LimitConfig{}, nil
 	}
-	return err
+	stored, err := schema.DecodeConfig(item)
+	if err != nil {
+		if unknown := l.d.Layout.KindError(storedField(at.level()), err); errors.Is(unknown, fault.ErrVersion) {
+			return LimitConfig{}, unknown
+		}
+		return LimitConfig{}, invalid(storedField(at.level()), "cannot be read: %v; set them again", err)
+	}
+	return configOf(at.level(), &stored)
 }
 
 // Set replaces the limits of a level; what else it says stays. They are in force in
@@ -235,7 +184,7 @@ func (l Limits) malformedConfig(at Scope, err error) error {
 // *ValidationError before anything is written. To store again what is stored writes
 // nothing. An entity or a plan needs no record.
 func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) error {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return err
 	}
 	if err := at.check("scope."); err != nil {
@@ -248,20 +197,20 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if err := l.d.compatible(at.Resource, "limits", stored); err != nil {
 		return err
 	}
-	return l.changeConfig(ctx, "set limits", at, replacingLimits(stored))
+	return l.change(ctx, "set limits", at, replacingLimits(stored))
 }
 
 // Delete removes what a level says, but for being blocked: nobody is to be let in by
 // a call that does not speak of it. Removing what is not there is no error. DeleteConfig
 // removes a block too.
 func (l Limits) Delete(ctx context.Context, at Scope) error {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return err
 	}
 	if err := at.check("scope."); err != nil {
 		return err
 	}
-	return l.changeConfig(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.change(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if old != nil && old.Blocked {
 			return &schema.ConfigItem{Blocked: true, ManagedBy: old.ManagedBy}, nil
 		}
@@ -270,7 +219,7 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 }
 
 // replacingLimits replaces the limits of a level.
-func replacingLimits(stored []schema.ConfigLimit) admin.Edit {
+func replacingLimits(stored []schema.ConfigLimit) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return keeping(old, schema.ConfigItem{Limits: stored}), nil
 	}
@@ -284,27 +233,35 @@ func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem 
 	return &next
 }
 
-// changeConfig changes what a level says.
-func (l Limits) changeConfig(ctx context.Context, op string, at Scope, edit admin.Edit) error {
-	if err := l.d.repo.Usable(ctx); err != nil {
-		return err
-	}
-	_, err := l.editConfig(ctx, op, at, edit)
+// change changes what a level says.
+func (l Limits) change(ctx context.Context, op string, at Scope, edit edit) error {
+	_, err := l.edit(ctx, op, at, edit)
 	return err
 }
 
-// editConfig changes what a level says, and returns what is stored.
-func (l Limits) editConfig(ctx context.Context, op string, at Scope, edit admin.Edit) (*schema.ConfigItem, error) {
-	by, err := l.d.mayChange(ctx)
+// edit changes what a level says, on the condition that nobody changed it meanwhile; if
+// somebody did, edit is asked again. It returns what is stored then; nil for nothing.
+// Nothing is written if that is what was stored before.
+func (l Limits) edit(ctx context.Context, op string, at Scope, edit edit) (*schema.ConfigItem, error) {
+	if err := l.d.mayChange(ctx); err != nil {
+		return nil, err
+	}
+	c := configChange{owner: at.owner(), edit: edit}
+	if err := l.d.takeOverBeforeChange(ctx, c.owner); err != nil {
+		return nil, err
+	}
+	l.d.Told.Owners(c.owner)
+	defer l.d.Told.Owners(c.owner)
+	err := l.d.Table.Change(ctx, op, func() (table.Proposal, error) {
+		item, err := l.d.Table.Get(ctx, op, l.d.Keys.Config(c.owner))
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		return l.d.proposeConfig(&c, item)
+	})
 	if err != nil {
-		return nil, err
+		return nil, l.d.Layout.KindError(storedField(at.level()), err)
 	}
-	owner := at.owner()
-	if err := l.d.takeOverBeforeChange(ctx, owner); err != nil {
-		return nil, err
-	}
-	l.d.repo.Told.Owners(owner)
-	defer l.d.repo.Told.Owners(owner)
-	stored, err := l.d.repo.Items.Configs.Change(ctx, by, op, owner, edit)
-	return stored, l.d.repo.Layout.KindError(storedField(at.level()), err)
+	l.d.tidy(ctx, op, &c)
+	return c.next, nil
 }

@@ -3,20 +3,59 @@ package admin
 import (
 	"context"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // Scopes lists every level of configuration that says anything: the system, resources,
 // plans, entities. Lists and indexes are read, which may lag behind a change by a moment.
 // A level that zae-limiter wrote is listed as it lists it.
 func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
-		for owner, err := range l.d.repo.Items.Configs.Owners(ctx) {
-			if !yield(scopeOf(owner), err) || err != nil {
+		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), l.ofResources(ctx), l.ofPlans(ctx), l.ofEntities(ctx)} {
+			for at, err := range list {
+				if !yield(at, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// system lists the system's level.
+func (l Limits) system(ctx context.Context) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		item, err := l.d.Table.Get(ctx, opReadLimits, l.d.Keys.SystemConfig())
+		if err != nil || item != nil {
+			yield(Scope{Everyone: true}, err)
+		}
+	}
+}
+
+// Resources lists the resources that have limits for every entity, by name.
+func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
+	if err := l.d.Usable(ctx); err != nil {
+		return problem.List[string](err)
+	}
+	return names(l.ofResources(ctx), func(at Scope) string { return at.Resource })
+}
+
+func (l Limits) ofResources(ctx context.Context) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		item, err := l.d.Table.Get(ctx, "list the resources", l.d.Keys.Resources())
+		if err != nil {
+			yield(Scope{}, err)
+			return
+		}
+		for _, resource := range slices.Sorted(slices.Values(schema.ResourceNames(item))) {
+			if !yield(Scope{Everyone: true, Resource: resource}, nil) {
 				return
 			}
 		}
@@ -26,35 +65,25 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 // Plans lists the plans that have any configuration, by name. An index is read, which may
 // lag behind a change by a moment.
 func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return func(yield func(string, error) bool) {
-		last := ""
-		for owner, err := range l.d.repo.Items.Configs.PlanOwners(ctx) {
-			if err == nil && owner.Plan == last {
-				continue
-			}
-			if last = owner.Plan; !yield(owner.Plan, err) || err != nil {
-				return
-			}
-		}
-	}
+	return names(l.ofPlans(ctx), func(at Scope) string { return at.Plan })
 }
 
-// Resources lists the resources that have limits for every entity, by name.
-func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
-	if err := l.d.repo.Usable(ctx); err != nil {
-		return problem.List[string](err)
-	}
-	return l.d.repo.Items.Configs.Resources(ctx)
+func (l Limits) ofPlans(ctx context.Context) iter.Seq2[Scope, error] {
+	q := table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: l.d.Keys.Plans()}
+	return l.indexed(ctx, q, func(key string) Scope {
+		plan, resource, _ := strings.Cut(key, "#")
+		return Scope{Plan: plan, Resource: resource}.normal()
+	})
 }
 
 // Entities lists the entities that have limits of their own for a
 // resource ("": a default), in the order of their ids. An index is read, which
 // may lag behind a change by a moment.
 func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string, error] {
-	if err := l.d.repo.Usable(ctx); err != nil {
+	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
 	if resource != "" {
@@ -62,5 +91,57 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 			return problem.List[string](err)
 		}
 	}
-	return l.d.repo.Items.Configs.Entities(ctx, resource)
+	return names(l.ofEntitiesOn(ctx, resource), func(at Scope) string { return at.Entity })
+}
+
+// opListEntities names a list of entities with limits in errors.
+const opListEntities = "list entities with limits"
+
+func (l Limits) ofEntitiesOn(ctx context.Context, resource string) iter.Seq2[Scope, error] {
+	q := table.Query{Op: opListEntities, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: l.d.Keys.EntityConfigs(resource)}
+	return l.indexed(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normal() })
+}
+
+func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		item, err := l.d.Table.Get(ctx, opListEntities, l.d.Keys.EntityResources())
+		if err != nil {
+			yield(Scope{}, err)
+			return
+		}
+		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
+			for at, err := range l.ofEntitiesOn(ctx, resource) {
+				if !yield(at, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// indexed are the levels that a partition of the index GSI3 lists by its sort keys.
+func (l Limits) indexed(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		for item, err := range l.d.Table.Items(ctx, q) {
+			if !yield(of(schema.Text(item, schema.GSI3SK)), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// names are those of levels, each once where they follow one another.
+func names(list iter.Seq2[Scope, error], of func(Scope) string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		last := ""
+		for at, err := range list {
+			name := of(at)
+			if err == nil && name == last {
+				continue
+			}
+			if last = name; !yield(name, err) || err != nil {
+				return
+			}
+		}
+	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
@@ -46,66 +46,92 @@ type MigrateProgress = legacy.Progress
 // *VersionError, *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and
 // ctx's own; the report says how far it came.
 func (a *Admin) Migrate(ctx context.Context, opts *MigrateOptions) (MigrateReport, error) {
-	if err := a.d.repo.Usable(ctx); err != nil {
+	if err := a.d.Usable(ctx); err != nil {
 		return MigrateReport{}, err
 	}
 	var o MigrateOptions
 	if opts != nil {
 		o = *opts
 	}
-	by, err := a.mayMigrate(ctx, o.DryRun)
-	if err != nil {
+	if err := a.mayMigrate(ctx, o.DryRun); err != nil {
 		return MigrateReport{}, err
 	}
-	if a.d.repo.Layout.Current() {
+	if a.d.Layout.Current() {
 		return MigrateReport{DryRun: o.DryRun, Complete: true}, nil
 	}
-	migration := legacy.Migration{Turner: a.d.repo.Layout.Turner, DryRun: o.DryRun, OnProgress: o.OnProgress}
+	migration := legacy.Migration{Turner: a.d.Layout.Turner, DryRun: o.DryRun, OnProgress: o.OnProgress}
 	if o.DryRun {
 		return migration.Run(ctx)
 	}
-	if err := a.d.repo.Items.RecordMigration(ctx, by, opMigrate, admin.MigrationStarted, nil); err != nil {
+	if err := a.recordMigration(ctx, deed{action: "migration_started", target: trail.System}); err != nil {
 		return MigrateReport{}, err
 	}
-	defer a.d.repo.Told.Everything()
+	defer a.d.Told.Everything()
 	report, err := migration.Run(ctx)
-	err = a.endMigration(ctx, by, &report, err)
+	err = a.endMigration(ctx, &report, err)
 	return report, err
 }
 
 // opMigrate names a migration in errors.
 const opMigrate = "migrate the table"
 
-// mayMigrate reads the version record afresh. It returns who migrates, nobody for a dry
-// run.
-func (a *Admin) mayMigrate(ctx context.Context, dry bool) (by string, err error) {
+// mayMigrate reads the version record afresh; a dry run needs nobody's name.
+func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	if !dry {
-		if by, err = a.d.principal(); err != nil {
-			return "", err
+		if err := a.d.checkPrincipal(); err != nil {
+			return err
 		}
 	}
-	record, err := a.d.repo.Table.Get(ctx, opMigrate, schema.VersionKey())
+	record, err := a.d.Table.Get(ctx, opMigrate, schema.VersionKey())
 	if err != nil {
-		return "", err
+		return err
 	}
-	return by, a.d.repo.Layout.Note(ctx, record)
+	return a.d.Layout.Note(ctx, record)
 }
 
 // endMigration records the end of a migration that came to one, and marks the version
 // record if nothing is left.
-func (a *Admin) endMigration(ctx context.Context, by string, report *MigrateReport, err error) error {
+func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err error) error {
+	end := deed{action: "migration_finished", target: trail.System, after: migrationFields(report)}
 	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
-		return errors.Join(err, a.d.repo.Items.RecordMigration(ctx, by, opMigrate, admin.MigrationFinished, migrationFields(report)))
+		return errors.Join(err, a.recordMigration(ctx, end))
 	}
 	if err != nil {
 		return err
 	}
-	marked, err := a.d.repo.Items.MarkMigrated(ctx, by, opMigrate, migrationFields(report), a.d.repo.Layout.Mark)
+	marked, err := a.markMigrated(ctx, end)
 	if err != nil {
 		return err
 	}
 	report.Complete = true
-	return a.d.repo.Layout.Note(ctx, marked)
+	return a.d.Layout.Note(ctx, marked)
+}
+
+// recordMigration records that a migration starts, or ended.
+func (a *Admin) recordMigration(ctx context.Context, what deed) error {
+	return a.d.Table.Change(ctx, opMigrate, func() (table.Proposal, error) { return a.d.propose(what) })
+}
+
+// markMigrated writes into the version record that no item of an older layout is left,
+// with the event that the migration ended. It returns the record.
+func (a *Admin) markMigrated(ctx context.Context, end deed) (marked schema.Item, err error) {
+	err = a.d.Table.Change(ctx, opMigrate, func() (table.Proposal, error) {
+		old, err := a.d.Table.Get(ctx, opMigrate, schema.VersionKey())
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		item, unchanged := a.d.Layout.Mark(old, a.d.Clock.Now())
+		marked = item
+		was, _ := schema.DecodeVersion(old)
+		is, _ := schema.DecodeVersion(item)
+		end.before = trail.Fields{"composite_only": was.CompositeOnly}
+		if was.Schema != "" {
+			end.before["schema_version"] = was.Schema
+		}
+		end.after["composite_only"], end.after["schema_version"] = is.CompositeOnly, is.Schema
+		return a.d.propose(end, a.d.Table.Put(item, unchanged))
+	})
+	return marked, err
 }
 
 // migrationFields are what an event says of the end of a migration.

@@ -108,7 +108,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 		return nil, admin.New(r).Limits.Delete(ctx, admin.Scope{Entity: "key"})
 	},
 	"Buckets.Reset": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return admin.New(r).Buckets.Reset(ctx, "key", resourceOf, nil)
+		return admin.New(r).Buckets.Reset(ctx, "key", resourceOf, "")
 	},
 	"Limits.SetBlocked": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Limits.SetBlocked(ctx, admin.Scope{Entity: "b"}, true)
@@ -126,7 +126,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 		return nil, admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
 	},
 	"Buckets.TopUp": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return admin.New(r).Buckets.TopUp(ctx, "key", resourceOf, dynalimit.Amounts{"rpm": 1}, nil)
+		return admin.New(r).Buckets.TopUp(ctx, "key", resourceOf, "", dynalimit.Amounts{"rpm": 1})
 	},
 	"Entities.UpdateMany": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		e, err := admin.New(r).Entities.Get(ctx, "key")

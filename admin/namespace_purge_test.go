@@ -112,17 +112,17 @@ func TestPurgeWaitsForLimiters(t *testing.T) {
 		deleted := time.Now()
 		elapse(time.Minute)
 		var waited, told []admin.PurgeProgress
-		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
-			if told = append(told, p); p.Phase == admin.PurgeWaiting {
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", func(p admin.PurgeProgress) {
+			if told = append(told, p); p.Left > 0 {
 				waited = append(waited, p)
 				assert.NotNil(t, eu.item("user-1"))
 			}
-		}}))
+		}))
 		assert.Equal(t, 11*time.Minute, time.Since(deleted))
 		assert.Equal(t, 10*time.Minute, waited[0].Left)
 		assert.Len(t, waited, 60)
 		last := told[len(told)-1]
-		assert.Equal(t, admin.PurgeDone, last.Phase)
+		assert.True(t, last.Done)
 		assert.Equal(t, 2, last.Pass)
 		assert.Equal(t, int64(1), last.Removed)
 		assert.Nil(t, eu.item("user-1"))
@@ -136,11 +136,11 @@ func TestPurgeLooksUntilNothingIsLeft(t *testing.T) {
 		lease := eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
 		passes := 0
-		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
+		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", func(p admin.PurgeProgress) {
 			if passes = p.Pass; p.Removed > 0 && p.Removed == int64(p.Pass) && p.Pass < 4 {
 				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100}))
 			}
-		}}))
+		}))
 		assert.Nil(t, eu.item("user-1"))
 		assert.Equal(t, 5, passes)
 	})
@@ -154,22 +154,22 @@ func TestPurgeIsFinal(t *testing.T) {
 		eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
 		steps := 0
-		err := admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(admin.PurgeProgress) {
+		err := admin.New(operator.repo).Namespaces.Purge(ctx, "eu", func(admin.PurgeProgress) {
 			if steps++; steps == 5 {
 				require.NoError(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"))
 			}
-		}})
+		})
 		assert.Equal(t, fault.NamespaceActive, inactive(t, err).State)
 		assert.NotNil(t, eu.item("user-1"))
 
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
 		began := time.Now()
-		err = admin.New(operator.repo).Namespaces.Purge(ctx, "eu", &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
-			if p.Phase == admin.PurgeRemoving {
+		err = admin.New(operator.repo).Namespaces.Purge(ctx, "eu", func(p admin.PurgeProgress) {
+			if p.Pass > 0 && !p.Done {
 				assert.Equal(t, fault.NamespacePurging, inactive(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu")).State)
 				require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
 			}
-		}})
+		})
 		require.NoError(t, err)
 		assert.Equal(t, 11*time.Minute, time.Since(began), "it counts from the last deletion")
 		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"), fault.ErrNamespaceDeleted)

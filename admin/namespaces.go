@@ -2,15 +2,15 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
@@ -47,11 +47,21 @@ func AuditNamespace(name string) string { return trail.NamespaceTarget(name) }
 // deleted: a purged name stays taken. Like the other changes of namespaces it is called on
 // a repository without one, and is a *ValidationError on another.
 func (n Namespaces) Register(ctx context.Context, name string) error {
-	err := n.changeNamespace(ctx, name, admin.Namespaces.Register)
-	if e, ok := errors.AsType[*fault.NamespaceError](err); ok && e.State == fault.NamespaceActive {
-		return fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, e.Since.Format(time.RFC3339))
-	}
-	return err
+	return n.change(ctx, name, transition{
+		op: "register the namespace", action: "namespace_registered", to: fault.NamespaceActive,
+		may: func(before schema.NamespaceRecord) (bool, error) {
+			switch before.State {
+			case "":
+				return true, nil
+			case fault.NamespaceActive:
+				return false, fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, before.ChangedAt.Format(time.RFC3339))
+			case fault.NamespaceDeleted:
+				return false, shared.NamespaceError(name, before, "recover it with admin.Namespaces.Recover, or choose another name")
+			default:
+				return false, shared.NamespaceError(name, before, shared.GoneIt)
+			}
+		},
+	})
 }
 
 // Delete stops the limiters of a namespace: within their ConfigTTL, their calls
@@ -60,7 +70,15 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 // stored stays, and Namespaces.Recover undoes it. To delete a deleted one is no error. It
 // fails with a *NamespaceError for one that was never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {
-	return n.changeNamespace(ctx, name, admin.Namespaces.Delete)
+	return n.change(ctx, name, transition{
+		op: "delete the namespace", action: "namespace_deleted", to: fault.NamespaceDeleted,
+		may: func(before schema.NamespaceRecord) (bool, error) {
+			if before.State == "" {
+				return false, shared.NamespaceError(name, before, shared.RegisterIt)
+			}
+			return before.State == fault.NamespaceActive, nil
+		},
+	})
 }
 
 // Recover makes a deleted namespace active again. Its limiters are served within
@@ -68,51 +86,82 @@ func (n Namespaces) Delete(ctx context.Context, name string) error {
 // fails with a *NamespaceError for one that was never registered, and for one whose purge
 // has begun, because that is final.
 func (n Namespaces) Recover(ctx context.Context, name string) error {
-	return n.changeNamespace(ctx, name, admin.Namespaces.Recover)
+	return n.change(ctx, name, transition{
+		op: "recover the namespace", action: "namespace_recovered", to: fault.NamespaceActive,
+		may: func(before schema.NamespaceRecord) (bool, error) {
+			switch before.State {
+			case "":
+				return false, shared.NamespaceError(name, before, shared.RegisterIt)
+			case fault.NamespaceActive:
+				return false, nil
+			case fault.NamespaceDeleted:
+				return true, nil
+			default:
+				return false, shared.NamespaceError(name, before, shared.GoneIt)
+			}
+		},
+	})
 }
 
-// PurgeOptions configures Namespaces.Purge.
-type PurgeOptions struct {
-	// OnProgress hears of each step, on the goroutine of the call: while it waits, every
-	// ten seconds, and after each page of the table. It may wait itself, to leave the table
-	// capacity for others. Defaults to nobody.
-	OnProgress func(PurgeProgress)
+// transition is a change of a namespace's state.
+type transition struct {
+	op, action string
+	to         fault.NamespaceState
+	// may reports whether the change is to be made; the zero record is that of a
+	// namespace that was never registered. If it is false without an error, there is
+	// nothing to do.
+	may func(schema.NamespaceRecord) (bool, error)
 }
 
-// PurgeProgress is how far a purge is.
-type PurgeProgress = admin.PurgeProgress
-
-// PurgePhase is what a purge is doing: PurgeWaiting, PurgeRemoving or PurgeDone.
-type PurgePhase = admin.PurgePhase
-
-const (
-	// PurgeWaiting is the time until every limiter has noticed the deletion. Until it is
-	// over, the namespace can be recovered.
-	PurgeWaiting = admin.PurgeWaiting
-	// PurgeRemoving is the removal of items.
-	PurgeRemoving = admin.PurgeRemoving
-	// PurgeDone is a purge that is over.
-	PurgeDone = admin.PurgeDone
-)
-
-// Purge removes everything in a deleted namespace, its events too, for good: what
-// became of the namespace as a whole stays recorded outside of it. It waits until 11
-// minutes after the deletion, when every limiter has noticed; until then the namespace can
-// be recovered, and the call fails if it is. Then it reads the whole table, again and again
-// until a pass finds nothing in the namespace: with many tenants in a table that is a
-// task for a quiet hour. The name stays taken.
-//
-// It ends with ctx's error when ctx ends. A run that was ended in any way is run again; on
-// a purged namespace it removes what came late: what leases from before the deletion wrote
-// that were settled after the purge. It fails with a *NamespaceError for one that was
-// never registered or is active. opts may be nil.
-func (n Namespaces) Purge(ctx context.Context, name string, opts *PurgeOptions) error {
-	tell := func(PurgeProgress) {}
-	if opts != nil && opts.OnProgress != nil {
-		tell = opts.OnProgress
+// change gives a namespace its next state, once it is known who does that.
+func (n Namespaces) change(ctx context.Context, name string, t transition) error {
+	if err := n.mayChange(ctx, name); err != nil {
+		return err
 	}
-	return n.changeNamespace(ctx, name, func(a admin.Namespaces, ctx context.Context, by, name string) error {
-		return a.Purge(ctx, by, name, tell)
+	return n.put(ctx, name, t)
+}
+
+// mayChange checks what a change of a namespace needs.
+func (n Namespaces) mayChange(ctx context.Context, name string) error {
+	if err := n.d.Usable(ctx); err != nil {
+		return err
+	}
+	if err := n.overNamespaces(); err != nil {
+		return err
+	}
+	if reason := schema.CheckNamespace(name); reason != "" {
+		return invalid("name", "%s", reason)
+	}
+	return n.d.mayChange(ctx)
+}
+
+// put gives a namespace its next state, in one transaction with the event. The event lies
+// outside of the namespace, so that it stays when that is purged.
+func (n Namespaces) put(ctx context.Context, name string, t transition) error {
+	key, _ := schema.NewKeys(name).Namespace()
+	return n.d.Table.Change(ctx, t.op, func() (table.Proposal, error) {
+		item, err := n.d.Table.Get(ctx, t.op, key)
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		before, _ := schema.DecodeNamespace(item)
+		if may, err := t.may(before); err != nil || !may {
+			return table.Proposal{}, err
+		}
+		now := n.d.Clock.Now()
+		after := before
+		if item == nil {
+			after.Name, after.RegisteredAt, after.RegisteredBy = name, now, n.d.Author
+		}
+		after.State, after.ChangedAt, after.ChangedBy, after.Version = t.to, now, n.d.Author, before.Version+1
+		what := deed{
+			action: t.action, target: trail.NamespaceTarget(name), after: trail.Fields{"state": string(after.State)},
+			was: item, is: schema.EncodeNamespace(after),
+		}
+		if before.State != "" {
+			what.before = trail.Fields{"state": string(before.State)}
+		}
+		return n.d.propose(what, n.d.Table.Put(what.is, schema.NamespaceUnchanged(item)))
 	})
 }
 
@@ -120,17 +169,22 @@ func (n Namespaces) Purge(ctx context.Context, name string, opts *PurgeOptions) 
 // whose State is empty, for one that was never registered. It is called on a repository
 // without a namespace, or on one that is bound to this one.
 func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
-	if err := n.d.repo.Usable(ctx); err != nil {
+	if err := n.d.Usable(ctx); err != nil {
 		return Namespace{}, err
 	}
-	if own := n.d.repo.Keys.Name(); own != "" && own != name {
+	if own := n.d.Keys.Name(); own != "" && own != name {
 		return Namespace{}, invalid("name", "is %q, and the repository is bound to the namespace %q; ask on one without RepositoryOptions.Namespace", name, own)
 	}
 	if reason := schema.CheckNamespace(name); reason != "" {
 		return Namespace{}, invalid("name", "%s", reason)
 	}
-	record, err := n.d.repo.Items.Namespaces.Get(ctx, name)
-	return namespaceOf(record), err
+	key, _ := schema.NewKeys(name).Namespace()
+	item, err := n.d.Table.Get(ctx, "read the namespace", key)
+	if err != nil {
+		return Namespace{}, err
+	}
+	record, _ := schema.DecodeNamespace(item)
+	return namespaceOf(record), nil
 }
 
 // namespaceOf is a namespace as users see it.
@@ -144,47 +198,47 @@ func namespaceOf(n schema.NamespaceRecord) Namespace {
 // deleted and purged too. An index is read, which may lag behind by a moment. It is called
 // on a repository without a namespace.
 func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
-	if err := n.d.repo.Usable(ctx); err != nil {
+	if err := n.d.Usable(ctx); err != nil {
 		return problem.List[Namespace](err)
 	}
 	if err := n.overNamespaces(); err != nil {
 		return problem.List[Namespace](err)
 	}
+	const op = "list the namespaces"
+	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Namespaces()}
 	return func(yield func(Namespace, error) bool) {
-		for n, err := range n.d.repo.Items.Namespaces.List(ctx) {
-			if !yield(namespaceOf(n), err) || err != nil {
+		for page, err := range n.d.Table.Pages(ctx, q) {
+			var items []schema.Item
+			if err == nil {
+				items, err = n.d.Table.GetMany(ctx, op, keysOf(page.Items))
+			}
+			if err != nil {
+				yield(Namespace{}, err)
 				return
+			}
+			for _, item := range items {
+				if record, ok := schema.DecodeNamespace(item); ok && !yield(namespaceOf(record), nil) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// changeNamespace checks what a change of a namespace needs, and makes it.
-func (n Namespaces) changeNamespace(ctx context.Context, name string, change func(a admin.Namespaces, ctx context.Context, by, name string) error) error {
-	if err := n.d.repo.Usable(ctx); err != nil {
-		return err
+// keysOf are the primary keys of items.
+func keysOf(items []schema.Item) []schema.Key {
+	keys := make([]schema.Key, len(items))
+	for i, item := range items {
+		keys[i] = schema.KeyOf(item)
 	}
-	if err := n.overNamespaces(); err != nil {
-		return err
-	}
-	if reason := schema.CheckNamespace(name); reason != "" {
-		return invalid("name", "%s", reason)
-	}
-	by, err := n.d.mayChange(ctx)
-	if err != nil {
-		return err
-	}
-	return change(n.d.repo.Items.Namespaces, ctx, by, name)
+	return keys
 }
 
 // overNamespaces refuses a repository that is bound to one namespace: who administers it
 // does not decide whether it is there.
 func (n Namespaces) overNamespaces() error {
-	if name := n.d.repo.Keys.Name(); name != "" {
+	if name := n.d.Keys.Name(); name != "" {
 		return invalid("repository", "is bound to the namespace %q; namespaces are registered, listed, deleted and purged on one without RepositoryOptions.Namespace", name)
 	}
 	return nil
 }
-
-// NoticeTime is how long after a deletion a purge begins: until every limiter has noticed.
-const NoticeTime = admin.NoticeTime

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
@@ -16,7 +15,7 @@ import (
 // takeOverBeforeChange turns limits of the layout before composite items into today's,
 // before they are changed. What cannot be read is replaced.
 func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwner) error {
-	if err := d.repo.Layout.TakeOver(ctx, owner); err != nil && !isValidation(err) {
+	if err := d.Layout.TakeOver(ctx, owner); err != nil && !isValidation(err) {
 		return err
 	}
 	return nil
@@ -26,14 +25,14 @@ func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwne
 const mostTakeOvers = 16
 
 // takeOverAllBeforeChange is takeOverBeforeChange for many changes.
-func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []admin.ConfigEdit) error {
-	if d.repo.Layout.Current() {
+func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChange) error {
+	if d.Layout.Current() {
 		return nil
 	}
 	owners, ctx := errgroup.WithContext(ctx)
 	owners.SetLimit(mostTakeOvers)
 	for _, e := range edits {
-		owners.Go(func() error { return d.takeOverBeforeChange(ctx, e.Owner) })
+		owners.Go(func() error { return d.takeOverBeforeChange(ctx, e.owner) })
 	}
 	return owners.Wait()
 }
@@ -41,22 +40,22 @@ func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []admin.Config
 // mayRead refuses a table whose layout is not known, and turns the limits of an owner that
 // are to be read.
 func (d *desk) mayRead(ctx context.Context, owner schema.ConfigOwner) error {
-	if err := d.repo.Layout.Check(ctx); err != nil {
+	if err := d.Layout.Check(ctx); err != nil {
 		return err
 	}
-	return d.repo.Layout.TakeOver(ctx, owner)
+	return d.Layout.TakeOver(ctx, owner)
 }
 
 // mayReadAll is mayRead for many owners.
 func (d *desk) mayReadAll(ctx context.Context, owners []schema.ConfigOwner) error {
-	if err := d.repo.Layout.Check(ctx); err != nil || d.repo.Layout.Current() {
+	if err := d.Layout.Check(ctx); err != nil || d.Layout.Current() {
 		return err
 	}
 	turning, ctx := errgroup.WithContext(ctx)
 	turning.SetLimit(mostTakeOvers)
 	for _, owner := range owners {
 		turning.Go(func() error {
-			err := d.repo.Layout.TakeOver(ctx, owner)
+			err := d.Layout.TakeOver(ctx, owner)
 			return within(fmt.Sprintf("%s: ", scopeOf(owner)), err)
 		})
 	}
@@ -66,7 +65,7 @@ func (d *desk) mayReadAll(ctx context.Context, owners []schema.ConfigOwner) erro
 // compatible refuses what zae-limiter refuses, on a repository that is to stay readable
 // for it.
 func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) error {
-	if !d.repo.Compatible {
+	if !d.Compatible {
 		return nil
 	}
 	return shared.CheckCompatible(resource, field, limits)
@@ -74,28 +73,28 @@ func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) e
 
 // takeOverEntity turns all limits of an entity where they are in the older layout.
 func (d *desk) takeOverEntity(ctx context.Context, id string) error {
-	if d.repo.Layout.Current() {
+	if d.Layout.Current() {
 		return nil
 	}
-	_, err := d.repo.Layout.Turner.Configs(ctx, d.repo.Keys.Entity(id))
+	_, err := d.Layout.Turner.Configs(ctx, d.Keys.Entity(id))
 	return d.orMalformed(err)
 }
 
 // takeOverBucket turns a bucket that is in the older layout.
 func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) error {
-	if d.repo.Layout.Current() {
+	if d.Layout.Current() {
 		return nil
 	}
-	of := schema.Legacy{Keys: d.repo.Keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
-	turned, err := d.repo.Layout.Turner.Bucket(ctx, of)
-	d.repo.Layout.Turned(ctx, turned, entity, resource)
+	of := schema.Legacy{Keys: d.Keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
+	turned, err := d.Layout.Turner.Bucket(ctx, of)
+	d.Layout.Turned(ctx, turned, entity, resource)
 	return d.orMalformed(err)
 }
 
 // orMalformed is the error that users see of an item that cannot be understood.
 func (d *desk) orMalformed(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
-		return d.repo.Layout.Malformed(malformed.Err)
+		return d.Layout.Malformed(malformed.Err)
 	}
 	return err
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-
 	"github.com/dynalimit/dynalimit"
 
 	"github.com/stretchr/testify/assert"
@@ -20,11 +18,11 @@ func TestRefillRequests(t *testing.T) {
 	refill := func(s *scene, amounts dynalimit.Amounts) (estimated bool) {
 		buckets := s.repo.admin().Buckets
 		if amounts == nil {
-			_, err := buckets.Reset(s.t.Context(), "user-1", model, &admin.ResetOptions{ID: "ticket-1"})
+			_, err := buckets.Reset(s.t.Context(), "user-1", model, "ticket-1")
 			require.NoError(s.t, err)
 			return false
 		}
-		done, err := buckets.TopUp(s.t.Context(), "user-1", model, amounts, &admin.TopUpOptions{ID: "ticket-1"})
+		done, err := buckets.TopUp(s.t.Context(), "user-1", model, "ticket-1", amounts)
 		require.NoError(s.t, err)
 		return done.Estimated
 	}

@@ -88,7 +88,7 @@ func (r *repository) ListBuckets(ctx context.Context, entity string) error {
 }
 
 func (r *repository) ResetBucket(ctx context.Context, entity, resource string) error {
-	_, err := r.admin().Buckets.Reset(ctx, entity, resource, nil)
+	_, err := r.admin().Buckets.Reset(ctx, entity, resource, "")
 	return err
 }
 

@@ -59,7 +59,7 @@ type bucketResetCmd struct {
 
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
-		return admin.New(repo).Buckets.Reset(ctx, c.Entity, c.Resource, &admin.ResetOptions{ID: id, Limits: c.Limit})
+		return admin.New(repo).Buckets.Reset(ctx, c.Entity, c.Resource, id, c.Limit...)
 	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
 		return l.Limit.Burst, len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name)
 	}, c.Limit)
@@ -94,7 +94,7 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		return badInput("%w", err)
 	}
 	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
-		return admin.New(repo).Buckets.TopUp(ctx, c.Entity, c.Resource, amounts, &admin.TopUpOptions{ID: id})
+		return admin.New(repo).Buckets.TopUp(ctx, c.Entity, c.Resource, id, amounts)
 	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
 		n, wanted := amounts[l.Limit.Name]
 		if n > l.Limit.Burst-l.Remaining { // also where the sum would overflow

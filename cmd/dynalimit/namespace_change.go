@@ -161,14 +161,14 @@ func (j purgeJSON) plan(items int64) string {
 
 // run purges, and tells how far it is.
 func (j *purgeJSON) run(ctx context.Context, repo *dynalimit.Repository, far *progress) error {
-	return admin.New(repo).Namespaces.Purge(ctx, j.Name, &admin.PurgeOptions{OnProgress: func(p admin.PurgeProgress) {
+	return admin.New(repo).Namespaces.Purge(ctx, j.Name, func(p admin.PurgeProgress) {
 		j.Passes, j.Read, j.Removed = p.Pass, p.Read, p.Removed
-		if p.Phase == admin.PurgeWaiting {
+		if p.Left > 0 {
 			far.out.Waitf("dynalimit: waiting until every limiter knows of the deletion: %s left; Ctrl-C ends the wait, and the namespace stays deleted", notation.Wait(p.Left))
 			return
 		}
 		far.tell(p.Pass, p.Read, fmt.Sprintf("%d removed", p.Removed))
-	}})
+	})
 }
 
 func (j purgeJSON) print(out *term.Output, items int64) {

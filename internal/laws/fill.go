@@ -43,16 +43,16 @@ func (w *worker) filler(repo *dynalimit.Repository, entity, id string) func(cont
 	amounts := w.h.amounts(w.r, entity)
 	if w.r.IntN(2) == 0 {
 		return func(ctx context.Context) error {
-			_, err := admin.New(repo).Buckets.TopUp(ctx, entity, resource, amounts, &admin.TopUpOptions{ID: id})
+			_, err := admin.New(repo).Buckets.TopUp(ctx, entity, resource, id, amounts)
 			return err
 		}
 	}
-	opts := &admin.ResetOptions{ID: id}
+	var limits []string
 	if w.r.IntN(2) == 0 {
-		opts.Limits = amountNames(amounts)
+		limits = amountNames(amounts)
 	}
 	return func(ctx context.Context) error {
-		_, err := admin.New(repo).Buckets.Reset(ctx, entity, resource, opts)
+		_, err := admin.New(repo).Buckets.Reset(ctx, entity, resource, id, limits...)
 		return err
 	}
 }

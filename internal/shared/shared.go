@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // Repository is a Repository as package admin sees it.
@@ -24,12 +24,16 @@ type Repository struct {
 	// Compatible refuses what zae-limiter refuses.
 	Compatible bool
 
-	Table  *table.Table
-	Keys   schema.Keys
-	Clock  *ddb.Clock
-	Log    *slog.Logger
-	Sets   *schema.LimitSets
-	Items  *admin.Admin
+	// Table requires of every change that the namespace is active.
+	Table *table.Table
+	Keys  schema.Keys
+	Clock *ddb.Clock
+	Log   *slog.Logger
+	Sets  *schema.LimitSets
+	// IDs draws the ids of events, and Events says where events lie and how long they are
+	// kept.
+	IDs    *trail.IDs
+	Events trail.Layout
 	Layout Layout
 	Told   Told
 	// Usable refuses a repository that was not made, and a context that has ended.

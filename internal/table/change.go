@@ -54,30 +54,41 @@ func (t *Table) whyRefused(ctx context.Context, v ddb.Verdict) error {
 
 // Change proposes a change and makes it. If others were in the way, it proposes again:
 // propose reads afresh what it depends on. An error of propose ends the change.
+func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
+	for attempt := 1; ; attempt++ {
+		p, err := propose()
+		if err != nil {
+			return err
+		}
+		if again, err := t.Try(ctx, op, attempt, p); !again {
+			return err
+		}
+	}
+}
+
+// Try makes a proposal, as one of a change's attempts, which are counted from 1. Again says
+// that others were in the way: then it has waited, and a proposal that is made of what is
+// read afresh is to be tried.
 //
 // Every change is a transaction, because the SDK gives a transaction a client token that
 // stays the same when it retries: a change whose answer was lost is not made twice, and
 // is not mistaken for somebody else's.
-func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
-	for attempt := 1; ; attempt++ {
-		p, err := propose()
-		if err != nil || len(p.Writes) == 0 {
-			return err
-		}
-		_, err = t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.guarded(p).Writes})
-		v := Judge(err)
-		switch {
-		case v == ddb.Landed:
-			return nil
-		case v == ddb.Unconfirmed:
-			return t.unanswered(ctx, op, p, err)
-		case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
-			return t.Failure(op, err)
-		}
-		if err := t.mayTryAgain(ctx, op, attempt, v, err); err != nil {
-			return err
-		}
+func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (again bool, err error) {
+	if len(p.Writes) == 0 {
+		return false, nil
 	}
+	_, err = t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.guarded(p).Writes})
+	v := Judge(err)
+	switch {
+	case v == ddb.Landed:
+		return false, nil
+	case v == ddb.Unconfirmed:
+		return false, t.unanswered(ctx, op, p, err)
+	case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
+		return false, t.Failure(op, err)
+	}
+	err = t.mayTryAgain(ctx, op, attempt, v, err)
+	return err == nil, err
 }
 
 // mayTryAgain waits until a change that was not made is to be proposed again; it fails if

@@ -125,7 +125,7 @@ var changing = map[string]method{
 			admin.New(r).Limits.Delete(ctx, admin.Scope{Everyone: true, Resource: "gone-2"}), admin.New(r).Limits.Delete(ctx, admin.Scope{Everyone: true}), admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	},
 	"Buckets.Reset": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(admin.New(r).Buckets.Reset(ctx, entity, model, nil))
+		return only(admin.New(r).Buckets.Reset(ctx, entity, model, ""))
 	},
 	"Limits.SetBlocked": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Limits.SetBlocked(ctx, admin.Scope{Entity: "b"}, true)
@@ -146,7 +146,7 @@ var changing = map[string]method{
 		return admin.New(r).Limits.SetUnlimited(ctx, admin.Scope{Entity: "h"})
 	},
 	"Buckets.TopUp": func(ctx context.Context, r *dynalimit.Repository) error {
-		return only(admin.New(r).Buckets.TopUp(ctx, entity, model, dynalimit.Amounts{"rpm": 1}, nil))
+		return only(admin.New(r).Buckets.TopUp(ctx, entity, model, "", dynalimit.Amounts{"rpm": 1}))
 	},
 	"Entities.UpdateMany": func(ctx context.Context, r *dynalimit.Repository) error {
 		e, err := admin.New(r).Entities.Get(ctx, parent)

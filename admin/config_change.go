@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -12,16 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// The actions of configuration, as events name them.
-const (
-	LimitsSet     = "limits_set"
-	LimitsDeleted = "limits_deleted"
-	BlockSet      = "block_set"
-	BlockLifted   = "block_lifted"
-)
-
-// TargetOf is the target of events about an owner's configuration.
-func TargetOf(o schema.ConfigOwner) string {
+// targetOf is the target of events about an owner's configuration.
+func targetOf(o schema.ConfigOwner) string {
 	switch {
 	case o.Entity != "":
 		return o.Entity
@@ -70,77 +61,22 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	return fields
 }
 
-// Edit makes an owner's next configuration from the stored one, nil for none. It returns
+// edit makes an owner's next configuration from the stored one, nil for none. It returns
 // nil to remove it. An error ends the change.
-type Edit func(stored *schema.ConfigItem) (*schema.ConfigItem, error)
-
-// malformed is a stored configuration that cannot be understood.
-type malformed struct{ error }
-
-func (m malformed) Unwrap() error { return m.error }
-
-// Malformed is why a stored configuration cannot be understood; false for another error.
-func Malformed(err error) (reason error, ok bool) {
-	m, ok := errors.AsType[malformed](err)
-	return m.error, ok
-}
-
-// Get reads an owner's configuration; nil for none.
-func (a Configs) Get(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
-	item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
-	if err != nil {
-		return nil, err
-	}
-	return decodeConfig(item)
-}
-
-// decodeConfig is what an item of configuration says; nil for no item.
-func decodeConfig(item schema.Item) (*schema.ConfigItem, error) {
-	if item == nil {
-		return nil, nil
-	}
-	c, err := schema.DecodeConfig(item)
-	if err != nil {
-		return nil, malformed{err}
-	}
-	return &c, nil
-}
-
-// Change writes what edit makes of an owner's configuration, on the condition that
-// nobody wrote it meanwhile; if somebody did, edit is asked again. It returns what is
-// stored then; nil for nothing. Nothing is written if that is what was stored before.
-func (a Configs) Change(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) (*schema.ConfigItem, error) {
-	c := configChange{owner: owner.Normal(), edit: edit}
-	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		item, err := a.Table.Get(ctx, op, a.Keys.Config(c.owner))
-		if err != nil {
-			return table.Proposal{}, err
-		}
-		if err := c.plan(item, a.Now()); err != nil || !c.changes {
-			return table.Proposal{}, err
-		}
-		p := table.Proposal{}
-		if err := a.addConfig(&p, by, &c); err != nil {
-			return p, err
-		}
-		p.Writes = append(p.Writes, a.registrations([]*configChange{&c})...)
-		return p, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	a.tidy(ctx, op, []*configChange{&c})
-	return c.next, nil
-}
+type edit func(stored *schema.ConfigItem) (*schema.ConfigItem, error)
 
 // configChange is a change of one configuration under way.
 type configChange struct {
 	owner schema.ConfigOwner
-	edit  Edit
+	edit  edit
+	// removes says that edit returns nil.
+	removes bool
 	// item and stored are what was read, next what is to be stored; nil for nothing.
 	item         schema.Item
 	stored, next *schema.ConfigItem
 	changes      bool
+	// err is why it is not made, where many are.
+	err error
 }
 
 // ofResource reports whether a configuration is a resource's for every entity.
@@ -210,39 +146,51 @@ func (c *configChange) action() string {
 	was.Blocked, was.ManagedBy = is.Blocked, is.ManagedBy
 	if is.Blocked != lifted && was.Same(is) { // nothing else changes
 		if lifted {
-			return BlockLifted
+			return "block_lifted"
 		}
-		return BlockSet
+		return "block_set"
 	}
 	if c.next == nil {
-		return LimitsDeleted
+		return "limits_deleted"
 	}
-	return LimitsSet
+	return "limits_set"
+}
+
+// proposeConfig is the transaction of one change of what was read.
+func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
+	if err := c.plan(item, d.Clock.Now()); err != nil || !c.changes {
+		return p, err
+	}
+	if err := d.addConfig(&p, c); err != nil {
+		return p, err
+	}
+	p.Writes = append(p.Writes, d.registrations(c)...)
+	return p, nil
 }
 
 // addConfig adds a change, with its event, to a proposal.
-func (a Configs) addConfig(p *table.Proposal, by string, c *configChange) error {
-	d := Deed{
-		By: by, Action: c.action(), Target: TargetOf(c.owner), Resource: c.owner.Resource,
-		Before: configFields(c.stored), After: configFields(c.next), Was: c.item,
+func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
+	what := deed{
+		action: c.action(), target: targetOf(c.owner), resource: c.owner.Resource,
+		before: configFields(c.stored), after: configFields(c.next), was: c.item,
 	}
 	unchanged := schema.ConfigUnchanged(c.item)
-	write := a.Table.Delete(a.Keys.Config(c.owner), unchanged)
+	write := d.Table.Delete(d.Keys.Config(c.owner), unchanged)
 	if c.next != nil {
-		d.Is = c.next.Item(a.Keys, c.owner, c.item)
-		write = a.Table.Put(d.Is, unchanged)
+		what.is = c.next.Item(d.Keys, c.owner, c.item)
+		write = d.Table.Put(what.is, unchanged)
 	}
-	event, proof, err := a.Record(d)
+	one, err := d.propose(what, write)
 	if err != nil {
 		return err
 	}
-	p.Writes, p.Proof = append(p.Writes, write, event), proof
+	p.Writes, p.Proof = append(p.Writes, one.Writes...), one.Proof
 	return nil
 }
 
 // registrations are the parts of a transaction that count entities with limits, and list
 // resources with limits, for tools: one for each item of those lists.
-func (a Configs) registrations(changes []*configChange) []types.TransactWriteItem {
+func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {
 		if n := c.counts(); n != 0 {
@@ -251,15 +199,15 @@ func (a Configs) registrations(changes []*configChange) []types.TransactWriteIte
 	}
 	var writes []types.TransactWriteItem
 	if st, ok := schema.CountConfigs(counts); ok {
-		writes = append(writes, a.Table.Update(a.Keys.EntityResources(), st))
+		writes = append(writes, d.Table.Update(d.Keys.EntityResources(), st))
 	}
-	return append(writes, a.listings(changes)...)
+	return append(writes, d.listings(changes)...)
 }
 
 // listings is the part of a transaction that changes the list of resources with limits,
 // if one does. One update cannot both add to a set and remove from it: changes of one
 // transaction do either.
-func (a Configs) listings(changes []*configChange) []types.TransactWriteItem {
+func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
 	var names []string
 	remove := false
 	for _, c := range changes {
@@ -270,17 +218,17 @@ func (a Configs) listings(changes []*configChange) []types.TransactWriteItem {
 	if len(names) == 0 {
 		return nil
 	}
-	return []types.TransactWriteItem{a.Table.Update(a.Keys.Resources(), schema.ListResources(names, remove))}
+	return []types.TransactWriteItem{d.Table.Update(d.Keys.Resources(), schema.ListResources(names, remove))}
 }
 
 // tidy removes the counts of resources that no entity has limits for any more. It may fail
 // unseen: the change is made, and a count of 0 lists nothing.
-func (a Configs) tidy(ctx context.Context, op string, changes []*configChange) {
+func (d *desk) tidy(ctx context.Context, op string, changes ...*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {
 		if resource := c.owner.Resource; c.counts() < 0 && !done[resource] && schema.Countable(resource) {
 			done[resource] = true
-			_ = a.Table.UpdateIf(ctx, op, a.Keys.EntityResources(), schema.Uncount(resource))
+			_ = d.Table.UpdateIf(ctx, op, d.Keys.EntityResources(), schema.Uncount(resource))
 		}
 	}
 }

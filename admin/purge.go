@@ -8,36 +8,22 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // NoticeTime is how long after a deletion the purge waits: until no limiter that does not
 // know of it can have a write under way. A configuration is used for its TTL and, where
 // reading it again fails, for another; then calls may take some time.
-const NoticeTime = 2*LongestTTL + time.Minute
+const NoticeTime = 2*shared.LongestTTL + time.Minute
 
 // longestPause bounds the time between two looks at a record that is waited for.
 const longestPause = 10 * time.Second
 
-// PurgePhase is what a purge is doing.
-type PurgePhase string
-
-// The phases of a purge, in their order.
-const (
-	// PurgeWaiting is the time until every limiter has noticed the deletion. Until it is
-	// over, the namespace can be recovered.
-	PurgeWaiting PurgePhase = "waiting"
-	// PurgeRemoving is the removal of items.
-	PurgeRemoving PurgePhase = "removing"
-	// PurgeDone is a purge that is over.
-	PurgeDone PurgePhase = "done"
-)
-
-// PurgeProgress is how far a purge is.
+// PurgeProgress is how far a purge is: it waits, and then removes items.
 type PurgeProgress struct {
-	// Phase is what it is doing.
-	Phase PurgePhase
-	// Left is how long it is still to wait, while it does.
+	// Left is how long it waits still, until every limiter has noticed the deletion: so
+	// long the namespace can be recovered. It is 0 once items are removed.
 	Left time.Duration
 	// Pass is how often the table has been begun to be looked through by this call. The
 	// last pass is the one that finds nothing.
@@ -45,27 +31,44 @@ type PurgeProgress struct {
 	// Read is how many items this call has looked at, in all passes, whatever their
 	// namespace. Removed is how many of them it has removed.
 	Read, Removed int64
+	// Done means that the purge is over.
+	Done bool
 }
 
 // purge is one run of a purge.
 type purge struct {
-	*Desk
-	of       Namespaces
-	by, name string
-	keys     schema.Keys
-	tell     func(PurgeProgress)
+	Namespaces
+	name string
+	keys schema.Keys
+	tell func(PurgeProgress)
 	PurgeProgress
 }
 
-// Purge removes everything in a deleted namespace, for good. It waits until every
-// limiter has noticed the deletion, marks the record, and looks through the table until a
-// pass finds nothing. What was ended in any way is run again. tell hears of each step.
-func (a Namespaces) Purge(ctx context.Context, by, name string, tell func(PurgeProgress)) error {
-	p := &purge{Desk: a.Desk, of: a, by: by, name: name, keys: schema.NewKeys(name), tell: tell}
+// Purge removes everything in a deleted namespace, its events too, for good: what
+// became of the namespace as a whole stays recorded outside of it. It waits until 11
+// minutes after the deletion, when every limiter has noticed; until then the namespace can
+// be recovered, and the call fails if it is. Then it reads the whole table, again and again
+// until a pass finds nothing in the namespace: with many tenants in a table that is a
+// task for a quiet hour. The name stays taken.
+//
+// It ends with ctx's error when ctx ends. A run that was ended in any way is run again; on
+// a purged namespace it removes what came late: what leases from before the deletion wrote
+// that were settled after the purge. It fails with a *NamespaceError for one that was
+// never registered or is active. tell hears of each
+// step, on the goroutine of the call: while it waits, every ten seconds, and after each page
+// of the table. It may wait itself, to leave the table capacity for others; nil is nobody.
+func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgress)) error {
+	if err := n.mayChange(ctx, name); err != nil {
+		return err
+	}
+	if tell == nil {
+		tell = func(PurgeProgress) {}
+	}
+	p := &purge{Namespaces: n, name: name, keys: schema.NewKeys(name), tell: tell}
 	if err := p.start(ctx); err != nil {
 		return err
 	}
-	p.Phase, p.Left = PurgeRemoving, 0
+	p.Left = 0
 	for {
 		removed, err := p.pass(ctx)
 		if err != nil {
@@ -78,7 +81,7 @@ func (a Namespaces) Purge(ctx context.Context, by, name string, tell func(PurgeP
 	if err := p.finish(ctx); err != nil {
 		return err
 	}
-	p.Phase = PurgeDone
+	p.Done = true
 	p.tell(p.PurgeProgress)
 	return nil
 }
@@ -94,7 +97,6 @@ func (p *purge) start(ctx context.Context) error {
 		if !errors.Is(err, errNotYet) {
 			return err
 		}
-		p.Phase = PurgeWaiting
 		p.tell(p.PurgeProgress)
 		if !ddb.Sleep(ctx, min(p.Left, longestPause)) {
 			return ctx.Err()
@@ -105,16 +107,16 @@ func (p *purge) start(ctx context.Context) error {
 // mark makes a deleted namespace one that is being purged. It fails with errNotYet, and
 // notes how long it is still to wait, if limiters may not know of the deletion.
 func (p *purge) mark(ctx context.Context) error {
-	return p.of.change(ctx, p.by, p.name, transition{
-		op: "purge the namespace", action: NamespacePurgeStarted, to: fault.NamespacePurging,
+	return p.put(ctx, p.name, transition{
+		op: "purge the namespace", action: "namespace_purge_started", to: fault.NamespacePurging,
 		may: func(n schema.NamespaceRecord) (bool, error) {
 			switch n.State {
 			case "":
-				return false, namespaceError(p.name, n, registerIt)
+				return false, shared.NamespaceError(p.name, n, shared.RegisterIt)
 			case fault.NamespaceActive:
-				return false, namespaceError(p.name, n, "delete it with admin.Namespaces.Delete before it is purged")
+				return false, shared.NamespaceError(p.name, n, "delete it with admin.Namespaces.Delete before it is purged")
 			case fault.NamespaceDeleted:
-				if p.Left = n.ChangedAt.Add(NoticeTime).Sub(p.Now()); p.Left > 0 {
+				if p.Left = n.ChangedAt.Add(NoticeTime).Sub(p.d.Clock.Now()); p.Left > 0 {
 					return false, errNotYet
 				}
 				return true, nil
@@ -130,12 +132,12 @@ func (p *purge) pass(ctx context.Context) (removed int64, err error) {
 	const op = "purge the namespace"
 	p.Pass++
 	p.tell(p.PurgeProgress)
-	for page, err := range p.Table.ScanKeys(ctx, table.Scan{Op: op, Filter: p.keys.WithinPrefix()}) {
+	for page, err := range p.d.Table.ScanKeys(ctx, table.Scan{Op: op, Filter: p.keys.WithinPrefix()}) {
 		if err != nil {
 			return removed, err
 		}
 		keys := p.belongings(page.Keys)
-		err := table.Patiently(ctx, func() error { return p.Table.BatchDelete(ctx, op, keys) })
+		err := table.Patiently(ctx, func() error { return p.d.Table.BatchDelete(ctx, op, keys) })
 		if err != nil {
 			return removed, err
 		}
@@ -162,8 +164,8 @@ func (p *purge) belongings(found []schema.Key) []schema.Key {
 // finish makes the record the tombstone of the namespace. That of one that was purged
 // before stays as it is.
 func (p *purge) finish(ctx context.Context) error {
-	return p.of.change(ctx, p.by, p.name, transition{
-		op: "end the purge of the namespace", action: NamespacePurged, to: fault.NamespacePurged,
+	return p.put(ctx, p.name, transition{
+		op: "end the purge of the namespace", action: "namespace_purged", to: fault.NamespacePurged,
 		may: func(n schema.NamespaceRecord) (bool, error) { return n.State == fault.NamespacePurging, nil },
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -18,11 +17,6 @@ import (
 type ancestor struct {
 	id   string
 	item schema.Item
-}
-
-// invalid is the error for input that cannot be.
-func invalid(field, format string, args ...any) *fault.ValidationError {
-	return &fault.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // errTorn says that a parent was met twice on the way up: others moved the parents while
@@ -62,8 +56,8 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 }
 
 // ancestors are the parents of an entity under a new parent, if it may have that.
-func (a Entities) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
-	read := func(id string) (schema.Item, error) { return a.Table.Get(ctx, op, a.Keys.Meta(id)) }
+func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
+	read := func(id string) (schema.Item, error) { return n.d.Table.Get(ctx, op, n.d.Keys.Meta(id)) }
 	above, err := walk(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
 		if attempt == table.Tries {
@@ -77,20 +71,20 @@ func (a Entities) ancestors(ctx context.Context, op, id, parent string) ([]ances
 	if err != nil || parent == "" {
 		return nil, err
 	}
-	return above, a.checkBelow(ctx, id, 1+len(above))
+	return above, n.checkBelow(ctx, id, 1+len(above))
 }
 
 // adopt are the parts of a transaction that require the ancestors to be what they were
 // when they were walked, and that let a move of one of them, which walks down to what is
 // below it, see that something was put there meanwhile.
-func (a Entities) adopt(above []ancestor) []types.TransactWriteItem {
+func (n Entities) adopt(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
-		key := a.Keys.Meta(p.id)
+		key := n.d.Keys.Meta(p.id)
 		if p.item == nil {
-			writes = append(writes, a.Table.Check(key, schema.LinkUnchanged(nil)))
+			writes = append(writes, n.d.Table.Check(key, schema.LinkUnchanged(nil)))
 		} else {
-			writes = append(writes, a.Table.Update(key, schema.Adopt(p.item)))
+			writes = append(writes, n.d.Table.Update(key, schema.Adopt(p.item)))
 		}
 	}
 	return writes
@@ -101,7 +95,7 @@ const mostDescendants = 100
 
 // checkBelow walks down from an entity that is on so many levels of its chain: it may
 // have children, also before it has a record.
-func (a Entities) checkBelow(ctx context.Context, id string, levels int) error {
+func (n Entities) checkBelow(ctx context.Context, id string, levels int) error {
 	asked := 0
 	for generation := []string{id}; len(generation) > 0; levels++ {
 		if levels > schema.MaxDepth {
@@ -112,7 +106,7 @@ func (a Entities) checkBelow(ctx context.Context, id string, levels int) error {
 			if asked++; asked > mostDescendants {
 				break
 			}
-			ids, err := a.someChildren(ctx, parent)
+			ids, err := n.someChildren(ctx, parent)
 			if err != nil {
 				return err
 			}
@@ -123,14 +117,14 @@ func (a Entities) checkBelow(ctx context.Context, id string, levels int) error {
 	return nil
 }
 
-// Children is the query of an entity's children.
-func (a Entities) Children(id string) table.Query {
-	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: a.Keys.Parent(id)}
+// childrenOf is the query of an entity's children.
+func (n Entities) childrenOf(id string) table.Query {
+	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: n.d.Keys.Parent(id)}
 }
 
 // someChildren are the ids of the first children, as many as are asked for theirs.
-func (a Entities) someChildren(ctx context.Context, id string) ([]string, error) {
-	for page, err := range a.Table.Pages(ctx, a.Children(id)) {
+func (n Entities) someChildren(ctx context.Context, id string) ([]string, error) {
+	for page, err := range n.d.Table.Pages(ctx, n.childrenOf(id)) {
 		if err != nil {
 			return nil, err
 		}
@@ -146,15 +140,14 @@ func (a Entities) someChildren(ctx context.Context, id string) ([]string, error)
 }
 
 // countChildren is how many children an entity has.
-func (a Entities) countChildren(ctx context.Context, id string) (int64, error) {
-	q := a.Children(id)
+func (n Entities) countChildren(ctx context.Context, id string) (count int64, err error) {
+	q := n.childrenOf(id)
 	q.Count = true
-	var n int64
-	for page, err := range a.Table.Pages(ctx, q) {
+	for page, err := range n.d.Table.Pages(ctx, q) {
 		if err != nil {
 			return 0, err
 		}
-		n += int64(page.Count)
+		count += int64(page.Count)
 	}
-	return n, nil
+	return count, nil
 }

@@ -1,0 +1,348 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// EntitySetup is an entity to be made, with the limits that it is to have.
+type EntitySetup struct {
+	// Entity is the entity, see Entities.Create.
+	Entity Entity
+	// Limits are the entity's own, by resource; the resource "" is its default, for every
+	// resource that it has no limits for. At most 44 resources. Defaults to none.
+	Limits map[string][]dynalimit.Limit
+}
+
+// CreateMany makes many entities with their limits: as many as fit in each
+// transaction, with their events, so that ten thousand take seconds. They are made in
+// their order: a parent comes before its children. An entity is made with all its limits
+// or not at all, and one that cannot be made, because it has a record for example, does
+// not keep the others of its transaction from being made.
+//
+// It returns an error for each setup, nil for one that was made, in their order; see
+// Create and Limits.Set. If the input is bad it returns a single
+// *ValidationError, and nothing was written. Once the table does not serve, or ctx has
+// ended, the rest fails with that error; those can be made by another call.
+func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error, error) {
+	if err := n.d.Usable(ctx); err != nil {
+		return nil, err
+	}
+	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
+	var limits []*configChange
+	for i, s := range setups {
+		one, err := n.setupOf(s)
+		if err == nil && made[s.Entity.ID] {
+			err = invalid("entity.ID", "%q stands twice; give each entity once", s.Entity.ID)
+		}
+		if err != nil {
+			return nil, within(fmt.Sprintf("setups[%d].", i), err)
+		}
+		made[s.Entity.ID], checked[i], limits = true, one, append(limits, one.limits...)
+	}
+	if err := n.d.mayChange(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.d.takeOverAllBeforeChange(ctx, limits); err != nil {
+		return nil, err
+	}
+	defer n.d.Told.Entities(made)
+	errs := make([]error, 0, len(setups))
+	for len(errs) < len(setups) {
+		b := &entityBatch{Entities: n, setups: window(checked[len(errs):], setup.size)}
+		var failed error
+		for attempt, again := 1, true; again; attempt++ {
+			if failed = b.read(ctx); failed == nil {
+				failed = b.readChildren(ctx)
+			}
+			if failed != nil {
+				break
+			}
+			again, failed = n.d.Table.Try(ctx, opCreateMany, attempt, b.propose(ctx))
+		}
+		errs = append(errs, b.results(failed)...)
+		if down := stops(ctx, failed); down != nil {
+			errs = append(errs, slices.Repeat([]error{down}, len(setups)-len(errs))...)
+		}
+	}
+	for i, err := range errs {
+		errs[i] = n.d.Layout.KindError(fmt.Sprintf("setups[%d]", i), err)
+	}
+	return errs, nil
+}
+
+// opCreateMany names the making of entities in errors.
+const opCreateMany = "create entities"
+
+// setup is a checked EntitySetup: the limits are at most mostLimits changes of the entity's
+// own configuration.
+type setup struct {
+	record schema.EntityRecord
+	limits []*configChange
+}
+
+// setupOf is a checked setup.
+func (n Entities) setupOf(s EntitySetup) (setup, error) {
+	one := setup{record: recordOf(s.Entity)}
+	if err := s.Entity.Validate(); err != nil {
+		return one, err
+	}
+	if len(s.Limits) > mostLimits {
+		return one, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with Limits.SetConfigs", len(s.Limits), mostLimits)
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
+		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
+		at := Scope{Entity: s.Entity.ID, Resource: resource}
+		if err := at.check(field + "."); err != nil {
+			return one, err
+		}
+		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
+			return one, invalid(field, "is the default, which limits[] is too; leave one of them out")
+		}
+		stored, err := configLimits(field, limits)
+		if err != nil {
+			return one, err
+		}
+		if err := n.d.compatible(resource, field, stored); err != nil {
+			return one, err
+		}
+		one.limits = append(one.limits, &configChange{owner: at.owner(), edit: replacingLimits(stored)})
+	}
+	return one, nil
+}
+
+const (
+	// transactionParts is how many items a proposal may have: DynamoDB takes 100 in one
+	// transaction, and the check of the namespace is one.
+	transactionParts = 99
+	// mostLimits is for how many resources an entity is made with limits: each is a write
+	// and an event, beside the record and its event, 7 parents and the count of limits.
+	mostLimits = (transactionParts - 2 - (schema.MaxDepth - 1) - 1) / 2
+	// mostMetadata bounds the metadata of one transaction: they are stored as text, as a
+	// map and in the event, and DynamoDB takes 4 MB.
+	mostMetadata = 512 << 10
+	// mostQueries is how many queries are under way at once.
+	mostQueries = 16
+)
+
+// size is how many parts of a transaction a setup needs, without its parents, and how much
+// metadata it has.
+func (s setup) size() (parts, metadata int) { return 2 + 2*len(s.limits), len(s.record.Metadata) }
+
+// window is as many of a list as may fit in one transaction, at least one.
+func window[T any](list []T, size func(T) (parts, metadata int)) []T {
+	parts, metadata := 0, 0
+	for i, one := range list {
+		p, m := size(one)
+		parts, metadata = parts+p, metadata+m
+		if i > 0 && (parts >= transactionParts || metadata > mostMetadata) {
+			return list[:i]
+		}
+	}
+	return list
+}
+
+// entityBatch is entities that are made in one transaction.
+type entityBatch struct {
+	Entities
+	setups []setup
+	// errs are those of the setups that are decided, in their order; nil for one that the
+	// proposal makes. The others are left for the next transaction.
+	errs []error
+	// items are the records and configurations as read, children the first children.
+	items    map[schema.Key]schema.Item
+	children map[string][]string
+	// made are the records that the proposal puts, required the parents that it requires.
+	made     map[string]schema.Item
+	required map[string]bool
+	p        table.Proposal
+	configs  []*configChange
+}
+
+// results are the errors of those that are decided; if the transaction failed, of at
+// least one.
+func (b *entityBatch) results(failed error) []error {
+	if failed == nil {
+		return b.errs
+	}
+	if len(b.errs) == 0 {
+		b.errs = make([]error, len(b.setups))
+	}
+	for i, err := range b.errs {
+		if err == nil {
+			b.errs[i] = failed
+		}
+	}
+	return b.errs
+}
+
+// propose is the transaction that makes as many of the entities as fit.
+func (b *entityBatch) propose(ctx context.Context) table.Proposal {
+	b.errs, b.p, b.configs = nil, table.Proposal{}, nil
+	b.made, b.required = map[string]schema.Item{}, map[string]bool{}
+	for _, s := range b.setups {
+		fits, err := b.add(ctx, s)
+		if !fits {
+			break
+		}
+		b.errs = append(b.errs, err)
+	}
+	if len(b.p.Writes) > 0 {
+		b.p.Writes = append(b.p.Writes, b.d.registrations(b.configs...)...)
+	}
+	return b.p
+}
+
+// read reads the records and configurations of the entities, and all their parents.
+func (b *entityBatch) read(ctx context.Context) error {
+	b.errs, b.items = nil, map[schema.Key]schema.Item{}
+	keys := b.keys()
+	for depth := 0; len(keys) > 0 && depth < schema.MaxDepth; depth++ {
+		found, err := b.d.Table.BatchGet(ctx, opCreateMany, keys)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			b.items[key] = found[key]
+		}
+		keys = b.unknownParents(found)
+	}
+	return nil
+}
+
+// keys are those of the records and configurations of the entities and their parents.
+func (b *entityBatch) keys() []schema.Key {
+	var keys []schema.Key
+	for _, s := range b.setups {
+		keys = append(keys, b.d.Keys.Meta(s.record.ID))
+		if s.record.ParentID != "" {
+			keys = append(keys, b.d.Keys.Meta(s.record.ParentID))
+		}
+		for _, l := range s.limits {
+			keys = append(keys, b.d.Keys.Config(l.owner))
+		}
+	}
+	return keys
+}
+
+// unknownParents are the keys of the parents of records that were not read yet.
+func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.Key {
+	var keys []schema.Key
+	for _, item := range found {
+		parent := schema.DecodeLink(item).ParentID
+		if _, known := b.items[b.d.Keys.Meta(parent)]; parent != "" && !known {
+			keys = append(keys, b.d.Keys.Meta(parent))
+		}
+	}
+	return keys
+}
+
+// readChildren reads the first children of the entities that are to have a parent.
+func (b *entityBatch) readChildren(ctx context.Context) error {
+	var (
+		queries sync.WaitGroup
+		mu      sync.Mutex
+		failed  error
+		running = make(chan struct{}, mostQueries)
+	)
+	b.children = map[string][]string{}
+	for _, s := range b.setups {
+		id := s.record.ID
+		if s.record.ParentID == "" {
+			continue
+		}
+		running <- struct{}{}
+		queries.Go(func() {
+			ids, err := b.someChildren(ctx, id)
+			mu.Lock()
+			if b.children[id] = ids; err != nil {
+				failed = err
+			}
+			mu.Unlock()
+			<-running
+		})
+	}
+	queries.Wait()
+	return failed
+}
+
+// record is the record that an entity has once the proposal is made.
+func (b *entityBatch) record(ctx context.Context, id string) (schema.Item, error) {
+	if item := b.made[id]; item != nil {
+		return item, nil
+	}
+	key := b.d.Keys.Meta(id)
+	if item, known := b.items[key]; known {
+		return item, nil
+	}
+	return b.d.Table.Get(ctx, opCreateMany, key)
+}
+
+// add adds an entity to the proposal. It is false for one that does not fit.
+func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
+	e := s.record
+	if item := b.items[b.d.Keys.Meta(e.ID)]; item != nil {
+		return true, exists(e.ID, item)
+	}
+	if b.required[e.ID] { // not to be there: one transaction cannot make it as well
+		return false, nil
+	}
+	above, err := walk(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
+	if errors.Is(err, errTorn) {
+		err = invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them with Entities.Update", err)
+	}
+	if err == nil && len(b.children[e.ID]) > 0 {
+		err = b.checkBelow(ctx, e.ID, 1+len(above))
+	}
+	if err != nil {
+		return true, err
+	}
+	var parents []ancestor
+	for _, p := range above {
+		if b.made[p.id] == nil && !b.required[p.id] {
+			parents = append(parents, p)
+		}
+	}
+	if len(b.p.Writes)+2+len(parents)+2*len(s.limits)+1 > transactionParts {
+		return false, nil
+	}
+	return true, b.put(e, parents, s.limits)
+}
+
+// put adds what makes an entity to the proposal; nothing if that fails.
+func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
+	e.CreatedAt, e.Version = b.d.Clock.Now(), 1
+	item := e.Item(b.d.Keys, nil)
+	p, err := b.d.propose(created(e, item), b.d.Table.Put(item, schema.EntityUnchanged(nil)))
+	if err != nil {
+		return err
+	}
+	var configs []*configChange
+	for _, c := range limits {
+		if err := c.plan(b.items[b.d.Keys.Config(c.owner)], b.d.Clock.Now()); err != nil {
+			return err
+		}
+		if !c.changes {
+			continue
+		}
+		if err := b.d.addConfig(&p, c); err != nil {
+			return err
+		}
+		configs = append(configs, c)
+	}
+	b.made[e.ID] = item
+	for _, parent := range parents {
+		b.required[parent.id] = true
+	}
+	b.p.Writes, b.p.Proof = append(append(b.p.Writes, p.Writes...), b.adopt(parents)...), p.Proof
+	b.configs = append(b.configs, configs...)
+	return nil
+}

@@ -1,0 +1,249 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// Delete removes an entity's limits, buckets and record; what was recorded
+// about its usage stays until it expires. Deleting what is not there is no
+// error. An entity with children is refused with a *ValidationError that says how many.
+//
+// The first request marks the record and writes the event; from then on Entities.Get does
+// not find the entity, and it gets no children. A call that failed after that is to be
+// repeated: the record goes last. A lease that is still out gives nothing back, also if
+// another call of the entity made a new bucket meanwhile.
+func (n Entities) Delete(ctx context.Context, id string) error {
+	if err := n.d.Usable(ctx); err != nil {
+		return err
+	}
+	if err := checkEntityID("id", id); err != nil {
+		return err
+	}
+	if err := n.d.mayChange(ctx); err != nil {
+		return err
+	}
+	defer n.d.Told.Entities(map[string]bool{id: true})
+	if err := n.d.takeOverEntity(ctx, id); err != nil {
+		return err
+	}
+	r := removal{Entities: n, id: id}
+	return r.run(ctx)
+}
+
+// DeleteAsRead is Entities.Delete of an entity that was read, with all levels of its own,
+// of which Scope and Version count: if the record or a level was changed, added or removed
+// since, it fails with an *EntityConflictError or a *ConfigConflictError, and nothing is
+// removed. A deletion that has
+// begun is finished all the same, and one that somebody finished is no error.
+func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
+	if err := n.d.Usable(ctx); err != nil {
+		return err
+	}
+	if err := checkEntityID("entity.ID", e.ID); err != nil {
+		return err
+	}
+	r := removal{Entities: n, id: e.ID, asRead: &e, levels: map[string]LimitConfig{}}
+	for i, l := range levels {
+		if l.Scope.Entity != e.ID {
+			return invalid(fmt.Sprintf("levels[%d].Scope", i), "is %s; give levels of entity %s alone", l.Scope, e.ID)
+		}
+		r.levels[l.Scope.owner().Resource] = l.Config
+	}
+	if err := n.d.mayChange(ctx); err != nil {
+		return err
+	}
+	defer n.d.Told.Entities(map[string]bool{e.ID: true})
+	return r.run(ctx)
+}
+
+// opDelete names the deletion of an entity in errors.
+const opDelete = "delete the entity"
+
+// errFinished ends a deletion that another call has finished.
+var errFinished = errors.New("the deletion was finished by another call")
+
+// removal is the deletion of an entity's limits, buckets and record. The first transaction
+// marks the record, making one if there is none, and writes the event: from then on the
+// deletion can only be finished, by this call or another, and the record goes last.
+type removal struct {
+	Entities
+	id string
+	// asRead and levels are the record and the configurations, by their resources, of an
+	// entity that is deleted only as it was read; nil for whatever is there.
+	asRead *Entity
+	levels map[string]LimitConfig
+	// marked is the record with the mark.
+	marked schema.Item
+}
+
+func (r *removal) run(ctx context.Context) error {
+	if err := r.mark(ctx); err != nil || r.marked == nil {
+		return err
+	}
+	if err := r.removeMarked(ctx); !errors.Is(err, errFinished) {
+		return err
+	}
+	return nil
+}
+
+// mark marks an entity's record; it is nil if nothing is there.
+func (r *removal) mark(ctx context.Context) error {
+	return r.d.Table.Change(ctx, opDelete, func() (table.Proposal, error) {
+		r.marked = nil
+		item, err := r.d.Table.Get(ctx, opDelete, r.d.Keys.Meta(r.id))
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		e := schema.DecodeEntity(item)
+		e.ID = r.id
+		if e.Deleting {
+			r.marked = item
+			return table.Proposal{}, nil
+		}
+		deletable, err := r.deletable(ctx, item)
+		if err != nil || !deletable {
+			return table.Proposal{}, err
+		}
+		var unchanged []types.TransactWriteItem
+		if r.asRead != nil {
+			if unchanged, err = r.isAsRead(ctx, e); err != nil || item == nil {
+				return table.Proposal{}, err
+			}
+		}
+		what := deed{action: "entity_deleted", target: r.id, was: item}
+		if item != nil {
+			what.before = entityFields(e)
+		} else {
+			e.CreatedAt = r.d.Clock.Now()
+		}
+		e.Deleting, e.Version = true, e.Version+1
+		r.marked = e.Item(r.d.Keys, item)
+		what.is = r.marked
+		return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
+	})
+}
+
+// isAsRead fails with an *EntityConflictError or a *ConfigConflictError unless an entity is
+// as it was read. The checks that it returns hold its configurations to that in the
+// transaction, as many as fit.
+func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
+	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
+		return nil, &EntityConflictError{Yours: *want, Stored: Entity(e)}
+	}
+	q := r.owned(schema.ConfigsOf)
+	q.Whole = true
+	for item, err := range r.d.Table.Items(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		key := schema.KeyOf(item)
+		resource, _ := schema.ConfigResource(key.SK)
+		read, known := r.levels[resource]
+		if !known || read.Version != schema.ConfigVersion(item) {
+			at := Scope{Entity: r.id, Resource: resource}.normal()
+			config := schema.ReadableConfig(item)
+			stored, _ := configOf(at.level(), &config) // what cannot be shown has its version
+			return nil, &ConfigConflictError{Scope: at, Yours: read, Stored: stored}
+		}
+		if len(checks) < transactionParts-2 {
+			checks = append(checks, r.d.Table.Check(key, schema.ConfigUnchanged(item)))
+		}
+	}
+	return checks, nil
+}
+
+// deletable says whether there is anything to delete. It fails for an entity with
+// children.
+func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error) {
+	children, err := r.countChildren(ctx, r.id)
+	if err != nil {
+		return false, err
+	}
+	if children > 0 {
+		return false, invalid("id", "%q has children (%d); delete them first, or give those to keep another parent with Entities.Update", r.id, children)
+	}
+	if item != nil {
+		return true, nil
+	}
+	for _, prefix := range belongings {
+		for _, err := range r.d.Table.Items(ctx, r.owned(prefix)) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// belongings begin the sort keys of what goes with an entity. What was recorded about its
+// usage, and that an operation was done, stay until they expire.
+var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
+
+// owned is the query of what an entity owns.
+func (r *removal) owned(prefix string) table.Query {
+	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
+}
+
+// removeMarked removes what belongs to a marked entity, and then its record.
+func (r *removal) removeMarked(ctx context.Context) error {
+	for _, prefix := range belongings {
+		keys, err := r.d.Table.Keys(ctx, r.owned(prefix))
+		if err != nil {
+			return err
+		}
+		if prefix != schema.ConfigsOf {
+			if err := r.d.Table.BatchDelete(ctx, opDelete, keys); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, key := range keys {
+			resource, _ := schema.ConfigResource(key.SK)
+			if err := r.removeLimits(ctx, schema.ConfigOwner{Entity: r.id, Resource: resource}); err != nil {
+				return err
+			}
+		}
+	}
+	return r.removeRecord(ctx)
+}
+
+// removeLimits removes a configuration of a marked entity, while it is marked.
+func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) error {
+	meta, config := r.d.Keys.Meta(r.id), r.d.Keys.Config(owner)
+	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}
+	err := r.d.Table.Change(ctx, opDelete, func() (p table.Proposal, err error) {
+		found, err := r.d.Table.BatchGet(ctx, opDelete, []schema.Key{meta, config})
+		if err != nil {
+			return p, err
+		}
+		if !schema.SameEntity(found[meta], r.marked) {
+			return p, errFinished
+		}
+		p, err = r.d.proposeConfig(&c, found[config])
+		if len(p.Writes) > 0 {
+			p.Writes = append(p.Writes, r.d.Table.Check(meta, schema.EntityUnchanged(r.marked)))
+		}
+		return p, err
+	})
+	if err == nil {
+		r.d.tidy(ctx, opDelete, &c)
+	}
+	return err
+}
+
+// removeRecord removes the record of a marked entity, unless another call did.
+func (r *removal) removeRecord(ctx context.Context) error {
+	key := r.d.Keys.Meta(r.id)
+	return r.d.Table.Change(ctx, opDelete, func() (table.Proposal, error) {
+		item, err := r.d.Table.Get(ctx, opDelete, key)
+		if err != nil || !schema.SameEntity(item, r.marked) {
+			return table.Proposal{}, err
+		}
+		return table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.Delete(key, schema.EntityUnchanged(r.marked))}}, nil
+	})
+}

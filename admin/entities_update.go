@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// Update replaces the name, the metadata, the parent, the cascade and the plan of an
+// entity, and returns the record as it is then; ID, Version and CreatedAt are those that
+// Get returned. If somebody changed the record since, it fails with an
+// *EntityConflictError that shows both. It fails with ErrNotFound when there is no record,
+// and with a *ValidationError as Entities.Create does. Writing what is stored already does
+// nothing.
+//
+// What the entity's buckets hold stays. The new parent and plan are in force in this
+// process at once, in others within their ConfigTTL.
+func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
+	if err := n.d.Usable(ctx); err != nil {
+		return Entity{}, err
+	}
+	if err := checkUpdate(e); err != nil {
+		return Entity{}, err
+	}
+	if err := n.d.mayChange(ctx); err != nil {
+		return Entity{}, err
+	}
+	defer n.d.Told.Entities(map[string]bool{e.ID: true})
+	return n.update(ctx, recordOf(e))
+}
+
+// update replaces a record, if it is of e's version.
+func (n Entities) update(ctx context.Context, e schema.EntityRecord) (Entity, error) {
+	const op = "update the entity"
+	var c entityChange
+	err := n.d.Table.Change(ctx, op, func() (table.Proposal, error) {
+		item, err := n.d.Table.Get(ctx, op, n.d.Keys.Meta(e.ID))
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		if c, err = planUpdate(e, item); err != nil || !c.changes {
+			return table.Proposal{}, err
+		}
+		var above []ancestor
+		if c.moves() {
+			if above, err = n.ancestors(ctx, op, e.ID, e.ParentID); err != nil {
+				return table.Proposal{}, err
+			}
+		}
+		return n.proposeUpdate(c, above)
+	})
+	if err != nil {
+		return Entity{}, err
+	}
+	return Entity(c.next), nil
+}
+
+// entityChange is a change of a record that was read.
+type entityChange struct {
+	item         schema.Item
+	stored, next schema.EntityRecord
+	changes      bool
+}
+
+// moves reports whether the entity gets another parent.
+func (c entityChange) moves() bool { return c.next.ParentID != c.stored.ParentID }
+
+// planUpdate is what makes e of a record, if that is of e's version. It fails with an
+// *EntityConflictError, and as Entities.Get does.
+func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
+	stored, err := entityIn(item, e.ID)
+	if err != nil {
+		return entityChange{}, err
+	}
+	if stored.Version != e.Version || !e.CreatedAt.IsZero() && !e.CreatedAt.Equal(stored.CreatedAt) {
+		return entityChange{}, &EntityConflictError{Yours: Entity(e), Stored: Entity(stored)}
+	}
+	c := entityChange{item: item, stored: stored, next: e}
+	c.next.CreatedAt = stored.CreatedAt
+	if c.changes = !sameEntity(e, stored) || !schema.Listed(item); c.changes {
+		c.next.Version++
+	}
+	return c, nil
+}
+
+func sameEntity(x, y schema.EntityRecord) bool {
+	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
+		bytes.Equal(x.Metadata, y.Metadata)
+}
+
+// proposeUpdate is the transaction that replaces a record, below ancestors if it moves.
+func (n Entities) proposeUpdate(c entityChange, above []ancestor) (table.Proposal, error) {
+	what := deed{
+		action: "entity_updated", target: c.next.ID, before: entityFields(c.stored), after: entityFields(c.next),
+		was: c.item, is: c.next.Item(n.d.Keys, c.item),
+	}
+	return n.d.propose(what, slices.Insert(n.adopt(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(c.item)))...)
+}

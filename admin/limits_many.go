@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// SetConfigs makes many changes, each like SetConfig or DeleteConfig: as many as fit in
+// each transaction, so that a thousand take seconds. Changes of one transaction are made
+// together; those whose level was changed meanwhile are left out. It returns an error for
+// each change, nil for one that was made, in their order, or a single error if the input
+// is bad: then nothing was written. A call that failed can be repeated.
+func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
+	if err := l.d.Usable(ctx); err != nil {
+		return nil, err
+	}
+	edits, owners := make([]*configChange, len(changes)), make([]schema.ConfigOwner, len(changes))
+	for i, c := range changes {
+		next, err := l.checkConfig(c, fmt.Sprintf("changes[%d].", i))
+		if err != nil {
+			return nil, err
+		}
+		owners[i] = c.Scope.owner()
+		edits[i] = &configChange{owner: owners[i], edit: c.Config.replacing(c.Scope, next), removes: next == nil}
+	}
+	if twice, ok := sameScope(changes); ok {
+		return nil, invalid("changes", "change %s twice; give each level once", twice)
+	}
+	if err := l.d.mayChange(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.d.takeOverAllBeforeChange(ctx, edits); err != nil {
+		return nil, err
+	}
+	l.d.Told.Owners(owners...)
+	defer l.d.Told.Owners(owners...)
+	var down error
+	for _, together := range transactionsOf(edits) {
+		if down == nil {
+			down = l.changeTogether(ctx, together)
+			continue
+		}
+		for _, c := range together {
+			c.err = down
+		}
+	}
+	errs := make([]error, len(edits))
+	for i, c := range edits {
+		errs[i] = l.d.Layout.KindError(fmt.Sprintf("changes[%d]", i), c.err)
+	}
+	return errs, nil
+}
+
+// batchOfConfigs is how many changes go in one transaction: each is a write and an event,
+// the lists for tools are two more of the 100 that DynamoDB takes, and the check of the
+// namespace is one.
+const batchOfConfigs = 45
+
+// transactionsOf are the changes that are made together, in their order but for those that
+// take a resource from the list: see listings.
+func transactionsOf(edits []*configChange) [][]*configChange {
+	var rest, unlist []*configChange
+	for _, c := range edits {
+		if c.removes && ofResource(c.owner) {
+			unlist = append(unlist, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return slices.AppendSeq(slices.Collect(slices.Chunk(rest, batchOfConfigs)), slices.Chunk(unlist, batchOfConfigs))
+}
+
+// changeTogether makes changes in one transaction. Those whose edit refuses are left out.
+// It returns the error with which what comes after is left undone; nil to go on.
+func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error {
+	const op = "set limits"
+	keys := make([]schema.Key, len(edits))
+	for i, c := range edits {
+		keys[i] = l.d.Keys.Config(c.owner)
+	}
+	var failed error
+	for attempt, again := 1, true; again; attempt++ {
+		items, err := l.d.Table.BatchGet(ctx, op, keys)
+		if failed = err; err != nil {
+			for _, c := range edits {
+				c.changes = c.err == nil // what was refused before stays refused
+			}
+			break
+		}
+		again, failed = l.d.Table.Try(ctx, op, attempt, l.proposeTogether(edits, items))
+	}
+	if failed == nil {
+		l.d.tidy(ctx, op, edits...)
+		return nil
+	}
+	for _, c := range edits {
+		if c.err == nil && c.changes {
+			c.err = failed
+		}
+	}
+	return stops(ctx, failed)
+}
+
+// proposeTogether is the transaction of those changes that their edits do not refuse.
+func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]schema.Item) (p table.Proposal) {
+	for _, c := range edits {
+		if c.err = c.plan(items[l.d.Keys.Config(c.owner)], l.d.Clock.Now()); c.err != nil || !c.changes {
+			continue
+		}
+		if c.err = l.d.addConfig(&p, c); c.err != nil {
+			c.changes = false
+		}
+	}
+	if len(p.Writes) > 0 {
+		p.Writes = append(p.Writes, l.d.registrations(edits...)...)
+	}
+	return p
+}
+
+// stops is the error for what comes after a failed transaction; nil to go on.
+func stops(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrNamespace) {
+		return err
+	}
+	return nil
+}
+
+// checkConfig refuses a change that cannot be made, and returns what it leaves stored.
+func (l Limits) checkConfig(c ScopedConfig, prefix string) (*schema.ConfigItem, error) {
+	next, err := c.item(prefix)
+	if err != nil || next == nil { // what other tools refuse can be removed
+		return nil, err
+	}
+	return next, l.d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
+}

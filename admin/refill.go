@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
+)
+
+// untouchedTries is how many tries require the bucket to be as it was seen. Takes that
+// land in between refuse those. The tries after them let takes land.
+const untouchedTries = 4
+
+// refill says how a bucket is filled by hand: to the burst, or by amounts.
+type refill struct {
+	// action is what is done, as its event names it.
+	action string
+	// id names the operation among those of the entity, so that it is done once. Empty
+	// draws one.
+	id string
+	// entity and resource name the bucket.
+	entity, resource string
+	// limits are the names of those that are filled, all if there are none.
+	limits []string
+	// add is what is added, in millitokens, by limit; nil makes limits full.
+	add map[string]int64
+	// arguments are what a repetition asks for too, as text.
+	arguments string
+}
+
+// refillResult is what a refill came to, in millitokens, as its record says it.
+type refillResult struct {
+	Missing   bool          `json:"missing,omitempty"`
+	Estimated bool          `json:"estimated,omitempty"`
+	Limits    []LimitRefill `json:"limits,omitempty"`
+}
+
+// name names the operation and its limits in one way.
+func (r *refill) name(newID string) (err error) {
+	if r.id == "" {
+		r.id = newID
+	}
+	r.limits = slices.Clone(r.limits)
+	slices.Sort(r.limits)
+	r.limits = slices.Compact(r.limits)
+	text, err := json.Marshal(struct {
+		Resource string           `json:"resource"`
+		Limits   []string         `json:"limits,omitempty"`
+		Add      map[string]int64 `json:"add,omitempty"`
+	}{r.resource, r.limits, r.add})
+	r.arguments = string(text)
+	return err
+}
+
+// make fills a bucket by hand, once however often it is repeated under its id. It
+// changes tokens only: neither counters nor the refill instant. What it puts is right
+// whatever takes, give-backs and adjusts land before or after.
+func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err error) {
+	if err := r.name(b.d.IDs.New(b.d.Clock.Now())); err != nil {
+		return done, err
+	}
+	op := fmt.Sprintf("fill the bucket of %q on %q by hand (operation %s)", r.entity, r.resource, r.id)
+	try := 0
+	err = b.d.Table.Change(ctx, op, func() (p table.Proposal, err error) {
+		try++
+		done, p, err = b.propose(ctx, op, r, try <= untouchedTries)
+		return p, err
+	})
+	return done, err
+}
+
+// propose is the transaction of a refill; none if it was done before.
+func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
+	bucket, record := b.d.Keys.Bucket(r.entity, r.resource), b.d.Keys.Operation(r.entity, r.id)
+	items, err := b.d.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
+	if err != nil {
+		return BucketRefill{}, table.Proposal{}, err
+	}
+	if o, ok := schema.DecodeOperation(items[record]); ok {
+		done, err := r.repeated(o)
+		return done, table.Proposal{}, err
+	}
+	image, err := schema.NewLimitSets().DecodeBucket(items[bucket], nil, 0)
+	if err != nil {
+		return BucketRefill{}, table.Proposal{}, err
+	}
+	now := b.d.Clock.Now()
+	done, change, err := r.decide(image, now)
+	if err != nil {
+		return BucketRefill{}, table.Proposal{}, err
+	}
+	if change != nil {
+		change.Untouched, done.Estimated = untouched, !untouched
+	}
+	p, err := b.record(r, done, change)
+	return done, p, err
+}
+
+// decide says what each limit holds before and after, and what to write; nothing if no
+// limit holds less than its burst.
+func (r *refill) decide(m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
+	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil}
+	if m == nil {
+		return done, nil, nil
+	}
+	if err := r.checkNames(m); err != nil {
+		return BucketRefill{}, nil, err
+	}
+	change := &schema.Refill{Seen: m}
+	lacking := false
+	for i, name := range m.Set.Names {
+		if m.Limits[i].Ghost || len(r.limits) > 0 && !slices.Contains(r.limits, name) {
+			continue
+		}
+		held, burst := m.State(i).Level(now.UnixMilli()), m.Limits[i].Burst
+		after := burst
+		if r.add != nil {
+			after = min(burst, held+r.add[name])
+		}
+		done.Limits = append(done.Limits, LimitRefill{Name: name, Before: held, After: after})
+		lacking = lacking || after > held
+		if r.add == nil || after > held {
+			change.Limits = append(change.Limits, schema.RefillLimit{Index: i, Full: r.add == nil, Add: r.add[name]})
+		}
+	}
+	if !lacking {
+		change = nil
+	}
+	return done, change, nil
+}
+
+// checkNames refuses limits that the bucket does not have.
+func (r *refill) checkNames(m *schema.Image) error {
+	var held []string
+	for _, name := range m.Set.Names {
+		if m.Holds(name) {
+			held = append(held, name)
+		}
+	}
+	for _, name := range r.limits {
+		if slices.Contains(held, name) {
+			continue
+		}
+		field := "limits"
+		if r.add != nil {
+			field = "amounts[" + name + "]"
+		}
+		return invalid(field, "names the limit %q, which the bucket does not have; it has %s (a limit that was configured since the last acquire is added full by the next)",
+			name, strings.Join(held, ", "))
+	}
+	return nil
+}
+
+// repeated is what the operation came to when it was done.
+func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
+	if o.Action != r.action || o.Arguments != r.arguments {
+		return BucketRefill{}, invalid("id", "is %q, under which something else was done: %s with %s; give every operation an id of its own", r.id, o.Action, o.Arguments)
+	}
+	var result refillResult
+	if err := json.Unmarshal([]byte(o.Result), &result); err != nil {
+		return BucketRefill{}, fmt.Errorf("dynalimit: the result of operation %s cannot be read: %w", o.ID, err)
+	}
+	return BucketRefill{ID: o.ID, At: o.At, Repeated: true, Missing: result.Missing, Estimated: result.Estimated, Limits: result.Limits}, nil
+}
+
+// record is the transaction of what was decided: the record of the operation and, if
+// anything is to be changed, the change and its event.
+func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
+	result, err := json.Marshal(refillResult{done.Missing, done.Estimated, done.Limits})
+	if err != nil {
+		return table.Proposal{}, err
+	}
+	record := b.d.Table.Put(schema.Operation{
+		ID: r.id, Entity: r.entity, Resource: r.resource, Action: r.action, Arguments: r.arguments, Result: string(result), By: b.d.Author, At: done.At,
+	}.Item(b.d.Keys), schema.OperationUndone())
+	if change == nil {
+		return table.Proposal{Writes: []types.TransactWriteItem{record}}, nil
+	}
+	write := b.d.Table.Update(b.d.Keys.Bucket(r.entity, r.resource), change.Statement())
+	return b.d.propose(r.deed(done), write, record)
+}
+
+// deed is the refill as it is recorded: what each limit holds, in tokens.
+func (r *refill) deed(done BucketRefill) deed {
+	before, after, added := map[string]json.Number{}, map[string]json.Number{}, map[string]json.Number{}
+	for _, l := range done.Limits {
+		before[l.Name], after[l.Name] = tokens(l.Before), tokens(l.After)
+	}
+	what := deed{
+		action: r.action, target: r.entity, resource: r.resource,
+		before: trail.Fields{"tokens": before}, after: trail.Fields{"tokens": after, "operation_id": r.id},
+	}
+	if r.add != nil {
+		for name, n := range r.add {
+			added[name] = tokens(n)
+		}
+		what.after["added"] = added
+	}
+	if done.Estimated {
+		what.after["estimated"] = true
+	}
+	return what
+}
+
+// tokens writes millitokens as tokens, exactly.
+func tokens(milli int64) json.Number {
+	sign, whole, rest := "", milli/1000, milli%1000
+	if milli < 0 {
+		sign, whole, rest = "-", -whole, -rest
+	}
+	text := sign + strconv.FormatInt(whole, 10)
+	if rest != 0 {
+		text += strings.TrimRight(fmt.Sprintf(".%03d", rest), "0")
+	}
+	return json.Number(text)
+}

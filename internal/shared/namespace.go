@@ -1,0 +1,65 @@
+package shared
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// LongestTTL bounds how long a limiter in a namespace uses a configuration, and with it the
+// namespace, before it looks again.
+const LongestTTL = 5 * time.Minute
+
+// What to do about a namespace that is not active.
+const (
+	RegisterIt = "check the name, or register it with admin.Namespaces.Register"
+	GoneIt     = "that is final, and its name stays taken; use another name"
+	recoverIt  = "an administrator can undo it with admin.Namespaces.Recover"
+)
+
+// NamespaceError is the error for a namespace whose record is n, with what to do about it.
+func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
+	return &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
+}
+
+// Inactive is why a namespace with this record, nil for none, may not be used; nil if it
+// may.
+func Inactive(name string, record schema.Item) *fault.NamespaceError {
+	n, found := schema.DecodeNamespace(record)
+	switch {
+	case !found:
+		return NamespaceError(name, n, RegisterIt)
+	case n.State == fault.NamespaceActive:
+		return nil
+	case n.State == fault.NamespaceDeleted:
+		return NamespaceError(name, n, recoverIt)
+	}
+	return NamespaceError(name, n, GoneIt)
+}
+
+// Guarded is a table whose changes require that the namespace of the keys is active, so
+// that none lands after its deletion. Without a namespace it is the table itself.
+func Guarded(t *table.Table, keys schema.Keys) *table.Table {
+	key, ok := keys.Namespace()
+	if !ok {
+		return t
+	}
+	guarded := *t
+	guarded.Guard = &table.Guard{
+		Check: t.Check(key, schema.NamespaceIsActive()),
+		Why: func(ctx context.Context) error {
+			item, err := t.Get(ctx, "read the namespace", key)
+			if err != nil {
+				return err
+			}
+			if inactive := Inactive(keys.Name(), item); inactive != nil {
+				return inactive
+			}
+			return nil
+		},
+	}
+	return &guarded
+}
