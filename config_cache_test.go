@@ -216,5 +216,22 @@ func TestConfigCacheReloadDoesNotJoinAFill(t *testing.T) {
 	})
 }
 
+func TestConfigCacheServesFreshThenReadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		get := func() (*resolvedConfig, error) { return c.loading.Get(t.Context(), cacheKey, l.load) }
+		cfg, err := get()
+		requireVersion(t, 1, cfg, err)
+		l.set(2, nil)
+		elapse(cacheTTL - 11*time.Millisecond)
+		cfg, err = get()
+		requireVersion(t, 1, cfg, err)
+		elapse(time.Millisecond) // the ttl counts from the start of the read
+		cfg, err = get()
+		requireVersion(t, 2, cfg, err)
+		assert.Equal(t, ConfigCacheStats{Hits: 1, Misses: 2, Loads: 2, Size: 1}, c.snapshot())
+	})
+}
+
 // elapse lets d of the bubble's time go by.
 func elapse(d time.Duration) { <-time.After(d) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -112,4 +113,23 @@ func TestFingerprintCoversEveryParameter(t *testing.T) {
 		seen[fp] = name
 	}
 	assert.NotContains(t, seen, fingerprintLimits(base, true), "the ttl policy")
+}
+
+func TestFingerprintsDifferWhenListsDo(t *testing.T) {
+	limit := rapid.Custom(func(t *rapid.T) Limit {
+		n := rapid.Int64Range(1, 4)
+		return Limit{rapid.StringMatching(`[a-b]{1,3}`).Draw(t, "name"), n.Draw(t, "cp"), n.Draw(t, "bx"), n.Draw(t, "ra"), time.Duration(n.Draw(t, "rp")) * time.Second}
+	})
+	list := rapid.SliceOfNDistinct(limit, 1, 3, func(l Limit) string { return l.Name })
+	rapid.Check(t, func(t *rapid.T) {
+		a, errA := CheckLimits("a", list.Draw(t, "a"))
+		b, errB := CheckLimits("b", list.Draw(t, "b"))
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		same := assert.ObjectsAreEqual(a, b)
+		if got := fingerprintLimits(a, true) == fingerprintLimits(b, true); got != same {
+			t.Fatalf("%v and %v: fingerprints equal %v, lists equal %v", a, b, got, same)
+		}
+	})
 }

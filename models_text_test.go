@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // A limit is written as a person would, and read back as it was.
@@ -49,4 +50,14 @@ func TestPoliciesAndModesAreText(t *testing.T) {
 	assert.Equal(t, Local, file.Policy, "what is refused changes nothing")
 	require.NoError(t, json.Unmarshal([]byte(`{"on_unavailable":""}`), &file))
 	assert.Empty(t, file.Policy)
+}
+
+// Whatever the period, its text is read as the same.
+func TestPeriodTextIsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(1, 400*24*3600*1000).Draw(t, "ms")) * time.Millisecond
+		back, err := time.ParseDuration(periodText(d))
+		require.NoError(t, err)
+		assert.Equal(t, d, back)
+	})
 }

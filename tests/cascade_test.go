@@ -80,6 +80,29 @@ func TestCascadeRetryAfterIsExact(t *testing.T) {
 	})
 }
 
+// The wait covers levels that this process believes to have enough, by an image
+// that others have made old.
+func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "project"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 200)}))
+		s.family("key", "project")
+		p := s.peer(perMinute())
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		p.acquire("key", dynalimit.Amounts{"rpm": 90})
+		p.acquire("project", dynalimit.Amounts{"rpm": 100})
+		s.acquire("project", dynalimit.Amounts{"rpm": 1}) // knows this level, not the other
+		s.clock.advance(1200 * time.Millisecond)
+		exceeded := s.deny("key", dynalimit.Amounts{"rpm": 60})
+		assert.Equal(t, "key", exceeded.Primary().EntityID)
+		assert.Equal(t, 30*time.Second, exceeded.RetryAfter.Round(time.Second))
+		s.clock.advance(exceeded.RetryAfter - time.Millisecond)
+		assert.Equal(t, time.Millisecond, s.deny("key", dynalimit.Amounts{"rpm": 60}).RetryAfter)
+		s.clock.advance(time.Millisecond)
+		s.acquire("key", dynalimit.Amounts{"rpm": 60})
+	})
+}
+
 func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s = s.on(s.repo, &dynalimit.Options{Cascade: s.limiter.mode}) // no fallback limits

@@ -180,3 +180,34 @@ func TestPlanIsReadWholeOrNotAtAll(t *testing.T) {
 		assert.Equal(t, levels.Plan, s.acquire("user-1", dynalimit.Amounts{"rpm": 1}).Statuses()[0].Level)
 	})
 }
+
+func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
+	s := memProcess(t, perMinute())
+	for entity, plan := range map[string]string{"a": "pro", "b": "pro", "c": "free", "d": ""} {
+		s.enrols(schema.EntityRecord{ID: entity, Plan: plan})
+	}
+	cached := func() (keys []string) { // and reads what was not
+		for _, entity := range []string{"a", "b", "c", "d"} {
+			for _, resource := range []string{model, "other"} {
+				c, err := s.repo.config(t.Context(), entity, resource)
+				require.NoError(t, err)
+				if !c.Read {
+					keys = append(keys, entity+" "+resource)
+				}
+			}
+		}
+		return keys
+	}
+	cached()
+	require.Len(t, cached(), 8)
+	s.repo.Shared().Told.Owners(schema.ConfigOwner{Plan: "pro", Resource: model})
+	assert.Equal(t, []string{"a other", "b other", "c gpt-4", "c other", "d gpt-4", "d other"}, cached())
+	s.repo.Shared().Told.Owners(schema.ConfigOwner{Plan: "pro"})
+	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
+	s.repo.Shared().Told.Owners(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
+	assert.Equal(t, []string{"a gpt-4", "a other", "b gpt-4", "b other", "c gpt-4", "d other"}, cached(), "many owners at once")
+	s.repo.Shared().Told.Owners(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
+	assert.Equal(t, []string{"b gpt-4", "c gpt-4", "d gpt-4"}, cached())
+	s.repo.Shared().Told.Owners(schema.ConfigOwner{})
+	assert.Empty(t, cached())
+}

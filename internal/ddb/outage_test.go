@@ -172,3 +172,14 @@ func TestHistoriesOfAnOutage(t *testing.T) {
 		}
 	})
 }
+
+func TestAnswerBetweenFastFailuresStartsTheCountAnew(t *testing.T) {
+	var o outage
+	o.fails(0, 1)
+	o.fails(1, 2)
+	o.answered(ms(3))
+	o.fails(3, 4)
+	o.fails(4, 5)
+	assert.False(t, o.open)
+	assert.True(t, o.fails(5, 6))
+}
