@@ -39,6 +39,9 @@ type world struct {
 	steps  bool
 	// changes are of limits, plans, parents and policies.
 	changes, together, waits, shared, cancels bool
+	// overrides are limits of a call of its own; byHand lets the operator refill buckets,
+	// and block entities for a while.
+	overrides, byHand bool
 	maxBuckets                                int
 	prefetch                                  time.Duration
 	// closes lets processes end and others begin; share is each one's part under Local.
@@ -78,6 +81,7 @@ func worldOf(seed uint64) world {
 	if w.crowd = 4; maybe(.1) {
 		w.crowd = 200
 	}
+	w.overrides, w.byHand = maybe(.2), maybe(.2)
 	return w
 }
 
@@ -270,7 +274,7 @@ func TestFromOutside(t *testing.T) {
 	}
 	t.Logf("%d histories: %v", end-first, sum)
 	if end-first > 50 { // a history in which nothing happens proves nothing
-		for _, what := range []string{"admitted", "denied", "degraded", "shared out", "given back", "ledgers", "closed"} {
+		for _, what := range []string{"admitted", "denied", "degraded", "shared out", "given back", "ledgers", "closed", "by hand", "blocked"} {
 			require.Positive(t, sum[what], what)
 		}
 	}

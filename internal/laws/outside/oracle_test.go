@@ -157,6 +157,15 @@ func (o *oracle) admit(l *held, asked int64, before map[string]int64) {
 	}
 }
 
+// refill notes that an operator gives a bucket so many tokens, up to its burst: now or a
+// little later.
+func (o *oracle) refill(entity string, tokens int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.drained(entity + "|rpm")
+	q.late += min(float64(tokens), o.burst["rpm"])
+}
+
 // leave notes that a caller left, before it knew what its call was granted.
 func (o *oracle) leave(chain []string, asked int64) {
 	o.mu.Lock()

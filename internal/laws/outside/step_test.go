@@ -90,6 +90,8 @@ func (h *history) step(r *rand.Rand) {
 		h.change(r)
 	case p < .14 && h.closes:
 		h.restart(r)
+	case p < .18 && h.byHand:
+		h.operate(r)
 	case p < .6:
 		h.acquire(r, m)
 	default:
@@ -154,6 +156,32 @@ func (h *history) change(r *rand.Rand) {
 	}
 }
 
+// operate refills a bucket by hand, or blocks an entity until somebody lifts it.
+func (h *history) operate(r *rand.Rand) {
+	ctx := context.WithValue(h.t.Context(), quiet{}, true)
+	entity := h.entities[r.IntN(len(h.entities))]
+	a := admin.New(h.operator)
+	var err error
+	switch r.IntN(4) {
+	case 0:
+		h.oracle.refill(entity, 1<<40)
+		_, err = a.Buckets.Reset(ctx, entity, "gpt-4", "")
+	case 1:
+		n := 1 + r.Int64N(50)
+		h.oracle.refill(entity, n)
+		_, err = a.Buckets.TopUp(ctx, entity, "gpt-4", "", dynalimit.Amounts{"rpm": n})
+	case 2:
+		err = a.Limits.SetBlocked(ctx, admin.Scope{Entity: entity}, true)
+	default:
+		err = a.Limits.SetBlocked(ctx, admin.Scope{Entity: entity}, false)
+	}
+	var wrong *dynalimit.ValidationError
+	if err != nil && !errors.As(err, &wrong) && !errors.Is(err, admin.ErrNotFound) {
+		h.oracle.fail("by hand: %v", err)
+	}
+	h.oracle.count("by hand")
+}
+
 // context is one that may end at any time, where callers cancel.
 func (h *history) context(r *rand.Rand) (context.Context, context.CancelFunc) {
 	if h.cancels && r.Float64() < .15 {
@@ -176,6 +204,9 @@ func (h *history) acquire(r *rand.Rand, m *member) {
 		}
 		if h.together && r.IntN(3) == 0 {
 			opts = append(opts, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+		}
+		if h.overrides && r.IntN(3) == 0 {
+			opts = append(opts, dynalimit.WithLimits(h.limitsOf(r, "rpm")...))
 		}
 		open, known := m.limiter.Health().Open, h.oracle.knows(m, entity)
 		callers.Go(func() {
@@ -255,6 +286,8 @@ func (h *history) heard(err error) {
 	case err == nil:
 	case errors.Is(err, dynalimit.ErrUnconfirmed):
 		h.oracle.unconfirmed(err)
+	case h.byHand && errors.Is(err, dynalimit.ErrBlocked):
+		h.oracle.count("blocked")
 	case errors.As(err, &denied):
 		h.oracle.count("denied")
 		if denied.RetryAfter <= 0 || !denied.Primary().Exceeded {
