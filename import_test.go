@@ -218,13 +218,6 @@ var importTable = []importRow{
 		tests:  true,
 	},
 	{
-		folder: "internal/itemjson",
-		std:    append([]string{"encoding/json"}, pureStd...),
-		others: []string{sdk + "/service/dynamodb/types"},
-		reason: "fixtures for tests, which every package's tests may share; nothing that ships imports it",
-		tests:  true,
-	},
-	{
 		folder: "internal/laws",
 		std: append([]string{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",

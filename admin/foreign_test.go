@@ -12,8 +12,8 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // zaeTable is a repository on a table with the items that zae-limiter 0.8.1
@@ -23,7 +23,7 @@ func zaeTable(t *testing.T, e *engine, opts *dynalimit.RepositoryOptions) *dynal
 	r := e.repository(t, opts)
 	data, err := os.ReadFile("../internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	put(t, r, items...)
 	return r
@@ -60,7 +60,7 @@ func TestForeignTableIsAdministered(t *testing.T) {
 func TestWhatAnotherToolReadsIsThere(t *testing.T) {
 	data, err := os.ReadFile("../internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	theirs, err := itemjson.Items(data)
+	theirs, err := testworld.Items(data)
 	require.NoError(t, err)
 	then := func() time.Time { return time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC) }
 	perMinute := func(rpm, tpm int64) []dynalimit.Limit {

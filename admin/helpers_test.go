@@ -22,7 +22,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
@@ -401,7 +400,7 @@ func legacyTable(t *testing.T, e *engine, version string, opts *dynalimit.Reposi
 	e.deleteAfter(t, r.Table())
 	data, err := os.ReadFile("../internal/schema/testdata/zae-" + version + "-items.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	put(t, r, items...)
 	return r

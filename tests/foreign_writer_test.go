@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // The same table is used by zae-limiter 0.8.1, a Python library. Its items are
@@ -31,7 +31,7 @@ func foreignProcess(t *testing.T, e *engine) *process {
 	t.Helper()
 	data, err := os.ReadFile("../internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	s := newProcess(t, e, nil)
 	last := int64(0)

@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/levels"
@@ -49,7 +48,7 @@ func legacyTable(t *testing.T, e *engine, version string, opts *dynalimit.Reposi
 	e.deleteAfter(t, r.table)
 	data, err := os.ReadFile("../internal/schema/testdata/zae-" + version + "-items.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	put(t, r, items...)
 	return r

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/audit"
-	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // TestAuditTranscript plays a session of somebody who looks for what was changed.
@@ -108,7 +108,7 @@ func (s *shell) writtenBy(tool string, more ...schema.Item) {
 	s.t.Helper()
 	data, err := os.ReadFile("../../internal/schema/testdata/" + tool + "-items.json")
 	require.NoError(s.t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(s.t, err)
 	for _, item := range append(items, more...) {
 		_, err := s.db.Client().PutItem(s.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: item})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -25,9 +24,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/version"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // shell runs commands against an engine of its own, at one instant, in ann's name.
 type shell struct {
@@ -167,7 +165,7 @@ func quoted(args []string) []string {
 
 func compareGolden(t *testing.T, path, text string) {
 	t.Helper()
-	if *update {
+	if *testworld.Update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/dynalimit/dynalimit/internal/itemjson"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // foreignItems are items that zae-limiter 0.8.1 wrote, by key.
@@ -18,7 +18,7 @@ func foreignItems(t *testing.T) map[Key]Item {
 	t.Helper()
 	data, err := os.ReadFile("testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	byKey := make(map[Key]Item, len(items))
 	for _, item := range items {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
-	"github.com/dynalimit/dynalimit/internal/itemjson"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // legacyItems are items as a version of zae-limiter before 0.8 writes them.
@@ -19,7 +19,7 @@ func legacyItems(t *testing.T, version string) []Item {
 	t.Helper()
 	data, err := os.ReadFile("testdata/zae-" + version + "-items.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	return items
 }

@@ -44,9 +44,6 @@ func (k Keys) Namespace() (key Key, ok bool) {
 // Namespaces is the partition of GSI3 that lists the namespaces of the table.
 func (Keys) Namespaces() string { return namespaces }
 
-// NamespaceOf is the name in an item of the list of namespaces.
-func NamespaceOf(item Item) string { return Text(item, GSI3SK) }
-
 // Within reports whether a key lies in the namespace. No key does without one.
 func (k Keys) Within(key Key) bool { return k.prefix != "" && strings.HasPrefix(key.PK, k.prefix) }
 

@@ -58,13 +58,6 @@ func ListResources(names []string, remove bool) Statement {
 	return Statement{Update: update, Names: b.names, Values: b.values}
 }
 
-// Absent is the condition that an item does not exist.
-func Absent() Statement {
-	b := newStatementBuilder()
-	b.absent(PK)
-	return Statement{Condition: b.build().Condition, Names: b.names}
-}
-
 // CountedResources are the resources that entities have limits for, by name.
 func CountedResources(item Item) []string {
 	var resources []string
@@ -93,7 +86,3 @@ func Uncount(resource string) Statement {
 	b.compare(resource, "<=", Number(0))
 	return b.build()
 }
-
-// ConfiguredEntity is the entity named by an item of the index of entities with
-// limits.
-func ConfiguredEntity(item Item) string { return Text(item, GSI3SK) }

@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata/golden")
+// Update is the flag -update: golden files are written, not compared.
+var Update = flag.Bool("update", false, "write the golden files anew")
 
 // Recorder keeps the requests that pass through it. Use it as the HTTPClient of
 // an SDK client: Record(engine.db).
@@ -95,7 +96,7 @@ func AssertGolden(t testing.TB, name string, requests []Recorded) {
 	encoder.SetIndent("", "  ")
 	require.NoError(t, encoder.Encode(requests))
 	path := filepath.Join("testdata", "golden", name+".json")
-	if *update {
+	if *Update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o644))
 	}

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dynalimit/dynalimit/audit"
-	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // The time of the specification's example, and the ends of the range.
@@ -140,7 +140,7 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 func TestEventsOfTheSourceAreRead(t *testing.T) {
 	data, err := os.ReadFile("testdata/zae-0.8.1-events.json")
 	require.NoError(t, err)
-	items, err := itemjson.Items(data)
+	items, err := testworld.Items(data)
 	require.NoError(t, err)
 	var events []audit.Event
 	for _, item := range items {

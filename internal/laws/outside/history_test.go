@@ -42,8 +42,8 @@ type world struct {
 	// overrides are limits of a call of its own; byHand lets the operator refill buckets,
 	// and block entities for a while.
 	overrides, byHand bool
-	maxBuckets                                int
-	prefetch                                  time.Duration
+	maxBuckets        int
+	prefetch          time.Duration
 	// closes lets processes end and others begin; share is each one's part under Local.
 	closes bool
 	share  float64

@@ -1,4 +1,4 @@
-package itemjson
+package testworld
 
 import (
 	"testing"

@@ -1,7 +1,4 @@
-// Package itemjson reads items in DynamoDB's own JSON, as the AWS command line
-// prints them: {"PK": {"S": "ENTITY#a"}}. Fixtures are kept in it; nothing a
-// service runs imports it.
-package itemjson
+package testworld
 
 import (
 	"encoding/json"
@@ -10,7 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Items reads a JSON list of items.
+// Items reads a list of items in DynamoDB's own JSON, as the AWS command line prints them:
+// {"PK": {"S": "ENTITY#a"}}. Fixtures are kept in it.
 func Items(data []byte) ([]map[string]types.AttributeValue, error) {
 	var raw []map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
