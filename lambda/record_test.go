@@ -7,7 +7,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,19 +67,6 @@ func TestEveryValueConverts(t *testing.T) {
 	assert.Nil(t, got.New)
 }
 
-// TestWhoDeleted: only DynamoDB itself expires items.
-func TestWhoDeleted(t *testing.T) {
-	keys := map[string]events.DynamoDBAttributeValue{"PK": events.NewStringAttribute("a")}
-	for who, want := range map[events.DynamoDBUserIdentity]bool{
-		{Type: "Service", PrincipalID: "dynamodb.amazonaws.com"}: true, {Type: "Service", PrincipalID: "x"}: false, {Type: "AWS", PrincipalID: "dynamodb.amazonaws.com"}: false,
-	} {
-		r, err := lambda.FromLambda(events.DynamoDBEventRecord{UserIdentity: &who, Change: events.DynamoDBStreamRecord{SequenceNumber: "1", Keys: keys}})
-		require.NoError(t, err)
-		assert.Equal(t, want, r.Expired)
-		assert.True(t, r.Time.IsZero(), "a record without a time has none")
-	}
-}
-
 // TestRecordsMadeByHandFail rather than end the process.
 func TestRecordsMadeByHandFail(t *testing.T) {
 	for _, keys := range []map[string]events.DynamoDBAttributeValue{
@@ -92,17 +78,4 @@ func TestRecordsMadeByHandFail(t *testing.T) {
 		_, err := lambda.FromLambda(events.DynamoDBEventRecord{EventID: "event-9", Change: events.DynamoDBStreamRecord{SequenceNumber: "1", Keys: keys}})
 		assert.ErrorContains(t, err, "event-9")
 	}
-}
-
-// TestFieldsThatNobodyKnows: what Lambda adds later, and keys that come twice, do no harm.
-func TestFieldsThatNobodyKnows(t *testing.T) {
-	var got []aggregator.Record
-	l := &ledger{fail: func(r aggregator.Record) error { got = append(got, r); return nil }}
-	event := `{"Records":[{"eventID":"event-1","eventID":"event-1","more":{"a":[1]},"dynamodb":{"ApproximateCreationDateTime":1.7747856E9,
-		"SequenceNumber":"101","New":1,"Keys":{"PK":{"S":"x"},"PK":{"S":"ENTITY#a"},"SK":{"S":"#BUCKET#b","S":"#BUCKET#c"}}}}],"more":null}`
-	assert.Empty(t, call(t.Context(), t, newHandler(t, l.process, nil), []byte(event)))
-	require.NotEmpty(t, got)
-	assert.Equal(t, aggregator.Record{EventID: "event-1", Sequence: "101", Time: time.Unix(noon, 0).UTC(), Keys: map[string]types.AttributeValue{
-		"PK": &types.AttributeValueMemberS{Value: "ENTITY#a"}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#c"},
-	}}, got[0])
 }

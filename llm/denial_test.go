@@ -40,14 +40,6 @@ func TestLimiterDenies(t *testing.T) {
 	})
 }
 
-// TestNothingElseIsADenial: failures have no wait.
-func TestNothingElseIsADenial(t *testing.T) {
-	for _, err := range []error{nil, errors.New("503"), llm.ErrEnded, budget.ErrNotFound, dynalimit.ErrClosed} {
-		_, ok := dynalimit.RetryAfter(err)
-		assert.False(t, ok)
-	}
-}
-
 // race starts n calls at once, of four processes, and settles none.
 func race(t *testing.T, w *world, n int) (started []*llm.Call, noQuota, noLimit int64) {
 	t.Helper()
@@ -158,21 +150,6 @@ func TestRacersOnTheLimits(t *testing.T) {
 	})
 }
 
-// TestOneCallSettledByMany: once.
-func TestOneCallSettledByMany(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		c := w.start(w.guard(both), request())
-		var group sync.WaitGroup
-		for range 20 {
-			group.Go(func() {
-				assert.NoError(t, c.Settle(t.Context(), used))
-			})
-		}
-		group.Wait()
-		w.requireSettled("premium", callMicros)
-	})
-}
-
 // TestBlockedEntity: no wait helps.
 func TestBlockedEntity(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
@@ -185,21 +162,6 @@ func TestBlockedEntity(t *testing.T) {
 		_, ok := dynalimit.RetryAfter(err)
 		assert.False(t, ok)
 		w.requireNoMoney()
-	})
-}
-
-// TestLimitsThatAnEntityDoesNotHave: a call is limited by those it has, before the call
-// and after it.
-func TestLimitsThatAnEntityDoesNotHave(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.limits(dynalimit.PerMinute("rpm", 5))
-		c := w.start(w.guard(both), request())
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
-		w.settle(c)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
-		report, err := w.limiter.Check(t.Context(), user, "chat", nil)
-		require.NoError(t, err)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 4}, report.Available())
 	})
 }
 

@@ -148,18 +148,6 @@ func TestDoRunsNothingForACallerThatIsGone(t *testing.T) {
 	w.requireNothing()
 }
 
-// TestStatusDoesNotHideTheMeter: a usage without tokens has the meter's.
-func TestStatusDoesNotHideTheMeter(t *testing.T) {
-	w := memWorld(t)
-	boom := errors.New("stream reset")
-	err := w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-		c.Meter().Add(used.Tokens)
-		return llm.Usage{Status: "RESET"}, boom
-	})
-	require.ErrorIs(t, err, boom)
-	w.requireSettled("premium", callMicros)
-}
-
 // TestImpossibleUsageIsCountedAtWhatIsKnown: nobody could correct it after Do.
 func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {

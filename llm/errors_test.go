@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -151,35 +149,4 @@ func TestRetryAfterHoldsForEveryError(t *testing.T) {
 	wait, ok := dynalimit.RetryAfter(errors.Join(limit(time.Second), &budget.UnavailableError{Err: plain, RetryAfter: time.Minute}))
 	assert.True(t, ok)
 	assert.Equal(t, time.Minute, wait, "both must be over")
-}
-
-func TestOneSentinelForAnOutage(t *testing.T) {
-	for _, err := range []error{
-		&dynalimit.UnavailableError{}, &budget.UnavailableError{},
-		&llm.UnsettledError{Lease: &dynalimit.UnavailableError{}}, &llm.UnsettledError{Budget: &budget.UnavailableError{}},
-	} {
-		require.ErrorIs(t, fmt.Errorf("call: %w", err), dynalimit.ErrUnavailable)
-		require.ErrorIs(t, err, budget.ErrUnavailable)
-	}
-	assert.NotErrorIs(t, &budget.QuotaExceededError{}, dynalimit.ErrUnavailable)
-}
-
-// One errors.As finds bad input, or an outage, of any of the packages.
-func TestOneTypeForAnError(t *testing.T) {
-	_, ofLimiter := dynalimit.New(nil, nil)
-	_, ofKeeper := budget.New(nil, budget.Tables{}, nil)
-	_, ofGuard := llm.New(nil)
-	for pkg, err := range map[string]error{"dynalimit": ofLimiter, "budget": ofKeeper, "llm": ofGuard} {
-		wrapped := fmt.Errorf("call: %w", err)
-		var wrong *dynalimit.ValidationError
-		require.ErrorAs(t, wrapped, &wrong, pkg)
-		assert.Equal(t, pkg, wrong.Package)
-		assert.Equal(t, fault.InvalidRequest, wrong.Code, pkg)
-		assert.True(t, strings.HasPrefix(wrong.Error(), pkg+": invalid "+wrong.Field+": "), "%v", wrong)
-		require.ErrorAs(t, wrapped, new(*budget.ValidationError), pkg)
-		require.ErrorAs(t, wrapped, new(*llm.ValidationError), pkg)
-	}
-	for _, err := range []error{&dynalimit.UnavailableError{}, &budget.UnavailableError{}, &llm.UnavailableError{}} {
-		require.ErrorAs(t, fmt.Errorf("call: %w", err), new(*dynalimit.UnavailableError))
-	}
 }

@@ -49,31 +49,6 @@ func TestRollbackGivesEverythingBack(t *testing.T) {
 	})
 }
 
-func TestLimiterAlone(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		g := w.guard(with{limiter: true})
-		c := w.start(g, llm.Request{Entity: user, Resource: "chat", Estimate: estimate})
-		assert.Equal(t, []string{"", "chat"}, []string{c.Label, c.Model})
-		w.settle(c)
-		rpm, tpm := w.left()
-		assert.Equal(t, []int64{59, 97_700}, []int64{rpm, tpm})
-		w.requireNoMoney()
-	})
-}
-
-func TestKeeperAlone(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		g := w.guard(with{keeper: true})
-		c := w.start(g, llm.Request{Org: org, App: app, Estimate: estimate, RequestID: uuid(1), Label: "standard"})
-		assert.Equal(t, []string{"standard", standardModel, uuid(1)}, []string{c.Label, c.Model, c.RequestID})
-		assert.Nil(t, c.Lease())
-		w.settle(c)
-		assert.Equal(t, int64(4_400), w.spent("standard").CostMicros)
-		rpm, tpm := w.left()
-		assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
-	})
-}
-
 // TestResourceDefaultsToTheModel: limits per model need no mapping of labels.
 func TestResourceDefaultsToTheModel(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
@@ -137,17 +112,6 @@ func TestTheLabelStepsDown(t *testing.T) {
 		var unknown *llm.ValidationError
 		require.ErrorAs(t, err, &unknown)
 		assert.Equal(t, fault.InvalidModelLabel, unknown.Code)
-	})
-}
-
-func TestUsageBeyondTheEstimate(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		c := w.start(w.guard(both), request())
-		long := llm.Usage{Tokens: budget.Tokens{Input: 20_000, Output: 90_000, CacheRead: 1_000}}
-		require.NoError(t, c.Settle(t.Context(), long))
-		_, tpm := w.left()
-		assert.Equal(t, int64(-11_000), tpm, "in debt")
-		assert.Equal(t, int64(20_000*3+90_000*15+300), w.spent("premium").CostMicros)
 	})
 }
 
@@ -260,15 +224,6 @@ func TestDoGivesBackOnPanic(t *testing.T) {
 				panic("boom")
 			})
 		})
-		w.requireSettled("premium", callMicros)
-	})
-}
-
-func TestDoLeavesASettledCallAlone(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		require.NoError(t, w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
-			return llm.Usage{}, c.Settle(ctx, used)
-		}))
 		w.requireSettled("premium", callMicros)
 	})
 }

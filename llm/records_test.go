@@ -75,49 +75,6 @@ func TestLimitsThatHangAreWaitedForOnce(t *testing.T) {
 	})
 }
 
-// TestTheLeaseIsNotCorrected: the call is counted all the same, and Settle again corrects it.
-func TestTheLeaseIsNotCorrected(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		c := w.start(w.guard(both), request())
-		w.db.SetFaults(down("UpdateItem", "PutItem"))
-		err := c.Settle(t.Context(), used)
-		var unsettled *llm.UnsettledError
-		require.ErrorAs(t, err, &unsettled)
-		require.ErrorContains(t, err, "call "+c.RequestID+" is not settled")
-		require.ErrorIs(t, unsettled.Lease, dynalimit.ErrUnconfirmed)
-		require.NoError(t, unsettled.Budget)
-		assert.Equal(t, used.Tokens, unsettled.Record.Tokens)
-		assert.Equal(t, []string{org, app, c.RequestID}, []string{unsettled.Org, unsettled.App, unsettled.Record.RequestID})
-		w.recovers()
-		assert.Equal(t, int64(1), w.spent("premium").Requests)
-		w.settle(c)
-		assert.Equal(t, int64(1), w.spent("premium").Requests)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_300}, c.Lease().Consumed())
-	})
-}
-
-// TestSameRequestAgain: a call that is retried under its id is counted once; as another, it is
-// told.
-func TestSameRequestAgain(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		g := w.guard(both)
-		r := request()
-		r.RequestID = uuid(7)
-		for range 2 {
-			w.settle(w.start(g, r))
-		}
-		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
-		assert.Empty(t, w.refused)
-
-		require.NoError(t, w.start(g, r).Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Output: 1}}))
-		l := w.spent("premium")
-		assert.Equal(t, []int64{callMicros, 1}, []int64{l.CostMicros, l.Requests})
-		require.Len(t, w.refused, 1)
-		require.ErrorIs(t, w.refused[0].Err, budget.ErrConflict)
-		assert.Equal(t, []string{org, app, uuid(7)}, []string{w.refused[0].Org, w.refused[0].App, w.refused[0].Record.RequestID})
-	})
-}
-
 // TestACallCountsOnTheDayItBegan, at the price of that time.
 func TestACallCountsOnTheDayItBegan(t *testing.T) {
 	w := memWorld(t)

@@ -208,9 +208,6 @@ func request() llm.Request {
 	return llm.Request{Entity: user, Resource: "chat", Org: org, App: app, Estimate: estimate}
 }
 
-// uuid is the n-th request id.
-func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
-
 // recovers ends every fault and waits until that is known, and nothing is owed to
 // the limiter's buckets; in a bubble.
 func (w *world) recovers() {
