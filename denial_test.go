@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // The wait of a denial counts from when the last level had decided, however long

@@ -8,12 +8,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Reads, writes, batches, transactions and queries: each tells whether the table

@@ -6,11 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/testworld"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // A waiter whose turn is due when its deadline has passed is not told to come

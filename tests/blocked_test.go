@@ -7,13 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"

@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dynalimit/dynalimit/admin"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // What zae-limiter refuses is refused on a repository that is to stay readable

@@ -3,13 +3,11 @@ package tests
 import (
 	"testing"
 
-	"github.com/dynalimit/dynalimit/admin"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )

@@ -5,17 +5,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
-
-	"github.com/dynalimit/dynalimit/internal/schema"
-
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // A denial by one level's memory must not hide that another level denies for

@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/internal/inside"
-	"github.com/dynalimit/dynalimit/internal/schema"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/inside"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // faultyTransport loses, drops and throttles writes in front of any engine.

@@ -4,10 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/testworld"

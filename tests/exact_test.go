@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/internal/schema"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Eight limiters, as eight processes, with 64 goroutines each drain one bucket:

@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 

@@ -4,10 +4,10 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
 )
 
 // Nothing but an acquire, or a charge, makes a bucket; what it makes is whole.

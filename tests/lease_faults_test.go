@@ -8,11 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 

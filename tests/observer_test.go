@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/observe"
 )

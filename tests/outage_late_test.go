@@ -7,14 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/inside"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )

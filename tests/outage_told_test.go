@@ -5,18 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/internal/inside"
-
-	"github.com/dynalimit/dynalimit"
-
-	"github.com/dynalimit/dynalimit/internal/plan"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // What was counted for a bucket that was deleted, and made again by others, is on the

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/observe"
 )

@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dynalimit/dynalimit/admin"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 

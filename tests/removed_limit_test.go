@@ -4,12 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 )
 
 // A limit that another process has just removed is named as such, not as one

@@ -3,11 +3,10 @@ package tests
 import (
 	"testing"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 

@@ -6,14 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/inside"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/inside"
 )
 
 // atFull is some processes on one full bucket of 1,000 tokens, 1,000 a second, with

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
 )
 
 // badCalls are calls that no store is asked about.

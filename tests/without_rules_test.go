@@ -5,13 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/admin"
-
-	"github.com/dynalimit/dynalimit"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/laws/rules"

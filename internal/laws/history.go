@@ -12,14 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/inside"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 

@@ -11,13 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/inside"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/plan"

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dynalimit/dynalimit/internal/inside"
-
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
