@@ -76,7 +76,7 @@ func (w *window) add(p *piece) {
 func (w *window) usage(a ask) Usage {
 	u := Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
-		Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(usage.FinalAfter)),
+		Limits: []LimitUsage{}, Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(usage.FinalAfter)),
 	}
 	u.Open = u.Open && !u.Final
 	if a.Kind == schema.UsageOfEntity {

@@ -31,47 +31,49 @@ type Query struct {
 	Window Window
 }
 
-// Usage is what was used of a resource in one window. It is a plain value.
+// Usage is what was used of a resource in one window. It is a plain value. As JSON it has the
+// names given here.
 type Usage struct {
-	// Entity is whose usage it is; empty for a sum of several.
-	Entity string
+	// Window is how long it is summed over.
+	Window Window `json:"window"`
+	// Start and End are where the window begins and ends; End is not in it.
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
 	// Resource is what was used.
-	Resource string
+	Resource string `json:"resource"`
+	// Entity is whose usage it is; empty for a sum of several.
+	Entity string `json:"entity_id,omitempty"`
 	// Parent and Plan are the entity's at the end of its last hour that was closed; empty
 	// for none, for an hour that is open, and for sums.
-	Parent, Plan string
-	// Window is how long it is summed over.
-	Window Window
-	// Start and End are where the window begins and ends; End is not in it.
-	Start, End time.Time
-	// Limits say what each limit counted, by name.
-	Limits []LimitUsage
+	Parent string `json:"parent_id,omitempty"`
+	Plan   string `json:"plan,omitempty"`
 	// Entities is how many entities are summed: 1 for one's own usage.
-	Entities int64
+	Entities int64 `json:"entities"`
 	// Open says that an hour of the window is not closed: more may come.
-	Open bool
+	Open bool `json:"open"`
 	// Final says that nothing more can come, because the table's stream keeps its records
 	// no longer than a day.
-	Final bool
+	Final bool `json:"final"`
+	// Limits say what each limit counted, by name.
+	Limits []LimitUsage `json:"limits"`
 }
 
-// LimitUsage is what one limit counted.
+// LimitUsage is what one limit counted. Amounts are in millitokens, exact.
 type LimitUsage struct {
 	// Limit is its name.
-	Limit string
-	// Consumed is what was taken, less what was given back, in millitokens; negative if
-	// more was given back.
-	Consumed int64
+	Limit string `json:"limit"`
+	// Consumed is what was taken, less what was given back; negative if more was given back.
+	Consumed int64 `json:"consumed_millitokens"`
 	// Pending is what of Consumed the stream has not brought yet: it is read from the
 	// bucket's own counter, and an hour too late where it was written before this one.
-	Pending int64
+	Pending int64 `json:"pending_millitokens,omitempty"`
 	// Passed is what of Consumed a level above the entity counted too, so that totals count it
 	// there and not here; 0 for sums of several.
-	Passed int64
+	Passed int64 `json:"passed_millitokens,omitempty"`
 	// Unrecorded is what of Consumed no record told: the stream was off, or records were
 	// trimmed. The counter shows it at the next record, in whose hour it counts.
-	Unrecorded int64
+	Unrecorded int64 `json:"unrecorded_millitokens,omitempty"`
 	// Unseen is how many ends of a counter nobody saw: what was consumed before each is
 	// not known.
-	Unseen int64
+	Unseen int64 `json:"unseen_ends,omitempty"`
 }

@@ -102,7 +102,7 @@ func wentWrong(status int) *wire.Error {
 
 func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
 	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
-	out.Details.Labels = wire.NewLabels(exceeded.Labels)
+	out.Details.Labels = exceeded.Labels
 	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros
 	if at := exceeded.RetryAt.UTC(); !at.IsZero() {
 		out.Details.RetryAfter = &at

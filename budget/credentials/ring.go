@@ -35,13 +35,13 @@ func ringKey(name string) store.Key { return store.Key{PK: ringPK, SK: ringPrefi
 // ProvisioningKey is a key of an administrator, without its secret.
 type ProvisioningKey struct {
 	// Name is the key's name, ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
-	Name string
+	Name string `json:"name"`
 	// Org is the one organisation that the key configures; empty for all.
-	Org string
+	Org string `json:"org_id,omitempty"`
 	// Created is when it was made.
-	Created time.Time
+	Created time.Time `json:"created_at,omitzero"`
 	// CreatedBy is who made it; empty for nobody known.
-	CreatedBy string
+	CreatedBy string `json:"created_by,omitempty"`
 }
 
 // NewKey is a provisioning key with its secret, which nobody sees again.

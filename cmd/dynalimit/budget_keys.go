@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
@@ -19,30 +18,22 @@ type keysCmd struct {
 
 // keyJSON is a provisioning key, for programs.
 type keyJSON struct {
-	Name    string     `json:"name"`
-	Org     string     `json:"org_id,omitempty"`
-	Created *time.Time `json:"created_at,omitempty"`
-	By      string     `json:"created_by,omitempty"`
-	Key     string     `json:"key,omitempty"`
-	File    string     `json:"file,omitempty"`
-}
-
-func keyToJSON(k credentials.ProvisioningKey) keyJSON {
-	return keyJSON{Name: k.Name, Org: k.Org, Created: moment(k.Created), By: k.CreatedBy}
+	credentials.ProvisioningKey
+	Key  string `json:"key,omitempty"`
+	File string `json:"file,omitempty"`
 }
 
 type keysListCmd struct{}
 
 func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
-		keys, err := store.ListKeys(ctx)
+		all, err := store.ListKeys(ctx)
 		if err != nil {
 			return err
 		}
-		all, rows := []keyJSON{}, [][]string{}
-		for _, k := range keys {
-			j := keyToJSON(k)
-			all, rows = append(all, j), append(rows, []string{j.Name, cmp.Or(j.Org, "all"), momentText(j.Created), orDash(j.By)})
+		rows := make([][]string, len(all))
+		for i, k := range all {
+			rows[i] = []string{k.Name, cmp.Or(k.Org, "all"), momentText(moment(k.Created)), orDash(k.CreatedBy)}
 		}
 		return out.Show(all, func() {
 			if len(all) == 0 {
@@ -79,7 +70,7 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 		if err := receive.keep(key.Secret.Reveal() + "\n"); err != nil {
 			return fmt.Errorf("%w; end the key with 'dynalimit budget keys revoke %s', and make another", err, key.Name)
 		}
-		j := keyToJSON(key.ProvisioningKey)
+		j := keyJSON{ProvisioningKey: key.ProvisioningKey}
 		if j.Key = receive.shown(key.Secret); j.Key == "" {
 			j.File = receive.Out
 		}
@@ -121,9 +112,8 @@ func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 		if err := store.RevokeKey(ctx, key.Name); err != nil {
 			return err
 		}
-		j := keyToJSON(key)
-		return out.Show(j, func() {
-			fmt.Fprintf(out, "Ended the key %s; other processes follow within 30 s.\n", j.Name)
+		return out.Show(keyJSON{ProvisioningKey: key}, func() {
+			fmt.Fprintf(out, "Ended the key %s; other processes follow within 30 s.\n", key.Name)
 		})
 	})
 }

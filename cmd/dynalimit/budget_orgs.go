@@ -42,24 +42,21 @@ type appJSON struct {
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// printPolicy prints what is set of what organisations and apps both have.
-func printPolicy(out *term.Output, p budget.App, unpriced []string) {
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-12s", name)), term.Plain(value))
-		}
+// printPolicy prints what is set of what organisations and apps both have, and more.
+func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...string) {
+	facts := []string{
+		"name", p.Name, "ordering", strings.Join(p.Ordering, " → "),
+		"quotas", joined(p.Quotas, func(n int64) string { return dollars(n).String() + " a day" }),
+		"models", joined(p.Models, func(id string) string { return id }),
 	}
-	row("name", p.Name)
-	row("ordering", strings.Join(p.Ordering, " → "))
-	row("quotas", joined(p.Quotas, func(n int64) string { return dollars(n).String() + " a day" }))
-	row("models", joined(p.Models, func(id string) string { return id }))
 	if p.TightPercent > 0 {
-		row("tight at", fmt.Sprintf("%d %%", p.TightPercent))
+		facts = append(facts, "tight at", fmt.Sprintf("%d %%", p.TightPercent))
 	}
 	for _, label := range unpriced {
-		row("unpriced", fmt.Sprintf("%s has no model with a price and is skipped, unless a service's options have one: "+
+		facts = append(facts, "unpriced", fmt.Sprintf("%s has no model with a price and is skipped, unless a service's options have one: "+
 			"correct --model, or store a price with 'dynalimit budget prices set'", label))
 	}
+	fields(out, append(facts, more...)...)
 }
 
 // unpriced are the labels that cannot be used for want of a price.
@@ -95,8 +92,8 @@ func joined[V any](values map[string]V, show func(V) string) string {
 
 func (j orgJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
-	printPolicy(out, budget.App{Name: j.Name, Ordering: j.Ordering, Quotas: j.Quotas, Models: j.Models, TightPercent: j.TightPercent}, j.Unpriced)
-	fmt.Fprintf(out, "  %s %s, per %s\n", out.Dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)))
+	printPolicy(out, budget.App{Name: j.Name, Ordering: j.Ordering, Quotas: j.Quotas, Models: j.Models, TightPercent: j.TightPercent}, j.Unpriced,
+		"counted", j.Timezone+", per "+strings.ToLower(string(j.Scope)))
 }
 
 func (j appJSON) print(out *term.Output) {

@@ -78,23 +78,12 @@ func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 // printEntity shows a record to a person.
 func printEntity(out *term.Output, e admin.Entity) {
 	fmt.Fprintln(out, out.Bold(term.Plain(e.ID)))
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", name)), term.Plain(value))
-		}
-	}
-	row("name", e.Name)
-	row("parent", e.ParentID)
+	cascades := ""
 	if e.ParentID != "" {
-		row("cascades", strconv.FormatBool(e.Cascade))
+		cascades = strconv.FormatBool(e.Cascade)
 	}
-	row("plan", e.Plan)
-	row("metadata", string(e.Metadata))
-	row("managed by", e.ManagedBy)
-	if !e.CreatedAt.IsZero() {
-		row("made", e.CreatedAt.UTC().Format(time.RFC3339))
-	}
-	row("version", strconv.FormatInt(e.Version, 10))
+	fields(out, "name", e.Name, "parent", e.ParentID, "cascades", cascades, "plan", e.Plan, "metadata", string(e.Metadata),
+		"managed by", e.ManagedBy, "made", momentText(moment(e.CreatedAt)), "version", strconv.FormatInt(e.Version, 10))
 }
 
 // entityFilter chooses among entities that are listed.

@@ -101,21 +101,15 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits) {
 		fmt.Fprintln(out, "  no level says anything: what the service gives to New applies")
 	}
 	printLimits(out, r.Limits)
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", name)), value)
-		}
-	}
-	row("from", string(r.Level))
-	row("plan", r.Plan)
-	row("parent", r.ParentID)
+	facts := []string{"from", string(r.Level), "plan", r.Plan, "parent", r.ParentID}
 	if r.ParentID != "" {
-		row("cascades", strconv.FormatBool(r.Cascade))
+		facts = append(facts, "cascades", strconv.FormatBool(r.Cascade))
 	}
 	if r.OnUnavailable != "" {
-		row("in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicyLevel))
+		facts = append(facts, "in outages", fmt.Sprintf("%s, by the level %s", r.OnUnavailable, r.PolicyLevel))
 	}
 	for _, h := range r.Hidden {
-		row("not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Level, r.Level))
+		facts = append(facts, "not used", fmt.Sprintf("%s of the level %s: the level %s hides it", h.Name, h.Level, r.Level))
 	}
+	fields(out, facts...)
 }

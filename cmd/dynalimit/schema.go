@@ -7,10 +7,10 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/shape"
@@ -68,7 +68,7 @@ var results = map[string]any{
 	"table create": []tables.Result{}, "table status": tablesStatus{}, "table delete": []tableLoss{},
 	"tail":         followed{}, // of each line
 	"top":          seen{},
-	"usage export": exported{}, "usage list": []ledger.Row{}, "usage report": report.Report{}, "usage top": topUsage{},
+	"usage export": exported{}, "usage list": []aggregator.Usage{}, "usage report": report.Report{}, "usage top": topUsage{},
 	"version": versionJSON{},
 }
 

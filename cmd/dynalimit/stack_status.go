@@ -53,25 +53,20 @@ func (c stackStatusCmd) print(out *term.Output, status stackStatus) {
 		fmt.Fprintf(out, "%s  %s\n  deploy it with 'dynalimit stack deploy %s', or correct --region\n", out.Bold(c.Name), out.Red("there is no such stack here"), c.Name)
 		return
 	}
-	row := func(name, value string) {
-		fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-11s", name)), term.Plain(value))
-	}
-	fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), statusText(out, s))
-	if s.Reason != "" {
-		row("reason", s.Reason)
-	}
-	row("deployed", deployedAt(s).Format("2006-01-02 15:04 MST"))
-	row("drift", driftText(s))
-	row("protection", onOff(s.Protected))
+	by := ""
 	if !s.Ours {
-		row("by", "not deployed with this command")
+		by = "not deployed with this command"
+	}
+	facts := []string{
+		"reason", s.Reason, "deployed", deployedAt(s).Format("2006-01-02 15:04 MST"), "drift", driftText(s), "protection", onOff(s.Protected), "by", by,
 	}
 	for _, r := range status.Resources {
 		if r.IsTable() {
-			row("table", r.Physical)
+			facts = append(facts, "table", r.Physical)
 		}
 	}
-	row("resources", fmt.Sprint(len(status.Resources)))
+	fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), statusText(out, s))
+	fields(out, append(facts, "resources", fmt.Sprint(len(status.Resources)))...)
 	if len(status.Events) > 0 {
 		fmt.Fprintln(out, "  "+out.Dim("latest events"))
 	}

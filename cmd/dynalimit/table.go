@@ -200,30 +200,13 @@ func printState(out *term.Output, s tables.State) {
 		ready = out.Red("not ready")
 	}
 	fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(s.Name), s.Status, ready)
-	row := func(name, value string) {
-		fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-11s", name)), term.Plain(value))
-	}
-	if s.Layout != "" {
-		row("layout", s.Layout)
-	}
-	if len(s.Indexes) > 0 {
-		row("indexes", indexText(s.Indexes))
-	}
-	row("expiry", orNone(s.TTL, "by the attribute "+s.TTL))
-	row("stream", orNone(s.Stream, s.Stream))
 	recovery := string(s.Recovery)
 	if s.Recovery == tables.Yes && s.Earliest != nil {
 		recovery += ", back to " + s.Earliest.Format("2006-01-02 15:04 MST")
 	}
-	row("recovery", recovery)
-	row("protection", string(s.Protection))
-	if s.KMSKey != "" {
-		row("encryption", s.KMSKey)
-	}
-	if len(s.Tags) > 0 {
-		row("tags", tagText(s.Tags))
-	}
-	row("size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.Many(s.Items, "item")))
+	fields(out, "layout", s.Layout, "indexes", indexText(s.Indexes), "expiry", orNone(s.TTL, "by the attribute "+s.TTL), "stream", orNone(s.Stream, s.Stream),
+		"recovery", recovery, "protection", string(s.Protection), "encryption", s.KMSKey, "tags", tagText(s.Tags),
+		"size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.Many(s.Items, "item")))
 	printFaults(out, s)
 }
 

@@ -120,7 +120,7 @@ func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, 
 	}
 	buffer := bufio.NewWriter(to)
 	return func(u aggregator.Usage) error {
-		line, err := term.Line(ledger.Of(u))
+		line, err := term.Line(u)
 		if err == nil {
 			_, err = buffer.Write(line)
 		}

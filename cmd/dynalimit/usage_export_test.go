@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
+	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -24,16 +24,16 @@ func TestExportsSayTheSame(t *testing.T) {
 	m := weekOfUse(t)
 	t.Chdir(t.TempDir())
 	which := []string{"--entity", "key-1", "--by", "hour", "--from", "2026-01-21", "--to", "2026-01-23", "--timezone", "Asia/Kolkata"}
-	var listed []ledger.Row
+	var listed []aggregator.Usage
 	require.NoError(t, json.Unmarshal([]byte(m.must(append([]string{"usage", "list", "--json"}, which...)...)), &listed))
 	require.Len(t, listed, 6)
 
 	m.must(append([]string{"usage", "export", "--format", "jsonl", "-o", "key-1.jsonl"}, which...)...)
 	text, err := os.ReadFile("key-1.jsonl")
 	require.NoError(t, err)
-	var lines []ledger.Row
+	var lines []aggregator.Usage
 	for line := range strings.Lines(string(text)) {
-		var row ledger.Row
+		var row aggregator.Usage
 		require.NoError(t, json.Unmarshal([]byte(line), &row))
 		lines = append(lines, row)
 	}

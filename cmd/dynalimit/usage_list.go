@@ -40,7 +40,7 @@ func (c usageListCmd) show(ctx context.Context, g *globals, out *term.Output) er
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		all := c.find(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
 		if out.JSON {
-			return term.Stream(out, all, term.List[aggregator.Usage]{JSON: func(u aggregator.Usage) any { return ledger.Of(u) }})
+			return term.Stream(out, all, term.List[aggregator.Usage]{})
 		}
 		return c.print(out, a, a.starts(c.By, now(ctx)), all)
 	})

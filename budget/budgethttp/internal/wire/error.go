@@ -5,6 +5,8 @@ package wire
 import (
 	"net/http"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
 )
 
 // Code is the closed set of what an error is.
@@ -41,10 +43,10 @@ type Error struct {
 
 // Details is what more there is to know of an error.
 type Details struct {
-	Fields                []FieldError  `json:"fields,omitempty" nullable:"false" doc:"The fields at fault"`
-	RetryAfter            *time.Time    `json:"retry_after,omitempty" doc:"When there may be room again"`
-	Labels                []LabelStatus `json:"labels,omitempty" nullable:"false" doc:"Where every label asked about stands"`
-	TotalOverageUSDMicros *int64        `json:"total_overage_usd_micros,omitempty" doc:"What was spent beyond the quotas, in all"`
+	Fields                []FieldError         `json:"fields,omitempty" nullable:"false" doc:"The fields at fault"`
+	RetryAfter            *time.Time           `json:"retry_after,omitempty" doc:"When there may be room again"`
+	Labels                []budget.LabelStatus `json:"labels,omitempty" nullable:"false" doc:"Where every label asked about stands"`
+	TotalOverageUSDMicros *int64               `json:"total_overage_usd_micros,omitempty" doc:"What was spent beyond the quotas, in all"`
 }
 
 // FieldError is one field at fault.

@@ -10,28 +10,6 @@ import (
 
 var usageType = reflect.TypeFor[Usage]()
 
-// LabelStatus is where one label stands today.
-type LabelStatus struct {
-	Label          string  `json:"label" doc:"Its name"`
-	Model          string  `json:"model_id,omitempty" doc:"Its model; absent when none is configured"`
-	SpendUSDMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`
-	QuotaUSDMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`
-	Percent        float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`
-	Status         string  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"`
-}
-
-// NewLabels are labels as the keeper sees them.
-func NewLabels(labels []budget.LabelStatus) []LabelStatus {
-	out := make([]LabelStatus, len(labels))
-	for i, l := range labels {
-		out[i] = LabelStatus{
-			Label: l.Label, Model: l.Model, SpendUSDMicros: l.SpendMicros,
-			QuotaUSDMicros: l.QuotaMicros, Percent: l.Percent, Status: string(l.Status),
-		}
-	}
-	return out
-}
-
 // Price is what a million tokens of a class cost.
 type Price struct {
 	Input        int64 `json:"input_usd_micros_per_1m" doc:"Uncached input; 0: free"`
@@ -48,16 +26,16 @@ func NewPrice(r budget.Rates) Price {
 
 // Selection is the label an app may use now.
 type Selection struct {
-	Org               string        `json:"org_id" doc:"The organisation"`
-	App               string        `json:"app_id" doc:"The app"`
-	Day               string        `json:"day" doc:"The organisation's day" example:"20260123"`
-	Model             SelectedModel `json:"recommended_model" doc:"What to use now"`
-	Mode              string        `json:"mode" enum:"NORMAL,TIGHT" doc:"TIGHT: ask more often"`
-	Reason            string        `json:"reason" doc:"WITHIN_QUOTA, MANUAL_OVERRIDE, or why the label before was passed over: QUOTA_EXCEEDED_ or UNPRICED_ and its name" example:"WITHIN_QUOTA"`
-	Labels            []LabelStatus `json:"quota_status" nullable:"false" doc:"Where every label of the ordering stands"`
-	CacheDurationSecs int64         `json:"cache_duration_secs" doc:"How long the answer may be kept, as in Cache-Control"`
-	ResetAt           *time.Time    `json:"reset_at,omitempty" doc:"When the next day begins"`
-	Stale             bool          `json:"stale,omitempty" doc:"The store did not answer: this is the last that is known"`
+	Org               string               `json:"org_id" doc:"The organisation"`
+	App               string               `json:"app_id" doc:"The app"`
+	Day               string               `json:"day" doc:"The organisation's day" example:"20260123"`
+	Model             SelectedModel        `json:"recommended_model" doc:"What to use now"`
+	Mode              string               `json:"mode" enum:"NORMAL,TIGHT" doc:"TIGHT: ask more often"`
+	Reason            string               `json:"reason" doc:"WITHIN_QUOTA, MANUAL_OVERRIDE, or why the label before was passed over: QUOTA_EXCEEDED_ or UNPRICED_ and its name" example:"WITHIN_QUOTA"`
+	Labels            []budget.LabelStatus `json:"quota_status" nullable:"false" doc:"Where every label of the ordering stands"`
+	CacheDurationSecs int64                `json:"cache_duration_secs" doc:"How long the answer may be kept, as in Cache-Control"`
+	ResetAt           *time.Time           `json:"reset_at,omitempty" doc:"When the next day begins"`
+	Stale             bool                 `json:"stale,omitempty" doc:"The store did not answer: this is the last that is known"`
 }
 
 // SelectedModel is a label and its model.
@@ -71,7 +49,7 @@ type SelectedModel struct {
 func NewSelection(org, app string, r budget.Recommendation) Selection {
 	return Selection{
 		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},
-		Mode: string(r.Mode), Reason: r.Reason, Labels: NewLabels(r.Labels),
+		Mode: string(r.Mode), Reason: r.Reason, Labels: r.Labels,
 		CacheDurationSecs: int64(r.CacheFor / time.Second), ResetAt: instant(r.ResetAt), Stale: r.Stale,
 	}
 }

@@ -95,12 +95,7 @@ func TestBook(t *testing.T) {
 	assert.Equal(t, []int64{0, 1, 0}, begun.Totals()[0].Series)
 }
 
-func TestRowSaysAllThatUsageDoes(t *testing.T) {
-	u := hour(0, "gpt-4", "key-1", aggregator.LimitUsage{Limit: "tpm", Consumed: 1, Pending: 2, Passed: 3, Unrecorded: 4, Unseen: 5})
-	u.Parent, u.Plan, u.Open = "team", "pro", true
-	assert.Equal(t, Row{
-		aggregator.Hour, u.Start, u.End, "gpt-4", "key-1", "team", "pro", 1, true, false, []Limit{{"tpm", 1, 2, 3, 4, 5}},
-	}, Of(u))
+func TestWindowText(t *testing.T) {
 	for w, want := range map[aggregator.Window]string{aggregator.Hour: "2026-01-23 12:00", aggregator.Day: "2026-01-23", aggregator.Month: "2026-01"} {
 		assert.Equal(t, want, WindowText(w, noon))
 	}
