@@ -43,6 +43,30 @@ func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget
 	return b.on(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
 }
 
+// show shows what a keeper of the tables says.
+func show[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*budget.Keeper) (T, error), print func(T)) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
+		value, err := get(k)
+		if err != nil {
+			return err
+		}
+		return out.Show(value, func() { print(value) })
+	})
+}
+
+// showOf shows what a keeper says of an organisation, or an app of it that is named; they
+// have to exist.
+func showOf[T any](
+	ctx context.Context, b *budgetCmd, out *term.Output, org, app string, get func(*budget.Keeper) (T, error), print func(T),
+) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (value T, err error) {
+		if err := known(ctx, k, org, app); err != nil {
+			return value, err
+		}
+		return get(k)
+	}, print)
+}
+
 // on runs a command on the tables, in somebody's name.
 func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
 	o := b.options(ctx)

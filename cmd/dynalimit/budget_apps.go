@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,32 +16,24 @@ type appsListCmd struct {
 }
 
 func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if _, err := k.Setup().GetOrg(ctx, c.Org); err != nil {
-			return err
-		}
+	return showOf(ctx, b, out, c.Org, "", func(k *budget.Keeper) ([]appJSON, error) {
 		all := []appJSON{}
 		for app, err := range k.Setup().Apps(ctx, c.Org) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			all = append(all, appJSON{Org: c.Org, App: app})
 		}
-		return out.Show(all, func() { printApps(out, all) })
-	})
-}
-
-func printApps(out *term.Output, all []appJSON) {
-	if len(all) == 0 {
-		fmt.Fprintln(out, "No apps yet: one appears with its first call, or with 'dynalimit budget apps put'.")
-	}
-	for _, j := range all {
-		ordering := "ordering of the organisation"
-		if len(j.Ordering) > 0 {
-			ordering = strings.Join(j.Ordering, " → ")
+		return all, nil
+	}, func(all []appJSON) {
+		if len(all) == 0 {
+			fmt.Fprintln(out, "No apps yet: one appears with its first call, or with 'dynalimit budget apps put'.")
 		}
-		fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, named(out, j.Name))
-	}
+		for _, j := range all {
+			ordering := cmp.Or(strings.Join(j.Ordering, " → "), "ordering of the organisation")
+			fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, named(out, j.Name))
+		}
+	})
 }
 
 type appsShowCmd struct {
@@ -49,14 +42,10 @@ type appsShowCmd struct {
 }
 
 func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
-		if err != nil {
-			return err
-		}
-		j := appJSON{Org: c.Org, App: app}
-		return out.Show(j, func() { j.print(out) })
-	})
+		return appJSON{Org: c.Org, App: app}, err
+	}, func(j appJSON) { j.print(out) })
 }
 
 type appsPutCmd struct {
@@ -66,22 +55,19 @@ type appsPutCmd struct {
 }
 
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
+		j := appJSON{Org: c.Org}
 		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
 		if errors.Is(err, budget.ErrNotFound) {
 			app, err = budget.App{ID: c.App}, nil
 		}
 		if err != nil {
-			return err
+			return j, err
 		}
 		c.apply(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
-		if app, err = k.Setup().PutApp(ctx, c.Org, app); err != nil {
-			return err
+		if j.App, err = k.Setup().PutApp(ctx, c.Org, app); err == nil {
+			j.Unpriced, err = unpriced(ctx, k, c.Org, c.App)
 		}
-		j := appJSON{Org: c.Org, App: app}
-		if j.Unpriced, err = unpriced(ctx, k, c.Org, c.App); err != nil {
-			return err
-		}
-		return out.Show(j, func() { j.print(out) })
-	})
+		return j, err
+	}, func(j appJSON) { j.print(out) })
 }

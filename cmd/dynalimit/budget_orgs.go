@@ -107,23 +107,17 @@ func (j appJSON) print(out *term.Output) {
 type orgsListCmd struct{}
 
 func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		all := []orgJSON{}
-		for org, err := range k.Setup().Orgs(ctx) {
-			if err != nil {
-				return err
-			}
-			all = append(all, orgJSON{Org: org})
+	return show(ctx, b, out, func(k *budget.Keeper) ([]budget.Org, error) {
+		all, err := collect(k.Setup().Orgs(ctx))
+		slices.SortFunc(all, func(x, y budget.Org) int { return strings.Compare(x.ID, y.ID) })
+		return all, err
+	}, func(all []budget.Org) {
+		if len(all) == 0 {
+			fmt.Fprintln(out, "No organisations yet. 'dynalimit budget orgs put --help' shows how to make one.")
 		}
-		slices.SortFunc(all, func(x, y orgJSON) int { return strings.Compare(x.ID, y.ID) })
-		return out.Show(all, func() {
-			if len(all) == 0 {
-				fmt.Fprintln(out, "No organisations yet. 'dynalimit budget orgs put --help' shows how to make one.")
-			}
-			for _, j := range all {
-				fmt.Fprintf(out, "%s  %s%s\n", j.ID, strings.Join(j.Ordering, " → "), named(out, j.Name))
-			}
-		})
+		for _, org := range all {
+			fmt.Fprintf(out, "%s  %s%s\n", org.ID, strings.Join(org.Ordering, " → "), named(out, org.Name))
+		}
 	})
 }
 
@@ -132,14 +126,10 @@ type orgsShowCmd struct {
 }
 
 func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		org, err := k.Setup().GetOrg(ctx, c.Org)
-		if err != nil {
-			return err
-		}
-		j := orgJSON{Org: org}
-		return out.Show(j, func() { j.print(out) })
-	})
+	return show(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
+		j.Org, err = k.Setup().GetOrg(ctx, c.Org)
+		return j, err
+	}, func(j orgJSON) { j.print(out) })
 }
 
 // policyFlags are what organisations and apps both take.
@@ -202,22 +192,18 @@ func (c orgsPutCmd) change(org *budget.Org) {
 }
 
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
 		org, err := k.Setup().GetOrg(ctx, c.Org)
 		if errors.Is(err, budget.ErrNotFound) {
 			org, err = budget.Org{ID: c.Org}, nil
 		}
 		if err != nil {
-			return err
+			return j, err
 		}
 		c.change(&org)
-		if org, err = k.Setup().PutOrg(ctx, org); err != nil {
-			return err
+		if j.Org, err = k.Setup().PutOrg(ctx, org); err == nil {
+			j.Unpriced, err = unpriced(ctx, k, c.Org, "")
 		}
-		j := orgJSON{Org: org}
-		if j.Unpriced, err = unpriced(ctx, k, c.Org, ""); err != nil {
-			return err
-		}
-		return out.Show(j, func() { j.print(out) })
-	})
+		return j, err
+	}, func(j orgJSON) { j.print(out) })
 }

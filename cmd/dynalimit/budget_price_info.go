@@ -31,23 +31,19 @@ type pricesAboutCmd struct {
 }
 
 func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (modelInfoJSON, error) {
 		info, err := k.Prices().Info(ctx, c.Model)
-		if err != nil {
-			return err
-		}
 		changed := info
 		for _, field := range []struct{ to, from *string }{{&changed.Tier, c.Tier}, {&changed.Family, c.Family}, {&changed.Description, c.Description}} {
 			if field.from != nil {
 				*field.to = *field.from
 			}
 		}
-		if changed != info {
-			if err := k.Prices().PutInfo(ctx, c.Model, changed); err != nil {
-				return err
-			}
+		if err == nil && changed != info {
+			err = k.Prices().PutInfo(ctx, c.Model, changed)
 		}
-		j := modelInfoJSON{c.Model, changed}
-		return out.Show(j, func() { fmt.Fprintf(out, "%s: %s\n", c.Model, cmp.Or(infoText(changed), "nothing is said of it")) })
+		return modelInfoJSON{c.Model, changed}, err
+	}, func(j modelInfoJSON) {
+		fmt.Fprintf(out, "%s: %s\n", c.Model, cmp.Or(infoText(j.ModelInfo), "nothing is said of it"))
 	})
 }

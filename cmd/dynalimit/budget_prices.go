@@ -103,19 +103,13 @@ func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON,
 }
 
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		all, err := c.find(ctx, k)
-		if err != nil {
-			return err
+	return show(ctx, b, out, func(k *budget.Keeper) ([]priceJSON, error) { return c.find(ctx, k) }, func(all []priceJSON) {
+		if len(all) == 0 {
+			fmt.Fprintf(out, "No price for %q. 'dynalimit budget prices set --help' shows how to store one.\n", c.Model)
 		}
-		return out.Show(all, func() {
-			if len(all) == 0 {
-				fmt.Fprintf(out, "No price for %q. 'dynalimit budget prices set --help' shows how to store one.\n", c.Model)
-			}
-			for _, j := range all {
-				j.print(out)
-			}
-		})
+		for _, j := range all {
+			j.print(out)
+		}
 	})
 }
 
@@ -153,24 +147,23 @@ func (c pricesSetCmd) price() (budget.Price, error) {
 }
 
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		p, err := c.price()
 		if err != nil {
-			return err
+			return priceJSON{}, err
 		}
 		rows, err := k.Prices().Get(ctx, c.Model)
 		if err != nil {
-			return err
+			return priceJSON{}, err
 		}
 		if err := k.Prices().Put(ctx, c.Model, append(rows, p)...); err != nil {
-			return err
+			return priceJSON{}, err
 		}
 		if p, err = c.replaceOlder(ctx, k); err != nil {
-			return fmt.Errorf("the price is stored, beside what it replaces: %w", err)
+			err = fmt.Errorf("the price is stored, beside what it replaces: %w", err)
 		}
-		j := priceJSON{Price: p, Stored: true}
-		return out.Show(j, func() { j.print(out) })
-	})
+		return priceJSON{Price: p, Stored: true}, err
+	}, func(j priceJSON) { j.print(out) })
 }
 
 // replaceOlder drops the rows that the last one is in the place of, and returns
@@ -195,7 +188,7 @@ type pricesResetCmd struct {
 }
 
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
+	return show(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		rows, err := k.Prices().Get(ctx, c.Model)
 		if err == nil && len(rows) == 0 {
 			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
@@ -203,9 +196,6 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 		if err == nil {
 			err = k.Prices().Put(ctx, c.Model)
 		}
-		if err != nil {
-			return err
-		}
-		return out.Show(priceJSON{Price: budget.Price{Model: c.Model}}, func() { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
-	})
+		return priceJSON{Price: budget.Price{Model: c.Model}}, err
+	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 }

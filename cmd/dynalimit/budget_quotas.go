@@ -36,16 +36,9 @@ type quotasShowCmd struct {
 }
 
 func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
-		}
-		j, err := quotasInForce(ctx, k, c.Org, c.App)
-		if err != nil {
-			return err
-		}
-		return out.Show(j, func() { j.print(out) })
-	})
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (quotasJSON, error) {
+		return quotasInForce(ctx, k, c.Org, c.App)
+	}, func(j quotasJSON) { j.print(out) })
 }
 
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
@@ -100,29 +93,28 @@ func (c quotasSetCmd) Validate() error {
 }
 
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		org, err := k.Setup().GetOrg(ctx, c.Org)
-		if err != nil {
-			return err
+	return show(ctx, b, out, func(k *budget.Keeper) (quotasJSON, error) {
+		if err := c.put(ctx, k); err != nil {
+			return quotasJSON{}, err
 		}
-		if c.App == "" {
-			if err := c.inOrderings(ctx, k, org); err != nil {
-				return err
-			}
-			org.Quotas = overlaid(org.Quotas, micros(c.Quota))
-			_, err = k.Setup().PutOrg(ctx, org)
-		} else {
-			err = c.putApp(ctx, k, org)
-		}
-		if err != nil {
-			return err
-		}
-		j, err := quotasInForce(ctx, k, c.Org, c.App)
-		if err != nil {
-			return err
-		}
-		return out.Show(j, func() { j.print(out) })
-	})
+		return quotasInForce(ctx, k, c.Org, c.App)
+	}, func(j quotasJSON) { j.print(out) })
+}
+
+func (c quotasSetCmd) put(ctx context.Context, k *budget.Keeper) error {
+	org, err := k.Setup().GetOrg(ctx, c.Org)
+	if err != nil {
+		return err
+	}
+	if c.App != "" {
+		return c.putApp(ctx, k, org)
+	}
+	if err := c.inOrderings(ctx, k, org); err != nil {
+		return err
+	}
+	org.Quotas = overlaid(org.Quotas, micros(c.Quota))
+	_, err = k.Setup().PutOrg(ctx, org)
+	return err
 }
 
 // inOrderings checks that the organisation or an app of it uses the labels.
@@ -132,12 +124,10 @@ func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org bud
 		if err != nil {
 			return err
 		}
-		for _, label := range app.Ordering {
-			if !slices.Contains(ordering, label) {
-				ordering = append(ordering, label)
-			}
-		}
+		ordering = append(ordering, app.Ordering...)
 	}
+	slices.Sort(ordering)
+	ordering = slices.Compact(ordering)
 	return inOrdering(sortedKeys(c.Quota), ordering)
 }
 
@@ -152,11 +142,7 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	if err != nil {
 		return err
 	}
-	ordering := org.Ordering
-	if len(app.Ordering) > 0 {
-		ordering = app.Ordering
-	}
-	if err := inOrdering(sortedKeys(c.Quota), ordering); err != nil {
+	if err := inOrdering(sortedKeys(c.Quota), orderingOf(app, org)); err != nil {
 		return err
 	}
 	app.Quotas = overlaid(ownOrInherited(app, org), micros(c.Quota))
@@ -164,17 +150,21 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	return err
 }
 
+// orderingOf is the ordering in force for an app.
+func orderingOf(app budget.App, org budget.Org) []string {
+	if len(app.Ordering) > 0 {
+		return app.Ordering
+	}
+	return org.Ordering
+}
+
 // ownOrInherited are the quotas of an app's labels.
 func ownOrInherited(app budget.App, org budget.Org) map[string]int64 {
 	if len(app.Quotas) > 0 {
 		return app.Quotas
 	}
-	ordering := org.Ordering
-	if len(app.Ordering) > 0 {
-		ordering = app.Ordering
-	}
 	quotas := map[string]int64{}
-	for _, label := range ordering {
+	for _, label := range orderingOf(app, org) {
 		if q, ok := org.Quotas[label]; ok {
 			quotas[label] = q
 		}

@@ -37,29 +37,23 @@ type recommendJSON struct {
 	Reason  string       `json:"reason"`
 	Price   budget.Rates `json:"price"`
 	ResetAt time.Time    `json:"reset_at"`
+	labels  []budget.LabelStatus
 }
 
 // Run shows it. A service that asks remembers the label for the day; who looks does not.
 func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.readOnly = !b.CreateTables
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
-		}
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (recommendJSON, error) {
 		r, err := k.RecommendFresh(ctx, c.Org, c.App)
-		if err != nil {
-			return err
+		return recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC(), r.Labels}, err
+	}, func(j recommendJSON) {
+		fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), term.Plain(j.Model), j.Reason)
+		for _, l := range j.labels {
+			printLabelWith(out, budget.LabelTotals{
+				Label: l.Label, CostMicros: l.SpendMicros, Quota: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
+			}, "")
 		}
-		j := recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC()}
-		return out.Show(j, func() {
-			fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), term.Plain(j.Model), j.Reason)
-			for _, l := range r.Labels {
-				printLabelWith(out, budget.LabelTotals{
-					Label: l.Label, CostMicros: l.SpendMicros, Quota: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
-				}, "")
-			}
-			fmt.Fprintf(out, "  %s %s\n", out.Dim("resets      "), j.ResetAt.Format(time.RFC3339))
-		})
+		fmt.Fprintf(out, "  %s %s\n", out.Dim("resets      "), j.ResetAt.Format(time.RFC3339))
 	})
 }
 
@@ -69,22 +63,15 @@ type adjustmentsCmd struct {
 }
 
 func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]budget.Adjustment, error) {
+		return collect(k.Setup().Adjustments(ctx, c.Org, c.App))
+	}, func(all []budget.Adjustment) {
+		if len(all) == 0 {
+			fmt.Fprintln(out, "Nothing was charged or credited by hand.")
 		}
-		all, err := collect(k.Setup().Adjustments(ctx, c.Org, c.App))
-		if err != nil {
-			return err
+		for _, a := range all {
+			fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.Dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), term.Plain(a.Reason))
 		}
-		return out.Show(all, func() {
-			if len(all) == 0 {
-				fmt.Fprintln(out, "Nothing was charged or credited by hand.")
-			}
-			for _, a := range all {
-				fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.Dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), term.Plain(a.Reason))
-			}
-		})
 	})
 }
 
@@ -96,22 +83,15 @@ type tagsCmd struct {
 }
 
 func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]budget.TagTotal, error) {
+		return k.TagTotals(ctx, c.Org, c.App, string(c.Day), c.Tag)
+	}, func(totals []budget.TagTotal) {
+		if len(totals) == 0 {
+			fmt.Fprintf(out, "No calls with a tag %q.\n", c.Tag)
 		}
-		totals, err := k.TagTotals(ctx, c.Org, c.App, string(c.Day), c.Tag)
-		if err != nil {
-			return err
+		for _, t := range totals {
+			fmt.Fprintf(out, "  %-24s %12s  %s\n", t.Value, dollars(t.CostMicros), calls(t.Requests))
 		}
-		return out.Show(totals, func() {
-			if len(totals) == 0 {
-				fmt.Fprintf(out, "No calls with a tag %q.\n", c.Tag)
-			}
-			for _, t := range totals {
-				fmt.Fprintf(out, "  %-24s %12s  %s\n", t.Value, dollars(t.CostMicros), calls(t.Requests))
-			}
-		})
 	})
 }
 
@@ -132,22 +112,13 @@ func eventText(e budget.Event) string {
 }
 
 func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]budget.Event, error) { return c.find(ctx, k) }, func(found []budget.Event) {
+		if len(found) == 0 {
+			fmt.Fprintln(out, "No events.")
 		}
-		found, err := c.find(ctx, k)
-		if err != nil {
-			return err
+		for _, e := range found {
+			fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), dateOf(e.Day), eventText(e))
 		}
-		return out.Show(found, func() {
-			if len(found) == 0 {
-				fmt.Fprintln(out, "No events.")
-			}
-			for _, e := range found {
-				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), dateOf(e.Day), eventText(e))
-			}
-		})
 	})
 }
 

@@ -91,21 +91,14 @@ type todayCmd struct {
 }
 
 func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
-		}
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (totalsJSON, error) {
 		totals, err := k.Totals(ctx, c.Org, c.App, "")
-		if err != nil {
-			return err
+		return totalsJSON{c.Org, c.App, totals}, err
+	}, func(j totalsJSON) {
+		fmt.Fprintf(out, "%s  %s\n", out.Bold(dayName(j.Day)), dollars(j.CostMicros))
+		for _, l := range j.Labels {
+			printLabel(out, l)
 		}
-		j := totalsJSON{c.Org, c.App, totals}
-		return out.Show(j, func() {
-			fmt.Fprintf(out, "%s  %s\n", out.Bold(dayName(j.Day)), dollars(j.CostMicros))
-			for _, l := range j.Labels {
-				printLabel(out, l)
-			}
-		})
 	})
 }
 
@@ -124,31 +117,28 @@ func (c historyCmd) Validate() error {
 }
 
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
-		}
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]totalsJSON, error) {
 		last := string(c.To)
 		if last == "" {
 			today, err := k.Totals(ctx, c.Org, c.App, "")
 			if err != nil {
-				return err
+				return nil, err
 			}
 			last = today.Day
 		}
 		end, err := time.Parse("20060102", last)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		days := []totalsJSON{}
 		for day, err := range k.History(ctx, c.Org, c.App, end.AddDate(0, 0, 1-c.Days).Format("20060102"), last) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			days = append(days, totalsJSON{c.Org, c.App, day})
 		}
-		return out.Show(days, func() { chart(out, days) })
-	})
+		return days, nil
+	}, func(days []totalsJSON) { chart(out, days) })
 }
 
 // marks tell the labels apart, in the order of preference.

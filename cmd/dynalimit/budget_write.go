@@ -39,25 +39,19 @@ type overrideJSON struct {
 }
 
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		if err := known(ctx, k, c.Org, c.App); err != nil {
-			return err
-		}
+	return showOf(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (overrideJSON, error) {
 		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
 		if c.Clear {
-			if err := k.Setup().ClearOverride(ctx, c.Org, c.App); err != nil {
-				return err
-			}
-			return out.Show(j, func() { fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App) })
+			return j, k.Setup().ClearOverride(ctx, c.Org, c.App)
 		}
-		until := now(ctx).Add(c.For).UTC().Truncate(time.Second)
-		j.Until = &until
-		if err := k.Setup().Override(ctx, c.Org, c.App, c.Label, until); err != nil {
-			return err
+		j.Until = moment(now(ctx).Add(c.For).Truncate(time.Second))
+		return j, k.Setup().Override(ctx, c.Org, c.App, c.Label, *j.Until)
+	}, func(j overrideJSON) {
+		if c.Clear {
+			fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App)
+			return
 		}
-		return out.Show(j, func() {
-			fmt.Fprintf(out, "%s uses %s until %s; other processes follow within their cache's time.\n", c.App, out.Bold(c.Label), until.Format(time.RFC3339))
-		})
+		fmt.Fprintf(out, "%s uses %s until %s; other processes follow within their cache's time.\n", c.App, out.Bold(c.Label), momentText(j.Until))
 	})
 }
 
@@ -123,13 +117,7 @@ type sweepCmd struct {
 }
 
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error {
-		report, err := k.Sweep(ctx, c.Org...)
-		if err != nil {
-			return err
-		}
-		return out.Show(report, func() {
-			fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)
-		})
+	return show(ctx, b, out, func(k *budget.Keeper) (budget.SweepReport, error) { return k.Sweep(ctx, c.Org...) }, func(report budget.SweepReport) {
+		fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)
 	})
 }
