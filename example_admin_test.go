@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 )
 
 // Two administrators edit one level: one wins, and the other is shown both.
@@ -23,9 +24,9 @@ func Example_setConfig() {
 	bens.Limits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}
 	_, err = admin.New(repo.As("ben@example.com")).Limits.SetConfig(ctx, at, bens)
 
-	var conflict *admin.ConfigConflictError
+	var conflict *admin.ConflictError[admin.ScopedConfig]
 	if errors.As(err, &conflict) {
-		fmt.Println(conflict.Scope, "has", conflict.Stored.Limits[0].Capacity, "now, not", conflict.Yours.Limits[0].Capacity)
+		fmt.Println(conflict.Stored.Scope, "has", conflict.Stored.Config.Limits[0].Capacity, "now, not", conflict.Yours.Config.Limits[0].Capacity)
 	}
 	// Output: plan pro on gpt-4 has 200 now, not 50
 }
@@ -55,7 +56,7 @@ func Example_auditEvents() {
 	check(admin.New(repo.As("ann@example.com")).Limits.Set(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 	check(admin.New(repo.As("ben@example.com")).Limits.SetBlocked(ctx, admin.Scope{Plan: "pro", Resource: "gpt-4"}, true))
 
-	for event, err := range admin.New(repo).AuditEvents(ctx, admin.AuditQuery{Target: admin.AuditPlan("pro")}) {
+	for event, err := range admin.New(repo).AuditEvents(ctx, audit.Query{Target: audit.Plan("pro")}) {
 		check(err)
 		for _, c := range event.Changes {
 			fmt.Println(event.Principal, event.Action, c.Field, string(c.After))

@@ -14,28 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// AuditQuery says which events are wanted. The zero value wants all that are kept.
-type AuditQuery struct {
-	// Target is what was changed: an entity's id, AuditSystem, AuditResource("gpt-4"),
-	// AuditPlan("pro"). Defaults to everything: then an index is read day by day.
-	Target string
-	// Principal is who changed it. Defaults to everybody.
-	Principal string
-	// From and To bound the times of the events, both included, to the millisecond. From
-	// defaults to the oldest event that RepositoryOptions.AuditRetention keeps, 90 days
-	// ago if that is for ever, and To to now. With a Target, From defaults to the oldest.
-	From, To time.Time
-}
-
-// AuditSystem is the Target of changes of the system's configuration.
-const AuditSystem = trail.System
-
-// AuditResource is the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
-func AuditResource(resource string) string { return trail.ResourceTarget(resource) }
-
-// AuditPlan is the Target of changes of a plan's limits: "$PLAN:pro".
-func AuditPlan(plan string) string { return trail.PlanTarget(plan) }
-
 // defaultRetention is how long events are kept by default, and how far back a query looks
 // where they are kept for ever.
 const defaultRetention = 90 * 24 * time.Hour
@@ -43,7 +21,7 @@ const defaultRetention = 90 * 24 * time.Hour
 // AuditEvents lists administrative changes, the oldest first. Those of a Target are read
 // consistently; those of all targets by an index, which may lag behind by a moment. It
 // fails with a *ValidationError when To lies before From.
-func (a *Admin) AuditEvents(ctx context.Context, q AuditQuery) iter.Seq2[audit.Event, error] {
+func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.Event, error] {
 	if err := a.d.Usable(ctx); err != nil {
 		return problem.List[audit.Event](err)
 	}
@@ -90,7 +68,7 @@ func lastOf(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) 
 const mostAhead = 24 * time.Hour
 
 // eventsOf are those of a target.
-func (a *Admin) eventsOf(ctx context.Context, query AuditQuery) iter.Seq2[audit.Event, error] {
+func (a *Admin) eventsOf(ctx context.Context, query audit.Query) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.d.Events.Partition(query.Target), Whole: true,
 		From: trail.SortPrefix + trail.FirstID(query.From), To: trail.SortPrefix + lastOf(query.To),
@@ -101,19 +79,20 @@ func (a *Admin) eventsOf(ctx context.Context, query AuditQuery) iter.Seq2[audit.
 				yield(audit.Event{}, err)
 				return
 			}
-			if e := trail.Decode(item); query.wants(e.Principal) && !yield(e, nil) {
+			if e := trail.Decode(item); wants(query, e.Principal) && !yield(e, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (q AuditQuery) wants(principal string) bool {
+// wants says whether a query is for what a principal did.
+func wants(q audit.Query, principal string) bool {
 	return q.Principal == "" || q.Principal == principal
 }
 
 // dayOf are the events of a day that are wanted, in the order of their times.
-func (a *Admin) dayOf(ctx context.Context, day time.Time, q AuditQuery) ([]audit.Event, error) {
+func (a *Admin) dayOf(ctx context.Context, day time.Time, q audit.Query) ([]audit.Event, error) {
 	shards := make([]int, 0, trail.IndexShards)
 	if q.Principal != "" {
 		shards = append(shards, trail.ShardOf(q.Principal))
@@ -143,7 +122,7 @@ func (a *Admin) dayOf(ctx context.Context, day time.Time, q AuditQuery) ([]audit
 }
 
 // indexed are the keys of the events that a partition of the index lists.
-func (a *Admin) indexed(ctx context.Context, partition string, query AuditQuery) ([]schema.Key, error) {
+func (a *Admin) indexed(ctx context.Context, partition string, query audit.Query) ([]schema.Key, error) {
 	q := table.Query{
 		Op: "list the events", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: partition,
 		Sort: schema.GSI2SK, From: trail.FirstID(query.From), To: lastOf(query.To),
@@ -154,7 +133,7 @@ func (a *Admin) indexed(ctx context.Context, partition string, query AuditQuery)
 			return nil, err
 		}
 		key := schema.KeyOf(item)
-		if a.d.Events.Has(key) && query.wants(trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
+		if a.d.Events.Has(key) && wants(query, trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
 			keys = append(keys, key)
 		}
 	}

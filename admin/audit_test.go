@@ -25,7 +25,7 @@ import (
 )
 
 // trail are the events of a query.
-func trail(t *testing.T, r *dynalimit.Repository, q admin.AuditQuery) []audit.Event {
+func trail(t *testing.T, r *dynalimit.Repository, q audit.Query) []audit.Event {
 	t.Helper()
 	events, err := collect(admin.New(r).AuditEvents(t.Context(), q))
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestEventsTellWhatChanged(t *testing.T) {
 		require.NoError(t, admin.New(r.As("ben")).Limits.Set(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 20)}))
 		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}))
 		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "key-1", Resource: "gpt-4"}), "nothing is there: no event")
-		events := trail(t, r, admin.AuditQuery{Target: "key-1"})
+		events := trail(t, r, audit.Query{Target: "key-1"})
 		require.Len(t, events, 3)
 		const ten = `[{"name":"rpm","capacity":10,"burst":10,"refill_amount":10,"refill_period_seconds":60}]`
 		for i, want := range []struct{ principal, action, before, after string }{
@@ -85,27 +85,27 @@ func TestEventsAreFound(t *testing.T) {
 		clock.advance(24 * time.Hour)
 	}
 	const each = 3 * (table.PageSize/2 + 10)
-	assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditSystem}), each)
-	assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditResource("gpt-4"), Principal: "ben"}), 0)
-	assert.Len(t, trail(t, r, admin.AuditQuery{Principal: "ann"}), each)
-	all := trail(t, r, admin.AuditQuery{})
+	assert.Len(t, trail(t, r, audit.Query{Target: audit.System}), each)
+	assert.Len(t, trail(t, r, audit.Query{Target: audit.Resource("gpt-4"), Principal: "ben"}), 0)
+	assert.Len(t, trail(t, r, audit.Query{Principal: "ann"}), each)
+	all := trail(t, r, audit.Query{})
 	require.Len(t, all, 2*each)
 	for i := range all[1:] {
 		require.Less(t, all[i].ID, all[i+1].ID)
 	}
-	assert.Len(t, trail(t, r, admin.AuditQuery{From: began, To: began}), 1)
-	assert.Len(t, trail(t, r, admin.AuditQuery{From: began, To: began.Add(time.Second)}), 3, "both ends are included")
-	assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditSystem, From: began, To: began.Add(time.Second)}), 1)
+	assert.Len(t, trail(t, r, audit.Query{From: began, To: began}), 1)
+	assert.Len(t, trail(t, r, audit.Query{From: began, To: began.Add(time.Second)}), 3, "both ends are included")
+	assert.Len(t, trail(t, r, audit.Query{Target: audit.System, From: began, To: began.Add(time.Second)}), 1)
 	first := 0
-	for _, err := range admin.New(r).AuditEvents(t.Context(), admin.AuditQuery{}) {
+	for _, err := range admin.New(r).AuditEvents(t.Context(), audit.Query{}) {
 		require.NoError(t, err)
 		first++
 		break
 	}
 	assert.Equal(t, 1, first)
 	clock.advance(91 * 24 * time.Hour)
-	assert.Empty(t, trail(t, r, admin.AuditQuery{}), "older than what is kept")
-	_, err := collect(admin.New(r).AuditEvents(t.Context(), admin.AuditQuery{From: began, To: began.Add(-time.Second)}))
+	assert.Empty(t, trail(t, r, audit.Query{}), "older than what is kept")
+	_, err := collect(admin.New(r).AuditEvents(t.Context(), audit.Query{From: began, To: began.Add(-time.Second)}))
 	require.ErrorContains(t, err, "query.To")
 }
 
@@ -121,7 +121,7 @@ func TestEventsAreFoundWhenTheClockIsSetBack(t *testing.T) {
 	clock.advance(-time.Second)
 	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, twoLimits))
 	clock.advance(time.Hour)
-	for _, q := range []admin.AuditQuery{{}, {Target: admin.AuditSystem}, {Principal: tester}} {
+	for _, q := range []audit.Query{{}, {Target: audit.System}, {Principal: tester}} {
 		q.From, q.To = midnight, midnight.Add(time.Minute)
 		events := trail(t, r, q)
 		require.Len(t, events, 2, q)
@@ -156,11 +156,11 @@ func TestEventsOfTwoClocksFollowTheChanges(t *testing.T) {
 	require.NoError(t, admin.New(bob).Entities.Delete(t.Context(), "key-1"))
 	require.NoError(t, admin.New(bob).Limits.Delete(t.Context(), admin.Scope{Entity: "key-2", Resource: "gpt-4"}))
 	for target, want := range map[string][]string{
-		admin.AuditSystem: {"bob", "ann", "bob"}, "key-1": {"ann", "bob", "ann", "bob", "bob"}, "key-2": {"bob", "ann", "bob", "bob"},
+		audit.System: {"bob", "ann", "bob"}, "key-1": {"ann", "bob", "ann", "bob", "bob"}, "key-2": {"bob", "ann", "bob", "bob"},
 	} {
 		var who []string
 		after := map[string]string{}
-		for _, event := range trail(t, bob, admin.AuditQuery{Target: target, To: clock.now().Add(time.Minute)}) {
+		for _, event := range trail(t, bob, audit.Query{Target: target, To: clock.now().Add(time.Minute)}) {
 			who = append(who, event.Principal)
 			for _, c := range event.Changes {
 				assert.Equal(t, after[c.Field], string(c.Before), "%s: each begins where the one before it ended", target)
@@ -177,12 +177,12 @@ func TestEventsUntilTheEndOfTime(t *testing.T) {
 	s := memProcess(t, nil)
 	for _, principal := range []string{strings.Repeat("é", 256), "a#b#c", "a#b"} {
 		require.NoError(t, admin.New(s.repo.As(principal)).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", int64(len(principal)))}))
-		q := admin.AuditQuery{Principal: principal, From: s.clock.now(), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+		q := audit.Query{Principal: principal, From: s.clock.now(), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 		used := s.used(func() { assert.Len(t, trail(t, s.repo, q), 1) })
 		assert.Less(t, used.Requests(), int64(10))
 	}
-	assert.Len(t, trail(t, s.repo, admin.AuditQuery{From: s.clock.now(), To: s.clock.now().Add(1 << 60)}), 3)
-	assert.Empty(t, trail(t, s.repo, admin.AuditQuery{From: s.clock.now().Add(25 * time.Hour), To: s.clock.now().Add(1 << 60)}))
+	assert.Len(t, trail(t, s.repo, audit.Query{From: s.clock.now(), To: s.clock.now().Add(1 << 60)}), 3)
+	assert.Empty(t, trail(t, s.repo, audit.Query{From: s.clock.now().Add(25 * time.Hour), To: s.clock.now().Add(1 << 60)}))
 }
 
 // Each event shows the fields that differ, and no others.
@@ -199,12 +199,12 @@ func TestEventsShowTheFieldsThatDiffer(t *testing.T) {
 			func() error {
 				return second(admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{OnUnavailable: dynalimit.Allow, Limits: set, Version: admin.AnyVersion}))
 			},
-			func() error { return admin.New(r).Limits.DeleteConfig(t.Context(), at, admin.AnyVersion) },
+			func() error { return deleteConfig(t.Context(), r, at, admin.AnyVersion) },
 		} {
 			require.NoError(t, do())
 		}
 		var got []string
-		for _, e := range trail(t, r, admin.AuditQuery{Target: targetOf(at)}) {
+		for _, e := range trail(t, r, audit.Query{Target: targetOf(at)}) {
 			shown := e.Action
 			for _, c := range e.Changes {
 				shown += " " + c.Field + ":" + string(c.Before) + "->" + string(c.After)
@@ -230,9 +230,9 @@ func TestEventsStayInTheirNamespace(t *testing.T) {
 	name := e.repository(t, nil).Table()
 	eu, us := e.namespaced(t, name, "eu", nil), e.namespaced(t, name, "us", nil)
 	require.NoError(t, admin.New(eu).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
-	assert.Len(t, trail(t, eu, admin.AuditQuery{}), 1)
-	assert.Empty(t, trail(t, us, admin.AuditQuery{}))
-	assert.Empty(t, trail(t, us, admin.AuditQuery{Target: admin.AuditSystem}))
+	assert.Len(t, trail(t, eu, audit.Query{}), 1)
+	assert.Empty(t, trail(t, us, audit.Query{}))
+	assert.Empty(t, trail(t, us, audit.Query{Target: audit.System}))
 }
 
 // Who makes a change is known before anything is asked of the table.
@@ -252,7 +252,7 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	open, err := dynalimit.NewRepository(e.client(), r.Table(), &dynalimit.RepositoryOptions{AllowAnonymous: true})
 	require.NoError(t, err)
 	require.NoError(t, admin.New(open).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
-	events := trail(t, open, admin.AuditQuery{Target: admin.AuditSystem})
+	events := trail(t, open, audit.Query{Target: audit.System})
 	require.Len(t, events, 1)
 	assert.Empty(t, events[0].Principal)
 	var none *dynalimit.Repository
@@ -267,7 +267,7 @@ func TestEventsExpire(t *testing.T) {
 	} {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon, AuditRetention: retention})
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
-		events := trail(t, r, admin.AuditQuery{Target: admin.AuditSystem})
+		events := trail(t, r, audit.Query{Target: audit.System})
 		require.Len(t, events, 1)
 		item, err := r.Shared().Table.Get(t.Context(), "test", schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#" + events[0].ID})
 		require.NoError(t, err)
@@ -292,7 +292,7 @@ func TestChangesAndEventsAreOne(t *testing.T) {
 		synctest.Wait()
 		item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.SystemConfig())
 		require.NoError(t, err)
-		events := trail(t, r, admin.AuditQuery{Target: admin.AuditSystem})
+		events := trail(t, r, audit.Query{Target: audit.System})
 		require.NotEmpty(t, events)
 		assert.Len(t, events, int(schema.ConfigVersion(item)-events[0].Time.UnixMilli())+1, "the first version is when it was made")
 		var last json.RawMessage
@@ -320,7 +320,7 @@ func TestChangeWithoutAnswerIsKnownByItsEvent(t *testing.T) {
 		limits, err := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Everyone: true}))
 		require.NoError(t, err)
 		assert.Equal(t, oneLimit, limits)
-		assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditSystem}), 1)
+		assert.Len(t, trail(t, r, audit.Query{Target: audit.System}), 1)
 	})
 }
 
@@ -359,15 +359,15 @@ func TestForeignItemsAreNoEvents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon}).As("ann@example.com")
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
-		events := table.Query{Op: "read", Hash: schema.PK, Value: r.Shared().Events.Partition(admin.AuditSystem), Whole: true}
+		events := table.Query{Op: "read", Hash: schema.PK, Value: r.Shared().Events.Partition(audit.System), Whole: true}
 		for event, err := range r.Shared().Table.Items(t.Context(), events) {
 			require.NoError(t, err)
 			maps.Copy(event, r.Shared().Keys.Bucket("key-1", "gpt-4").Attributes())
 			_, err = e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: event})
 			require.NoError(t, err)
 		}
-		found := trail(t, r, admin.AuditQuery{})
+		found := trail(t, r, audit.Query{})
 		require.Len(t, found, 1)
-		assert.Equal(t, admin.AuditSystem, found[0].Target)
+		assert.Equal(t, audit.System, found[0].Target)
 	})
 }

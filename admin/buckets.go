@@ -29,18 +29,11 @@ type BucketRefill struct {
 	// made without stopping them: Before is what the bucket held at a look just before,
 	// and what was taken between the look and the change is in neither number.
 	Estimated bool
-	// Limits are those that were filled, or were full already, in name order.
-	Limits []LimitRefill
-}
-
-// LimitRefill is what a limit holds before and after.
-type LimitRefill struct {
-	// Name is the limit's.
-	Name string `json:"name"`
-	// Before is what it held, in whole tokens rounded down; negative in debt.
-	Before int64 `json:"before"`
-	// After is what it holds since, likewise.
-	After int64 `json:"after"`
+	// Before is what the limits that were filled, or were full already, held, by their
+	// names, in whole tokens rounded down; negative in debt.
+	Before dynalimit.Amounts
+	// After is what they hold since, likewise.
+	After dynalimit.Amounts
 }
 
 // Reset makes limits of a bucket full now, all if none are named, whatever they owe. Counters stay as
@@ -111,9 +104,10 @@ func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
 	if err != nil {
 		return nil, b.d.Layout.KindError("the bucket", err)
 	}
-	for i := range done.Limits {
-		l := &done.Limits[i]
-		l.Before, l.After = floorDiv(l.Before, milli), floorDiv(l.After, milli)
+	for _, held := range []dynalimit.Amounts{done.Before, done.After} {
+		for name, milliTokens := range held {
+			held[name] = floorDiv(milliTokens, milli)
+		}
 	}
 	return &done, nil
 }

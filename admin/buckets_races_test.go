@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -48,7 +49,7 @@ func TestLostAnswersRefillOnce(t *testing.T) {
 				assert.EqualValues(t, 10, s.remaining("rpd"))
 				assert.True(t, s.topUp("x", dynalimit.Amounts{"rpd": 10}).Repeated)
 				assert.EqualValues(t, 10, s.remaining("rpd"))
-				assert.Len(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}), 1)
+				assert.Len(t, trail(t, s.repo, audit.Query{Target: "user-1"}), 1)
 			})
 		})
 	}
@@ -103,7 +104,7 @@ func TestRefillsGetThroughBesideTakers(t *testing.T) {
 		}
 		<-time.After(100 * time.Millisecond)
 		done := s.topUp("", dynalimit.Amounts{"rpd": added})
-		require.Len(t, done.Limits, 1)
+		require.Len(t, done.After, 1)
 		wg.Wait()
 		s.db.SetFaults(nil)
 		<-time.After(time.Minute)
@@ -111,7 +112,7 @@ func TestRefillsGetThroughBesideTakers(t *testing.T) {
 		earned := int64(time.Since(began)/time.Second)*burst/86_400 + 1
 		assert.LessOrEqual(t, given, burst+added+earned)
 		assert.GreaterOrEqual(t, given, int64(burst+added-burst/8))
-		t.Logf("estimated %t, %+v, taken %d, the bucket holds %d", done.Estimated, done.Limits, taken.Load(), s.remaining("rpd"))
+		t.Logf("estimated %t, %+v, taken %d, the bucket holds %d", done.Estimated, done.After, taken.Load(), s.remaining("rpd"))
 	})
 }
 
@@ -129,7 +130,7 @@ func TestRefillsThatAlwaysConflictChangeNothing(t *testing.T) {
 		require.ErrorContains(t, err, "others were in the way in each of 8 tries")
 		s.db.SetFaults(nil)
 		assert.Zero(t, s.remaining("rpd"))
-		assert.Empty(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}))
+		assert.Empty(t, trail(t, s.repo, audit.Query{Target: "user-1"}))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -73,7 +74,8 @@ func TestResetBucketFillsItsLimits(t *testing.T) {
 		counted, refilled := s.counters(), s.item("user-1")["rf"]
 
 		done := s.reset("", "tpm")
-		assert.Equal(t, []admin.LimitRefill{{Name: "tpm", Before: -4_500, After: 10_000}}, done.Limits)
+		assert.Equal(t, dynalimit.Amounts{"tpm": -4_500}, done.Before)
+		assert.Equal(t, dynalimit.Amounts{"tpm": 10_000}, done.After)
 		assert.NotEmpty(t, done.ID)
 		assert.Equal(t, s.clock.now().UTC(), done.At)
 		assert.False(t, done.Repeated || done.Missing || done.Estimated)
@@ -81,7 +83,8 @@ func TestResetBucketFillsItsLimits(t *testing.T) {
 		assert.EqualValues(t, 64, s.remaining("rpm"))
 
 		done = s.reset("")
-		assert.Equal(t, []admin.LimitRefill{{"rpm", 64, 100}, {"tpm", 10_000, 10_000}}, done.Limits)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 64, "tpm": 10_000}, done.Before)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 100, "tpm": 10_000}, done.After)
 		assert.EqualValues(t, 100, s.remaining("rpm"))
 		assert.Equal(t, counted, s.counters())
 		assert.Equal(t, refilled, s.item("user-1")["rf"])
@@ -99,10 +102,12 @@ func TestTopUpBucketAddsTokens(t *testing.T) {
 		s.clock.advance(1500 * time.Millisecond) // 2.5 requests, 250 tokens
 		counted := s.counters()
 		done := s.topUp("", dynalimit.Amounts{"rpm": 20, "tpm": 500})
-		assert.Equal(t, []admin.LimitRefill{{"rpm", 12, 32}, {"tpm", -50, 450}}, done.Limits)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 12, "tpm": -50}, done.Before)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 32, "tpm": 450}, done.After)
 		assert.EqualValues(t, 450, s.remaining("tpm"))
 		done = s.topUp("", dynalimit.Amounts{"rpm": 1000})
-		assert.Equal(t, []admin.LimitRefill{{"rpm", 32, 100}}, done.Limits)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 32}, done.Before)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 100}, done.After)
 		assert.EqualValues(t, 100, s.remaining("rpm"))
 		assert.Equal(t, counted, s.counters())
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 100, "tpm": 450})
@@ -129,7 +134,7 @@ func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}})
 		for _, done := range []*admin.BucketRefill{s.reset("a"), s.topUp("b", dynalimit.Amounts{"rpm": 5})} {
 			assert.True(t, done.Missing)
-			assert.Empty(t, done.Limits)
+			assert.Empty(t, done.After)
 		}
 		item, err := s.repo.Shared().Table.Get(t.Context(), "test", s.repo.Shared().Keys.Bucket("user-1", model))
 		require.NoError(t, err)
@@ -139,7 +144,7 @@ func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 			assert.True(t, done.Missing && done.Repeated)
 		}
 		s.deny("user-1", dynalimit.Amounts{"rpm": 1})
-		assert.Empty(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}))
+		assert.Empty(t, trail(t, s.repo, audit.Query{Target: "user-1"}))
 	})
 }
 
@@ -196,7 +201,7 @@ func TestRefillsAreRecorded(t *testing.T) {
 		s.repo = s.repo.As("ann@example.com")
 		s.topUp("ticket-4711", dynalimit.Amounts{"tpm": 7})
 		s.reset("ticket-4712")
-		events := trail(t, s.repo, admin.AuditQuery{Target: "user-1"})
+		events := trail(t, s.repo, audit.Query{Target: "user-1"})
 		require.Len(t, events, 2)
 		for i, want := range []struct{ action, fields string }{
 			{"bucket_topped_up", `{"added":[null,{"tpm":7}],"operation_id":[null,"ticket-4711"],"tokens":[{"tpm":-0.834},{"tpm":6.166}]}`},
@@ -244,7 +249,7 @@ func TestRefillsAreDoneOnce(t *testing.T) {
 			_, err := call()
 			require.ErrorContains(t, err, "invalid id")
 		}
-		assert.Len(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}), 1)
+		assert.Len(t, trail(t, s.repo, audit.Query{Target: "user-1"}), 1)
 		record, err := s.repo.Shared().Table.Get(t.Context(), "test", s.repo.Shared().Keys.Operation("user-1", "x"))
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(first.At.Add(30*24*time.Hour).Unix()), record[schema.TTL])
@@ -273,11 +278,12 @@ func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 			if !r.Repeated {
 				did++
 			}
-			assert.Equal(t, []admin.LimitRefill{{"rpm", 0, 10}}, r.Limits)
+			assert.Equal(t, dynalimit.Amounts{"rpm": 0}, r.Before)
+			assert.Equal(t, dynalimit.Amounts{"rpm": 10}, r.After)
 		}
 		assert.Equal(t, 1, did)
 		assert.EqualValues(t, 10, s.remaining("rpm"))
-		assert.Len(t, trail(t, s.repo, admin.AuditQuery{Target: "user-1"}), 1)
+		assert.Len(t, trail(t, s.repo, audit.Query{Target: "user-1"}), 1)
 	})
 }
 
@@ -315,7 +321,8 @@ func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
 	s.db.SetFaults(refusedTransactions(4))
 	done := s.topUp("", dynalimit.Amounts{"rpm": 5, "tpm": 500})
 	assert.True(t, done.Estimated)
-	assert.Equal(t, []admin.LimitRefill{{"rpm", 100, 100}, {"tpm", 1000, 1500}}, done.Limits)
+	assert.Equal(t, dynalimit.Amounts{"rpm": 100, "tpm": 1000}, done.Before)
+	assert.Equal(t, dynalimit.Amounts{"rpm": 100, "tpm": 1500}, done.After)
 }
 
 // A bucket of another namespace stays as it is, and its operations are others.
@@ -380,11 +387,11 @@ func ExampleBuckets_Reset() {
 	_, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpd": 1})
 	fmt.Println(err != nil)
 	done, _ := admin.New(repo).Buckets.Reset(ctx, "key-1", "gpt-4", "ticket-4711")
-	fmt.Println(done.Limits[0].Name, done.Limits[0].After)
+	fmt.Println(done.After)
 	again, _ := admin.New(repo).Buckets.Reset(ctx, "key-1", "gpt-4", "ticket-4711")
 	fmt.Println(again.Repeated)
 	// Output:
 	// true
-	// rpd 1000
+	// map[rpd:1000]
 	// true
 }

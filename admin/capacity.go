@@ -8,18 +8,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// ResourceCapacity is how much of a resource is used now. It is a plain value.
-type ResourceCapacity struct {
-	// Resource is the resource.
-	Resource string
-	// Limits sum each limit, in name order, over the buckets that have it, of each cascade
-	// over the highest: what others hold of it is within what that one holds. A parent
-	// whose bucket does not have the limit, or that has none, holds nothing of it.
-	Limits []LimitCapacity
-	// Entities are all that have a bucket, in the order of their ids.
-	Entities []EntityCapacity
-}
-
 // EntityCapacity is what one entity's bucket of a resource holds.
 type EntityCapacity struct {
 	// EntityID is the entity.
@@ -48,25 +36,28 @@ type LimitCapacity struct {
 	Entities int64
 }
 
-// Capacity reads who uses how much of a resource now: Buckets.OfResource, which see,
-// with the records of their entities, and their sums. It holds a line for each entity and
-// limit in memory; Buckets.OfResource lists them one by one.
-func (b Buckets) Capacity(ctx context.Context, resource string) (*ResourceCapacity, error) {
-	out := &ResourceCapacity{Resource: resource}
+// Capacity reads who uses how much of a resource now: Buckets.OfResource, which see, with
+// the records of their entities, and their sums. It holds a line for each entity and limit
+// in memory; Buckets.OfResource lists them one by one.
+//
+// It returns all entities that have a bucket, in the order of their ids. The sums are of
+// each limit, in name order, over the buckets that have it, of each cascade over the
+// highest: what others hold of it is within what that one holds. A parent whose bucket does
+// not have the limit, or that has none, holds nothing of it.
+func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCapacity, entities []EntityCapacity, err error) {
 	var ids []string
 	for b, err := range b.OfResource(ctx, resource) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ids = append(ids, b.EntityID)
-		out.Entities = append(out.Entities, EntityCapacity{EntityID: b.EntityID, Limits: capacitiesOf(b)})
+		entities = append(entities, EntityCapacity{EntityID: b.EntityID, Limits: capacitiesOf(b)})
 	}
 	records, err := b.cascading(ctx, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out.sum(records)
-	return out, nil
+	return sumCapacities(entities, records), entities, nil
 }
 
 // cascading reads the records of entities, and of those that they cascade into.
@@ -91,18 +82,18 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 	return records, nil
 }
 
-// sum says whom the entities charge too, and sums the limits.
-func (c *ResourceCapacity) sum(records map[string]Entity) {
+// sumCapacities says whom the entities charge too, and sums their limits.
+func sumCapacities(entities []EntityCapacity, records map[string]Entity) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}
-	for _, e := range c.Entities {
+	for _, e := range entities {
 		for _, l := range e.Limits {
 			holds[held{e.EntityID, l.Name}] = true
 		}
 	}
 	sums := map[string]LimitCapacity{}
-	for i := range c.Entities {
-		e := &c.Entities[i]
+	for i := range entities {
+		e := &entities[i]
 		above := cascadesInto(e.EntityID, records)
 		if len(above) > 0 {
 			e.ParentID = above[0]
@@ -119,8 +110,9 @@ func (c *ResourceCapacity) sum(records map[string]Entity) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		c.Limits = append(c.Limits, sums[name])
+		all = append(all, sums[name])
 	}
+	return all
 }
 
 // cascadesInto are the entities that a call of one charges too, as far as they have limits, the

@@ -61,7 +61,10 @@ func TestCostOfEntities(t *testing.T) {
 				s.acquire(id, dynalimit.Amounts{"rpm": 1})
 			}
 		}, func() { require.NoError(t, second(collect(admin.New(r).Buckets.OfResource(t.Context(), model)))) }, 3, 0, 101.5},
-		{"ResourceCapacity, 100", nil, func() { require.NoError(t, second(admin.New(r).Buckets.Capacity(t.Context(), model))) }, 4, 0, 201.5},
+		{"ResourceCapacity, 100", nil, func() {
+			_, _, err := admin.New(r).Buckets.Capacity(t.Context(), model)
+			require.NoError(t, err)
+		}, 4, 0, 201.5},
 	} {
 		if step.before != nil {
 			step.before()

@@ -60,7 +60,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		return item, err
 	}
 	if !c.says() {
-		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with DeleteConfig")
+		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with Limits.Delete")
 	}
 	if len(c.Limits) == 0 {
 		return item, nil

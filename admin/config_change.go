@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
@@ -17,11 +18,11 @@ func targetOf(o schema.ConfigOwner) string {
 	case o.Entity != "":
 		return o.Entity
 	case o.Plan != "":
-		return trail.PlanTarget(o.Plan)
+		return audit.Plan(o.Plan)
 	case o.Resource != "":
-		return trail.ResourceTarget(o.Resource)
+		return audit.Resource(o.Resource)
 	}
-	return trail.System
+	return audit.System
 }
 
 // limitFields is a limit as events show it, in the words of the source.

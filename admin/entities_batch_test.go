@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/testworld"
@@ -109,7 +110,7 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 			id := setups[i].Entity.ID
 			if want != "" {
 				require.ErrorContains(t, errs[i], want, id)
-				assert.Len(t, trail(t, r, admin.AuditQuery{Target: id}), map[string]int{"there": 1}[id])
+				assert.Len(t, trail(t, r, audit.Query{Target: id}), map[string]int{"there": 1}[id])
 				continue
 			}
 			require.NoError(t, errs[i], id)
@@ -123,7 +124,7 @@ func TestCreateEntitiesFailAlone(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, limits, got)
 			}
-			assert.Len(t, trail(t, r, admin.AuditQuery{Target: id}), 1+len(setups[i].Limits))
+			assert.Len(t, trail(t, r, audit.Query{Target: id}), 1+len(setups[i].Limits))
 		}
 		require.ErrorIs(t, errs[1], admin.ErrExists)
 		counts, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.EntityResources())
@@ -259,7 +260,7 @@ func assertWhole(t *testing.T, r *dynalimit.Repository, setups []admin.EntitySet
 		_, err := admin.New(r).Entities.Get(t.Context(), s.Entity.ID)
 		limits, limitsErr := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Entity: s.Entity.ID, Resource: "gpt-4"}))
 		require.NoError(t, limitsErr)
-		events := trail(t, r, admin.AuditQuery{Target: s.Entity.ID})
+		events := trail(t, r, audit.Query{Target: s.Entity.ID})
 		if err == nil {
 			made++
 			assert.Len(t, limits, 1)

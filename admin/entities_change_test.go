@@ -51,10 +51,10 @@ func TestUpdateEntity(t *testing.T) {
 		}
 
 		_, err = admin.New(r).Entities.Update(t.Context(), yours)
-		conflict, ok := errors.AsType[*admin.EntityConflictError](err)
+		conflict, ok := errors.AsType[*admin.ConflictError[admin.Entity]](err)
 		require.True(t, ok, "%v", err)
 		require.ErrorIs(t, err, admin.ErrConflict)
-		assert.Equal(t, admin.EntityConflictError{Yours: yours, Stored: want}, *conflict)
+		assert.Equal(t, admin.ConflictError[admin.Entity]{Yours: yours, Stored: want}, *conflict)
 		assert.ErrorContains(t, err, `stored is {"version":2,"name":"Key","parent":"b","plan":"pro","metadata":{"a":1}}, yours is {"version":1,`)
 		again, err := admin.New(r).Entities.Update(t.Context(), want)
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestUpdateEntity(t *testing.T) {
 		_, err = admin.New(r).Entities.Update(t.Context(), made)
 		require.ErrorIs(t, err, admin.ErrConflict, "it was deleted and made anew")
 
-		events := trail(t, r, admin.AuditQuery{Target: "key-1"})
+		events := trail(t, r, audit.Query{Target: "key-1"})
 		require.Len(t, events, 2)
 		assert.Equal(t, "entity_created", events[0].Action)
 		assert.Equal(t, "entity_updated", events[1].Action)
@@ -277,7 +277,7 @@ func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
 func replay(t *testing.T, r *dynalimit.Repository, id string) (fields map[string]string, events []audit.Event) {
 	t.Helper()
 	fields = map[string]string{}
-	events = trail(t, r, admin.AuditQuery{Target: id})
+	events = trail(t, r, audit.Query{Target: id})
 	for _, event := range events {
 		for _, c := range event.Changes {
 			require.Equal(t, fields[c.Field], string(c.Before), "%s of %s", c.Field, event.Action)
@@ -446,8 +446,8 @@ func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, schema.Number(int64(want)), counts["a/b"])
 		}
-		assert.Len(t, trail(t, r, admin.AuditQuery{Target: "a"}), 10)
-		assert.Len(t, trail(t, eu, admin.AuditQuery{Target: "a"}), 5)
+		assert.Len(t, trail(t, r, audit.Query{Target: "a"}), 10)
+		assert.Len(t, trail(t, eu, audit.Query{Target: "a"}), 5)
 	})
 }
 

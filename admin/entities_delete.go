@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -34,12 +33,15 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	r := removal{Entities: n, id: id}
-	return r.run(ctx)
+	if err := r.mark(ctx); err != nil || r.marked == nil {
+		return err
+	}
+	return r.finish(ctx)
 }
 
 // DeleteAsRead is Entities.Delete of an entity that was read, with all levels of its own,
 // of which Scope and Version count: if the record or a level was changed, added or removed
-// since, it fails with an *EntityConflictError or a *ConfigConflictError, and nothing is
+// since, it fails with an *ConflictError[Entity] or a *ConflictError[ScopedConfig], and nothing is
 // removed. A deletion that has
 // begun is finished all the same, and one that somebody finished is no error.
 func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
@@ -60,14 +62,14 @@ func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedCon
 		return err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
-	return r.run(ctx)
+	if err := r.mark(ctx); err != nil || r.marked == nil {
+		return err
+	}
+	return r.finish(ctx)
 }
 
 // opDelete names the deletion of an entity in errors.
 const opDelete = "delete the entity"
-
-// errFinished ends a deletion that another call has finished.
-var errFinished = errors.New("the deletion was finished by another call")
 
 // removal is the deletion of an entity's limits, buckets and record. The first transaction
 // marks the record, making one if there is none, and writes the event: from then on the
@@ -83,59 +85,60 @@ type removal struct {
 	marked schema.Item
 }
 
-func (r *removal) run(ctx context.Context) error {
-	if err := r.mark(ctx); err != nil || r.marked == nil {
-		return err
-	}
-	if err := r.removeMarked(ctx); !errors.Is(err, errFinished) {
-		return err
-	}
-	return nil
-}
-
 // mark marks an entity's record; it is nil if nothing is there.
 func (r *removal) mark(ctx context.Context) error {
-	return r.d.Table.Change(ctx, opDelete, func() (table.Proposal, error) {
+	for attempt := 1; ; attempt++ {
 		r.marked = nil
 		item, err := r.d.Table.Get(ctx, opDelete, r.d.Keys.Meta(r.id))
 		if err != nil {
-			return table.Proposal{}, err
+			return err
 		}
 		e := schema.DecodeEntity(item)
-		e.ID = r.id
 		if e.Deleting {
 			r.marked = item
-			return table.Proposal{}, nil
+			return nil
 		}
 		deletable, err := r.deletable(ctx, item)
 		if err != nil || !deletable {
-			return table.Proposal{}, err
+			return err
 		}
+		e.ID = r.id
 		var unchanged []types.TransactWriteItem
 		if r.asRead != nil {
 			if unchanged, err = r.isAsRead(ctx, e); err != nil || item == nil {
-				return table.Proposal{}, err
+				return err
 			}
 		}
-		what := deed{action: "entity_deleted", target: r.id, was: item}
-		if item != nil {
-			what.before = entityFields(e)
-		} else {
-			e.CreatedAt = r.d.Clock.Now()
+		p, err := r.proposeMark(item, e, unchanged)
+		if err != nil {
+			return err
 		}
-		e.Deleting, e.Version = true, e.Version+1
-		r.marked = e.Item(r.d.Keys, item)
-		what.is = r.marked
-		return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
-	})
+		if again, err := r.d.Table.Try(ctx, opDelete, attempt, p); !again {
+			return err
+		}
+	}
 }
 
-// isAsRead fails with an *EntityConflictError or a *ConfigConflictError unless an entity is
+// proposeMark is the transaction that marks a record, which makes one if there is none.
+func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged []types.TransactWriteItem) (table.Proposal, error) {
+	what := deed{action: "entity_deleted", target: r.id, was: item}
+	if item != nil {
+		what.before = entityFields(e)
+	} else {
+		e.CreatedAt = r.d.Clock.Now()
+	}
+	e.Deleting, e.Version = true, e.Version+1
+	r.marked = e.Item(r.d.Keys, item)
+	what.is = r.marked
+	return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
+}
+
+// isAsRead fails with an *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is
 // as it was read. The checks that it returns hold its configurations to that in the
 // transaction, as many as fit.
 func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
-		return nil, &EntityConflictError{Yours: *want, Stored: Entity(e)}
+		return nil, &ConflictError[Entity]{Yours: *want, Stored: Entity(e)}
 	}
 	q := r.owned(schema.ConfigsOf)
 	q.Whole = true
@@ -150,7 +153,7 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 			at := Scope{Entity: r.id, Resource: resource}.normal()
 			config := schema.ReadableConfig(item)
 			stored, _ := configOf(at.level(), &config) // what cannot be shown has its version
-			return nil, &ConfigConflictError{Scope: at, Yours: read, Stored: stored}
+			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: read}, Stored: ScopedConfig{Scope: at, Config: stored}}
 		}
 		if len(checks) < transactionParts-2 {
 			checks = append(checks, r.d.Table.Check(key, schema.ConfigUnchanged(item)))
@@ -189,8 +192,9 @@ func (r *removal) owned(prefix string) table.Query {
 	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
 }
 
-// removeMarked removes what belongs to a marked entity, and then its record.
-func (r *removal) removeMarked(ctx context.Context) error {
+// finish removes what belongs to a marked entity, and then its record, unless another call
+// did.
+func (r *removal) finish(ctx context.Context) error {
 	for _, prefix := range belongings {
 		keys, err := r.d.Table.Keys(ctx, r.owned(prefix))
 		if err != nil {
@@ -204,7 +208,7 @@ func (r *removal) removeMarked(ctx context.Context) error {
 		}
 		for _, key := range keys {
 			resource, _ := schema.ConfigResource(key.SK)
-			if err := r.removeLimits(ctx, schema.ConfigOwner{Entity: r.id, Resource: resource}); err != nil {
+			if finished, err := r.removeLimits(ctx, schema.ConfigOwner{Entity: r.id, Resource: resource}); finished || err != nil {
 				return err
 			}
 		}
@@ -212,38 +216,45 @@ func (r *removal) removeMarked(ctx context.Context) error {
 	return r.removeRecord(ctx)
 }
 
-// removeLimits removes a configuration of a marked entity, while it is marked.
-func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) error {
+// removeLimits removes a configuration of a marked entity, while it is marked. Finished
+// says that it is no more: another call has finished the deletion.
+func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (finished bool, err error) {
 	meta, config := r.d.Keys.Meta(r.id), r.d.Keys.Config(owner)
 	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}
-	err := r.d.Table.Change(ctx, opDelete, func() (p table.Proposal, err error) {
+	for attempt, again := 1, true; again; attempt++ {
 		found, err := r.d.Table.BatchGet(ctx, opDelete, []schema.Key{meta, config})
 		if err != nil {
-			return p, err
+			return false, err
 		}
 		if !schema.SameEntity(found[meta], r.marked) {
-			return p, errFinished
+			return true, nil
 		}
-		p, err = r.d.proposeConfig(&c, found[config])
+		p, err := r.d.proposeConfig(&c, found[config])
+		if err != nil {
+			return false, err
+		}
 		if len(p.Writes) > 0 {
 			p.Writes = append(p.Writes, r.d.Table.Check(meta, schema.EntityUnchanged(r.marked)))
 		}
-		return p, err
-	})
-	if err == nil {
-		r.d.tidy(ctx, opDelete, &c)
+		if again, err = r.d.Table.Try(ctx, opDelete, attempt, p); err != nil {
+			return false, err
+		}
 	}
-	return err
+	r.d.tidy(ctx, opDelete, &c)
+	return false, nil
 }
 
-// removeRecord removes the record of a marked entity, unless another call did.
+// removeRecord removes the record of a marked entity.
 func (r *removal) removeRecord(ctx context.Context) error {
 	key := r.d.Keys.Meta(r.id)
-	return r.d.Table.Change(ctx, opDelete, func() (table.Proposal, error) {
+	remove := table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.Delete(key, schema.EntityUnchanged(r.marked))}}
+	for attempt := 1; ; attempt++ {
 		item, err := r.d.Table.Get(ctx, opDelete, key)
 		if err != nil || !schema.SameEntity(item, r.marked) {
-			return table.Proposal{}, err
+			return err
 		}
-		return table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.Delete(key, schema.EntityUnchanged(r.marked))}}, nil
-	})
+		if again, err := r.d.Table.Try(ctx, opDelete, attempt, remove); !again {
+			return err
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -102,7 +103,7 @@ func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 	require.True(t, whole == (err == nil) || fault.Lose, "%d: %v", cut, err)
 	if found, err := admin.New(r).Entities.Get(t.Context(), "a"); err == nil {
 		assert.False(t, found.Deleting)
-		assert.Empty(t, trail(t, r, admin.AuditQuery{Target: "a", Principal: "cleaner"}))
+		assert.Empty(t, trail(t, r, audit.Query{Target: "a", Principal: "cleaner"}))
 	} else {
 		require.ErrorIs(t, err, admin.ErrNotFound)
 		assertMarked(t, r, strings.Contains(err.Error(), "is being deleted; finish that with Entities.Delete"))
@@ -112,7 +113,7 @@ func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 	_, err = admin.New(r).Entities.Get(t.Context(), "a")
 	require.ErrorContains(t, err, "has no record")
 	var actions []string
-	for _, event := range trail(t, r, admin.AuditQuery{Target: "a"}) {
+	for _, event := range trail(t, r, audit.Query{Target: "a"}) {
 		actions = append(actions, strings.TrimSpace(event.Action+" "+event.Resource))
 	}
 	slices.Sort(actions)
@@ -151,11 +152,11 @@ func TestDeleteEntityWithoutARecord(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "a"))
-		assert.Empty(t, trail(t, r, admin.AuditQuery{Target: "a"}))
+		assert.Empty(t, trail(t, r, audit.Query{Target: "a"}))
 		put(t, r, r.Shared().Keys.Bucket("a", model).Attributes())
 		require.NoError(t, admin.New(r).Entities.Delete(t.Context(), "a"))
 		assert.Empty(t, partition(t, r, "a"))
-		events := trail(t, r, admin.AuditQuery{Target: "a"})
+		events := trail(t, r, audit.Query{Target: "a"})
 		require.Len(t, events, 1)
 		assert.Equal(t, "entity_deleted", events[0].Action)
 	})
@@ -230,10 +231,10 @@ func TestAnEntityIsDeletedAsItWasRead(t *testing.T) {
 		require.NoError(t, err)
 
 		e.db.SetFaults(between(func() { assert.NoError(t, admin.New(r).Limits.SetBlocked(t.Context(), admin.Scope{Entity: "x"}, true)) }))
-		conflict, ok := errors.AsType[*admin.ConfigConflictError](admin.New(r).Entities.DeleteAsRead(t.Context(), read, levels))
+		conflict, ok := errors.AsType[*admin.ConflictError[admin.ScopedConfig]](admin.New(r).Entities.DeleteAsRead(t.Context(), read, levels))
 		require.True(t, ok)
-		assert.Equal(t, levels[0].Config, conflict.Yours)
-		assert.True(t, conflict.Stored.Blocked)
+		assert.Equal(t, levels[0].Config, conflict.Yours.Config)
+		assert.True(t, conflict.Stored.Config.Blocked)
 		e.db.SetFaults(nil)
 		_, err = admin.New(r).Entities.Get(t.Context(), "x")
 		require.NoError(t, err)

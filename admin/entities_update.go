@@ -12,7 +12,7 @@ import (
 // Update replaces the name, the metadata, the parent, the cascade and the plan of an
 // entity, and returns the record as it is then; ID, Version and CreatedAt are those that
 // Get returned. If somebody changed the record since, it fails with an
-// *EntityConflictError that shows both. It fails with ErrNotFound when there is no record,
+// *ConflictError[Entity] that shows both. It fails with ErrNotFound when there is no record,
 // and with a *ValidationError as Entities.Create does. Writing what is stored already does
 // nothing.
 //
@@ -35,27 +35,33 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 // update replaces a record, if it is of e's version.
 func (n Entities) update(ctx context.Context, e schema.EntityRecord) (Entity, error) {
 	const op = "update the entity"
-	var c entityChange
-	err := n.d.Table.Change(ctx, op, func() (table.Proposal, error) {
+	for attempt := 1; ; attempt++ {
 		item, err := n.d.Table.Get(ctx, op, n.d.Keys.Meta(e.ID))
 		if err != nil {
-			return table.Proposal{}, err
+			return Entity{}, err
 		}
-		if c, err = planUpdate(e, item); err != nil || !c.changes {
-			return table.Proposal{}, err
+		c, err := planUpdate(e, item)
+		if err != nil || !c.changes {
+			return Entity(c.next), err
 		}
 		var above []ancestor
 		if c.moves() {
 			if above, err = n.ancestors(ctx, op, e.ID, e.ParentID); err != nil {
-				return table.Proposal{}, err
+				return Entity{}, err
 			}
 		}
-		return n.proposeUpdate(c, above)
-	})
-	if err != nil {
-		return Entity{}, err
+		p, err := n.proposeUpdate(c, above)
+		if err != nil {
+			return Entity{}, err
+		}
+		again, err := n.d.Table.Try(ctx, op, attempt, p)
+		if err != nil {
+			return Entity{}, err
+		}
+		if !again {
+			return Entity(c.next), nil
+		}
 	}
-	return Entity(c.next), nil
 }
 
 // entityChange is a change of a record that was read.
@@ -69,14 +75,14 @@ type entityChange struct {
 func (c entityChange) moves() bool { return c.next.ParentID != c.stored.ParentID }
 
 // planUpdate is what makes e of a record, if that is of e's version. It fails with an
-// *EntityConflictError, and as Entities.Get does.
+// *ConflictError[Entity], and as Entities.Get does.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := entityIn(item, e.ID)
 	if err != nil {
 		return entityChange{}, err
 	}
 	if stored.Version != e.Version || !e.CreatedAt.IsZero() && !e.CreatedAt.Equal(stored.CreatedAt) {
-		return entityChange{}, &EntityConflictError{Yours: Entity(e), Stored: Entity(stored)}
+		return entityChange{}, &ConflictError[Entity]{Yours: Entity(e), Stored: Entity(stored)}
 	}
 	c := entityChange{item: item, stored: stored, next: e}
 	c.next.CreatedAt = stored.CreatedAt

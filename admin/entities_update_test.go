@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -43,9 +44,9 @@ func TestUpdateEntities(t *testing.T) {
 		for i, yours := range entities {
 			switch i {
 			case 50, 51:
-				conflict, ok := errors.AsType[*admin.EntityConflictError](errs[i])
+				conflict, ok := errors.AsType[*admin.ConflictError[admin.Entity]](errs[i])
 				require.True(t, ok, "%v", errs[i])
-				assert.Equal(t, admin.EntityConflictError{Yours: yours, Stored: now[i]}, *conflict)
+				assert.Equal(t, admin.ConflictError[admin.Entity]{Yours: yours, Stored: now[i]}, *conflict)
 			case 120, 121:
 				require.ErrorIs(t, errs[i], admin.ErrNotFound)
 				continue
@@ -63,7 +64,7 @@ func TestUpdateEntities(t *testing.T) {
 				}
 				assert.Equal(t, yours, now[i])
 			}
-			assert.Len(t, trail(t, r, admin.AuditQuery{Target: yours.ID}), int(now[i].Version)+1, "%s: with its limits", yours.ID)
+			assert.Len(t, trail(t, r, audit.Query{Target: yours.ID}), int(now[i].Version)+1, "%s: with its limits", yours.ID)
 		}
 		assert.Equal(t, 1, refused, "of the cycle")
 

@@ -15,46 +15,31 @@ var (
 	// registered.
 	ErrExists = problem.ErrExists
 	// ErrConflict matches the error of a change that was planned on what is stored no
-	// more: *ConfigConflictError, *EntityConflictError.
+	// more: *ConflictError[ScopedConfig], *ConflictError[Entity].
 	ErrConflict = errors.New("dynalimit: changed meanwhile")
 )
 
-// ConfigConflictError says that a level of configuration was changed by somebody else
-// since it was read. Nothing was written.
-type ConfigConflictError struct {
-	// Scope is the level.
-	Scope Scope
+// ConflictError says that a level of configuration, or an entity, was changed by somebody
+// else since it was read. Nothing was written. Read it again, or decide from Stored.
+type ConflictError[T ScopedConfig | Entity] struct {
 	// Yours is what was to be stored; its Version is the one that was read.
-	Yours LimitConfig
-	// Stored is what is stored now; its Version is 0 when nothing is.
-	Stored LimitConfig
+	Yours T
+	// Stored is what is stored now; the Version of a level is 0 when nothing is.
+	Stored T
 }
 
-// Error names the level and both versions.
-func (e *ConfigConflictError) Error() string {
-	return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again with GetConfig, and decide anew", e.Scope, e.Stored.Version, e.Yours.Version)
-}
-
-// Is matches ErrConflict.
-func (e *ConfigConflictError) Is(target error) bool { return target == ErrConflict }
-
-// EntityConflictError says that an entity was changed since it was read: Entities.Update
-// changed nothing. Read it again, or decide from Stored.
-type EntityConflictError struct {
-	// Yours is what was to be written.
-	Yours Entity
-	// Stored is what is stored.
-	Stored Entity
-}
-
-// Error shows what is stored and what was to be written instead.
-func (e *EntityConflictError) Error() string {
-	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew",
-		e.Stored.ID, e.Stored.text(), e.Yours.text())
+// Error shows what is stored and what was to be stored instead.
+func (e *ConflictError[T]) Error() string {
+	if level, ok := any(e).(*ConflictError[ScopedConfig]); ok {
+		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again with GetConfig, and decide anew",
+			level.Stored.Scope, level.Stored.Config.Version, level.Yours.Config.Version)
+	}
+	yours, stored := any(e.Yours).(Entity), any(e.Stored).(Entity)
+	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew", stored.ID, stored.text(), yours.text())
 }
 
 // Is matches ErrConflict.
-func (e *EntityConflictError) Is(target error) bool { return target == ErrConflict }
+func (e *ConflictError[T]) Is(target error) bool { return target == ErrConflict }
 
 // text shows the entity in errors.
 func (e Entity) text() string {

@@ -9,4 +9,6 @@ func (s Scope) Owner() schema.ConfigOwner { return s.owner() }
 func (s Scope) Normal() Scope { return s.normal() }
 
 // Sum sums the limits of entities.
-func (c *ResourceCapacity) Sum(records map[string]Entity) { c.sum(records) }
+func Sum(entities []EntityCapacity, records map[string]Entity) []LimitCapacity {
+	return sumCapacities(entities, records)
+}

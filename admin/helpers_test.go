@@ -527,3 +527,12 @@ func isValidation(err error) bool {
 	_, ok := errors.AsType[*dynalimit.ValidationError](err)
 	return ok
 }
+
+// deleteConfig removes a level of a version, its block too.
+func deleteConfig(ctx context.Context, r *dynalimit.Repository, at admin.Scope, version int64) error {
+	errs, err := admin.New(r).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: at, Config: admin.LimitConfig{Version: version}, Delete: true}})
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}

@@ -72,46 +72,24 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 // SetConfig replaces what a level says by c, limits and all, if what is stored has c's
 // Version: the one that GetConfig returned, 0 for nothing stored, or AnyVersion. It
 // returns c with its new Version; to store again what is stored writes nothing. It fails
-// with a *ConfigConflictError that shows both if somebody changed the level meanwhile,
+// with a *ConflictError[ScopedConfig] that shows both if somebody changed the level meanwhile,
 // and with a *ValidationError for bad input.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
-	if err := l.d.Usable(ctx); err != nil {
-		return LimitConfig{}, err
-	}
 	next, err := l.checkConfig(ScopedConfig{Scope: at, Config: c}, "")
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return l.putConfig(ctx, at, c, next)
-}
-
-// DeleteConfig removes what a level says, being blocked too, if what is stored has the
-// version, or with AnyVersion. Removing what is not there is no error. It fails with a
-// *ConfigConflictError if somebody changed the level meanwhile.
-func (l Limits) DeleteConfig(ctx context.Context, at Scope, version int64) error {
-	if err := l.d.Usable(ctx); err != nil {
-		return err
+	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
+	if err != nil {
+		return LimitConfig{}, err
 	}
-	if err := at.check("scope."); err != nil {
-		return err
-	}
-	if err := checkConfigVersion("version", version); err != nil {
-		return err
-	}
-	_, err := l.putConfig(ctx, at, LimitConfig{Version: version}, nil)
-	return err
+	return configOf(at.level(), stored)
 }
 
 // SetBlocked blocks a level, or lifts that: nothing else that it says is changed. A
 // blocked level admits no call, whatever more specific levels say: Acquire fails with
 // ErrBlocked. It is in force in this process at once, in others within their ConfigTTL.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
-	if err := l.d.Usable(ctx); err != nil {
-		return err
-	}
-	if err := at.check("scope."); err != nil {
-		return err
-	}
 	return l.change(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}
 		if old != nil {
@@ -126,12 +104,6 @@ func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
 // about, neither less specific levels nor Options.Limits apply. Parents that a call
 // charges too keep their limits. Limits.Set ends it.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
-	if err := l.d.Usable(ctx); err != nil {
-		return err
-	}
-	if err := at.check("scope."); err != nil {
-		return err
-	}
 	return l.change(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return keeping(old, schema.ConfigItem{Unlimited: true}), nil
 	})
@@ -149,19 +121,11 @@ func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 			if err != nil { // what is stored cannot be shown: its version can
 				now = LimitConfig{Version: version}
 			}
-			return nil, &ConfigConflictError{Scope: at.normal(), Yours: c, Stored: now}
+			at := at.normal()
+			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: c}, Stored: ScopedConfig{Scope: at, Config: now}}
 		}
 		return next, nil
 	}
-}
-
-// putConfig replaces what a level says, if its version is c's, and returns what is stored.
-func (l Limits) putConfig(ctx context.Context, at Scope, c LimitConfig, next *schema.ConfigItem) (LimitConfig, error) {
-	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
-	if err != nil {
-		return LimitConfig{}, err
-	}
-	return configOf(at.level(), stored)
 }
 
 // decode is what a stored level says. Its error says which level cannot be read.
@@ -184,12 +148,6 @@ func (l Limits) decode(at Scope, item schema.Item) (LimitConfig, error) {
 // *ValidationError before anything is written. To store again what is stored writes
 // nothing. An entity or a plan needs no record.
 func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) error {
-	if err := l.d.Usable(ctx); err != nil {
-		return err
-	}
-	if err := at.check("scope."); err != nil {
-		return err
-	}
 	stored, err := configLimits("limits", limits)
 	if err != nil {
 		return err
@@ -201,15 +159,9 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 }
 
 // Delete removes what a level says, but for being blocked: nobody is to be let in by
-// a call that does not speak of it. Removing what is not there is no error. DeleteConfig
-// removes a block too.
+// a call that does not speak of it. Removing what is not there is no error. Limits.SetConfigs
+// removes a block too, see ScopedConfig.Delete.
 func (l Limits) Delete(ctx context.Context, at Scope) error {
-	if err := l.d.Usable(ctx); err != nil {
-		return err
-	}
-	if err := at.check("scope."); err != nil {
-		return err
-	}
 	return l.change(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if old != nil && old.Blocked {
 			return &schema.ConfigItem{Blocked: true, ManagedBy: old.ManagedBy}, nil
@@ -234,19 +186,25 @@ func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem 
 }
 
 // change changes what a level says.
-func (l Limits) change(ctx context.Context, op string, at Scope, edit edit) error {
-	_, err := l.edit(ctx, op, at, edit)
+func (l Limits) change(ctx context.Context, op string, at Scope, next edit) error {
+	_, err := l.edit(ctx, op, at, next)
 	return err
 }
 
 // edit changes what a level says, on the condition that nobody changed it meanwhile; if
-// somebody did, edit is asked again. It returns what is stored then; nil for nothing.
+// somebody did, next is asked again. It returns what is stored then; nil for nothing.
 // Nothing is written if that is what was stored before.
-func (l Limits) edit(ctx context.Context, op string, at Scope, edit edit) (*schema.ConfigItem, error) {
+func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
+	if err := l.d.Usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := at.check("scope."); err != nil {
+		return nil, err
+	}
 	if err := l.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
-	c := configChange{owner: at.owner(), edit: edit}
+	c := configChange{owner: at.owner(), edit: next}
 	if err := l.d.takeOverBeforeChange(ctx, c.owner); err != nil {
 		return nil, err
 	}

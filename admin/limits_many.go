@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// SetConfigs makes many changes, each like SetConfig or DeleteConfig: as many as fit in
+// SetConfigs makes many changes, each like SetConfig, or the removal of a level: as many as fit in
 // each transaction, so that a thousand take seconds. Changes of one transaction are made
 // together; those whose level was changed meanwhile are left out. It returns an error for
 // each change, nil for one that was made, in their order, or a single error if the input

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -18,20 +19,9 @@ var ErrLegacyWriters = legacy.ErrWriters
 // be understood: MigrateReport.Malformed names them.
 var ErrLegacyMalformed = legacy.ErrMalformed
 
-// MigrateOptions are the options of Migrate. The zero value is one that writes.
-type MigrateOptions struct {
-	// DryRun looks through the table once, counts, and writes nothing. Defaults to false.
-	DryRun bool
-	// OnProgress is told after each page that was read, by the goroutine that called
-	// Migrate. Defaults to nobody.
-	OnProgress func(MigrateProgress)
-}
-
-// MigrateReport is what a migration did, or what a dry run found.
+// MigrateReport is what a migration did, or what a dry run found, or how far it
+// is.
 type MigrateReport = legacy.Report
-
-// MigrateProgress is how far a migration is.
-type MigrateProgress = legacy.Progress
 
 // Migrate turns every item of the layout before composite items into today's, in the whole
 // table, whatever its namespace: buckets at their level, configurations with the limits
@@ -41,29 +31,28 @@ type MigrateProgress = legacy.Progress
 // item of the older layout is left, so that no client looks for any. Its start and its end
 // are events of the audit.
 //
+// A dry run looks through the table once, counts, and writes nothing. tell hears how far it
+// is after each page that was read, on the goroutine of the call; nil is nobody.
+//
 // A run that was ended in any way is run again: what is turned stays turned. A run on a
 // table whose record says that nothing is left does nothing. Errors: *ValidationError,
 // *VersionError, *UnavailableError, *TableError, ErrLegacyWriters, ErrLegacyMalformed and
 // ctx's own; the report says how far it came.
-func (a *Admin) Migrate(ctx context.Context, opts *MigrateOptions) (MigrateReport, error) {
+func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateReport)) (MigrateReport, error) {
 	if err := a.d.Usable(ctx); err != nil {
 		return MigrateReport{}, err
 	}
-	var o MigrateOptions
-	if opts != nil {
-		o = *opts
-	}
-	if err := a.mayMigrate(ctx, o.DryRun); err != nil {
+	if err := a.mayMigrate(ctx, dryRun); err != nil {
 		return MigrateReport{}, err
 	}
 	if a.d.Layout.Current() {
-		return MigrateReport{DryRun: o.DryRun, Complete: true}, nil
+		return MigrateReport{DryRun: dryRun, Complete: true}, nil
 	}
-	migration := legacy.Migration{Turner: a.d.Layout.Turner, DryRun: o.DryRun, OnProgress: o.OnProgress}
-	if o.DryRun {
+	migration := legacy.Migration{Turner: a.d.Layout.Turner, DryRun: dryRun, OnProgress: tell}
+	if dryRun {
 		return migration.Run(ctx)
 	}
-	if err := a.recordMigration(ctx, deed{action: "migration_started", target: trail.System}); err != nil {
+	if err := a.recordMigration(ctx, deed{action: "migration_started", target: audit.System}); err != nil {
 		return MigrateReport{}, err
 	}
 	defer a.d.Told.Everything()
@@ -92,7 +81,7 @@ func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 // endMigration records the end of a migration that came to one, and marks the version
 // record if nothing is left.
 func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err error) error {
-	end := deed{action: "migration_finished", target: trail.System, after: migrationFields(report)}
+	end := deed{action: "migration_finished", target: audit.System, after: migrationFields(report)}
 	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
 		return errors.Join(err, a.recordMigration(ctx, end))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -38,12 +39,12 @@ func TestMigrateListsRecords(t *testing.T) {
 		}
 	}
 	before := scan(t, whole)
-	report, err := admin.New(e.open(t, whole.Table(), nil)).Migrate(t.Context(), &admin.MigrateOptions{DryRun: true})
+	report, err := admin.New(e.open(t, whole.Table(), nil)).Migrate(t.Context(), true, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 4, report.Listed)
 	assert.ElementsMatch(t, before, scan(t, whole), "a dry run writes nothing")
 
-	report, err = admin.New(e.open(t, whole.Table(), nil)).Migrate(t.Context(), nil)
+	report, err = admin.New(e.open(t, whole.Table(), nil)).Migrate(t.Context(), false, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 4, report.Listed)
 	assert.True(t, report.Complete)
@@ -78,7 +79,7 @@ func TestMigrate(t *testing.T) {
 				r := legacyTable(t, e, version, &dynalimit.RepositoryOptions{Now: clock.now}).As("ann")
 				before := scan(t, r)
 
-				dry, err := admin.New(r).Migrate(t.Context(), &admin.MigrateOptions{DryRun: true})
+				dry, err := admin.New(r).Migrate(t.Context(), true, nil)
 				require.NoError(t, err)
 				if want.Buckets > 0 {
 					want.LastWrite = legacyNoon()
@@ -88,14 +89,15 @@ func TestMigrate(t *testing.T) {
 				assert.Equal(t, first, dry)
 				assert.ElementsMatch(t, before, scan(t, r), "a dry run writes nothing")
 
-				var told []admin.MigrateProgress
-				done, err := admin.New(r).Migrate(t.Context(), &admin.MigrateOptions{OnProgress: func(p admin.MigrateProgress) { told = append(told, p) }})
+				var told []admin.MigrateReport
+				done, err := admin.New(r).Migrate(t.Context(), false, func(p admin.MigrateReport) { told = append(told, p) })
 				require.NoError(t, err)
 				want.Complete, want.Passes, want.Scanned = true, 2, done.Scanned
 				assert.Equal(t, want, done)
 				assert.Empty(t, legacyKeys(t, r))
 				require.NotEmpty(t, told)
-				assert.Equal(t, admin.MigrateProgress{Pass: 2, Scanned: done.Scanned, Found: want.Found}, told[len(told)-1])
+				last := told[len(told)-1]
+				assert.Equal(t, []any{2, done.Scanned, want.Found}, []any{last.Passes, last.Scanned, last.Found})
 
 				item, err := r.Shared().Table.Get(t.Context(), "test", schema.VersionKey())
 				require.NoError(t, err)
@@ -106,12 +108,12 @@ func TestMigrate(t *testing.T) {
 				assert.NotContains(t, item, "data")
 
 				after := scan(t, r)
-				again, err := admin.New(r).Migrate(t.Context(), nil)
+				again, err := admin.New(r).Migrate(t.Context(), false, nil)
 				require.NoError(t, err)
 				assert.Equal(t, admin.MigrateReport{Complete: true}, again)
 				assert.ElementsMatch(t, after, scan(t, r), "a second run does nothing")
 
-				events := trail(t, r, admin.AuditQuery{Target: admin.AuditSystem})
+				events := trail(t, r, audit.Query{Target: audit.System})
 				require.Len(t, events, 2)
 				assert.Equal(t, "migration_started", events[0].Action)
 				assert.Equal(t, "migration_finished", events[1].Action)
@@ -135,7 +137,7 @@ func TestMigrateKeepsLevels(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := legacyProcess(t, e, "0.6", nil)
 		s.clock.advance(10 * time.Second)
-		_, err := admin.New(s.repo).Migrate(t.Context(), nil)
+		_, err := admin.New(s.repo).Migrate(t.Context(), false, nil)
 		require.NoError(t, err)
 		assert.Equal(t, int64(16), s.level("key-1", "rpm"), "100 a minute for 10 s")
 		assert.Equal(t, int64(-584), s.level("key-1", "tpm"), "10,000 a minute for 11.5 s, from -2,500")
@@ -152,7 +154,7 @@ func TestMigrateMarksATableOfToday(t *testing.T) {
 	e := memEngine(t)
 	r := e.open(t, "limits", &dynalimit.RepositoryOptions{Principal: tester})
 	tableOnly(t, e, r)
-	report, err := admin.New(r).Migrate(t.Context(), nil)
+	report, err := admin.New(r).Migrate(t.Context(), false, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Passes)
 	assert.True(t, report.Complete)
@@ -182,7 +184,7 @@ func TestMigrateTurnsEveryNamespace(t *testing.T) {
 			item["tokens_milli"] = schema.Number(int64(i) * 1000)
 			put(t, made, item)
 		}
-		report, err := admin.New(e.open(t, made.Table(), &dynalimit.RepositoryOptions{Now: clock.now, Namespace: "eu"})).Migrate(t.Context(), nil)
+		report, err := admin.New(e.open(t, made.Table(), &dynalimit.RepositoryOptions{Now: clock.now, Namespace: "eu"})).Migrate(t.Context(), false, nil)
 		require.NoError(t, err)
 		assert.Equal(t, 3, report.Buckets)
 		for i, namespace := range []string{"", "eu", "us"} {
@@ -210,7 +212,7 @@ func TestMigrationsBesideEachOther(t *testing.T) {
 		for range 3 {
 			p := e.open(t, r.Table(), nil)
 			wg.Go(func() {
-				report, err := admin.New(p).Migrate(t.Context(), nil)
+				report, err := admin.New(p).Migrate(t.Context(), false, nil)
 				assert.NoError(t, err)
 				assert.True(t, report.Complete)
 				mu.Lock()
@@ -222,7 +224,7 @@ func TestMigrationsBesideEachOther(t *testing.T) {
 		e.db.SetFaults(nil)
 		assert.Equal(t, buckets, turned)
 		assert.Empty(t, legacyKeys(t, r))
-		again, err := admin.New(e.open(t, r.Table(), nil)).Migrate(t.Context(), nil)
+		again, err := admin.New(e.open(t, r.Table(), nil)).Migrate(t.Context(), false, nil)
 		require.NoError(t, err)
 		assert.Equal(t, admin.MigrateReport{Complete: true}, again)
 	})
@@ -233,12 +235,12 @@ func TestMigrateIsLeft(t *testing.T) {
 	e := memEngine(t)
 	r := legacyTable(t, e, "0.6", nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	report, err := admin.New(r).Migrate(ctx, &admin.MigrateOptions{OnProgress: func(admin.MigrateProgress) { cancel() }})
+	report, err := admin.New(r).Migrate(ctx, false, func(admin.MigrateReport) { cancel() })
 	require.ErrorIs(t, err, context.Canceled)
 	assert.False(t, report.Complete)
 	assert.False(t, r.Shared().Layout.Current())
-	assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditSystem}), 1, "its start alone")
-	report, err = admin.New(r).Migrate(t.Context(), nil)
+	assert.Len(t, trail(t, r, audit.Query{Target: audit.System}), 1, "its start alone")
+	report, err = admin.New(r).Migrate(t.Context(), false, nil)
 	require.NoError(t, err)
 	assert.True(t, report.Complete)
 }
@@ -248,15 +250,15 @@ func TestMigrateIsRefused(t *testing.T) {
 	e := memEngine(t)
 	r := legacyTable(t, e, "0.6", nil)
 	before := scan(t, r)
-	_, err := admin.New(r.As("")).Migrate(t.Context(), nil)
+	_, err := admin.New(r.As("")).Migrate(t.Context(), false, nil)
 	requireInvalid(t, err, "principal")
-	_, err = admin.New(r.As("")).Migrate(t.Context(), &admin.MigrateOptions{DryRun: true})
+	_, err = admin.New(r.As("")).Migrate(t.Context(), true, nil)
 	require.NoError(t, err, "who only looks need not say who he is")
 	assert.ElementsMatch(t, before, scan(t, r))
 	versioned(t, r, map[string]string{"schema_version": "2.0.0"})
-	_, err = admin.New(r.As("ann")).Migrate(t.Context(), nil)
+	_, err = admin.New(r.As("ann")).Migrate(t.Context(), false, nil)
 	require.ErrorIs(t, err, fault.ErrVersion)
-	_, err = admin.New((*dynalimit.Repository)(nil)).Migrate(t.Context(), nil)
+	_, err = admin.New((*dynalimit.Repository)(nil)).Migrate(t.Context(), false, nil)
 	requireInvalid(t, err, "repository")
 }
 
@@ -268,7 +270,7 @@ func TestMigrateNamesWhatItCannotRead(t *testing.T) {
 	wrong := exhausted(schema.Keys{}, "broken", noon())
 	wrong["refill_period_ms"] = schema.Number(0)
 	put(t, r, wrong)
-	report, err := admin.New(r).Migrate(t.Context(), nil)
+	report, err := admin.New(r).Migrate(t.Context(), false, nil)
 	require.ErrorIs(t, err, admin.ErrLegacyMalformed)
 	require.ErrorContains(t, err, "ENTITY#broken")
 	require.Len(t, report.Malformed, 2, "in each pass")
@@ -279,10 +281,10 @@ func TestMigrateNamesWhatItCannotRead(t *testing.T) {
 	assert.False(t, r.Shared().Layout.Current())
 
 	require.NoError(t, r.Shared().Table.BatchDelete(t.Context(), "test", []schema.Key{schema.KeyOf(wrong)}))
-	report, err = admin.New(r).Migrate(t.Context(), nil)
+	report, err = admin.New(r).Migrate(t.Context(), false, nil)
 	require.NoError(t, err)
 	assert.True(t, report.Complete)
-	assert.Len(t, trail(t, r, admin.AuditQuery{Target: admin.AuditSystem}), 4)
+	assert.Len(t, trail(t, r, audit.Query{Target: audit.System}), 4)
 }
 
 // Writers of the older layout that live are told of: the record does not say that
@@ -292,10 +294,10 @@ func TestMigrateTellsOfWriters(t *testing.T) {
 	r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Principal: tester})
 	other := e.open(t, r.Table(), nil)
 	n := 0
-	report, err := admin.New(r).Migrate(t.Context(), &admin.MigrateOptions{OnProgress: func(admin.MigrateProgress) {
+	report, err := admin.New(r).Migrate(t.Context(), false, func(admin.MigrateReport) {
 		n++
 		put(t, other, exhausted(schema.Keys{}, fmt.Sprintf("late-%d", n), noon()))
-	}})
+	})
 	require.ErrorIs(t, err, admin.ErrLegacyWriters)
 	assert.Equal(t, 8, report.Passes)
 	assert.False(t, report.Complete)
@@ -309,7 +311,7 @@ func TestMigrateRemovesWhatIsSuperseded(t *testing.T) {
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 40})
 		versioned(t, s.repo, map[string]string{"schema_version": "0.8.0"})
 		put(t, s.repo, exhausted(schema.Keys{}, "user-1", s.clock.now()))
-		report, err := admin.New(s.repo).Migrate(t.Context(), nil)
+		report, err := admin.New(s.repo).Migrate(t.Context(), false, nil)
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Superseded)
 		assert.Zero(t, report.Turned)
@@ -375,14 +377,14 @@ func TestMigrateIsKilledAgainAndAgain(t *testing.T) {
 		migrator := e.open(t, "limits", &dynalimit.RepositoryOptions{Principal: tester})
 		for range kills {
 			killed, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(18)+4)*time.Millisecond)
-			report, err := admin.New(migrator).Migrate(killed, nil)
+			report, err := admin.New(migrator).Migrate(killed, false, nil)
 			cancel()
 			assert.Equal(t, report.Found, report.Turned+report.Superseded+report.Elsewhere+report.Unreadable)
 			require.Error(t, err, "it is killed before its end")
 		}
 		before := len(legacyKeys(t, r))
 		assert.Positive(t, before)
-		report, err := admin.New(migrator).Migrate(t.Context(), nil)
+		report, err := admin.New(migrator).Migrate(t.Context(), false, nil)
 		require.NoError(t, err)
 		assert.True(t, report.Complete)
 		assert.LessOrEqual(t, report.Found, before)
@@ -402,7 +404,7 @@ func TestMigrateIsKilledAgainAndAgain(t *testing.T) {
 		assert.Positive(t, all)
 		t.Logf("%d admitted of %d left and %d refilled each, in %v; %d were left for the last run", all, most, refilled, time.Since(began), before)
 		after := scan(t, r)
-		again, err := admin.New(migrator).Migrate(t.Context(), nil)
+		again, err := admin.New(migrator).Migrate(t.Context(), false, nil)
 		require.NoError(t, err)
 		assert.Equal(t, admin.MigrateReport{Complete: true}, again)
 		assert.ElementsMatch(t, after, scan(t, r), "a second run does nothing")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -32,7 +33,7 @@ var five = []dynalimit.Limit{dynalimit.PerMinute("rpm", 5)}
 // showing are the methods of a Repository that show what a namespace holds.
 var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any, error){
 	"AuditEvents": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return shown(admin.New(r).AuditEvents(ctx, admin.AuditQuery{}))
+		return shown(admin.New(r).AuditEvents(ctx, audit.Query{}))
 	},
 	"Buckets.List": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return shown(admin.New(r).Buckets.List(ctx, "key"))
@@ -65,7 +66,8 @@ var showing = map[string]func(ctx context.Context, r *dynalimit.Repository) (any
 		return shown(admin.New(r).Buckets.OfResource(ctx, resourceOf))
 	},
 	"Buckets.Capacity": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return admin.New(r).Buckets.Capacity(ctx, resourceOf)
+		sums, entities, err := admin.New(r).Buckets.Capacity(ctx, resourceOf)
+		return []any{sums, entities}, err
 	},
 	"ResolveLimits": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return r.ResolveLimits(ctx, "key", resourceOf)
@@ -89,9 +91,6 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 	},
 	"Entities.Create": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Entities.Create(ctx, admin.Entity{ID: "new-2"})
-	},
-	"Limits.DeleteConfig": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
-		return nil, admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Everyone: true, Resource: resourceOf}, admin.AnyVersion)
 	},
 	"Entities.Delete": func(ctx context.Context, r *dynalimit.Repository) (any, error) {
 		return nil, admin.New(r).Entities.Delete(ctx, "other")

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -33,10 +34,6 @@ type Namespace struct {
 	// ChangedBy is the principal who gave it its state; empty for nobody known.
 	ChangedBy string
 }
-
-// AuditNamespace is the Target of what becomes of a namespace as a whole:
-// "$NAMESPACE:eu". Its events lie in no namespace: list them on a repository without one.
-func AuditNamespace(name string) string { return trail.NamespaceTarget(name) }
 
 // Register makes a namespace that limiters may use. A limiter whose repository
 // names another one is refused: a misspelt name never becomes a tenant. Processes that
@@ -155,7 +152,7 @@ func (n Namespaces) put(ctx context.Context, name string, t transition) error {
 		}
 		after.State, after.ChangedAt, after.ChangedBy, after.Version = t.to, now, n.d.Author, before.Version+1
 		what := deed{
-			action: t.action, target: trail.NamespaceTarget(name), after: trail.Fields{"state": string(after.State)},
+			action: t.action, target: audit.Namespace(name), after: trail.Fields{"state": string(after.State)},
 			was: item, is: schema.EncodeNamespace(after),
 		}
 		if before.State != "" {

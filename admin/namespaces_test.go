@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -21,7 +22,7 @@ import (
 // life is what the events of a namespace tell, oldest first.
 func life(t *testing.T, r *dynalimit.Repository, name string) (actions []string) {
 	t.Helper()
-	for _, e := range trail(t, r, admin.AuditQuery{Target: admin.AuditNamespace(name)}) {
+	for _, e := range trail(t, r, audit.Query{Target: audit.Namespace(name)}) {
 		actions = append(actions, e.Action)
 	}
 	return actions

@@ -12,11 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// NoticeTime is how long after a deletion the purge waits: until no limiter that does not
-// know of it can have a write under way. A configuration is used for its TTL and, where
-// reading it again fails, for another; then calls may take some time.
-const NoticeTime = 2*shared.LongestTTL + time.Minute
-
 // longestPause bounds the time between two looks at a record that is waited for.
 const longestPause = 10 * time.Second
 
@@ -116,7 +111,7 @@ func (p *purge) mark(ctx context.Context) error {
 			case fault.NamespaceActive:
 				return false, shared.NamespaceError(p.name, n, "delete it with admin.Namespaces.Delete before it is purged")
 			case fault.NamespaceDeleted:
-				if p.Left = n.ChangedAt.Add(NoticeTime).Sub(p.d.Clock.Now()); p.Left > 0 {
+				if p.Left = n.ChangedAt.Add(shared.NoticeTime).Sub(p.d.Clock.Now()); p.Left > 0 {
 					return false, errNotYet
 				}
 				return true, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
@@ -41,7 +43,14 @@ type refill struct {
 type refillResult struct {
 	Missing   bool          `json:"missing,omitempty"`
 	Estimated bool          `json:"estimated,omitempty"`
-	Limits    []LimitRefill `json:"limits,omitempty"`
+	Limits    []filledLimit `json:"limits,omitempty"` // in name order
+}
+
+// filledLimit is what a limit held, in millitokens.
+type filledLimit struct {
+	Name   string `json:"name"`
+	Before int64  `json:"before"`
+	After  int64  `json:"after"`
 }
 
 // name names the operation and its limits in one way.
@@ -108,7 +117,7 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 // decide says what each limit holds before and after, and what to write; nothing if no
 // limit holds less than its burst.
 func (r *refill) decide(m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
-	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil}
+	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
 		return done, nil, nil
 	}
@@ -126,7 +135,7 @@ func (r *refill) decide(m *schema.Image, now time.Time) (BucketRefill, *schema.R
 		if r.add != nil {
 			after = min(burst, held+r.add[name])
 		}
-		done.Limits = append(done.Limits, LimitRefill{Name: name, Before: held, After: after})
+		done.Before[name], done.After[name] = held, after
 		lacking = lacking || after > held
 		if r.add == nil || after > held {
 			change.Limits = append(change.Limits, schema.RefillLimit{Index: i, Full: r.add == nil, Add: r.add[name]})
@@ -169,13 +178,23 @@ func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	if err := json.Unmarshal([]byte(o.Result), &result); err != nil {
 		return BucketRefill{}, fmt.Errorf("dynalimit: the result of operation %s cannot be read: %w", o.ID, err)
 	}
-	return BucketRefill{ID: o.ID, At: o.At, Repeated: true, Missing: result.Missing, Estimated: result.Estimated, Limits: result.Limits}, nil
+	done := BucketRefill{
+		ID: o.ID, At: o.At, Repeated: true, Missing: result.Missing, Estimated: result.Estimated, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{},
+	}
+	for _, l := range result.Limits {
+		done.Before[l.Name], done.After[l.Name] = l.Before, l.After
+	}
+	return done, nil
 }
 
 // record is the transaction of what was decided: the record of the operation and, if
 // anything is to be changed, the change and its event.
 func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
-	result, err := json.Marshal(refillResult{done.Missing, done.Estimated, done.Limits})
+	held := refillResult{Missing: done.Missing, Estimated: done.Estimated}
+	for _, name := range slices.Sorted(maps.Keys(done.Before)) {
+		held.Limits = append(held.Limits, filledLimit{name, done.Before[name], done.After[name]})
+	}
+	result, err := json.Marshal(held)
 	if err != nil {
 		return table.Proposal{}, err
 	}
@@ -191,24 +210,26 @@ func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (ta
 
 // deed is the refill as it is recorded: what each limit holds, in tokens.
 func (r *refill) deed(done BucketRefill) deed {
-	before, after, added := map[string]json.Number{}, map[string]json.Number{}, map[string]json.Number{}
-	for _, l := range done.Limits {
-		before[l.Name], after[l.Name] = tokens(l.Before), tokens(l.After)
-	}
 	what := deed{
 		action: r.action, target: r.entity, resource: r.resource,
-		before: trail.Fields{"tokens": before}, after: trail.Fields{"tokens": after, "operation_id": r.id},
+		before: trail.Fields{"tokens": tokensOf(done.Before)}, after: trail.Fields{"tokens": tokensOf(done.After), "operation_id": r.id},
 	}
 	if r.add != nil {
-		for name, n := range r.add {
-			added[name] = tokens(n)
-		}
-		what.after["added"] = added
+		what.after["added"] = tokensOf(r.add)
 	}
 	if done.Estimated {
 		what.after["estimated"] = true
 	}
 	return what
+}
+
+// tokensOf writes what limits hold, in millitokens, as tokens.
+func tokensOf(held map[string]int64) map[string]json.Number {
+	out := make(map[string]json.Number, len(held))
+	for name, n := range held {
+		out[name] = tokens(n)
+	}
+	return out
 }
 
 // tokens writes millitokens as tokens, exactly.

@@ -84,7 +84,8 @@ type ScopedConfig struct {
 	Scope Scope `json:"scope,omitzero"`
 	// Config is what it says.
 	Config LimitConfig `json:"config,omitzero"`
-	// Delete removes the level; then Config says nothing besides its Version.
+	// Delete removes the level, being blocked too; then Config says nothing besides its
+	// Version. Removing what is not there is no error.
 	Delete bool `json:"delete,omitempty"`
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -61,9 +62,9 @@ func TestConfigsAreReadAsStored(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, version, again.Version, "nothing changed: nothing is written")
 			}
-			require.NoError(t, admin.New(r).Limits.DeleteConfig(t.Context(), at, version))
-			require.NoError(t, admin.New(r).Limits.DeleteConfig(t.Context(), at, admin.AnyVersion), "nothing is there")
-			assert.Len(t, trail(t, r, admin.AuditQuery{Target: targetOf(at)}), 6, at)
+			require.NoError(t, deleteConfig(t.Context(), r, at, version))
+			require.NoError(t, deleteConfig(t.Context(), r, at, admin.AnyVersion), "nothing is there")
+			assert.Len(t, trail(t, r, audit.Query{Target: targetOf(at)}), 6, at)
 			none, err = admin.New(r).Limits.GetConfig(t.Context(), at)
 			require.NoError(t, err)
 			assert.Equal(t, admin.LimitConfig{}, none)
@@ -77,11 +78,11 @@ func targetOf(at admin.Scope) string {
 	case at.Entity != "":
 		return at.Entity
 	case at.Plan != "":
-		return admin.AuditPlan(at.Plan)
+		return audit.Plan(at.Plan)
 	case at.Resource != "":
-		return admin.AuditResource(at.Resource)
+		return audit.Resource(at.Resource)
 	}
-	return admin.AuditSystem
+	return audit.System
 }
 
 // Of two administrators who edit one level, one wins, and the other is shown both.
@@ -110,21 +111,21 @@ func TestOneOfTwoAdministratorsWins(t *testing.T) {
 		lost := 0
 		conflicts.Range(func(n, err any) bool {
 			lost++
-			var c *admin.ConfigConflictError
+			var c *admin.ConflictError[admin.ScopedConfig]
 			assert.ErrorAs(t, err.(error), &c)
 			assert.ErrorIs(t, err.(error), admin.ErrConflict)
-			assert.Equal(t, at, c.Scope)
-			assert.Equal(t, 100+n.(int64), c.Yours.Limits[0].Capacity)
-			assert.Equal(t, read.Version, c.Yours.Version)
-			assert.Equal(t, won.Load(), c.Stored.Limits[0].Capacity)
-			assert.Equal(t, read.Version+1, c.Stored.Version)
+			assert.Equal(t, at, c.Stored.Scope)
+			assert.Equal(t, 100+n.(int64), c.Yours.Config.Limits[0].Capacity)
+			assert.Equal(t, read.Version, c.Yours.Config.Version)
+			assert.Equal(t, won.Load(), c.Stored.Config.Limits[0].Capacity)
+			assert.Equal(t, read.Version+1, c.Stored.Config.Version)
 			return true
 		})
 		assert.Equal(t, 7, lost)
-		assert.Len(t, trail(t, r, admin.AuditQuery{Target: "key-1"}), 2)
-		require.ErrorIs(t, admin.New(r).Limits.DeleteConfig(t.Context(), at, read.Version), admin.ErrConflict)
-		require.ErrorIs(t, admin.New(r).Limits.DeleteConfig(t.Context(), at, 0), admin.ErrConflict)
-		require.NoError(t, admin.New(r).Limits.DeleteConfig(t.Context(), at, read.Version+1))
+		assert.Len(t, trail(t, r, audit.Query{Target: "key-1"}), 2)
+		require.ErrorIs(t, deleteConfig(t.Context(), r, at, read.Version), admin.ErrConflict)
+		require.ErrorIs(t, deleteConfig(t.Context(), r, at, 0), admin.ErrConflict)
+		require.NoError(t, deleteConfig(t.Context(), r, at, read.Version+1))
 		_, err = admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit, Version: read.Version + 1})
 		require.ErrorIs(t, err, admin.ErrConflict, "removed meanwhile")
 	})
@@ -154,7 +155,7 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 		assert.Equal(t, admin.LimitConfig{}, got)
 		require.NoError(t, admin.New(r).Limits.SetBlocked(t.Context(), at, false), "it says nothing already")
 		require.NoError(t, admin.New(r).Limits.SetBlocked(t.Context(), at, true))
-		require.NoError(t, admin.New(r).Limits.DeleteConfig(t.Context(), at, admin.AnyVersion))
+		require.NoError(t, deleteConfig(t.Context(), r, at, admin.AnyVersion))
 	}
 	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, oneLimit))
 	limits, err := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Plan: "pro"}))
@@ -274,7 +275,7 @@ func TestConfigsOfTheLargestSize(t *testing.T) {
 		require.ErrorIs(t, errs[3], admin.ErrConflict)
 		errs[3] = nil
 		require.NoError(t, errors.Join(errs...))
-		assert.Len(t, trail(t, r, admin.AuditQuery{}), 90+89)
+		assert.Len(t, trail(t, r, audit.Query{}), 90+89)
 	})
 }
 
@@ -299,7 +300,7 @@ func TestConfigsAreChecked(t *testing.T) {
 		"config.unlimited":           set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: oneLimit, Unlimited: true}),
 		"config.onUnavailable":       set(admin.Scope{Everyone: true}, admin.LimitConfig{OnUnavailable: "maybe"}),
 		"config.version":             set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: oneLimit, Version: -2}),
-		"version":                    admin.New(r).Limits.DeleteConfig(t.Context(), admin.Scope{Everyone: true}, -2),
+		"changes[0].config.version":  deleteConfig(t.Context(), r, admin.Scope{Everyone: true}, -2),
 		"changes[1].config.limits":   many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: good}, admin.ScopedConfig{Scope: admin.Scope{Plan: "p"}}),
 		"changes[0].delete":          many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: good, Delete: true}),
 		"changes[0].scope.resource":  many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true, Resource: "#"}, Delete: true}),
@@ -345,7 +346,7 @@ func TestManyConfigsInFewTransactions(t *testing.T) {
 		ids, err := collect(admin.New(r).Limits.Entities(t.Context(), "gpt-4"))
 		require.NoError(t, err)
 		assert.Len(t, ids, n)
-		assert.Len(t, trail(t, r, admin.AuditQuery{}), n)
+		assert.Len(t, trail(t, r, audit.Query{}), n)
 
 		for i := range changes {
 			changes[i].Config, changes[i].Delete = admin.LimitConfig{Version: admin.AnyVersion}, true
@@ -445,7 +446,6 @@ func TestAScopeSaysWhoseItIs(t *testing.T) {
 		for what, err := range map[string]error{
 			"GetConfig":    second(l.GetConfig(ctx, at)),
 			"SetConfig":    second(l.SetConfig(ctx, at, admin.LimitConfig{Limits: oneLimit})),
-			"DeleteConfig": l.DeleteConfig(ctx, at, admin.AnyVersion),
 			"SetBlocked":   l.SetBlocked(ctx, at, true),
 			"SetUnlimited": l.SetUnlimited(ctx, at),
 			"Set":          l.Set(ctx, at, oneLimit),
@@ -517,9 +517,9 @@ func TestMalformedConfigIsReplaced(t *testing.T) {
 	_, err = admin.New(r).Limits.GetConfig(t.Context(), at)
 	require.ErrorContains(t, err, "stored limits of level resource")
 	_, err = admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit})
-	var c *admin.ConfigConflictError
+	var c *admin.ConflictError[admin.ScopedConfig]
 	require.ErrorAs(t, err, &c)
-	assert.Equal(t, int64(7), c.Stored.Version)
+	assert.Equal(t, int64(7), c.Stored.Config.Version)
 	_, err = admin.New(r).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Limits: oneLimit, Version: 7})
 	require.NoError(t, err)
 }
@@ -553,14 +553,14 @@ func TestManyConfigsAreResumed(t *testing.T) {
 		assert.Equal(t, 3*45, made)
 		assert.LessOrEqual(t, writes.Load(), int64(3+4), "the tries of one transaction more")
 		e.db.SetFaults(nil)
-		assert.Len(t, trail(t, r, admin.AuditQuery{}), made)
+		assert.Len(t, trail(t, r, audit.Query{}), made)
 		for i := range changes {
 			changes[i].Config.Version = admin.AnyVersion
 		}
 		errs, err = admin.New(r).Limits.SetConfigs(t.Context(), changes)
 		require.NoError(t, err)
 		assert.Equal(t, make([]error, len(changes)), errs)
-		assert.Len(t, trail(t, r, admin.AuditQuery{}), len(changes), "what is stored already is not written again")
+		assert.Len(t, trail(t, r, audit.Query{}), len(changes), "what is stored already is not written again")
 	})
 }
 
@@ -577,9 +577,9 @@ func TestWhatIsMadeAnewHasAnotherVersion(t *testing.T) {
 		require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Entity: "key-1"}))
 		require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Entity: "key-1"}, twoLimits))
 		read.Blocked = true
-		var c *admin.ConfigConflictError
+		var c *admin.ConflictError[admin.ScopedConfig]
 		require.ErrorAs(t, second(admin.New(r).Limits.SetConfig(t.Context(), at, read)), &c)
-		assert.Equal(t, twoLimits, c.Stored.Limits)
+		assert.Equal(t, twoLimits, c.Stored.Config.Limits)
 	})
 }
 

@@ -101,7 +101,7 @@ func (r *repository) Children(ctx context.Context, id string) ([]admin.Entity, e
 }
 
 func (r *repository) Migrate(ctx context.Context) error {
-	_, err := r.admin().Migrate(ctx, nil)
+	_, err := r.admin().Migrate(ctx, false, nil)
 	return err
 }
 

@@ -112,7 +112,7 @@ func process(t *testing.T, a *Archive, records ...aggregator.Record) aggregator.
 // TestLines: what each kind of item becomes, and in which folder it is.
 func TestLines(t *testing.T) {
 	event := audit.Event{
-		ID: trail.FirstID(noon), Time: noon, Principal: "ann", Action: "limits_set", Target: trail.ResourceTarget("org/gpt-4"), Resource: "org/gpt-4",
+		ID: trail.FirstID(noon), Time: noon, Principal: "ann", Action: "limits_set", Target: audit.Resource("org/gpt-4"), Resource: "org/gpt-4",
 		Changes: []audit.Change{{Field: "limits", Before: json.RawMessage("12345678901234567890"), After: json.RawMessage(`["<a>"]`)}},
 	}
 	layout := trail.Layout{Prefix: "eu/", TTL: "ttl", Retention: time.Hour}

@@ -43,8 +43,8 @@ func (c auditCmd) Validate() error {
 }
 
 // query is what the flags ask for, as of now.
-func (c auditCmd) query(now time.Time) (admin.AuditQuery, error) {
-	q := admin.AuditQuery{Principal: c.By, Target: c.target()}
+func (c auditCmd) query(now time.Time) (audit.Query, error) {
+	q := audit.Query{Principal: c.By, Target: c.target()}
 	var err error
 	if q.From, err = momentFlag("--from", c.From, now, false); err != nil {
 		return q, err
@@ -62,13 +62,13 @@ func (c auditCmd) query(now time.Time) (admin.AuditQuery, error) {
 func (c auditCmd) target() string {
 	switch {
 	case c.System:
-		return admin.AuditSystem
+		return audit.System
 	case c.Resource != "":
-		return admin.AuditResource(c.Resource)
+		return audit.Resource(c.Resource)
 	case c.Plan != "":
-		return admin.AuditPlan(c.Plan)
+		return audit.Plan(c.Plan)
 	case c.OfNamespace != "":
-		return admin.AuditNamespace(c.OfNamespace)
+		return audit.Namespace(c.OfNamespace)
 	}
 	return c.Target
 }

@@ -48,7 +48,7 @@ func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 // newestFirst are the events of a query, the newest first; no more than n are wanted, all
 // for 0. Those of a target are one query: the last n are held. Others are looked for day
 // by day, backwards.
-func newestFirst(ctx context.Context, repo *dynalimit.Repository, q admin.AuditQuery, n int, now time.Time) auditEvents {
+func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query, n int, now time.Time) auditEvents {
 	if q.Target != "" {
 		return backwards(admin.New(repo).AuditEvents(ctx, q), n)
 	}
@@ -75,8 +75,8 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q admin.AuditQ
 }
 
 // windowsBack are a query cut into windows of time, the newest first.
-func windowsBack(q admin.AuditQuery, from, to time.Time) iter.Seq[admin.AuditQuery] {
-	return func(yield func(admin.AuditQuery) bool) {
+func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
+	return func(yield func(audit.Query) bool) {
 		for end := to; !end.Before(from); {
 			window := q
 			window.From, window.To = end.Add(time.Millisecond-auditWindow), end

@@ -127,8 +127,8 @@ func (b bucketFlags) fill(
 			return err
 		}
 		j.ID, j.Repeated, j.Missing, j.Estimated = done.ID, done.Repeated, done.Missing, done.Estimated
-		for _, l := range done.Limits {
-			j.Limits = append(j.Limits, limitRefillJSON(l))
+		for _, name := range slices.Sorted(maps.Keys(done.After)) {
+			j.Limits = append(j.Limits, limitRefillJSON{name, done.Before[name], done.After[name]})
 		}
 		return out.Show(j, func() { j.print(out) })
 	})

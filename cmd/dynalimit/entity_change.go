@@ -169,7 +169,7 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		case err != nil:
 			return err
 		case c.DryRun && after.Version != before.Version:
-			err = &admin.EntityConflictError{Yours: after, Stored: before}
+			err = &admin.ConflictError[admin.Entity]{Yours: after, Stored: before}
 		case c.DryRun:
 			err = after.Validate()
 		default:

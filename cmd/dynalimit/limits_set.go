@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,7 +123,8 @@ func storeLevel(ctx context.Context, repo *dynalimit.Repository, at admin.Scope,
 	case says:
 		return admin.New(repo).Limits.SetConfig(ctx, at, c)
 	}
-	return admin.LimitConfig{}, admin.New(repo).Limits.DeleteConfig(ctx, at, c.Version)
+	errs, err := admin.New(repo).Limits.SetConfigs(ctx, []admin.ScopedConfig{{Scope: at, Config: admin.LimitConfig{Version: c.Version}, Delete: true}})
+	return admin.LimitConfig{}, errors.Join(append(errs, err)...)
 }
 
 // printChange shows a change to a person.

@@ -53,9 +53,9 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 			}
 		}
 		far := g.watch(ctx, out)
-		report, err := admin.New(repo).Migrate(ctx, &admin.MigrateOptions{DryRun: c.DryRun, OnProgress: func(p admin.MigrateProgress) {
-			far.tell(p.Pass, p.Scanned, fmt.Sprintf("%d of the older layout", p.Found))
-		}})
+		report, err := admin.New(repo).Migrate(ctx, c.DryRun, func(p admin.MigrateReport) {
+			far.tell(p.Passes, p.Scanned, fmt.Sprintf("%d of the older layout", p.Found))
+		})
 		if err != nil && report.Scanned == 0 {
 			return err
 		}

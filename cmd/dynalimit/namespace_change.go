@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 type namespaceRegisterCmd struct {
@@ -128,7 +129,7 @@ func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output
 		}
 		j := purgeJSON{Name: c.Name, Before: before.State, After: fault.NamespacePurged, DryRun: c.DryRun}
 		if before.State == fault.NamespaceDeleted {
-			j.Wait = max(0, before.ChangedAt.Add(admin.NoticeTime).Sub(now(ctx)).Seconds())
+			j.Wait = max(0, before.ChangedAt.Add(shared.NoticeTime).Sub(now(ctx)).Seconds())
 		}
 		far := g.watch(ctx, out)
 		if !c.DryRun {

@@ -77,16 +77,6 @@ type Report struct {
 	LastWrite time.Time
 }
 
-// Progress is how far a migration is.
-type Progress struct {
-	// Pass counts from 1.
-	Pass int
-	// Scanned is how many items were looked at, and Found how many of them are of the
-	// older layout, both in all passes.
-	Scanned int64
-	Found   int
-}
-
 // Migration turns everything in a table that is of the older layout, whatever its
 // namespace. It keeps no state but the table's: a run that was killed is run again.
 type Migration struct {
@@ -94,7 +84,7 @@ type Migration struct {
 	DryRun bool
 	// OnProgress is told after each page that was read, by the goroutine that runs the
 	// migration; nil for nobody.
-	OnProgress func(Progress)
+	OnProgress func(Report)
 
 	mu     sync.Mutex
 	report Report
@@ -305,9 +295,9 @@ func (m *Migration) book(g group, turned Turned, malformed *MalformedError) {
 func (m *Migration) tell(scanned int64) {
 	m.mu.Lock()
 	m.report.Scanned += scanned
-	p := Progress{Pass: m.report.Passes, Scanned: m.report.Scanned, Found: m.report.Found}
+	far := m.report
 	m.mu.Unlock()
 	if m.OnProgress != nil {
-		m.OnProgress(p)
+		m.OnProgress(far)
 	}
 }

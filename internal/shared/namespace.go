@@ -13,6 +13,11 @@ import (
 // namespace, before it looks again.
 const LongestTTL = 5 * time.Minute
 
+// NoticeTime is how long after a deletion the purge waits: until no limiter that does not
+// know of it can have a write under way. A configuration is used for its TTL and, where
+// reading it again fails, for another; then calls may take some time.
+const NoticeTime = 2*LongestTTL + time.Minute
+
 // What to do about a namespace that is not active.
 const (
 	RegisterIt = "check the name, or register it with admin.Namespaces.Register"

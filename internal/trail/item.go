@@ -27,30 +27,14 @@ const (
 	detailChanges, detailBefore, detailAfter = "changes", "before", "after"
 )
 
-// The targets of changes that are no entity's.
+// The targets of changes of budgets that are no organisation's.
 const (
-	// System is the target of changes of the limits that hold for everybody.
-	System         = "$SYSTEM"
-	resourcePrefix = "$RESOURCE:"
-	planPrefix     = "$PLAN:"
-	// namespacePrefix begins the targets of a namespace's life, whose events lie outside
-	// of it.
-	namespacePrefix = "$NAMESPACE:"
 	// PricePrefix begins the targets of changes of a budget's prices; the model follows.
 	PricePrefix = "$PRICE:"
 	// KeyPrefix begins the targets of events about a budget's provisioning keys; the key's
 	// name follows.
 	KeyPrefix = "$KEY:"
 )
-
-// ResourceTarget is the target of changes of a resource's limits.
-func ResourceTarget(resource string) string { return resourcePrefix + resource }
-
-// PlanTarget is the target of changes of a plan's limits.
-func PlanTarget(plan string) string { return planPrefix + plan }
-
-// NamespaceTarget is the target of what becomes of a namespace as a whole.
-func NamespaceTarget(name string) string { return namespacePrefix + name }
 
 // IndexShards is over how many partitions of the index the events of a day are spread.
 const IndexShards = 8

@@ -115,7 +115,7 @@ func TestDiffNamesTheFieldsThatDiffer(t *testing.T) {
 func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	at := time.UnixMilli(1_795_254_842_412).UTC()
 	e := audit.Event{
-		ID: FirstID(at), Time: at, Principal: "arn:aws:sts::1:assumed-role/ops/ann", Action: "limits_set", Target: ResourceTarget("gpt-4"), Resource: "gpt-4",
+		ID: FirstID(at), Time: at, Principal: "arn:aws:sts::1:assumed-role/ops/ann", Action: "limits_set", Target: audit.Resource("gpt-4"), Resource: "gpt-4",
 		Changes: []audit.Change{
 			{Field: "blocked", After: json.RawMessage("true")},
 			{Field: "limits", Before: json.RawMessage(`[{"capacity":100,"name":"rpm"}]`), After: json.RawMessage(`[]`)},
@@ -130,7 +130,7 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	assert.Equal(t, "prod/AUDIT#2026-11-21#"+string(rune('0'+ShardOf(e.Principal))), schema.Text(item, schema.GSI2PK))
 	assert.Equal(t, e.Principal, IndexedPrincipal(schema.Text(item, schema.GSI2SK)))
 	assert.Equal(t, schema.Number(at.Unix()+90*24*3600), item["ttl"])
-	kept := Layout{TTL: "ttl"}.Item(audit.Event{ID: e.ID, Target: System})
+	kept := Layout{TTL: "ttl"}.Item(audit.Event{ID: e.ID, Target: audit.System})
 	assert.NotContains(t, kept, "ttl", "kept for ever")
 	assert.NotContains(t, kept, schema.GSI2PK)
 	assert.Equal(t, "", Decode(kept).Principal)

@@ -151,7 +151,7 @@ func (h *history) change(r *rand.Rand) {
 		_, err = admin.New(h.operator).Entities.Update(ctx, next)
 		err = errors.Join(getErr, err)
 	}
-	if conflict := (*admin.EntityConflictError)(nil); err != nil && !errors.As(err, &conflict) && !errors.Is(err, admin.ErrNotFound) {
+	if conflict := (*admin.ConflictError[admin.Entity])(nil); err != nil && !errors.As(err, &conflict) && !errors.Is(err, admin.ErrNotFound) {
 		h.oracle.fail("a change failed: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 )
 
 // method calls a method of a Repository, in a furnished namespace.
@@ -50,9 +51,9 @@ var reading = map[string]method{
 		return only(admin.New(r).Namespaces.Get(ctx, "eu"))
 	},
 	"AuditEvents": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(all(admin.New(r).AuditEvents(ctx, admin.AuditQuery{})),
-			all(admin.New(r).AuditEvents(ctx, admin.AuditQuery{Principal: operator, From: time.Now().Add(-time.Hour)})),
-			all(admin.New(r).AuditEvents(ctx, admin.AuditQuery{Target: entity})))
+		return errors.Join(all(admin.New(r).AuditEvents(ctx, audit.Query{})),
+			all(admin.New(r).AuditEvents(ctx, audit.Query{Principal: operator, From: time.Now().Add(-time.Hour)})),
+			all(admin.New(r).AuditEvents(ctx, audit.Query{Target: entity})))
 	},
 	"Buckets.List": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Buckets.List(ctx, entity))
@@ -81,7 +82,7 @@ var reading = map[string]method{
 		return only(r.ResolveLimits(ctx, entity, model))
 	},
 	"Buckets.Capacity": func(ctx context.Context, r *dynalimit.Repository) error {
-		_, err := admin.New(r).Buckets.Capacity(ctx, model)
+		_, _, err := admin.New(r).Buckets.Capacity(ctx, model)
 		return err
 	},
 	"Buckets.OfResource": func(ctx context.Context, r *dynalimit.Repository) error {
@@ -105,9 +106,6 @@ var changing = map[string]method{
 	},
 	"Entities.Create": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Entities.Create(ctx, admin.Entity{ID: "new-2", ParentID: parent})
-	},
-	"Limits.DeleteConfig": func(ctx context.Context, r *dynalimit.Repository) error {
-		return admin.New(r).Limits.DeleteConfig(ctx, admin.Scope{Everyone: true, Resource: "gone-1"}, admin.AnyVersion)
 	},
 	"Entities.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Entities.Delete(ctx, "gone")
@@ -173,7 +171,9 @@ var owning = map[string]method{
 	"Namespaces.Delete": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(admin.New(r).Namespaces.Register(ctx, "d1"), admin.New(r).Namespaces.Delete(ctx, "d1"))
 	},
-	"Migrate": func(ctx context.Context, r *dynalimit.Repository) error { return only(admin.New(r).Migrate(ctx, nil)) },
+	"Migrate": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Migrate(ctx, false, nil))
+	},
 	"Namespaces.List": func(ctx context.Context, r *dynalimit.Repository) error {
 		return all(admin.New(r).Namespaces.List(ctx))
 	},

@@ -226,13 +226,13 @@ func TestTemplatesTableServes(t *testing.T) {
 		administers := roleOf(t, "Admin", "")
 		for _, policy := range []string{serves, reads} {
 			r, _ := w.open(policy, "")
-			require.ErrorContains(t, only(admin.New(r).Migrate(w.Context(), nil)), "AccessDenied")
+			require.ErrorContains(t, only(admin.New(r).Migrate(w.Context(), false, nil)), "AccessDenied")
 		}
 		r, _ := w.open(serves, "")
 		l := w.limiter(r, &dynalimit.Options{Limits: limits})
 		require.ErrorContains(t, only(l.Acquire(w.Context(), entity, model, amounts)), "Query", "items of older layouts are looked for")
 		root, g := w.open(administers, "")
-		require.NoError(t, only(admin.New(root).Migrate(w.Context(), nil)))
+		require.NoError(t, only(admin.New(root).Migrate(w.Context(), false, nil)))
 		g.permits(t)
 		r, g = w.open(serves, "")
 		require.NoError(t, only(w.limiter(r, &dynalimit.Options{Limits: limits}).Acquire(w.Context(), entity, model, amounts)))

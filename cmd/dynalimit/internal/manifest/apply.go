@@ -74,8 +74,15 @@ func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int))
 			if chunk = a.ready(chunk); len(chunk) == 0 {
 				continue
 			}
-			if err := a.batch(ctx, chunk, a.way(chunk[0])); err != nil {
-				return a.outcome(err)
+			do := a.way(chunk[0])
+			for try := 1; len(chunk) > 0; try++ { // it is finished although ctx ends, unless the table does not answer
+				within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
+				errs := do(within, chunk)
+				cancel()
+				var err error
+				if chunk, err = a.unsettled(ctx, chunk, errs, try); err != nil {
+					return a.outcome(err)
+				}
 			}
 		}
 		a.ending = len(a.waiting) == len(todo) // nothing is left that could clear their way
@@ -85,12 +92,12 @@ func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int))
 	return a.outcome(nil)
 }
 
-// batches cuts changes between steps, between generations of entities that go, and long
-// steps.
+// batches cuts changes between steps, between generations of entities that go, between
+// entities that move, parents first, and long steps.
 func batches(changes []Change) (out [][]Change) {
 	for len(changes) > 0 {
 		n, first := 1, changes[0]
-		for n < len(changes) && n < batch && changes[n].step == first.step && (first.step != stepDeleteEntities || changes[n].depth == first.depth) {
+		for n < len(changes) && n < batch && !first.moves && changes[n].step == first.step && (first.step != stepDeleteEntities || changes[n].depth == first.depth) {
 			n++
 		}
 		out, changes = append(out, changes[:n]), changes[n:]
@@ -113,33 +120,26 @@ func (a *applying) outcome(err error) (Outcome, error) {
 	return a.out, err
 }
 
-// batch makes some changes of one kind in a way. It is finished although ctx ends, unless the
-// table does not answer.
-func (a *applying) batch(ctx context.Context, changes []Change, do way) error {
-	for try := 1; ; try++ {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
-		errs := do(within, changes)
-		cancel()
-		var rest []Change
-		var down error
-		for i, err := range errs {
-			if unanswered(err) {
-				rest, down = append(rest, changes[i]), err
-				continue
-			}
-			if stopped := a.settle(changes[i], err); stopped != nil {
-				return stopped
-			}
+// unsettled counts the changes of a try, and returns those that were not answered, after a
+// pause. It fails with what ends the whole apply.
+func (a *applying) unsettled(ctx context.Context, changes []Change, errs []error, try int) (rest []Change, err error) {
+	for i, e := range errs {
+		if unanswered(e) {
+			rest, err = append(rest, changes[i]), e
+			continue
 		}
-		if len(rest) == 0 {
-			return nil
+		if stopped := a.settle(changes[i], e); stopped != nil {
+			return nil, stopped
 		}
-		if try == tries || ctx.Err() != nil {
-			return down
-		}
-		ddb.Sleep(ctx, pause<<(try-1))
-		changes = rest
 	}
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	if try == tries || ctx.Err() != nil {
+		return nil, err
+	}
+	ddb.Sleep(ctx, pause<<(try-1))
+	return rest, nil
 }
 
 // unanswered says that a change may be made or not, or was not tried: it is tried again,
@@ -181,10 +181,6 @@ func (a *applying) way(like Change) way {
 		return a.creates
 	case like.Action == Delete:
 		return a.deletes
-	case like.moves: // parents first
-		return func(ctx context.Context, changes []Change) []error {
-			return oneByOne(changes, func(c Change) error { return a.updates(ctx, []Change{c})[0] })
-		}
 	}
 	return a.updates
 }
@@ -239,8 +235,8 @@ func (a *applying) levels(ctx context.Context, changes []Change) []error {
 		return a.alone(changes, err, func(c []Change) []error { return a.levels(ctx, c) })
 	}
 	for i, err := range errs {
-		var conflict *admin.ConfigConflictError
-		if errors.As(err, &conflict) && conflict.Stored.ManagedBy == changes[i].config.ManagedBy && sameLevel(conflict.Stored, changes[i].config) {
+		var conflict *admin.ConflictError[admin.ScopedConfig]
+		if errors.As(err, &conflict) && conflict.Stored.Config.ManagedBy == changes[i].config.ManagedBy && sameLevel(conflict.Stored.Config, changes[i].config) {
 			errs[i] = nil
 		}
 	}
@@ -268,7 +264,7 @@ func (a *applying) creates(ctx context.Context, changes []Change) []error {
 func (a *applying) exists(ctx context.Context, c Change) error {
 	stored, err := a.table.Entities.GetMany(ctx, []string{c.Entity})
 	if err == nil && !isRecord(stored[0], c.record) {
-		err = &admin.EntityConflictError{Yours: c.record, Stored: stored[0]}
+		err = &admin.ConflictError[admin.Entity]{Yours: c.record, Stored: stored[0]}
 	}
 	return err
 }
@@ -288,12 +284,12 @@ func (a *applying) updates(ctx context.Context, changes []Change) []error {
 		return a.alone(changes, err, func(c []Change) []error { return a.updates(ctx, c) })
 	}
 	for i, err := range errs {
-		var conflict *admin.EntityConflictError
+		var conflict *admin.ConflictError[admin.Entity]
 		switch {
 		case errors.As(err, &conflict) && isRecord(conflict.Stored, records[i]):
 			errs[i] = nil
 		case errors.Is(err, admin.ErrNotFound):
-			errs[i] = &admin.EntityConflictError{Yours: records[i], Stored: admin.Entity{ID: records[i].ID}}
+			errs[i] = &admin.ConflictError[admin.Entity]{Yours: records[i], Stored: admin.Entity{ID: records[i].ID}}
 		}
 	}
 	return errs

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -42,7 +43,7 @@ func TestPlanOfANewTable(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "manifest", c.ManagedBy)
 	events := 0
-	for event, err := range admin.New(w.repo).AuditEvents(t.Context(), admin.AuditQuery{Principal: "ann"}) {
+	for event, err := range admin.New(w.repo).AuditEvents(t.Context(), audit.Query{Principal: "ann"}) {
 		require.NoError(t, err)
 		assert.Equal(t, "ann", event.Principal)
 		events++

@@ -176,7 +176,7 @@ func (m *maker) step(ctx context.Context, step string, now State) error {
 	name := m.plan.Input.TableName
 	switch {
 	case step == StepOlder:
-		_, err := admin.New(m.plan.Layout).Migrate(ctx, nil)
+		_, err := admin.New(m.plan.Layout).Migrate(ctx, false, nil)
 		return err
 	case step == StepStream && now.Stream == "":
 		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})

@@ -1,0 +1,14 @@
+package audit
+
+// System is the Target of changes of the limits that hold for everybody.
+const System = "$SYSTEM"
+
+// Resource is the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
+func Resource(resource string) string { return "$RESOURCE:" + resource }
+
+// Plan is the Target of changes of a plan's limits: "$PLAN:pro".
+func Plan(plan string) string { return "$PLAN:" + plan }
+
+// Namespace is the Target of what becomes of a namespace as a whole: "$NAMESPACE:eu". Its
+// events lie in no namespace: list them on a repository without one.
+func Namespace(name string) string { return "$NAMESPACE:" + name }
