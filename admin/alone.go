@@ -36,9 +36,6 @@ type AloneOptions struct {
 // It returns what do returns. It fails with a *fault.HeldError while somebody else is alone, and
 // as every change does; then do was not called.
 func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do func(ctx context.Context) error) error {
-	if err := a.d.Usable(ctx); err != nil {
-		return err
-	}
 	o := AloneOptions{}
 	if opts != nil {
 		o = *opts

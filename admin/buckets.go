@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -79,13 +80,7 @@ func (b Buckets) TopUp(ctx context.Context, entity, resource, id string, amounts
 
 // refill checks and makes a refill, and says what it came to in tokens.
 func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
-	if err := b.d.Usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := checkEntityID("entity", r.entity); err != nil {
-		return nil, err
-	}
-	if err := checkResource(r.resource); err != nil {
+	if err := cmp.Or(checkEntityID("entity", r.entity), checkResource(r.resource)); err != nil {
 		return nil, err
 	}
 	if r.id != "" {

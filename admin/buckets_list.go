@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -37,10 +38,7 @@ type Bucket struct {
 // fails with a *ValidationError for a bad id, and ends with an error when ctx does. A
 // bucket of the layout before composite items is not listed.
 func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
-	if err := b.d.Usable(ctx); err != nil {
-		return problem.List[Bucket](err)
-	}
-	if err := checkEntityID("entity", entity); err != nil {
+	if err := cmp.Or(b.d.Usable(ctx), checkEntityID("entity", entity)); err != nil {
 		return problem.List[Bucket](err)
 	}
 	return func(yield func(Bucket, error) bool) {
@@ -65,10 +63,7 @@ func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, erro
 // ends with an error when ctx does. A bucket of the layout before composite items is not
 // listed.
 func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
-	if err := b.d.Usable(ctx); err != nil {
-		return problem.List[Bucket](err)
-	}
-	if err := checkResource(resource); err != nil {
+	if err := cmp.Or(b.d.Usable(ctx), checkResource(resource)); err != nil {
 		return problem.List[Bucket](err)
 	}
 	q := table.Query{
@@ -76,23 +71,18 @@ func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Buck
 		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
 	}
 	return func(yield func(Bucket, error) bool) {
-		for page, err := range b.d.Table.Pages(ctx, q) {
-			var items []schema.Item
-			if err == nil {
-				items, err = b.d.Table.GetMany(ctx, q.Op, b.keysOf(page.Items))
-			}
+		for item, err := range paged(ctx, b.d.Table, q, func(found []schema.Item) ([]schema.Item, error) {
+			return b.d.Table.GetMany(ctx, q.Op, b.keysOf(found))
+		}) {
 			if err != nil {
 				yield(Bucket{}, err)
 				return
 			}
-			for _, item := range items {
-				if item == nil { // it expired since
-					continue
-				}
-				entity, resource, _ := b.d.Keys.BucketOwner(schema.KeyOf(item))
-				if !b.yieldBucket(entity, resource, item, yield) {
-					return
-				}
+			if item == nil { // it expired since
+				continue
+			}
+			if entity, resource, _ := b.d.Keys.BucketOwner(schema.KeyOf(item)); !b.yieldBucket(entity, resource, item, yield) {
+				return
 			}
 		}
 	}

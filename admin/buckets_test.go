@@ -256,37 +256,6 @@ func TestRefillsAreDoneOnce(t *testing.T) {
 	})
 }
 
-// Callers who do the same operation at once do it once, and all get what it came to.
-func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}})
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 100})
-		results := make([]*admin.BucketRefill, 8)
-		var wg sync.WaitGroup
-		for i := range results {
-			own := s.peer(nil).repo
-			wg.Go(func() {
-				var err error
-				results[i], err = admin.New(own).Buckets.TopUp(t.Context(), "user-1", model, "x", dynalimit.Amounts{"rpm": 10})
-				assert.NoError(t, err)
-			})
-		}
-		wg.Wait()
-		did := 0
-		for _, r := range results {
-			require.NotNil(t, r)
-			if !r.Repeated {
-				did++
-			}
-			assert.Equal(t, dynalimit.Amounts{"rpm": 0}, r.Before)
-			assert.Equal(t, dynalimit.Amounts{"rpm": 10}, r.After)
-		}
-		assert.Equal(t, 1, did)
-		assert.EqualValues(t, 10, s.remaining("rpm"))
-		assert.Len(t, trail(t, s.repo, audit.Query{Target: "user-1"}), 1)
-	})
-}
-
 // A caller whose operation another has done meanwhile does not do it again, although the
 // bucket is as it was when it looked.
 func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {

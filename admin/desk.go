@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -16,10 +17,10 @@ import (
 // its event, and who is told.
 type desk struct{ shared.Repository }
 
-// mayChange refuses a change if who makes it is to be known and is not, and if the table
-// is not to be changed by this version.
+// mayChange refuses a change on a repository that cannot be used, if who makes it is to be
+// known and is not, and if the table is not to be changed by this version.
 func (d *desk) mayChange(ctx context.Context) error {
-	if err := d.checkPrincipal(); err != nil {
+	if err := cmp.Or(d.Usable(ctx), d.checkPrincipal()); err != nil {
 		return err
 	}
 	return d.Layout.Check(ctx)

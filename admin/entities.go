@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,9 +26,6 @@ type Entities struct{ d *desk }
 // made after its children's, of which 100 are looked at. Then an acquire charges the 8
 // nearest levels.
 func (n Entities) Create(ctx context.Context, e Entity) error {
-	if err := n.d.Usable(ctx); err != nil {
-		return err
-	}
 	if err := e.Validate(); err != nil {
 		return err
 	}
@@ -89,10 +87,7 @@ func exists(id string, item schema.Item) error {
 // Get returns an entity's record. It fails with ErrNotFound when there is
 // none, and when its deletion has begun and was not finished: the error says which.
 func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
-	if err := n.d.Usable(ctx); err != nil {
-		return Entity{}, err
-	}
-	if err := checkEntityID("id", id); err != nil {
+	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id)); err != nil {
 		return Entity{}, err
 	}
 	item, err := n.d.Table.Get(ctx, "read the entity", n.d.Keys.Meta(id))

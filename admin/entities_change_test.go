@@ -80,27 +80,6 @@ func TestUpdateEntity(t *testing.T) {
 	})
 }
 
-// What a bucket holds stays, and the parent is another one at once.
-func TestBucketsKeepWhatTheyHoldWhenTheEntityChanges(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.family("user-1", "project-1")
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 40})
-		before := s.item("user-1")
-		read, err := admin.New(s.repo).Entities.Get(t.Context(), "user-1")
-		require.NoError(t, err)
-		read.ParentID, read.Name = "project-2", "moved"
-		_, err = admin.New(s.repo).Entities.Update(t.Context(), read)
-		require.NoError(t, err)
-		assert.Equal(t, before, s.item("user-1"))
-		s.deny("user-1", dynalimit.Amounts{"rpm": 61})
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 60})
-		report, err := s.limiter.Check(t.Context(), "project-2", model, nil)
-		require.NoError(t, err)
-		assert.EqualValues(t, 40, report.Statuses[0].Remaining)
-	})
-}
-
 // A record of another tool has no version; its first change gives it one, lists it among
 // all entities, and keeps what it held besides.
 func TestUpdateOfARecordOfAnotherTool(t *testing.T) {

@@ -33,9 +33,6 @@ type EntitySetup struct {
 // *ValidationError, and nothing was written. Once the table does not serve, or ctx has
 // ended, the rest fails with that error; those can be made by another call.
 func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error, error) {
-	if err := n.d.Usable(ctx); err != nil {
-		return nil, err
-	}
 	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
 	var limits []*configChange
 	for i, s := range setups {

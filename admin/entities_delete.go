@@ -19,9 +19,6 @@ import (
 // repeated: the record goes last. A lease that is still out gives nothing back, also if
 // another call of the entity made a new bucket meanwhile.
 func (n Entities) Delete(ctx context.Context, id string) error {
-	if err := n.d.Usable(ctx); err != nil {
-		return err
-	}
 	if err := checkEntityID("id", id); err != nil {
 		return err
 	}
@@ -45,9 +42,6 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 // removed. A deletion that has
 // begun is finished all the same, and one that somebody finished is no error.
 func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
-	if err := n.d.Usable(ctx); err != nil {
-		return err
-	}
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
 	}

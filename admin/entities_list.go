@@ -1,10 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -15,19 +14,13 @@ import (
 // index is read, which may lag behind a change by a moment. It ends with an
 // error when ctx does.
 func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, error] {
-	if err := n.d.Usable(ctx); err != nil {
+	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id)); err != nil {
 		return problem.List[Entity](err)
 	}
-	return func(yield func(Entity, error) bool) {
-		if err := checkEntityID("id", id); err != nil {
-			yield(Entity{}, err)
-			return
-		}
-		n.listEntities(ctx, n.childrenOf(id), func(item schema.Item) string {
-			child, _ := schema.Child(item)
-			return child
-		}, yield)
-	}
+	return n.listed(ctx, n.childrenOf(id), func(item schema.Item) string {
+		child, _ := schema.Child(item)
+		return child
+	})
 }
 
 // List lists the records of all entities, in no order of theirs. An index is read,
@@ -45,59 +38,41 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 			q := table.Query{
 				Op: "list the entities", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Entities(shard),
 			}
-			if !n.listEntities(ctx, q, schema.ListedEntity, yield) {
-				return
+			for e, err := range n.listed(ctx, q, schema.ListedEntity) {
+				if !yield(e, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
 }
 
-// listEntities yields the entities of a query of an index, whose items are named by id. It
-// is false once yield wants no more, or after an error.
-func (n Entities) listEntities(ctx context.Context, q table.Query, id func(schema.Item) string, yield func(Entity, error) bool) bool {
-	for page, err := range n.d.Table.Pages(ctx, q) {
-		var entities []Entity
-		if err == nil {
-			entities, err = n.pageEntities(ctx, q.Op, page, id)
+// listed are the entities of a query of an index, whose items are named by id. What the
+// index does not project is fetched.
+func (n Entities) listed(ctx context.Context, q table.Query, id func(schema.Item) string) iter.Seq2[Entity, error] {
+	return paged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
+		var missing []schema.Key
+		for _, item := range items {
+			if !schema.HasEntity(item) {
+				missing = append(missing, schema.KeyOf(item))
+			}
 		}
+		found, err := n.d.Table.BatchGet(ctx, q.Op, missing)
 		if err != nil {
-			yield(Entity{}, err)
-			return false
-		}
-		if !table.YieldAll(entities, yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// pageEntities reads the entities of a page of an index. What the index does not project
-// is fetched.
-func (n Entities) pageEntities(ctx context.Context, op string, page *dynamodb.QueryOutput, id func(schema.Item) string) ([]Entity, error) {
-	var missing []schema.Key
-	for _, item := range page.Items {
-		if !schema.HasEntity(item) {
-			missing = append(missing, schema.KeyOf(item))
-		}
-	}
-	var found map[schema.Key]schema.Item
-	if len(missing) > 0 {
-		var err error
-		if found, err = n.d.Table.BatchGet(ctx, op, missing); err != nil {
 			return nil, err
 		}
-	}
-	entities := make([]Entity, 0, len(page.Items))
-	for _, item := range page.Items {
-		record := item
-		if !schema.HasEntity(item) {
-			record = found[schema.KeyOf(item)]
+		entities := make([]Entity, 0, len(items))
+		for _, item := range items {
+			record := item
+			if !schema.HasEntity(item) {
+				record = found[schema.KeyOf(item)]
+			}
+			if id := id(item); id != "" && record != nil { // nil: deleted since the index was read
+				e := schema.DecodeEntity(record)
+				e.ID = id
+				entities = append(entities, Entity(e))
+			}
 		}
-		if id := id(item); id != "" && record != nil { // nil: deleted since the index was read
-			e := schema.DecodeEntity(record)
-			e.ID = id
-			entities = append(entities, Entity(e))
-		}
-	}
-	return entities, nil
+		return entities, nil
+	})
 }

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
-	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func TestEntityLifecycle(t *testing.T) {
@@ -224,61 +221,6 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 		require.ErrorIs(t, last, context.Canceled)
 		assert.Equal(t, table.PageSize, seen, "the page at hand is finished")
 	})
-}
-
-func TestChildrenOfAnIndexWithKeysAlone(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, testworld.NewTable(), &dynalimit.RepositoryOptions{Now: noon})
-		in := r.TableInput()
-		in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
-		_, err := e.client().CreateTable(t.Context(), in)
-		require.NoError(t, err)
-		e.deleteAfter(t, r.Table())
-		require.NoError(t, r.CreateTable(t.Context()), "other projections are accepted")
-		var want []admin.Entity
-		for i := range 3 {
-			child := admin.Entity{ID: fmt.Sprint("k", i), Name: "n", ParentID: "p", CreatedAt: noon(), Version: 1, Metadata: json.RawMessage(fmt.Sprint(i))}
-			want = append(want, child)
-			require.NoError(t, admin.New(r).Entities.Create(t.Context(), child))
-		}
-		got, err := collect(admin.New(r).Entities.Children(t.Context(), "p"))
-		require.NoError(t, err)
-		assert.Equal(t, want, got)
-	})
-}
-
-func TestEntitiesReportFailures(t *testing.T) {
-	for operation, call := range map[string]func(*dynalimit.Repository, context.Context) error{
-		"GetItem": func(r *dynalimit.Repository, ctx context.Context) error {
-			return second(admin.New(r).Entities.Get(ctx, "a"))
-		},
-		"TransactWriteItems": func(r *dynalimit.Repository, ctx context.Context) error {
-			return admin.New(r).Entities.Create(ctx, admin.Entity{ID: "new"})
-		},
-		"Query": func(r *dynalimit.Repository, ctx context.Context) error {
-			return second(collect(admin.New(r).Entities.Children(ctx, "a")))
-		},
-		"BatchWriteItem": func(r *dynalimit.Repository, ctx context.Context) error {
-			return admin.New(r).Entities.Delete(ctx, "a")
-		},
-	} {
-		t.Run(operation, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
-				put(t, r, r.Shared().Keys.Bucket("a", "gpt-4").Attributes())
-				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-					if q.Operation == operation {
-						return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: "down"}}
-					}
-					return ddbmem.Fault{}
-				})
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				require.ErrorIs(t, call(r, ctx), dynalimit.ErrUnavailable)
-			})
-		})
-	}
 }
 
 func TestEntityRequests(t *testing.T) {

@@ -19,9 +19,6 @@ import (
 // What the entity's buckets hold stays. The new parent and plan are in force in this
 // process at once, in others within their ConfigTTL.
 func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
-	if err := n.d.Usable(ctx); err != nil {
-		return Entity{}, err
-	}
 	if err := checkUpdate(e); err != nil {
 		return Entity{}, err
 	}

@@ -24,9 +24,6 @@ const mostMoves = 8
 // stored already. If the input is bad it returns a single *ValidationError, and nothing was
 // written. Once the table does not serve, or ctx has ended, the rest fails with that error.
 func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, error) {
-	if err := n.d.Usable(ctx); err != nil {
-		return nil, err
-	}
 	u := &entityUpdates{Entities: n, records: make([]schema.EntityRecord, len(entities)), errs: make([]error, len(entities))}
 	changed := make(map[string]bool, len(entities))
 	for i, e := range entities {

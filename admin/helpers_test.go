@@ -330,18 +330,6 @@ func (s *process) level(entity, limit string) int64 {
 	return int64(math.Floor(float64(image.State(i).Level(s.clock.now().UnixMilli())) / milli))
 }
 
-// family stores records so that each entity cascades to the next.
-func (s *process) family(ids ...string) {
-	s.t.Helper()
-	for i := len(ids) - 1; i >= 0; i-- {
-		e := admin.Entity{ID: ids[i]}
-		if i+1 < len(ids) {
-			e.ParentID, e.Cascade = ids[i+1], true
-		}
-		require.NoError(s.t, admin.New(s.repo).Entities.Create(s.t.Context(), e))
-	}
-}
-
 // used is what the requests of do cost.
 func (s *process) used(do func()) ddbmem.Meter {
 	before := s.db.Meter()

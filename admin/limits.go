@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,7 @@ const opReadLimits = "read limits"
 // GetConfig returns what a level of configuration says; the zero LimitConfig, of Version
 // 0, if nothing is stored. It is read consistently, not from the cache.
 func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
-	if err := l.d.Usable(ctx); err != nil {
-		return LimitConfig{}, err
-	}
-	if err := at.check("scope."); err != nil {
+	if err := cmp.Or(l.d.Usable(ctx), at.check("scope.")); err != nil {
 		return LimitConfig{}, err
 	}
 	if err := l.d.mayRead(ctx, at.owner()); err != nil {
@@ -195,9 +193,6 @@ func (l Limits) change(ctx context.Context, op string, at Scope, next edit) erro
 // somebody did, next is asked again. It returns what is stored then; nil for nothing.
 // Nothing is written if that is what was stored before.
 func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
-	if err := l.d.Usable(ctx); err != nil {
-		return nil, err
-	}
 	if err := at.check("scope."); err != nil {
 		return nil, err
 	}

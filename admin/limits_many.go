@@ -17,9 +17,6 @@ import (
 // each change, nil for one that was made, in their order, or a single error if the input
 // is bad: then nothing was written. A call that failed can be repeated.
 func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
-	if err := l.d.Usable(ctx); err != nil {
-		return nil, err
-	}
 	edits, owners := make([]*configChange, len(changes)), make([]schema.ConfigOwner, len(changes))
 	for i, c := range changes {
 		next, err := l.checkConfig(c, fmt.Sprintf("changes[%d].", i))

@@ -11,7 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/audit"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 const applier = "manifest:prod/limits.yaml"
@@ -159,23 +158,4 @@ func must1(t *testing.T) func(admin.LimitConfig, error) admin.LimitConfig {
 		require.NoError(t, err)
 		return c
 	}
-}
-
-// A record that was written before records said who keeps them says that nobody does, and
-// its next change shows in every list.
-func TestRecordsOfBeforeHaveNoKeeper(t *testing.T) {
-	r := memEngine(t).repository(t, nil)
-	require.NoError(t, admin.New(r).Entities.Create(t.Context(), admin.Entity{ID: "a", ParentID: "org"}))
-	item, err := r.Shared().Table.Get(t.Context(), "test", r.Shared().Keys.Meta("a"))
-	require.NoError(t, err)
-	delete(item, "managed_by")
-	put(t, r, item)
-	children := must(t)(collect(admin.New(r).Entities.Children(t.Context(), "org")))
-	require.Len(t, children, 1)
-	assert.Empty(t, children[0].ManagedBy)
-	children[0].ManagedBy = applier
-	require.NoError(t, second(admin.New(r).Entities.Update(t.Context(), children[0])))
-	assert.Equal(t, applier, must(t)(collect(admin.New(r).Entities.Children(t.Context(), "org")))[0].ManagedBy)
-	item["managed_by"] = schema.Number(1)
-	assert.Empty(t, schema.DecodeEntity(item).ManagedBy)
 }

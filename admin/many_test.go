@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -157,31 +156,5 @@ func TestTenThousandAreReadInAFractionOfASecond(t *testing.T) {
 			assert.Equal(t, int64(100), used.Requests(), name)
 			assert.Equal(t, 13*5*time.Millisecond, took, "%s: eight at once", name)
 		}
-	})
-}
-
-// What DynamoDB leaves out of an answer is asked for again, and is never taken for absent.
-func TestManyAreAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		create(t, r, setupsOf(250, ""))
-		ids := idsOf(setupsOf(250, ""))
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			var body struct {
-				RequestItems map[string]struct{ Keys []any }
-			}
-			assert.NoError(t, json.Unmarshal(q.Body, &body))
-			return ddbmem.Fault{Unprocessed: len(body.RequestItems[r.Table()].Keys) / 3}
-		})
-		got, err := admin.New(r).Entities.GetMany(t.Context(), ids)
-		require.NoError(t, err)
-		for i, e := range got {
-			assert.Equal(t, int64(1), e.Version, ids[i])
-		}
-		e.db.SetFaults(on("BatchGetItem", ddbmem.Fault{Unprocessed: 100}))
-		got, err = admin.New(r).Entities.GetMany(t.Context(), ids)
-		require.ErrorContains(t, err, "unprocessed")
-		assert.Nil(t, got)
 	})
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -120,9 +121,6 @@ func (n Namespaces) change(ctx context.Context, name string, t transition) error
 
 // mayChange checks what a change of a namespace needs.
 func (n Namespaces) mayChange(ctx context.Context, name string) error {
-	if err := n.d.Usable(ctx); err != nil {
-		return err
-	}
 	if err := n.overNamespaces(); err != nil {
 		return err
 	}
@@ -195,40 +193,20 @@ func namespaceOf(n schema.NamespaceRecord) Namespace {
 // deleted and purged too. An index is read, which may lag behind by a moment. It is called
 // on a repository without a namespace.
 func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
-	if err := n.d.Usable(ctx); err != nil {
-		return problem.List[Namespace](err)
-	}
-	if err := n.overNamespaces(); err != nil {
+	if err := cmp.Or(n.d.Usable(ctx), n.overNamespaces()); err != nil {
 		return problem.List[Namespace](err)
 	}
 	const op = "list the namespaces"
 	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Namespaces()}
-	return func(yield func(Namespace, error) bool) {
-		for page, err := range n.d.Table.Pages(ctx, q) {
-			var items []schema.Item
-			if err == nil {
-				items, err = n.d.Table.GetMany(ctx, op, keysOf(page.Items))
-			}
-			if err != nil {
-				yield(Namespace{}, err)
-				return
-			}
-			for _, item := range items {
-				if record, ok := schema.DecodeNamespace(item); ok && !yield(namespaceOf(record), nil) {
-					return
-				}
+	return paged(ctx, n.d.Table, q, func(found []schema.Item) (list []Namespace, err error) {
+		items, err := n.d.Table.GetMany(ctx, op, keysOf(found))
+		for _, item := range items {
+			if record, ok := schema.DecodeNamespace(item); ok {
+				list = append(list, namespaceOf(record))
 			}
 		}
-	}
-}
-
-// keysOf are the primary keys of items.
-func keysOf(items []schema.Item) []schema.Key {
-	keys := make([]schema.Key, len(items))
-	for i, item := range items {
-		keys[i] = schema.KeyOf(item)
-	}
-	return keys
+		return list, err
+	})
 }
 
 // overNamespaces refuses a repository that is bound to one namespace: who administers it

@@ -157,10 +157,11 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 		require.NoError(t, admin.New(r).Limits.SetBlocked(t.Context(), at, true))
 		require.NoError(t, deleteConfig(t.Context(), r, at, admin.AnyVersion))
 	}
-	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, oneLimit))
+	unsorted := []dynalimit.Limit{twoLimits[1], {Name: "rpm", Capacity: 100, RefillPeriod: time.Minute}}
+	require.NoError(t, admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, unsorted))
 	limits, err := limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Plan: "pro"}))
 	require.NoError(t, err)
-	assert.Equal(t, oneLimit, limits)
+	assert.Equal(t, twoLimits, limits, "sorted, defaults filled in")
 	require.NoError(t, admin.New(r).Limits.Delete(t.Context(), admin.Scope{Plan: "pro"}))
 	limits, err = limitsAt(admin.New(r).Limits.GetConfig(t.Context(), admin.Scope{Plan: "pro", Resource: "_default_"}))
 	require.NoError(t, err)
@@ -305,6 +306,8 @@ func TestConfigsAreChecked(t *testing.T) {
 		"changes[0].delete":          many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true}, Config: good, Delete: true}),
 		"changes[0].scope.resource":  many(admin.ScopedConfig{Scope: admin.Scope{Everyone: true, Resource: "#"}, Delete: true}),
 		"changes":                    many(admin.ScopedConfig{Scope: admin.Scope{Entity: "a"}, Config: good}, admin.ScopedConfig{Scope: admin.Scope{Entity: "a", Resource: "_default_"}, Config: good}),
+		"resource":                   second(collect(admin.New(r).Limits.Entities(t.Context(), "#"))),
+		"limits[1].Name":             admin.New(r).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{oneLimit[0], dynalimit.PerMinute("9", 1)}),
 		"limits":                     admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, nil),
 		"config.limits.RefillPeriod": set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
 	} {

@@ -1,0 +1,39 @@
+package admin
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// paged lists what a query of an index finds, as it is read consistently: a page at a time,
+// as it is asked for.
+func paged[T any](ctx context.Context, t *table.Table, q table.Query, read func(found []schema.Item) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for page, err := range t.Pages(ctx, q) {
+			var some []T
+			if err == nil {
+				some, err = read(page.Items)
+			}
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			if !table.YieldAll(some, yield) {
+				return
+			}
+		}
+	}
+}
+
+// keysOf are the primary keys of items.
+func keysOf(items []schema.Item) []schema.Key {
+	keys := make([]schema.Key, len(items))
+	for i, item := range items {
+		keys[i] = schema.KeyOf(item)
+	}
+	return keys
+}
