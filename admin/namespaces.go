@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -45,21 +46,17 @@ type Namespace struct {
 // deleted: a purged name stays taken. Like the other changes of namespaces it is called on
 // a repository without one, and is a *ValidationError on another.
 func (n Namespaces) Register(ctx context.Context, name string) error {
-	return n.change(ctx, name, transition{
+	err := n.change(ctx, name, transition{
 		op: "register the namespace", action: "namespace_registered", to: fault.NamespaceActive,
-		may: func(before schema.NamespaceRecord) (bool, error) {
-			switch before.State {
-			case "":
-				return true, nil
-			case fault.NamespaceActive:
-				return false, fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, before.ChangedAt.Format(time.RFC3339))
-			case fault.NamespaceDeleted:
-				return false, shared.NamespaceError(name, before, "recover it with admin.Namespaces.Recover, or choose another name")
-			default:
-				return false, shared.NamespaceError(name, before, shared.GoneIt)
-			}
+		refused: map[fault.NamespaceState]string{
+			fault.NamespaceActive: "use it", fault.NamespaceDeleted: "recover it with admin.Namespaces.Recover, or choose another name",
 		},
+		rest: shared.GoneIt,
 	})
+	if e, ok := errors.AsType[*fault.NamespaceError](err); ok && e.State == fault.NamespaceActive {
+		return fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, e.Since.Format(time.RFC3339))
+	}
+	return err
 }
 
 // Delete stops the limiters of a namespace: within their ConfigTTL, their calls
@@ -69,13 +66,8 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 // fails with a *NamespaceError for one that was never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {
 	return n.change(ctx, name, transition{
-		op: "delete the namespace", action: "namespace_deleted", to: fault.NamespaceDeleted,
-		may: func(before schema.NamespaceRecord) (bool, error) {
-			if before.State == "" {
-				return false, shared.NamespaceError(name, before, shared.RegisterIt)
-			}
-			return before.State == fault.NamespaceActive, nil
-		},
+		op: "delete the namespace", action: "namespace_deleted", from: fault.NamespaceActive, to: fault.NamespaceDeleted,
+		refused: map[fault.NamespaceState]string{"": shared.RegisterIt},
 	})
 }
 
@@ -85,30 +77,43 @@ func (n Namespaces) Delete(ctx context.Context, name string) error {
 // has begun, because that is final.
 func (n Namespaces) Recover(ctx context.Context, name string) error {
 	return n.change(ctx, name, transition{
-		op: "recover the namespace", action: "namespace_recovered", to: fault.NamespaceActive,
-		may: func(before schema.NamespaceRecord) (bool, error) {
-			switch before.State {
-			case "":
-				return false, shared.NamespaceError(name, before, shared.RegisterIt)
-			case fault.NamespaceActive:
-				return false, nil
-			case fault.NamespaceDeleted:
-				return true, nil
-			default:
-				return false, shared.NamespaceError(name, before, shared.GoneIt)
-			}
-		},
+		op: "recover the namespace", action: "namespace_recovered", from: fault.NamespaceDeleted, to: fault.NamespaceActive,
+		refused: map[fault.NamespaceState]string{"": shared.RegisterIt, fault.NamespaceActive: ""},
+		rest:    shared.GoneIt,
 	})
 }
 
-// transition is a change of a namespace's state.
+// transition is a change of a namespace's state; the state "" is that of a namespace that
+// was never registered.
 type transition struct {
 	op, action string
-	to         fault.NamespaceState
-	// may reports whether the change is to be made; the zero record is that of a
-	// namespace that was never registered. If it is false without an error, there is
-	// nothing to do.
-	may func(schema.NamespaceRecord) (bool, error)
+	from, to   fault.NamespaceState
+	// refused says what to do instead about a namespace in some other states, and rest in
+	// all others; "" for a state in which nothing is to be done.
+	refused map[fault.NamespaceState]string
+	rest    string
+	// ready fails while the change has to wait; nil for a change that never has.
+	ready func(schema.NamespaceRecord) error
+}
+
+// may reports whether the change is to be made. If it is false without an error, there is
+// nothing to do.
+func (t transition) may(name string, n schema.NamespaceRecord) (bool, error) {
+	if n.State == t.from {
+		if t.ready == nil {
+			return true, nil
+		}
+		err := t.ready(n)
+		return err == nil, err
+	}
+	reason, known := t.refused[n.State]
+	if !known {
+		reason = t.rest
+	}
+	if reason == "" {
+		return false, nil
+	}
+	return false, shared.NamespaceError(name, n, reason)
 }
 
 // change gives a namespace its next state, once it is known who does that.
@@ -140,7 +145,7 @@ func (n Namespaces) put(ctx context.Context, name string, t transition) error {
 			return table.Proposal{}, err
 		}
 		before, _ := schema.DecodeNamespace(item)
-		if may, err := t.may(before); err != nil || !may {
+		if may, err := t.may(name, before); err != nil || !may {
 			return table.Proposal{}, err
 		}
 		now := n.d.Clock.Now()

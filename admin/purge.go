@@ -100,24 +100,19 @@ func (p *purge) start(ctx context.Context) error {
 }
 
 // mark makes a deleted namespace one that is being purged. It fails with errNotYet, and
-// notes how long it is still to wait, if limiters may not know of the deletion.
+// notes how long it is still to wait, if limiters may not know of the deletion. One whose purge
+// has begun, or is over, stays as it is: what came late is removed all the same.
 func (p *purge) mark(ctx context.Context) error {
 	return p.put(ctx, p.name, transition{
-		op: "purge the namespace", action: "namespace_purge_started", to: fault.NamespacePurging,
-		may: func(n schema.NamespaceRecord) (bool, error) {
-			switch n.State {
-			case "":
-				return false, shared.NamespaceError(p.name, n, shared.RegisterIt)
-			case fault.NamespaceActive:
-				return false, shared.NamespaceError(p.name, n, "delete it with admin.Namespaces.Delete before it is purged")
-			case fault.NamespaceDeleted:
-				if p.Left = n.ChangedAt.Add(shared.NoticeTime).Sub(p.d.Clock.Now()); p.Left > 0 {
-					return false, errNotYet
-				}
-				return true, nil
-			default: // begun before, or over: what came late is removed all the same
-				return false, nil
+		op: "purge the namespace", action: "namespace_purge_started", from: fault.NamespaceDeleted, to: fault.NamespacePurging,
+		refused: map[fault.NamespaceState]string{
+			"": shared.RegisterIt, fault.NamespaceActive: "delete it with admin.Namespaces.Delete before it is purged",
+		},
+		ready: func(n schema.NamespaceRecord) error {
+			if p.Left = n.ChangedAt.Add(shared.NoticeTime).Sub(p.d.Clock.Now()); p.Left > 0 {
+				return errNotYet
 			}
+			return nil
 		},
 	})
 }
@@ -160,7 +155,6 @@ func (p *purge) belongings(found []schema.Key) []schema.Key {
 // before stays as it is.
 func (p *purge) finish(ctx context.Context) error {
 	return p.put(ctx, p.name, transition{
-		op: "end the purge of the namespace", action: "namespace_purged", to: fault.NamespacePurged,
-		may: func(n schema.NamespaceRecord) (bool, error) { return n.State == fault.NamespacePurging, nil },
+		op: "end the purge of the namespace", action: "namespace_purged", from: fault.NamespacePurging, to: fault.NamespacePurged,
 	})
 }

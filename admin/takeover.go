@@ -24,17 +24,22 @@ func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwne
 // mostTakeOvers is how many owners' limits are turned at once.
 const mostTakeOvers = 16
 
+// atOnce does something for many of a list at once, until one fails.
+func atOnce[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(mostTakeOvers)
+	for _, one := range list {
+		group.Go(func() error { return do(ctx, one) })
+	}
+	return group.Wait()
+}
+
 // takeOverAllBeforeChange is takeOverBeforeChange for many changes.
 func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChange) error {
 	if d.Layout.Current() {
 		return nil
 	}
-	owners, ctx := errgroup.WithContext(ctx)
-	owners.SetLimit(mostTakeOvers)
-	for _, e := range edits {
-		owners.Go(func() error { return d.takeOverBeforeChange(ctx, e.owner) })
-	}
-	return owners.Wait()
+	return atOnce(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
 }
 
 // mayRead refuses a table whose layout is not known, and turns the limits of an owner that
@@ -51,15 +56,9 @@ func (d *desk) mayReadAll(ctx context.Context, owners []schema.ConfigOwner) erro
 	if err := d.Layout.Check(ctx); err != nil || d.Layout.Current() {
 		return err
 	}
-	turning, ctx := errgroup.WithContext(ctx)
-	turning.SetLimit(mostTakeOvers)
-	for _, owner := range owners {
-		turning.Go(func() error {
-			err := d.Layout.TakeOver(ctx, owner)
-			return within(fmt.Sprintf("%s: ", scopeOf(owner)), err)
-		})
-	}
-	return turning.Wait()
+	return atOnce(ctx, owners, func(ctx context.Context, owner schema.ConfigOwner) error {
+		return within(fmt.Sprintf("%s: ", scopeOf(owner)), d.Layout.TakeOver(ctx, owner))
+	})
 }
 
 // compatible refuses what zae-limiter refuses, on a repository that is to stay readable
