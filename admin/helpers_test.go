@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -68,19 +66,6 @@ func put(t *testing.T, r *dynalimit.Repository, items ...schema.Item) {
 		_, err := r.Shared().Table.Client.(dynalimit.DynamoDB).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.Table()), Item: item})
 		require.NoError(t, err)
 	}
-}
-
-// numberOf is 0 for an attribute that is absent.
-func numberOf(item schema.Item, name string) int64 {
-	v, ok := item[name].(*types.AttributeValueMemberN)
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseInt(v.Value, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // uuid is an entity id of the usual length.
@@ -392,14 +377,6 @@ func legacyTable(t *testing.T, e *engine, version string, opts *dynalimit.Reposi
 	require.NoError(t, err)
 	put(t, r, items...)
 	return r
-}
-
-// legacyProcess is a process on such a table.
-func legacyProcess(t *testing.T, e *engine, version string, opts *dynalimit.Options) *process {
-	t.Helper()
-	clock := legacyClock()
-	repo := legacyTable(t, e, version, &dynalimit.RepositoryOptions{Now: clock.now, Principal: tester})
-	return (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 }
 
 // legacyKeys are the keys of the table's items of the layout before composite items.

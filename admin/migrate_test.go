@@ -132,22 +132,6 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// What is turned by a migration is worth what it was.
-func TestMigrateKeepsLevels(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := legacyProcess(t, e, "0.6", nil)
-		s.clock.advance(10 * time.Second)
-		_, err := admin.New(s.repo).Migrate(t.Context(), false, nil)
-		require.NoError(t, err)
-		assert.Equal(t, int64(16), s.level("key-1", "rpm"), "100 a minute for 10 s")
-		assert.Equal(t, int64(-584), s.level("key-1", "tpm"), "10,000 a minute for 11.5 s, from -2,500")
-		assert.Equal(t, int64(670), s.level("proj-1", "rpm"), "1,000 a minute for 10.25 s, from 500")
-		assert.Greater(t, s.image("key-1").TTL, s.clock.now().Unix())
-		s.deny("key-1", dynalimit.Amounts{"rpm": 17})
-		s.acquire("key-1", dynalimit.Amounts{"rpm": 16})
-	})
-}
-
 // On a table that is empty, or that a limiter of today has used, a migration finds that
 // nothing is left, and no client looks from then on.
 func TestMigrateMarksATableOfToday(t *testing.T) {

@@ -2,21 +2,16 @@ package admin_test
 
 import (
 	"cmp"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/audit"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // life is what the events of a namespace tell, oldest first.
@@ -109,60 +104,6 @@ func TestNamespacesAreAdministeredFromOutside(t *testing.T) {
 		require.ErrorContains(t, admin.New(bare).Namespaces.Register(t.Context(), name), "name")
 	}
 	require.ErrorContains(t, admin.New(bare.As("")).Namespaces.Delete(t.Context(), "eu"), "principal")
-}
-
-// Whoever changes a namespace, and whatever happens to the requests: the record has one
-// event for each of its versions.
-func TestNamespaceChangesHaveTheirEvents(t *testing.T) {
-	for name, fault := range map[string]ddbmem.Fault{
-		"lost answers": {Lose: true},
-		"lost calls":   {Drop: true},
-		"conflicts":    {Error: cancelled("TransactionConflict", "None")},
-		"throttled":    {Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
-				require.NoError(t, admin.New(r).Namespaces.Register(t.Context(), "eu"))
-				var asked atomic.Int64
-				e.db.SetFaults(func(req *ddbmem.Request) ddbmem.Fault {
-					if req.Operation == "TransactWriteItems" && asked.Add(1)%3 != 0 {
-						return fault
-					}
-					return ddbmem.Fault{}
-				})
-				workers, ctx := errgroup.WithContext(t.Context())
-				for i := range 4 {
-					workers.Go(func() error {
-						for range 5 {
-							if i%2 == 0 {
-								_ = admin.New(r).Namespaces.Delete(ctx, "eu")
-							} else {
-								_ = admin.New(r).Namespaces.Recover(ctx, "eu")
-							}
-						}
-						return nil
-					})
-				}
-				require.NoError(t, workers.Wait())
-				e.db.SetFaults(nil)
-				actions := life(t, r, "eu")
-				key, _ := schema.NewKeys("eu").Namespace()
-				record, err := r.Shared().Table.Get(t.Context(), "test", key)
-				require.NoError(t, err)
-				assert.Equal(t, int64(len(actions)), numberOf(record, "version"))
-				require.Greater(t, len(actions), 1)
-				for i, action := range actions[1:] {
-					want := "namespace_deleted"
-					if i%2 == 1 {
-						want = "namespace_recovered"
-					}
-					assert.Equal(t, want, action, i)
-				}
-			})
-		})
-	}
 }
 
 // A namespace is known by its record at once, to whoever administers all of them or is bound
