@@ -26,21 +26,22 @@ type priceRow struct {
 	Model         string     `dynamodbav:"model"`
 	Scope         PriceScope `dynamodbav:"scope,omitempty"`
 	EffectiveFrom int64      `dynamodbav:"effective_from,omitempty"` // unix seconds
-	Input         int64      `dynamodbav:"input"`
-	Output        int64      `dynamodbav:"output"`
-	CacheRead     int64      `dynamodbav:"cache_read,omitempty"`
-	CacheWrite5m  int64      `dynamodbav:"cache_write_5m,omitempty"`
-	CacheWrite1h  int64      `dynamodbav:"cache_write_1h,omitempty"`
-	List          string     `dynamodbav:"list,omitempty"`
+	storedRates
+	List string `dynamodbav:"list,omitempty"`
+}
+
+// storedRates are Rates as items and events have them.
+type storedRates struct {
+	Input        int64 `dynamodbav:"input" json:"input"`
+	Output       int64 `dynamodbav:"output" json:"output"`
+	CacheRead    int64 `dynamodbav:"cache_read,omitempty" json:"cache_read,omitempty"`
+	CacheWrite5m int64 `dynamodbav:"cache_write_5m,omitempty" json:"cache_write_5m,omitempty"`
+	CacheWrite1h int64 `dynamodbav:"cache_write_1h,omitempty" json:"cache_write_1h,omitempty"`
 }
 
 // newPriceRow is a price as it is stored.
 func newPriceRow(p Price) priceRow {
-	r := priceRow{
-		Model: p.Model, Scope: p.Scope, Input: p.Input, Output: p.Output,
-		CacheRead: p.CacheRead, CacheWrite5m: p.CacheWrite5m, CacheWrite1h: p.CacheWrite1h,
-		List: p.List,
-	}
+	r := priceRow{Model: p.Model, Scope: p.Scope, storedRates: storedRates(p.Rates), List: p.List}
 	if !p.EffectiveFrom.IsZero() {
 		r.EffectiveFrom = p.EffectiveFrom.Unix()
 	}
@@ -49,9 +50,7 @@ func newPriceRow(p Price) priceRow {
 
 // price is the inverse of newPriceRow.
 func (r priceRow) price() Price {
-	p := Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: Rates{
-		Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
-	}}
+	p := Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: Rates(r.storedRates)}
 	if r.EffectiveFrom != 0 {
 		p.EffectiveFrom = time.Unix(r.EffectiveFrom, 0).UTC()
 	}
@@ -229,11 +228,7 @@ type priceText struct {
 	Scope         PriceScope `json:"scope,omitempty"`
 	EffectiveFrom string     `json:"effective_from,omitempty"`
 	List          string     `json:"list,omitempty"`
-	Input         int64      `json:"input"`
-	Output        int64      `json:"output"`
-	CacheRead     int64      `json:"cache_read,omitempty"`
-	CacheWrite5m  int64      `json:"cache_write_5m,omitempty"`
-	CacheWrite1h  int64      `json:"cache_write_1h,omitempty"`
+	storedRates
 }
 
 // priceFields are what is stored of a model: its prices, and what is said of it.
@@ -243,7 +238,7 @@ func priceFields(stored priceRows) trail.Fields {
 	}
 	rows := make([]priceText, len(stored.Rows))
 	for i, p := range stored.prices() {
-		rows[i] = priceText{p.Scope, "", p.List, p.Input, p.Output, p.CacheRead, p.CacheWrite5m, p.CacheWrite1h}
+		rows[i] = priceText{Scope: p.Scope, List: p.List, storedRates: storedRates(p.Rates)}
 		if !p.EffectiveFrom.IsZero() {
 			rows[i].EffectiveFrom = p.EffectiveFrom.UTC().Format(time.RFC3339)
 		}

@@ -160,16 +160,7 @@ func printLevelsBelow(out *term.Output, levels []decision.Level) {
 // printBar shows what is left of a limit.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
-	left := fmt.Sprintf("%s of %s left", notation.Number(l.Remaining), notation.Number(burst))
-	colour := out.Green
-	switch {
-	case l.Remaining < 0:
-		left, colour = fmt.Sprintf("%s in debt, of %s", notation.Number(-l.Remaining), notation.Number(burst)), out.Red
-	case l.Denied:
-		colour = out.Red
-	case l.Remaining < burst/10:
-		colour = out.Yellow
-	}
+	left := levelText(l.Remaining, burst, " left")
 	if l.Asked > 0 {
 		left += ", asked " + notation.Number(l.Asked)
 	}
@@ -182,7 +173,7 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	}
 	drawn := ""
 	if bar > 0 {
-		drawn = colour(term.Bar(float64(l.Remaining)/float64(burst), 0, bar)) + " "
+		drawn = levelBar(out, l.Remaining, burst, l.Denied, bar)
 	}
 	fmt.Fprintf(out, "  %-*s %s%s%s%s\n", width, term.Plain(l.Limit.Name), drawn, left, between, about+from)
 	more := ""

@@ -88,10 +88,13 @@ func printBucket(out *term.Output, b admin.Bucket) {
 		width = max(width, len(l.Limit.Name))
 	}
 	for _, l := range b.Limits {
-		level := levelText(l)
+		level := levelText(l.Remaining, l.Limit.Burst, "")
+		if level += ", full"; l.Reset > 0 {
+			level += " in " + notation.Wait(l.Reset)
+		}
 		bar := ""
 		if room := bucketBar(out.Width, 4+width+len(level)); room > 0 {
-			bar = levelColour(out, l)(term.Bar(float64(l.Remaining)/float64(max(1, l.Limit.Burst)), 0, room)) + " "
+			bar = levelBar(out, l.Remaining, l.Limit.Burst, l.Remaining == 0, room)
 		}
 		fmt.Fprintf(out, "  %-*s %s%s\n", width, term.Plain(l.Limit.Name), bar, level)
 	}
@@ -109,24 +112,21 @@ func bucketBar(terminal, used int) int {
 }
 
 // levelText is the level of a limit in words.
-func levelText(l dynalimit.LimitStatus) string {
-	text := notation.Number(l.Remaining) + " of " + notation.Number(l.Limit.Burst)
-	if l.Remaining < 0 {
-		text = notation.Number(-l.Remaining) + " in debt, of " + notation.Number(l.Limit.Burst)
+func levelText(remaining, burst int64, left string) string {
+	if remaining < 0 {
+		return notation.Number(-remaining) + " in debt, of " + notation.Number(burst)
 	}
-	if l.Reset <= 0 {
-		return text + ", full"
-	}
-	return text + ", full in " + notation.Wait(l.Reset)
+	return notation.Number(remaining) + " of " + notation.Number(burst) + left
 }
 
-// levelColour is red for what admits nothing, yellow for what is nearly so.
-func levelColour(out *term.Output, l dynalimit.LimitStatus) func(string) string {
+// levelBar is a bar of a level: red for what admits nothing, yellow for what is nearly so.
+func levelBar(out *term.Output, remaining, burst int64, shut bool, width int) string {
+	colour := out.Green
 	switch {
-	case l.Remaining <= 0:
-		return out.Red
-	case l.Remaining <= l.Limit.Burst/10:
-		return out.Yellow
+	case remaining < 0 || shut:
+		colour = out.Red
+	case remaining <= burst/10:
+		colour = out.Yellow
 	}
-	return out.Green
+	return colour(term.Bar(float64(remaining)/float64(max(1, burst)), 0, width)) + " "
 }

@@ -49,7 +49,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		return badInput("%w", err)
 	}
 	return g.viewing(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
-		reader := &live.Reader{Store: live.Of(admin.New(repo)), Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
+		reader := &live.Reader{Admin: admin.New(repo), Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
 		reader.Used = func(ctx context.Context) ([]string, error) { return g.resourcesOfBuckets(ctx, meter, c.Most) }
 		what, before := live.What{Resource: c.Resource, Entities: c.Entity}, live.Counts{}
 		return c.again(ctx, out, func(out *term.Output) error {

@@ -20,49 +20,10 @@ import (
 	"github.com/dynalimit/dynalimit/levels"
 )
 
-// Store is what is read; *dynalimit.Repository is one.
-type Store interface {
-	Resources(ctx context.Context) iter.Seq2[string, error]
-	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[admin.Bucket, error]
-	EntityBuckets(ctx context.Context, entity string) iter.Seq2[admin.Bucket, error]
-	Children(ctx context.Context, parent string) iter.Seq2[admin.Entity, error]
-	GetEntities(ctx context.Context, ids []string) ([]admin.Entity, error)
-	GetConfigs(ctx context.Context, at []admin.Scope) ([]admin.ScopedConfig, error)
-}
-
-// Of is what an Admin reads.
-func Of(a *admin.Admin) Store { return table{a} }
-
-type table struct{ *admin.Admin }
-
-func (t table) Resources(ctx context.Context) iter.Seq2[string, error] {
-	return t.Limits.Resources(ctx)
-}
-
-func (t table) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[admin.Bucket, error] {
-	return t.Buckets.OfResource(ctx, resource)
-}
-
-func (t table) EntityBuckets(ctx context.Context, entity string) iter.Seq2[admin.Bucket, error] {
-	return t.Buckets.List(ctx, entity)
-}
-
-func (t table) Children(ctx context.Context, parent string) iter.Seq2[admin.Entity, error] {
-	return t.Entities.Children(ctx, parent)
-}
-
-func (t table) GetEntities(ctx context.Context, ids []string) ([]admin.Entity, error) {
-	return t.Entities.GetMany(ctx, ids)
-}
-
-func (t table) GetConfigs(ctx context.Context, at []admin.Scope) ([]admin.ScopedConfig, error) {
-	return t.Limits.GetConfigs(ctx, at)
-}
-
 // Reader reads the buckets that are looked at. It is used by one goroutine at a time.
 type Reader struct {
-	// Store is what is read.
-	Store Store
+	// Admin reads the table.
+	Admin *admin.Admin
 	// Meter counts what it costs; nil counts nothing.
 	Meter *Meter
 	// Used are the resources of buckets, those that have no limits of their own too; nil if
@@ -118,7 +79,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 	case len(what.Entities) > 0:
 		reading.Buckets, reading.Cut, reading.Err = r.family(ctx, what)
 	case what.Resource != "":
-		reading.Buckets, reading.Cut, reading.Err = r.upTo(r.Store.ResourceBuckets(ctx, what.Resource), "", r.Most)
+		reading.Buckets, reading.Cut, reading.Err = r.upTo(r.Admin.Buckets.OfResource(ctx, what.Resource), "", r.Most)
 	default:
 		reading.Resources, reading.Err = r.resources(ctx)
 	}
@@ -132,7 +93,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 // resources are those with limits of their own and, if that may be read, those of buckets.
 func (r *Reader) resources(ctx context.Context) ([]string, error) {
 	names := []string{}
-	for name, err := range r.Store.Resources(ctx) {
+	for name, err := range r.Admin.Limits.Resources(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +145,7 @@ func (r *Reader) family(ctx context.Context, what What) (buckets []admin.Bucket,
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(ids)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				var err error
-				if found[i], full[i], err = r.upTo(r.Store.EntityBuckets(ctx, ids[i]), what.Resource, r.Most); err != nil {
+				if found[i], full[i], err = r.upTo(r.Admin.Buckets.List(ctx, ids[i]), what.Resource, r.Most); err != nil {
 					cancel(err)
 				}
 			}
@@ -211,7 +172,7 @@ func (r *Reader) members(ctx context.Context, parents []string) (ids []string, c
 		add(parent)
 	}
 	for _, parent := range parents {
-		for child, err := range r.Store.Children(ctx, parent) {
+		for child, err := range r.Admin.Entities.Children(ctx, parent) {
 			if err != nil {
 				return nil, false, err
 			}
@@ -260,7 +221,7 @@ func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []adm
 	for i, key := range keys {
 		ids[i] = key.Entity
 	}
-	entities, err := r.Store.GetEntities(ctx, ids)
+	entities, err := r.Admin.Entities.GetMany(ctx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -271,7 +232,7 @@ func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []adm
 			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Level})
 		}
 	}
-	configs, err := r.Store.GetConfigs(ctx, scopes)
+	configs, err := r.Admin.Limits.GetConfigs(ctx, scopes)
 	return levels, configs, err
 }
 
