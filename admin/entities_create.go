@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -244,31 +246,23 @@ func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.
 
 // readChildren reads the first children of the entities that are to have a parent.
 func (b *entityBatch) readChildren(ctx context.Context) error {
-	var (
-		queries sync.WaitGroup
-		mu      sync.Mutex
-		failed  error
-		running = make(chan struct{}, mostQueries)
-	)
+	var mu sync.Mutex
+	queries := errgroup.Group{}
+	queries.SetLimit(mostQueries)
 	b.children = map[string][]string{}
 	for _, s := range b.setups {
-		id := s.record.ID
 		if s.record.ParentID == "" {
 			continue
 		}
-		running <- struct{}{}
-		queries.Go(func() {
-			ids, err := b.someChildren(ctx, id)
+		queries.Go(func() error {
+			ids, err := b.someChildren(ctx, s.record.ID)
 			mu.Lock()
-			if b.children[id] = ids; err != nil {
-				failed = err
-			}
-			mu.Unlock()
-			<-running
+			defer mu.Unlock()
+			b.children[s.record.ID] = ids
+			return err
 		})
 	}
-	queries.Wait()
-	return failed
+	return queries.Wait()
 }
 
 // record is the record that an entity has once the proposal is made.
