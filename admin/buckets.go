@@ -37,16 +37,18 @@ type BucketRefill struct {
 	After dynalimit.Amounts
 }
 
-// Reset makes limits of a bucket full now, all if none are named, whatever they owe. Counters stay as
-// they are, and so do leases: what they give back later fills nothing that is full. A
-// bucket that does not exist is left so, since it is full when it is made.
+// Reset makes limits of a bucket full now, all if none are named, whatever they owe.
+// Counters stay as they are, and so do leases: what they give back later fills nothing that
+// is full. A bucket that does not exist is left so, since it is full when it is made.
 //
 // The id names the operation among those of the entity: letters, digits and
 // _ . - : @ /, starting with a letter or digit, at most 128; "" draws one. It is done once
 // however often it is repeated under its id, for 30 days: a repetition returns the first
-// result. Limiters on this Repository use the tokens at once. Those of
-// other processes may deny from memory for a second, and who waits there looks again
-// within a configuration's TTL. Tokens that processes have debited ahead stay theirs.
+// result.
+//
+// Limiters on this Repository use the tokens at once. Those of other processes may deny from
+// memory for a second, and who waits there looks again within a configuration's TTL. Tokens
+// that processes have debited ahead stay theirs.
 //
 // It fails with a *ValidationError, before anything is written, for a limit that the
 // bucket does not have and for an id under which something else was done, and with

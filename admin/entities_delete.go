@@ -38,9 +38,9 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 
 // DeleteAsRead is Entities.Delete of an entity that was read, with all levels of its own,
 // of which Scope and Version count: if the record or a level was changed, added or removed
-// since, it fails with an *ConflictError[Entity] or a *ConflictError[ScopedConfig], and nothing is
-// removed. A deletion that has
-// begun is finished all the same, and one that somebody finished is no error.
+// since, it fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig], and
+// nothing is removed. A deletion that has begun is finished all the same, and one that
+// somebody finished is no error.
 func (n Entities) DeleteAsRead(ctx context.Context, e Entity, levels []ScopedConfig) error {
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err
@@ -127,9 +127,9 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
 }
 
-// isAsRead fails with an *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is
-// as it was read. The checks that it returns hold its configurations to that in the
-// transaction, as many as fit.
+// isAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an
+// entity is as it was read. The checks that it returns hold its configurations to that in
+// the transaction, as many as fit.
 func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: Entity(e)}

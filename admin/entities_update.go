@@ -11,7 +11,7 @@ import (
 
 // Update replaces the name, the metadata, the parent, the cascade and the plan of an
 // entity, and returns the record as it is then; ID, Version and CreatedAt are those that
-// Get returned. If somebody changed the record since, it fails with an
+// Get returned. If somebody changed the record since, it fails with a
 // *ConflictError[Entity] that shows both. It fails with ErrNotFound when there is no record,
 // and with a *ValidationError as Entities.Create does. Writing what is stored already does
 // nothing.

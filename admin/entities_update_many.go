@@ -74,56 +74,44 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	for _, e := range u.records[from:to] {
 		keys = append(keys, u.d.Keys.Meta(e.ID))
 	}
-	var w updateWindow
-	var failed error
-	for attempt, again := 1, true; again; attempt++ {
-		w = updateWindow{}
-		var items map[schema.Key]schema.Item
-		if items, failed = u.d.Table.BatchGet(ctx, op, keys); failed != nil {
-			for i := from; i < to; i++ {
-				w.planned = append(w.planned, i)
+	changes := make([]entityChange, to-from)
+	for attempt := 1; ; attempt++ {
+		items, err := u.d.Table.BatchGet(ctx, op, keys)
+		read, again := err == nil, false
+		if read {
+			again, err = u.d.Table.Try(ctx, op, attempt, u.propose(changes, from, items))
+		}
+		if again {
+			continue
+		}
+		for n, c := range changes {
+			switch i := from + n; {
+			case !read:
+				u.errs[i] = err
+			case u.errs[i] != nil || !c.changes: // it is decided
+			case c.moves():
+				u.moved = append(u.moved, i)
+			case err != nil:
+				u.errs[i] = err
 			}
-			break
 		}
-		for i := from; i < to; i++ {
-			u.errs[i] = u.plan(&w, i, items[keys[i-from]])
-		}
-		again, failed = u.d.Table.Try(ctx, op, attempt, w.p)
+		return stops(ctx, err)
 	}
-	u.moved = append(u.moved, w.moved...)
-	if failed == nil {
-		return nil
-	}
-	for _, i := range w.planned {
-		u.errs[i] = failed
-	}
-	return stops(ctx, failed)
 }
 
-// updateWindow is a proposal of changes of records, with the places of those that it makes and
-// of those that move, which it does not make.
-type updateWindow struct {
-	p              table.Proposal
-	planned, moved []int
-}
-
-// plan adds the change of a record to a proposal, unless it moves.
-func (u *entityUpdates) plan(w *updateWindow, i int, item schema.Item) error {
-	c, err := planUpdate(u.records[i], item)
-	if err != nil || !c.changes {
-		return err
+// propose is the transaction of those changes that are not refused and do not move.
+func (u *entityUpdates) propose(changes []entityChange, from int, items map[schema.Key]schema.Item) (p table.Proposal) {
+	for n := range changes {
+		e := u.records[from+n]
+		c, err := planUpdate(e, items[u.d.Keys.Meta(e.ID)])
+		if err == nil && c.changes && !c.moves() {
+			var one table.Proposal
+			one, err = u.proposeUpdate(c, nil)
+			p.Writes, p.Proof = append(p.Writes, one.Writes...), one.Proof
+		}
+		changes[n], u.errs[from+n] = c, err
 	}
-	if c.moves() {
-		w.moved = append(w.moved, i)
-		return nil
-	}
-	one, err := u.proposeUpdate(c, nil)
-	if err != nil {
-		return err
-	}
-	w.planned = append(w.planned, i)
-	w.p.Writes, w.p.Proof = append(w.p.Writes, one.Writes...), one.Proof
-	return nil
+	return p
 }
 
 // move changes the records that get another parent, several at once. What is refused because

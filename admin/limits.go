@@ -70,8 +70,8 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 // SetConfig replaces what a level says by c, limits and all, if what is stored has c's
 // Version: the one that GetConfig returned, 0 for nothing stored, or AnyVersion. It
 // returns c with its new Version; to store again what is stored writes nothing. It fails
-// with a *ConflictError[ScopedConfig] that shows both if somebody changed the level meanwhile,
-// and with a *ValidationError for bad input.
+// with a *ConflictError[ScopedConfig] that shows both if somebody changed the level
+// meanwhile, and with a *ValidationError for bad input.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
 	next, err := l.checkConfig(ScopedConfig{Scope: at, Config: c}, "")
 	if err != nil {

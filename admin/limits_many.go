@@ -11,11 +11,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// SetConfigs makes many changes, each like SetConfig, or the removal of a level: as many as fit in
-// each transaction, so that a thousand take seconds. Changes of one transaction are made
-// together; those whose level was changed meanwhile are left out. It returns an error for
-// each change, nil for one that was made, in their order, or a single error if the input
-// is bad: then nothing was written. A call that failed can be repeated.
+// SetConfigs makes many changes, each like SetConfig, or the removal of a level: as many as
+// fit in each transaction, so that a thousand take seconds. Changes of one transaction are
+// made together; those whose level was changed meanwhile are left out.
+//
+// It returns an error for each change, nil for one that was made, in their order, or a
+// single error if the input is bad: then nothing was written. A call that failed can be
+// repeated.
 func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
 	edits, owners := make([]*configChange, len(changes)), make([]schema.ConfigOwner, len(changes))
 	for i, c := range changes {

@@ -19,8 +19,7 @@ var ErrLegacyWriters = legacy.ErrWriters
 // be understood: MigrateReport.Malformed names them.
 var ErrLegacyMalformed = legacy.ErrMalformed
 
-// MigrateReport is what a migration did, or what a dry run found, or how far it
-// is.
+// MigrateReport is what a migration did, what a dry run found, or how far it is.
 type MigrateReport = legacy.Report
 
 // Migrate turns every item of the layout before composite items into today's, in the whole

@@ -49,9 +49,11 @@ type purge struct {
 // It ends with ctx's error when ctx ends. A run that was ended in any way is run again; on
 // a purged namespace it removes what came late: what leases from before the deletion wrote
 // that were settled after the purge. It fails with a *NamespaceError for one that was
-// never registered or is active. tell hears of each
-// step, on the goroutine of the call: while it waits, every ten seconds, and after each page
-// of the table. It may wait itself, to leave the table capacity for others; nil is nobody.
+// never registered or is active.
+//
+// tell hears of each step, on the goroutine of the call: while it waits, every ten seconds,
+// and after each page of the table. It may wait itself, to leave the table capacity for
+// others. It may be nil.
 func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgress)) error {
 	if err := n.mayChange(ctx, name); err != nil {
 		return err
