@@ -71,7 +71,7 @@ type entityChange struct {
 // moves reports whether the entity gets another parent.
 func (c entityChange) moves() bool { return c.next.ParentID != c.stored.ParentID }
 
-// planUpdate is what makes e of a record, if that is of e's version. It fails with an
+// planUpdate is what makes e of a record, if that is of e's version. It fails with a
 // *ConflictError[Entity], and as Entities.Get does.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := entityIn(item, e.ID)
