@@ -37,11 +37,11 @@ const (
 
 // LabelStatus is where one label stands today.
 type LabelStatus struct {
-	Label       string  `json:"label" doc:"Its name"`
-	Model       string  `json:"model_id,omitempty" doc:"Its model; absent when none is configured"`
-	SpendMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`
-	QuotaMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`
-	Percent     float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`
+	Label       string  `json:"label" doc:"Its name"`                                               // in the ordering
+	Model       string  `json:"model_id,omitempty" doc:"Its model; absent when none is configured"` // its id
+	SpendMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`                        // in µ$
+	QuotaMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`                               // in µ$
+	Percent     float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`          // one decimal
 	Status      Status  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"`
 }
 

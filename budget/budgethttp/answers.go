@@ -104,9 +104,7 @@ func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
 	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
 	out.Details.Labels = exceeded.Labels
 	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros
-	if at := exceeded.RetryAt.UTC(); !at.IsZero() {
-		out.Details.RetryAfter = &at
-	}
+	out.Details.RetryAfter = exceeded.RetryAt.UTC()
 	if wait, ok := dynalimit.RetryAfter(err); ok {
 		return out.With("Retry-After", seconds(wait))
 	}

@@ -23,15 +23,15 @@ func (a Adjustment) Budget() budget.Adjustment {
 // Adjusted is an adjustment that was applied.
 type Adjusted struct {
 	Adjustment
-	Status string     `json:"status" enum:"accepted,duplicate" doc:"duplicate: it was applied before"`
-	At     *time.Time `json:"at,omitempty" doc:"When it was first sent"`
+	Status string    `json:"status" enum:"accepted,duplicate" doc:"duplicate: it was applied before"`
+	At     time.Time `json:"at,omitzero" doc:"When it was first sent"`
 }
 
 // NewAdjusted is what the keeper answered.
 func NewAdjusted(a budget.Adjustment) Adjusted {
 	out := Adjusted{
 		Adjustment: Adjustment{a.ID, a.Label, a.Day, a.DeltaMicros, a.Reason},
-		Status:     StatusAccepted, At: instant(a.At),
+		Status:     StatusAccepted, At: a.At.UTC(),
 	}
 	if a.Duplicate {
 		out.Status = StatusDuplicate

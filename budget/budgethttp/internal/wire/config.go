@@ -33,9 +33,9 @@ func (o Org) Budget(id string) budget.Org {
 
 // Versions say when a configuration was changed.
 type Versions struct {
-	Version   int64      `json:"version" doc:"Rises with every change"`
-	CreatedAt *time.Time `json:"created_at,omitempty" doc:"The first PUT"`
-	UpdatedAt *time.Time `json:"updated_at,omitempty" doc:"The last PUT"`
+	Version   int64     `json:"version" doc:"Rises with every change"`
+	CreatedAt time.Time `json:"created_at,omitzero" doc:"The first PUT"`
+	UpdatedAt time.Time `json:"updated_at,omitzero" doc:"The last PUT"`
 }
 
 // StoredOrg is an organisation as it is stored.
@@ -51,7 +51,7 @@ func NewOrg(o budget.Org) StoredOrg {
 	sticky := o.Sticky
 	return StoredOrg{
 		ID:       o.ID,
-		Versions: Versions{o.Version, instant(o.CreatedAt), instant(o.UpdatedAt)},
+		Versions: Versions{o.Version, o.CreatedAt.UTC(), o.UpdatedAt.UTC()},
 		Config: Org{
 			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, bounded),
 			Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards, Sticky: &sticky,
@@ -92,7 +92,7 @@ type StoredApp struct {
 func NewApp(org string, a budget.App) StoredApp {
 	return StoredApp{
 		Org: org, ID: a.ID,
-		Versions: Versions{Version: a.Version, CreatedAt: instant(a.CreatedAt), UpdatedAt: instant(a.UpdatedAt)},
+		Versions: Versions{Version: a.Version, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC()},
 		Config: App{
 			Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, bounded), Models: a.Models,
 			TightPercent: a.TightPercent, RefreshNormal: a.RefreshNormalSecs, RefreshTight: a.RefreshTightSecs,

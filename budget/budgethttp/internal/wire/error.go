@@ -44,7 +44,7 @@ type Error struct {
 // Details is what more there is to know of an error.
 type Details struct {
 	Fields                []FieldError         `json:"fields,omitempty" nullable:"false" doc:"The fields at fault"`
-	RetryAfter            *time.Time           `json:"retry_after,omitempty" doc:"When there may be room again"`
+	RetryAfter            time.Time            `json:"retry_after,omitzero" doc:"When there may be room again"`
 	Labels                []budget.LabelStatus `json:"labels,omitempty" nullable:"false" doc:"Where every label asked about stands"`
 	TotalOverageUSDMicros *int64               `json:"total_overage_usd_micros,omitempty" doc:"What was spent beyond the quotas, in all"`
 }

@@ -23,9 +23,9 @@ type StoredModel struct {
 
 // PriceRow is a price from an instant on.
 type PriceRow struct {
-	Model         string     `json:"model_id" doc:"The model"`
-	Scope         string     `json:"scope,omitempty" enum:"regional,global" doc:"Which endpoints it is for; absent: all, where none of its own is known"`
-	EffectiveFrom *time.Time `json:"effective_from,omitempty" doc:"When it begins; absent: always"`
+	Model         string    `json:"model_id" doc:"The model"`
+	Scope         string    `json:"scope,omitempty" enum:"regional,global" doc:"Which endpoints it is for; absent: all, where none of its own is known"`
+	EffectiveFrom time.Time `json:"effective_from,omitzero" doc:"When it begins; absent: always"`
 	Price
 	List    string `json:"list,omitempty" doc:"The price list that it was imported from; absent: put by hand, or built in"`
 	Source  string `json:"source,omitempty" doc:"Where a built-in price is from"`
@@ -42,7 +42,7 @@ func NewPriceRows(prices []budget.Price) []PriceRow {
 	out := make([]PriceRow, len(prices))
 	for i, p := range prices {
 		out[i] = PriceRow{
-			Model: p.Model, Scope: string(p.Scope), EffectiveFrom: instant(p.EffectiveFrom), Price: NewPrice(p.Rates),
+			Model: p.Model, Scope: string(p.Scope), EffectiveFrom: p.EffectiveFrom.UTC(), Price: NewPrice(p.Rates),
 			List: p.List, Source: p.Source, Checked: p.Checked,
 		}
 	}

@@ -34,7 +34,7 @@ type Selection struct {
 	Reason            string               `json:"reason" doc:"WITHIN_QUOTA, MANUAL_OVERRIDE, or why the label before was passed over: QUOTA_EXCEEDED_ or UNPRICED_ and its name" example:"WITHIN_QUOTA"`
 	Labels            []budget.LabelStatus `json:"quota_status" nullable:"false" doc:"Where every label of the ordering stands"`
 	CacheDurationSecs int64                `json:"cache_duration_secs" doc:"How long the answer may be kept, as in Cache-Control"`
-	ResetAt           *time.Time           `json:"reset_at,omitempty" doc:"When the next day begins"`
+	ResetAt           time.Time            `json:"reset_at,omitzero" doc:"When the next day begins"`
 	Stale             bool                 `json:"stale,omitempty" doc:"The store did not answer: this is the last that is known"`
 }
 
@@ -50,7 +50,7 @@ func NewSelection(org, app string, r budget.Recommendation) Selection {
 	return Selection{
 		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},
 		Mode: string(r.Mode), Reason: r.Reason, Labels: r.Labels,
-		CacheDurationSecs: int64(r.CacheFor / time.Second), ResetAt: instant(r.ResetAt), Stale: r.Stale,
+		CacheDurationSecs: int64(r.CacheFor / time.Second), ResetAt: r.ResetAt.UTC(), Stale: r.Stale,
 	}
 }
 

@@ -51,29 +51,16 @@ const (
 
 // Receipt is how a record was counted and where the app stands after it.
 type Receipt struct {
-	RequestID        string     `json:"request_id" doc:"The record's id"`
-	Status           string     `json:"status" enum:"accepted,duplicate,spooled" doc:"duplicate: it was counted before, as this says. spooled: the store did not answer; it is kept and will be counted"`
-	Label            string     `json:"model_label" doc:"The record's label"`
-	CostUSDMicros    int64      `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"`
-	Day              string     `json:"day,omitempty" doc:"The day it is counted on"`
-	Shard            int        `json:"shard" doc:"Which of the day's counters has it"`
-	PriceVersion     string     `json:"price_version,omitempty" doc:"Where its price is from"`
-	SpendUSDMicros   int64      `json:"spend_usd_micros" doc:"What was spent under the label today"`
-	QuotaPercent     float64    `json:"quota_pct" doc:"Of the label's quota; 0 when the quota is 0"`
-	Mode             string     `json:"mode,omitempty" enum:"NORMAL,TIGHT" doc:"How close the label is to its quota"`
-	QuotaStatus      string     `json:"quota_status,omitempty" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where the label stands"`
-	RecommendedLabel string     `json:"recommended_label,omitempty" doc:"What to use next; absent when no label has room"`
-	ResetAt          *time.Time `json:"reset_at,omitempty" doc:"When the next day begins"`
+	RequestID string `json:"request_id" doc:"The record's id"`
+	Status    string `json:"status" enum:"accepted,duplicate,spooled" doc:"duplicate: it was counted before, as this says. spooled: the store did not answer; it is kept and will be counted"`
+	Label     string `json:"model_label" doc:"The record's label"`
+	budget.Receipt
 }
 
 // NewReceipt is what the keeper answered to a record.
 func NewReceipt(u budget.Usage, r budget.Receipt) Receipt {
-	out := Receipt{
-		RequestID: u.RequestID, Status: StatusAccepted, Label: u.Label,
-		CostUSDMicros: r.CostMicros, Day: r.Day, Shard: r.Shard, PriceVersion: r.PriceVersion,
-		SpendUSDMicros: r.SpendMicros, QuotaPercent: r.Percent, Mode: string(r.Mode),
-		QuotaStatus: string(r.QuotaStatus), RecommendedLabel: r.RecommendedLabel, ResetAt: instant(r.ResetAt),
-	}
+	r.ResetAt = r.ResetAt.UTC()
+	out := Receipt{u.RequestID, StatusAccepted, u.Label, r}
 	switch {
 	case r.Spooled:
 		out.Status = StatusSpooled
@@ -81,15 +68,6 @@ func NewReceipt(u budget.Usage, r budget.Receipt) Receipt {
 		out.Status = StatusDuplicate
 	}
 	return out
-}
-
-// instant is a time as answers have it; nil for the zero time.
-func instant(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }
 
 // Batch is records that are counted together.
