@@ -75,37 +75,29 @@ func (b *budgetCmd) onCredentials(
 
 // credentialsJSON are credentials, for programs.
 type credentialsJSON struct {
-	ClientID   string     `json:"client_id"`
-	Org        string     `json:"org_id"`
-	App        string     `json:"app_id,omitempty"`
-	Version    int64      `json:"version,omitempty"`
-	Secret     string     `json:"client_secret,omitempty"`
-	File       string     `json:"file,omitempty"`
-	Created    *time.Time `json:"created_at,omitempty"`
-	Issued     *time.Time `json:"issued_at,omitempty"`
-	GraceUntil *time.Time `json:"grace_until,omitempty"`
-	Dropped    bool       `json:"oldest_dropped,omitempty"`
-	Revoked    *time.Time `json:"revoked_at,omitempty"`
+	ClientID   string    `json:"client_id"`
+	Org        string    `json:"org_id"`
+	App        string    `json:"app_id,omitempty"`
+	Version    int64     `json:"version,omitempty"`
+	Secret     string    `json:"client_secret,omitempty"`
+	File       string    `json:"file,omitempty"`
+	Created    time.Time `json:"created_at,omitzero"`
+	Issued     time.Time `json:"issued_at,omitzero"`
+	GraceUntil time.Time `json:"grace_until,omitzero"`
+	Dropped    bool      `json:"oldest_dropped,omitempty"`
+	Revoked    time.Time `json:"revoked_at,omitzero"`
 }
 
 func (c account) json() credentialsJSON {
 	return credentialsJSON{ClientID: credentials.ClientID(c.Org, c.App), Org: c.Org, App: c.App}
 }
 
-// moment is a time, for programs and people; nil and "" for none.
-func moment(t time.Time) *time.Time {
+// momentText is a time for people; "" for none.
+func momentText(t time.Time) string {
 	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-func momentText(t *time.Time) string {
-	if t == nil {
 		return ""
 	}
-	return t.Format(time.RFC3339)
+	return t.UTC().Format(time.RFC3339)
 }
 
 type credentialsShowCmd struct{ account }
@@ -117,11 +109,11 @@ func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Out
 			return c.without(err)
 		}
 		j := c.json()
-		j.Version, j.Created, j.Issued = status.Version, moment(status.Created), moment(status.Issued)
-		j.GraceUntil, j.Revoked = moment(status.GraceUntil), moment(status.RevokedAt)
+		j.Version, j.Created, j.Issued = status.Version, status.Created.UTC(), status.Issued.UTC()
+		j.GraceUntil, j.Revoked = status.GraceUntil.UTC(), status.RevokedAt.UTC()
 		return out.Show(j, func() {
 			state := "good"
-			if j.Revoked != nil {
+			if !j.Revoked.IsZero() {
 				state = "revoked since " + momentText(j.Revoked)
 			}
 			fmt.Fprintln(out, out.Bold(j.ClientID))
@@ -177,7 +169,7 @@ type credentialsRotateCmd struct {
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issue(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
-		j.GraceUntil, j.Dropped = moment(rotation.GraceUntil), rotation.OldestDropped
+		j.GraceUntil, j.Dropped = rotation.GraceUntil.UTC(), rotation.OldestDropped
 		return rotation.Issued, c.without(err)
 	})
 }
@@ -258,7 +250,7 @@ func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 		}
 		j := c.json()
 		if !before.RevokedAt.IsZero() {
-			j.Revoked = moment(before.RevokedAt)
+			j.Revoked = before.RevokedAt.UTC()
 			return out.Show(j, func() { fmt.Fprintf(out, "Nothing to change: %s has none since %s.\n", c.who(), momentText(j.Revoked)) })
 		}
 		if err := c.confirm(ctx, out, "Its calls fail within 30 s. End all credentials and tokens of "+c.who()+"?", cmp.Or(c.App, c.Org)); err != nil {
@@ -267,7 +259,7 @@ func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 		if err := store.Revoke(ctx, c.Org, c.App); err != nil {
 			return err
 		}
-		j.Revoked = moment(now(ctx).Truncate(time.Second))
+		j.Revoked = now(ctx).Truncate(time.Second).UTC()
 		return out.Show(j, func() {
 			fmt.Fprintf(out, "Ended all credentials and tokens of %s; other processes follow within 30 s.\n", c.who())
 		})

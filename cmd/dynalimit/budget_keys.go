@@ -33,7 +33,7 @@ func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		}
 		rows := make([][]string, len(all))
 		for i, k := range all {
-			rows[i] = []string{k.Name, cmp.Or(k.Org, "all"), momentText(moment(k.Created)), orDash(k.CreatedBy)}
+			rows[i] = []string{k.Name, cmp.Or(k.Org, "all"), momentText(k.Created), orDash(k.CreatedBy)}
 		}
 		return out.Show(all, func() {
 			if len(all) == 0 {

@@ -18,11 +18,11 @@ type keysetCmd struct {
 
 // keysetJSON is a file of keys, for programs, without its keys.
 type keysetJSON struct {
-	File    string     `json:"file"`
-	Signing string     `json:"signing_key"`
-	Pepper  string     `json:"pepper"`
-	From    *time.Time `json:"from,omitempty"`
-	DryRun  bool       `json:"dry_run,omitempty"`
+	File    string    `json:"file"`
+	Signing string    `json:"signing_key"`
+	Pepper  string    `json:"pepper"`
+	From    time.Time `json:"from,omitzero"`
+	DryRun  bool      `json:"dry_run,omitempty"`
 }
 
 type keysetCreateCmd struct {
@@ -92,7 +92,7 @@ func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 		}
 	}
 	from := at.Add(credentials.KeyDelay)
-	j := keysetJSON{File: c.File, Signing: keys.Signer(from).ID, Pepper: keys.Pepper(from).ID, From: moment(from.Truncate(time.Second)), DryRun: c.DryRun}
+	j := keysetJSON{File: c.File, Signing: keys.Signer(from).ID, Pepper: keys.Pepper(from).ID, From: from.Truncate(time.Second).UTC(), DryRun: c.DryRun}
 	return out.Show(j, func() {
 		if c.DryRun {
 			fmt.Fprintf(out, "Would put new keys into %s.\nDry run: nothing was changed.\n", term.Plain(c.File))

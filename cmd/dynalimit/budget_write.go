@@ -32,10 +32,10 @@ func (c overrideCmd) Validate() error {
 }
 
 type overrideJSON struct {
-	Org   string     `json:"org_id"`
-	App   string     `json:"app_id"`
-	Label string     `json:"model_label,omitempty"`
-	Until *time.Time `json:"until,omitempty"`
+	Org   string    `json:"org_id"`
+	App   string    `json:"app_id"`
+	Label string    `json:"model_label,omitempty"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
@@ -44,8 +44,8 @@ func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) er
 		if c.Clear {
 			return j, k.Setup().ClearOverride(ctx, c.Org, c.App)
 		}
-		j.Until = moment(now(ctx).Add(c.For).Truncate(time.Second))
-		return j, k.Setup().Override(ctx, c.Org, c.App, c.Label, *j.Until)
+		j.Until = now(ctx).Add(c.For).Truncate(time.Second).UTC()
+		return j, k.Setup().Override(ctx, c.Org, c.App, c.Label, j.Until)
 	}, func(j overrideJSON) {
 		if c.Clear {
 			fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App)

@@ -40,18 +40,14 @@ type entityJSON struct {
 	Plan      string          `json:"plan,omitempty"`
 	ManagedBy string          `json:"managed_by,omitempty"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
-	CreatedAt *time.Time      `json:"created_at,omitempty"`
+	CreatedAt time.Time       `json:"created_at,omitzero"`
 	Version   int64           `json:"version"`
 	Deleting  bool            `json:"deleting,omitempty"`
 }
 
 func entityToJSON(e admin.Entity) entityJSON {
-	j := entityJSON{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
-		Metadata: e.Metadata, Version: e.Version, Deleting: e.Deleting,
-	}
-	j.CreatedAt = moment(e.CreatedAt)
-	return j
+	e.CreatedAt = e.CreatedAt.UTC()
+	return entityJSON(e)
 }
 
 // entityFacts are what a record says, in words, by name.
@@ -83,7 +79,7 @@ func printEntity(out *term.Output, e admin.Entity) {
 		cascades = strconv.FormatBool(e.Cascade)
 	}
 	fields(out, "name", e.Name, "parent", e.ParentID, "cascades", cascades, "plan", e.Plan, "metadata", string(e.Metadata),
-		"managed by", e.ManagedBy, "made", momentText(moment(e.CreatedAt)), "version", strconv.FormatInt(e.Version, 10))
+		"managed by", e.ManagedBy, "made", momentText(e.CreatedAt.UTC()), "version", strconv.FormatInt(e.Version, 10))
 }
 
 // entityFilter chooses among entities that are listed.

@@ -22,7 +22,7 @@ type bucketJSON struct {
 	Entity   string            `json:"entity_id"`
 	Resource string            `json:"resource"`
 	Limits   []bucketLimitJSON `json:"limits"`
-	Expires  *time.Time        `json:"expires_at,omitempty"`
+	Expires  time.Time         `json:"expires_at,omitzero"`
 }
 
 type bucketLimitJSON struct {
@@ -32,11 +32,10 @@ type bucketLimitJSON struct {
 }
 
 func bucketToJSON(b admin.Bucket) bucketJSON {
-	j := bucketJSON{Entity: b.EntityID, Resource: b.Resource, Limits: []bucketLimitJSON{}}
+	j := bucketJSON{b.EntityID, b.Resource, []bucketLimitJSON{}, b.Expires.UTC()}
 	for _, l := range b.Limits {
 		j.Limits = append(j.Limits, bucketLimitJSON{l.Limit, l.Remaining, l.Reset.Seconds()})
 	}
-	j.Expires = moment(b.Expires)
 	return j
 }
 

@@ -17,30 +17,29 @@ type migrateCmd struct{ destroys }
 
 // migrateJSON is what a migration did, for programs.
 type migrateJSON struct {
-	Complete   bool       `json:"complete"`
-	Passes     int        `json:"passes"`
-	Scanned    int64      `json:"items_read"`
-	Buckets    int        `json:"buckets"`
-	Configs    int        `json:"configs"`
-	Found      int        `json:"found"`
-	Turned     int        `json:"turned"`
-	Superseded int        `json:"superseded"`
-	Elsewhere  int        `json:"elsewhere"`
-	Unreadable int        `json:"unreadable"`
-	Malformed  []string   `json:"malformed,omitempty"`
-	Left       int        `json:"left"`
-	Listed     int        `json:"listed"`
-	LastWrite  *time.Time `json:"last_write,omitempty"`
-	DryRun     bool       `json:"dry_run"`
+	Complete   bool      `json:"complete"`
+	Passes     int       `json:"passes"`
+	Scanned    int64     `json:"items_read"`
+	Buckets    int       `json:"buckets"`
+	Configs    int       `json:"configs"`
+	Found      int       `json:"found"`
+	Turned     int       `json:"turned"`
+	Superseded int       `json:"superseded"`
+	Elsewhere  int       `json:"elsewhere"`
+	Unreadable int       `json:"unreadable"`
+	Malformed  []string  `json:"malformed,omitempty"`
+	Left       int       `json:"left"`
+	Listed     int       `json:"listed"`
+	LastWrite  time.Time `json:"last_write,omitzero"`
+	DryRun     bool      `json:"dry_run"`
 }
 
 func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
-	j := migrateJSON{
+	return migrateJSON{
 		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
-		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, Listed: r.Listed, DryRun: dryRun,
+		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, Listed: r.Listed,
+		LastWrite: r.LastWrite.UTC(), DryRun: dryRun,
 	}
-	j.LastWrite = moment(r.LastWrite)
-	return j
 }
 
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
@@ -96,7 +95,7 @@ func (j migrateJSON) print(out *term.Output) {
 	for _, what := range slices.Compact(slices.Clone(j.Malformed)) {
 		fmt.Fprintln(out, "  "+out.Yellow(term.Plain(what)))
 	}
-	if j.LastWrite != nil {
+	if !j.LastWrite.IsZero() {
 		fmt.Fprintf(out, "  last written by the older layout: %s\n", j.LastWrite.Format(time.RFC3339))
 	}
 	if j.DryRun {
