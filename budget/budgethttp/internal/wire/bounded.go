@@ -2,23 +2,6 @@ package wire
 
 import "github.com/danielgtaylor/huma/v2"
 
-// Micros is an amount, or a quota, in millionths of a dollar.
-type Micros int64
-
-// Schema says what an amount of a map may be.
-func (Micros) Schema(huma.Registry) *huma.Schema {
-	low, high := 0.0, 1e12
-	s := &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &low, Maximum: &high}
-	s.PrecomputeMessages()
-	return s
-}
-
-// Tag is a value of a tag.
-type Tag string
-
-// Schema says what a value may be.
-func (Tag) Schema(huma.Registry) *huma.Schema { return textOf(namePattern) }
-
 // Ordering is labels, each once.
 type Ordering []string
 
@@ -28,11 +11,16 @@ func (Ordering) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeArray, Items: textOf(labelPattern), Extensions: map[string]any{"uniqueItems": true}}
 }
 
-// Quotas are amounts by label.
-type Quotas map[string]Micros
+// Quotas are amounts in millionths of a dollar, by label.
+type Quotas map[string]int64
 
 // Schema says what a label and an amount may be.
-func (Quotas) Schema(r huma.Registry) *huma.Schema { return byName(labelPattern, Micros(0).Schema(r)) }
+func (Quotas) Schema(huma.Registry) *huma.Schema {
+	low, high := 0.0, 1e12
+	amount := &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &low, Maximum: &high}
+	amount.PrecomputeMessages()
+	return byName(labelPattern, amount)
+}
 
 // Models are model ids by label.
 type Models map[string]string
@@ -43,10 +31,10 @@ func (Models) Schema(huma.Registry) *huma.Schema {
 }
 
 // Tags are values by name.
-type Tags map[string]Tag
+type Tags map[string]string
 
 // Schema says what a name and a value may be.
-func (Tags) Schema(r huma.Registry) *huma.Schema { return byName(namePattern, Tag("").Schema(r)) }
+func (Tags) Schema(huma.Registry) *huma.Schema { return byName(namePattern, textOf(namePattern)) }
 
 // What tags and their names are, and what labels are.
 const (
@@ -67,19 +55,3 @@ func byName(pattern string, value *huma.Schema) *huma.Schema {
 		Extensions: map[string]any{"propertyNames": map[string]any{"pattern": pattern}},
 	}
 }
-
-// plain is a map as the keeper takes it, nil if it is empty.
-func plain[From ~int64 | ~string, To ~int64 | ~string](in map[string]From, convert func(From) To) map[string]To {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]To, len(in))
-	for k, v := range in {
-		out[k] = convert(v)
-	}
-	return out
-}
-
-func micros(m Micros) int64  { return int64(m) }
-func bounded(n int64) Micros { return Micros(n) }
-func tagValue(t Tag) string  { return string(t) }

@@ -24,7 +24,7 @@ type Org struct {
 // Budget is the configuration as the keeper takes it.
 func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
-		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, micros),
+		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
 		Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
 		NoSticky:          o.Sticky != nil && !*o.Sticky,
 		RefreshNormalSecs: o.RefreshNormal, RefreshTightSecs: o.RefreshTight,
@@ -53,7 +53,7 @@ func NewOrg(o budget.Org) StoredOrg {
 		ID:       o.ID,
 		Versions: Versions{o.Version, o.CreatedAt.UTC(), o.UpdatedAt.UTC()},
 		Config: Org{
-			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, bounded),
+			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
 			Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards, Sticky: &sticky,
 			RefreshNormal: o.RefreshNormalSecs, RefreshTight: o.RefreshTightSecs,
 		},
@@ -74,7 +74,7 @@ type App struct {
 // Budget is the configuration as the keeper takes it.
 func (a App) Budget(id string) budget.App {
 	return budget.App{
-		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, micros), Models: a.Models,
+		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Models: a.Models,
 		TightPercent: a.TightPercent, RefreshNormalSecs: a.RefreshNormal, RefreshTightSecs: a.RefreshTight,
 	}
 }
@@ -94,7 +94,7 @@ func NewApp(org string, a budget.App) StoredApp {
 		Org: org, ID: a.ID,
 		Versions: Versions{Version: a.Version, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC()},
 		Config: App{
-			Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, bounded), Models: a.Models,
+			Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Models: a.Models,
 			TightPercent: a.TightPercent, RefreshNormal: a.RefreshNormalSecs, RefreshTight: a.RefreshTightSecs,
 		},
 	}

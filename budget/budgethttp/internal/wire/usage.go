@@ -35,9 +35,12 @@ func (u Usage) Budget() budget.Usage {
 	if u.Time.IsZero() {
 		u.Time = u.Time.Add(time.Nanosecond)
 	}
+	if len(u.Tags) == 0 {
+		u.Tags = nil
+	}
 	return budget.Usage{
 		RequestID: u.RequestID, Label: u.Label, Model: u.Model,
-		Tokens: budget.Tokens(u.Tokens), Status: u.Status, Time: u.Time, Tags: plain(u.Tags, tagValue),
+		Tokens: budget.Tokens(u.Tokens), Status: u.Status, Time: u.Time, Tags: u.Tags,
 	}
 }
 
