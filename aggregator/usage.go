@@ -38,7 +38,7 @@ type Usage struct {
 	Window Window `json:"window"`
 	// Start and End are where the window begins and ends; End is not in it.
 	Start time.Time `json:"start"`
-	End   time.Time `json:"end"`
+	End   time.Time `json:"end"` // with the next window
 	// Resource is what was used.
 	Resource string `json:"resource"`
 	// Entity is whose usage it is; empty for a sum of several.
@@ -46,7 +46,7 @@ type Usage struct {
 	// Parent and Plan are the entity's at the end of its last hour that was closed; empty
 	// for none, for an hour that is open, and for sums.
 	Parent string `json:"parent_id,omitempty"`
-	Plan   string `json:"plan,omitempty"`
+	Plan   string `json:"plan,omitempty"` // empty for none
 	// Entities is how many entities are summed: 1 for one's own usage.
 	Entities int64 `json:"entities"`
 	// Open says that an hour of the window is not closed: more may come.

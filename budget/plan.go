@@ -42,7 +42,7 @@ type LabelStatus struct {
 	SpendMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`                        // in µ$
 	QuotaMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`                               // in µ$
 	Percent     float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`          // one decimal
-	Status      Status  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"`
+	Status      Status  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"` // of the label
 }
 
 // statusOf compares exactly: exceeded from 100 % on, tight from the threshold on. A quota

@@ -29,18 +29,18 @@ type Usage struct {
 
 // Receipt is how a record was counted and where the app stands after it.
 type Receipt struct {
-	CostMicros       int64     `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"` // in µ$, rounded half up
-	Duplicate        bool      `json:"-"`                                                             // counted before; the fields up to PriceVersion are that record's
-	Day              string    `json:"day,omitempty" doc:"The day it is counted on"`                  // like 20260123
-	Shard            int       `json:"shard" doc:"Which of the day's counters has it"`                // see Org.Shards
-	PriceVersion     string    `json:"price_version,omitempty" doc:"Where its price is from"`         // and what was assumed
-	SpendMicros      int64     `json:"spend_usd_micros" doc:"What was spent under the label today"`   // in µ$, at most Options.Staleness old
-	Percent          float64   `json:"quota_pct" doc:"Of the label's quota; 0 when the quota is 0"`   // one decimal
-	Mode             Mode      `json:"mode,omitempty" enum:"NORMAL,TIGHT" doc:"How close the label is to its quota"`
-	QuotaStatus      Status    `json:"quota_status,omitempty" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where the label stands"`
-	RecommendedLabel string    `json:"recommended_label,omitempty" doc:"What to use next; absent when no label has room"`
-	ResetAt          time.Time `json:"reset_at,omitzero" doc:"When the next day begins"`
-	Spooled          bool      `json:"-"` // the store did not answer: kept in the spool, not counted yet
+	CostMicros       int64     `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"`                             // in µ$, rounded half up
+	Duplicate        bool      `json:"-"`                                                                                         // counted before; the fields up to PriceVersion are that record's
+	Day              string    `json:"day,omitempty" doc:"The day it is counted on"`                                              // like 20260123
+	Shard            int       `json:"shard" doc:"Which of the day's counters has it"`                                            // see Org.Shards
+	PriceVersion     string    `json:"price_version,omitempty" doc:"Where its price is from"`                                     // and what was assumed
+	SpendMicros      int64     `json:"spend_usd_micros" doc:"What was spent under the label today"`                               // in µ$, at most Options.Staleness old
+	Percent          float64   `json:"quota_pct" doc:"Of the label's quota; 0 when the quota is 0"`                               // one decimal
+	Mode             Mode      `json:"mode,omitempty" enum:"NORMAL,TIGHT" doc:"How close the label is to its quota"`              // empty in a receipt of the spool
+	QuotaStatus      Status    `json:"quota_status,omitempty" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where the label stands"` // after this record
+	RecommendedLabel string    `json:"recommended_label,omitempty" doc:"What to use next; absent when no label has room"`         // empty for none
+	ResetAt          time.Time `json:"reset_at,omitzero" doc:"When the next day begins"`                                          // in UTC
+	Spooled          bool      `json:"-"`                                                                                         // the store did not answer: kept in the spool, not counted yet
 }
 
 // Validate checks all of a record that does not depend on a configuration. It
