@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/internal/legacy"
@@ -19,8 +20,44 @@ var ErrLegacyWriters = legacy.ErrWriters
 // be understood: MigrateReport.Malformed names them.
 var ErrLegacyMalformed = legacy.ErrMalformed
 
-// MigrateReport is what a migration did, what a dry run found, or how far it is.
-type MigrateReport = legacy.Report
+// MigrateReport is what a migration did, what a dry run found by one pass, or how far it is.
+type MigrateReport struct {
+	// DryRun means that nothing was written.
+	DryRun bool
+	// Complete means that a whole pass found no item of the older layout, and that the
+	// table's version record says so: no client looks for any from then on.
+	Complete bool
+	// Passes is how often the table was looked through; 0 for a table whose record said
+	// before that nothing is left.
+	Passes int
+	// Scanned is how many items were looked at, in all passes.
+	Scanned int64
+	// Buckets and Configs are how many of today's items were made.
+	Buckets, Configs int
+	// Found is how many items of the older layout the passes met, one for each limit:
+	// always Turned + Superseded + Elsewhere + Unreadable.
+	Found int
+	// Turned is how many of them became part of today's items. A dry run counts those
+	// here that would be Superseded.
+	Turned int
+	// Superseded were deleted because today's item was there already.
+	Superseded int
+	// Elsewhere were turned by others, as calls met them, between the look and the write.
+	Elsewhere int
+	// Listed is how many records of entities were in no list, because another tool made
+	// them: they are listed now. They are not of those that were Found.
+	Listed int
+	// Unreadable cannot be understood and were left.
+	Unreadable int
+	// Malformed says what is wrong with the first of them.
+	Malformed []string
+	// Left is how many the last pass met; 0 when the migration is complete. A dry run
+	// turns none.
+	Left int
+	// LastWrite is the latest refill of a bucket of the older layout that was met: no
+	// writer of that layout admitted anything later to those. Zero if none was met.
+	LastWrite time.Time
+}
 
 // Migrate turns every item of the layout before composite items into today's, in the whole
 // table, whatever its namespace: buckets at their level, configurations with the limits
@@ -47,15 +84,20 @@ func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateRepor
 	if a.d.Layout.Current() {
 		return MigrateReport{DryRun: dryRun, Complete: true}, nil
 	}
-	migration := legacy.Migration{Turner: a.d.Layout.Turner, DryRun: dryRun, OnProgress: tell}
+	migration := legacy.Migration{Turner: a.d.Layout.Turner, DryRun: dryRun}
+	if tell != nil {
+		migration.OnProgress = func(r legacy.Report) { tell(MigrateReport(r)) }
+	}
 	if dryRun {
-		return migration.Run(ctx)
+		found, err := migration.Run(ctx)
+		return MigrateReport(found), err
 	}
 	if err := a.recordMigration(ctx, deed{action: "migration_started", target: audit.System}); err != nil {
 		return MigrateReport{}, err
 	}
 	defer a.d.Told.Everything()
-	report, err := migration.Run(ctx)
+	done, err := migration.Run(ctx)
+	report := MigrateReport(done)
 	err = a.endMigration(ctx, &report, err)
 	return report, err
 }

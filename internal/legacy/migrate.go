@@ -38,43 +38,16 @@ var ErrWriters = errors.New("items of the older layout keep appearing: stop thei
 // ErrMalformed means that some items of the older layout cannot be understood.
 var ErrMalformed = errors.New("items of the older layout cannot be read: correct or delete them, and migrate again")
 
-// Report is what a migration did; a dry run says what one would do, by one pass.
+// Report is what a migration did, as admin.MigrateReport explains it.
 type Report struct {
-	// DryRun means that nothing was written.
-	DryRun bool
-	// Complete means that a whole pass found no item of the older layout, and that the
-	// table's version record says so: no client looks for any from then on.
-	Complete bool
-	// Passes is how often the table was looked through; 0 for a table whose record said
-	// before that nothing is left.
-	Passes int
-	// Scanned is how many items were looked at, in all passes.
-	Scanned int64
-	// Buckets and Configs are how many of today's items were made.
-	Buckets, Configs int
-	// Found is how many items of the older layout the passes met, one for each limit:
-	// always Turned + Superseded + Elsewhere + Unreadable.
-	Found int
-	// Turned is how many of them became part of today's items. A dry run counts those
-	// here that would be Superseded.
-	Turned int
-	// Superseded were deleted because today's item was there already.
-	Superseded int
-	// Elsewhere were turned by others, as calls met them, between the look and the write.
-	Elsewhere int
-	// Listed is how many records of entities were in no list, because another tool made
-	// them: they are listed now. They are not of those that were Found.
-	Listed int
-	// Unreadable cannot be understood and were left; Malformed says of the first of them
-	// what is wrong.
-	Unreadable int
-	Malformed  []string
-	// Left is how many the last pass met; 0 when the migration is complete. A dry run
-	// turns none.
-	Left int
-	// LastWrite is the latest refill of a bucket of the older layout that was met: no
-	// writer of that layout admitted anything later to those. Zero if none was met.
-	LastWrite time.Time
+	DryRun, Complete                                         bool
+	Passes                                                   int
+	Scanned                                                  int64
+	Buckets, Configs                                         int
+	Found, Turned, Superseded, Elsewhere, Listed, Unreadable int
+	Malformed                                                []string
+	Left                                                     int
+	LastWrite                                                time.Time
 }
 
 // Migration turns everything in a table that is of the older layout, whatever its
