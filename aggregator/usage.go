@@ -38,7 +38,7 @@ type Usage struct {
 	Window Window `json:"window"`
 	// Start and End are where the window begins and ends; End is not in it.
 	Start time.Time `json:"start"`
-	End   time.Time `json:"end"` // with the next window
+	End   time.Time `json:"end"` // where the next window begins
 	// Resource is what was used.
 	Resource string `json:"resource"`
 	// Entity is whose usage it is; empty for a sum of several.
