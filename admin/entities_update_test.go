@@ -245,3 +245,15 @@ func TestUpdateEntitiesOfBadInput(t *testing.T) {
 	assertInvalid(t, second(admin.New(r.As("")).Entities.UpdateMany(t.Context(), []admin.Entity{{ID: "a"}})), "principal", "")
 	assert.NoError(t, update())
 }
+
+// A record that cannot be read is not said to be changed.
+func TestUpdatesThatCannotBeReadFail(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	entities := admin.New(r).Entities
+	require.NoError(t, entities.Create(t.Context(), admin.Entity{ID: "a"}))
+	e.db.SetFaults(on("BatchGetItem", ddbmem.Fault{Drop: true}))
+	errs, err := entities.UpdateMany(t.Context(), []admin.Entity{{ID: "a", Name: "b", Version: 1}})
+	require.NoError(t, err)
+	require.ErrorIs(t, errs[0], dynalimit.ErrUnavailable)
+}
