@@ -57,8 +57,8 @@ func dump(t *testing.T, r *dynalimit.Repository) map[schema.Key]schema.Item {
 // A purge removes all of its namespace, and nothing else.
 func TestPurgeTouchesItsNamespaceAlone(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 2, 5, rapid.ID).Draw(rt, "namespaces")
-		ids := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 1, 4, rapid.ID).Draw(rt, "ids")
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 2, 3, rapid.ID).Draw(rt, "namespaces")
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 1, 2, rapid.ID).Draw(rt, "ids")
 		ctx := t.Context()
 		clock := newHandClock()
 		db := ddbmem.New(ddbmem.WithClock(clock.now))

@@ -25,13 +25,13 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// acquires is how many TestEveryAcquireIsCounted makes: 5,000, or what
+// acquires is how many TestEveryAcquireIsCounted makes: 2,000, or what
 // DYNALIMIT_ACQUIRES says.
 func acquires(t *testing.T) int64 {
 	t.Helper()
 	text := os.Getenv("DYNALIMIT_ACQUIRES")
 	if text == "" {
-		return 5_000
+		return 2_000
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	require.NoError(t, err)

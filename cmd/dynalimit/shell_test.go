@@ -56,7 +56,7 @@ func newShell(t *testing.T, prefix ...string) *shell {
 // withoutAWS empties the environment of what commands read from it.
 func withoutAWS() error {
 	var err error
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_CLOUDFORMATION", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_CLOUDFORMATION", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
 		err = errors.Join(err, os.Unsetenv(name))
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +42,6 @@ func recorder(to *[]aggregator.Record) func(ddbmem.Write) {
 // use has each namespace of the world use limits, and returns what the stream tells.
 func (w world) use() []aggregator.Record {
 	w.Helper()
-	elapse(time.Until(time.Date(2000, 1, 31, 22, 0, 0, 0, time.UTC)))
 	var records []aggregator.Record
 	w.db.OnWrite(recorder(&records))
 	defer w.db.OnWrite(nil)
@@ -54,17 +54,23 @@ func (w world) use() []aggregator.Record {
 	return records
 }
 
-// aggregate counts records and closes hours under a policy, as the function does.
-func (w world) aggregate(policy string, records []aggregator.Record) *guarded {
+// count adds records to usage, as the function does.
+func (w world) count(client *dynamodb.Client, records []aggregator.Record) {
 	w.Helper()
-	g := &guarded{next: w.db, policy: readPolicy(w.T, policy), place: here}
-	client := w.db.Client(g.through)
 	p, err := aggregator.New(client, tableName, nil)
 	require.NoError(w, err)
 	result, err := p.Process(w.Context(), records)
 	require.NoError(w, err)
 	require.Empty(w, result.Failures)
 	require.Positive(w, result.Counted)
+}
+
+// aggregate counts records and closes hours under a policy, as the function does.
+func (w world) aggregate(policy string, records []aggregator.Record) *guarded {
+	w.Helper()
+	g := &guarded{next: w.db, policy: readPolicy(w.T, policy), place: here}
+	client := w.db.Client(g.through)
+	w.count(client, records)
 	c, err := aggregator.NewCloser(client, tableName, nil)
 	require.NoError(w, err)
 	w.closeMonth(c)
@@ -76,13 +82,13 @@ func (w world) aggregate(policy string, records []aggregator.Record) *guarded {
 func (w world) closeMonth(c *aggregator.Closer) {
 	w.Helper()
 	defer w.db.SetFaults(nil)
-	for range 2 {
-		elapse(26 * time.Hour)
+	for _, later := range []time.Duration{3 * time.Hour, 26 * time.Hour} {
+		elapse(later)
 		for err := context.Canceled; errors.Is(err, context.Canceled); {
 			ctx, end := context.WithCancel(w.Context())
 			var made atomic.Int64
 			w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-				if made.Add(1) == 450 {
+				if made.Add(1) == 1000 {
 					end()
 				}
 				return ddbmem.Fault{}

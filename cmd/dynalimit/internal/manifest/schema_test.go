@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -16,15 +17,23 @@ import (
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	require.NoError(t, c.AddResource("manifest.json", doc))
-	schema, err := c.Compile("manifest.json")
+	schema, err := compileOnce()
 	require.NoError(t, err)
 	return schema
 }
+
+var compileOnce = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("manifest.json", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("manifest.json")
+})
 
 // plainValue is a file as an editor sees it: values without their meaning.
 func plainValue(t *testing.T, text string) any {
