@@ -12,3 +12,9 @@ func Plan(plan string) string { return "$PLAN:" + plan }
 // Namespace is the Target of what becomes of a namespace as a whole: "$NAMESPACE:eu". Its
 // events lie in no namespace: list them on a repository without one.
 func Namespace(name string) string { return "$NAMESPACE:" + name }
+
+// Price is the Target of changes of a model's prices in a budget: "$PRICE:gpt-5".
+func Price(model string) string { return "$PRICE:" + model }
+
+// Key is the Target of what becomes of a provisioning key of a budget: "$KEY:ci".
+func Key(name string) string { return "$KEY:" + name }

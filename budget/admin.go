@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
@@ -119,9 +120,9 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 // validateApp checks the configuration in effect for an app.
 func validateApp(org Org, app App) error {
 	err := policyOf(org, app, org.Scope).validate()
-	var v *ValidationError
+	var v *fault.ValidationError
 	if errors.As(err, &v) {
-		return &ValidationError{Package: pkg, Field: v.Field, Code: v.Code, Reason: fmt.Sprintf("app %q: %s", app.ID, v.Reason)}
+		return &fault.ValidationError{Package: pkg, Field: v.Field, Code: v.Code, Reason: fmt.Sprintf("app %q: %s", app.ID, v.Reason)}
 	}
 	return err
 }

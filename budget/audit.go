@@ -12,24 +12,21 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// PriceTarget is the target of events of a model's prices, for Audit. A prefix of the
-// model's id, such as us., does not matter.
-func PriceTarget(model string) string {
-	name, _ := splitModel(model)
-	return trail.PricePrefix + name
-}
-
-// KeyTarget is the target of events of a provisioning key, for Audit.
-func KeyTarget(name string) string { return trail.KeyPrefix + name }
-
 // besidesOrgs says that a target is a model's prices or a key, not an organisation.
 func besidesOrgs(target string) bool {
-	for _, prefix := range []string{trail.PricePrefix, trail.KeyPrefix} {
+	for _, prefix := range []string{audit.Price(""), audit.Key("")} {
 		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {
 			return true
 		}
 	}
 	return false
+}
+
+// priceTarget is the target of events of a model's prices: a prefix of its id, such as us.,
+// does not matter.
+func priceTarget(model string) string {
+	name, _ := splitModel(model)
+	return audit.Price(name)
 }
 
 // errEnough ends a query whose caller has seen enough.

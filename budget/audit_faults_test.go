@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // administrative is a change, and what shows that it landed.
@@ -62,20 +63,20 @@ func administratives() map[string]administrative {
 		"ClearOverride": {orgO, func(ctx context.Context, k *Keeper) error {
 			return k.Setup().ClearOverride(ctx, orgO, appA)
 		}, overridden("")},
-		"PutPrices": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
+		"PutPrices": {priceTarget(microModel), func(ctx context.Context, k *Keeper) error {
 			return k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 2}})
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
 			rows, err := k.Prices().Get(ctx, microModel)
 			return len(rows) == 1, err
 		}},
-		"ImportPrices": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
+		"ImportPrices": {priceTarget(microModel), func(ctx context.Context, k *Keeper) error {
 			_, err := k.Prices().Import(ctx, microList(), PriceImport{})
 			return err
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
 			rows, err := k.Prices().Get(ctx, microModel)
 			return len(rows) == 1, err
 		}},
-		"PutModelInfo": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
+		"PutModelInfo": {priceTarget(microModel), func(ctx context.Context, k *Keeper) error {
 			return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "micro"})
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
 			info, err := k.Prices().Info(ctx, microModel)
@@ -186,7 +187,7 @@ func TestChangeInDoubtIsThereWithItsEventOrNotAtAll(t *testing.T) {
 						return
 					}
 					assert.Equal(t, test.landed, landed)
-					var u *UnavailableError
+					var u *fault.UnavailableError
 					if test.until > 0 && assert.ErrorAs(t, err, &u) {
 						assert.True(t, u.Unconfirmed)
 					}
@@ -351,7 +352,7 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 			case 3:
 				err = k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(i + 1), Output: 1}})
 			}
-			assert.True(t, err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable), "%v", err)
+			assert.True(t, err == nil || errors.Is(err, ErrConflict) || errors.Is(err, fault.ErrUnavailable), "%v", err)
 		})
 		events := eventsOf(t, w.a, orgO)
 		org, err := w.a.Setup().GetOrg(ctx, orgO)
@@ -366,7 +367,7 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 			{"", "org_name", fmt.Sprintf("%q", org.Name), events, org.Version},
 			{appA, "app_name", fmt.Sprintf("%q", app.Name), events, app.Version},
 			{appB, "until", "", events, 0},
-			{"", "prices", "", eventsOf(t, w.a, PriceTarget(microModel)), 0},
+			{"", "prices", "", eventsOf(t, w.a, priceTarget(microModel)), 0},
 		} {
 			next := map[string]string{}
 			steps := 0
@@ -442,7 +443,7 @@ func TestCallsGoOnWhileTheControlTableIsThrottled(t *testing.T) {
 			_, err = k.Submit(t.Context(), orgO, appA, call(2))
 			require.NoError(t, err)
 			assert.Less(t, time.Since(began), 100*time.Millisecond)
-			require.ErrorIs(t, <-adjusted, ErrUnavailable)
+			require.ErrorIs(t, <-adjusted, fault.ErrUnavailable)
 			db.SetFaults(nil)
 			assert.Len(t, eventsOf(t, k, orgO), 1)
 		})

@@ -119,7 +119,7 @@ func TestEventsOfPrices(t *testing.T) {
 		for _, rows := range [][]Price{{row}, {row}, {row, later}, {}, nil} {
 			require.NoError(t, w.a.Prices().Put(ctx, premiumModel, rows...))
 		}
-		got := eventsOf(t, w.b, PriceTarget("us."+premiumModel))
+		got := eventsOf(t, w.b, audit.Price("us."+premiumModel))
 		var texts []string
 		for _, e := range got {
 			texts = append(texts, told(e))
@@ -133,7 +133,7 @@ func TestEventsOfPrices(t *testing.T) {
 		}, texts)
 		require.NotEmpty(t, got)
 		assert.Equal(t, "$PRICE:"+strings.TrimSuffix(premiumModel, ":0"), got[0].Target)
-		assert.Empty(t, eventsOf(t, w.b, PriceTarget(standardModel)))
+		assert.Empty(t, eventsOf(t, w.b, priceTarget(standardModel)))
 		assert.Equal(t, "prices", requireCode(t, w.a.Prices().Put(ctx, premiumModel, make([]Price, maxPrices+1)...), fault.InvalidConfig).Field)
 	})
 }
@@ -165,7 +165,7 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(maxRate)...))
 	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(maxRate-1)...))
 	assert.Len(t, eventsOf(t, w.a, orgO), 2)
-	assert.Len(t, eventsOf(t, w.a, PriceTarget(premiumModel)), 2)
+	assert.Len(t, eventsOf(t, w.a, priceTarget(premiumModel)), 2)
 	for field, spoil := range map[string]func(*Org){
 		"quotas": func(o *Org) { o.Quotas["one-more"] = 1 },
 		"models": func(o *Org) { o.Models["one-more"] = "m" },

@@ -189,7 +189,7 @@ func TestCaseB16Batch(t *testing.T) {
 		codes := map[fault.Code]int{}
 		accepted, duplicates := 0, 0
 		for _, r := range results {
-			var v *ValidationError
+			var v *fault.ValidationError
 			switch {
 			case r.Err == nil:
 				accepted++
@@ -265,7 +265,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, k.Close(context.Background())) })
 		client.pages.Store(2)
 		_, err = k.Totals(t.Context(), orgO, appA, "20260123")
-		var u *UnavailableError
+		var u *fault.UnavailableError
 		require.ErrorAs(t, err, &u)
 		k.ledger.WaitForTotals()
 		key := ledger.ClosedKey(ledger.AppScope(orgO, appA), "20260123", "premium")
@@ -309,7 +309,7 @@ func TestUnprocessedKeysAreNotAbsentItems(t *testing.T) {
 	fresh := w.keeper(&Options{})
 	_, err = fresh.Recommend(t.Context(), orgO, appA)
 	require.ErrorIs(t, err, ddb.ErrUnprocessed)
-	var u *UnavailableError
+	var u *fault.UnavailableError
 	require.ErrorAs(t, err, &u)
 	w.db.SetFaults(nil)
 }

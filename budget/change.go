@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
@@ -96,7 +97,7 @@ func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error
 // mayReadAgain reports whether a decision that failed with this error may succeed if it
 // is repeated, because the store could not be read.
 func mayReadAgain(err error) bool {
-	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
+	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*fault.ValidationError))
 }
 
 // send writes a change and its event in one transaction, until it is answered.
@@ -186,7 +187,7 @@ func (s scanned) or(t scanned) scanned {
 const deletionPrefix = "DELETION#"
 
 func adminError(operation string, err error) error {
-	var bad *ValidationError
+	var bad *fault.ValidationError
 	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
 		return err
 	}

@@ -12,4 +12,7 @@
 //
 // What an administrator changes is changed in somebody's name ([Options].Principal,
 // [Keeper.As]), and its event is written with it ([Setup.Audit]).
+//
+// Bad input is a *fault.ValidationError, and a table that does not answer is a
+// *fault.UnavailableError: sending the same record again is safe then, it is counted once.
 package budget

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -67,7 +68,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 			require.NoError(t, err)
 			db.SetFaults(readsFail)
 			err = read()
-			var u *UnavailableError
+			var u *fault.UnavailableError
 			require.ErrorAs(t, err, &u, name)
 			assert.False(t, u.Unconfirmed, name)
 			assert.NotContains(t, err.Error(), doubt, name)
@@ -108,7 +109,7 @@ func TestUnansweredWritesLeaveDoubt(t *testing.T) {
 				return ddbmem.Fault{Drop: written.Load()}
 			})
 			err = write()
-			var u *UnavailableError
+			var u *fault.UnavailableError
 			require.ErrorAs(t, err, &u, name)
 			assert.True(t, u.Unconfirmed, name)
 			assert.Contains(t, err.Error(), doubt, name)

@@ -32,7 +32,7 @@ func enforced(item store.Item) string {
 	return ""
 }
 
-// enforcedError refuses such a configuration. It is a *ValidationError, so that records of
+// enforcedError refuses such a configuration. It is a *fault.ValidationError, so that records of
 // the spool wait.
 type enforcedError struct {
 	what, reason string
@@ -42,7 +42,7 @@ type enforcedError struct {
 // Error implements error.
 func (e *enforcedError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap is the *ValidationError.
+// Unwrap is the *fault.ValidationError.
 func (e *enforcedError) Unwrap() error {
 	advice := "delete it with DeleteOrg, and put another"
 	if e.deleted {

@@ -12,9 +12,6 @@ import (
 )
 
 var (
-	// ErrUnavailable matches every *UnavailableError: the store did not answer.
-	// It is dynalimit.ErrUnavailable.
-	ErrUnavailable = fault.ErrUnavailable
 	// ErrQuotaExceeded says that no label, or not the one asked for, has room
 	// left. The error in hand is a *QuotaExceededError.
 	ErrQuotaExceeded = errors.New("budget: quota exceeded")
@@ -30,13 +27,6 @@ var (
 	ErrClosed = ledger.ErrClosed
 )
 
-// ValidationError is bad input; nothing was written. Field is the field at fault, for
-// example "tokens.input", Reason says what is wrong and what would be right, and Code is
-// fault.InvalidRequest of an argument, a record or the options, fault.InvalidConfig of a
-// configuration or a price, and fault.InvalidModelLabel of a label outside the ordering. It is one type for the packages dynalimit and llm too;
-// Package says which of them refuses.
-type ValidationError = fault.ValidationError
-
 // pkg is this package as its errors name it.
 const pkg = "budget"
 
@@ -46,11 +36,11 @@ func notFound(format string, args ...any) error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 func invalidConfig(field, format string, args ...any) error {
-	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
 // QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
@@ -93,15 +83,6 @@ func (e *QuotaExceededError) Error() string {
 // Is makes errors.Is(err, ErrQuotaExceeded) true.
 func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }
 
-// UnavailableError is a failure of the store: throttling, a server error, a
-// timeout or the network. It is never a denial, and bad input is never one. Op is
-// what was asked for, for example "Submit", Err the cause. Unconfirmed says that a
-// write may have landed, never true of a read that failed: sending the same record
-// again is safe, it is counted once. RetryAfter is the time until the store is asked
-// again whether it answers; 0 when that is not known. It is one type for the packages
-// dynalimit and llm too; Package says which of them failed.
-type UnavailableError = fault.UnavailableError
-
 // failure wraps a store error for the caller: unavailable, or a bug.
 func failure(operation string, err error) error {
 	if errors.Is(err, ErrNotFound) {
@@ -111,10 +92,10 @@ func failure(operation string, err error) error {
 }
 
 // unavailable says that err is a failure of the store.
-func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
+func unavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable) }
 
 func invalidLabel(label string) error {
-	return &ValidationError{
+	return &fault.ValidationError{
 		Package: pkg, Field: "model_label", Code: fault.InvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
 	}
 }
@@ -126,12 +107,12 @@ func noModel(label string) error {
 // asUnavailable adds the name of the operation to an error of the ledger. A caller's own
 // deadline counts as the store not answering in time.
 func asUnavailable(operation string, err error) error {
-	var u *UnavailableError
+	var u *fault.UnavailableError
 	switch {
 	case errors.As(err, &u):
-		return &UnavailableError{Package: pkg, Op: operation, Err: u.Err, Unconfirmed: u.Unconfirmed, RetryAfter: u.RetryAfter}
+		return &fault.UnavailableError{Package: pkg, Op: operation, Err: u.Err, Unconfirmed: u.Unconfirmed, RetryAfter: u.RetryAfter}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: true}
+		return &fault.UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: true}
 	}
 	return err
 }

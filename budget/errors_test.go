@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -42,7 +43,7 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 		"options.timeout":         {Timeout: -time.Second},
 	} {
 		_, err := New(ddbmem.New().Client(), Tables{}, &opts)
-		var bad *ValidationError
+		var bad *fault.ValidationError
 		require.ErrorAs(t, err, &bad)
 		assert.Equal(t, field, bad.Field)
 	}
@@ -52,11 +53,11 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 // from, and all of several.
 func TestErrorsOfTheLedgerAreTheKeepers(t *testing.T) {
 	cause := errors.New("no route")
-	lost := &UnavailableError{Package: "budget", Op: "write", Err: cause, Unconfirmed: true, RetryAfter: time.Second}
+	lost := &fault.UnavailableError{Package: "budget", Op: "write", Err: cause, Unconfirmed: true, RetryAfter: time.Second}
 	assert.Equal(t, error(lost), failure("Extend", lost))
-	var u *UnavailableError
+	var u *fault.UnavailableError
 	require.ErrorAs(t, asUnavailable("Submit", lost), &u)
-	assert.Equal(t, UnavailableError{Package: "budget", Op: "Submit", Err: cause, Unconfirmed: true, RetryAfter: time.Second}, *u)
+	assert.Equal(t, fault.UnavailableError{Package: "budget", Op: "Submit", Err: cause, Unconfirmed: true, RetryAfter: time.Second}, *u)
 
 	other := errors.New("malformed")
 	many := failure("Sweep", errors.Join(other, lost))

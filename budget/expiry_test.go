@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // TestDaysAreKeptForKeepDays: every counter, total and adjustment of a day has a time to live
@@ -67,7 +68,7 @@ func TestDaysAreKeptForKeepDays(t *testing.T) {
 					"History":   func() error { _, err := read(); return err },
 					"Adjust":    func() error { return charge(r.Day) },
 				} {
-					require.ErrorAs(t, try(), new(*ValidationError), what)
+					require.ErrorAs(t, try(), new(*fault.ValidationError), what)
 					require.ErrorContains(t, try(), "30 days ago", what)
 				}
 			})

@@ -102,7 +102,7 @@ func TestStoreDown(t *testing.T) {
 		require.NoError(t, err, "the last plan known")
 		assert.True(t, rec.Stale)
 		assert.Equal(t, "premium", rec.Label)
-		var u *UnavailableError
+		var u *fault.UnavailableError
 		_, err = k.Recommend(ctx, orgO, appB)
 		require.ErrorAs(t, err, &u, "nothing is known of this app")
 		_, err = k.Submit(ctx, orgO, appA, call(2))
@@ -122,7 +122,7 @@ func TestStoreDown(t *testing.T) {
 		require.NoError(t, err)
 		db.SetFaults(down)
 		pass(time.Minute)
-		var u *UnavailableError
+		var u *fault.UnavailableError
 		_, err = k.Recommend(ctx, orgO, appA)
 		require.ErrorAs(t, err, &u)
 		assert.False(t, k.Health().Ready)
@@ -173,7 +173,7 @@ func TestCancelledCallers(t *testing.T) {
 		_, err = k.Submit(ctx, orgO, appA, call(2))
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var u *UnavailableError
+		var u *fault.UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.False(t, u.Unconfirmed, "it was still in the queue")
 		assert.Zero(t, k.Health().Queued, "and nobody waits for it")
@@ -273,7 +273,7 @@ func TestPlainMetering(t *testing.T) {
 		}
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "UpdateItem"} })
 		_, err := k.Submit(t.Context(), orgO, appA, call(1))
-		var u *UnavailableError
+		var u *fault.UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.True(t, u.Unconfirmed, "not sent again")
 		back(db, k)

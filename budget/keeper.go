@@ -22,7 +22,7 @@ import (
 // Keeper keeps the budgets of organisations and their apps: it says which model label an
 // app may use, and counts what calls cost. Make one with New
 // for each process, and Close it at the end. It is safe for concurrent use. The zero
-// value is not usable: methods that return an error return a *ValidationError for it,
+// value is not usable: methods that return an error return a *fault.ValidationError for it,
 // and for a nil context.
 //
 // Which method to use:
@@ -58,7 +58,7 @@ type core struct {
 // New makes a keeper on two tables. Nil options are the defaults. It makes no
 // request, and starts a goroutine only for a spool, which Close ends.
 //
-// Errors: *ValidationError for bad options or prices, ErrSpoolInUse, and what the
+// Errors: *fault.ValidationError for bad options or prices, ErrSpoolInUse, and what the
 // file system says of the spool.
 func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	var opts Options
@@ -177,7 +177,7 @@ func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommend
 }
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens
-// in and maxTokens out. A label outside the app's ordering is a *ValidationError with
+// in and maxTokens out. A label outside the app's ordering is a *fault.ValidationError with
 // fault.InvalidModelLabel. When the store does not answer and OnUnavailable.Recommend is
 // Allow, the last price known is used.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
@@ -191,7 +191,7 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 // the same payload, it returns what was counted, marked Duplicate; with another payload
 // it returns ErrConflict. It is priced by the model that it names, whatever its label means
 // now. A label that the organisation never used, a model that its label never had, a time
-// outside the window or a model without a price is a *ValidationError.
+// outside the window or a model without a price is a *fault.ValidationError.
 // Options.OnUnavailable says what happens if the store does not answer; it is always
 // safe to send the record again. If ctx ends before the record was sent, the error says
 // so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
@@ -225,7 +225,7 @@ func (k *Keeper) Replay(ctx context.Context) error {
 }
 
 // Totals sums one day from the store, consistently. An empty day is today; a day before
-// Options.KeepDays is a *ValidationError. An empty app sums the whole organisation.
+// Options.KeepDays is a *fault.ValidationError. An empty app sums the whole organisation.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	if err := k.usable(ctx); err != nil {
 		return DayTotals{}, err
@@ -234,7 +234,7 @@ func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, e
 }
 
 // History gives the days from one to another, both included, oldest first.
-// Days after today are left out; one before Options.KeepDays is a *ValidationError. Days that are over are read as one item per
+// Days after today are left out; one before Options.KeepDays is a *fault.ValidationError. Days that are over are read as one item per
 // label; a read stores up to 100 of those items, after it, for the next.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	if err := k.usable(ctx); err != nil {

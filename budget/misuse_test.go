@@ -80,7 +80,7 @@ func first[T any](list iter.Seq2[T, error]) (err error) {
 func requireMisuse(t *testing.T, field, name string, call func() error) {
 	t.Helper()
 	require.NotPanics(t, func() {
-		var v *ValidationError
+		var v *fault.ValidationError
 		require.ErrorAs(t, call(), &v, "%s without a %s", name, field)
 		require.Equal(t, field, v.Field, name)
 		require.Equal(t, "budget", v.Package)

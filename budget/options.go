@@ -47,7 +47,7 @@ type Policy string
 
 // The policies.
 const (
-	// Refuse returns an *UnavailableError.
+	// Refuse returns an *fault.UnavailableError.
 	Refuse Policy = "refuse"
 	// Allow answers from what is known: Recommend with the last plan, marked
 	// Stale; Submit by keeping the record in the spool, marked Spooled.

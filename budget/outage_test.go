@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
@@ -89,7 +90,7 @@ func TestDeadlinesAreKeptInAnOutage(t *testing.T) {
 			ctx, cancel = context.WithTimeout(t.Context(), deadline)
 			assert.Equal(t, want, took(func() {
 				_, err := k.Submit(ctx, orgO, appA, call(1))
-				require.ErrorIs(t, err, ErrUnavailable)
+				require.ErrorIs(t, err, fault.ErrUnavailable)
 			}))
 			cancel()
 		}
@@ -109,7 +110,7 @@ func TestSubmitsInAnOutageFailSoon(t *testing.T) {
 		for i := range 300 {
 			all.Go(func() {
 				_, err := k.Submit(t.Context(), orgO, appA, call(1+i))
-				require.ErrorIs(t, err, ErrUnavailable)
+				require.ErrorIs(t, err, fault.ErrUnavailable)
 			})
 		}
 		assert.LessOrEqual(t, took(all.Wait), 2*time.Second)
@@ -117,18 +118,18 @@ func TestSubmitsInAnOutageFailSoon(t *testing.T) {
 		assert.Zero(t, k.Health().Queued)
 		assert.LessOrEqual(t, took(func() {
 			_, err := k.Submit(t.Context(), orgO, appA, call(999))
-			require.ErrorIs(t, err, ErrUnavailable)
+			require.ErrorIs(t, err, fault.ErrUnavailable)
 			wait, ok := problem.RetryAfter(err)
 			assert.True(t, ok, "the next probe")
 			assert.LessOrEqual(t, wait, 10*time.Second)
-			var u *UnavailableError
+			var u *fault.UnavailableError
 			require.ErrorAs(t, err, &u)
 			assert.False(t, u.Unconfirmed, "it was not sent")
 		}), time.Millisecond)
 		for _, most := range []time.Duration{time.Second, time.Millisecond} { // the first finds out that the other table is silent too
 			assert.LessOrEqual(t, took(func() {
 				_, err := k.Totals(t.Context(), orgO, appA, "")
-				require.ErrorIs(t, err, ErrUnavailable)
+				require.ErrorIs(t, err, fault.ErrUnavailable)
 			}), most, "a read is not sent either")
 			pass(time.Second)
 		}
@@ -167,7 +168,7 @@ func TestAbandonedSubmitsLeaveTheQueue(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				defer cancel()
 				_, err := k.Submit(ctx, orgO, appA, call(1+i))
-				require.ErrorIs(t, err, ErrUnavailable)
+				require.ErrorIs(t, err, fault.ErrUnavailable)
 			})
 			pass(time.Millisecond)
 		}

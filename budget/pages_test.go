@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // unending answers queries of a table with pages of nothing, each after 10 ms.
@@ -61,7 +62,7 @@ func TestSumsHaveADeadline(t *testing.T) {
 		} {
 			began := time.Now()
 			err := read()
-			require.ErrorIs(t, err, ErrUnavailable, name)
+			require.ErrorIs(t, err, fault.ErrUnavailable, name)
 			assert.Equal(t, time.Second, time.Since(began), name)
 		}
 		require.NoError(t, k.Close(context.Background()))

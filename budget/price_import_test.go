@@ -247,7 +247,7 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 		},
 		"tier": func() error { return w.a.Prices().PutInfo(t.Context(), "m", ModelInfo{Tier: strings.Repeat("x", 257)}) },
 	} {
-		var v *ValidationError
+		var v *fault.ValidationError
 		require.ErrorAs(t, try(), &v, field)
 		assert.Equal(t, field, v.Field)
 	}
@@ -364,7 +364,7 @@ func TestAnImportSurvivesThrottlesAndLostAnswers(t *testing.T) {
 		stored, err := w.a.Prices().Get(t.Context(), model)
 		require.NoError(t, err)
 		assert.Len(t, stored, 1)
-		assert.Len(t, eventsOf(t, w.a, PriceTarget(model)), 1)
+		assert.Len(t, eventsOf(t, w.a, priceTarget(model)), 1)
 	}
 	assert.Equal(t, models, importing(t, w.b, listOf(t, rows...)).Unchanged)
 }

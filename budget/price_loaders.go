@@ -39,8 +39,10 @@ func (l *PriceList) add(id string, p Price) {
 }
 
 // LoadPrices reads a list: an array of Price in JSON, or the object of LiteLLM's
-// model_prices_and_context_window file, in dollars per token, keyed by model. With providers
-// given, only their rows of LiteLLM are read (e.g. "bedrock", "bedrock_converse"). Its rows
+// model_prices_and_context_window file, in dollars per token, keyed by model. Of LiteLLM's
+// rows those of the providers are read, as it names them, and those that name none. Providers
+// default to those of the catalog: "openai", "anthropic", "bedrock", "bedrock_converse" and
+// "gemini"; others have other prices for models of the same name. Rows
 // without both an input and an output price are skipped, and so are those with a dearer
 // price for long contexts, which one rate cannot tell, and those of one region of Bedrock.
 //
@@ -54,6 +56,9 @@ func LoadPrices(r io.Reader, providers ...string) (PriceList, error) {
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
 		return ownList(raw)
+	}
+	if len(providers) == 0 {
+		providers = []string{"openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}
 	}
 	return liteLLMList(raw, providers)
 }
@@ -98,7 +103,7 @@ func liteLLMList(raw []byte, providers []string) (PriceList, error) {
 			continue
 		}
 		provider := text(row, "litellm_provider")
-		if len(providers) > 0 && !slices.Contains(providers, provider) {
+		if provider != "" && !slices.Contains(providers, provider) {
 			continue
 		}
 		rates, err := liteLLMRates(id, row)

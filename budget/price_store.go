@@ -45,7 +45,7 @@ func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 
 // Put replaces the stored prices of one model, at most 500, for all organisations; a
 // version of a model is a model of its own. They come before Options.Prices and the
-// catalog. No rows: back to those. It writes an audit.Event of PriceTarget(model), unless
+// catalog. No rows: back to those. It writes an audit.Event of audit.Price(model), unless
 // just those prices are stored already.
 func (p *Prices) Put(ctx context.Context, model string, rows ...Price) error {
 	k := p.keeper()
@@ -82,13 +82,13 @@ func (p *Prices) Review(ctx context.Context, list PriceList, how PriceImport) (P
 // A model that has no price yet gets the list's. Models and cache classes that the list has
 // none for keep theirs.
 //
-// Each model is written in one transaction, with an audit.Event of its PriceTarget, if its
+// Each model is written in one transaction, with an audit.Event of its audit.Price, if its
 // prices are still what they were: several processes may import at the same time, and what
 // is imported again changes nothing. An import that fails has a report of what it did;
 // another goes on from there.
 //
-// Errors: *ValidationError for an empty list, a bad name or one in Accept that the list
-// does not have; *UnavailableError; ErrConflict.
+// Errors: *fault.ValidationError for an empty list, a bad name or one in Accept that the list
+// does not have; *fault.UnavailableError; ErrConflict.
 func (p *Prices) Import(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
 	by, err := k.author(ctx)
@@ -128,7 +128,7 @@ func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	return stored.info(), failure("ModelInfo", err)
 }
 
-// PutInfo stores what is said of a model, with an audit.Event of PriceTarget(model),
+// PutInfo stores what is said of a model, with an audit.Event of audit.Price(model),
 // and leaves its prices alone. What is stored already is not written again.
 func (p *Prices) PutInfo(ctx context.Context, model string, info ModelInfo) error {
 	k := p.keeper()

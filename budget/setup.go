@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -31,7 +32,7 @@ func (s *Setup) keeper() *Keeper {
 // PutOrg creates or replaces an organisation's configuration; credentials are
 // left alone. Timezone and Scope are fixed when it is made: what was counted is by them.
 // Every app must stay valid under it. It raises the version and writes
-// an audit.Event, also when nothing differs. Bad input is a *ValidationError.
+// an audit.Event, also when nothing differs. Bad input is a *fault.ValidationError.
 func (s *Setup) PutOrg(ctx context.Context, org Org) (Org, error) {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -107,8 +108,8 @@ func (s *Setup) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 //
 // The deletion and that of each app have an audit.Event; events stay.
 //
-// Errors: *ValidationError, ErrNotFound for one that never was, ErrConflict,
-// *UnavailableError, those of revoke.
+// Errors: *fault.ValidationError, ErrNotFound for one that never was, ErrConflict,
+// *fault.UnavailableError, those of revoke.
 func (s *Setup) DeleteOrg(ctx context.Context, org string, revoke Revoke) error {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -144,7 +145,7 @@ func (s *Setup) DeleteApp(ctx context.Context, org, app string, revoke Revoke) e
 // Many processes may call it at the same time. revoke is required, for a deletion may have
 // stopped before credentials ended.
 //
-// Errors: *ValidationError, and of those that could not go on, joined.
+// Errors: *fault.ValidationError, and of those that could not go on, joined.
 func (s *Setup) FinishDeletions(ctx context.Context, revoke Revoke) (report FinishReport, err error) {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -182,7 +183,7 @@ func (s *Setup) FinishDeletions(ctx context.Context, revoke Revoke) (report Fini
 // Override forces an app's recommendation to one label of its ordering until an
 // instant, whatever was spent. It survives a PUT; other
 // processes follow within Options.ConfigTTL. A label whose model has no price is
-// a *ValidationError. It writes an audit.Event, unless just that is in force already.
+// a *fault.ValidationError. It writes an audit.Event, unless just that is in force already.
 func (s *Setup) Override(ctx context.Context, org, app, label string, until time.Time) error {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -208,7 +209,7 @@ func (s *Setup) ClearOverride(ctx context.Context, org, app string) error {
 //
 // It is applied once under its ID for Options.KeepDays after its day: sent again, it answers what was applied,
 // marked Duplicate; with other contents it is ErrConflict. What Adjust returns
-// has the ID and the day in it, with an error too: after an *UnavailableError
+// has the ID and the day in it, with an error too: after an *fault.UnavailableError
 // send just that again. One that is applied has one audit.Event, one that is not has none.
 func (s *Setup) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
 	k := s.keeper()
@@ -230,12 +231,12 @@ func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adju
 }
 
 // Audit lists the changes of an organisation and its apps, of a model's prices
-// (PriceTarget) or of a provisioning key (KeyTarget), oldest first: those from one time, and
+// (audit.Price) or of a provisioning key (audit.Key), oldest first: those from one time, and
 // before another. A zero time is no bound. Events go by themselves when
 // Options.AuditRetention is over, a day or two late. Pages are read as they are needed.
 //
 // An event was written in the transaction of its change: there is none without the other.
-// Its Resource is the app that was changed, its Fields have the names that a ValidationError
+// Its Resource is the app that was changed, its Fields have the names that a fault.ValidationError
 // gives them, and its Action is one of:
 //
 //   - org_created and org_updated, by PutOrg. An update that changes nothing raises the
@@ -249,14 +250,17 @@ func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adju
 //   - adjusted, by Adjust, once for each adjustment's id.
 //   - credentials_created, credentials_imported, secret_rotated, credentials_revoked and
 //     credentials_deleted, by package credentials; key_created and key_revoked, whose target
-//     is a KeyTarget.
+//     is an audit.Key.
 //
-// Errors: *ValidationError for a target that can have no events, *UnavailableError; the
+// Errors: *fault.ValidationError for a target that can have no events, *fault.UnavailableError; the
 // list ends with it.
 func (s *Setup) Audit(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
 	k := s.keeper()
 	if err := k.usable(ctx); err != nil {
 		return problem.List[audit.Event](err)
+	}
+	if model, ok := strings.CutPrefix(target, audit.Price("")); ok {
+		target = priceTarget(model)
 	}
 	if !besidesOrgs(target) {
 		if err := validUUID("target", target); err != nil {

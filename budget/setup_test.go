@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/fault"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -178,9 +178,9 @@ func (w *world) items(prefix string) []store.Item {
 	return fixture.Items(w.t, w.a.store.Client, w.tables.Usage, prefix)
 }
 
-func requireCode(t testing.TB, err error, code fault.Code) *ValidationError {
+func requireCode(t testing.TB, err error, code fault.Code) *fault.ValidationError {
 	t.Helper()
-	var v *ValidationError
+	var v *fault.ValidationError
 	require.ErrorAs(t, err, &v)
 	require.Equal(t, code, v.Code, v.Error())
 	return v

@@ -305,6 +305,6 @@ func (s *spool) rewrite(lines []spoolLine) error {
 // misconfigured reports whether the configuration, or this keeper's options, lack a
 // model or its price. The record then waits until that is corrected.
 func misconfigured(err error) bool {
-	var bad *ValidationError
+	var bad *fault.ValidationError
 	return errors.As(err, &bad) && bad.Code == fault.InvalidConfig
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // unknownAfter is the age at which a record in the spool may have been counted and
@@ -27,7 +29,7 @@ func (c *charges) spooled() int {
 // again is in vain. Every other error is about the store, its credentials, its
 // permissions or its tables, which recover.
 func isRecordFault(err error) bool {
-	var bad *ValidationError
+	var bad *fault.ValidationError
 	return errors.As(err, &bad) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound)
 }
 

@@ -210,7 +210,7 @@ func (pt *priceTable) decide(ctx context.Context, by, name string, next func(pri
 		return nil, err
 	}
 	becomes := next(last)
-	e := audit.Event{Principal: by, Action: actionPricesSet, Target: PriceTarget(name)}
+	e := audit.Event{Principal: by, Action: actionPricesSet, Target: priceTarget(name)}
 	event, err := pt.desk.event(pt.desk.now(), e, priceFields(last), priceFields(becomes))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err

@@ -30,7 +30,7 @@ const TTLAttribute = store.AttrTTL
 
 // TableInputs describe the two tables, control before usage: for CreateTables, and for
 // infrastructure code that makes them. TTL on TTLAttribute is to be enabled besides. They
-// fail with a *ValidationError for names that DynamoDB would refuse.
+// fail with a *fault.ValidationError for names that DynamoDB would refuse.
 func (t Tables) TableInputs() ([]*dynamodb.CreateTableInput, error) {
 	if err := t.validate(); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -63,7 +64,7 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 		return t, nil
 	}
 	if ctx.Err() != nil {
-		err = &UnavailableError{Package: pkg, Op: "configuration", Err: ctx.Err()}
+		err = &fault.UnavailableError{Package: pkg, Op: "configuration", Err: ctx.Err()}
 	}
 	return ts.loading.Last(key), err
 }

@@ -44,7 +44,7 @@ type Receipt struct {
 }
 
 // Validate checks all of a record that does not depend on a configuration. It
-// returns a *ValidationError; Submit checks the same, and a
+// returns a *fault.ValidationError; Submit checks the same, and a
 // caller may do so before the call that the record is of.
 func (u Usage) Validate() error {
 	if err := validUUID("request_id", u.RequestID); err != nil {

@@ -116,7 +116,7 @@ func (c *Call) settle(ctx context.Context, usage Usage) error {
 		return nil
 	}
 	unsettled := &UnsettledError{Org: c.request.Org, App: c.request.App, Record: *c.record, Lease: leaseErr, Budget: countErr}
-	var bad *budget.ValidationError
+	var bad *fault.ValidationError
 	if errors.As(countErr, &bad) { // not handed over: a corrected record may be
 		c.record = nil
 	}

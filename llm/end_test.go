@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -37,7 +38,7 @@ func TestRecordIsCheckedBeforeTheCall(t *testing.T) {
 				t.Error("the call is made")
 				return used, nil
 			})
-			var bad *budget.ValidationError
+			var bad *fault.ValidationError
 			require.ErrorAs(t, err, &bad)
 			rpm, tpm := w.left()
 			assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
@@ -280,7 +281,7 @@ func TestGuardThatStartsInAnOutage(t *testing.T) {
 			other := r
 			change(&other)
 			_, err := g.Start(t.Context(), other)
-			var away *budget.UnavailableError
+			var away *fault.UnavailableError
 			require.ErrorAs(t, err, &away)
 		}
 		w.db.SetFaults(nil)

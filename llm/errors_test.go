@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -124,10 +125,10 @@ func TestRetryAfterHoldsForEveryError(t *testing.T) {
 		{"call that never fits", &llm.DeniedError{RetryAfter: dynalimit.Never, Err: limit(dynalimit.Never)}, 0, false},
 		{"limiter's store", &dynalimit.UnavailableError{Err: plain, RetryAfter: 3 * time.Second}, 3 * time.Second, true},
 		{"limiter's store, unknown", &dynalimit.UnavailableError{Err: plain}, 0, false},
-		{"keeper's store", &budget.UnavailableError{Err: plain, RetryAfter: 4 * time.Second}, 4 * time.Second, true},
-		{"keeper's store, unknown", &budget.UnavailableError{Err: plain}, 0, false},
+		{"keeper's store", &fault.UnavailableError{Err: plain, RetryAfter: 4 * time.Second}, 4 * time.Second, true},
+		{"keeper's store, unknown", &fault.UnavailableError{Err: plain}, 0, false},
 		{"unsettled", &llm.UnsettledError{
-			Lease: &dynalimit.UnavailableError{Err: plain, RetryAfter: time.Second}, Budget: &budget.UnavailableError{Err: plain, RetryAfter: 2 * time.Second},
+			Lease: &dynalimit.UnavailableError{Err: plain, RetryAfter: time.Second}, Budget: &fault.UnavailableError{Err: plain, RetryAfter: 2 * time.Second},
 		}, 2 * time.Second, true},
 		{"quota of nobody's", &budget.QuotaExceededError{RetryAt: time.Now()}, 0, false},
 		{"validation", &llm.ValidationError{}, 0, false},
@@ -146,7 +147,7 @@ func TestRetryAfterHoldsForEveryError(t *testing.T) {
 			assert.Equal(t, test.want, wait, "%s, %s", test.name, how)
 		}
 	}
-	wait, ok := dynalimit.RetryAfter(errors.Join(limit(time.Second), &budget.UnavailableError{Err: plain, RetryAfter: time.Minute}))
+	wait, ok := dynalimit.RetryAfter(errors.Join(limit(time.Second), &fault.UnavailableError{Err: plain, RetryAfter: time.Minute}))
 	assert.True(t, ok)
 	assert.Equal(t, time.Minute, wait, "both must be over")
 }

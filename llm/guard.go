@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -123,7 +124,7 @@ func (g *Guard) Close(ctx context.Context) error {
 //
 // Errors: *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked or
 // budget.ErrQuotaExceeded, *ValidationError of this package and of the other
-// two, *dynalimit.UnavailableError, *budget.UnavailableError, and ctx's own.
+// two, *dynalimit.UnavailableError, *fault.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	if err := g.usable(ctx); err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (g *Guard) choose(ctx context.Context, c *Call) error {
 	r := &c.request
 	rec, err := g.opts.Keeper.Recommend(ctx, r.Org, r.App)
 	switch {
-	case errors.Is(err, budget.ErrUnavailable) && r.Label != "" && r.Resource != "":
+	case errors.Is(err, fault.ErrUnavailable) && r.Label != "" && r.Resource != "":
 		c.Label = r.Label // of a call for which nothing needs to be asked
 		return nil
 	case r.Label != "" && (err == nil || errors.Is(err, budget.ErrQuotaExceeded)):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -90,7 +91,7 @@ func (r *records) take(ctx context.Context, org, app string, record budget.Usage
 func (r *records) send(ctx context.Context, org, app string, record budget.Usage) error {
 	for n := 0; ; n++ {
 		_, err := r.keeper.Submit(ctx, org, app, record)
-		if !errors.Is(err, budget.ErrUnavailable) || !sendBackoff.Pause(ctx, n) {
+		if !errors.Is(err, fault.ErrUnavailable) || !sendBackoff.Pause(ctx, n) {
 			return err
 		}
 	}

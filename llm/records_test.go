@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -103,7 +104,7 @@ func (s *stuck) Submit(ctx context.Context, org, app string, u budget.Usage) (bu
 	case <-s.open:
 		return s.Keeper.Submit(ctx, org, app, u)
 	case <-ctx.Done():
-		return budget.Receipt{}, &budget.UnavailableError{Package: "budget", Op: "Submit", Err: ctx.Err()}
+		return budget.Receipt{}, &fault.UnavailableError{Package: "budget", Op: "Submit", Err: ctx.Err()}
 	}
 }
 
@@ -123,7 +124,7 @@ func TestRecordsThatWaitAreBounded(t *testing.T) {
 		assert.Equal(t, 20*time.Second, time.Since(began))
 		var unsettled *llm.UnsettledError
 		require.ErrorAs(t, err, &unsettled)
-		require.ErrorIs(t, unsettled.Budget, budget.ErrUnavailable)
+		require.ErrorIs(t, unsettled.Budget, fault.ErrUnavailable)
 		close(keeper.open)
 		w.settle(c)
 		assert.Equal(t, int64(1_001), w.spent("premium").Requests)
@@ -152,7 +153,7 @@ func TestCloseGivesUpInTime(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, w.refused, 3)
 		for _, r := range w.refused {
-			require.ErrorIs(t, r.Err, budget.ErrUnavailable)
+			require.ErrorIs(t, r.Err, fault.ErrUnavailable)
 			_, err := w.keeper.Submit(t.Context(), r.Org, r.App, r.Record)
 			require.NoError(t, err, "as the record is")
 		}
@@ -199,7 +200,7 @@ func TestARefusalIsFinal(t *testing.T) {
 		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: used.Tokens, Time: noon.Add(-25 * time.Hour)}))
 		w.flush()
 		require.Len(t, w.refused, 1)
-		var bad *budget.ValidationError
+		var bad *fault.ValidationError
 		require.True(t, errors.As(w.refused[0].Err, &bad))
 		assert.Equal(t, "timestamp", bad.Field)
 		assert.Equal(t, int64(1), keeper.asked.Load())

@@ -26,7 +26,7 @@ type core struct {
 }
 
 // New makes a Client; it makes no request: the first call logs in. It fails with a
-// *budget.ValidationError.
+// *fault.ValidationError.
 func New(options *Options) (*Client, error) {
 	o, err := options.withDefaults()
 	if err != nil {

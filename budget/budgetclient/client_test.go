@@ -22,6 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -160,7 +161,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		o := &Options{BaseURL: "https://keeper.example.com", ClientID: "org-x", Secret: credentials.NewSecret(secret)}
 		adapt(o)
 		_, err := New(o)
-		var bad *budget.ValidationError
+		var bad *fault.ValidationError
 		require.ErrorAs(t, err, &bad, field)
 		assert.Equal(t, field, bad.Field)
 	}
@@ -187,7 +188,7 @@ func TestIDsThatAreNoPathAreNotSent(t *testing.T) {
 	c := newClient(t, f)
 	ctx := t.Context()
 	for _, ids := range [][2]string{{"..", app}, {org, ".."}, {org, "a/b"}, {org, ""}, {org, "a?b"}, {strings.ToUpper(org), app}} {
-		var bad *budget.ValidationError
+		var bad *fault.ValidationError
 		_, err := c.Recommend(ctx, ids[0], ids[1])
 		require.ErrorAs(t, err, &bad)
 		_, err = c.Submit(ctx, ids[0], ids[1], usage())
@@ -239,7 +240,7 @@ func TestRecordsAreSentAgain(t *testing.T) {
 					return nil, nil
 				}}
 				_, err = newClient(t, f).Submit(t.Context(), org, app, usage())
-				var down *budget.UnavailableError
+				var down *fault.UnavailableError
 				require.ErrorAs(t, err, &down)
 				assert.Equal(t, 4, f.count("/usage"))
 				assert.Equal(t, name != "429", down.Unconfirmed)
@@ -277,7 +278,7 @@ func TestRefusalsAreNotSentAgain(t *testing.T) {
 		if test.want != nil {
 			require.ErrorIs(t, err, test.want)
 		}
-		require.NotErrorIs(t, err, budget.ErrUnavailable)
+		require.NotErrorIs(t, err, fault.ErrUnavailable)
 		assert.Equal(t, 1, f.count("/usage"), test.code)
 	}
 }
@@ -301,7 +302,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		defer cancel()
 		began = time.Now()
 		_, err = c.Submit(ctx, org, app, usage())
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 		wait, ok := dynalimit.RetryAfter(err)
 		assert.True(t, ok)
 		assert.Equal(t, 8*time.Second, wait)
@@ -326,7 +327,7 @@ func TestSlowAnswersAreNotWaitedFor(t *testing.T) {
 		f := (&fake{}).slow("/usage")
 		c := newClient(t, f, func(o *Options) { o.Timeout = time.Second })
 		_, err := c.Submit(t.Context(), org, app, usage())
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 		assert.Equal(t, 4, f.count("/usage"))
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -334,11 +335,11 @@ func TestSlowAnswersAreNotWaitedFor(t *testing.T) {
 		began := time.Now()
 		_, err = c.Submit(ctx, org, app, usage())
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 		assert.Equal(t, 500*time.Millisecond, time.Since(began))
 		sent := f.count("/usage")
 		_, err = c.Submit(ctx, org, app, usage())
-		var down *budget.UnavailableError
+		var down *fault.UnavailableError
 		require.ErrorAs(t, err, &down)
 		assert.False(t, down.Unconfirmed, "it was not sent")
 		assert.Equal(t, sent, f.count("/usage"))
@@ -421,10 +422,10 @@ func TestLoginsArePausedForAMinuteAtMost(t *testing.T) {
 		})
 		c := newClient(t, f)
 		_, err := c.Submit(t.Context(), org, app, usage())
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 		elapse(59 * time.Second)
 		_, err = c.Submit(t.Context(), org, app, usage())
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 		assert.Equal(t, 1, f.count("/auth/token"), "it is asked to wait")
 		elapse(time.Second)
 		_, err = c.Submit(t.Context(), org, app, usage())
@@ -446,7 +447,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		})
 		_, err := c.Submit(t.Context(), org, app, usage())
-		var lost *budget.UnavailableError
+		var lost *fault.UnavailableError
 		require.ErrorAs(t, err, &lost)
 		assert.False(t, lost.Unconfirmed, "the record was not sent")
 		f.answer = nil
@@ -467,7 +468,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			return res, nil
 		}}
 		_, err := newClient(t, f, func(o *Options) { o.Retries = -1 }).Submit(t.Context(), org, app, usage())
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 		assert.Equal(t, []string{"POST " + api + "/auth/token"}, f.sent)
 	})
 }
@@ -482,7 +483,7 @@ func TestLargeAnswersAreCutOff(t *testing.T) {
 		return res, nil
 	}}
 	_, err := newClient(t, f).Submit(t.Context(), org, app, usage())
-	require.ErrorIs(t, err, budget.ErrUnavailable)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
 	assert.Equal(t, 1, f.count("/usage"))
 }
 
@@ -565,7 +566,7 @@ func TestStaleAnswers(t *testing.T) {
 		f := &fake{answer: down}
 		c := newClient(t, f, func(*Options) {})
 		_, err := c.Recommend(t.Context(), org, app)
-		require.ErrorIs(t, err, budget.ErrUnavailable, "nothing is known yet")
+		require.ErrorIs(t, err, fault.ErrUnavailable, "nothing is known yet")
 		f.answer = func(r *http.Request, _ []byte) (*http.Response, error) {
 			if strings.HasSuffix(r.URL.Path, "/model-selection") {
 				return html(503), nil
@@ -573,7 +574,7 @@ func TestStaleAnswers(t *testing.T) {
 			return nil, nil
 		}
 		_, err = c.Recommend(t.Context(), org, app)
-		var lost *budget.UnavailableError
+		var lost *fault.UnavailableError
 		require.ErrorAs(t, err, &lost)
 		assert.False(t, lost.Unconfirmed, "it reads")
 		f.answer = nil
@@ -595,6 +596,6 @@ func TestStaleAnswers(t *testing.T) {
 		elapse(6 * time.Minute)
 		f.answer = down
 		_, err = c.Recommend(t.Context(), org, app)
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
 	})
 }

@@ -125,7 +125,7 @@ func (e answerError) refusal(op string, status int, now time.Time) error {
 	case status == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", budget.ErrNotFound, e.Message)
 	case status == http.StatusBadRequest && strings.HasPrefix(e.Code, "INVALID_"):
-		bad := &budget.ValidationError{Package: "budget", Field: "request", Code: fault.Code(e.Code), Reason: e.Message}
+		bad := &fault.ValidationError{Package: "budget", Field: "request", Code: fault.Code(e.Code), Reason: e.Message}
 		if len(e.Details.Fields) > 0 {
 			bad.Field, bad.Reason = e.Details.Fields[0].Field, e.Details.Fields[0].Reason
 		}
@@ -168,11 +168,11 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 
 // unavailable is the error of a call that got no answer.
 func unavailable(op string, err error, unconfirmed bool, after time.Duration) error {
-	var known *budget.UnavailableError
+	var known *fault.UnavailableError
 	if errors.As(err, &known) {
 		return err
 	}
-	return &budget.UnavailableError{Package: "budget", Op: op, Err: err, Unconfirmed: unconfirmed, RetryAfter: after}
+	return &fault.UnavailableError{Package: "budget", Op: op, Err: err, Unconfirmed: unconfirmed, RetryAfter: after}
 }
 
 // statuses are those that the codes of a batch's records come with.

@@ -116,5 +116,5 @@ func loopback(host string) bool {
 
 // invalid is what the client itself refuses, before anything is sent.
 func invalid(field, format string, args ...any) error {
-	return &budget.ValidationError{Package: "budgetclient", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Package: "budgetclient", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }

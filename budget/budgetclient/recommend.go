@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // maxChoices is how many apps' answers are kept.
@@ -100,8 +101,8 @@ func (c *choice) outdate() {
 // that shows that the label has no room ends that. While the keeper does not
 // answer, Options.OnUnavailable.Recommend decides.
 //
-// Errors: *budget.QuotaExceededError, *budget.ValidationError, budget.ErrNotFound,
-// *budget.UnavailableError, *StatusError.
+// Errors: *budget.QuotaExceededError, *fault.ValidationError, budget.ErrNotFound,
+// *fault.UnavailableError, *StatusError.
 func (c *Client) Recommend(ctx context.Context, org, app string) (budget.Recommendation, error) {
 	path, err := c.admitted(ctx, org, app)
 	if err != nil {
@@ -144,7 +145,7 @@ func (c *core) recommend(ctx context.Context, known *choice, path, org, app, que
 	if f := (*unanswered)(nil); errors.As(err, &f) { // ctx ended while another asked
 		err = unavailable("Recommend", f.err, false, 0)
 	}
-	if !errors.Is(err, budget.ErrUnavailable) || c.opts.OnUnavailable.Recommend == budget.Refuse || errors.Is(ctx.Err(), context.Canceled) {
+	if !errors.Is(err, fault.ErrUnavailable) || c.opts.OnUnavailable.Recommend == budget.Refuse || errors.Is(ctx.Err(), context.Canceled) {
 		return budget.Recommendation{}, err
 	}
 	if rec, ok := known.stale(); ok {
@@ -200,8 +201,8 @@ func maxAge(header http.Header) time.Duration {
 // budget.Keeper.Estimate says. For the label that was recommended it makes no request as
 // long as the recommendation holds.
 //
-// Errors: *budget.ValidationError, with fault.InvalidModelLabel for a label that is
-// not in the app's ordering; budget.ErrNotFound, *budget.UnavailableError, *StatusError.
+// Errors: *fault.ValidationError, with fault.InvalidModelLabel for a label that is
+// not in the app's ordering; budget.ErrNotFound, *fault.UnavailableError, *StatusError.
 func (c *Client) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	path, err := c.admitted(ctx, org, app)
 	if err != nil {
@@ -220,7 +221,7 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 		return cost(rec.Price, inputTokens, maxTokens), nil
 	}
 	micros, err := c.estimate(ctx, path, label, inputTokens, maxTokens)
-	if errors.Is(err, budget.ErrUnavailable) && c.opts.OnUnavailable.Recommend != budget.Refuse {
+	if errors.Is(err, fault.ErrUnavailable) && c.opts.OnUnavailable.Recommend != budget.Refuse {
 		if rec, ok := known.stale(); ok && rec.Label == label {
 			return cost(rec.Price, inputTokens, maxTokens), nil
 		}

@@ -17,7 +17,7 @@ var date = regexp.MustCompile(`^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 // Totals sums one day, as budget.Keeper.Totals does. An empty day is today; an empty app
 // sums the whole organisation.
 //
-// Errors: *budget.ValidationError, budget.ErrNotFound, *budget.UnavailableError,
+// Errors: *fault.ValidationError, budget.ErrNotFound, *fault.UnavailableError,
 // *StatusError.
 func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTotals, error) {
 	if err := c.usable(ctx); err != nil {

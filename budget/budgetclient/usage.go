@@ -14,8 +14,8 @@ import (
 // what got no answer may be sent again. A record without a Time gets that of this call: one
 // that is to be sent again needs its own, or it is another record then.
 //
-// Errors: *budget.ValidationError, budget.ErrConflict, budget.ErrNotFound,
-// *budget.UnavailableError, *StatusError.
+// Errors: *fault.ValidationError, budget.ErrConflict, budget.ErrNotFound,
+// *fault.UnavailableError, *StatusError.
 func (c *Client) Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error) {
 	path, err := c.admitted(ctx, org, app)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/login"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // answers gives every error its one shape, and tells the log what no client is told.
@@ -58,7 +59,7 @@ func (a *answers) tell(x *exchange, what string, err error) {
 func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Error {
 	var (
 		shaped   *wire.Error
-		bad      *budget.ValidationError
+		bad      *fault.ValidationError
 		exceeded *budget.QuotaExceededError
 	)
 	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
@@ -81,7 +82,7 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else at the same time: try again")
 	case errors.Is(err, budget.ErrConflict):
 		return wire.NewError(http.StatusConflict, conflict, "the id was used before, with other contents")
-	case errors.Is(err, budget.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		a.tell(x, "unavailable", err)
 		return wire.NewError(http.StatusServiceUnavailable, wire.ServiceUnavailable, "the store does not answer: send the same again").
 			With("Retry-After", seconds(retryAfter(err)))

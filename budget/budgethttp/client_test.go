@@ -110,7 +110,7 @@ func TestClientAnswersAsTheLibrary(t *testing.T) {
 		assert.Equal(t, first.Day, again.Day)
 		results, err := c.SubmitBatch(ctx, orgO, appA, []budget.Usage{record(2), record(2), {RequestID: "x"}, record(3)})
 		require.NoError(t, err)
-		var bad *budget.ValidationError
+		var bad *fault.ValidationError
 		require.ErrorAs(t, results[2].Err, &bad)
 		assert.Equal(t, "request_id", bad.Field)
 		assert.True(t, results[1].Duplicate)
@@ -148,7 +148,7 @@ func TestClientErrorsAreTheLibrarys(t *testing.T) {
 	other = record(2)
 	other.Label, other.Model = "nobody", ""
 	_, err = c.Submit(ctx, orgO, appA, other)
-	var bad *budget.ValidationError
+	var bad *fault.ValidationError
 	require.ErrorAs(t, err, &bad)
 	assert.Equal(t, fault.InvalidModelLabel, bad.Code)
 	_, err = c.Recommend(ctx, orgO, appB)

@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // gate is what happens to a request before it is looked at: its credential, its query, then
@@ -87,7 +87,7 @@ func (g *gate) refusal(err error, x *exchange, n need) *wire.Error {
 	case errors.Is(err, ErrUnauthorized):
 		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "this needs an access token that is in force, as Authorization: Bearer").
 			With("WWW-Authenticate", `Bearer realm="keeper"`)
-	case errors.Is(err, budget.ErrUnavailable):
+	case errors.Is(err, fault.ErrUnavailable):
 		return g.answers.failure(err, x, wire.IdempotencyConflict)
 	}
 	return g.answers.internal(err, x)

@@ -55,7 +55,7 @@ type Options struct {
 	// Authenticate says who sent a request to a route that needs an access token, in the
 	// place of the tokens that the server issues: there are no routes of authentication
 	// then. ErrUnauthorized, or an error that wraps it, is answered with 401, an
-	// *budget.UnavailableError with 503, anything else with 500. Defaults to nil: the
+	// *fault.UnavailableError with 503, anything else with 500. Defaults to nil: the
 	// server issues tokens.
 	Authenticate func(*http.Request) (Claims, error)
 	// Administrator says in whose name a request to a route that needs a provisioning

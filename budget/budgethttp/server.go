@@ -28,7 +28,7 @@ type Server struct {
 }
 
 // New makes a handler for a keeper, and a store of credentials on its control table. It
-// makes no request. Errors: a *budget.ValidationError for no keeper or store, and for
+// makes no request. Errors: a *fault.ValidationError for no keeper or store, and for
 // options that cannot be.
 func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
 	s := &Server{keeper: keeper, store: store, opts: options.withDefaults()}
@@ -97,7 +97,7 @@ func (s *Server) logIn() (err error) {
 }
 
 func bad(field, reason string) error {
-	return &budget.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
+	return &fault.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
 }
 
 func (s *Server) validate() error {

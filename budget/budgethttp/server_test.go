@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // What belongs to others is refused alike, whether it exists or not, before anything is
@@ -196,7 +196,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		},
 	} {
 		_, err := make()
-		var bad *budget.ValidationError
+		var bad *fault.ValidationError
 		require.ErrorAs(t, err, &bad)
 		assert.Equal(t, field, bad.Field)
 	}

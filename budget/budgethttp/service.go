@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 type healthOutput struct {
@@ -24,7 +25,7 @@ func (s service) endpoints() []endpoint {
 		}, func(context.Context, *exchange, *struct{}) (*healthOutput, error) {
 			health := s.keeper.Health()
 			if !health.Ready {
-				return nil, &budget.UnavailableError{Package: "budget", Op: "Health", Err: health.Cause}
+				return nil, &fault.UnavailableError{Package: "budget", Op: "Health", Err: health.Cause}
 			}
 			var out healthOutput
 			out.Body.Status = "ok"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -168,7 +169,7 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	if wanted.Org != "" {
 		fields["org_id"] = wanted.Org
 	}
-	event, err := s.core.event(s.principal, actionKeyCreated, trail.KeyPrefix+name, "", fields)
+	event, err := s.core.event(s.principal, actionKeyCreated, audit.Key(name), "", fields)
 	if err != nil {
 		return NewKey{}, err
 	}
@@ -215,7 +216,7 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	if !appPattern.MatchString(name) {
 		return notFound("there is no key of this name")
 	}
-	event, err := s.core.event(s.principal, actionKeyRevoked, trail.KeyPrefix+name, "", trail.Fields{"name": name})
+	event, err := s.core.event(s.principal, actionKeyRevoked, audit.Key(name), "", trail.Fields{"name": name})
 	if err != nil {
 		return err
 	}

@@ -16,16 +16,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Store is what a Refresher asks of budget.Prices. Its principal makes the changes.
-type Store interface {
-	// Import is that of budget.Prices.
-	Import(ctx context.Context, list budget.PriceList, how budget.PriceImport) (budget.PriceReport, error)
-}
-
 // Options configures a Refresher. Every field is optional.
 type Options struct {
 	// Providers are those of LiteLLM's list whose models are taken, as it names them. Defaults
-	// to those of the catalog: OpenAI, Anthropic, Gemini and Bedrock, see DefaultProviders.
+	// to those of the catalog, see budget.LoadPrices.
 	Providers []string
 	// Import says how it is taken, see budget.PriceImport.
 	Import budget.PriceImport
@@ -50,16 +44,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// DefaultProviders are the providers of the catalog's models, as LiteLLM names them.
-// Others have other prices for models of the same name.
-func DefaultProviders() []string {
-	return []string{"openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}
-}
-
 func (o Options) withDefaults() Options {
-	if len(o.Providers) == 0 {
-		o.Providers = DefaultProviders()
-	}
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
@@ -88,13 +73,13 @@ func (o Options) validate() error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &budget.ValidationError{Package: "prices", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+	return &fault.ValidationError{Package: "prices", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Refresher imports a source's price list again and again. Make one with New; it is safe for
 // concurrent use, and its refreshes come one after the other.
 type Refresher struct {
-	store  Store
+	store  importer
 	source Source
 	opts   Options
 
@@ -103,8 +88,17 @@ type Refresher struct {
 	list budget.PriceList
 }
 
-// New makes a refresher. It makes no request and starts no goroutine.
-func New(store Store, source Source, options *Options) (*Refresher, error) {
+// importer is what a Refresher asks of budget.Prices.
+type importer = interface {
+	Import(ctx context.Context, list budget.PriceList, how budget.PriceImport) (budget.PriceReport, error)
+}
+
+// New makes a refresher of keeper.Prices(), whose principal makes the changes. It makes no
+// request and starts no goroutine.
+func New(store interface {
+	Import(ctx context.Context, list budget.PriceList, how budget.PriceImport) (budget.PriceReport, error)
+}, source Source, options *Options,
+) (*Refresher, error) {
 	var opts Options
 	if options != nil {
 		opts = *options

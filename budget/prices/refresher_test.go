@@ -17,6 +17,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,7 +176,7 @@ func TestABrokenListLeavesTheLastOneInHand(t *testing.T) {
 func TestRefresherIsRefusedWithoutWhatItNeeds(t *testing.T) {
 	keeper, source := &imports{}, &text{}
 	_, err := New(keeper, source, &Options{Jitter: math.NaN()})
-	require.ErrorAs(t, err, new(*budget.ValidationError))
+	require.ErrorAs(t, err, new(*fault.ValidationError))
 	for field, try := range map[string]func() error{
 		"store":               func() error { _, err := New(nil, source, nil); return err },
 		"source":              func() error { _, err := New(keeper, nil, nil); return err },
@@ -185,7 +186,7 @@ func TestRefresherIsRefusedWithoutWhatItNeeds(t *testing.T) {
 		"options.timeout":     func() error { _, err := New(keeper, source, &Options{Timeout: -1}); return err },
 		"refresher":           func() error { return new(Refresher).Run(t.Context()) },
 	} {
-		var v *budget.ValidationError
+		var v *fault.ValidationError
 		require.ErrorAs(t, try(), &v, field)
 		assert.Equal(t, field, v.Field)
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// LiteLLMURL is the list of LiteLLM.
-const LiteLLMURL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
+// liteLLM is the list of LiteLLM.
+const liteLLM = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
 
 // ErrNotModified is returned by a Source whose list is still the one with the tag that it
 // was given.
@@ -33,6 +33,7 @@ const maxRedirects = 3
 // URL is a list that a server of HTTP has.
 type URL struct {
 	// Address is its URL, of https, or of http where no credentials are in its header.
+	// Defaults to the list of LiteLLM.
 	Address string
 	// Header is sent besides, for example Authorization. It is not sent on to another
 	// host. Defaults to nothing.
@@ -48,9 +49,10 @@ type URL struct {
 //
 // Errors: ErrNotModified, what the server answered, and what the network says.
 func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
+	u.Address = cmp.Or(u.Address, liteLLM)
 	address, err := url.Parse(u.Address)
 	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" {
-		return nil, "", fmt.Errorf("prices: the address is no URL of http or https: write it like %s", LiteLLMURL)
+		return nil, "", fmt.Errorf("prices: the address is no URL of http or https: write it like %s", liteLLM)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Address, nil)
 	if err != nil {

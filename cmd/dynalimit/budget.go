@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // budgetCmd is what all budget commands share: each finds the tables as the flags say.
@@ -113,7 +114,7 @@ func withoutWrites(o *dynamodb.Options) {
 // explain says what to do about an error, or about Ctrl-C.
 func (b *budgetCmd) explain(ctx context.Context, err error) error {
 	var missing *types.ResourceNotFoundException
-	var bad *budget.ValidationError
+	var bad *fault.ValidationError
 	next := ""
 	switch {
 	case err == nil || ctx.Err() != nil:

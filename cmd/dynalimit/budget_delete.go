@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 type orgsDeleteCmd struct {
@@ -72,7 +73,7 @@ func (b *budgetCmd) delete(ctx context.Context, out *term.Output, of account, ho
 
 // undone says that a deletion which failed goes on where it stopped.
 func undone(err error) error {
-	if _, invalid := errors.AsType[*budget.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
+	if _, invalid := errors.AsType[*fault.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
 		return err
 	}
 	return fmt.Errorf("%w; what was done stays done, and the same command goes on", err)

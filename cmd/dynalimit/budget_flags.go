@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // dayFlag is a day as the library writes it, 20260123. The commands show 2026-01-23.
@@ -57,7 +58,7 @@ var flags = map[string]string{
 
 // flagOf is the flag or argument that an invalid field comes from.
 func flagOf(err error) string {
-	var bad *budget.ValidationError
+	var bad *fault.ValidationError
 	if !errors.As(err, &bad) {
 		return ""
 	}

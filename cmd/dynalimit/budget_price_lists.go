@@ -22,7 +22,7 @@ type priceListFlags struct {
 func (f priceListFlags) source() prices.Source {
 	switch scheme, _, ok := strings.Cut(f.Source, "://"); {
 	case f.Source == "":
-		return prices.URL{Address: prices.LiteLLMURL}
+		return prices.URL{}
 	case ok && (scheme == "https" || scheme == "http"):
 		return prices.URL{Address: f.Source}
 	}
@@ -36,11 +36,7 @@ func (f priceListFlags) load(ctx context.Context) (list budget.PriceList, err er
 		return list, fmt.Errorf("%w; name a file or a URL that has a price list", err)
 	}
 	defer func() { _ = body.Close() }()
-	providers := f.Provider
-	if len(providers) == 0 {
-		providers = prices.DefaultProviders()
-	}
-	list, err = budget.LoadPrices(body, providers...)
+	list, err = budget.LoadPrices(body, f.Provider...)
 	if err != nil {
 		return list, fmt.Errorf("%w; name a file or a URL that has prices, or LiteLLM's list", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 type overrideCmd struct {
@@ -78,7 +79,7 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		applied, err := k.Setup().Adjust(ctx, c.Org, c.App, budget.Adjustment{
 			ID: c.ID, Label: c.Label, Day: string(c.Day), DeltaMicros: delta, Reason: c.Reason,
 		})
-		if errors.Is(err, budget.ErrUnavailable) {
+		if errors.Is(err, fault.ErrUnavailable) {
 			err = fmt.Errorf("%w; repeat it with --id %s --day %s, and it is applied once", err, applied.ID, dateOf(applied.Day))
 		}
 		if errors.Is(err, budget.ErrConflict) { // nobody's change is in the way: it is applied already, or is another one

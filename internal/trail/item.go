@@ -27,15 +27,6 @@ const (
 	detailChanges, detailBefore, detailAfter = "changes", "before", "after"
 )
 
-// The targets of changes of budgets that are no organisation's.
-const (
-	// PricePrefix begins the targets of changes of a budget's prices; the model follows.
-	PricePrefix = "$PRICE:"
-	// KeyPrefix begins the targets of events about a budget's provisioning keys; the key's
-	// name follows.
-	KeyPrefix = "$KEY:"
-)
-
 // IndexShards is over how many partitions of the index the events of a day are spread.
 const IndexShards = 8
 
