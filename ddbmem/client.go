@@ -18,7 +18,7 @@ func (db *DB) config() aws.Config {
 }
 
 // Client is a real SDK client whose requests stay in the process. It retries as
-// the SDK does by default unless optFns say otherwise.
+// the SDK does by default unless optFns say otherwise. Requests are not signed.
 func (db *DB) Client(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.NewFromConfig(db.config(), append([]func(*dynamodb.Options){
 		func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) },

@@ -19,9 +19,9 @@ notice() {
 }
 trap notice EXIT
 
-# Tests make much garbage and hold little: most of the collector's work is spared. Many of
-# them wait: packages take turns, two for each core.
 export DYNALIMIT_HISTORIES=${DYNALIMIT_HISTORIES:-60}
+# Tests make much garbage and hold little: most of the collector's work is spared. Many of
+# them wait: packages take turns, two for each core. Their code is vetted below, once.
 export GOGC=${GOGC:-1000} GOMEMLIMIT=${GOMEMLIMIT:-1GiB}
 flags=(-timeout=20m -vet=off "-p=$((2 * $(getconf _NPROCESSORS_ONLN)))")
 # The test cache cannot see what an engine would answer this time. The root module, the REST

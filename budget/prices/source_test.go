@@ -50,6 +50,21 @@ func TestURLAsksWhetherThereIsANewList(t *testing.T) {
 	assert.Equal(t, "application/json", asked[0].Get("Accept"))
 }
 
+// asked is a transport that keeps what it was asked for.
+type asked struct{ address string }
+
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.address = r.URL.String()
+	return nil, http.ErrHandlerTimeout
+}
+
+func TestURLIsLiteLLMsListByDefault(t *testing.T) {
+	var a asked
+	_, _, err := URL{Transport: &a}.Open(t.Context(), "")
+	require.ErrorIs(t, err, http.ErrHandlerTimeout)
+	assert.Equal(t, liteLLM, a.address)
+}
+
 func TestURLTellsNoSecretOfItsAddress(t *testing.T) {
 	address, transport := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	address = strings.Replace(address, "http://", "http://user:hidden@", 1) + "/list?signature=hidden"

@@ -41,9 +41,16 @@ type exhaustState struct {
 
 // packed is the state as a number, which a map finds sooner.
 func (s exhaustState) packed() uint64 {
-	key := s.images[0].packed()<<9 | s.images[1].packed()
-	for _, n := range []int64{int64(s.phase), s.y, s.queue, s.live[0], s.live[1]} {
-		key = key<<8 | uint64(uint8(n)) //nolint:gosec // from -128 to 127
+	return octets(s.images[0].packed()<<9|s.images[1].packed(), int64(s.phase), s.y, s.queue, s.live[0], s.live[1])
+}
+
+// octets appends numbers to a key, each in eight bits: no two states have one key.
+func octets(key uint64, numbers ...int64) uint64 {
+	for _, n := range numbers {
+		if n < -128 || n > 127 {
+			panic("too large for a key")
+		}
+		key = key<<8 | uint64(n+128) //nolint:gosec // not below zero
 	}
 	return key
 }
@@ -54,7 +61,7 @@ type exhaustImage struct {
 }
 
 func (m exhaustImage) packed() uint64 {
-	key := uint64(uint8(m.y)) << 1 //nolint:gosec // from -128 to 127
+	key := octets(0, m.y) << 1
 	if m.valid {
 		key |= 1
 	}
@@ -257,11 +264,7 @@ type exhaustDecision struct {
 }
 
 func (d exhaustDecision) packed() uint64 {
-	key := d.image.packed()
-	for _, n := range []int64{int64(d.phase), d.Back, d.Take, d.Adjust} {
-		key = key<<8 | uint64(uint8(n)) //nolint:gosec // from -128 to 127
-	}
-	return key
+	return octets(d.image.packed(), int64(d.phase), d.Back, d.Take, d.Adjust)
 }
 
 // decide asks the real code: a spend, where it may be one a later one that

@@ -42,6 +42,7 @@ func recorder(to *[]aggregator.Record) func(ddbmem.Write) {
 // use has each namespace of the world use limits, and returns what the stream tells.
 func (w world) use() []aggregator.Record {
 	w.Helper()
+	elapse(time.Until(time.Date(2000, 1, 31, 22, 0, 0, 0, time.UTC)))
 	var records []aggregator.Record
 	w.db.OnWrite(recorder(&records))
 	defer w.db.OnWrite(nil)

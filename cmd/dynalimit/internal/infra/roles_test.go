@@ -36,12 +36,11 @@ type world struct {
 	db *ddbmem.DB
 }
 
-// inWorld runs a test in virtual time, at the end of a month, on a furnished table with two
-// namespaces, none of them where the test is about none.
+// inWorld runs a test in virtual time, on a furnished table with two namespaces, none of
+// them where the test is about none.
 func inWorld(t *testing.T, test func(w world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		elapse(time.Until(time.Date(2000, 1, 31, 22, 0, 0, 0, time.UTC)))
 		w := world{t, ddbmem.New()}
 		t.Cleanup(w.db.Close)
 		root, _ := w.open(everything, "")
