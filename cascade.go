@@ -27,6 +27,8 @@ type rung struct {
 	cfg  *plan.Config
 	// from and to are where its amounts lie among the cascade's.
 	from, to int
+	// share is how what is asked differs from what the call's lease uses.
+	share *share
 	// served means that the amounts were taken from what the lane debited ahead. shown
 	// is the bucket as last seen at now; servedAt is when the amounts were debited, by
 	// the lane's clock.
@@ -38,11 +40,21 @@ type rung struct {
 
 // with is the cascade with one more bucket, and with those of the amounts that its
 // configuration has.
-func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade {
+func (c cascade) with(at *lane.Lane, cfg *plan.Config, p part) cascade {
 	from := len(c.asked)
-	c.asked = appendAmounts(c.asked, cfg, amounts)
-	c.rungs = append(c.rungs, rung{lane: at, cfg: cfg, from: from, to: len(c.asked)})
+	c.asked = appendAmounts(c.asked, cfg, p.amounts)
+	c.rungs = append(c.rungs, rung{lane: at, cfg: cfg, share: p.share, from: from, to: len(c.asked)})
 	return c
+}
+
+// above reports whether a parent of a rung's entity has a limit on the same resource.
+func (c *cascade) above(i int, limit string) bool {
+	for k := range c.rungs[i+1:] {
+		if r := &c.rungs[i+1+k]; r.lane.Resource == c.rungs[i].lane.Resource && r.has(limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // passOn notes what is asked of a rung and counted at another one, as passes says: the second
@@ -72,7 +84,7 @@ func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 	asked = append(asked, c.asked...) // a copy that keeps the cascade on the stack
 	for i := range c.rungs {
 		r := &c.rungs[i]
-		room = append(room, level{lane: r.lane, cfg: r.cfg, counts: r.cfg, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
+		room = append(room, level{lane: r.lane, cfg: r.cfg, counts: r.cfg, share: r.share, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
 		if r.served {
 			room[i].noteAnswer(lane.Result{Image: r.shown, Now: r.now, Config: r.cfg})
 		}
@@ -91,18 +103,16 @@ func (c *cascade) configs() []*plan.Config {
 
 // has reports whether any rung has a limit.
 func (c *cascade) has(name string) bool {
-	return hasLimit(c.rungs, name)
-}
-
-// hasLimit reports whether any of some rungs has a limit.
-func hasLimit(rungs []rung, name string) bool {
-	for i := range rungs {
-		if rungs[i].cfg.Index(name) >= 0 {
+	for i := range c.rungs {
+		if c.rungs[i].has(name) {
 			return true
 		}
 	}
 	return false
 }
+
+// has reports whether a limit is charged at the rung.
+func (r *rung) has(name string) bool { return r.cfg.Index(name) >= 0 && r.share.covers(name) }
 
 // amountsAt are the amounts above 0 of limits that a configuration has, in
 // millitokens and name order.

@@ -23,8 +23,8 @@ type charge struct {
 	// failed means that the acquire failed as a whole: nobody has a lease.
 	failed bool
 	// tops are the levels at which limits are counted that the lease began to use later, nil
-	// for none.
-	tops map[string]int
+	// for none: of each resource that is charged, its own.
+	tops map[column]int
 	// unlimited means that a level is unlimited. It is none of the levels: nothing is
 	// charged there, and it has every limit.
 	unlimited bool
@@ -45,12 +45,15 @@ func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePoli
 	if len(c.levels) == 1 {
 		c.levels[0].holdings = c.room.holdings[:0]
 	}
-	if len(c.levels) == 1 && len(c.levels[0].asked) == len(r.amounts) {
+	if len(c.levels) == 1 && len(c.levels[0].asked) == len(r.amounts) && c.levels[0].share == nil {
 		c.consumed = c.levels[0].asked // lists are never changed
 	} else {
-		c.consumed = c.known(signedOf(r.amounts))
+		c.consumed = c.known(signedOf(r.named))
 	}
 }
+
+// column is one limit on one resource: the entity and its parents count it.
+type column struct{ resource, limit string }
 
 // known are the amounts of limits that some level has, in force or hidden, where others
 // are to be passed over; elsewhere it is all of them.
@@ -84,12 +87,13 @@ func (c *charge) has(name string) bool {
 // passes reports whether what is used of a limit at a level is counted at another one, too,
 // so that totals count it once: at its top.
 func (c *charge) passes(at int, limit string) bool {
-	top, ok := c.tops[limit]
+	in := column{c.levels[at].lane.Resource, limit}
+	top, ok := c.tops[in]
 	if !ok {
-		top = highest(c.levels, func(lv *level) bool { return lv.counts.Index(limit) >= 0 })
+		top = c.highest(in, func(lv *level) *plan.Config { return lv.counts })
 	}
 	if top < 0 {
-		top = highest(c.levels, func(lv *level) bool { return lv.cfg.Index(limit) >= 0 })
+		top = c.highest(in, func(lv *level) *plan.Config { return lv.cfg })
 	}
 	return top >= 0 && at != top
 }
@@ -102,13 +106,19 @@ func (c *charge) begin(amounts []plan.Signed) {
 		return
 	}
 	for _, a := range amounts {
-		if a.Amount == 0 || slices.ContainsFunc(c.levels, func(lv level) bool { return lv.knows(a.Name) }) {
+		if a.Amount == 0 {
 			continue
 		}
-		if c.tops == nil {
-			c.tops = map[string]int{}
+		for i := range c.levels {
+			in := column{c.levels[i].lane.Resource, a.Name}
+			if slices.ContainsFunc(c.levels, func(lv level) bool { return lv.lane.Resource == in.resource && lv.knows(a.Name) }) {
+				continue
+			}
+			if c.tops == nil {
+				c.tops = map[column]int{}
+			}
+			c.tops[in] = c.highest(in, func(lv *level) *plan.Config { return lv.cfg })
 		}
-		c.tops[a.Name] = highest(c.levels, func(lv *level) bool { return lv.cfg.Index(a.Name) >= 0 })
 	}
 }
 
@@ -120,14 +130,25 @@ func (c *charge) countAs(lease *charge) {
 	}
 }
 
-// highest is the index of the highest level that suits; -1 if none does.
-func highest(levels []level, suits func(*level) bool) int {
-	for i := len(levels) - 1; i >= 0; i-- {
-		if suits(&levels[i]) {
+// highest is the index of the highest level of a column that has its limit, by one of the
+// configurations of each; -1 if none has.
+func (c *charge) highest(in column, by func(*level) *plan.Config) int {
+	for i := len(c.levels) - 1; i >= 0; i-- {
+		if lv := &c.levels[i]; lv.lane.Resource == in.resource && by(lv).Index(in.limit) >= 0 && lv.share.covers(in.limit) {
 			return i
 		}
 	}
 	return -1
+}
+
+// grouped reports whether buckets of more than one resource are charged.
+func (c *charge) grouped() bool {
+	for i := range c.levels {
+		if c.levels[i].lane.Resource != c.levels[0].lane.Resource {
+			return true
+		}
+	}
+	return false
 }
 
 // spread is the number of levels whose bucket has to be asked.

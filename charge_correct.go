@@ -48,7 +48,7 @@ func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
 	for i := range c.levels {
 		lv := &c.levels[i]
 		lv.resolve(c.desk.lanes)
-		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return c.passes(i, limit) })
+		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(lv.share.of(target)), func(limit string) bool { return c.passes(i, limit) })
 		if !c.count(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
 		}
@@ -178,10 +178,19 @@ func (c *charge) count(lv *level, changes []plan.Signed) bool {
 	return true
 }
 
-// countUnlocated counts the way to a target for buckets that are not known yet.
-func (c *charge) countUnlocated(target []plan.Signed) bool {
-	change := plan.Plus(target, plan.Negated(c.consumed))
-	return c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, change)
+// countUnlocated counts the way from what was used to what is, for buckets that are not known
+// yet.
+func (c *charge) countUnlocated(was, is []plan.Signed) bool {
+	r := &c.request
+	count := func(resource string, own bool) bool {
+		share := r.part(resource, own).share
+		return c.desk.lanes.CountUnlocated(r.entity, resource, !own, plan.Plus(share.of(is), plan.Negated(share.of(was))))
+	}
+	counted := count(r.resource, true)
+	for _, b := range r.opts.also {
+		counted = count(b.resource, false) && counted
+	}
+	return counted
 }
 
 // locate takes over the levels that a charge was found to have, which had been made while
@@ -191,7 +200,7 @@ func (c *charge) locate(found *cascade) {
 	for i := range c.levels {
 		lv := &c.levels[i]
 		lv.degraded = true
-		for _, a := range c.consumed {
+		for _, a := range lv.share.of(c.consumed) {
 			if lv.has(a.Name) {
 				lv.holding(a.Name).Counted += a.Amount
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Report says what an acquire would do now. It is a plain value.
@@ -53,7 +54,8 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	for _, shown := range readings {
 		for i := range shown.Config.Limits {
 			name := shown.Config.Limits[i].Name
-			s := shown.status(name, amounts[name]*milli, 0)
+			asked, _ := plan.AmountOf(shown.asked, name)
+			s := shown.status(name, asked, 0)
 			report.Allowed = report.Allowed && !s.Exceeded
 			report.RetryAfter = max(report.RetryAfter, s.RetryAfter)
 			report.Statuses = append(report.Statuses, s)
@@ -83,14 +85,17 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 		return newRequest(entity, resource, amounts, opts)
 	}
 	r, err := newRequest(entity, resource, Amounts{"any": 0}, opts)
-	r.amounts = nil
+	r.amounts, r.named = nil, nil
+	if len(r.opts.also) > 0 && err == nil {
+		err = r.nameAlso()
+	}
 	return r, err
 }
 
 // read reads the buckets of an entity and its parents, under the configuration that an
 // acquire would use. It starts again, as an acquire does, if a limit was removed
 // meanwhile.
-func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
+func (l *RateLimiter) read(ctx context.Context, r request) ([]askedReading, UnavailablePolicy, error) {
 	if l.closed.Load() {
 		return nil, "", ErrClosed
 	}
@@ -102,14 +107,20 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	}
 }
 
+// askedReading is what a bucket holds, and what is asked of it.
+type askedReading struct {
+	levelReading
+	asked []plan.Signed
+}
+
 // readOnce reads once, under the configuration that is known now.
-func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
+func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, UnavailablePolicy, error) {
 	d := l.desk
 	c, policy, err := d.routes.find(ctx, &r, cascade{}, &patience{most: d.timeout})
 	if err != nil {
 		return nil, policy, err
 	}
-	readings := make([]levelReading, 0, len(c.rungs))
+	readings := make([]askedReading, 0, len(c.rungs))
 	for i := range c.rungs {
 		rung := &c.rungs[i]
 		if rung.lane.Contact.Away() {
@@ -121,7 +132,7 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, 
 			return nil, policy, d.table.userError(rung.lane, err)
 		}
 		rung.cfg = v.Config // it may have been read again
-		shown := levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}
+		shown := askedReading{levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}, c.askedOf(i)}
 		shown.Image = v.Projected()
 		shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)

@@ -9,11 +9,20 @@ import (
 	"github.com/dynalimit/dynalimit/internal/cache"
 )
 
-// configKey names one resolved configuration.
-type configKey struct{ entity, resource string }
+// configKey names one resolved configuration: that of an entity on a resource or, with group,
+// on a group of resources.
+type configKey struct {
+	entity, resource string
+	group            bool
+}
 
 // String is the key as text; '#' is in no identifier.
-func (k configKey) String() string { return k.entity + "#" + k.resource }
+func (k configKey) String() string {
+	if k.group {
+		return k.entity + "#" + k.resource + "#"
+	}
+	return k.entity + "#" + k.resource
+}
 
 // ConfigCacheStats counts what the configuration cache of a Repository did
 // since it was made. It is a snapshot: Requests = Hits + StaleHits + Misses.

@@ -73,7 +73,7 @@ func assertVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
 	}
 }
 
-var cacheKey = configKey{"user-1", "gpt-4"}
+var cacheKey = configKey{entity: "user-1", resource: "gpt-4"}
 
 func requireVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
 	t.Helper()
@@ -172,14 +172,14 @@ func TestConfigCacheEvictionDropsReadsUnderWay(t *testing.T) {
 func TestConfigCacheDropsTheReadOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
-		for _, key := range []configKey{cacheKey, {"user-2", "gpt-4"}} {
+		for _, key := range []configKey{cacheKey, {entity: "user-2", resource: "gpt-4"}} {
 			go func() { _, _ = c.loading.Get(t.Context(), key, l.load) }()
 		}
 		synctest.Wait()
 		c.drop(cacheKey)
 		elapse(time.Second)
 		assert.Nil(t, c.fresh(cacheKey))
-		assert.NotNil(t, c.fresh(configKey{"user-2", "gpt-4"}))
+		assert.NotNil(t, c.fresh(configKey{entity: "user-2", resource: "gpt-4"}))
 	})
 }
 

@@ -17,8 +17,7 @@ import (
 // if the record names a plan: the caller whose read it was
 // also gets the bucket item (nil when there is none) and true. The caller waits
 // until then, if it is not zero; the read goes on for others.
-func (r *Repository) config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
-	key := configKey{entity, resource}
+func (r *Repository) config(ctx context.Context, key configKey, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
 	if cfg := r.configs.fresh(key); cfg != nil {
 		return cfg, nil, false, nil
 	}
@@ -44,14 +43,12 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 
 // known returns the stored configuration if the cache has one that needs no read,
 // else nil.
-func (r *Repository) known(entity, resource string) *resolvedConfig {
-	return r.configs.fresh(configKey{entity, resource})
-}
+func (r *Repository) known(key configKey) *resolvedConfig { return r.configs.fresh(key) }
 
 // rereadConfig returns the configuration by a read that began after the call,
 // and stores it in the cache.
-func (r *Repository) rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error) {
-	read := configRead{repo: r, key: configKey{entity, resource}, forced: true}
+func (r *Repository) rereadConfig(ctx context.Context, key configKey) (*resolvedConfig, error) {
+	read := configRead{repo: r, key: key, forced: true}
 	return r.configs.loading.Reload(ctx, read.key, read.load)
 }
 
@@ -129,7 +126,7 @@ func (c *configRead) load(ctx context.Context) (*resolvedConfig, error) {
 // if asked for. The plan's are read once the entity's record has named it.
 func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, schema.Item, error) {
 	r, key := c.repo, c.key
-	items := &configItems{readAt: r.clock.NowMS(), tick: r.tick()}
+	items := &configItems{readAt: r.clock.NowMS(), tick: r.tick(), group: key.group}
 	var (
 		meta          = r.keys.Meta(key.entity)
 		entity        = r.keys.EntityConfig(key.entity, key.resource)
@@ -139,6 +136,9 @@ func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, 
 		bucket        = r.keys.Bucket(key.entity, key.resource)
 	)
 	keys := []schema.Key{meta, entity, entityDefault, resource, system}
+	if key.group {
+		keys = []schema.Key{meta, entity, resource}
+	}
 	if withBucket {
 		keys = append(keys, bucket)
 	}
@@ -220,7 +220,11 @@ func (c *configRead) plan(ctx context.Context, plan string) (own, all schema.Ite
 		return nil, nil, err
 	}
 	ofResource, ofAll := c.repo.keys.PlanConfig(plan, c.key.resource), c.repo.keys.PlanConfig(plan, "")
-	found, err := c.repo.store.BatchGet(ctx, "read the plan", []schema.Key{ofResource, ofAll})
+	keys := []schema.Key{ofResource, ofAll}
+	if c.key.group {
+		keys = keys[:1]
+	}
+	found, err := c.repo.store.BatchGet(ctx, "read the plan", keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,10 +241,11 @@ func mostSpecific(found map[schema.Key]schema.Item, ofResource, ofAll schema.Key
 	return own, found[ofAll]
 }
 
-// ResolveLimits returns what applies to an entity on a resource, and where it comes from.
-// It reads the table consistently, and neither reads nor changes the cache: one request, and
-// a second one if the entity is on a plan. The entity needs no record. It fails with a
-// *ValidationError for bad input, and for a stored level that cannot be read.
+// ResolveLimits returns what applies to an entity on a resource and its groups, and where it
+// comes from. It reads the table consistently, and neither reads nor changes the cache: one
+// request, one more for each group, and for each a second one if the entity is on a plan. The
+// entity needs no record. It fails with a *ValidationError for bad input, and for a stored
+// level that cannot be read.
 func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
 	if err := r.usable(ctx); err != nil {
 		return ResolvedLimits{}, err
@@ -251,18 +256,31 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	if err := checkResource(resource); err != nil {
 		return ResolvedLimits{}, err
 	}
-	read := configRead{repo: r, key: configKey{entity, resource}}
+	resolved, groups, err := r.resolveLimits(ctx, configKey{entity: entity, resource: resource})
+	for _, group := range groups {
+		var of ResolvedLimits
+		if of, _, err = r.resolveLimits(ctx, configKey{entity, group, true}); err != nil {
+			break
+		}
+		resolved.Groups = append(resolved.Groups, of)
+	}
+	return resolved, err
+}
+
+// resolveLimits is ResolveLimits for a resource or a group alone, with the resource's groups.
+func (r *Repository) resolveLimits(ctx context.Context, key configKey) (resolved ResolvedLimits, groups []string, err error) {
+	read := configRead{repo: r, key: key}
 	items, _, err := read.items(ctx, false)
 	if err != nil {
-		return ResolvedLimits{}, err
+		return ResolvedLimits{}, nil, err
 	}
 	v, limits, err := items.verdict()
 	if err != nil {
-		return ResolvedLimits{}, r.layout.configKindError(err)
+		return ResolvedLimits{}, nil, r.layout.configKindError(err)
 	}
 	record := schema.DecodeLink(items.meta)
-	resolved := ResolvedLimits{
-		EntityID: entity, Resource: resource, Limits: limits, Level: v.Level, Plan: record.Plan,
+	resolved = ResolvedLimits{
+		EntityID: key.entity, Resource: key.resource, Limits: limits, Level: v.Level, Plan: record.Plan,
 		Unlimited: v.Unlimited, Blocked: v.Blocked,
 		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: v.PolicyLevel,
 		ParentID: record.ParentID, Cascade: record.Cascade,
@@ -270,7 +288,10 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	for _, h := range v.Hidden {
 		resolved.Hidden = append(resolved.Hidden, HiddenLimit(h))
 	}
-	return resolved, nil
+	if !key.group {
+		groups = v.Groups
+	}
+	return resolved, groups, nil
 }
 
 // InvalidateConfig makes the next use of what is cached about an entity on a resource read

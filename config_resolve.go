@@ -23,6 +23,8 @@ type resolvedConfig struct {
 	// readAt and tick were taken before the read: the corrected time in
 	// milliseconds and the repository's tick.
 	readAt, tick int64
+	// groups are those of the resource, sorted; a group has none.
+	groups []string
 	// compiled is what the limits make of a bucket, nil without limits.
 	compiled *plan.Config
 	// fallback is what the limits of a limiter make of it, for an entity
@@ -50,6 +52,8 @@ type configKind struct {
 	unlimited bool
 	// cascade is that of the entity's record.
 	cascade bool
+	// group means that it is of a group of resources.
+	group bool
 }
 
 // mostKinds bounds how many kinds are known at a time.
@@ -80,6 +84,9 @@ func (s *configKinds) share(k *configKind) *configKind {
 type configItems struct {
 	meta schema.Item
 	config.Items
+	// group means that they are of a group of resources: only records made for it count,
+	// because any other would cap the sum of all resources at the limits of one.
+	group bool
 	// readAt and tick were taken before the first of them was read.
 	readAt, tick int64
 }
@@ -97,11 +104,15 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		configKind: &configKind{
 			level: v.Level, blocked: v.Blocked, plan: record.Plan,
 			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
-			permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited, cascade: record.Cascade,
+			permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited, cascade: record.Cascade, group: items.group,
 		},
+	}
+	if !items.group { // groups are not transitive
+		cfg.groups = v.Groups
 	}
 	if len(limits) > 0 {
 		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
+		cfg.compiled.Group = items.group
 		for _, h := range v.Hidden {
 			cfg.compiled.Hidden = append(cfg.compiled.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
 		}
@@ -188,6 +199,9 @@ type ResolvedLimits struct {
 	ParentID string `json:"parent_id,omitempty"`
 	// Cascade means that calls charge the parent's buckets too.
 	Cascade bool `json:"cascade,omitempty"`
+	// Groups are the groups of the resource (admin.LimitConfig.Groups) with what the records
+	// made for each say, in the order of their names. Calls charge their buckets too.
+	Groups []ResolvedLimits `json:"groups,omitempty"`
 }
 
 // HiddenLimit is a limit that is not in force because a more specific level won.

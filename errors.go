@@ -100,7 +100,8 @@ func (e *LimitExceededError) worst() *LimitStatus {
 type BlockedError struct {
 	// EntityID is the entity that is blocked: the call's, or a parent that it charges.
 	EntityID string
-	// Resource is the resource that the call names.
+	// Resource is the resource whose records block: the one that the call names, or a group
+	// that it charges.
 	Resource string
 	// Level is the level of configuration that blocks: the most specific one, if
 	// several do.

@@ -26,7 +26,7 @@ func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
 	if len(r.limits) > 0 {
 		return r.compiled
 	}
-	if f == nil || r.unlimited {
+	if f == nil || r.unlimited || r.group {
 		return nil
 	}
 	if known := r.fallback.Load(); known != nil && known.from == f {

@@ -42,9 +42,9 @@ func (c *charge) inside() []inside.Level {
 func (r *Repository) insideConfig(ctx context.Context, entity, resource string, anew bool) (shown inside.Config, err error) {
 	var c *resolvedConfig
 	if anew {
-		c, err = r.rereadConfig(ctx, entity, resource)
+		c, err = r.rereadConfig(ctx, configKey{entity: entity, resource: resource})
 	} else {
-		c, shown.Bucket, shown.Read, err = r.config(ctx, entity, resource, time.Time{})
+		c, shown.Bucket, shown.Read, err = r.config(ctx, configKey{entity: entity, resource: resource}, time.Time{})
 	}
 	if err != nil {
 		return inside.Config{}, err

@@ -106,7 +106,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 		k := c.correct(ctx, target)
 		k.send(ctx, &lease.mu)
 		done, err = k.book()
-	case leftToPolicy(err) && c.countUnlocated(target):
+	case leftToPolicy(err) && c.countUnlocated(c.consumed, target):
 		err = nil
 	default:
 		done, err = false, &UnconfirmedError{

@@ -78,12 +78,12 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	c := &lease.charge
 	asked := cascade{unlimited: c.unlimited}
 	for i := range c.levels {
-		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, amounts)
+		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, part{c.levels[i].share.among(amounts), c.levels[i].share})
 	}
 	c.begin(signedOf(amounts))
 	asked.passOn(c.passes)
 	r, further := c.request, &charge{}
-	r.amounts = amounts
+	r.amounts, r.named = amounts, amounts
 	lease.mu.Unlock()
 	defer lease.mu.Lock()
 	served := c.desk.serves(&r, &asked) && asked.serve(ctx)
@@ -109,7 +109,7 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 	if err := c.checkTarget(target); err != nil {
 		return err
 	}
-	if !c.countUnlocated(target) {
+	if !c.countUnlocated(c.consumed, target) {
 		return ErrClosed
 	}
 	c.consumed = target
@@ -133,7 +133,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		return nil
 	}
 	for name := range amounts {
-		if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
+		if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 && lv.share.covers(name) }) {
 			return c.desk.routes.fallback.unknownLimit(&c.request, name, configs(c.levels))
 		}
 	}
@@ -147,7 +147,7 @@ func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 	cfgs := make([]*plan.Config, len(c.levels))
 	lease.unlocked(func() {
 		for i := range c.levels {
-			cfgs[i], err = c.desk.routes.configOf(ctx, &c.request, c.levels[i].lane.Entity)
+			cfgs[i], err = c.desk.routes.configOf(ctx, &c.request, c.levels[i].key())
 			if err != nil && !(tolerant && unavailable(err)) {
 				return
 			}

@@ -16,6 +16,8 @@ type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
+	// share is how what is charged differs from what the lease uses; nil if it does not.
+	share *share
 	// counts is the configuration with which the lease was made: by it a limit that the lease
 	// used then is counted here, or at another level, for as long as the lease lasts.
 	counts *plan.Config
@@ -125,7 +127,14 @@ func (lv *level) holds() bool {
 }
 
 // has reports whether the level has a limit, or had when the lease used it.
-func (lv *level) has(name string) bool { return lv.cfg.Index(name) >= 0 || lv.knows(name) }
+func (lv *level) has(name string) bool {
+	return (lv.cfg.Index(name) >= 0 || lv.knows(name)) && lv.share.covers(name)
+}
+
+// key names the level's configuration.
+func (lv *level) key() configKey {
+	return configKey{lv.lane.Entity, lv.lane.Resource, lv.cfg.OfGroup()}
+}
 
 // knows reports whether the lease has used something of a limit at the level.
 func (lv *level) knows(name string) bool {

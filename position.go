@@ -8,6 +8,8 @@ type position struct {
 	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
+	// group means that the lane is that of a group of resources.
+	group bool
 }
 
 // rank is the caller's seniority, at every level of its cascade.

@@ -182,8 +182,8 @@ func (b buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSe
 func (b buckets) Probe(ctx context.Context, key schema.Item) error { return b.repo.probe(ctx, key) }
 
 // RereadConfig reads the limits of a bucket, whatever is cached.
-func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*plan.Config, error) {
-	resolved, err := b.repo.rereadConfig(ctx, entity, resource)
+func (b buckets) RereadConfig(ctx context.Context, entity, resource string, group bool) (*plan.Config, error) {
+	resolved, err := b.repo.rereadConfig(ctx, configKey{entity, resource, group})
 	var wrong *ValidationError
 	switch {
 	case errors.As(err, &wrong):
@@ -195,6 +195,6 @@ func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*pl
 }
 
 // ForgetConfig makes the next use of a configuration read it again.
-func (b buckets) ForgetConfig(entity, resource string) {
-	b.repo.configs.drop(configKey{entity, resource})
+func (b buckets) ForgetConfig(entity, resource string, group bool) {
+	b.repo.configs.drop(configKey{entity, resource, group})
 }

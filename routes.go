@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"math"
 	"slices"
@@ -40,12 +41,12 @@ type routes struct {
 
 // configStore reads the stored configuration, through the repository's cache.
 type configStore interface {
-	config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error)
+	config(ctx context.Context, key configKey, until time.Time) (*resolvedConfig, schema.Item, bool, error)
 }
 
 // find resolves the entity and, if it cascades, its parents into a cascade, which it
-// adds to c. It leaves out levels that nothing limits; of a level in the cascade nothing
-// may be asked. p bounds the wait for reads. A nil p is that of a lease that is out: its
+// adds to c: of each the bucket of the resource, and those of its groups. It leaves out
+// buckets that nothing limits; of a bucket in the cascade nothing may be asked. p bounds the wait for reads. A nil p is that of a lease that is out: its
 // reads last as long as ctx, and it goes on where new calls are blocked.
 func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
@@ -62,44 +63,97 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
-		at, resolved, err := rs.resolve(ctx, id, r.resource, p)
+		key := r.keyOf(id)
+		own, err := rs.resolve(ctx, key, p)
+		var groups []route
+		if err == nil {
+			policy = cmp.Or(policy, own.resolved.onUnavailable)
+		}
+		if err == nil && (own.resolved.blocked == "" || p == nil) {
+			groups, err = rs.resolveGroups(ctx, id, r.others(own.resolved.groups), p)
+		}
 		if err != nil {
 			if p != nil && unavailable(err) { // a block that is known stays in force, however old
-				if block := rs.lastBlock(id, r.resource); block != nil {
+				if block := rs.lastBlock(r, id); block != nil {
 					err = block
 				}
 			}
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}
-		policy = cmp.Or(policy, resolved.onUnavailable)
-		if resolved.blocked != "" && p != nil {
-			return c, cmp.Or(policy, rs.onUnavailable), blockedBy(id, r.resource, resolved)
+		for i := range 1 + len(groups) {
+			at := own
+			if i > 0 {
+				at = groups[i-1]
+				policy = cmp.Or(policy, at.resolved.onUnavailable)
+			}
+			if at.resolved.blocked != "" && p != nil {
+				return c, cmp.Or(policy, rs.onUnavailable), blockedBy(at.key, at.resolved)
+			}
+			cfg, err := rs.levelConfig(r, at.key, at.resolved)
+			if err != nil {
+				return c, policy, err
+			}
+			if cfg != nil {
+				c = c.with(at.lane, cfg, r.part(at.key.resource, i == 0 || slices.Contains(own.resolved.groups, at.key.resource)))
+			}
+			c.unlimited = c.unlimited || at.resolved.unlimited
 		}
-		cfg, err := rs.levelConfig(r, id, resolved)
-		if err != nil {
-			return c, policy, err
-		}
-		if cfg != nil {
-			c = c.with(at, cfg, r.amounts)
-		}
-		c.unlimited = c.unlimited || resolved.unlimited
-		id = resolved.charged()
+		id = own.resolved.charged()
 	}
-	c.passOn(func(level int, limit string) bool { return hasLimit(c.rungs[level+1:], limit) })
+	c.passOn(c.above)
 	return c, cmp.Or(policy, rs.onUnavailable), rs.fallback.checkKnown(r, &c)
+}
+
+// keyOf names the configuration of an entity on the resource of a request.
+func (r *request) keyOf(entity string) configKey { return configKey{entity, r.resource, r.group} }
+
+// route is the lane of a bucket and its stored configuration.
+type route struct {
+	key      configKey
+	lane     *lane.Lane
+	resolved *resolvedConfig
+}
+
+// resolveGroups is resolve for groups of an entity. Those that are not known are read side by
+// side.
+func (rs *routes) resolveGroups(ctx context.Context, entity string, groups []string, p *patience) ([]route, error) {
+	if len(groups) == 0 { // the usual case
+		return nil, nil
+	}
+	if p != nil {
+		p.begin(ctx) // by one of them
+	}
+	found, errs := make([]route, len(groups)), make([]error, len(groups))
+	var reads sync.WaitGroup
+	for i, group := range groups {
+		key := configKey{entity, group, true}
+		read := func() { found[i], errs[i] = rs.resolve(ctx, key, p) }
+		if rs.repo.known(key) != nil || len(groups) == 1 {
+			read()
+		} else {
+			reads.Go(read)
+		}
+	}
+	reads.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was
 // read with the configuration, the lane gets its image.
-func (rs *routes) resolve(ctx context.Context, entity, resource string, p *patience) (*lane.Lane, *resolvedConfig, error) {
+func (rs *routes) resolve(ctx context.Context, key configKey, p *patience) (route, error) {
 	if p != nil { // a lease that is out goes on
 		if err := rs.repo.refused(); err != nil {
-			return nil, nil, err
+			return route{}, err
 		}
 	}
-	if resolved := rs.repo.known(entity, resource); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
+	if resolved := rs.repo.known(key); resolved != nil && (p == nil || rs.repo.namespace.inactive() == nil) {
 		rs.keepSystemPolicy(resolved)
-		return rs.lanes.Of(entity, resource), resolved, nil
+		return route{key, rs.lanes.Of(key.entity, key.resource), resolved}, nil
 	}
 	var until time.Time
 	if p != nil {
@@ -107,23 +161,23 @@ func (rs *routes) resolve(ctx context.Context, entity, resource string, p *patie
 		until = p.bound()
 	}
 	asked := rs.lanes.Ask()
-	resolved, item, read, err := rs.store.config(ctx, entity, resource, until)
+	resolved, item, read, err := rs.store.config(ctx, key, until)
 	if p != nil {
-		err = rs.repo.refusedBy(ctx, rs.silentRead(err, configKey{entity, resource}, p))
+		err = rs.repo.refusedBy(ctx, rs.silentRead(err, key, p))
 	}
 	if err != nil {
-		return nil, nil, err
+		return route{}, err
 	}
-	at := rs.lanes.Of(entity, resource)
+	at := rs.lanes.Of(key.entity, key.resource)
 	if read {
 		image, err := rs.repo.decodeBucket(item, rs.lanes.IDs.Slot)
 		if err != nil {
-			return nil, nil, err
+			return route{}, err
 		}
 		at.Seed(image, asked)
 	}
 	rs.keepSystemPolicy(resolved)
-	return at, resolved, nil
+	return route{key, at, resolved}, nil
 }
 
 // refuse is why a call need not look anything up: its context has ended, or the table does
@@ -137,15 +191,12 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 		return inactive
 	}
 	policy, unlimited := r.opts.onUnavailable, len(r.opts.limits) == 0
-	id := r.entity
-	for depth := 0; id != "" && depth < maxDepth; depth++ {
-		last := rs.repo.configs.last(configKey{id, r.resource})
+	for _, last := range rs.last(r, r.entity) {
 		if last == nil {
 			unlimited = false
-			break
+			continue
 		}
 		policy, unlimited = cmp.Or(policy, last.onUnavailable), unlimited && last.unlimited
-		id = last.charged()
 	}
 	if cmp.Or(policy, rs.knownPolicy()).admits() || unlimited || rs.lanes.Horizon != nil {
 		return nil
@@ -153,18 +204,33 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 	return rs.table.away()
 }
 
-// lastBlock is the block of a level, or of a parent that it charges, as last read, however
-// old; nil for none.
-func (rs *routes) lastBlock(entity, resource string) error {
-	for depth := 0; entity != "" && depth < maxDepth; depth++ {
-		last := rs.repo.configs.last(configKey{entity, resource})
-		switch {
-		case last == nil:
-			return nil
-		case last.blocked != "":
-			return blockedBy(entity, resource, last)
+// last is all that a call charges from an entity upwards, as last read, however old; nothing is
+// resolved of what is not kept, and nothing follows that only its configuration names.
+func (rs *routes) last(r *request, entity string) iter.Seq2[configKey, *resolvedConfig] {
+	return func(yield func(configKey, *resolvedConfig) bool) {
+		for depth := 0; entity != "" && depth < maxDepth; depth++ {
+			own := rs.repo.configs.last(r.keyOf(entity))
+			if !yield(r.keyOf(entity), own) || own == nil {
+				return
+			}
+			for _, group := range r.others(own.groups) {
+				key := configKey{entity, group, true}
+				if !yield(key, rs.repo.configs.last(key)) {
+					return
+				}
+			}
+			entity = own.charged()
 		}
-		entity = last.charged()
+	}
+}
+
+// lastBlock is the block of what a call charges from an entity upwards, as last read, however
+// old; nil for none.
+func (rs *routes) lastBlock(r *request, entity string) error {
+	for key, last := range rs.last(r, entity) {
+		if last != nil && last.blocked != "" {
+			return blockedBy(key, last)
+		}
 	}
 	return nil
 }
@@ -180,33 +246,45 @@ func (rs *routes) blockFor(ctx context.Context, r *request) (oldest int64, block
 	}
 	id := r.entity
 	for depth := 0; id != "" && depth < maxDepth; depth++ {
-		resolved, _, _, err := rs.store.config(ctx, id, r.resource, time.Time{})
-		if inactive := rs.repo.namespace.inactive(); inactive != nil {
-			return oldest, inactive
+		var own *resolvedConfig
+		for keys := []configKey{r.keyOf(id)}; len(keys) > 0; keys = keys[1:] {
+			resolved, _, _, err := rs.store.config(ctx, keys[0], time.Time{})
+			if inactive := rs.repo.namespace.inactive(); inactive != nil {
+				return oldest, inactive
+			}
+			if err != nil {
+				return oldest, rs.lastBlock(r, id) // who reads the limits hears of err
+			}
+			if oldest = min(oldest, resolved.readAt); resolved.blocked != "" {
+				return oldest, blockedBy(keys[0], resolved)
+			}
+			if own == nil {
+				own = resolved
+				for _, group := range r.others(own.groups) {
+					keys = append(keys, configKey{id, group, true})
+				}
+			}
 		}
-		if err != nil {
-			return oldest, rs.lastBlock(id, r.resource) // who reads the limits hears of err
-		}
-		if oldest = min(oldest, resolved.readAt); resolved.blocked != "" {
-			return oldest, blockedBy(id, r.resource, resolved)
-		}
-		id = resolved.charged()
+		id = own.charged()
 	}
 	return oldest, nil
 }
 
 // keepSystemPolicy remembers the system's policy for calls that cannot read it.
 func (rs *routes) keepSystemPolicy(resolved *resolvedConfig) {
+	if resolved.group { // it does not say
+		return
+	}
 	if rs.systemPolicy.Load() != &resolved.systemPolicy {
 		rs.systemPolicy.Store(&resolved.systemPolicy)
 	}
 }
 
-// levelConfig is what limits a level of a call; nil for nothing. The level of the call's
-// own entity gets the limits of WithLimits, also where it is unlimited.
-func (rs *routes) levelConfig(r *request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
+// levelConfig is what limits a bucket of a call; nil for nothing. That of the call's own
+// entity and resource gets the limits of WithLimits, also where it is unlimited.
+func (rs *routes) levelConfig(r *request, key configKey, resolved *resolvedConfig) (*plan.Config, error) {
 	cfg := rs.fallback.compile(resolved)
-	if entity == r.entity && len(r.opts.limits) > 0 {
+	if key == r.keyOf(r.entity) && len(r.opts.limits) > 0 {
 		return rs.override(cfg, resolved, r.opts.limits)
 	}
 	return cfg, nil
@@ -228,13 +306,13 @@ func (rs *routes) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) 
 	return out, nil
 }
 
-// configOf is the configuration of one level of a request; nil if nothing limits it.
-func (rs *routes) configOf(ctx context.Context, r *request, entity string) (*plan.Config, error) {
-	resolved, _, _, err := rs.store.config(ctx, entity, r.resource, time.Time{})
+// configOf is the configuration of one bucket of a request; nil if nothing limits it.
+func (rs *routes) configOf(ctx context.Context, r *request, key configKey) (*plan.Config, error) {
+	resolved, _, _, err := rs.store.config(ctx, key, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	return rs.levelConfig(r, entity, resolved)
+	return rs.levelConfig(r, key, resolved)
 }
 
 // knownPolicy is the policy for calls that bring none: the system's as last read, or the
@@ -260,7 +338,7 @@ func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, 
 		if len(r.opts.limits) > 0 {
 			cfg = overridden(cfg, rs.fallback.limits, r.opts.limits, rs.nowMS(), rs.repo.tick())
 		}
-		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, r.amounts)
+		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, r.part(r.resource, true))
 		return c, rs.fallback.checkKnown(r, &c)
 	}
 	return c, err
@@ -283,9 +361,10 @@ func (rs *routes) silentRead(err error, key configKey, p *patience) error {
 	return &UnavailableError{Op: readConfig, Err: silentCause{errOutOfTime}, RetryAfter: rs.table.RetryAfter()}
 }
 
-// locate finds the buckets that calls of an entity on a resource charge.
-func (rs *routes) locate(ctx context.Context, entity, resource string) ([]lane.Located, error) {
-	c, _, err := rs.find(ctx, &request{entity: entity, resource: resource}, cascade{}, nil)
+// locate finds the buckets that calls of an entity charge on a resource and its groups or, with
+// group, on a group alone.
+func (rs *routes) locate(ctx context.Context, entity, resource string, group bool) ([]lane.Located, error) {
+	c, _, err := rs.find(ctx, &request{entity: entity, resource: resource, group: group}, cascade{}, nil)
 	if err != nil && !isValidation(err) {
 		return nil, err
 	}
@@ -307,8 +386,8 @@ func (rs *routes) warnTooDeep(ctx context.Context, entity, ancestor string) {
 }
 
 // blockedBy is the error of a call that an entity's configuration blocks.
-func blockedBy(entity, resource string, c *resolvedConfig) *BlockedError {
-	e := &BlockedError{EntityID: entity, Resource: resource, Level: c.blocked}
+func blockedBy(key configKey, c *resolvedConfig) *BlockedError {
+	e := &BlockedError{EntityID: key.entity, Resource: key.resource, Level: c.blocked}
 	if c.blocked.OfPlan() {
 		e.Plan = c.plan
 	}

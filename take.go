@@ -26,7 +26,7 @@ type taking struct {
 func (t *taking) take(ctx context.Context) error {
 	c := t.charge
 	if c.levels == nil {
-		if !c.unlimited && !c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, c.consumed) {
+		if !c.unlimited && !c.countUnlocated(nil, c.consumed) {
 			c.desk.lanes.Drop(c.consumed) // closed meanwhile
 		}
 		return nil
@@ -78,24 +78,24 @@ func (t *taking) sideBySide(ctx context.Context) error {
 		driven, cancel = context.WithDeadline(ctx, t.patience.reserve)
 		defer cancel()
 	}
-	paced := t.pacedLevel()
-	if paced >= 0 { // its op goes first
-		if over, err := t.writePacedFirst(ctx, ops, paced); over {
+	first, decides := t.firstLevel()
+	if first >= 0 {
+		if over, err := t.writeFirst(ctx, ops, first, decides); over {
 			return err
 		}
 	}
-	first := -1
+	own := -1 // driven by this goroutine
 	for i := range levels {
 		switch lv := &levels[i]; {
-		case lv.skipped() || i == paced:
-		case first < 0:
-			first = i
+		case lv.skipped() || i == first:
+		case own < 0:
+			own = i
 		default:
 			lv.lane.Submit(ops[i])
 		}
 	}
-	if first >= 0 {
-		levels[first].lane.Ask(driven, ops[first])
+	if own >= 0 {
+		levels[own].lane.Ask(driven, ops[own])
 	}
 	for i, o := range ops {
 		if !t.await(ctx, levels[i].lane, o) && !t.leaveAll(ops) {

@@ -135,20 +135,21 @@ func (w *waiting) waitOutContention(ctx context.Context, contention *ContentionE
 // the charge.
 func (w *waiting) standInLine(c *charge, denial *LimitExceededError) bool {
 	at := &w.at
-	longest := denial.Primary().EntityID
+	longest := denial.Primary()
 	var scarce []string
 	for _, s := range denial.Statuses {
-		if s.EntityID == longest && s.Exceeded {
+		if s.EntityID == longest.EntityID && s.Resource == longest.Resource && s.Exceeded {
 			scarce = append(scarce, s.Limit.Name)
 		}
 	}
 	for i := range c.levels {
 		lv := &c.levels[i]
-		if lv.lane.Entity != longest {
+		if lv.lane.Entity != longest.EntityID || lv.lane.Resource != longest.Resource {
 			continue
 		}
 		w.ensureWaiter()
-		if remembered := w.limiter.desk.lanes.Of(longest, w.request.resource); at.lane != remembered { // lv's may be forgotten
+		at.group = lv.cfg.OfGroup()
+		if remembered := w.limiter.desk.lanes.Of(longest.EntityID, longest.Resource); at.lane != remembered { // lv's may be forgotten
 			at.quit()
 			at.lane = remembered
 			remembered.Line.Join(at.waiter)
@@ -305,12 +306,13 @@ func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, 
 	ttl := repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
 	oldest, block := routes.blockFor(ctx, w.request)
-	resolved, _, _, err := routes.store.config(ctx, at.lane.Entity, w.request.resource, time.Time{})
+	key := configKey{at.lane.Entity, at.lane.Resource, at.group}
+	resolved, _, _, err := routes.store.config(ctx, key, time.Time{})
 	if err != nil {
 		return recheck, false, block != nil
 	}
 	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
-	cfg, _ := routes.levelConfig(w.request, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	cfg, _ := routes.levelConfig(w.request, key, resolved) // none of a bad one: the waiter tries, and hears what is wrong
 	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), block != nil
 }
 

@@ -29,6 +29,14 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 		}
 		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
 	}
+	if len(c.Config.Groups) > 0 {
+		if at := c.Scope.normal(); !at.Everyone || at.Resource == "" {
+			return nil, invalid(prefix+"config.groups", "are of %s; give them to a resource, for everyone", at)
+		}
+		if reason := schema.CheckGroups(c.Scope.Resource, c.Config.Groups); reason != "" {
+			return nil, invalid(prefix+"config.groups", "%s", reason)
+		}
+	}
 	next, err := c.Config.stored(prefix + "config.")
 	return &next, err
 }
@@ -43,13 +51,16 @@ func checkConfigVersion(field string, version int64) error {
 
 // says reports whether a configuration says anything.
 func (c LimitConfig) says() bool {
-	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
 }
 
 // stored is the configuration as the table has it. It fails for one that cannot be
 // stored. Fields are named with a prefix.
 func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version}
+	if len(c.Groups) > 0 {
+		item.Groups = slices.Sorted(slices.Values(c.Groups))
+	}
 	if p := c.OnUnavailable; p != "" && p != knownPolicy(string(p)) {
 		return item, invalid(prefix+"onUnavailable", "is %q; give dynalimit.Block, dynalimit.Allow or dynalimit.Local", p)
 	}

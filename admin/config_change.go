@@ -56,6 +56,9 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	if c.OnUnavailable != "" {
 		fields["on_unavailable"] = c.OnUnavailable
 	}
+	if len(c.Groups) > 0 {
+		fields["groups"] = c.Groups
+	}
 	if c.ManagedBy != "" {
 		fields["managed_by"] = c.ManagedBy
 	}

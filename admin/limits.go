@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
@@ -77,11 +78,31 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	if err != nil {
 		return LimitConfig{}, err
 	}
+	if err := l.d.mayChange(ctx); err != nil {
+		return LimitConfig{}, err
+	}
+	if err := l.raiseKinds(ctx, ScopedConfig{Config: c}); err != nil {
+		return LimitConfig{}, err
+	}
 	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
 	if err != nil {
 		return LimitConfig{}, err
 	}
 	return configOf(at.level(), stored)
+}
+
+// raiseKinds has clients that do not know groups refuse the table, before the first group is
+// set: they would not charge it.
+func (l Limits) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
+	if !slices.ContainsFunc(configs, func(c ScopedConfig) bool { return len(c.Config.Groups) > 0 }) {
+		return nil
+	}
+	const op = "set kinds_min in the version record, by who administers the whole table"
+	item, err := l.d.Table.Get(ctx, op, schema.VersionKey())
+	if record, _ := schema.DecodeVersion(item); err != nil || record.KindsMin >= schema.GroupKinds {
+		return err
+	}
+	return l.d.Table.UpdateIf(ctx, op, schema.VersionKey(), schema.RaiseKinds(schema.GroupKinds))
 }
 
 // SetBlocked blocks a level, or lifts that: nothing else that it says is changed. A
@@ -178,7 +199,7 @@ func replacingLimits(stored []schema.ConfigLimit) edit {
 // keeping is next with what is not about limits of the old configuration; nil for none.
 func keeping(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
-		next.OnUnavailable, next.Blocked, next.ManagedBy = old.OnUnavailable, old.Blocked, old.ManagedBy
+		next.OnUnavailable, next.Blocked, next.Groups, next.ManagedBy = old.OnUnavailable, old.Blocked, old.Groups, old.ManagedBy
 	}
 	return &next
 }

@@ -34,6 +34,9 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 	if err := l.d.mayChange(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.raiseKinds(ctx, changes...); err != nil {
+		return nil, err
+	}
 	if err := l.d.takeOverAllBeforeChange(ctx, edits); err != nil {
 		return nil, err
 	}

@@ -63,6 +63,12 @@ type LimitConfig struct {
 	// OnUnavailable is what Acquire does when DynamoDB does not answer, unless the call or
 	// a more specific level says otherwise. Defaults to none.
 	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
+	// Groups are groups of the resource, at the level of a resource for everyone alone: calls
+	// on the resource charge the buckets of each group too, of their entity and of the parents
+	// that they charge, by the limits that records made for the group have: those with the
+	// group's name as their Scope.Resource. Groups of a group are not charged. At most 8,
+	// returned in order. Defaults to none.
+	Groups []string `json:"groups,omitempty"`
 	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
 	// Methods that change one aspect of a level, such as Limits.Set and Limits.SetBlocked,
 	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
@@ -170,7 +176,8 @@ func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	}
 	limits, err := limitsOf(storedField(level), c.Limits)
 	return LimitConfig{
-		Limits: limits, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version,
+		Limits: limits, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), Groups: c.Groups,
+		ManagedBy: c.ManagedBy, Version: c.Version,
 	}, err
 }
 

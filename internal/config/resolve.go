@@ -26,6 +26,8 @@ type Verdict struct {
 	PolicyLevel levels.Level
 	// SystemPolicy is what the system's item alone says of that.
 	SystemPolicy string
+	// Groups are those of the resource, sorted, whichever level won.
+	Groups []string
 	// Hidden are the limits that less specific levels have and the level that won does
 	// not, in the order of their levels and then of their names; each is named once.
 	Hidden []Hidden
@@ -71,8 +73,11 @@ func Resolve(items Items) (Verdict, error) {
 		if v.Policy == "" && policy != "" {
 			v.Policy, v.PolicyLevel = policy, l.level
 		}
-		if l.level == levels.System {
+		switch l.level { //nolint:exhaustive // the others have nothing of their own
+		case levels.System:
 			v.SystemPolicy = policy
+		case levels.Resource:
+			v.Groups = marks.Groups
 		}
 		if v.Level != "" {
 			v.hide(l)

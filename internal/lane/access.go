@@ -54,7 +54,7 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 	if !missing && b.adjustsOnly(known) {
 		st = plan.Older // an adjust charges what is there; configuration comes with takes
 	} else if st == plan.Older {
-		a.store.ForgetConfig(a.entity, a.resource)
+		a.store.ForgetConfig(a.entity, a.resource, cfg.OfGroup())
 	}
 	if st == plan.Unsure || st == plan.Older && missing {
 		current, err := a.reread(ctx, b)
@@ -81,7 +81,7 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 // reread reads the configuration again and puts the batch under it. It returns nil, for
 // adjusts, if nothing limits the bucket any more.
 func (a access) reread(ctx context.Context, b batch) (*plan.Config, error) {
-	cfg, err := a.store.RereadConfig(ctx, a.entity, a.resource)
+	cfg, err := a.store.RereadConfig(ctx, a.entity, a.resource, b.config().OfGroup())
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,11 @@ type Beside struct {
 // BesideOf returns what is known of a lane's bucket now.
 func BesideOf(l *Lane) Beside { return Beside{l, l.snapshot()} }
 
+// Tight reports whether the bucket may well deny amounts now, as last seen.
+func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
+	return b.known.known && b.known.image != nil && plan.Tight(b.known.image, amounts, now)
+}
+
 // Look reads the bucket, and tells the lane.
 func (b *Beside) Look(ctx context.Context) error {
 	l := b.lane

@@ -83,9 +83,9 @@ type Options struct {
 	// spaces what it writes afterwards. The limiters of a repository share both.
 	Queues *backlog.Queues
 	Turns  *Turns
-	// Locate finds the buckets that calls of an entity on a resource charge, and under
-	// which configurations. It may read them.
-	Locate func(ctx context.Context, entity, resource string) ([]Located, error)
+	// Locate finds the buckets that calls of an entity charge on a resource and its groups or,
+	// with group, on a group alone, and under which configurations. It may read them.
+	Locate func(ctx context.Context, entity, resource string, group bool) ([]Located, error)
 	// Horizon is how long ahead the calls of a resource are debited; nil if none are.
 	Horizon func(resource string) time.Duration
 	// Trace is told of writes; nil if nobody is.
@@ -215,9 +215,9 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 }
 
 // CountUnlocated does what Count does for the buckets of an entity on a resource that are
-// not known yet: the entity's own, and those of its parents.
-func (s *Registry) CountUnlocated(entity, resource string, amounts []plan.Signed) bool {
-	key := toldKey{bucketKey{entity, resource}, true}
+// not known yet, as Locate finds them: the entity's own, and those of its parents.
+func (s *Registry) CountUnlocated(entity, resource string, group bool, amounts []plan.Signed) bool {
+	key := toldKey{bucketKey{entity, resource}, true, group}
 	return s.told.keep(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
 }
 

@@ -23,9 +23,10 @@ type Store interface {
 	// RereadConfig reads the configuration after the call has begun, whatever is cached.
 	// It returns nil if nothing limits the bucket, and a *Failure with the reason
 	// Misconfigured if the configuration cannot be used.
-	RereadConfig(ctx context.Context, entity, resource string) (*plan.Config, error)
+	// With group, the bucket is that of a group of resources.
+	RereadConfig(ctx context.Context, entity, resource string, group bool) (*plan.Config, error)
 	// ForgetConfig makes the next use of a configuration read it again.
-	ForgetConfig(entity, resource string)
+	ForgetConfig(entity, resource string, group bool)
 }
 
 // Answer is what a write of one bucket came to.

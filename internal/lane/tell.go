@@ -133,7 +133,7 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 // was admitted. What no level of it has a limit for is dropped.
 func (d telling) locate(ctx context.Context, w *untold) bool {
 	p := w.sent
-	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource)
+	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.group)
 	if err != nil {
 		d.lanes.told.keepAgain(w, p)
 		return false
@@ -143,7 +143,10 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 		has := func(name string) bool { return f.Config.Index(name) >= 0 }
 		mine, _ := p.fit(has)
 		for k := range mine.counts {
-			if c := &mine.counts[k]; slices.ContainsFunc(found[i+1:], func(above Located) bool { return above.Config.Index(c.Name) >= 0 }) {
+			c := &mine.counts[k]
+			if slices.ContainsFunc(found[i+1:], func(above Located) bool {
+				return above.Lane.Resource == f.Lane.Resource && above.Config.Index(c.Name) >= 0
+			}) {
 				c.Passed = c.Amount
 			}
 		}

@@ -21,6 +21,8 @@ type Config struct {
 	// Override means that one call brings the configuration (WithLimits). It then counts
 	// as newer than the bucket's.
 	Override bool
+	// Group means that it is of a group of resources: only records made for the group count.
+	Group bool
 	// Hidden are the limits that less specific levels of configuration have and the one
 	// in force does not. They decide nothing.
 	Hidden []Hidden
@@ -48,6 +50,9 @@ type Hidden struct {
 	// Name is the limit's, and Level the level of configuration that has it.
 	Name, Level string
 }
+
+// OfGroup reports whether it is of a group of resources; nil is not.
+func (c *Config) OfGroup() bool { return c != nil && c.Group }
 
 // Index is the position of a limit; -1 if there is none, or if c is nil.
 func (c *Config) Index(name string) int {

@@ -33,6 +33,20 @@ func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
+// Tight reports whether a bucket may well deny amounts at an instant: as an image showed it,
+// they would leave less than a tenth of a burst.
+func Tight(m *schema.Image, amounts []Signed, at int64) bool {
+	for _, a := range amounts {
+		if !m.Holds(a.Name) {
+			continue
+		}
+		if s := m.State(m.Set.Index(a.Name)); s.Level(at)-a.Amount < s.Burst/lowShare {
+			return true
+		}
+	}
+	return false
+}
+
 // Shared reports whether anybody else took, or gave back, between two images of which
 // the later one came after sums of ours had been written.
 func Shared(before, after *schema.Image, ours Sums) bool {

@@ -44,6 +44,8 @@ type ConfigItem struct {
 	Blocked bool
 	// OnUnavailable is "allow", "block", "local" or "" for none.
 	OnUnavailable string
+	// Groups are the groups of a resource, sorted; of a resource's own item alone.
+	Groups []string
 	// ManagedBy names the tool that keeps the item; "" for none. It says nothing about calls.
 	ManagedBy string
 	// Version counts the writes of the item; 0 when it has no version.
@@ -56,7 +58,7 @@ type ConfigItem struct {
 // Same says whether two configurations say the same, whatever their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
-		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && slices.Equal(c.Limits, other.Limits)
+		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Groups, other.Groups)
 }
 
 // OrNone is the configuration, nil if it says nothing, whoever manages it.
@@ -144,6 +146,13 @@ func (c ConfigItem) mark(item Item) {
 			item[name] = &types.AttributeValueMemberBOOL{Value: true}
 		}
 	}
+	if c.Unread && len(c.Groups) == 0 {
+		return // they may be what cannot be read
+	}
+	delete(item, attrGroups)
+	if len(c.Groups) > 0 {
+		item[attrGroups] = &types.AttributeValueMemberSS{Value: c.Groups}
+	}
 }
 
 // ConfigVersion is the version of a configuration item, 0 when it has none.
@@ -200,7 +209,7 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		return ConfigItem{}, err
 	}
 	c := ConfigItem{
-		Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable,
+		Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable, Groups: marks.Groups,
 		ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item),
 	}
 	limits, err := limitsIn(item)
@@ -223,8 +232,9 @@ func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
 		unlimited, _ := mark(item, attrUnlimited)
+		groups, _ := groupsIn(item)
 		return ConfigItem{
-			Unlimited: unlimited, Blocked: Blocked(item), OnUnavailable: DecodePolicy(item),
+			Unlimited: unlimited, Groups: groups, Blocked: Blocked(item), OnUnavailable: DecodePolicy(item),
 			ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item), Unread: true,
 		}
 	}
@@ -235,6 +245,7 @@ func ReadableConfig(item Item) ConfigItem {
 type Marks struct {
 	Unlimited, Blocked bool
 	OnUnavailable      string
+	Groups             []string
 }
 
 // DecodeMarks reads the marks of a configuration item. It fails on one that cannot be
@@ -246,8 +257,27 @@ func DecodeMarks(item Item) (m Marks, err error) {
 	if m.Unlimited, err = mark(item, attrUnlimited); err != nil {
 		return Marks{}, err
 	}
+	if m.Groups, err = groupsIn(item); err != nil {
+		return Marks{}, err
+	}
 	m.OnUnavailable = DecodePolicy(item)
 	return m, nil
+}
+
+// groupsIn are the groups that an item names, sorted; none if it names none.
+func groupsIn(item Item) ([]string, error) {
+	switch v := item[attrGroups].(type) {
+	case nil:
+		return nil, nil
+	case *types.AttributeValueMemberSS:
+		for _, group := range v.Value {
+			if reason := CheckGroup(group); reason != "" {
+				return nil, fmt.Errorf("attribute %s names a group that %s", attrGroups, reason)
+			}
+		}
+		return slices.Compact(slices.Sorted(slices.Values(v.Value))), nil
+	}
+	return nil, fmt.Errorf("attribute %s is not a set of texts", attrGroups)
 }
 
 // LimitNames are the names of the limits that a configuration item holds, of whatever

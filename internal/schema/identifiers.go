@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,6 +19,8 @@ const (
 	MaxStored = 2 * MaxLimits
 	// MaxDepth bounds the levels of an entity and its parents.
 	MaxDepth = 8
+	// MaxGroups bounds the groups of a resource.
+	MaxGroups = 8
 )
 
 // CheckEntity says what is wrong with an entity id, or "" if nothing is.
@@ -25,6 +28,32 @@ func CheckEntity(id string) string { return checkIdentifier(id, false) }
 
 // CheckResource says what is wrong with a resource, or "" if nothing is.
 func CheckResource(r string) string { return checkIdentifier(r, true) }
+
+// CheckGroup says what is wrong with the name of a group, or "" if nothing is.
+func CheckGroup(group string) string {
+	if group == DefaultResource {
+		return fmt.Sprintf("%q means every resource; give the group another name", group)
+	}
+	return CheckResource(group)
+}
+
+// CheckGroups says what is wrong with the groups of a resource, or "" if nothing is.
+func CheckGroups(resource string, groups []string) string {
+	if len(groups) > MaxGroups {
+		return fmt.Sprintf("are %d; at most %d are allowed", len(groups), MaxGroups)
+	}
+	for i, group := range groups {
+		switch reason := CheckGroup(group); {
+		case reason != "":
+			return "have a name that " + reason
+		case group == resource:
+			return fmt.Sprintf("hold %q, which is the resource itself; leave it out", group)
+		case slices.Contains(groups[:i], group):
+			return fmt.Sprintf("hold %q twice; name it once", group)
+		}
+	}
+	return ""
+}
 
 // CheckNamespace says what is wrong with a namespace, or "" if nothing is.
 func CheckNamespace(ns string) string { return checkIdentifier(ns, false) }

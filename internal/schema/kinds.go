@@ -12,6 +12,7 @@ import (
 // one out.
 const (
 	kindPrefix   = "k_"
+	attrGroups   = kindPrefix + "groups" // so that versions which know no groups refuse the level
 	attrPause    = "pu"
 	attrKindsMin = "kinds_min"
 )
@@ -65,7 +66,7 @@ func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 // attribute.
 func isKind(attr string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
-	return limitOf(rest), ok
+	return limitOf(rest), ok && attr != attrGroups
 }
 
 // limitOf is the name in {name}_{field}.

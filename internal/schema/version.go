@@ -20,9 +20,14 @@ const (
 	attrCompositeOnly = "composite_only"
 )
 
-// KnownKinds is the generation of kinds of limits that this version knows: token buckets
-// alone.
-const KnownKinds = 0
+// The generations of kinds of limits: 0 are token buckets alone. A client refuses a table that
+// asks for a later one than it knows.
+const (
+	// GroupKinds is the generation that charges the groups of a resource.
+	GroupKinds = 1
+	// KnownKinds is the generation that this version knows.
+	KnownKinds = GroupKinds
+)
 
 // VersionRecord says which layout a table has. There is one for the whole table.
 type VersionRecord struct {
@@ -86,6 +91,16 @@ func MarkComposite(writer string) Statement {
 	b := newStatementBuilder()
 	b.setValue(attrCompositeOnly, &types.AttributeValueMemberBOOL{Value: true})
 	b.compare(attrUpdatedBy, "=", String(writer))
+	return b.build()
+}
+
+// RaiseKinds is the update of the version record by which clients have to know a generation of
+// kinds, if it asks for less.
+func RaiseKinds(generation int64) Statement {
+	b := newStatementBuilder()
+	b.setValue(attrKindsMin, Number(generation))
+	known := b.name(attrKindsMin)
+	b.require("(attribute_not_exists(" + known + ") OR " + known + " < " + b.value(Number(generation)) + ")")
 	return b.build()
 }
 

@@ -7,9 +7,27 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// A cascade one of whose buckets is paced: the paced level's take queues first, and
-// the others go out with its write, so that no child is debited while its parent
-// waits for its turn.
+// A call one of whose buckets is asked first. A paced level's take queues first, and the
+// others go out with its write, so that no child is debited while its parent waits for its
+// turn. Where a call charges groups, the bucket that may well deny answers first: to give back
+// what all others granted would cost a write each.
+
+// firstLevel is the level that is asked before the others, -1 for none. decides means that they
+// wait for its answer.
+func (t *taking) firstLevel() (first int, decides bool) {
+	if first = t.pacedLevel(); first >= 0 || !t.charge.grouped() {
+		return first, false
+	}
+	now := t.charge.desk.nowMS()
+	for i := range t.charge.levels {
+		lv := &t.charge.levels[i]
+		beside := lane.BesideOf(lv.lane)
+		if !lv.skipped() && beside.Tight(lv.asked, now) {
+			return i, true
+		}
+	}
+	return -1, false
+}
 
 // pacedLevel is the level whose lane has to wait longest for its turn. It is -1 if none
 // has to wait, or if there is only one level.
@@ -30,11 +48,14 @@ func (t *taking) pacedLevel() int {
 	return paced
 }
 
-// writePacedFirst queues the take of the paced level and waits until its write is sent.
-// over means that this level ended the call before the others were asked.
-func (t *taking) writePacedFirst(ctx context.Context, ops []*lane.Op, first int) (over bool, err error) {
+// writeFirst queues the take of one level and waits until its write is sent or, if it decides,
+// answered. over means that this level ended the call before the others were asked.
+func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, decides bool) (over bool, err error) {
 	o, lv := ops[first], &t.charge.levels[first]
-	sent := o.TellSent()
+	var sent <-chan struct{}
+	if !decides {
+		sent = o.TellSent()
+	}
 	lv.lane.Submit(o)
 	if !t.awaitSent(ctx, lv.lane, o, sent) {
 		t.leaveAll(ops)
@@ -61,8 +82,8 @@ func (t *taking) writePacedFirst(ctx context.Context, ops []*lane.Op, first int)
 	}
 }
 
-// awaitSent waits until an op's write is sent or the op has ended. It returns false if
-// ctx has ended.
+// awaitSent waits until an op's write is sent, which closes sent, or the op has ended. It
+// returns false if ctx has ended.
 func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent <-chan struct{}) bool {
 	timer := time.NewTimer(time.Until(t.patience.next()))
 	defer timer.Stop()
