@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -184,7 +185,9 @@ func (c *charge) countUnlocated(was, is []plan.Signed) bool {
 	r := &c.request
 	count := func(resource string, own bool) bool {
 		share := r.part(resource, own).share
-		return c.desk.lanes.CountUnlocated(r.entity, resource, !own, plan.Plus(share.of(is), plan.Negated(share.of(was))))
+		change := plan.Plus(share.of(is), plan.Negated(share.of(was)))
+		change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
+		return c.desk.lanes.CountUnlocated(r.entity, resource, !own, change)
 	}
 	counted := count(r.resource, true)
 	for _, b := range r.opts.also {

@@ -46,8 +46,9 @@ type configStore interface {
 
 // find resolves the entity and, if it cascades, its parents into a cascade, which it
 // adds to c: of each the bucket of the resource, and those of its groups. It leaves out
-// buckets that nothing limits; of a bucket in the cascade nothing may be asked. p bounds the wait for reads. A nil p is that of a lease that is out: its
-// reads last as long as ctx, and it goes on where new calls are blocked.
+// buckets that nothing limits; of a bucket in the cascade nothing may be asked. p bounds the
+// wait for reads. A nil p is that of a lease that is out: its reads last as long as ctx, and it
+// goes on where new calls are blocked.
 func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if err := rs.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
@@ -63,14 +64,13 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
-		key := r.keyOf(id)
-		own, err := rs.resolve(ctx, key, p)
+		own, err := rs.resolve(ctx, r.keyOf(id), p)
 		var groups []route
 		if err == nil {
 			policy = cmp.Or(policy, own.resolved.onUnavailable)
 		}
 		if err == nil && (own.resolved.blocked == "" || p == nil) {
-			groups, err = rs.resolveGroups(ctx, id, r.others(own.resolved.groups), p)
+			groups, err = rs.resolveGroups(ctx, r, own.resolved, id, p)
 		}
 		if err != nil {
 			if p != nil && unavailable(err) { // a block that is known stays in force, however old
@@ -112,35 +112,6 @@ type route struct {
 	key      configKey
 	lane     *lane.Lane
 	resolved *resolvedConfig
-}
-
-// resolveGroups is resolve for groups of an entity. Those that are not known are read side by
-// side.
-func (rs *routes) resolveGroups(ctx context.Context, entity string, groups []string, p *patience) ([]route, error) {
-	if len(groups) == 0 { // the usual case
-		return nil, nil
-	}
-	if p != nil {
-		p.begin(ctx) // by one of them
-	}
-	found, errs := make([]route, len(groups)), make([]error, len(groups))
-	var reads sync.WaitGroup
-	for i, group := range groups {
-		key := configKey{entity, group, true}
-		read := func() { found[i], errs[i] = rs.resolve(ctx, key, p) }
-		if rs.repo.known(key) != nil || len(groups) == 1 {
-			read()
-		} else {
-			reads.Go(read)
-		}
-	}
-	reads.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
 }
 
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was

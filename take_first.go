@@ -2,6 +2,8 @@ package dynalimit
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -99,22 +101,29 @@ func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent 
 }
 
 // noteOthers notes what the other levels hold, for a denial by the level that was asked
-// first. It returns false if a lane has to say it.
+// first: from memory, or read side by side. It returns false if a lane has to say it.
 func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 	now := t.charge.desk.nowMS()
+	var reads sync.WaitGroup
+	var unknown atomic.Bool
 	for i := range t.charge.levels {
 		lv := &t.charge.levels[i]
 		if i == asked || lv.skipped() {
 			continue
 		}
-		r, _ := lv.lane.Recall(lv.asked, lv.cfg, t.at.rank(), now)
-		if r.Config == nil {
-			var ok bool
-			if r, ok = inspect(ctx, lv.lane, lv.cfg, lv.asked, t.at.rank()); !ok {
-				return false
-			}
+		if r, _ := lv.lane.Recall(lv.asked, lv.cfg, t.at.rank(), now); r.Config != nil {
+			lv.noteAnswer(r)
+			continue
 		}
-		lv.noteAnswer(r)
+		reads.Go(func() {
+			r, ok := inspect(ctx, lv.lane, lv.cfg, lv.asked, t.at.rank())
+			if ok {
+				lv.noteAnswer(r)
+			} else {
+				unknown.Store(true)
+			}
+		})
 	}
-	return true
+	reads.Wait()
+	return !unknown.Load()
 }

@@ -168,39 +168,47 @@ func (s *process) denied(err error) *dynalimit.LimitExceededError {
 }
 
 // item is the entity's bucket as stored, nil for none.
-func (s *process) item(entity string) schema.Item {
+func (s *process) item(entity string) schema.Item { return s.itemOn(entity, model) }
+
+func (s *process) itemOn(entity, resource string) schema.Item {
 	s.t.Helper()
 	out, err := s.client().GetItem(s.t.Context(), &dynamodb.GetItemInput{
-		TableName: &s.repo.table, Key: s.repo.keys.Bucket(entity, model).Attributes(), ConsistentRead: aws.Bool(true),
+		TableName: &s.repo.table, Key: s.repo.keys.Bucket(entity, resource).Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	require.NoError(s.t, err)
 	return out.Item
 }
 
 // image is the entity's bucket, decoded; it must exist.
-func (s *process) image(entity string) *schema.Image {
+func (s *process) image(entity string) *schema.Image { return s.imageOn(entity, model) }
+
+func (s *process) imageOn(entity, resource string) *schema.Image {
 	s.t.Helper()
-	image, err := schema.NewLimitSets().DecodeBucket(s.item(entity), nil, 0)
+	image, err := schema.NewLimitSets().DecodeBucket(s.itemOn(entity, resource), nil, 0)
 	require.NoError(s.t, err)
-	require.NotNil(s.t, image, "no bucket of %s", entity)
+	require.NotNil(s.t, image, "no bucket of %s on %s", entity, resource)
 	return image
 }
 
 // stored is one limit of the entity's bucket.
-func (s *process) stored(entity, limit string) schema.Stored {
+func (s *process) stored(entity, limit string) schema.Stored { return s.storedOn(entity, model, limit) }
+
+func (s *process) storedOn(entity, resource, limit string) schema.Stored {
 	s.t.Helper()
-	image := s.image(entity)
+	image := s.imageOn(entity, resource)
 	i := image.Set.Index(limit)
-	require.GreaterOrEqual(s.t, i, 0, "no limit %s in the bucket of %s", limit, entity)
+	require.GreaterOrEqual(s.t, i, 0, "no limit %s in the bucket of %s on %s", limit, entity, resource)
 	return image.Limits[i]
 }
 
 // level is what a limit of the entity is worth now, in whole tokens, read afresh.
-func (s *process) level(entity, limit string) int64 {
+func (s *process) level(entity, limit string) int64 { return s.levelOn(entity, model, limit) }
+
+func (s *process) levelOn(entity, resource, limit string) int64 {
 	s.t.Helper()
-	image := s.image(entity)
+	image := s.imageOn(entity, resource)
 	i := image.Set.Index(limit)
-	require.GreaterOrEqual(s.t, i, 0, "no limit %s in the bucket of %s", limit, entity)
+	require.GreaterOrEqual(s.t, i, 0, "no limit %s in the bucket of %s on %s", limit, entity, resource)
 	return int64(math.Floor(float64(image.State(i).Level(s.clock.now().UnixMilli())) / milli))
 }
 
