@@ -21,8 +21,8 @@ func init() {
 	inside.Transactions = func(limiter any, wrap func(next inside.Transact) inside.Transact) {
 		limiter.(*RateLimiter).desk.wrapTransactions(wrap)
 	}
-	inside.ReadConfig = func(ctx context.Context, repository any, entity, resource string, anew bool) (inside.Config, error) {
-		return repository.(*Repository).insideConfig(ctx, entity, resource, anew)
+	inside.ReadConfig = func(ctx context.Context, repository any, entity, resource string, group, anew bool) (inside.Config, error) {
+		return repository.(*Repository).insideConfig(ctx, configKey{entity, resource, group}, anew)
 	}
 }
 
@@ -33,18 +33,23 @@ func (c *charge) inside() []inside.Level {
 		lv := &c.levels[i]
 		levels = append(levels, inside.Level{
 			Lane: lv.lane, Degraded: lv.degraded, Holdings: lv.holdings, Config: lv.cfg, Incarnation: &lv.incarnation, Last: lv.last.Reading,
-			Charges: func(amounts map[string]int64) []plan.Signed { return amountsAt(lv.cfg, amounts) },
+			Charges: func(further map[string]int64) []plan.Signed {
+				if further != nil {
+					return amountsAt(lv.cfg, lv.share.among(further))
+				}
+				return amountsAt(lv.cfg, c.request.part(lv.lane.Resource, lv.share == nil || !lv.share.alone).amounts)
+			},
 		})
 	}
 	return levels
 }
 
-func (r *Repository) insideConfig(ctx context.Context, entity, resource string, anew bool) (shown inside.Config, err error) {
+func (r *Repository) insideConfig(ctx context.Context, key configKey, anew bool) (shown inside.Config, err error) {
 	var c *resolvedConfig
 	if anew {
-		c, err = r.rereadConfig(ctx, configKey{entity: entity, resource: resource})
+		c, err = r.rereadConfig(ctx, key)
 	} else {
-		c, shown.Bucket, shown.Read, err = r.config(ctx, configKey{entity: entity, resource: resource}, time.Time{})
+		c, shown.Bucket, shown.Read, err = r.config(ctx, key, time.Time{})
 	}
 	if err != nil {
 		return inside.Config{}, err

@@ -121,7 +121,7 @@ func (r *repository) rereadConfig(ctx context.Context, entity, resource string) 
 }
 
 func (r *repository) readConfig(ctx context.Context, entity, resource string, anew bool) (*resolved, error) {
-	c, err := inside.ReadConfig(ctx, r.Repository, entity, resource, anew)
+	c, err := inside.ReadConfig(ctx, r.Repository, entity, resource, false, anew)
 	if err != nil {
 		return nil, err
 	}

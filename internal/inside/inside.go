@@ -24,7 +24,8 @@ var (
 	// Levels are the buckets that a lease charges.
 	Levels func(lease any) []Level
 	// ReadConfig is the configuration in force, as a call has it, or read anew.
-	ReadConfig func(ctx context.Context, repository any, entity, resource string, anew bool) (Config, error)
+	// With group, the resource is a group.
+	ReadConfig func(ctx context.Context, repository any, entity, resource string, group, anew bool) (Config, error)
 )
 
 // Level is one bucket of a lease.
@@ -38,8 +39,9 @@ type Level struct {
 	Incarnation *[]byte
 	// Last is what was last seen of it.
 	Last plan.Reading
-	// Charges are what a call for amounts takes of it, in millitokens.
-	Charges func(amounts map[string]int64) []plan.Signed
+	// Charges are what the call took of it or, for other amounts, what it takes further, in
+	// millitokens.
+	Charges func(further map[string]int64) []plan.Signed
 	// Holdings are what the lease has of each limit, as far as is known now.
 	Holdings []backlog.Holding
 }

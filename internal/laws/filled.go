@@ -32,7 +32,7 @@ func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image)
 }
 
 func (j *judge) filledLimit(w *ddbmem.Write, f *filling, name string, was, is *schema.Stored, s bucket.State) {
-	at, t := w.Time.UnixMilli(), j.buckets[bucketEntity(w.New)][name]
+	at, t := w.Time.UnixMilli(), j.buckets[bucketIn(w.New)][name]
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
 		j.fail(w, "L4: an administrator moved the counter or the rate of %s", name)
 	}

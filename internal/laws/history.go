@@ -45,6 +45,8 @@ type history struct {
 	stop context.CancelFunc
 
 	r *rand.Rand // the history's own goroutine's
+	// grouped says that calls charge a group of resources too.
+	grouped bool
 	// waits lets calls wait; together lets them charge in transactions.
 	waits, together bool
 	// horizon is for how long ahead limiters debit; closed says that they were closed
@@ -56,7 +58,7 @@ type history struct {
 	members []*member
 	leases  []*grant
 	retired []*member
-	config  map[string][]dynalimit.Limit // by entity, as in force
+	config  map[string][]dynalimit.Limit // by bucket, as in force
 	told    map[string]int64             // what callers were granted, by entity and limit
 	errs    []error
 }
@@ -121,6 +123,12 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, h.entity(i)))
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
+	luck := rand.New(rand.NewPCG(seed, 6)) // of its own, so that the others stay as they were
+	if h.grouped = luck.IntN(3) == 0; h.grouped {
+		for range 3 {
+			h.regroup(ctx, luck)
+		}
+	}
 	h.published(ctx)
 	h.db.SetFaults(h.weather.fault)
 	for range 2 + h.r.IntN(4) {
@@ -200,10 +208,12 @@ func newLimit(r *rand.Rand, name string) dynalimit.Limit {
 // published notes the configuration that every entity now has.
 func (h *history) published(ctx context.Context) {
 	for _, entity := range h.entities {
-		c, err := inside.ReadConfig(ctx, h.operator, entity, resource, true)
-		require.NoError(h.t, err)
-		h.oracle.configured(entity, c.Fingerprint, time.Now().UnixMilli())
-		h.config[entity] = c.Limits.([]dynalimit.Limit)
+		for _, of := range []string{resource, group} {
+			c, err := inside.ReadConfig(ctx, h.operator, entity, of, of == group, true)
+			require.NoError(h.t, err)
+			h.oracle.configured(bucketOf(entity, of), c.Fingerprint, time.Now().UnixMilli())
+			h.config[bucketOf(entity, of)] = c.Limits.([]dynalimit.Limit)
+		}
 	}
 }
 
@@ -306,24 +316,24 @@ func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 }
 
 // granted notes a lease, and who holds it unless its process has died.
-func (h *history) granted(g *grant, amounts dynalimit.Amounts) {
+func (h *history) granted(g *grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.grantedTo(g.Lease, amounts)
+	h.grantedTo(g.Lease, nil)
 	g.stake.lease = g.Lease
 	if !g.owner.dead.Load() {
 		h.leases = append(h.leases, g)
 	}
 }
 
-// grantedTo notes what a caller was told it was granted; h.mu must be held.
-func (h *history) grantedTo(l *dynalimit.Lease, amounts dynalimit.Amounts) {
+// grantedTo notes what a caller was told it was granted, or granted further; h.mu must be held.
+func (h *history) grantedTo(l *dynalimit.Lease, further dynalimit.Amounts) {
 	for _, level := range inside.Levels(l) {
 		if level.Degraded {
 			continue
 		}
-		for _, a := range level.Charges(amounts) {
-			h.told[level.Lane.Entity+"#"+a.Name] += a.Amount
+		for _, a := range level.Charges(further) {
+			h.told[nameOf(level.Lane)+"#"+a.Name] += a.Amount
 		}
 	}
 }

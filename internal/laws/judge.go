@@ -104,7 +104,7 @@ func (j *judge) write(w *ddbmem.Write) {
 	if item == nil {
 		item = w.Old
 	}
-	entity, at := bucketEntity(item), w.Time.UnixMilli()
+	entity, at := bucketIn(item), w.Time.UnixMilli()
 	j.drain(entity, before, at)
 	j.images[entity] = after
 	if after == nil {
@@ -241,7 +241,7 @@ func (j *judge) whole(w *ddbmem.Write, after *schema.Image) {
 	}
 	for _, name := range limitNames {
 		if after.Set.Index(name) < 0 {
-			j.absent[bucketEntity(w.New)+"#"+name] = true
+			j.absent[bucketIn(w.New)+"#"+name] = true
 		}
 	}
 	for _, name := range after.Set.Names {
@@ -286,7 +286,7 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 // created checks that a new item is charged, and at burst − amount.
 func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
-	j.made[bucketEntity(w.New)+"#"+string(after.Of())] = j.incarnations[bucketEntity(w.New)]
+	j.made[bucketIn(w.New)+"#"+string(after.Of())] = j.incarnations[bucketIn(w.New)]
 	charged := false
 	for _, name := range after.Set.Names {
 		a := sent.sums.Of(name)
@@ -295,7 +295,7 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	if !charged {
 		j.fail(w, "L7: an item was made without a charge: %v", sent.sums)
 	}
-	delete(j.buckets, bucketEntity(w.New))
+	delete(j.buckets, bucketIn(w.New))
 }
 
 // patience is how long before a decision, in ms, the last try of a read may have begun that

@@ -45,19 +45,27 @@ func (j *judge) ledger(h *history) {
 // once checks that what all leases hold is what all levels counted, each call at one of
 // them alone.
 func (j *judge) once(h *history) {
+	for _, of := range []string{resource, group} {
+		j.onceOn(h, of)
+	}
+}
+
+// onceOn checks it for the calls on a resource.
+func (j *judge) onceOn(h *history, of string) {
 	for _, name := range limitNames {
 		counted, held, exact := int64(0), int64(0), j.rules.exact
 		for _, entity := range h.entities {
-			acc := j.account(entity, name)
+			bucket := bucketOf(entity, of)
+			acc := j.account(bucket, name)
 			counted += acc.granted + acc.adjusted - acc.back - acc.passed
-			exact = exact && !j.absent[entity+"#"+name]
+			exact = exact && !j.absent[bucket+"#"+name]
 		}
 		for _, l := range h.leases {
 			most := int64(0)
 			for _, level := range inside.Levels(l.Lease) {
-				for _, of := range level.Holdings {
-					if of.Name == name {
-						most = max(most, of.Held)
+				for _, h := range level.Holdings {
+					if level.Lane.Resource == of && h.Name == name {
+						most = max(most, h.Held)
 					}
 				}
 			}

@@ -1,6 +1,8 @@
 package laws
 
 import (
+	"strings"
+
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -137,6 +139,9 @@ func (r *replay) charged(name string, a plan.Named, t *truth, l *schema.Stored, 
 	}
 	if granted {
 		r.j.tally["granted"]++
+		if strings.HasSuffix(r.entity, " on "+group) {
+			r.j.tally["granted by a group"]++
+		}
 		debited, _ := r.sent.aheadIn(name)
 		acc.granted += a.Take - debited
 		t.queue += a.Take

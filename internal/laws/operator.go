@@ -49,6 +49,11 @@ func (o *operator) reconfigure() {
 	defer o.h.mu.Unlock()
 	ctx, limits := quietly(o.h.t.Context()), o.h.limits(o.r)
 	entity := o.h.entities[o.r.IntN(len(o.h.entities))]
+	if o.h.grouped && o.r.IntN(2) == 0 {
+		o.h.regroup(ctx, o.r)
+		o.h.published(ctx)
+		return
+	}
 	var err error
 	switch o.r.IntN(9) {
 	case 0:
@@ -109,7 +114,7 @@ func (o *operator) erase() {
 	ctx, i := quietly(o.h.t.Context()), o.r.IntN(len(o.h.entities))
 	if i > 0 || o.r.IntN(2) == 0 {
 		_, err := o.h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: new(table), Key: o.h.lanes(o.h.members[0]).Keys.Bucket(o.h.entities[i], resource).Attributes(),
+			TableName: new(table), Key: o.h.lanes(o.h.members[0]).Keys.Bucket(o.h.entities[i], o.h.eitherBucket(o.r)).Attributes(),
 		})
 		require.NoError(o.h.t, err)
 		return

@@ -116,7 +116,7 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 	lanes := inside.Lanes(l)
 	met := &clashes{by: map[string]int{}}
 	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
-		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(bucket.Entity)}
+		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(nameOf(bucket))}
 		if len(s) > 0 {
 			for _, op := range bucket.Carried() {
 				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
@@ -126,7 +126,7 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.sent[sentKey{operation, bucket.Entity}] = w
+		o.sent[sentKey{operation, nameOf(bucket)}] = w
 	}
 	tells := map[string]*sentWrite{}
 	lanes.OnTell = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
@@ -134,11 +134,11 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if operation != 0 {
-			o.sent[sentKey{operation, bucket.Entity}] = w
+			o.sent[sentKey{operation, nameOf(bucket)}] = w
 			return
 		}
-		tells[bucket.Entity] = w // one at a time
-		o.told[bucket.Entity] = append(o.told[bucket.Entity], w)
+		tells[nameOf(bucket)] = w // one at a time
+		o.told[nameOf(bucket)] = append(o.told[nameOf(bucket)], w)
 	}
 	lanes.OnOwe = o.owes
 	lanes.OnServe = o.serves
@@ -162,7 +162,7 @@ func (o *oracle) owes(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range amounts {
-		o.owed[bucket.Entity+"#"+a.Name] += a.Amount
+		o.owed[nameOf(bucket)+"#"+a.Name] += a.Amount
 	}
 }
 
@@ -199,16 +199,16 @@ type listening struct {
 }
 
 func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
-	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketEntity(key))
+	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketIn(key))
 	a := s.Store.Update(ctx, key, st, hint, slot)
 	if a.Verdict == ddb.Refused {
-		s.met.note(bucketEntity(key), st, a.Image)
+		s.met.note(bucketIn(key), st, a.Image)
 	}
 	return a
 }
 
 func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
-	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), c.Entity)
+	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), bucketOf(c.Entity, c.Resource))
 	return s.Store.Create(ctx, c, hint, slot)
 }
 
@@ -240,13 +240,13 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 		} else {
 			values, key = item.Update.ExpressionAttributeValues, item.Update.Key
 		}
-		writes = append(writes, s.sent(operationIn(values), bucketEntity(key)))
+		writes = append(writes, s.sent(operationIn(values), bucketIn(key)))
 	}
 	v, images, err := s.next(ctx, items, token, slot)
 	for place, image := range images {
 		if u := items[place].Update; v == ddb.Refused && u != nil {
 			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}
-			s.met.note(bucketEntity(u.Key), st, image)
+			s.met.note(bucketIn(u.Key), st, image)
 		}
 	}
 	s.mu.Lock()
@@ -258,9 +258,22 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 	return v, images, err
 }
 
-func bucketEntity(item schema.Item) string {
-	return strings.TrimPrefix(schema.KeyOf(item).PK, "ENTITY#")
+// bucketIn names the bucket of an item.
+func bucketIn(item schema.Item) string {
+	key := schema.KeyOf(item)
+	return bucketOf(strings.TrimPrefix(key.PK, "ENTITY#"), strings.TrimPrefix(key.SK, "#BUCKET#"))
 }
+
+// bucketOf names a bucket: by its entity that of the resource of most calls.
+func bucketOf(entity, of string) string {
+	if of == resource {
+		return entity
+	}
+	return entity + " on " + of
+}
+
+// nameOf names a lane's bucket.
+func nameOf(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }
 
 // slotOperation returns the operation that a write put in its slot.
 func slotOperation(w ddbmem.Write) (uint64, bool) {
@@ -329,7 +342,7 @@ func (o *oracle) serves(ctx context.Context, from *lane.Lane, s lane.Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !s.Back {
-		o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, from.Entity, stakeOf(ctx), s, false})
+		o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, nameOf(from), stakeOf(ctx), s, false})
 		return
 	}
 	for _, e := range slices.Backward(o.served) {
@@ -338,8 +351,8 @@ func (o *oracle) serves(ctx context.Context, from *lane.Lane, s lane.Served) {
 			return
 		}
 	}
-	o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, from.Entity, nil, s, true})
-	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, from.Entity))
+	o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, nameOf(from), nil, s, true})
+	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, nameOf(from)))
 }
 
 // aheadIn is what a write debits ahead of a limit, and takes off its counter; a

@@ -123,7 +123,7 @@ func heldBy(levels []inside.Level) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {
 		for _, h := range level.Holdings {
-			key := level.Lane.Entity + "#" + h.Name
+			key := nameOf(level.Lane) + "#" + h.Name
 			held[key] += h.Held
 			known[key] += h.Used() + h.Vain
 		}

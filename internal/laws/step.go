@@ -56,7 +56,7 @@ func (w *worker) acquire(m *member, callers int) {
 				w.h.tolerate(m, err)
 				return
 			}
-			w.h.granted(&grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows}, amounts)
+			w.h.granted(&grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows})
 		})
 	}
 	group.Wait()
@@ -75,6 +75,9 @@ func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOpt
 	}
 	if w.r.Float64() < .2 {
 		opts = append(opts, dynalimit.WithCascade(w.h.cascade(w.r)))
+	}
+	if also := w.h.also(w.r, amounts); also != nil {
+		opts = append(opts, also)
 	}
 	return opts, allows
 }

@@ -1,0 +1,66 @@
+package laws
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// group is a group that the resource is put into, and taken out of.
+const group = "all"
+
+// regroup changes whether the resource is in the group, or the group's limits at some level.
+func (h *history) regroup(ctx context.Context, r *rand.Rand) {
+	limits := admin.New(h.operator).Limits
+	entity := admin.Scope{Entity: h.entities[r.IntN(len(h.entities))], Resource: group}
+	everyone := admin.Scope{Everyone: true, Resource: group}
+	var err error
+	switch r.IntN(6) {
+	case 0, 1:
+		at := admin.Scope{Everyone: true, Resource: resource}
+		var c admin.LimitConfig
+		if c, err = limits.GetConfig(ctx, at); err != nil {
+			break
+		}
+		if c.Groups = []string{group}; r.IntN(3) == 0 && len(c.Limits) > 0 {
+			c.Groups = nil
+		}
+		_, err = limits.SetConfig(ctx, at, c)
+	case 2:
+		err = limits.Set(ctx, entity, h.limits(r))
+	case 3:
+		err = limits.Delete(ctx, entity)
+	default:
+		err = limits.Set(ctx, everyone, h.limits(r))
+	}
+	require.NoError(h.t, err)
+}
+
+// also is what some calls charge on the group besides; nil of the others.
+func (h *history) also(r *rand.Rand, amounts dynalimit.Amounts) dynalimit.AcquireOption {
+	if !h.grouped || r.IntN(4) > 0 {
+		return nil
+	}
+	more := dynalimit.Amounts{}
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		if more[name] = amounts[name]; r.IntN(2) == 0 {
+			more[name] = 1 + r.Int64N(5)
+		}
+	}
+	return dynalimit.WithAlso(group, more)
+}
+
+// eitherBucket is the resource of a bucket that goes: the group's now and then, where there is
+// one.
+func (h *history) eitherBucket(r *rand.Rand) string {
+	if h.grouped && r.IntN(2) == 0 {
+		return group
+	}
+	return resource
+}
