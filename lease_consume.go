@@ -155,8 +155,12 @@ func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 		}
 	})
 	for i, cfg := range cfgs {
-		if err == nil && cfg != nil {
-			c.levels[i].cfg = cfg
+		switch lv := &c.levels[i]; {
+		case err != nil:
+		case cfg != nil:
+			lv.cfg = cfg
+		case lv.cfg.OfGroup(): // nothing limits the group any more: nothing further is taken from it
+			lv.cfg = &plan.Config{Group: true}
 		}
 	}
 	return err

@@ -205,6 +205,24 @@ func TestChangedGroupIsInForceWithinATTL(t *testing.T) {
 	})
 }
 
+// What a lease takes further is not denied by a group that nothing limits any more, and all of
+// it is given back.
+func TestLeaseOutlastsTheLimitsOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.ofGroup(model)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000))
+		at := admin.Scope{Everyone: true, Resource: group}
+		s.limits(at, dynalimit.PerDay("rpm", 10))
+		lease := s.acquire("key", dynalimit.Amounts{"rpm": 8})
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), at))
+		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 100}))
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 10, s.levelOn("key", group, "rpm"))
+		assert.EqualValues(t, 1000, s.level("key", "rpm"))
+	})
+}
+
 // Groups are of a resource for everyone, at most eight of them, and are kept by what changes
 // another aspect of the level. The first one raises what clients have to know.
 func TestGroupsAreStored(t *testing.T) {
