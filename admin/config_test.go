@@ -98,6 +98,9 @@ func TestLimitsRequests(t *testing.T) {
 			return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"})
 		}},
 		{"delete_system_limits", func() error { return admin.New(r).Limits.Delete(t.Context(), admin.Scope{Everyone: true}) }},
+		{"set_first_groups", func() error {
+			return second(admin.New(r).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.LimitConfig{Groups: []string{"openai", "all"}}))
+		}},
 	} {
 		require.NoError(t, step.do(), step.golden)
 		assertGolden(t, step.golden, wire.Take())

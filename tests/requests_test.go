@@ -75,6 +75,11 @@ func TestBucketRequests(t *testing.T) {
 		before, do func(s *scene)
 	}{
 		"acquire_cold": {opts: two, do: func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 500}) }},
+		"acquire_cold_group": {before: func(s *scene) {
+			s.ofGroup(model)
+			s.limits(admin.Scope{Everyone: true, Resource: group}, tpm)
+			s.wire.Take()
+		}, do: func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"tpm": 500}) }},
 		"spend_one_limit": {opts: two, before: func(s *scene) { s.acquire("user-1", dynalimit.Amounts{"tpm": 500}) }, do: func(s *scene) {
 			s.clock.advance(3 * time.Second)
 			s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
