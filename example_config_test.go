@@ -2,6 +2,7 @@ package dynalimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
@@ -22,4 +23,44 @@ func ExampleRepository_ResolveLimits() {
 	// Output:
 	// plan_default pro rpm 600
 	// hidden: tpm of level resource
+}
+
+// A limit over all models: each is in the group "all", which has limits of its own.
+func ExampleRateLimiter_Acquire_group() {
+	ctx := context.Background()
+	limiter, repo := newLimiter()
+	limits := admin.New(repo).Limits
+	check(limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60_000)}))
+	for _, model := range []string{"gpt-4", "gpt-5"} {
+		must(limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}}))
+	}
+	check(limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 100_000)}))
+
+	must(limiter.Acquire(ctx, "team-a", "gpt-4", dynalimit.Amounts{"tpm": 60_000}))
+	_, err := limiter.Acquire(ctx, "team-a", "gpt-5", dynalimit.Amounts{"tpm": 60_000})
+	var exceeded *dynalimit.LimitExceededError
+	if errors.As(err, &exceeded) {
+		fmt.Println(exceeded.Primary().Resource, exceeded.Primary().Remaining)
+	}
+	// Output:
+	// all 40000
+}
+
+// One call charges a pool besides its model, and corrects both when it ends.
+func ExampleWithAlso() {
+	ctx := context.Background()
+	limiter, repo := newLimiter()
+	limits := admin.New(repo).Limits
+	check(limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60_000)}))
+	check(limits.Set(ctx, admin.Scope{Everyone: true, Resource: "night-jobs"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 10_000)}))
+
+	lease := must(limiter.Acquire(ctx, "team-a", "gpt-4", dynalimit.Amounts{"tpm": 4000},
+		dynalimit.WithAlso("night-jobs", dynalimit.Amounts{"tpm": 4000})))
+	check(lease.Settle(ctx, dynalimit.Amounts{"tpm": 2500}))
+	for _, s := range lease.Statuses() {
+		fmt.Println(s.Resource, s.Remaining)
+	}
+	// Output:
+	// gpt-4 57500
+	// night-jobs 7500
 }
