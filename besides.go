@@ -1,11 +1,9 @@
 package dynalimit
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -67,21 +65,6 @@ func sum(a, b Amounts) Amounts {
 	return all
 }
 
-// part is what one bucket of a call's level is asked.
-type part struct {
-	amounts Amounts
-	share   *share
-}
-
-// share is how what a bucket is charged differs from what the lease uses, for calls with
-// WithAlso; nil of other calls.
-type share struct {
-	// more is what the bucket is charged of a limit beyond what the lease uses, or below it.
-	more []plan.Signed
-	// alone means that no other limits than those of more are charged.
-	alone bool
-}
-
 // part is what is asked of the bucket of the call's resource, or, by groups, of those of a
 // group. The resource of WithAlso is charged its amounts alone, unless the call charges that
 // group anyway.
@@ -117,77 +100,4 @@ func (r *request) others(groups []string) []string {
 		}
 	}
 	return all
-}
-
-// resolveGroups is resolve for the groups that a call charges beside own. Those that are not
-// known are read side by side, and the parent with them, which is resolved next.
-func (rs *routes) resolveGroups(ctx context.Context, r *request, own *resolvedConfig, entity string, p *patience) ([]route, error) {
-	groups := r.others(own.groups)
-	if len(groups) == 0 { // the usual case
-		return nil, nil
-	}
-	found, errs := make([]route, len(groups)), make([]error, len(groups))
-	unread := make([]func(), 0, len(groups)+1)
-	for i, group := range groups {
-		key := configKey{entity, group, true}
-		resolve := func() { found[i], errs[i] = rs.resolve(ctx, key, p) }
-		if rs.repo.known(key) == nil {
-			unread = append(unread, resolve)
-		} else {
-			resolve()
-		}
-	}
-	if parent := r.keyOf(own.charged()); len(unread) > 0 && parent.entity != "" && rs.repo.known(parent) == nil {
-		unread = append(unread, func() { _, _ = rs.resolve(ctx, parent, p) })
-	}
-	if len(unread) > 0 && p != nil {
-		p.begin(ctx) // before they share it
-	}
-	var reads sync.WaitGroup
-	for _, read := range unread {
-		reads.Go(read)
-	}
-	reads.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// covers reports whether a limit is charged.
-func (s *share) covers(name string) bool {
-	if s == nil || !s.alone {
-		return true
-	}
-	return slices.ContainsFunc(s.more, func(m plan.Signed) bool { return m.Name == name })
-}
-
-// among are the amounts of limits that are charged.
-func (s *share) among(amounts Amounts) Amounts {
-	if s == nil || !s.alone {
-		return amounts
-	}
-	amounts = maps.Clone(amounts)
-	maps.DeleteFunc(amounts, func(name string, _ int64) bool { return !s.covers(name) })
-	return amounts
-}
-
-// of is what a bucket is charged for what the lease uses: nothing where nothing is used.
-func (s *share) of(used []plan.Signed) []plan.Signed {
-	if s == nil {
-		return used
-	}
-	charged := make([]plan.Signed, 0, len(used))
-	for _, u := range used {
-		if !s.covers(u.Name) {
-			continue
-		}
-		if more, _ := plan.AmountOf(s.more, u.Name); u.Amount > 0 {
-			u.Amount = max(0, u.Amount+more)
-		}
-		charged = append(charged, u)
-	}
-	return charged
 }

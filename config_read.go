@@ -256,10 +256,12 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	if err := checkResource(resource); err != nil {
 		return ResolvedLimits{}, err
 	}
-	resolved, groups, err := r.resolveLimits(ctx, configKey{entity: entity, resource: resource})
+	read := configRead{repo: r, key: configKey{entity: entity, resource: resource}}
+	resolved, groups, err := read.resolved(ctx)
 	for _, group := range groups {
 		var of ResolvedLimits
-		if of, _, err = r.resolveLimits(ctx, configKey{entity, group, true}); err != nil {
+		read = configRead{repo: r, key: configKey{entity, group, true}}
+		if of, _, err = read.resolved(ctx); err != nil {
 			break
 		}
 		resolved.Groups = append(resolved.Groups, of)
@@ -267,20 +269,19 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	return resolved, err
 }
 
-// resolveLimits is ResolveLimits for a resource or a group alone, with the resource's groups.
-func (r *Repository) resolveLimits(ctx context.Context, key configKey) (resolved ResolvedLimits, groups []string, err error) {
-	read := configRead{repo: r, key: key}
-	items, _, err := read.items(ctx, false)
+// resolved reads what applies, and the groups of the resource.
+func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, groups []string, err error) {
+	items, _, err := c.items(ctx, false)
 	if err != nil {
 		return ResolvedLimits{}, nil, err
 	}
 	v, limits, err := items.verdict()
 	if err != nil {
-		return ResolvedLimits{}, nil, r.layout.configKindError(err)
+		return ResolvedLimits{}, nil, c.repo.layout.configKindError(err)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved = ResolvedLimits{
-		EntityID: key.entity, Resource: key.resource, Limits: limits, Level: v.Level, Plan: record.Plan,
+		EntityID: c.key.entity, Resource: c.key.resource, Limits: limits, Level: v.Level, Plan: record.Plan,
 		Unlimited: v.Unlimited, Blocked: v.Blocked,
 		OnUnavailable: UnavailablePolicy(v.Policy), PolicyLevel: v.PolicyLevel,
 		ParentID: record.ParentID, Cascade: record.Cascade,
@@ -288,7 +289,7 @@ func (r *Repository) resolveLimits(ctx context.Context, key configKey) (resolved
 	for _, h := range v.Hidden {
 		resolved.Hidden = append(resolved.Hidden, HiddenLimit(h))
 	}
-	if !key.group {
+	if !c.key.group {
 		groups = v.Groups
 	}
 	return resolved, groups, nil

@@ -64,13 +64,13 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
-		own, err := rs.resolve(ctx, r.keyOf(id), p)
-		var groups []route
-		if err == nil {
-			policy = cmp.Or(policy, own.resolved.onUnavailable)
+		var room [1]route // for most
+		charged, err := rs.buckets(ctx, r, id, room[:0], p)
+		for i := range charged {
+			policy = cmp.Or(policy, charged[i].resolved.onUnavailable)
 		}
-		if err == nil && (own.resolved.blocked == "" || p == nil) {
-			groups, err = rs.resolveGroups(ctx, r, own.resolved, id, p)
+		if err == nil {
+			c, err = rs.charge(c, r, charged, p != nil)
 		}
 		if err != nil {
 			if p != nil && unavailable(err) { // a block that is known stays in force, however old
@@ -80,25 +80,7 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 			}
 			return c, cmp.Or(policy, rs.onUnavailable), err
 		}
-		for i := range 1 + len(groups) {
-			at := own
-			if i > 0 {
-				at = groups[i-1]
-				policy = cmp.Or(policy, at.resolved.onUnavailable)
-			}
-			if at.resolved.blocked != "" && p != nil {
-				return c, cmp.Or(policy, rs.onUnavailable), blockedBy(at.key, at.resolved)
-			}
-			cfg, err := rs.levelConfig(r, at.key, at.resolved)
-			if err != nil {
-				return c, policy, err
-			}
-			if cfg != nil {
-				c = c.with(at.lane, cfg, r.part(at.key.resource, i == 0 || slices.Contains(own.resolved.groups, at.key.resource)))
-			}
-			c.unlimited = c.unlimited || at.resolved.unlimited
-		}
-		id = own.resolved.charged()
+		id = charged[0].resolved.charged()
 	}
 	c.passOn(c.above)
 	return c, cmp.Or(policy, rs.onUnavailable), rs.fallback.checkKnown(r, &c)
@@ -112,6 +94,40 @@ type route struct {
 	key      configKey
 	lane     *lane.Lane
 	resolved *resolvedConfig
+}
+
+// buckets are those that a call charges of an entity, in room if that is enough: of its resource
+// first, and if that is not blocked, of its groups.
+func (rs *routes) buckets(ctx context.Context, r *request, entity string, room []route, p *patience) ([]route, error) {
+	own, err := rs.resolve(ctx, r.keyOf(entity), p)
+	if err != nil {
+		return nil, err
+	}
+	if room = append(room, own); own.resolved.blocked != "" && p != nil {
+		return room, nil
+	}
+	groups, err := rs.resolveGroups(ctx, r, own.resolved, entity, p)
+	return append(room, groups...), err
+}
+
+// charge adds an entity's buckets to a cascade, those that something limits. It fails for one that is
+// blocked, if calls are new.
+func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cascade, error) {
+	for i := range buckets {
+		at := &buckets[i]
+		if at.resolved.blocked != "" && anew {
+			return c, blockedBy(at.key, at.resolved)
+		}
+		cfg, err := rs.levelConfig(r, at.key, at.resolved)
+		if err != nil {
+			return c, err
+		}
+		if cfg != nil {
+			c = c.with(at.lane, cfg, r.part(at.key.resource, i == 0 || slices.Contains(buckets[0].resolved.groups, at.key.resource)))
+		}
+		c.unlimited = c.unlimited || at.resolved.unlimited
+	}
+	return c, nil
 }
 
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was

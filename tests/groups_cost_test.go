@@ -127,7 +127,7 @@ func underLoad(t *testing.T, onModel, onGroup int64, call func(p *process, key s
 		var callers sync.WaitGroup
 		arrivals := rand.New(rand.NewPCG(2, 2))
 		for i := range 1000 {
-			time.Sleep(time.Duration(arrivals.ExpFloat64() * float64(20*time.Millisecond)))
+			elapse(time.Duration(arrivals.ExpFloat64() * float64(20*time.Millisecond)))
 			callers.Go(func() {
 				began := time.Now()
 				err := call(processes[i%4], "key-0")

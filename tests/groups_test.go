@@ -186,7 +186,7 @@ func TestChangedGroupIsInForceWithinATTL(t *testing.T) {
 			t.Helper()
 			assert.Len(t, p.acquire("key", dynalimit.Amounts{"rpm": 1}).Statuses(), statuses)
 		}
-		ttl := func() { time.Sleep(61 * time.Second) }
+		ttl := func() { elapse(61 * time.Second) }
 		take(s, 1)
 		take(other, 1)
 		s.ofGroup(model)

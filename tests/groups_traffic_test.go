@@ -128,10 +128,10 @@ func TestGroupChangesInTraffic(t *testing.T) {
 			{"back in the group", func() { s.ofGroup(model, otherModel) }, 1800},
 		} {
 			phase.change()
-			time.Sleep(ttl)
+			elapse(ttl)
 			before := admitted.Load()
 			const minutes = 5
-			time.Sleep(minutes * time.Minute)
+			elapse(minutes * time.Minute)
 			got := admitted.Load() - before
 			t.Logf("%d %s: %d tokens in %d minutes, %d allowed", i, phase.what, got, minutes, minutes*phase.most)
 			if phase.most == 0 {

@@ -12,9 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// group is a group that the resource is put into, and taken out of.
-const group = "all"
-
 // regroup changes whether the resource is in the group, or the group's limits at some level.
 func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 	limits := admin.New(h.operator).Limits

@@ -24,7 +24,6 @@ import (
 
 const (
 	table     = "limits"
-	resource  = "gpt-4"
 	configTTL = 60 * time.Second
 )
 

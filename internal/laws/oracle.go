@@ -258,23 +258,6 @@ func (s transactions) transact(ctx context.Context, items []types.TransactWriteI
 	return v, images, err
 }
 
-// bucketIn names the bucket of an item.
-func bucketIn(item schema.Item) string {
-	key := schema.KeyOf(item)
-	return bucketOf(strings.TrimPrefix(key.PK, "ENTITY#"), strings.TrimPrefix(key.SK, "#BUCKET#"))
-}
-
-// bucketOf names a bucket: by its entity that of the resource of most calls.
-func bucketOf(entity, of string) string {
-	if of == resource {
-		return entity
-	}
-	return entity + " on " + of
-}
-
-// nameOf names a lane's bucket.
-func nameOf(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }
-
 // slotOperation returns the operation that a write put in its slot.
 func slotOperation(w ddbmem.Write) (uint64, bool) {
 	for slot := range schema.OpSlots {
