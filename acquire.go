@@ -8,9 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// Acquire takes the amounts from the entity's bucket for the resource and, if the entity
-// cascades, from its parents' buckets, all or nothing. It returns a lease, which
-// corrects the amounts when the true ones are known. It returns a *LimitExceededError if
+// Acquire takes the amounts from the entity's bucket for the resource, from those for the
+// groups of the resource (admin.LimitConfig.Groups) and, if the entity cascades, from its
+// parents' buckets, all or nothing. It returns a lease, which corrects the amounts when the
+// true ones are known. It returns a *LimitExceededError if
 // they do not fit.
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),

@@ -20,14 +20,14 @@ type Report struct {
 	// Unlimited means that no bucket would be charged, because every level that could
 	// be is unlimited. Then there are no Statuses.
 	Unlimited bool
-	// RetryAfter is the exact wait until the amounts fit at the entity and its parents, with
+	// RetryAfter is the exact wait until the amounts fit in every bucket that is charged, with
 	// no other traffic: 0 if they fit now, Never if one exceeds a burst, or if the entity is
 	// blocked.
 	RetryAfter time.Duration
 	// OnUnavailable is what the call would do if DynamoDB did not answer.
 	OnUnavailable UnavailablePolicy
 	// Statuses holds every limit of the entity and its parents, asked for or
-	// not, the entity first and in name order; each names the level of the
+	// not, the entity first, its resource before its groups, and in name order; each names the level of the
 	// configuration it came from.
 	Statuses []LimitStatus
 }
@@ -65,7 +65,7 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 }
 
 // Available is how many whole tokens of each limit an acquire could take: the least of the
-// entity and its parents, never below 0. A limit that only unlimited levels have is not
+// entity and its parents, on the resource and its groups, never below 0. A limit that only unlimited levels have is not
 // among them, and none is where the entity is blocked.
 func (r *Report) Available() Amounts {
 	available := Amounts{}

@@ -49,8 +49,8 @@ type LimitExceededError struct {
 	// RetryAfter is the exact wait until the whole request fits with no other
 	// traffic, to the millisecond; Never when part of it exceeds a burst.
 	RetryAfter time.Duration
-	// Statuses holds every limit checked: the entity first, then its parents;
-	// limits in name order.
+	// Statuses holds every limit checked: the entity first, then its parents; of each the
+	// resource before its groups; limits in name order.
 	Statuses []LimitStatus
 }
 

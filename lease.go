@@ -165,7 +165,8 @@ func (lease *Lease) Degraded() bool {
 	return false
 }
 
-// Statuses returns every limit that the lease holds at every level, the entity first, as
+// Statuses returns every limit that the lease holds at every level, the entity first, of each
+// the resource before its groups, as
 // of the last answer of that level. Response headers can be made from it.
 func (lease *Lease) Statuses() []LimitStatus {
 	if lease == nil {

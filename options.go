@@ -39,7 +39,7 @@ type Options struct {
 	// would leave a bucket less than half full. Defaults to 0: every admission is a write, or part of one.
 	Prefetch time.Duration
 	// PrefetchResources are the resources that have another Prefetch than the
-	// limiter's, 0 for none; it is copied. Defaults to no others.
+	// limiter's, 0 for none; groups are among them. It is copied. Defaults to no others.
 	PrefetchResources map[string]time.Duration
 	// MaxBuckets bounds how many buckets are remembered: each takes 0.6 kB with
 	// one limit and 1.1 kB with ten, beside its configuration
