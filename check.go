@@ -26,9 +26,9 @@ type Report struct {
 	RetryAfter time.Duration
 	// OnUnavailable is what the call would do if DynamoDB did not answer.
 	OnUnavailable UnavailablePolicy
-	// Statuses holds every limit of the entity and its parents, asked for or
-	// not, the entity first, its resource before its groups, and in name order; each names the level of the
-	// configuration it came from.
+	// Statuses holds every limit of the entity and its parents, asked for or not: the entity
+	// first, of each the resource before its groups, and in name order. Each names the level
+	// of the configuration it came from.
 	Statuses []LimitStatus
 }
 
