@@ -108,9 +108,10 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		p := patience{most: d.timeout} // begins when something has to be asked of the store
 		var rungs [1]rung              // room for most cascades, on the stack: a denial from memory makes nothing else
 		var asked [4]plan.Signed
+		charged := r
 		c, policy, err := d.routes.find(ctx, r, cascade{rungs: rungs[:0], asked: asked[:0]}, &p)
 		if err != nil && unavailable(err) {
-			c, err = d.routes.unconfigured(r, c, policy, err)
+			charged, c, err = d.routes.unconfigured(r, c, policy, err)
 		}
 		if err != nil {
 			return nil, p.began.IsZero() && errors.Is(err, ErrBlocked), err
@@ -123,7 +124,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 			return nil, memory, err
 		}
 		lease := &Lease{}
-		lease.charge.open(d, r, &c, policy)
+		lease.charge.open(d, charged, &c, policy)
 		if served {
 			lease.charge.bookServed()
 			return lease, true, nil

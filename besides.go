@@ -101,3 +101,13 @@ func (r *request) others(groups []string) []string {
 	}
 	return all
 }
+
+// alone is the call without what WithAlso names.
+func (r *request) alone() *request {
+	if len(r.opts.also) == 0 {
+		return r
+	}
+	own := *r
+	own.named, own.opts.also = r.amounts, nil
+	return &own
+}

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
@@ -49,6 +50,9 @@ func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePoli
 		c.consumed = c.levels[0].asked // lists are never changed
 	} else {
 		c.consumed = c.known(signedOf(r.named))
+	}
+	if c.levels == nil && !c.unlimited { // its levels are found by them later, whatever its caller does to them
+		c.request.amounts, c.request.named = maps.Clone(r.amounts), maps.Clone(r.named)
 	}
 }
 

@@ -78,7 +78,7 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	c := &lease.charge
 	asked := cascade{unlimited: c.unlimited}
 	for i := range c.levels {
-		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, part{c.levels[i].share.among(amounts), c.levels[i].share})
+		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, part{c.levels[i].share.further(c.consumed, amounts), c.levels[i].share})
 	}
 	c.begin(signedOf(amounts))
 	asked.passOn(c.passes)

@@ -112,11 +112,13 @@ func (lv *level) held(name string) int64 {
 	return 0
 }
 
-// configs are the configurations of levels.
+// configs are the configurations of levels that something limits.
 func configs(levels []level) []*plan.Config {
-	cfgs := make([]*plan.Config, len(levels))
+	cfgs := make([]*plan.Config, 0, len(levels))
 	for i := range levels {
-		cfgs[i] = levels[i].cfg
+		if cfg := levels[i].cfg; len(cfg.Limits) > 0 {
+			cfgs = append(cfgs, cfg)
+		}
 	}
 	return cfgs
 }

@@ -97,7 +97,8 @@ const (
 	// granted when one denies: 1 write unit a level.
 	CascadeParallel CascadeMode = "parallel"
 	// CascadeTransaction charges all levels in one transaction: 2 write units
-	// a level, nothing visible in between.
+	// a level, nothing visible in between. More buckets than a transaction holds,
+	// 100, are charged as by CascadeParallel.
 	CascadeTransaction CascadeMode = "transaction"
 )
 

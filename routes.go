@@ -183,7 +183,8 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 			unlimited = false
 			continue
 		}
-		policy, unlimited = cmp.Or(policy, last.onUnavailable), unlimited && last.unlimited
+		policy = cmp.Or(policy, last.onUnavailable)
+		unlimited = unlimited && (last.unlimited || last.group && len(last.limits) == 0)
 	}
 	if cmp.Or(policy, rs.knownPolicy()).admits() || unlimited || rs.lanes.Horizon != nil {
 		return nil
@@ -312,23 +313,30 @@ func (rs *routes) knownPolicy() UnavailablePolicy {
 }
 
 // unconfigured decides a call whose configuration could not be read. Allow admits it
-// without any limit known; Local admits by the limiter's own limits, if it has any.
-func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
+// without any limit known; Local admits by the limiter's own limits, if it has any, which
+// say nothing of parents, of groups and of what WithAlso names. The request is what is
+// charged then.
+func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (*request, cascade, error) {
 	c.rungs, c.asked, c.unlimited = c.rungs[:0], c.asked[:0], false
 	switch {
 	case !leftToPolicy(err):
 		err = askedAgain(err, 0)
 	case policy == Allow:
-		return c, nil
+		return r, c, nil
 	case policy == Local && rs.fallback != nil:
 		cfg := newBucketConfig(rs.fallback.limits, levels.Options, false, rs.nowMS(), rs.repo.tick())
 		if len(r.opts.limits) > 0 {
 			cfg = overridden(cfg, rs.fallback.limits, r.opts.limits, rs.nowMS(), rs.repo.tick())
 		}
-		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, r.part(r.resource, true))
-		return c, rs.fallback.checkKnown(r, &c)
+		charged := r.alone()
+		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, part{amounts: r.amounts})
+		err = rs.fallback.checkKnown(charged, &c)
+		if charged != r { // what the lease uses of WithAlso is passed over
+			charged.opts.ignoreUnknown = true
+		}
+		return charged, c, err
 	}
-	return c, err
+	return r, c, err
 }
 
 // silentRead marks the error of a call that left a read of the configuration as silence, if

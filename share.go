@@ -1,7 +1,6 @@
 package dynalimit
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -30,14 +29,12 @@ func (s *share) covers(name string) bool {
 	return slices.ContainsFunc(s.more, func(m plan.Signed) bool { return m.Name == name })
 }
 
-// among are the amounts of limits that are charged.
-func (s *share) among(amounts Amounts) Amounts {
-	if s == nil || !s.alone {
+// further is what a bucket is charged when the lease uses amounts beside what it used.
+func (s *share) further(used []plan.Signed, amounts Amounts) Amounts {
+	if s == nil {
 		return amounts
 	}
-	amounts = maps.Clone(amounts)
-	maps.DeleteFunc(amounts, func(name string, _ int64) bool { return !s.covers(name) })
-	return amounts
+	return plan.Tokens(plan.Plus(s.of(plan.Plus(used, signedOf(amounts))), plan.Negated(s.of(used))))
 }
 
 // of is what a bucket is charged for what the lease uses: nothing where nothing is used.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
@@ -40,7 +41,7 @@ func (t *taking) take(ctx context.Context) error {
 	var err error
 	switch spread := c.spread(); {
 	case spread == 0: // no bucket is asked
-	case spread > 1 && c.desk.modeOf(&c.request) == CascadeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
+	case spread > 1 && spread <= ddb.MaxTransact && c.desk.modeOf(&c.request) == CascadeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
 		err = t.together(ctx)
 	default:
 		err = t.sideBySide(ctx)

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -70,7 +71,8 @@ func TestAlso(t *testing.T) {
 	}{
 		"the same amounts":                       {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(5, 0, 0)}, false, used{5, 0, 5, 0, 0}, []step{settle(a(3, 0, 0), used{3, 0, 3, 0, 0})}},
 		"others":                                 {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{adjust(a(-2, 0, 0), used{3, 0, 6, 0, 0}), consume(a(10, 0, 0), used{13, 0, 16, 0, 0}), rollback}},
-		"fewer":                                  {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(2, 0, 0)}, false, used{5, 0, 2, 0, 0}, []step{adjust(a(-4, 0, 0), used{1, 0, 0, 0, 0}), adjust(a(4, 0, 0), used{5, 0, 2, 0, 0}), settle(a(0, 0, 0), used{5, 0, 2, 0, 0})}},
+		"fewer":                                  {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(2, 0, 0)}, false, used{5, 0, 2, 0, 0}, []step{adjust(a(-4, 0, 0), used{1, 0, 0, 0, 0}), adjust(a(4, 0, 0), used{5, 0, 2, 0, 0}), adjust(a(-4, 0, 0), used{1, 0, 0, 0, 0}), consume(a(4, 0, 0), used{5, 0, 2, 0, 0}), settle(a(0, 0, 0), used{5, 0, 2, 0, 0})}},
+		"nothing is used, and then some":         {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{adjust(a(-5, 0, 0), used{}), consume(a(1, 0, 0), used{1, 0, 4, 0, 0})}},
 		"nothing is used":                        {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{settle(dynalimit.Amounts{"x": 0}, used{})}},
 		"a limit of its own":                     {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(0, 0, 3)}, false, used{5, 0, 0, 0, 3}, []step{adjust(a(1, 0, 4), used{6, 0, 0, 0, 7}), consume(a(1, 0, 1), used{7, 0, 0, 0, 8}), settle(a(2, 0, 2), used{2, 0, 0, 0, 2})}},
 		"a limit of both, not asked of the call": {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(0, 4, 0)}, false, used{5, 0, 0, 4, 0}, []step{settle(a(5, 3, 0), used{5, 0, 0, 3, 0})}},
@@ -147,4 +149,21 @@ func TestAlsoIsChecked(t *testing.T) {
 		lease := s.acquire("key", dynalimit.Amounts{"x": 1}, dynalimit.WithAlso("nothing", dynalimit.Amounts{"x": 1}), dynalimit.WithIgnoreUnknown())
 		assert.Len(t, lease.Statuses(), 1, "no level has it, and the call said that this may be")
 	})
+}
+
+// Buckets that do not fit into one transaction are charged side by side.
+func TestMoreBucketsThanATransactionHolds(t *testing.T) {
+	s := memProcess(t, together())
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("x", 10))
+	var opts []dynalimit.AcquireOption
+	for i := range 100 {
+		r := fmt.Sprint(pool, i)
+		s.limits(admin.Scope{Everyone: true, Resource: r}, dynalimit.PerDay("x", 10))
+		opts = append(opts, dynalimit.WithAlso(r, dynalimit.Amounts{"x": 1}))
+	}
+	lease := s.acquire("key", dynalimit.Amounts{"x": 1}, opts...)
+	assert.Len(t, lease.Statuses(), 101)
+	assert.EqualValues(t, 9, s.levelOn("key", pool+"99", "x"))
+	lease = s.acquire("key", dynalimit.Amounts{"x": 1}, opts[:99]...)
+	assert.Len(t, lease.Statuses(), 100, "in one transaction")
 }

@@ -112,3 +112,61 @@ func TestResourcesOfACallCountApart(t *testing.T) {
 		assert.EqualValues(t, 8, s.storedOn("team", group, "usd").Consumed/milli)
 	})
 }
+
+// Under Local, a call whose configuration is not known is admitted by the limiter's own limits,
+// which say nothing of what WithAlso names: that is passed over, also when the lease names it.
+func TestLocalPassesOverAlso(t *testing.T) {
+	opts := &dynalimit.Options{OnUnavailable: dynalimit.Local, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}
+	virtual(t, opts, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true, Resource: pool}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("jobs", 100))
+		p := s.peer(opts)
+		p.down(ddbmem.Fault{Drop: true})
+		also := dynalimit.WithAlso(pool, dynalimit.Amounts{"rpm": 30, "jobs": 2})
+		lease := p.acquire("key", dynalimit.Amounts{"rpm": 10}, also)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 10}, lease.Consumed())
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 8, "jobs": 1}))
+		_, err := p.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 10, "rpn": 1}, also)
+		requireInvalid(t, err, "amounts[rpn]")
+		p.recovers()
+		assert.EqualValues(t, 8, p.stored("key", "rpm").Consumed/milli)
+		assert.Nil(t, p.itemOn("key", pool))
+	})
+}
+
+// Who is unlimited is admitted while the table does not answer, whatever groups there are that
+// nothing limits.
+func TestUnlimitedInAGroupInAnOutage(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.ofGroup(model)
+		s.limits(admin.Scope{Entity: "limited"}, dynalimit.PerDay("rpm", 10))
+		require.NoError(t, s.repo.admin().Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "key"}))
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		s.acquire("limited", dynalimit.Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Drop: true})
+		for range 3 {
+			_, err := s.limiter.Acquire(t.Context(), "limited", model, dynalimit.Amounts{"rpm": 1})
+			require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+			s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		}
+	})
+}
+
+// A lease goes by the amounts that its call named, whatever the caller does to them afterwards.
+func TestAmountsOfAnUnknownCallAreItsLeases(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100))
+		s.limits(admin.Scope{Everyone: true, Resource: pool}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("jobs", 100))
+		p := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
+		p.down(ddbmem.Fault{Drop: true})
+		own, other := dynalimit.Amounts{"rpm": 10}, dynalimit.Amounts{"rpm": 3, "jobs": 2}
+		lease, plain := p.acquire("key", own, dynalimit.WithAlso(pool, other)), p.acquire("key", own)
+		own["rpm"], own["other"], other["rpm"], other["jobs"] = 50, 1, 70, 90
+		p.recovers()
+		require.NoError(t, lease.Rollback(t.Context()))
+		require.NoError(t, plain.Rollback(t.Context()))
+		p.recovers()
+		assert.Zero(t, p.stored("key", "rpm").Consumed)
+		assert.Zero(t, p.storedOn("key", pool, "rpm").Consumed)
+		assert.Zero(t, p.storedOn("key", pool, "jobs").Consumed)
+	})
+}

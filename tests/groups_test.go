@@ -223,6 +223,24 @@ func TestLeaseOutlastsTheLimitsOfAGroup(t *testing.T) {
 	})
 }
 
+// A lease that only a group limited says so when nothing does any more, whatever it is asked.
+func TestLeaseThatNothingLimitsAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.ofGroup(model)
+		at := admin.Scope{Everyone: true, Resource: group}
+		s.limits(at, dynalimit.PerDay("usd", 10))
+		lease := s.acquire("key", dynalimit.Amounts{"usd": 8})
+		ignores := s.acquire("key", dynalimit.Amounts{"usd": 1}, dynalimit.WithIgnoreUnknown())
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), at))
+		requireInvalid(t, lease.Consume(t.Context(), dynalimit.Amounts{"usd": 1}), "amounts[usd]")
+		requireInvalid(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 1}), "amounts[rpm]")
+		require.NoError(t, ignores.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}))
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 9, s.levelOn("key", group, "usd"))
+	})
+}
+
 // Groups are of a resource for everyone, at most eight of them, and are kept by what changes
 // another aspect of the level. The first one raises what clients have to know.
 func TestGroupsAreStored(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 const (
 	// MaxBatchGet and MaxBatchWrite are DynamoDB's bounds of one batch.
 	MaxBatchGet, MaxBatchWrite = 100, 25
+	// MaxTransact is DynamoDB's bound of one transaction.
+	MaxTransact = 100
 	// batchTries bounds how often a batch is asked for what DynamoDB left out of
 	// its answer.
 	batchTries = 8
