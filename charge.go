@@ -21,14 +21,13 @@ type charge struct {
 	// consumed is what the caller says it uses. The holdings of each level say what
 	// became of it in that bucket.
 	consumed []plan.Signed
-	// failed means that the acquire failed as a whole: nobody has a lease.
-	failed bool
+	// failed means that the acquire failed as a whole: nobody has a lease. unlimited means
+	// that a level is unlimited. It is none of the levels: nothing is charged there, and it
+	// has every limit.
+	failed, unlimited bool
 	// tops are the levels at which limits are counted that the lease began to use later, nil
 	// for none: of each resource that is charged, its own.
 	tops map[column]int
-	// unlimited means that a level is unlimited. It is none of the levels: nothing is
-	// charged there, and it has every limit.
-	unlimited bool
 
 	// room is for most charges all that they need besides: one level, and what is asked
 	// and held of one limit or two.

@@ -29,15 +29,16 @@ type level struct {
 	// bucket. unasked means that the policy admitted before any bucket was asked, and local
 	// that it took the process's share.
 	degraded, unasked, local bool
+	// served means that the amounts were taken from what the lane debited ahead, at
+	// servedAt, and answered that there is a last answer. They stand here so that a lease
+	// takes no more room.
+	served, answered bool
 	// underWay are corrections whose outcome was not known when the lease went on.
 	underWay []*lane.Op
-	// served means that the amounts were taken from what the lane debited ahead.
-	// servedAt says when they were debited, by the lane's clock.
-	served   bool
+	// servedAt says when the amounts that were served had been debited, by the lane's clock.
 	servedAt int64
-	// last is the last answer, for statuses. answered means that there is one.
-	last     levelReading
-	answered bool
+	// last is the last answer, for statuses.
+	last levelReading
 }
 
 // skipped reports whether the bucket need not be asked.

@@ -13,31 +13,41 @@ func (rs *routes) resolveGroups(ctx context.Context, r *request, own *resolvedCo
 		return nil, nil
 	}
 	found, errs := make([]route, len(groups)), make([]error, len(groups))
-	unread := make([]func(), 0, len(groups)+1)
+	unread := make([]func(*patience), 0, len(groups)+1)
 	for i, group := range groups {
 		key := configKey{entity, group, true}
-		resolve := func() { found[i], errs[i] = rs.resolve(ctx, key, p) }
 		if rs.repo.known(key) == nil {
-			unread = append(unread, resolve)
+			unread = append(unread, func(p *patience) { found[i], errs[i] = rs.resolve(ctx, key, p) })
 		} else {
-			resolve()
+			found[i], errs[i] = rs.resolve(ctx, key, p)
 		}
 	}
 	if parent := r.keyOf(own.charged()); len(unread) > 0 && parent.entity != "" && rs.repo.known(parent) == nil {
-		unread = append(unread, func() { _, _ = rs.resolve(ctx, parent, p) })
+		unread = append(unread, func(p *patience) { _, _ = rs.resolve(ctx, parent, p) })
 	}
-	if len(unread) > 0 && p != nil {
-		p.begin(ctx) // before they share it
-	}
-	var reads sync.WaitGroup
-	for _, read := range unread {
-		reads.Go(read)
-	}
-	reads.Wait()
+	sideBySide(ctx, unread, p)
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// sideBySide makes reads at the same time, with the patience of one call.
+func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
+	if len(reads) == 0 {
+		return
+	}
+	var shared *patience // a copy, that of a call without groups stays on its stack
+	if p != nil {
+		p.begin(ctx)
+		begun := *p
+		shared = &begun
+	}
+	var all sync.WaitGroup
+	for _, read := range reads {
+		all.Go(func() { read(shared) })
+	}
+	all.Wait()
 }

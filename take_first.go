@@ -103,7 +103,7 @@ func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent 
 // noteOthers notes what the other levels hold, for a denial by the level that was asked
 // first: from memory, or read side by side. It returns false if a lane has to say it.
 func (t *taking) noteOthers(ctx context.Context, asked int) bool {
-	now := t.charge.desk.nowMS()
+	now, rank := t.charge.desk.nowMS(), t.at.rank() // of t, nothing is left to the reads: it stays on the stack
 	var reads sync.WaitGroup
 	var unknown atomic.Bool
 	for i := range t.charge.levels {
@@ -111,12 +111,12 @@ func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 		if i == asked || lv.skipped() {
 			continue
 		}
-		if r, _ := lv.lane.Recall(lv.asked, lv.cfg, t.at.rank(), now); r.Config != nil {
+		if r, _ := lv.lane.Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
 			lv.noteAnswer(r)
 			continue
 		}
 		reads.Go(func() {
-			r, ok := inspect(ctx, lv.lane, lv.cfg, lv.asked, t.at.rank())
+			r, ok := inspect(ctx, lv.lane, lv.cfg, lv.asked, rank)
 			if ok {
 				lv.noteAnswer(r)
 			} else {
