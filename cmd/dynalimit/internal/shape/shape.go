@@ -14,20 +14,28 @@ type Schema map[string]any
 
 // Of is the schema of a value's type. Every name of an object stands in it, and none besides;
 // those that are always there are required. Types that write themselves otherwise are written
-// as what as has in their place. No type may hold itself.
+// as what as has in their place. A type that holds itself stands in $defs, by its name.
 func Of(value any, as map[reflect.Type]any) Schema {
-	s := writer(as).of(reflect.TypeOf(value))
+	w := writer{as, map[reflect.Type]bool{}, Schema{}}
+	s := w.of(reflect.TypeOf(value))
+	if len(w.defs) > 0 {
+		s["$defs"] = w.defs
+	}
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	return s
 }
 
 var asText = reflect.TypeFor[encoding.TextMarshaler]()
 
-// writer is what stands for types that write themselves.
-type writer map[reflect.Type]any
+type writer struct {
+	as map[reflect.Type]any
+	// within are the structs that are being written: true once one is met again.
+	within map[reflect.Type]bool
+	defs   Schema
+}
 
 func (w writer) of(t reflect.Type) Schema {
-	if other, ok := w[t]; ok {
+	if other, ok := w.as[t]; ok {
 		return w.of(reflect.TypeOf(other))
 	}
 	switch {
@@ -52,13 +60,29 @@ func (w writer) of(t reflect.Type) Schema {
 	case reflect.Map:
 		return Schema{"type": "object", "additionalProperties": w.of(t.Elem())}
 	case reflect.Struct:
-		properties, required := Schema{}, []string{}
-		w.fields(t, properties, &required)
-		return Schema{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+		return w.object(t)
 	case reflect.Interface:
 		return Schema{}
 	}
 	return Schema{"type": "integer"}
+}
+
+// object is the schema of a struct.
+func (w writer) object(t reflect.Type) Schema {
+	named := Schema{"$ref": "#/$defs/" + t.Name()}
+	if _, met := w.within[t]; met {
+		w.within[t] = true
+		return named
+	}
+	w.within[t] = false
+	properties, required := Schema{}, []string{}
+	w.fields(t, properties, &required)
+	s := Schema{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	if held := w.within[t]; held {
+		w.defs[t.Name()], s = s, named
+	}
+	delete(w.within, t)
+	return s
 }
 
 // fields adds those of a struct, and those of the structs that are embedded in it.

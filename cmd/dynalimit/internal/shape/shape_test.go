@@ -16,6 +16,10 @@ type base struct {
 
 type own struct{ N int }
 
+type tree struct {
+	Below []tree `json:"below"`
+}
+
 // TestOf: each kind of field, as encoding/json writes it.
 func TestOf(t *testing.T) {
 	type all struct {
@@ -45,4 +49,13 @@ func TestOf(t *testing.T) {
 			"share": {"type": "number"}, "yes": {"type": "boolean"}, "any": {},
 			"own": {"type": "array", "items": {"type": "string"}}, "Named": {"type": "string"}
 		}}}`, string(text))
+}
+
+// TestOfATypeThatHoldsItself: it is named where it stands, and by itself.
+func TestOfATypeThatHoldsItself(t *testing.T) {
+	text, err := json.Marshal(Of([]tree{}, nil))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "array", "items": {"$ref": "#/$defs/tree"}, "$defs": {
+		"tree": {"type": "object", "additionalProperties": false, "required": ["below"], "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
+	}}`, string(text))
 }
