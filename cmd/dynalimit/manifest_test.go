@@ -200,7 +200,7 @@ func TestManifestApplyWaitsUntilItCan(t *testing.T) {
 	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example, "--yes"}
 	require.Equal(t, exitOK, run(ctx, args, &term.Output{Writer: &out}, said))
 	require.NoError(t, <-done)
-	assert.Contains(t, out.String(), "Applied 12 of 12 changes.")
+	assert.Contains(t, out.String(), "Applied 14 of 14 changes.")
 }
 
 // answer is read by whoever asks, after something was done.
@@ -225,7 +225,7 @@ func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 	assert.Contains(t, errs.String(), "the table was changed since the plan was shown, nothing was applied")
 	_, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), at)
 	require.NoError(t, err)
-	assert.Contains(t, s.must("manifest", "plan", example), "Plan: 12 to create, 1 to delete.")
+	assert.Contains(t, s.must("manifest", "plan", example), "Plan: 14 to create, 1 to delete.")
 }
 
 // Of a plan whose warnings are others since it was shown nothing is applied either.
@@ -259,7 +259,7 @@ func TestManifestApplyAsks(t *testing.T) {
 	s.answers = strings.NewReader("apply\n")
 	code, stdout, stderr = s.run("manifest", "apply", example)
 	assert.Equal(t, exitOK, code, stderr)
-	assert.Contains(t, stdout, "Applied 12 of 12 changes.")
+	assert.Contains(t, stdout, "Applied 14 of 14 changes.")
 	config, err := admin.New(s.repository()).Limits.GetConfig(t.Context(), admin.Scope{Plan: "pro"})
 	require.NoError(t, err)
 	assert.Equal(t, "gateway", config.ManagedBy)

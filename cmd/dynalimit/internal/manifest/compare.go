@@ -38,6 +38,7 @@ type comparison struct {
 	pruned map[string]bool     // entities that are deleted
 	joined map[string]bool     // plans that entities are put on
 	stuck  map[string]bool     // entities whose records are refused: they stay as they are
+	groups map[string]bool     // resources that are groups, now or in the end
 
 	blocked []string // warnings of blocks
 }
@@ -202,6 +203,9 @@ func (c *comparison) warnings() {
 		if r.Plan != "" && !plans[r.Plan] {
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its plan %q has limits neither in the file nor in the table", id, r.Plan))
 		}
+	}
+	for at, group := range c.m.limitless(c.live.Configs) {
+		c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("%s: its group %q has limits neither in the file nor in the table", at, group))
 	}
 }
 

@@ -130,6 +130,8 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "by hand", byHand.Name, "a file with limits alone says nothing about a record")
 
+	p = w.plan(t, parsed(t, "name: second\nresources: {x: {groups: [nowhere, y]}, y: {blocked: true}}"), Options{})
+	assert.Equal(t, []string{"resource x: its group \"nowhere\" has limits neither in the file nor in the table"}, p.Warnings)
 	p = w.apply(t, "name: second\nresources: {x: {blocked: true}}", Options{})
 	assert.Equal(t, []string{"create limits of resource x: blocked  -> true"}, lines(p), "two manifests keep apart")
 	w.settled(t, m, Options{})

@@ -27,6 +27,7 @@ func Parse(name string, data []byte) (*Manifest, error) {
 	d.manifest(f)
 	if len(r.problems) == 0 {
 		d.parents()
+		d.groups()
 	}
 	if len(r.problems) > 0 {
 		return nil, r.problems.sorted()
@@ -158,6 +159,10 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		c.Limits = append(c.Limits, d.limit(name, *one, below(below(path, "limits"), name)))
 	}
 	slices.SortFunc(c.Limits, func(a, b dynalimit.Limit) int { return strings.Compare(a.Name, b.Name) })
+	if len(l.Groups) > 0 {
+		d.refuse(below(path, "groups"), checkGroups(at, l.Groups))
+		c.Groups = slices.Sorted(slices.Values(l.Groups))
+	}
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
 		d.refuse(below(path, "limits"), fmt.Sprintf("are %d: at most %d limits make a level", len(c.Limits), schema.MaxLimits))
@@ -165,7 +170,7 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 		d.refuse(below(path, "on_unavailable"), fmt.Sprintf("is %q: write block, allow or local", l.OnUnavailable))
 	case c.Unlimited && len(c.Limits) > 0:
 		d.refuse(below(path, "unlimited"), "is true beside limits: leave one of them out")
-	case !c.Unlimited && !c.Blocked && len(c.Limits) == 0 && c.OnUnavailable == "":
+	case !c.Unlimited && !c.Blocked && len(c.Limits) == 0 && c.OnUnavailable == "" && len(l.Groups) == 0:
 		d.refuse(path, "says nothing: write limits, or leave the level out")
 	}
 	d.m.Configs[at] = c

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
@@ -24,6 +25,7 @@ func levelFields(from, to admin.LimitConfig) []Field {
 	add("unlimited", truth(from.Unlimited), truth(to.Unlimited))
 	add("blocked", truth(from.Blocked), truth(to.Blocked))
 	add("on_unavailable", string(from.OnUnavailable), string(to.OnUnavailable))
+	add("groups", strings.Join(from.Groups, ", "), strings.Join(to.Groups, ", "))
 	return fields
 }
 

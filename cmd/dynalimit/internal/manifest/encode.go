@@ -110,7 +110,7 @@ func saysNothing(r admin.Entity) bool {
 }
 
 func levelOf(c admin.LimitConfig) *level {
-	out := &level{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), Limits: limits{}}
+	out := &level{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{}}
 	for _, l := range c.Limits {
 		one := &limit{Capacity: amount(l.Capacity)}
 		if l.Burst != l.Capacity {

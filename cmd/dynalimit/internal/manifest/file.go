@@ -53,6 +53,8 @@ type level struct {
 	Unlimited     bool   `yaml:"unlimited,omitempty" json:"unlimited,omitempty"`
 	Blocked       bool   `yaml:"blocked,omitempty" json:"blocked,omitempty"`
 	OnUnavailable string `yaml:"on_unavailable,omitempty" json:"on_unavailable,omitempty"`
+	// Groups are of a resource for everybody alone.
+	Groups []string `yaml:"groups,omitempty,flow" json:"groups,omitempty"`
 }
 
 type limit struct {

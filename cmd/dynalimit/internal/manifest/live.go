@@ -161,5 +161,5 @@ func (l *Live) configs(ctx context.Context, t Table, scopes []admin.Scope) error
 
 // says reports whether a level that was read is stored.
 func says(c admin.LimitConfig) bool {
-	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != "" || len(c.Groups) > 0
 }

@@ -20,8 +20,10 @@ func (c *comparison) inOrder() {
 		}
 	}
 	delete(c.joined, "")
+	c.groups = groupsIn(c.live.Configs, c.m.Configs)
 	for i := range c.p.Changes {
 		ch := &c.p.Changes[i]
+		ch.grouped = c.groups[ch.scope().Resource]
 		ch.step = c.step(*ch)
 		id := ch.scope().Entity
 		ch.plan, ch.planned = c.live.Entities[id].Plan, c.planned(id)
@@ -62,11 +64,14 @@ func (c *comparison) limits(plan string, end bool) bool {
 }
 
 // The steps of a plan. Limits of an entity's own come before those of plans, which may admit
-// more, and plans before records: who is put on a plan finds its limits. Levels that admit more wait until who leaves them
-// has left. Of what goes the least specific goes first: whatever is in force next is there
-// to stay. Blocks are set first and lifted last, for they hide all of it.
+// more, and plans before records: who is put on a plan finds its limits. Levels that admit
+// more wait until who leaves them has left. Of what goes the least specific goes first:
+// whatever is in force next is there to stay. Limits of groups stand beside all of these: those that admit less come before, and
+// those that admit more after them. Blocks are set first and lifted last, for they hide all of
+// it.
 const (
 	stepBlock = iota
+	stepGroups
 	stepLevels
 	stepEntityLevels
 	stepPlans
@@ -78,6 +83,8 @@ const (
 	stepDeleteLevels
 	stepDeletePlans
 	stepDeleteEntityLevels
+	stepLoosenGroups
+	stepDeleteGroups
 	stepUnblock
 	stepDeleteEntities
 	stepNone
@@ -91,15 +98,21 @@ func (c *comparison) step(ch Change) int {
 		return recordStep(ch)
 	}
 	stored := c.live.Configs[*ch.Scope]
-	gone := ch.Action == Delete || decides(stored) && !decides(ch.config)
 	switch {
 	case ch.config.Blocked && !stored.Blocked:
 		return stepBlock
 	case stored.Blocked && !ch.config.Blocked:
 		return stepUnblock
-	case gone && c.hid(*ch.Scope, stored):
+	}
+	gone := ch.Action == Delete || decides(stored) && !decides(ch.config)
+	hid := gone && decides(stored) && c.hid(*ch.Scope, stored)
+	loosens := gone && !hid || !gone && c.loosens(*ch.Scope, stored, ch.config)
+	switch {
+	case ch.grouped || !slices.Equal(stored.Groups, ch.config.Groups):
+		return groupStep(loosens, gone)
+	case hid:
 		return stepUncover
-	case !gone && c.loosens(*ch.Scope, stored, ch.config):
+	case loosens && !gone:
 		return stepLoosen
 	}
 	return levelStep(*ch.Scope, gone)
@@ -130,10 +143,11 @@ func compareLevels(a, b Change) int {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
 	}
 	kind, owned := cmp.Compare(kindOf(*a.Scope), kindOf(*b.Scope)), cmp.Compare(btoi(a.Scope.Resource != ""), btoi(b.Scope.Resource != ""))
-	if a.step == stepLoosen {
+	loosens := a.step == stepLoosen || a.step == stepLoosenGroups
+	if loosens {
 		kind *= -1
 	}
-	if a.step == stepLoosen || kindOf(*a.Scope) > 0 && a.step <= stepPlans {
+	if loosens || kindOf(*a.Scope) > 0 && a.step <= stepPlans {
 		owned *= -1
 	}
 	return cmp.Or(
@@ -156,14 +170,15 @@ func kindOf(at admin.Scope) int {
 // loosens says whether a level that is to be stored admits more than what is in force
 // there, and nowhere less.
 func (c *comparison) loosens(at admin.Scope, stored, to admin.LimitConfig) bool {
+	leaves, joins := groupDifferences(stored, to)
 	switch {
 	case !decides(to):
-		return false
-	case !decides(stored) && (c.needed(at) || at.Resource != "" && c.comes(at)):
+		return leaves && !joins
+	case !decides(stored) && !c.groups[at.Resource] && (c.needed(at) || at.Resource != "" && c.comes(at)):
 		return false
 	}
 	more, less := differences(c.inForce(at), to)
-	return more && !less
+	return (more || leaves) && !less && !joins
 }
 
 // comes says whether the default of a plan or an entity is new and comes early. It hides less
@@ -213,6 +228,9 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 		all = append(all, admin.Scope{Plan: plan, Resource: at.Resource}, admin.Scope{Plan: plan})
 	}
 	for _, one := range append(all, admin.Scope{Everyone: true, Resource: at.Resource}, admin.Scope{Everyone: true}) {
+		if c.groups[at.Resource] && one.Resource == "" {
+			continue // defaults do not limit groups
+		}
 		if l := c.live.Configs[one]; decides(l) && !slices.Contains(without, one) {
 			return l
 		}

@@ -29,9 +29,29 @@ func (s state) levels(id, resource string) []admin.Scope {
 	return append(levels, admin.Scope{Everyone: true, Resource: resource}, admin.Scope{Everyone: true})
 }
 
+// groupLevels are those that may limit a call by a group.
+func (s state) groupLevels(id, group string) []admin.Scope {
+	return slices.DeleteFunc(s.levels(id, group), func(at admin.Scope) bool { return at.Resource == "" })
+}
+
+// groups are those of a resource.
+func (s state) groups(resource string) []string {
+	return s.configs[admin.Scope{Everyone: true, Resource: resource}].Groups
+}
+
 // admits is what a call may use of rpm in a minute; -1 if nothing limits it, which is an error.
 func (s state) admits(id, resource string) int64 {
-	levels := s.levels(id, resource)
+	least := s.least(s.levels(id, resource))
+	for _, group := range s.groups(resource) {
+		if n := s.least(s.groupLevels(id, group)); n >= 0 && least >= 0 {
+			least = min(least, n)
+		}
+	}
+	return least
+}
+
+// least is what the most specific of levels admits; -1 if none says.
+func (s state) least(levels []admin.Scope) int64 {
 	if slices.ContainsFunc(levels, func(at admin.Scope) bool { return s.configs[at].Blocked }) {
 		return 0
 	}
@@ -70,12 +90,19 @@ func randomManifest(random *rand.Rand) *Manifest {
 			}
 		}
 	}
-	put(true, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Everyone: true, Resource: "b"})
-	put(false, admin.Scope{Plan: "pro"}, admin.Scope{Plan: "pro", Resource: "gpt-4"}, admin.Scope{Plan: "free"}, admin.Scope{Plan: "free", Resource: "gpt-4"})
+	put(true, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.Scope{Everyone: true, Resource: "b"}, admin.Scope{Everyone: true, Resource: "all"})
+	for _, resource := range []string{"gpt-4", "b"} {
+		if at := (admin.Scope{Everyone: true, Resource: resource}); random.IntN(2) == 0 {
+			l := m.Configs[at]
+			l.Groups = pick(random, [][]string{{"all"}, {"big"}, {"all", "big"}})
+			m.Configs[at] = l
+		}
+	}
+	put(false, admin.Scope{Plan: "pro", Resource: "all"}, admin.Scope{Plan: "pro"}, admin.Scope{Plan: "pro", Resource: "gpt-4"}, admin.Scope{Plan: "free"}, admin.Scope{Plan: "free", Resource: "gpt-4"})
 	for _, id := range []string{"x", "y"} {
 		e := Entity{Record: admin.Entity{ID: id, Plan: pick(random, []string{"", "pro", "free"})}}
 		m.Entities[id] = e
-		put(true, admin.Scope{Entity: id}, admin.Scope{Entity: id, Resource: "gpt-4"})
+		put(true, admin.Scope{Entity: id}, admin.Scope{Entity: id, Resource: "gpt-4"}, admin.Scope{Entity: id, Resource: "big"})
 	}
 	return m
 }
@@ -95,12 +122,25 @@ func liveOf(m *Manifest) (*Live, state) {
 	return l, s
 }
 
-// unordered says whether no order keeps a call: limits of its own go, or it changes its plan
-// while one of the levels that it leaves or comes to appears or goes.
+// unordered says whether no order keeps a call: limits of its own go, or those of its plan for a
+// group, or it changes its plan
+// while one of the levels that it leaves or comes to appears or goes. Nor is there one if its
+// resource changes its groups together with its limits, or leaves one group and joins another.
 func unordered(before, after state, id, resource string) bool {
 	appears := func(at admin.Scope) bool { return decides(before.configs[at]) != decides(after.configs[at]) }
-	goes := func(at admin.Scope) bool { return at.Entity != "" && decides(before.configs[at]) && appears(at) }
+	goes := func(at admin.Scope) bool {
+		group := slices.Contains(before.groups(resource), at.Resource) || slices.Contains(after.groups(resource), at.Resource)
+		return (at.Entity != "" || at.Plan != "" && group) && decides(before.configs[at]) && appears(at)
+	}
 	levels := append(before.levels(id, resource), after.levels(id, resource)...)
+	for _, group := range append(slices.Clone(before.groups(resource)), after.groups(resource)...) {
+		levels = append(append(levels, before.groupLevels(id, group)...), after.groupLevels(id, group)...)
+	}
+	at := admin.Scope{Everyone: true, Resource: resource}
+	leaves, joins := groupDifferences(before.configs[at], after.configs[at])
+	if (leaves || joins) && len(levelFields(before.configs[at], after.configs[at])) > 1 || leaves && joins {
+		return true
+	}
 	return slices.ContainsFunc(levels, goes) || before.plans[id] != after.plans[id] && slices.ContainsFunc(levels, appears)
 }
 

@@ -13,18 +13,21 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// admits is what an entity may use of rpm in a minute: nothing if it is blocked, and
-// everything where nothing limits it.
+// admits is what an entity may use of rpm in a minute, of the groups of a resource too: nothing
+// if it is blocked, and everything where nothing limits it.
 func (w *world) admits(t *testing.T, id, resource string) int64 {
 	t.Helper()
 	r := must(w.repo.ResolveLimits(t.Context(), id, resource))
-	switch {
-	case r.Blocked != "":
-		return 0
-	case len(r.Limits) == 0:
-		return math.MaxInt64
+	least := int64(math.MaxInt64)
+	for _, r := range append(r.Groups, r) {
+		switch {
+		case r.Blocked != "":
+			return 0
+		case len(r.Limits) > 0:
+			least = min(least, r.Limits[0].Capacity)
+		}
 	}
-	return r.Limits[0].Capacity
+	return least
 }
 
 // An entity that takes its parent's limits on is charged there before its own grow.

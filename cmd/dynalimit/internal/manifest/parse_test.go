@@ -32,6 +32,9 @@ resources:
     limits:
       rpm: 100
       tpm: {capacity: 10_000, burst: 20k, refill: 5k, period: 1h30m}
+    groups: [openai, all]
+  openai: {groups: [all]}
+  all: {limits: {rpm: 500}}
   "gpt-3.5":
     unlimited: true
   legacy: {blocked: true}
@@ -74,7 +77,9 @@ func wholeManifest() *Manifest {
 			{Everyone: true, Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
 				dynalimit.PerMinute("rpm", 100),
 				{Name: "tpm", Capacity: 10_000, Burst: 20_000, RefillAmount: 5000, RefillPeriod: 90 * time.Minute},
-			}},
+			}, Groups: []string{"all", "openai"}},
+			{Everyone: true, Resource: "openai"}:  {Groups: []string{"all"}},
+			{Everyone: true, Resource: "all"}:     minute("rpm", 500),
 			{Everyone: true, Resource: "gpt-3.5"}: {Unlimited: true},
 			{Everyone: true, Resource: "legacy"}:  {Blocked: true},
 			{Plan: "pro"}:                         minute("rpm", 1000),
@@ -224,10 +229,11 @@ func TestProblemsOfTheFileAsAWhole(t *testing.T) {
 }
 
 func TestNamesThatStandNowhereAreWarnings(t *testing.T) {
-	m, err := Parse("limits.yaml", []byte("entities:\n  a: {parent: b, plan: pro}\n  c: {parent: a}\n"))
+	m, err := Parse("limits.yaml", []byte("entities:\n  a: {parent: b, plan: pro}\n  c: {parent: a}\nresources: {gpt-4: {groups: [all, gpt-5]}, gpt-5: {unlimited: true}}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, "limits.yaml:2:7: entities.a.parent: the entity \"b\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
-		"limits.yaml:2:18: entities.a.plan: the plan \"pro\" stands nowhere in the file: if it is not in the table either, correct the name", m.Warnings.Error())
+		"limits.yaml:2:18: entities.a.plan: the plan \"pro\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
+		"limits.yaml:4:21: resources.gpt-4.groups: the group \"all\" stands nowhere in the file: if it is not in the table either, correct the name", m.Warnings.Error())
 }
 
 func TestAmounts(t *testing.T) {

@@ -48,7 +48,8 @@ type Change struct {
 	// held and holds say whether their defaults limit it, so that nothing of everybody's does.
 	plan, planned string
 	held, holds   bool
-	step, depth   int // when it is made
+	grouped       bool // it is of a group of resources, which defaults do not limit
+	step, depth   int  // when it is made
 }
 
 // scope is what it is about: a level, or all those of an entity.

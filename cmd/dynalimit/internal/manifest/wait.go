@@ -57,12 +57,14 @@ func (c Change) replans() bool {
 func (c Change) neededBy(other Change) bool {
 	mine, its := c.scope(), other.scope()
 	switch {
-	case c.Action == Delete || mine.Resource != "" && its.Resource != "" && mine.Resource != its.Resource:
+	case c.Action == Delete || mine.Resource != "" && its.Resource != "" && mine.Resource != its.Resource && !c.grouped && !other.grouped:
 		return false
 	case mine.Entity != "" && its.Entity != "":
 		return mine.Entity == its.Entity
 	case c.Scope == nil: // its entity is on the plan that it was to leave
-		return c.replans() && (its.Plan == c.plan || its.Plan == "" && !c.held)
+		return c.replans() && (its.Plan == c.plan || its.Plan == "" && (!c.held || other.grouped))
+	case (c.grouped || other.grouped) && kindOf(mine)*kindOf(its) == 0:
+		return true // nothing of everybody's is hidden there
 	case other.step == stepLoosen && kindOf(mine) < kindOf(its):
 		return false // what is loosened decides as before
 	case mine.Plan != "" && its.Plan != "":

@@ -58,6 +58,33 @@ func TestNothingGoesWhoseReplacementFailed(t *testing.T) {
 			everybody + "plans: {old: {default: {limits: {rpm: 5}}}}\nentities: {x: {plan: old}}", everybody + "resources: {gpt-4: {limits: {rpm: 7}}}\nentities: {x: {}}",
 			byHand(admin.Scope{Everyone: true, Resource: "gpt-4"}), 7,
 		},
+		"a level of a group": {
+			everybody + "resources: {gpt-4: {limits: {rpm: 5}, groups: [all]}, all: {limits: {rpm: 50}}}",
+			everybody + "resources: {gpt-4: {limits: {rpm: 500}, groups: [all]}, all: {limits: {rpm: 20}}}",
+			byHand(admin.Scope{Everyone: true, Resource: "all"}), 20,
+		},
+		"a level of an entity for a group": {
+			everybody + "resources: {gpt-4: {groups: [all]}, all: {limits: {rpm: 50}}}\nplans: {pro: {default: {limits: {rpm: 90}}}}\nentities: {x: {plan: pro}}",
+			everybody + "resources: {gpt-4: {groups: [all]}, other: {limits: {rpm: 1}}}\nplans: {pro: {default: {limits: {rpm: 80}}}}\nentities: {x: {plan: pro, resources: {all: {limits: {rpm: 40}}}}}",
+			byHand(admin.Scope{Entity: "x", Resource: "all"}), 50,
+		},
+		"a record of who gets a plan with a limit for a group": {
+			everybody + "resources: {gpt-4: {groups: [all]}, all: {limits: {rpm: 10}}}\nplans: {old: {default: {limits: {rpm: 90}}}}\nentities: {x: {plan: old}}",
+			everybody + "resources: {gpt-4: {groups: [all]}}\nplans: {old: {default: {limits: {rpm: 90}}}, pro: {default: {limits: {rpm: 90}}, resources: {all: {limits: {rpm: 5}}}}}\nentities: {x: {plan: pro}}",
+			func(t *testing.T, w *world) {
+				x := must(admin.New(w.repo).Entities.Get(t.Context(), "x"))
+				x.Name = "by hand"
+				must(admin.New(w.repo).Entities.Update(t.Context(), x))
+			}, 10,
+		},
+		"a resource in a group": {
+			everybody + "resources: {gpt-4: {limits: {rpm: 100}, groups: [all]}, all: {limits: {rpm: 10}}}", everybody + "resources: {gpt-4: {limits: {rpm: 20}}}",
+			func(t *testing.T, w *world) {
+				l := rpm(100)
+				l.Groups, l.OnUnavailable = []string{"all"}, dynalimit.Allow
+				set(t, w.repo, admin.Scope{Everyone: true, Resource: "gpt-4"}, l)
+			}, 20,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "")

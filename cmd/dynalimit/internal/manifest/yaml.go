@@ -228,6 +228,8 @@ func (r *reader) fill(v reflect.Value, n *yaml.Node, path string) {
 	switch {
 	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map:
 		reason = r.mapping(v, n, path)
+	case v.Kind() == reflect.Slice:
+		reason = r.names(v.Addr().Interface().(*[]string), n, path)
 	case n.ShortTag() == "!!null":
 		reason = "is empty: write a value, or leave the key out"
 	case n.Kind != yaml.ScalarNode:
@@ -238,6 +240,23 @@ func (r *reader) fill(v reflect.Value, n *yaml.Node, path string) {
 	if reason != "" {
 		r.wrong(placeOf(n), path, "%s", reason)
 	}
+}
+
+// names fills a list of names, or says why it cannot.
+func (r *reader) names(to *[]string, n *yaml.Node, path string) string {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return "is no list of names: write one, such as [all, openai], or leave the key out"
+	}
+	for _, item := range n.Content {
+		if item = r.look(item, path); item == nil {
+			return ""
+		}
+		if item.Kind != yaml.ScalarNode || item.ShortTag() == "!!null" {
+			return "has an item that is no name: write names alone, such as [all, openai]"
+		}
+		*to = append(*to, item.Value)
+	}
+	return ""
 }
 
 // scalar fills a value from a text, or says why it cannot.

@@ -1,0 +1,88 @@
+package manifest
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Groups of resources: calls on a resource of a group take from the limits of the group too,
+// which are levels with the group's name as their resource.
+
+// checkGroups says what is wrong with the groups of a level, or "" if nothing is.
+func checkGroups(at admin.Scope, groups []string) string {
+	if !at.Everyone || at.Resource == "" {
+		return "are of a resource, for everybody: write them there, such as 'resources: {gpt-4: {groups: [all]}}', or leave them out"
+	}
+	return schema.CheckGroups(at.Resource, groups)
+}
+
+// groups warns of groups that have limits nowhere in the file.
+func (d *decoder) groups() {
+	for at, group := range d.m.limitless(nil) {
+		d.warn(below(below("resources", at.Resource), "groups"), "the group", group)
+	}
+}
+
+// limitless are the groups of which no level stands in the manifest, nor among others, each
+// with the level that names it.
+func (m *Manifest) limitless(others map[admin.Scope]admin.LimitConfig) iter.Seq2[admin.Scope, string] {
+	type naming struct {
+		at    admin.Scope
+		group string
+	}
+	var all []naming
+	stands := map[string]bool{}
+	for at, c := range m.Configs {
+		stands[at.Resource] = true
+		for _, group := range c.Groups {
+			all = append(all, naming{at, group})
+		}
+	}
+	for at := range others {
+		stands[at.Resource] = true
+	}
+	slices.SortFunc(all, func(a, b naming) int {
+		return cmp.Or(cmp.Compare(a.at.Resource, b.at.Resource), cmp.Compare(a.group, b.group))
+	})
+	return func(yield func(admin.Scope, string) bool) {
+		for _, n := range all {
+			if !stands[n.group] && !yield(n.at, n.group) {
+				return
+			}
+		}
+	}
+}
+
+// groupsIn are the groups that any of some levels names.
+func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
+	all := map[string]bool{}
+	for _, configs := range levels {
+		for _, l := range configs {
+			for _, group := range l.Groups {
+				all[group] = true
+			}
+		}
+	}
+	return all
+}
+
+// groupDifferences says whether a level whose groups change admits more, because it leaves
+// one, and less, because it joins one.
+func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
+	lacks := func(of []string) func(string) bool {
+		return func(group string) bool { return !slices.Contains(of, group) }
+	}
+	return slices.ContainsFunc(from.Groups, lacks(to.Groups)), slices.ContainsFunc(to.Groups, lacks(from.Groups))
+}
+
+// groupStep is the step of a level of a group, and of one whose groups change.
+func groupStep(loosens, gone bool) int {
+	if loosens {
+		return stepLoosenGroups + btoi(gone)
+	}
+	return stepGroups
+}
