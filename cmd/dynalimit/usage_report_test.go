@@ -89,3 +89,22 @@ func TestReportCountsEachLevelOnce(t *testing.T) {
 	require.NoError(t, err)
 	check(false)
 }
+
+// TestReportTellsGroups: a call is counted of its resource, and of the group once more.
+func TestReportTellsGroups(t *testing.T) {
+	t.Parallel()
+	s := metered(t)
+	s.must("resource", "set", "all", "tpm=1M")
+	s.must("resource", "set", "gpt-4", "--group", "all")
+	s.at(21, 9, 10).use("key-1", "gpt-4", 1200).use("solo", "claude", 7)
+	s.at(21, 9, 30).fold(nil)
+	totals, groups := map[string][]int64{}, []string{}
+	for _, resource := range s.reportOf("--from", "2026-01-21T09:00", "--to", "2026-01-21T10:00").Resources {
+		totals[resource.Name] = resource.Limits[len(resource.Limits)-1].Total
+		if resource.Group {
+			groups = append(groups, resource.Name)
+		}
+	}
+	assert.Equal(t, map[string][]int64{"gpt-4": {1_200_000}, "all": {1_200_000}, "claude": {7_000}}, totals)
+	assert.Equal(t, []string{"all"}, groups)
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -64,8 +65,13 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
+	names := slices.Sorted(maps.Keys(users))
+	groups, err := s.groups(ctx, names)
+	if err != nil {
+		return nil, err
+	}
 	all := []report.Resource{}
-	for _, name := range slices.Sorted(maps.Keys(users)) {
+	for _, name := range names {
 		q := s.query
 		q.Resource = name
 		var read atomic.Int64
@@ -84,10 +90,30 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 			return nil, err
 		}
 		if r := s.resource(name, total, users[name]); len(r.Limits) > 0 {
+			r.Group = groups[name]
 			all = append(all, r)
 		}
 	}
 	return all, nil
+}
+
+// groups are the groups of resources, as they are now; none if that cannot be understood.
+func (s *survey) groups(ctx context.Context, resources []string) (map[string]bool, error) {
+	scopes := make([]admin.Scope, len(resources))
+	for i, name := range resources {
+		scopes[i] = admin.Scope{Everyone: true, Resource: name}
+	}
+	configs, err := admin.New(s.repo).Limits.GetConfigs(ctx, scopes)
+	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
+		return nil, nil // a level that cannot be read is for `doctor` to name
+	}
+	groups := map[string]bool{}
+	for _, c := range configs {
+		for _, group := range c.Config.Groups {
+			groups[group] = true
+		}
+	}
+	return groups, err
 }
 
 // users are those whose usage is told apart, by resource.

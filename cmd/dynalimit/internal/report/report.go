@@ -42,6 +42,8 @@ type Report struct {
 // Resource is what was used of one resource.
 type Resource struct {
 	Name string `json:"name"`
+	// Group says that it is a group of resources: what it counted is counted of those too.
+	Group bool `json:"group,omitempty"`
 	// Limits say what each of its limits counted.
 	Limits []Limit `json:"limits"`
 }

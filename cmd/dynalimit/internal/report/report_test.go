@@ -63,6 +63,7 @@ func TestOverviewSumsResources(t *testing.T) {
 		}})
 	}
 	r.Resources[3].Limits = append(r.Resources[3].Limits, Limit{Name: "tpm", Total: []int64{7, 7}})
+	r.Resources = append(r.Resources, Resource{Name: "all", Group: true, Limits: []Limit{{Name: "rpm", Total: []int64{78, 0}}}})
 	charts := r.overview()
 	require.Len(t, charts, 2)
 	assert.Equal(t, "ml", charts[0].Series[0].Name, "the largest first")

@@ -93,8 +93,12 @@ func (r *Report) outline() (view, data) {
 		}
 		v.Sections = append(v.Sections, s)
 	}
-	if len(r.Resources) > 1 {
-		add("overview", section{Title: "All resources", Lead: "What was consumed of each resource, by the name of the limit that counted it."}, r.overview(), "Resource")
+	if once := r.once(); len(once) > 1 {
+		lead := "What was consumed of each resource, by the name of the limit that counted it."
+		if len(once) < len(r.Resources) {
+			lead += " Groups are not in it: what they count is counted of their resources."
+		}
+		add("overview", section{Title: "All resources", Lead: lead}, r.overview(), "Resource")
 	}
 	for i, resource := range r.Resources {
 		add("r"+strconv.Itoa(i), section{Title: resource.Name}, resource.charts(), "Entity")
@@ -155,10 +159,15 @@ func (l Limit) chart() chart {
 	return c
 }
 
+// once are the resources of which nothing is counted of another one too.
+func (r *Report) once() []Resource {
+	return slices.DeleteFunc(slices.Clone(r.Resources), func(resource Resource) bool { return resource.Group })
+}
+
 // overview are the charts of all resources together, one for each name of a limit.
 func (r *Report) overview() []chart {
 	var names []string
-	for _, resource := range r.Resources {
+	for _, resource := range r.once() {
 		for _, l := range resource.Limits {
 			if !slices.Contains(names, l.Name) {
 				names = append(names, l.Name)
@@ -175,7 +184,7 @@ func (r *Report) overview() []chart {
 // together is the chart of the limits of one name.
 func (r *Report) together(name string) chart {
 	c := chart{Limit: name, Marks: []Mark{}}
-	for _, resource := range r.Resources {
+	for _, resource := range r.once() {
 		for _, l := range resource.Limits {
 			if l.Name != name {
 				continue
