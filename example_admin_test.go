@@ -49,6 +49,26 @@ func Example_setBlocked() {
 	// <nil>
 }
 
+// A limit over all models: each is in the group "all", which has a limit of its own.
+func Example_limitOverAllModels() {
+	ctx := context.Background()
+	limiter, repo := newLimiter()
+
+	perModel, overAll := []dynalimit.Limit{dynalimit.PerMinute("tpm", 8000)}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 10_000)}
+	for _, model := range []string{"gpt-4", "gpt-4o"} {
+		must(admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: perModel, Groups: []string{"all"}}))
+	}
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, overAll))
+
+	must(limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"tpm": 7000}))
+	_, err := limiter.Acquire(ctx, "key-1", "gpt-4o", dynalimit.Amounts{"tpm": 7000})
+	var denial *dynalimit.LimitExceededError
+	if errors.As(err, &denial) {
+		fmt.Println(denial.Primary().Limit.Name, "of", denial.Primary().Resource, "has", denial.Primary().Remaining, "left")
+	}
+	// Output: tpm of all has 3000 left
+}
+
 // Who changed a plan, and what.
 func Example_auditEvents() {
 	ctx := context.Background()

@@ -72,6 +72,11 @@ func verdict(out *term.Output, d *decision.Decision) string {
 			if link.Blocked != "" {
 				return out.Red(fmt.Sprintf("blocked by the level %s of %s: no call is admitted", link.Blocked, term.Plain(link.EntityID)))
 			}
+			for _, group := range link.Groups {
+				if group.Blocked != "" {
+					return out.Red(fmt.Sprintf("blocked by the level %s of %s on the group %s: no call is admitted", group.Blocked, term.Plain(link.EntityID), term.Plain(group.Name)))
+				}
+			}
 		}
 		return out.Red("blocked: no call is admitted")
 	case decision.Unlimited:
@@ -119,27 +124,40 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	if link.Plan != "" && !link.PlanSays() {
 		fmt.Fprintln(out, "  "+out.Yellow("! the plan "+term.Plain(link.Plan)+" says nothing here: set its limits, or correct the name; 'dynalimit plan list' shows those there are"))
 	}
+	printCharged(out, d, link.Bucket)
+	for _, group := range link.Groups {
+		fmt.Fprintln(out, "\n"+out.Bold(term.Plain(link.EntityID))+" on the group "+out.Bold(term.Plain(group.Name)))
+		if !group.Says() {
+			fmt.Fprintln(out, "  "+noGroupLimits)
+			continue
+		}
+		printCharged(out, d, group.Bucket)
+	}
+}
+
+// printCharged shows a bucket that the call charges, and where its limits come from.
+func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	switch {
-	case link.Blocked != "":
-		fmt.Fprintln(out, "  "+out.Red("blocked by the level "+string(link.Blocked)))
-	case link.Unlimited:
-		fmt.Fprintf(out, "  unlimited, by the level %s\n", link.Level)
-	case link.Level == "":
+	case b.Blocked != "":
+		fmt.Fprintln(out, "  "+out.Red("blocked by the level "+string(b.Blocked)))
+	case b.Unlimited:
+		fmt.Fprintf(out, "  unlimited, by the level %s\n", b.Level)
+	case b.Level == "":
 		fmt.Fprintln(out, "  no level has limits")
 	}
 	width := 0
-	for _, l := range link.Limits {
+	for _, l := range b.Limits {
 		width = max(width, len(l.Limit.Name))
 	}
-	for _, l := range link.Limits {
+	for _, l := range b.Limits {
 		printBar(out, d, l, width)
 	}
 	if out.Width > 0 && out.Width < narrowTable {
-		printLevelsBelow(out, link.Levels)
+		printLevelsBelow(out, b.Levels)
 		return
 	}
-	rows := make([][]string, len(link.Levels))
-	for i, l := range link.Levels {
+	rows := make([][]string, len(b.Levels))
+	for i, l := range b.Levels {
 		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), says(l.Config), standing(l)}
 	}
 	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
@@ -208,6 +226,9 @@ func says(c admin.LimitConfig) string {
 	}
 	if c.OnUnavailable != "" {
 		add("in outages " + string(c.OnUnavailable))
+	}
+	if len(c.Groups) > 0 {
+		add("in groups " + strings.Join(c.Groups, ", "))
 	}
 	return orDash(text)
 }

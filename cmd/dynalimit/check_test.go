@@ -59,6 +59,27 @@ func TestCheckTranscript(t *testing.T) {
 	})
 }
 
+// TestCheckOfGroups shows what is left at each entity of each group, and names the group that
+// denies or blocks.
+func TestCheckOfGroups(t *testing.T) {
+	t.Parallel()
+	s := inUse(t)
+	s.must("resource", "set", "gpt-4", "--group", "openai", "--group", "all", "--group", "unset")
+	s.must("resource", "set", "all", "tpm=20k")
+	s.must("plan", "set", "pro", "--resource", "openai", "rpm=10")
+	s.must("limits", "set", "team-a", "--resource", "all", "tpm=12k")
+	s.golden("check_groups.txt", [][]string{
+		{"check", "key-1", "gpt-4", "rpm=1", "tpm=1"},
+		{"check", "key-1", "gpt-4", "rpm=11"},
+		{"limits", "resolve", "key-1", "gpt-4"},
+		{"resource", "set", "gpt-5", "--group", "all"},
+		{"check", "root", "gpt-5", "--json"},
+		{"block", "set", "--resource", "openai"},
+		{"check", "key-1", "gpt-4"},
+		{"check", "key-1", "gpt-5"},
+	})
+}
+
 // TestCheckOfANarrowTerminal: at 40 columns what limits and levels say is whole, and in lines
 // that fit.
 func TestCheckOfANarrowTerminal(t *testing.T) {

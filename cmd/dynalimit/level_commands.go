@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
@@ -20,7 +22,7 @@ type (
 	resourceCmd struct {
 		List   listCmd[resourceLevel]   `cmd:"" help:"List the resources that have limits."`
 		Show   showCmd[resourceLevel]   `cmd:"" help:"Show what is set for a resource."`
-		Set    setCmd[resourceLevel]    `cmd:"" help:"Set the limits of a resource."`
+		Set    resourceSetCmd           `cmd:"" help:"Set the limits of a resource, and its groups."`
 		Delete deleteCmd[resourceLevel] `cmd:"" help:"Remove what is set for a resource."`
 	}
 	planCmd struct {
@@ -96,8 +98,40 @@ type setCmd[L level] struct {
 	To levelSet `embed:""`
 }
 
+func (c setCmd[L]) Validate() error { return c.To.want("") }
+
 func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.To.setLevel(ctx, g, out, c.At.scope())
+	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.To.on)
+}
+
+// resourceSetCmd sets the groups of a resource besides: no other level has any.
+type resourceSetCmd struct {
+	At       resourceLevel `embed:""`
+	To       levelSet      `embed:""`
+	Group    []string      `help:"Charge calls on the resource to this group as well; give it once for each. They replace those that are set." placeholder:"NAME"`
+	NoGroups bool          `help:"Take the resource out of all groups."`
+}
+
+func (c resourceSetCmd) Validate() error {
+	switch {
+	case c.NoGroups && len(c.Group) > 0:
+		return fmt.Errorf("--no-groups takes the resource out of all groups and --group names %s: leave one of them out", c.Group[0])
+	case c.NoGroups || len(c.Group) > 0:
+		return nil
+	}
+	return c.To.want(", or --group, or --no-groups")
+}
+
+func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return changeLevel(ctx, g, out, c.At.scope(), c.To.changes, c.on)
+}
+
+// on is what the level says after the change.
+func (c resourceSetCmd) on(config admin.LimitConfig) (admin.LimitConfig, error) {
+	if c.NoGroups || len(c.Group) > 0 {
+		config.Groups = slices.Sorted(slices.Values(c.Group))
+	}
+	return c.To.on(config)
 }
 
 type deleteCmd[L level] struct {

@@ -85,20 +85,30 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 		if err != nil {
 			return err
 		}
-		return out.Show(resolved, func() { printResolved(out, resolved) })
+		return out.Show(resolved, func() {
+			fmt.Fprintf(out, "%s on %s\n", out.Bold(resolved.EntityID), out.Bold(resolved.Resource))
+			printResolved(out, resolved, "no level says anything: what the service gives to New applies")
+			for _, group := range resolved.Groups {
+				fmt.Fprintf(out, "and of the group %s\n", out.Bold(group.Resource))
+				group.Plan, group.ParentID = "", "" // said above
+				printResolved(out, group, noGroupLimits)
+			}
+		})
 	})
 }
 
-// printResolved shows what is in force to a person.
-func printResolved(out *term.Output, r dynalimit.ResolvedLimits) {
-	fmt.Fprintf(out, "%s on %s\n", out.Bold(r.EntityID), out.Bold(r.Resource))
+// noGroupLimits says that a group does not limit an entity.
+const noGroupLimits = "no limits: none are set for the group by its name"
+
+// printResolved shows what is in force to a person; none is what to say if no level says anything.
+func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	switch {
 	case r.Blocked != "":
 		fmt.Fprintf(out, "  %s\n", out.Red("blocked at the level "+string(r.Blocked)+": no call is admitted"))
 	case r.Unlimited:
 		fmt.Fprintf(out, "  unlimited, by the level %s\n", r.Level)
 	case r.Level == "":
-		fmt.Fprintln(out, "  no level says anything: what the service gives to New applies")
+		fmt.Fprintln(out, "  "+none)
 	}
 	printLimits(out, r.Limits)
 	facts := []string{"from", string(r.Level), "plan", r.Plan, "parent", r.ParentID}

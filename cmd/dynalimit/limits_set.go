@@ -26,11 +26,20 @@ func (c *levelSet) Validate() error {
 	switch {
 	case c.Unlimited && len(c.Limits) > 0:
 		return fmt.Errorf("--unlimited lifts limits and %s sets one: leave one of them out", c.Limits[0])
-	case !c.Unlimited && len(c.Limits) == 0 && c.OnUnavailable == nil:
-		return fmt.Errorf("nothing is to be set: give limits, such as %s, or --unlimited, or --on-unavailable", notation.Example)
 	}
 	_, err := c.limits()
 	return err
+}
+
+// says reports whether anything is to be set.
+func (c *levelSet) says() bool { return c.Unlimited || len(c.Limits) > 0 || c.OnUnavailable != nil }
+
+// want refuses a change that sets nothing; others are the flags that may set something besides.
+func (c *levelSet) want(others string) error {
+	if c.says() {
+		return nil
+	}
+	return fmt.Errorf("nothing is to be set: give limits, such as %s, or --unlimited, or --on-unavailable%s", notation.Example, others)
 }
 
 func (c *levelSet) limits() ([]dynalimit.Limit, error) {
@@ -72,11 +81,6 @@ type levelChange struct {
 	After   admin.LimitConfig `json:"after"`
 	Changed bool              `json:"changed"`
 	DryRun  bool              `json:"dry_run"`
-}
-
-// setLevel changes what a level says.
-func (c *levelSet) setLevel(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
-	return changeLevel(ctx, g, out, at, c.changes, c.on)
 }
 
 // deleteLevel removes a level.
@@ -190,6 +194,9 @@ func facts(c admin.LimitConfig) map[string]string {
 	if c.OnUnavailable != "" {
 		all["on unavailable"] = string(c.OnUnavailable)
 	}
+	if len(c.Groups) > 0 {
+		all["in groups"] = strings.Join(c.Groups, ", ")
+	}
 	return all
 }
 
@@ -222,6 +229,9 @@ func printLevel(out *term.Output, c admin.LimitConfig) {
 	}
 	if c.OnUnavailable != "" {
 		fmt.Fprintf(out, "  while DynamoDB does not answer: %s\n", c.OnUnavailable)
+	}
+	if len(c.Groups) > 0 {
+		fmt.Fprintf(out, "  in groups: %s\n", term.Plain(strings.Join(c.Groups, ", ")))
 	}
 }
 

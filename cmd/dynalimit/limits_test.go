@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // TestLimitsTranscript plays a session with the limits of every level, as people see it
@@ -35,6 +36,16 @@ func TestLimitsTranscript(t *testing.T) {
 		{"resource", "set", "gpt-4", "rpm=100,burst=200", "tpd=5000/1d"},
 		{"resource", "set", "gpt-4", "rpm=150", "--json"},
 		{"resource", "set", "gpt#4", "rpm=100"},
+		{"resource", "set", "gpt-4", "--group", "openai", "--group", "all", "--dry-run"},
+		{"resource", "set", "gpt-4", "--group", "openai", "--group", "all"},
+		{"resource", "set", "gpt-4", "--group", "all", "--json"},
+		{"resource", "set", "gpt-4", "rpm=150", "--no-groups"},
+		{"resource", "set", "gpt-4", "--group", "all,openai", "--on-unavailable", "none"},
+		{"resource", "set", "gpt-4", "--group", "gpt-4"},
+		{"resource", "set", "gpt-4", "--group", "a b"},
+		{"resource", "set", "gpt-4", "--group", "all", "--no-groups"},
+		{"resource", "set", "gpt-4"},
+		{"plan", "set", "pro", "--group", "all"},
 		{"resource", "list"},
 		{"resource", "list", "--json"},
 		{"resource", "list", "gpt-4"},
@@ -84,6 +95,23 @@ func TestLimitsTranscript(t *testing.T) {
 		{"system", "delete", "--json"},
 		{"system", "delete", "all"},
 	})
+}
+
+// TestWhoMaySetTheFirstGroup: who may not mark the table is told who may.
+func TestWhoMaySetTheFirstGroup(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "UpdateItem" {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	code, _, stderr := s.run("resource", "set", "gpt-4", "--group", "all")
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, "dynalimit: set kinds_min in the version record, by who administers the whole table: your role may not perform this; allow it, see docs/permissions.md (AccessDeniedException); that is once for a table, with its first group: run this under the role that administers the whole table, not a namespace of it; any role that sets limits can set groups then\n", stderr)
+	s.db.SetFaults(nil)
+	s.must("resource", "set", "gpt-4", "--group", "all")
 }
 
 // TestSetKeepsWhatIsNotNamed: a block stays when limits are set, limits when a policy is.

@@ -60,25 +60,42 @@ type Wait struct {
 	For time.Duration `json:"-"`
 }
 
-// Link is an entity of the chain.
+// Link is an entity of the chain, with its bucket of the resource.
 type Link struct {
-	EntityID  string       `json:"entity_id"`
-	Plan      string       `json:"plan,omitempty"`
+	EntityID string `json:"entity_id"`
+	Plan     string `json:"plan,omitempty"`
+	Bucket
+	// Groups are the entity's buckets of the resource's groups.
+	Groups []Group `json:"groups,omitempty"`
+}
+
+// Group is an entity's bucket of a group of the resource.
+type Group struct {
+	Name string `json:"group"`
+	Bucket
+}
+
+// Bucket is what limits an entity on a resource or on a group.
+type Bucket struct {
 	Level     levels.Level `json:"level,omitempty"`
 	Blocked   levels.Level `json:"blocked,omitempty"`
 	Unlimited bool         `json:"unlimited,omitempty"`
 	// Limits are those in force, with what is left; none where nothing was read because
 	// the call is blocked.
 	Limits []Limit `json:"limits"`
-	// Levels are the levels that could say something about this entity and resource, the
-	// most specific first.
+	// Levels are the levels that could say something here, the most specific first; of a group
+	// those made for it alone.
 	Levels []Level `json:"levels"`
 }
 
 // PlanSays reports whether a level of the entity's plan says anything here.
 func (l Link) PlanSays() bool {
-	return slices.ContainsFunc(l.Levels, func(one Level) bool { return one.Scope.Plan != "" && one.Config.Version != 0 })
+	says := func(one Level) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
+	return slices.ContainsFunc(l.Levels, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Levels, says) })
 }
+
+// Says reports whether any level says which limits apply, or that none do.
+func (b Bucket) Says() bool { return b.Level != "" || b.Blocked != "" }
 
 // Limit is a limit in force.
 type Limit struct {
@@ -110,7 +127,6 @@ const mostLinks = 8
 // ResolveLimits do.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
-	configured, blocked := true, false
 	for id := entity; id != "" && len(d.Chain) < mostLinks && !d.charges(id); {
 		resolved, err := repo.ResolveLimits(ctx, id, resource)
 		if err != nil {
@@ -119,17 +135,42 @@ func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource stri
 		if err := d.add(ctx, repo, resolved); err != nil {
 			return nil, err
 		}
-		blocked = blocked || resolved.Blocked != ""
-		configured = configured && (resolved.Level != "" || blocked)
 		if id = resolved.ParentID; !resolved.Cascade {
 			break
 		}
 	}
-	if !configured {
+	if !d.configured() {
 		d.Outcome = Unconfigured
 		return d, nil
 	}
 	return d, d.check(ctx, repo)
+}
+
+// configured reports whether each entity of the chain has a level that says something, up to
+// one that is blocked.
+func (d *Decision) configured() bool {
+	for _, link := range d.Chain {
+		says := link.Says()
+		for _, b := range link.buckets(d.Resource) {
+			if b.Blocked != "" {
+				return true
+			}
+			says = says || b.Says()
+		}
+		if !says {
+			return false
+		}
+	}
+	return true
+}
+
+// buckets are those of an entity, by their resource or group.
+func (l *Link) buckets(resource string) map[string]*Bucket {
+	all := map[string]*Bucket{resource: &l.Bucket}
+	for i := range l.Groups {
+		all[l.Groups[i].Name] = &l.Groups[i].Bucket
+	}
+	return all
 }
 
 // charges reports whether an entity is in the chain: Check says what is wrong with one that
@@ -140,14 +181,29 @@ func (d *Decision) charges(id string) bool {
 
 // add adds an entity to the chain.
 func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) error {
-	link := Link{EntityID: r.EntityID, Plan: r.Plan, Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}}
+	own, err := d.bucket(ctx, repo, r, LevelsOf(r.EntityID, r.Plan, r.Resource))
+	if err != nil {
+		return err
+	}
+	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: own}
+	for _, group := range r.Groups {
+		of, err := d.bucket(ctx, repo, group, slices.DeleteFunc(LevelsOf(group.EntityID, group.Plan, group.Resource), func(l Level) bool { return l.Scope.Resource == "" }))
+		if err != nil {
+			return err
+		}
+		link.Groups = append(link.Groups, Group{group.Resource, of})
+	}
+	d.Chain = append(d.Chain, link)
+	return nil
+}
+
+// bucket is a bucket of the chain with levels that could say something, and its policy if no
+// bucket before it has one.
+func (d *Decision) bucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, of []Level) (Bucket, error) {
 	if d.PolicyLevel == "" && r.PolicyLevel != "" {
 		d.PolicyLevel, d.PolicyOf, d.OnUnavailable = r.PolicyLevel, r.EntityID, r.OnUnavailable
 	}
-	var err error
-	link.Levels, err = levelsOf(ctx, repo, r)
-	d.Chain = append(d.Chain, link)
-	return err
+	return Bucket{Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Levels: of}, readLevels(ctx, repo, r, of)
 }
 
 // check asks for the buckets.
@@ -182,8 +238,8 @@ func (d *Decision) judge(r *dynalimit.Report) {
 			l.Wait = d.wait(s.RetryAfter)
 		}
 		for i := range d.Chain {
-			if d.Chain[i].EntityID == s.EntityID {
-				d.Chain[i].Limits = append(d.Chain[i].Limits, l)
+			if b := d.Chain[i].buckets(d.Resource)[s.Resource]; b != nil && d.Chain[i].EntityID == s.EntityID {
+				b.Limits = append(b.Limits, l)
 			}
 		}
 	}
@@ -214,16 +270,15 @@ func LevelsOf(entity, plan, resource string) []Level {
 		Level{Level: levels.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// levelsOf reads the levels that could say something, with what they say.
-func levelsOf(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) ([]Level, error) {
-	all := LevelsOf(r.EntityID, r.Plan, r.Resource)
+// readLevels reads what levels say, and finds which of them is in force.
+func readLevels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Level) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {
 		scopes[i] = all[i].Scope
 	}
 	configs, err := admin.New(repo).Limits.GetConfigs(ctx, scopes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range all {
 		l := &all[i]
@@ -233,5 +288,5 @@ func levelsOf(ctx context.Context, repo *dynalimit.Repository, r dynalimit.Resol
 			l.HiddenBy = r.Level
 		}
 	}
-	return all, nil
+	return nil
 }
