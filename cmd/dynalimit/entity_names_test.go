@@ -17,7 +17,10 @@ func TestMisspeltNamesAreTold(t *testing.T) {
 	s.must("entity", "create", "team", "--plan", "pro")
 	s.must("entity", "create", "key-1", "--plan", "pro", "--parent", "team")
 	assert.NotContains(t, s.must("check", "key-1", "gpt-4"), "says nothing here")
-	assert.Regexp(t, `ok +names +2 records; the plans and parents`, s.must("doctor"))
+	s.must("resource", "set", "gpt-4", "rpm=100", "--group", "all")
+	assert.Regexp(t, `warning +names +the group "all" of gpt-4 has no limits\n.*\n +\$ dynalimit resource show gpt-4 `, s.must("doctor"))
+	s.must("limits", "set", "team", "--resource", "all", "rpm=200")
+	assert.Regexp(t, `ok +names +2 records; the plans, parents and groups`, s.must("doctor"))
 
 	for _, args := range [][]string{
 		{"entity", "create", "key-2", "--plan", "prro", "--parent", "ghost", "--dry-run"},

@@ -51,6 +51,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	var pending []admin.Scope
 	var results []tables.Finding
 	seen, plans := 0, map[string]bool{}
+	v.resources, v.groups = map[string]bool{}, map[string]string{}
 	read := func() error {
 		broken, err := v.unreadable(ctx, pending)
 		results, pending = append(results, broken...), pending[:0]
@@ -59,7 +60,7 @@ func (v *visit) configuration(ctx context.Context) []tables.Finding {
 	for at, err := range admin.New(v.Limits).Limits.Scopes(ctx) {
 		if err == nil {
 			seen++
-			plans[at.Plan] = true
+			plans[at.Plan], v.resources[at.Resource] = true, true
 			pending = append(pending, at)
 		}
 		if err == nil && len(pending) == batch {
@@ -92,7 +93,12 @@ func (v *visit) unreadable(ctx context.Context, levels []admin.Scope) ([]tables.
 	if len(levels) == 0 {
 		return nil, nil
 	}
-	_, err := admin.New(v.Limits).Limits.GetConfigs(ctx, levels)
+	configs, err := admin.New(v.Limits).Limits.GetConfigs(ctx, levels)
+	for _, c := range configs {
+		for _, group := range c.Config.Groups {
+			v.groups[group] = c.Scope.Resource
+		}
+	}
 	if _, wrong := errors.AsType[*dynalimit.ValidationError](err); !wrong {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ var checks = []check{
 	{"permissions", "trying what is permitted", (*visit).permissions},
 	{"namespace", "reading the namespace", one((*visit).namespace)},
 	{"configuration", "reading every level of the configuration", (*visit).configuration},
-	{"names", "looking for plans and parents that are nowhere", one((*visit).names)},
+	{"names", "looking for plans, parents and groups that are nowhere", one((*visit).names)},
 	{"system limits", "reading the system's limits", one((*visit).systemLimits)},
 	{"usage", "looking how far usage is summed up", one((*visit).usage)},
 	{"budget tables", "looking at the tables of budgets", (*visit).budgetTables},

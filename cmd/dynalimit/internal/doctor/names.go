@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/admin"
@@ -13,8 +15,8 @@ import (
 // mostTold is how many names that stand nowhere are told.
 const mostTold = 3
 
-// names looks whether the plans and parents that records name are there: a misspelt one is
-// accepted, as it may be stored later.
+// names looks whether the plans and parents that records name, and the groups that resources
+// name, are there: a misspelt one is accepted, as it may be stored later.
 func (v *visit) names(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
@@ -49,12 +51,21 @@ func (v *visit) names(ctx context.Context) tables.Finding {
 			first = e.ID
 		}
 	}
+	fix := "entity show " + first
+	for _, group := range slices.Sorted(maps.Keys(v.groups)) {
+		if resource := v.groups[group]; !v.resources[group] {
+			wrong = append(wrong, fmt.Sprintf("the group %q of %s has no limits", group, resource))
+			if first == "" {
+				first, fix = resource, "resource show "+resource
+			}
+		}
+	}
 	if len(wrong) == 0 {
-		return tables.Fine("%s; the plans and parents that records name are there", notation.Many(len(records), "record"))
+		return tables.Fine("%s; the plans, parents and groups that are named are there", notation.Many(len(records), "record"))
 	}
 	found := strings.Join(wrong[:min(len(wrong), mostTold)], "; ")
 	if more := len(wrong) - mostTold; more > 0 {
 		found += fmt.Sprintf("; and %d more", more)
 	}
-	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command("entity show " + first)}
+	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific levels decide", Fix: v.command(fix)}
 }

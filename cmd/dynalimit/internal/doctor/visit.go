@@ -65,6 +65,10 @@ type visit struct {
 	described *tableFacts
 	// plans are those that have limits; nil unless every level was read.
 	plans map[string]bool
+	// resources are those that have levels, and groups those that resources name, each with
+	// one of those.
+	resources map[string]bool
+	groups    map[string]string
 }
 
 // tableFacts are what the endpoint said about the table.
