@@ -99,8 +99,12 @@ func (l Limits) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	}
 	const op = "set kinds_min in the version record, by who administers the whole table"
 	item, err := l.d.Table.Get(ctx, op, schema.VersionKey())
-	if record, _ := schema.DecodeVersion(item); err != nil || record.KindsMin >= schema.GroupKinds {
+	record, there := schema.DecodeVersion(item)
+	switch {
+	case err != nil || record.KindsMin >= schema.GroupKinds:
 		return err
+	case !there:
+		return &fault.TableError{Table: l.d.Table.Name, Reason: "has no version record, which tells older clients of groups; call Repository.CreateTable, which writes one"}
 	}
 	return l.d.Table.UpdateIf(ctx, op, schema.VersionKey(), schema.RaiseKinds(schema.GroupKinds))
 }

@@ -32,7 +32,7 @@ func CheckResource(r string) string { return checkIdentifier(r, true) }
 // CheckGroup says what is wrong with the name of a group, or "" if nothing is.
 func CheckGroup(group string) string {
 	if group == DefaultResource {
-		return fmt.Sprintf("%q means every resource; give the group another name", group)
+		return fmt.Sprintf("is %q, which means every resource; give the group another name", group)
 	}
 	return CheckResource(group)
 }

@@ -95,9 +95,10 @@ func MarkComposite(writer string) Statement {
 }
 
 // RaiseKinds is the update of the version record by which clients have to know a generation of
-// kinds, if it asks for less.
+// kinds, if there is one that asks for less.
 func RaiseKinds(generation int64) Statement {
 	b := newStatementBuilder()
+	b.exists(PK)
 	b.setValue(attrKindsMin, Number(generation))
 	known := b.name(attrKindsMin)
 	b.require("(attribute_not_exists(" + known + ") OR " + known + " < " + b.value(Number(generation)) + ")")
@@ -221,5 +222,5 @@ func MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item
 			item[name] = value
 		}
 	}
-	return item, legacyUnchanged(old, attrSchemaVersion, attrUpdatedAt, attrUpdatedBy)
+	return item, legacyUnchanged(old, attrSchemaVersion, attrUpdatedAt, attrUpdatedBy, attrKindsMin)
 }
