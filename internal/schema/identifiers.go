@@ -32,7 +32,7 @@ func CheckResource(r string) string { return checkIdentifier(r, true) }
 // CheckGroup says what is wrong with the name of a group, or "" if nothing is.
 func CheckGroup(group string) string {
 	if group == DefaultResource {
-		return fmt.Sprintf("is %q, which means every resource; give the group another name", group)
+		return fmt.Sprintf("%q means every resource; give the group another name", group)
 	}
 	return CheckResource(group)
 }
@@ -45,7 +45,7 @@ func CheckGroups(resource string, groups []string) string {
 	for i, group := range groups {
 		switch reason := CheckGroup(group); {
 		case reason != "":
-			return "have a name that " + reason
+			return "have a wrong name: " + reason
 		case group == resource:
 			return fmt.Sprintf("hold %q, which is the resource itself; leave it out", group)
 		case slices.Contains(groups[:i], group):
