@@ -262,7 +262,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "internal/money", "fault", "internal/problem"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/gofrs/flock", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
@@ -285,7 +285,7 @@ var importTable = []importRow{
 	{
 		folder:  "budget/budgetclient",
 		std:     append([]string{"context", "crypto/rand", "encoding/json", "io", "iter", "log/slog", "math/rand/v2", "mime", "net", "net/http", "net/url", "regexp"}, pureStd...),
-		project: []string{"budget", "budget/credentials", "budget/internal/money", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"budget", "budget/credentials", "internal/money", "internal/ddb", "fault", "internal/problem"},
 		reason:  "a client over HTTP with the standard library alone: services without access to DynamoDB make no request of it",
 	},
 	{
@@ -311,25 +311,25 @@ var importTable = []importRow{
 	{
 		folder: "budget/internal/ledger",
 		project: []string{
-			"budget/internal/background", "budget/internal/calendar", "budget/internal/money", "budget/internal/store", "internal/ddb", "fault", "internal/problem",
+			"budget/internal/background", "budget/internal/calendar", "internal/money", "budget/internal/store", "internal/ddb", "fault", "internal/problem",
 		},
 		others: []string{sdk, "github.com/hashicorp/golang-lru/v2"},
 		reason: "what is counted and held: it takes a clock and a store, returns values, and knows no keeper, price or configuration",
 	},
 	{
-		folder: "budget/internal/money",
+		folder: "internal/money",
 		std:    []string{"errors", "math", "math/big", "math/bits"},
 		reason: "exact arithmetic, so that every sum can be checked against math/big",
 	},
 	{
 		folder:  "budget/internal/store",
-		project: []string{"budget/internal/money", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"internal/money", "internal/ddb", "fault", "internal/problem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "how the two tables are asked, whatever is in them: it knows no organisation, counter or hold",
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget", "internal/ddb", "fault", "internal/problem", "internal/schema"},
+		project: []string{".", "budget", "internal/ddb", "internal/money", "fault", "internal/problem", "internal/schema"},
 		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, and backs off as all do",
 	},
 	{
@@ -396,9 +396,9 @@ func TestImportTableRefuses(t *testing.T) {
 		{"budget/credentials", "net/http"},
 		{"budget/budgetclient", sdk + "/service/dynamodb"},
 		{"budget/budgetclient", module + "/llm"},
-		{"budget/internal/calendar", module + "/budget/internal/money"},
+		{"budget/internal/calendar", module + "/internal/money"},
 		{"budget/internal/ledger", module + "/budget"},
-		{"budget/internal/money", module + "/budget"},
+		{"internal/money", module + "/budget"},
 		{"budget/internal/store", module + "/budget/internal/calendar"},
 		{"llm", module + "/ddbmem"},
 		{"llm", module + "/internal/laws"},

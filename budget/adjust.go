@@ -10,8 +10,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/money"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 

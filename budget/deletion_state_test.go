@@ -9,8 +9,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 func (h *deletions) today() string { return h.clock.Now().Format("20060102") }

@@ -21,8 +21,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // mortal is a node's client: at one of its writes the node dies, before or

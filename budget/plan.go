@@ -3,7 +3,7 @@ package budget
 import (
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // Mode says how close a label is to its quota.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 )
@@ -22,7 +23,12 @@ type PriceList struct {
 	// their prices under it.
 	Name    string
 	Prices  []Price        // for Options.Prices, Prices.Put or Prices.Import
-	Skipped []SkippedPrice // rows left out: calls of such models stay unpriced
+	Skipped []SkippedPrice // rows left out: a keeper leaves calls of such models unpriced
+	// Calls are all that calls cost, by the exact ids of their models, for limits on money
+	// (Price). A loader fills it in from LiteLLM's lists; add ids of your own.
+	Calls map[string]CallPrice
+	// unbounded says of models what they cost beside tokens and tools.
+	unbounded map[string]string
 }
 
 func (l *PriceList) skip(model, format string, args ...any) {
@@ -106,6 +112,7 @@ func liteLLMList(raw []byte, providers []string) (PriceList, error) {
 		if provider != "" && !slices.Contains(providers, provider) {
 			continue
 		}
+		list.addCall(id, row)
 		rates, err := liteLLMRates(id, row)
 		if err != nil {
 			list.skip(id, "%v", err)
@@ -124,16 +131,26 @@ var liteLLMClasses = [len(tokenClasses)]string{
 
 // liteLLMRates are a row's rates; the error says why it has none.
 func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
-	if path := strings.Split(id, "/"); path[0] == "bedrock" && len(path) > 2 {
-		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clip(strings.Join(path[1:len(path)-1], "/")))
+	if ofOneRegion(id) {
+		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clip(path.Dir(strings.TrimPrefix(id, "bedrock/"))))
 	}
 	if field := longContextField(row); field != "" {
 		return Rates{}, fmt.Errorf("priced by context length (%s)", clip(field))
 	}
-	if !given(row[liteLLMClasses[0]]) || !given(row[liteLLMClasses[4]]) {
+	if !priced(row) {
 		return Rates{}, errors.New("no price per input and output token")
 	}
-	return ratesOf(row)
+	return ratesOf(row, "")
+}
+
+// ofOneRegion reports whether a row of Bedrock is for one region or term.
+func ofOneRegion(id string) bool {
+	return strings.HasPrefix(id, "bedrock/") && strings.Count(id, "/") > 1
+}
+
+// priced reports whether a row has a price of input and output.
+func priced(row map[string]json.RawMessage) bool {
+	return given(row[liteLLMClasses[0]]) && given(row[liteLLMClasses[4]])
 }
 
 // given reports whether a field is there and not null.
@@ -151,10 +168,11 @@ func longContextField(row map[string]json.RawMessage) string {
 	return ""
 }
 
-// ratesOf are the rates in a row's fields; a class that is absent has none.
-func ratesOf(row map[string]json.RawMessage) (Rates, error) {
+// ratesOf are the rates in a row's fields whose names end so; a class that is absent has none.
+func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 	var r Rates
 	for i, name := range liteLLMClasses {
+		name += suffix
 		if !given(row[name]) {
 			continue
 		}

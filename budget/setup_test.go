@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/money"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -18,8 +18,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // soak is everything at once: two nodes, hard quotas of every period, faults,

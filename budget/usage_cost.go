@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // cost is what the record costs, by the model that it names and the price in force at an

@@ -14,25 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// The statuses a record gets when its Usage names none.
-const (
-	StatusOK    = "OK"    // the call succeeded
-	StatusError = "ERROR" // the call failed after tokens were used
-	StatusCut   = "CUT"   // nobody waited for the call any longer
-)
-
-// Usage is what one call used: the one record that corrects the limits and is
-// submitted to the budget.
-type Usage struct {
-	// Tokens are those the provider reports, by class.
-	Tokens budget.Tokens
-	// Status is at most 32 bytes. Defaults to StatusOK.
-	Status string
-	// Time is when the call was made. Defaults to when it was started: it counts on that
-	// day.
-	Time time.Time
-}
-
 // Call is an admitted model call. Guard.Start and Guard.Do make it; end it with Settle,
 // or with Rollback if the call was not made. A deferred Rollback is safe, because it
 // does nothing after Settle. A Call is safe for concurrent use.
@@ -50,8 +31,10 @@ type Call struct {
 
 	mu    sync.Mutex
 	lease *dynalimit.Lease // nil without a limiter
+	need  need
 
 	record     *budget.Usage // of the first Settle
+	used       Usage         // what it is of
 	settled    bool          // the lease was settled
 	handed     bool          // the record was handed over
 	rolledBack bool
@@ -84,7 +67,7 @@ func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	if err := c.usable(ctx); err != nil {
 		return err
 	}
-	if err := validTokens(usage.Tokens); err != nil {
+	if err := usage.validate(); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -98,7 +81,7 @@ func (c *Call) settle(ctx context.Context, usage Usage) error {
 		return ErrEnded
 	}
 	if c.record == nil {
-		c.record = c.recordOf(usage)
+		c.record, c.used = c.recordOf(usage), usage
 	}
 	ctx, cancel := c.guard.lasting(ctx)
 	defer cancel()
@@ -141,7 +124,9 @@ func (c *Call) amounts() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
 	}
-	return measured(c.request.Limits, c.record.Tokens)
+	u := c.used
+	u.Model, u.Status, u.Time = c.Model, c.record.Status, c.record.Time
+	return c.need.used(c.request.Limits, u)
 }
 
 // correct settles the lease with what was used.
@@ -198,13 +183,13 @@ func (c *Call) ended() bool {
 // both are empty, it gives everything back, unless the call was cut.
 func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
 	if usage.Tokens == (budget.Tokens{}) {
-		usage.Tokens = c.Meter().used()
+		usage.Tokens, usage.unseen = c.metered(usage)
 	}
-	if usage == (Usage{}) {
+	if usage.empty() {
 		if c.ended() || !cut(ctx, failure) {
 			return c.Rollback(ctx)
 		}
-		usage.Tokens.Input = c.request.Estimate.InputTokens
+		usage.Tokens.Input, usage.unseen = c.request.Estimate.InputTokens, promptUnseen
 	}
 	if usage.Status == "" {
 		usage.Status = statusOf(ctx, failure)
@@ -221,15 +206,25 @@ func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage,
 		return usage, nil
 	}
 	usage.Status = statusOf(ctx, failure)
-	if validTokens(usage.Tokens) == nil {
+	if usage.validate() == nil {
 		return usage, fmt.Errorf("%w; the call is counted with status %s", bad, usage.Status)
 	}
-	usage.Tokens = c.Meter().used()
-	if usage.Tokens == (budget.Tokens{}) || validTokens(usage.Tokens) != nil {
+	usage = Usage{Status: usage.Status, Time: usage.Time}
+	usage.Tokens, usage.unseen = c.metered(usage)
+	if usage.Tokens == (budget.Tokens{}) || usage.validate() != nil {
 		e := c.request.Estimate
-		usage.Tokens = budget.Tokens{Input: e.InputTokens, Output: e.MaxOutputTokens}
+		usage.Tokens, usage.unseen = budget.Tokens{Input: e.InputTokens, Output: min(e.mostOutput(), maxTokens)}, allUnseen
 	}
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
+}
+
+// metered is what the meter saw, and what of a usage is not known by that.
+func (c *Call) metered(u Usage) (budget.Tokens, unseen) {
+	t, unseen := c.Meter().used()
+	if unseen == partsUnseen && !u.saysNoMore() {
+		unseen = nothingUnseen
+	}
+	return t, unseen
 }
 
 // cut reports whether a call failed because nobody waited for it any longer. Its request
@@ -247,33 +242,6 @@ func statusOf(ctx context.Context, failure error) string {
 		return StatusCut
 	}
 	return StatusError
-}
-
-const maxStatus = 32 // bytes, as in package budget
-
-func validUsage(u Usage) error {
-	if len(u.Status) > maxStatus {
-		return invalid("usage.Status", "%q is longer than %d bytes", u.Status, maxStatus)
-	}
-	return validTokens(u.Tokens)
-}
-
-func validTokens(t budget.Tokens) error {
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Input", t.Input},
-		{"CacheRead", t.CacheRead},
-		{"CacheWrite5m", t.CacheWrite5m},
-		{"CacheWrite1h", t.CacheWrite1h},
-		{"Output", t.Output},
-	} {
-		if n.value < 0 || n.value > maxTokens {
-			return invalid("usage.Tokens."+n.name, "is %d; give 0 to %d", n.value, maxTokens)
-		}
-	}
-	return nil
 }
 
 // named takes the label that the request names, if it has room.

@@ -182,31 +182,31 @@ func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 // TestMeasureThatFails: the user's function neither ends the process nor leaks
 // what is held.
 func TestMeasureThatFails(t *testing.T) {
-	for name, fail := range map[string]func() int64{
-		"panics":      func() int64 { panic("a bug") },
-		"is negative": func() int64 { return -1 },
+	for name, fail := range map[string]func() (int64, error){
+		"panics":      func() (int64, error) { panic("a bug") },
+		"is negative": func() (int64, error) { return -1, nil },
 	} {
 		t.Run(name+" before the call", func(t *testing.T) {
 			w := memWorld(t)
 			g := w.guard(both, func(o *llm.Options) {
-				o.Limits = map[string]llm.Measure{"tpm": func(budget.Tokens) int64 { return fail() }}
+				o.Limits = map[string]llm.Measure{"tpm": func(llm.Usage) (int64, error) { return fail() }}
 			})
 			before := w.db.Meter()
 			_, err := g.Start(t.Context(), request())
 			var bad *llm.ValidationError
 			require.ErrorAs(t, err, &bad)
 			assert.Equal(t, "limits[tpm]", bad.Field)
-			assert.Zero(t, w.db.Meter().Sub(before).Requests(), "it is found before any request")
+			assert.Zero(t, w.db.Meter().Sub(before).WriteUnits(), "it is found before any write")
 			w.requireNothing()
 		})
 		t.Run(name+" after the call", func(t *testing.T) {
 			w := memWorld(t)
 			g := w.guard(both, func(o *llm.Options) {
-				o.Limits = map[string]llm.Measure{"tpm": func(tokens budget.Tokens) int64 {
-					if tokens == used.Tokens {
+				o.Limits = map[string]llm.Measure{"tpm": func(u llm.Usage) (int64, error) {
+					if u.Tokens == used.Tokens {
 						return fail()
 					}
-					return tokens.Input + tokens.Output
+					return u.Tokens.Input + u.Tokens.Output, nil
 				}}
 			})
 			err := g.Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) { return used, nil })

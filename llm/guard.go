@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -41,6 +42,10 @@ type Options struct {
 	// Limits says how much of each limit a call takes. Defaults to
 	// DefaultLimits.
 	Limits map[string]Measure
+	// CutTokens is how many output tokens Cost charges beyond what was seen of a call that was
+	// cut, never more in all than the reply may have. Defaults to 500: two seconds of a model
+	// that writes 250 tokens in one.
+	CutTokens int64
 	// SettleTimeout bounds what is written after a call, whatever the caller's context.
 	// Defaults to 20 s.
 	SettleTimeout time.Duration
@@ -97,6 +102,12 @@ func New(opts *Options) (*Guard, error) {
 	if o.SettleTimeout < 0 {
 		return nil, invalid("options.SettleTimeout", "is %v; give a positive duration, or 0 for the default", o.SettleTimeout)
 	}
+	if o.CutTokens == 0 {
+		o.CutTokens = 500
+	}
+	if o.CutTokens < 0 || o.CutTokens > maxTokens {
+		return nil, invalid("options.CutTokens", "is %d; give 1 to %d, or 0 for the default", o.CutTokens, maxTokens)
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -136,7 +147,7 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Call{RequestID: r.RequestID, Model: r.Resource, guard: g, request: r, since: g.opts.Now()}
+	c := &Call{RequestID: r.RequestID, Model: cmp.Or(r.Model, r.Resource), guard: g, request: r, since: g.opts.Now()}
 	if err = g.admit(ctx, c); err != nil {
 		return nil, denied(err, g.opts.Now())
 	}
@@ -145,13 +156,6 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 
 // admit fills in what a call uses and holds, or leaves nothing held.
 func (g *Guard) admit(ctx context.Context, c *Call) error {
-	var n need
-	var err error
-	if g.opts.Limiter != nil {
-		if n, err = c.request.need(); err != nil {
-			return err
-		}
-	}
 	if g.opts.Keeper != nil {
 		if err := g.choose(ctx, c); err != nil {
 			return err
@@ -160,7 +164,11 @@ func (g *Guard) admit(ctx context.Context, c *Call) error {
 	if g.opts.Limiter == nil {
 		return nil
 	}
-	c.lease, err = g.acquire(ctx, c.request, n)
+	var err error
+	if c.need, err = needOf(c.request.Limits, c.Model, held{estimate: c.request.Estimate, at: c.since, cut: g.opts.CutTokens}); err != nil {
+		return err
+	}
+	c.lease, err = g.acquire(ctx, c.request, c.need)
 	return err
 }
 
@@ -227,15 +235,37 @@ func (g *Guard) choose(ctx context.Context, c *Call) error {
 }
 
 // acquire takes the estimate of every limit that the entity has. One that exceeds a
-// burst is lowered to it, but not below what the prompt takes.
+// burst is lowered to it, but not below what the prompt takes, and not of money.
 func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	for {
 		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
-		if err == nil || !capped(n.estimate, n.prompt, err) {
-			return lease, err
+		if err == nil {
+			return g.limited(ctx, r, n, lease)
+		}
+		if !capped(n.estimate, n.least, err) {
+			return nil, err
 		}
 	}
+}
+
+// limited gives a lease back that was granted without a limit on money: the limiter skips
+// limits that nobody has. Of an entity that is unlimited, and in an outage, it holds none.
+func (g *Guard) limited(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
+	statuses := lease.Statuses()
+	for name := range n.money {
+		has := slices.ContainsFunc(statuses, func(s dynalimit.LimitStatus) bool { return s.Limit.Name == name })
+		if has || len(statuses) == 0 {
+			continue
+		}
+		ctx, cancel := g.lasting(ctx)
+		defer cancel()
+		return nil, errors.Join(
+			invalid("limits["+name+"]", "measures money, but entity %q has no such limit on resource %q; set it, or leave its Measure out", r.Entity, r.Resource),
+			lease.Rollback(ctx),
+		)
+	}
+	return lease, nil
 }
 
 // prepared checks a request and fills in its defaults.
@@ -262,11 +292,11 @@ func (g *Guard) prepared(r Request) (Request, error) {
 		if r.Label != "" {
 			return r, invalid("request.Label", "is %q, but the guard has no Keeper to price it; leave it empty or give Options.Keeper", r.Label)
 		}
-		if r.Resource == "" {
+		if r.Resource = cmp.Or(r.Resource, r.Model); r.Resource == "" {
 			return r, invalid("request.Resource", "is empty, and without a Keeper there is no model to take for it; name the resource")
 		}
 	}
-	r.Tags = maps.Clone(r.Tags)
+	r.Tags, r.Estimate.Tools = maps.Clone(r.Tags), maps.Clone(r.Estimate.Tools)
 	if g.opts.Keeper == nil {
 		return r, nil
 	}

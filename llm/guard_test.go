@@ -120,7 +120,9 @@ func TestMeasures(t *testing.T) {
 	for want, measure := range map[int64]llm.Measure{
 		1: llm.Requests, 11_111: llm.TotalTokens, 1_111: llm.InputTokens, 10_000: llm.OutputTokens, 11_101: llm.UncachedTokens,
 	} {
-		assert.Equal(t, want, measure(tokens))
+		n, err := measure(llm.Usage{Tokens: tokens})
+		require.NoError(t, err)
+		assert.Equal(t, want, n)
 	}
 	engines(t, func(t *testing.T, w *world) {
 		w.limits(dynalimit.PerMinute("in", 10_000), dynalimit.PerMinute("out", 5_000))

@@ -8,7 +8,8 @@ import (
 )
 
 // Meter counts a streamed reply as it arrives, so that a stream that is cut is
-// settled at what was seen. It is safe for concurrent use.
+// settled at what was seen. It counts tokens alone: Cost takes tools and sound from the
+// estimate, unless Settle is told them. It is safe for concurrent use.
 type Meter struct {
 	call *Call
 
@@ -51,14 +52,18 @@ func (m *Meter) Seen() budget.Tokens {
 	return m.seen
 }
 
-// used is what is billed for what was seen: of a reply without its prompt, the
-// prompt's estimate, too.
-func (m *Meter) used() budget.Tokens {
+// used is what is billed for what was seen, and what is not known by that: of a reply without
+// its prompt, the prompt's estimate is billed too.
+func (m *Meter) used() (budget.Tokens, unseen) {
 	t := m.Seen()
-	if t.Output > 0 && InputTokens(t) == 0 {
+	switch {
+	case t == (budget.Tokens{}):
+		return t, nothingUnseen
+	case t.Output > 0 && inputTokens(t) == 0:
 		t.Input = m.call.request.Estimate.InputTokens
+		return t, promptUnseen
 	}
-	return t
+	return t, partsUnseen
 }
 
 // Close settles the call at what was seen. A reply whose prompt nobody reported has the
@@ -76,7 +81,7 @@ func (m *Meter) Close(ctx context.Context) error {
 	}
 	var usage Usage
 	if ctx.Err() == nil && m.Seen() == (budget.Tokens{}) && !c.ended() {
-		usage.Tokens = c.request.Estimate.likely()
+		usage.Tokens, usage.unseen = c.request.Estimate.likely(), allUnseen
 	}
 	return c.end(ctx, usage, ctx.Err())
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // maxChoices is how many apps' answers are kept.

@@ -3,8 +3,8 @@ package ledger
 import (
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // Adjustment is a credit or charge by hand, as it is kept.

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // ownAmount is what this process wrote and the stored sums may not contain yet.

@@ -1,8 +1,8 @@
 package ledger
 
 import (
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // TokenClasses are the classes of tokens, in the order of tokenCounts.

@@ -1,6 +1,6 @@
 package ledger
 
-import "github.com/dynalimit/dynalimit/budget/internal/money"
+import "github.com/dynalimit/dynalimit/internal/money"
 
 // Spent is what was spent on a day by label, in their order. With stored it leaves out
 // this process's own writes.

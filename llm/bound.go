@@ -1,0 +1,64 @@
+package llm
+
+import (
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/money"
+)
+
+// most is the most that a call can cost, in µ$, or why that cannot be said.
+func most(p budget.CallPrice, e Estimate) (int64, error) {
+	if err := bounded(p, e); err != nil {
+		return 0, err
+	}
+	return dearest(p, e, e.mostOutput()), nil
+}
+
+// dearest is what the longest prompt of an estimate costs at most, with so long a reply and
+// every use of its tools.
+func dearest(p budget.CallPrice, e Estimate, output int64) int64 {
+	rates, sound := ratesOf(p, e)
+	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
+	if e.CacheHour {
+		input = max(input, rates.CacheWrite1h)
+	}
+	if e.Sound {
+		input = max(input, sound)
+	}
+	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(used(p, e.Tools)).MicrosUp()
+}
+
+// ratesOf are the dearest rates that the call of an estimate may have. Whoever asks for
+// another tier may get the standard one.
+func ratesOf(p budget.CallPrice, e Estimate) (rates budget.Rates, sound int64) {
+	if tier, named := tierOf(e.ServiceTier); named {
+		return p.For(e.mostInput(), tier, "")
+	}
+	return p.For(e.mostInput())
+}
+
+// bounded refuses what can cost more than anybody can say.
+func bounded(p budget.CallPrice, e Estimate) error {
+	rates, sound := ratesOf(p, e)
+	tier, _ := tierOf(e.ServiceTier)
+	switch {
+	case e.mostInput() == 0:
+		return invalid("estimate.InputBytes", "is 0, as is InputTokens, and a limit on money needs the most that the prompt can have; give the length of the request in bytes, or InputTokens as the model's tokenizer counts them")
+	case e.MaxOutputTokens == 0 && rates.Output > 0:
+		return invalid("estimate.MaxOutputTokens", "is 0, and a limit on money needs the most that the reply can have; set max_tokens, or the provider's name for it, in the request, and give it here too")
+	case !p.HasTier(tier):
+		return invalid("estimate.ServiceTier", "%q has no price for this model; name another, or add the tier to the price", e.ServiceTier)
+	case e.Sound && sound == 0:
+		return invalid("estimate.Sound", "has no price for this model; add it to the price")
+	case len(e.Tools) > 0 && e.AddedTokens == 0:
+		return invalid("estimate.AddedTokens", "is 0, but what tools bring in is input too; give the most that it can be")
+	}
+	for name, uses := range e.Tools {
+		if uses == 0 {
+			return invalid("estimate.Tools["+name+"]", "is 0, no bound; set max_uses in the request, and give it here too")
+		}
+		if _, priced := p.Tools[name]; !priced {
+			return invalid("estimate.Tools["+name+"]", "has no price for this model; add it to the price")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package llm
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// Prices are what Cost needs to know of prices; a budget.PriceList has it.
+type Prices interface {
+	// Price is what calls of exactly this model cost at an instant. Its error is a
+	// *ValidationError for a model without a price.
+	Price(model string, at time.Time) (budget.CallPrice, error)
+}
+
+// Cost measures a call in micro-dollars, rounded up once, for a limit on money. The guard asks
+// for the price once, before the call, of the call's Model, and settles at the same; a model
+// without a price is refused.
+//
+// Before the call it is the most that the call can cost, never lowered to a burst: a call that
+// is dearer than the whole limit is dynalimit.ErrExceedsBurst. It is
+//
+//	prompt × dearest input class + reply × output class + Σ uses × tool
+//
+// where the prompt has max(InputTokens, InputBytes) + AddedTokens and the reply
+// MaxOutputTokens × Choices. The input classes are uncached, read from the cache, written to
+// it for 5 minutes, for an hour with CacheHour, and sound with Sound. Each class costs what it
+// does where it is dearest: in the tiers that may serve the call, which are the one that is
+// named and the standard one, or all; and with a context as long as the prompt may be. A
+// cache, a batch or a cheaper tier lowers the bill, not what is held. What cannot be bounded
+// is a *ValidationError: no MaxOutputTokens, no length of the prompt, a tier, sound or tool
+// that the prices do not have, a tool without its uses or without AddedTokens.
+//
+// Afterwards it is the bill of the usage. A usage with StatusCut is charged
+// Options.CutTokens more, for what the model wrote meanwhile. What nobody reported of a call
+// (the prompt of a cut stream, what a stream without any usage did) costs what was held for it.
+//
+// The entity must have a limit that Cost measures, or be unlimited: the guard does not skip it.
+func Cost(prices Prices) Measure {
+	return func(u Usage) (int64, error) {
+		h := u.held
+		if h != nil && h.price != nil {
+			return settled(h, u), nil
+		}
+		at := u.Time
+		if h != nil {
+			at = h.at
+		}
+		price, err := prices.Price(u.Model, at)
+		if err != nil {
+			return 0, err
+		}
+		if h == nil {
+			return bill(price, u, ""), nil
+		}
+		if h.micros, err = most(price, h.estimate); err == nil {
+			h.price = &price
+		}
+		return h.micros, err
+	}
+}
+
+// settled is what a call is charged at the end.
+func settled(h *held, u Usage) int64 {
+	e := h.estimate
+	if u.unseen == allUnseen {
+		return h.micros
+	}
+	if u.Status == StatusCut {
+		u.Tokens.Output = min(u.Tokens.Output+h.cut, max(u.Tokens.Output, e.mostOutput()))
+		if len(e.Tools) > 0 && len(u.Tools) == 0 {
+			u.unseen = promptUnseen // what tools brought in is told at the end
+		}
+	}
+	if u.unseen == promptUnseen {
+		return dearest(*h.price, e, u.Tokens.Output)
+	}
+	if u.unseen == partsUnseen {
+		u.Tools = e.Tools
+		if e.Sound {
+			u.SoundTokens = inputTokens(u.Tokens)
+		}
+	}
+	return bill(*h.price, u, e.ServiceTier)
+}

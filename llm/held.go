@@ -1,0 +1,17 @@
+package llm
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// held is how the money of one call is measured, from the estimate on.
+type held struct {
+	estimate Estimate
+	at       time.Time
+	cut      int64 // tokens that are charged beyond what was seen of a call that was cut
+
+	price  *budget.CallPrice // nil until a Cost has asked for it
+	micros int64             // what the estimate came to
+}

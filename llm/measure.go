@@ -1,0 +1,114 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Measure is how much of a limit a call takes, 0 or more. It is asked for the estimate before
+// the call and for what was used after it. An error, a panic or less than 0 is an error of
+// Start, and the Lease of an *UnsettledError of Settle: the call is counted all the same.
+type Measure func(Usage) (int64, error)
+
+// Requests counts the call itself.
+func Requests(Usage) (int64, error) { return 1, nil }
+
+// TotalTokens counts the tokens of every class.
+func TotalTokens(u Usage) (int64, error) { return inputTokens(u.Tokens) + u.Tokens.Output, nil }
+
+// InputTokens counts the prompt, cached or not.
+func InputTokens(u Usage) (int64, error) { return inputTokens(u.Tokens), nil }
+
+// OutputTokens counts the reply.
+func OutputTokens(u Usage) (int64, error) { return u.Tokens.Output, nil }
+
+// UncachedTokens counts all but the input read from the prompt cache, for
+// providers that do not limit those.
+func UncachedTokens(u Usage) (int64, error) {
+	return inputTokens(u.Tokens) + u.Tokens.Output - u.Tokens.CacheRead, nil
+}
+
+// DefaultLimits are one request of "rpm" and every token of "tpm".
+func DefaultLimits() map[string]Measure {
+	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
+}
+
+// of asks the Measure of a limit. It is the user's: what is wrong with it is an
+// error, because a call may have to be counted.
+func (m Measure) of(limit string, u Usage) (n int64, err error) {
+	field := "limits[" + limit + "]"
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = invalid(field, "its Measure panicked on %+v: %v", u.Tokens, cause)
+		}
+	}()
+	if n, err = m(u); err != nil {
+		return 0, fmt.Errorf("llm: %s: %w", field, err)
+	}
+	if n < 0 {
+		return 0, invalid(field, "its Measure is %d of %+v; it must be 0 or more", n, u.Tokens)
+	}
+	return n, nil
+}
+
+func checkLimits(field string, limits map[string]Measure) error {
+	if len(limits) == 0 {
+		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
+	}
+	for name, measure := range limits {
+		if reason := schema.CheckLimitName(name); reason != "" {
+			return invalid(field, "limit name %s", reason)
+		}
+		if measure == nil {
+			return invalid(field+"["+name+"]", "is nil; give a Measure, for example llm.TotalTokens")
+		}
+	}
+	return nil
+}
+
+// need is what a call takes of the limits: its estimate, the least that its estimate may be
+// lowered to, and how its money is measured.
+type need struct {
+	estimate, least dynalimit.Amounts
+	money           map[string]*held
+}
+
+// needOf measures a call before it is made, by all that is known of it in h.
+func needOf(limits map[string]Measure, model string, call held) (need, error) {
+	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
+	for name, measure := range limits {
+		h := call // each limit has prices of its own
+		u := Usage{Model: model, ServiceTier: call.estimate.ServiceTier, Time: call.at, Tokens: call.estimate.likely(), held: &h}
+		most, err := measure.of(name, u)
+		if err != nil {
+			return n, err
+		}
+		least := most
+		if h.price == nil {
+			u.Tokens = call.estimate.prompt()
+			if least, err = measure.of(name, u); err != nil {
+				return n, err
+			}
+		} else {
+			n.money[name] = &h
+		}
+		n.estimate[name], n.least[name] = most, least
+	}
+	return n, nil
+}
+
+// used measures a call after it was made.
+func (n need) used(limits map[string]Measure, u Usage) (dynalimit.Amounts, error) {
+	amounts := make(dynalimit.Amounts, len(limits))
+	for name, measure := range limits {
+		u.held = n.money[name]
+		amount, err := measure.of(name, u)
+		if err != nil {
+			return nil, err
+		}
+		amounts[name] = amount
+	}
+	return amounts, nil
+}
