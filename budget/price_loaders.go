@@ -25,7 +25,8 @@ type PriceList struct {
 	Prices  []Price        // for Options.Prices, Prices.Put or Prices.Import
 	Skipped []SkippedPrice // rows left out: a keeper leaves calls of such models unpriced
 	// Calls are all that calls cost, by the exact ids of their models, for limits on money
-	// (Price). A loader fills it in from LiteLLM's lists; add ids of your own.
+	// (Price). A loader fills it in from LiteLLM's lists; add ids of your own. A model that is
+	// not in it costs its Rates in Prices, in every tier and at any length.
 	Calls map[string]CallPrice
 	// unbounded says of models what they cost beside tokens and tools.
 	unbounded map[string]string

@@ -57,7 +57,10 @@ func drawEstimate(t *rapid.T, p budget.CallPrice) llm.Estimate {
 
 // drawUsage is what such a request may use.
 func drawUsage(t *rapid.T, p budget.CallPrice, e llm.Estimate) llm.Usage {
-	left := max(e.InputTokens, e.InputBytes) + e.AddedTokens
+	left := e.InputTokens + e.AddedTokens
+	if e.InputBytes > 0 {
+		left = max(e.InputTokens, e.InputBytes+1_000) + e.AddedTokens
+	}
 	part := func(name string) int64 {
 		n := rapid.Int64Range(0, left).Draw(t, name)
 		left -= n

@@ -106,12 +106,6 @@ func openAI() []worst {
 func anthropic() []worst {
 	return []worst{
 		{
-			"plain", "claude-haiku-4-5",
-			llm.Estimate{InputTokens: 1_000, MaxOutputTokens: 500},
-			llm.Usage{Tokens: tokens{Input: 1_000, Output: 500}, ServiceTier: "standard"},
-			1_000 + 500*5,
-		},
-		{
 			"read from the cache", "claude-opus-4-1",
 			llm.Estimate{InputTokens: 10_000, MaxOutputTokens: 500},
 			llm.Usage{Tokens: tokens{CacheRead: 10_000, Output: 500}},
@@ -152,6 +146,10 @@ func anthropic() []worst {
 			llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000, Tools: map[string]int64{"web_search": 5}, AddedTokens: 150_000},
 			llm.Usage{Tokens: tokens{Input: 152_000, Output: 4_000}, Tools: map[string]int64{"web_search": 5}},
 			152_000*3 + 4_000*15 + 5*10_000,
+		},
+		{
+			"a short request with tools, before which 530 tokens are written", "claude-haiku-4-5", llm.Estimate{InputBytes: 200, MaxOutputTokens: 1},
+			llm.Usage{Tokens: tokens{Input: 200 + 530, Output: 1}}, 730 + 5,
 		},
 		{
 			"Japanese", "claude-haiku-4-5",

@@ -22,8 +22,8 @@ type Prices interface {
 //
 //	prompt × dearest input class + reply × output class + Σ uses × tool
 //
-// where the prompt has max(InputTokens, InputBytes) + AddedTokens and the reply
-// MaxOutputTokens × Choices. The input classes are uncached, read from the cache, written to
+// where the prompt has max(InputTokens, InputBytes + 1,000) + AddedTokens, or without InputBytes
+// InputTokens + AddedTokens, and the reply MaxOutputTokens × Choices. The input classes are uncached, read from the cache, written to
 // it for 5 minutes, for an hour with CacheHour, and sound with Sound. Each class costs what it
 // does where it is dearest: in the tiers that may serve the call, which are the one that is
 // named and the standard one, or all; and with a context as long as the prompt may be. A

@@ -41,8 +41,8 @@ func TestTheMostIsHeld(t *testing.T) {
 		"a tier that is cheaper":        {"gpt-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100, ServiceTier: "flex"}, 800*1.25*1.25 + 100*10},
 		"no tier is named":              {"gpt-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100}, 800*2.5*1.25 + 100*20},
 		"no hour is asked for":          {"claude-opus-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100, ServiceTier: "standard_only"}, 800*6.25 + 100*25},
-		"the context is short":          {"claude-sonnet-4-5", llm.Estimate{InputBytes: 200_000, MaxOutputTokens: 100}, 200_000*3.75 + 100*15},
-		"the context may be long":       {"claude-sonnet-4-5", llm.Estimate{InputBytes: 200_001, MaxOutputTokens: 100}, 200_001*7.5 + 100*22.5},
+		"the context is short":          {"claude-sonnet-4-5", llm.Estimate{InputBytes: 199_000, MaxOutputTokens: 100}, 200_000*3.75 + 100*15},
+		"the context may be long":       {"claude-sonnet-4-5", llm.Estimate{InputBytes: 199_001, MaxOutputTokens: 100}, 200_001*7.5 + 100*22.5},
 		"the tokenizer counted it":      {"gemini-2.0-flash", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100}, 800*0.125 + 100*0.4},
 		"the likely reply is much less": {"gemini-2.0-flash", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100, LikelyOutputTokens: 1}, 800*0.125 + 100*0.4},
 		"the tools are asked for at most": {"claude-haiku-4-5", llm.Estimate{
@@ -168,18 +168,18 @@ func TestMoneyOfWhatNobodyReported(t *testing.T) {
 	}{
 		"cut in the middle":            {plain, gone, metered(tokens{Input: 450, Output: 100}), 450*in + 600*out},
 		"cut near the end":             {plain, gone, metered(tokens{Input: 450, Output: 3_900}), 450*in + 4_000*out},
-		"cut, without its prompt":      {plain, gone, metered(tokens{Output: 100}), 2_000*cacheWrite + 600*out},
-		"cut before the first token":   {plain, gone, metered(tokens{}), 2_000*cacheWrite + 500*out},
-		"cut while it searches":        {tools, gone, metered(tokens{Input: 450, Output: 100}), 3_000*cacheWrite + 600*out + 3*search},
+		"cut, without its prompt":      {plain, gone, metered(tokens{Output: 100}), 3_000*cacheWrite + 600*out},
+		"cut before the first token":   {plain, gone, metered(tokens{}), 3_000*cacheWrite + 500*out},
+		"cut while it searches":        {tools, gone, metered(tokens{Input: 450, Output: 100}), 4_000*cacheWrite + 600*out + 3*search},
 		"said to be cut":               {plain, t.Context(), settled(llm.Usage{Tokens: tokens{Input: 450, Output: 100}, Status: llm.StatusCut}), 450*in + 600*out},
 		"whole":                        {plain, t.Context(), metered(tokens{Input: 450, Output: 100}), 450*in + 100*out},
-		"whole, without its prompt":    {plain, t.Context(), metered(tokens{Output: 100}), 2_000*cacheWrite + 100*out},
-		"without any usage":            {plain, t.Context(), metered(tokens{}), 2_000*cacheWrite + 4_000*out},
+		"whole, without its prompt":    {plain, t.Context(), metered(tokens{Output: 100}), 3_000*cacheWrite + 100*out},
+		"without any usage":            {plain, t.Context(), metered(tokens{}), 3_000*cacheWrite + 4_000*out},
 		"metered, with searches":       {tools, t.Context(), metered(tokens{Input: 450, Output: 100}), 450*in + 100*out + 3*search},
 		"settled, with a search":       {tools, t.Context(), settled(llm.Usage{Tokens: tokens{Input: 450, Output: 100}, Tools: map[string]int64{"web_search": 1}}), 450*in + 100*out + search},
 		"a tool that has no price":     {tools, t.Context(), settled(llm.Usage{Tokens: tokens{Input: 450}, Tools: map[string]int64{"fetch": 1}}), 450*in + search},
 		"a tier that has no price":     {plain, t.Context(), settled(llm.Usage{Tokens: tokens{Input: 450}, ServiceTier: "batch"}), 450 * in},
-		"a meter that was never right": {plain, t.Context(), metered(tokens{Input: -1}), 2_000*cacheWrite + 4_000*out},
+		"a meter that was never right": {plain, t.Context(), metered(tokens{Input: -1}), 3_000*cacheWrite + 4_000*out},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, g := moneyWorld(t)

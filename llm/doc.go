@@ -26,4 +26,9 @@
 // can be called under a limit of 10,000 a minute. What is used beyond that is charged when
 // the call settles and delays later calls. The prompt is not capped: one that exceeds a
 // burst is refused for good.
+//
+// # Limits on money
+//
+// Cost measures a call in micro-dollars, for a limit that is to hold: before the call it is the
+// most that the call can cost, and nothing lowers it. The rest of Estimate says what bounds it.
 package llm

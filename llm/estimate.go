@@ -18,12 +18,13 @@ type Estimate struct {
 
 	// InputBytes is the length of the request as it is sent, in bytes, all of its JSON
 	// included. Cost takes a token for each: tokenizers that work on bytes have never more,
-	// while a prompt in hexadecimal or Japanese has more than one for three. Defaults to 0:
-	// InputTokens is what the model's own tokenizer counted, and Cost takes that.
+	// while a prompt in hexadecimal or Japanese has more than one for three. It adds 1,000
+	// for what a provider writes before a prompt, as for tools. Defaults to 0: InputTokens is
+	// what the model's own tokenizer counted of all that, and Cost takes it.
 	InputBytes int64
 	// AddedTokens are the most tokens of what the bytes do not show and no tokenizer has
-	// counted: pictures, sound and files by their addresses, stored prompts, and what tools
-	// of the provider bring in.
+	// counted: pictures, sound, files, stored prompts, and what tools of the provider bring
+	// in.
 	AddedTokens int64
 	// Sound says that some of the input is sound.
 	Sound bool
@@ -73,9 +74,17 @@ func (e Estimate) validate() error {
 	return nil
 }
 
+// providerTokens are more than any provider is known to write before a prompt: Anthropic says
+// 530 at most, for a request with tools.
+const providerTokens = 1_000
+
 // mostInput is the most tokens that the prompt has.
 func (e Estimate) mostInput() int64 {
-	return max(e.InputTokens, e.InputBytes) + e.AddedTokens
+	most := e.InputTokens
+	if e.InputBytes > 0 {
+		most = max(most, e.InputBytes+providerTokens)
+	}
+	return most + e.AddedTokens
 }
 
 // mostOutput is the most tokens that the replies have.

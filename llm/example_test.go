@@ -148,3 +148,41 @@ func ExampleNew() {
 	fmt.Println(call.Lease().Consumed())
 	// Output: map[rpm:1 tpm:1210]
 }
+
+// A limit on money, in micro-dollars, with a limiter alone: what is held is the most that the
+// call can cost, and what it cost stays. A model without a price of exactly its id is refused.
+func ExampleCost() {
+	ctx := context.Background()
+	now := func() time.Time { return time.Date(2026, time.November, 27, 12, 0, 0, 0, time.UTC) }
+	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Now: now, Principal: "ops@example.com"}))
+	check(repo.CreateTable(ctx))
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("usd", 50_000_000)}}))
+	guard := must(llm.New(&llm.Options{
+		Limiter: limiter, Now: now,
+		Limits: map[string]llm.Measure{"usd": llm.Cost(budget.CatalogList())},
+	}))
+
+	body := []byte(`{"model": "gpt-4.1", "max_completion_tokens": 1000, "service_tier": "default", "messages": []}`)
+	request := llm.Request{
+		Entity: "team-a", Resource: "all-models", Model: "gpt-4.1",
+		Estimate: llm.Estimate{InputBytes: int64(len(body)), MaxOutputTokens: 1_000, ServiceTier: "default"},
+	}
+	call := must(guard.Start(ctx, request))
+	fmt.Println("held:", call.Lease().Consumed()["usd"], "µ$")
+	check(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 21, Output: 350}, ServiceTier: "default"}))
+	fmt.Println("cost:", call.Lease().Consumed()["usd"], "µ$")
+
+	request.Model = "gpt-4.1-v2"
+	_, err := guard.Start(ctx, request)
+	var bad *llm.ValidationError
+	fmt.Println("a model without a price is refused:", errors.As(err, &bad))
+
+	request.Model, request.Estimate.MaxOutputTokens, request.Estimate.Choices = "gpt-4.1", 100_000, 100
+	_, err = guard.Start(ctx, request)
+	fmt.Println("dearer than a day:", errors.Is(err, dynalimit.ErrExceedsBurst))
+	// Output:
+	// held: 10735 µ$
+	// cost: 2842 µ$
+	// a model without a price is refused: true
+	// dearer than a day: true
+}
