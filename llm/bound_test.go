@@ -72,7 +72,7 @@ func openAI() []worst {
 		},
 		{
 			"long context", "gpt-5.4",
-			llm.Estimate{InputBytes: 1_200_000, MaxOutputTokens: 8_000, ServiceTier: "default"},
+			llm.Estimate{InputTokens: 300_000, MaxOutputTokens: 8_000, ServiceTier: "default"},
 			llm.Usage{Tokens: tokens{Input: 300_000, Output: 8_000}, ServiceTier: "default"},
 			300_000*5 + 8_000*22.5,
 		},
