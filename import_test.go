@@ -330,7 +330,7 @@ var importTable = []importRow{
 	{
 		folder:  "llm",
 		project: []string{".", "budget", "internal/ddb", "internal/money", "fault", "internal/problem", "internal/schema"},
-		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, and backs off as all do",
+		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, backs off as all do, and sums money exactly",
 	},
 	{
 		folder:  "examples",

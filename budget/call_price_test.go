@@ -145,11 +145,15 @@ func TestALoaderReadsWhatCallsCost(t *testing.T) {
 			"input_cost_per_token_batches": 5e-07, "input_cost_per_audio_token": 8e-06, "output_cost_per_reasoning_token": 5e-06,
 			"provider_specific_entry": {"us": 1.1, "fast": 6.0},
 			"search_context_cost_per_query": {"search_context_size_low": 0.03, "search_context_size_high": 0.05}},
+		"m": {` + row + `, "input_cost_per_token_priority": 2e-06}, "m-2026-01-02": {` + row + `},
+		"m-2026-01-03": {"litellm_provider": "openai", "input_cost_per_token": 3e-06, "output_cost_per_token": 4e-06},
 		"video": {` + row + `, "output_cost_per_second": 0.1},
 		"free video": {` + row + `, "output_cost_per_second": 0.0, "input_cost_per_image": null},
 		"dear": {` + row + `, "input_cost_per_token_priority": 1e+30},
 		"a/twice": {` + row + `}, "b/twice": {"litellm_provider": "openai", "input_cost_per_token": 3e-06, "output_cost_per_token": 1e-06,
 			"search_context_cost_per_query": {"x": 0.01}},
+		"large": {` + row + `, "input_cost_per_audio_token": -1},
+		"search": {` + row + `, "search_context_cost_per_query": {"x": "free"}},
 		"embedding": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}
 	}`))
 	require.NoError(t, err)
@@ -164,6 +168,11 @@ func TestALoaderReadsWhatCallsCost(t *testing.T) {
 			{Tier: "us", Rates: Rates{Input: 1_100_000, Output: 5_500_000}},
 		},
 	}, p)
+	for model, kinds := range map[string]int{"m": 1, "m-2026-01-02": 1, "m-2026-01-03": 0} {
+		p, err := list.Price(model, day)
+		require.NoError(t, err)
+		assert.Len(t, p.Variants, kinds, model)
+	}
 	twice, err := list.Price("twice", day)
 	require.NoError(t, err)
 	rates, _ := twice.For(1, "")
@@ -173,7 +182,7 @@ func TestALoaderReadsWhatCallsCost(t *testing.T) {
 		_, err := list.Price(model, day)
 		require.NoError(t, err, model)
 	}
-	for _, model := range []string{"video", "dear", "embedding"} {
+	for _, model := range []string{"video", "dear", "large", "search", "embedding"} {
 		_, err := list.Price(model, day)
 		require.Error(t, err, model)
 	}

@@ -51,6 +51,20 @@ func (l *PriceList) addCall(id string, row map[string]json.RawMessage) {
 	l.Calls[model] = call
 }
 
+// dated is the date at the end of an id.
+var dated = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
+
+// dateCalls gives ids with a date, of which the list often has the plain price alone, the other
+// kinds of the model that they are of: they are served as it is.
+func (l *PriceList) dateCalls() {
+	for id, call := range l.Calls {
+		if model, ok := l.Calls[dated.ReplaceAllString(id, "")]; ok && len(call.Variants) == 0 && model.Rates == call.Rates {
+			call.Variants = model.Variants
+			l.Calls[id] = call
+		}
+	}
+}
+
 func (p *CallPrice) tool(name string, micros int64) {
 	if p.Tools == nil {
 		p.Tools = map[string]int64{}

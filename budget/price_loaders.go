@@ -121,6 +121,7 @@ func liteLLMList(raw []byte, providers []string) (PriceList, error) {
 		}
 		list.add(id, Price{Model: modelOfPath(id), Source: "LiteLLM", Rates: rates})
 	}
+	list.dateCalls()
 	return list, nil
 }
 

@@ -148,8 +148,10 @@ func anthropic() []worst {
 			152_000*3 + 4_000*15 + 5*10_000,
 		},
 		{
-			"a short request with tools, before which 530 tokens are written", "claude-haiku-4-5", llm.Estimate{InputBytes: 200, MaxOutputTokens: 1},
-			llm.Usage{Tokens: tokens{Input: 200 + 530, Output: 1}}, 730 + 5,
+			"a short request with tools, before which 530 tokens are written", "claude-haiku-4-5",
+			llm.Estimate{InputBytes: 200, MaxOutputTokens: 1},
+			llm.Usage{Tokens: tokens{Input: 200 + 530, Output: 1}},
+			730 + 5,
 		},
 		{
 			"Japanese", "claude-haiku-4-5",

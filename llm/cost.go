@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Prices are what Cost needs to know of prices; a budget.PriceList has it.
@@ -22,14 +23,15 @@ type Prices interface {
 //
 //	prompt × dearest input class + reply × output class + Σ uses × tool
 //
-// where the prompt has max(InputTokens, InputBytes + 1,000) + AddedTokens, or without InputBytes
-// InputTokens + AddedTokens, and the reply MaxOutputTokens × Choices. The input classes are uncached, read from the cache, written to
-// it for 5 minutes, for an hour with CacheHour, and sound with Sound. Each class costs what it
-// does where it is dearest: in the tiers that may serve the call, which are the one that is
-// named and the standard one, or all; and with a context as long as the prompt may be. A
-// cache, a batch or a cheaper tier lowers the bill, not what is held. What cannot be bounded
-// is a *ValidationError: no MaxOutputTokens, no length of the prompt, a tier, sound or tool
-// that the prices do not have, a tool without its uses or without AddedTokens.
+// where the prompt has InputTokens, or with InputBytes the larger of that and InputBytes +
+// 1,000, and AddedTokens more; and the reply MaxOutputTokens × Choices. The input classes are
+// uncached, read from the cache, written to it for 5 minutes, for an hour with CacheHour, and
+// sound with Sound. Each class costs what it does where it is dearest: in the tiers that may
+// serve the call, which are the one that is named and the standard one, or all; and with a
+// context as long as the prompt may be. A cache, a batch or a cheaper tier lowers the bill, not
+// what is held. What cannot be bounded is a *ValidationError: no MaxOutputTokens, no length of
+// the prompt, a tier, sound or tool that the prices do not have, a tool without its uses or
+// without AddedTokens.
 //
 // Afterwards it is the bill of the usage. A usage with StatusCut is charged
 // Options.CutTokens more, for what the model wrote meanwhile. What nobody reported of a call
@@ -38,6 +40,9 @@ type Prices interface {
 // The entity must have a limit that Cost measures, or be unlimited: the guard does not skip it.
 func Cost(prices Prices) Measure {
 	return func(u Usage) (int64, error) {
+		if problem.IsNil(prices) {
+			return 0, invalid("prices", "are nil; give Cost a budget.PriceList, for example budget.CatalogList()")
+		}
 		h := u.held
 		if h != nil && h.price != nil {
 			return settled(h, u), nil

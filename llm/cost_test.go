@@ -140,6 +140,8 @@ func TestCostAlone(t *testing.T) {
 	micros, err := llm.Cost(budget.CatalogList())(llm.Usage{Model: "gpt-4o-mini", Time: autumn, ServiceTier: "default", Tokens: tokens{Input: 1}})
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), micros, "rounded up")
+	_, err = llm.Cost(nil)(llm.Usage{Model: "gpt-4o-mini"})
+	require.ErrorContains(t, err, "CatalogList")
 }
 
 // TestMoneyOfWhatNobodyReported: what is not known costs what was held for it.
@@ -206,6 +208,8 @@ func TestSoundThatAMeterCannotTellIsTheWholePrompt(t *testing.T) {
 	assert.Equal(t, int64(990*3/10+10+275), usd(c))
 	bad := c.Settle(t.Context(), llm.Usage{SoundTokens: 11, Tokens: tokens{Input: 10}})
 	require.ErrorContains(t, bad, "usage.SoundTokens")
+	bad = c.Settle(t.Context(), llm.Usage{Tools: map[string]int64{"web_search": -1}})
+	require.ErrorContains(t, bad, "usage.Tools[web_search]")
 }
 
 // TestAMoneyLimitIsNotSkipped: the guard skips limits that nobody has, but not this one.

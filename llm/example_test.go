@@ -157,14 +157,16 @@ func ExampleCost() {
 	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Now: now, Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("usd", 50_000_000)}}))
+	prices := budget.CatalogList()
+	prices.Calls["our-deployment"] = must(prices.Price("gpt-4.1", now())) // an id of one's own
 	guard := must(llm.New(&llm.Options{
 		Limiter: limiter, Now: now,
-		Limits: map[string]llm.Measure{"usd": llm.Cost(budget.CatalogList())},
+		Limits: map[string]llm.Measure{"usd": llm.Cost(prices)},
 	}))
 
-	body := []byte(`{"model": "gpt-4.1", "max_completion_tokens": 1000, "service_tier": "default", "messages": []}`)
+	body := []byte(`{"model": "our-deployment", "max_completion_tokens": 1000, "service_tier": "default", "messages": []}`)
 	request := llm.Request{
-		Entity: "team-a", Resource: "all-models", Model: "gpt-4.1",
+		Entity: "team-a", Resource: "all-models", Model: "our-deployment",
 		Estimate: llm.Estimate{InputBytes: int64(len(body)), MaxOutputTokens: 1_000, ServiceTier: "default"},
 	}
 	call := must(guard.Start(ctx, request))
@@ -181,7 +183,7 @@ func ExampleCost() {
 	_, err = guard.Start(ctx, request)
 	fmt.Println("dearer than a day:", errors.Is(err, dynalimit.ErrExceedsBurst))
 	// Output:
-	// held: 10735 µ$
+	// held: 10753 µ$
 	// cost: 2842 µ$
 	// a model without a price is refused: true
 	// dearer than a day: true

@@ -26,7 +26,8 @@ type Usage struct {
 	// have, such as "web_search". Only Cost looks at it.
 	Tools map[string]int64
 	// ServiceTier is the tier that served the call, as the provider reports it, such as
-	// "priority". Defaults to the Estimate's. Only Cost looks at it.
+	// "priority", or the place that did, where that has a price, such as "us". Defaults to
+	// the Estimate's, and if that names none to the dearest. Only Cost looks at it.
 	ServiceTier string
 	// Status is at most 32 bytes. Defaults to StatusOK.
 	Status string
