@@ -15,7 +15,7 @@ var (
 	liteLLMCost    = regexp.MustCompile(`_cost|^tiered_pricing$`)
 	// liteLLMKnown are prices that are read elsewhere, or below one that is.
 	liteLLMKnown = regexp.MustCompile(`_batches$|^(?:input|output)_cost_per_audio_token|^output_cost_per_(?:reasoning|image)_token$` +
-		`|^(?:cache_creation_input|cache_read_input)_audio_token_cost$|^cache_creation_input_audio_token_cost$|^search_context_cost_per_query$`)
+		`|^(?:cache_creation_input|cache_read_input)_audio_token_cost$|^search_context_cost_per_query$`)
 )
 
 // liteLLMPlaces are the factors of a row for where a call is served. "fast" is not among them:

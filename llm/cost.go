@@ -7,7 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Prices are what Cost needs to know of prices; a budget.PriceList has it.
+// Prices are what Cost needs to know of prices; a budget.PriceList has it. It is asked by many
+// calls at once.
 type Prices interface {
 	// Price is what calls of exactly this model cost at an instant. Its error is a
 	// *ValidationError for a model without a price.
