@@ -71,6 +71,8 @@ func TestAlso(t *testing.T) {
 	}{
 		"the same amounts":                       {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(5, 0, 0)}, false, used{5, 0, 5, 0, 0}, []step{settle(a(3, 0, 0), used{3, 0, 3, 0, 0})}},
 		"others":                                 {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{adjust(a(-2, 0, 0), used{3, 0, 6, 0, 0}), consume(a(10, 0, 0), used{13, 0, 16, 0, 0}), rollback}},
+		"others, settled":                        {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{settle(a(3, 0, 0), used{3, 0, 6, 0, 0})}},
+		"a limit that nobody named":              {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(1, 0, 0)}, false, used{5, 0, 1, 0, 0}, []step{adjust(a(0, 7, 0), used{5, 7, 1, 0, 0}), rollback}},
 		"fewer":                                  {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(2, 0, 0)}, false, used{5, 0, 2, 0, 0}, []step{adjust(a(-4, 0, 0), used{1, 0, 0, 0, 0}), adjust(a(4, 0, 0), used{5, 0, 2, 0, 0}), adjust(a(-4, 0, 0), used{1, 0, 0, 0, 0}), consume(a(4, 0, 0), used{5, 0, 2, 0, 0}), settle(a(0, 0, 0), used{5, 0, 2, 0, 0})}},
 		"nothing is used, and then some":         {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{adjust(a(-5, 0, 0), used{}), consume(a(1, 0, 0), used{1, 0, 4, 0, 0})}},
 		"nothing is used":                        {[]dynalimit.Amounts{a(5, 0, 0)}, []dynalimit.Amounts{a(8, 0, 0)}, false, used{5, 0, 8, 0, 0}, []step{settle(dynalimit.Amounts{"x": 0}, used{})}},
@@ -145,6 +147,8 @@ func TestAlsoIsChecked(t *testing.T) {
 			_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"x": 1}, test.opts...)
 			requireInvalid(t, err, test.field)
 		}
+		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"x": 1, "z": 1}, dynalimit.WithAlso(pool, dynalimit.Amounts{"x": 1}))
+		requireInvalid(t, err, "amounts[z]") // a limit of the other resource, which is not named there
 		assert.Nil(t, s.item("key"))
 		lease := s.acquire("key", dynalimit.Amounts{"x": 1}, dynalimit.WithAlso("nothing", dynalimit.Amounts{"x": 1}), dynalimit.WithIgnoreUnknown())
 		assert.Len(t, lease.Statuses(), 1, "no level has it, and the call said that this may be")
@@ -166,4 +170,25 @@ func TestMoreBucketsThanATransactionHolds(t *testing.T) {
 	assert.EqualValues(t, 9, s.levelOn("key", pool+"99", "x"))
 	lease = s.acquire("key", dynalimit.Amounts{"x": 1}, opts[:99]...)
 	assert.Len(t, lease.Statuses(), 100, "in one transaction")
+}
+
+// Where nothing limits the call's own resource, or several others have a limit that the call does
+// not ask of its own, the lease holds what the call named, or the most that it named elsewhere.
+func TestLeaseHoldsWhatTheCallNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		for _, r := range []string{pool, "other"} {
+			s.limits(admin.Scope{Everyone: true, Resource: r}, dynalimit.PerDay("x", 100), dynalimit.PerDay("z", 100))
+		}
+		lease := s.acquire("key", dynalimit.Amounts{"x": 5}, dynalimit.WithAlso(pool, dynalimit.Amounts{"x": 8}))
+		assert.Equal(t, dynalimit.Amounts{"x": 5}, lease.Consumed())
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"x": 3}))
+		assert.EqualValues(t, 100-6, s.levelOn("key", pool, "x"))
+
+		lease = s.acquire("key", dynalimit.Amounts{"x": 1}, dynalimit.WithAlso(pool, dynalimit.Amounts{"x": 1, "z": 5}), dynalimit.WithAlso("other", dynalimit.Amounts{"z": 3}))
+		assert.Equal(t, dynalimit.Amounts{"x": 1, "z": 5}, lease.Consumed())
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"z": 4}))
+		assert.EqualValues(t, 100-4, s.levelOn("key", pool, "z"))
+		assert.EqualValues(t, 100-2, s.levelOn("key", "other", "z"))
+	})
 }

@@ -277,11 +277,18 @@ func TestGroupsAreStored(t *testing.T) {
 	})
 }
 
-// A group that cannot be read refuses the calls of its resource: it is not known what limits
-// them.
+// Groups that cannot be read refuse the calls of their resource: it is not known what limits
+// them. So does what is stored for one of them.
 func TestMalformedGroupsAreRefused(t *testing.T) {
-	s := memProcess(t, perMinute())
-	s.gains(s.repo.keys.ResourceConfig(model), "k_groups")
-	_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-	requireInvalid(t, err, "stored limits of level resource")
+	for name, broken := range map[string]string{"the groups": model, "a group": group} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, perMinute())
+			s.ofGroup(model)
+			s.gains(s.repo.keys.ResourceConfig(broken), "k_groups")
+			_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
+			requireInvalid(t, err, "stored limits of level resource")
+			_, err = s.repo.ResolveLimits(t.Context(), "key", model)
+			requireInvalid(t, err, "stored limits of level resource")
+		})
+	}
 }
