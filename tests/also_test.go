@@ -152,6 +152,9 @@ func TestAlsoIsChecked(t *testing.T) {
 		assert.Nil(t, s.item("key"))
 		lease := s.acquire("key", dynalimit.Amounts{"x": 1}, dynalimit.WithAlso("nothing", dynalimit.Amounts{"x": 1}), dynalimit.WithIgnoreUnknown())
 		assert.Len(t, lease.Statuses(), 1, "no level has it, and the call said that this may be")
+		lease = s.acquire("key", dynalimit.Amounts{"x": 1}, dynalimit.WithAlso(pool, dynalimit.Amounts{"x": 1}))
+		requireInvalid(t, lease.Adjust(t.Context(), dynalimit.Amounts{"z": 1}), "amounts[z]")
+		requireInvalid(t, lease.Consume(t.Context(), dynalimit.Amounts{"z": 1}), "amounts[z]")
 	})
 }
 

@@ -62,7 +62,9 @@ func TestGroupsThatWereNotKnownAreCounted(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
 		s.family("key", "team")
 		s.ofGroup(model)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100))
+		for _, id := range []string{"key", "team"} { // not of the other resource, which is charged as a group
+			s.limits(admin.Scope{Entity: id}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100))
+		}
 		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("rpm", 100))
 		s.limits(admin.Scope{Everyone: true, Resource: pool}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("jobs", 100), dynalimit.PerDay("tpm", 100))
 		p := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
