@@ -113,7 +113,7 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 			{admin.Scope{Entity: "key", Resource: group}, levels.Entity},
 		} {
 			s.limits(at.scope, dynalimit.PerDay("rpm", int64(20+i)))
-			statuses := s.acquire("key", dynalimit.Amounts{"rpm": 1}).Statuses()
+			statuses := s.acquire("key", dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerDay("tpm", 5))).Statuses()
 			require.Len(t, statuses, 2)
 			assert.Equal(t, levels.EntityDefault, statuses[0].Level)
 			assert.Equal(t, at.level, statuses[1].Level)
@@ -126,6 +126,7 @@ func TestOnlyRecordsOfTheGroupLimitIt(t *testing.T) {
 		require.Len(t, resolved.Groups, 1)
 		assert.True(t, resolved.Groups[0].Unlimited)
 		assert.Equal(t, levels.Entity, resolved.Groups[0].Level)
+		assert.Equal(t, []dynalimit.HiddenLimit{{Name: "rpm", Level: levels.Plan}}, resolved.Groups[0].Hidden)
 
 		_, err = s.repo.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: group}, admin.LimitConfig{Groups: []string{"everything"}, Version: admin.AnyVersion})
 		require.NoError(t, err)
@@ -141,6 +142,8 @@ func TestGroupAlone(t *testing.T) {
 		s := liveProcess(t, memEngine(t), nil)
 		s.family("key", "team")
 		s.ofGroup(model)
+		require.NoError(t, s.repo.admin().Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "free", Resource: group}))
+		assert.Empty(t, s.acquire("free", dynalimit.Amounts{"usd": 1}).Statuses())
 		team := admin.Scope{Entity: "team", Resource: group}
 		s.limits(team, dynalimit.PerDay("usd", 50))
 		s.acquire("key", dynalimit.Amounts{"usd": 30})
