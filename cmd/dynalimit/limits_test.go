@@ -132,17 +132,3 @@ func TestSetKeepsWhatIsNotNamed(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, c.Blocked && c.Unlimited && len(c.Limits) == 0 && c.OnUnavailable == "", "%+v", c)
 }
-
-// A level that says nothing but groups is not removed with the rest of what it said.
-func TestSetKeepsGroups(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	repo, at := s.repository(), admin.Scope{Everyone: true, Resource: "gpt-4"}
-	_, err := admin.New(repo).Limits.SetConfig(t.Context(), at, admin.LimitConfig{Groups: []string{"all", "openai"}, OnUnavailable: dynalimit.Allow})
-	require.NoError(t, err)
-	s.must("resource", "set", "gpt-4", "--on-unavailable", "none")
-	c, err := admin.New(repo).Limits.GetConfig(t.Context(), at)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"all", "openai"}, c.Groups)
-	assert.Contains(t, s.must("resource", "show", "gpt-4"), "calls charge its groups too: all, openai")
-}

@@ -253,22 +253,3 @@ func TestBlocksSetByHandStay(t *testing.T) {
 	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}}}}", Options{LiftBlocks: true})
 	assert.False(t, blocked())
 }
-
-// No file says anything of groups: what is applied keeps those of a resource, also when the file
-// leaves the resource out.
-func TestGroupsStay(t *testing.T) {
-	w := newWorld(t, "")
-	limits, at := admin.New(w.repo).Limits, admin.Scope{Everyone: true, Resource: "gpt-4"}
-	w.apply(t, "resources: {gpt-4: {limits: {rpm: 5}}}", Options{})
-	c, err := limits.GetConfig(t.Context(), at)
-	require.NoError(t, err)
-	c.Groups = []string{"all"}
-	_, err = limits.SetConfig(t.Context(), at, c)
-	require.NoError(t, err)
-	for _, text := range []string{"resources: {gpt-4: {limits: {rpm: 6}}}", "system: {limits: {rpm: 7}}"} {
-		w.apply(t, text, Options{})
-		c, err := limits.GetConfig(t.Context(), at)
-		require.NoError(t, err)
-		assert.Equal(t, []string{"all"}, c.Groups)
-	}
-}
