@@ -66,8 +66,9 @@ type LimitConfig struct {
 	// Groups are groups of the resource, at the level of a resource for everyone alone: calls
 	// on the resource charge the buckets of each group too, of their entity and of the parents
 	// that they charge, by the limits that records made for the group have: those with the
-	// group's name as their Scope.Resource. Groups of a group are not charged. At most 8,
-	// returned in order. Defaults to none.
+	// group's name as their Scope.Resource. Groups of a group are not charged. A group is not
+	// the resource of calls: those would go by other levels too, and rewrite its limits. At
+	// most 8, returned in order. Defaults to none.
 	Groups []string `json:"groups,omitempty"`
 	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
 	// Methods that change one aspect of a level, such as Limits.Set and Limits.SetBlocked,

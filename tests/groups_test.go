@@ -176,6 +176,27 @@ func TestGroupAlone(t *testing.T) {
 	})
 }
 
+// Who waits for a group's bucket is before later calls on any of its resources.
+func TestWaitersOfAGroupAreInOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.ofGroup(model, otherModel)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", 1000), dynalimit.PerMinute("tpm", 1000))
+		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerMinute("rpm", 60))
+		s.acquire("key", dynalimit.Amounts{"rpm": 60, "tpm": 990})
+		began, done := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			_, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 30, "tpm": 500})
+			assert.NoError(t, err)
+			done <- time.Since(began)
+		}()
+		elapse(20 * time.Second)
+		_, err := s.limiter.Acquire(t.Context(), "key", otherModel, dynalimit.Amounts{"rpm": 1})
+		assert.ErrorIs(t, err, dynalimit.ErrLimitExceeded, "20 are there, and promised")
+		assert.Equal(t, 30*time.Second, <-done)
+	})
+}
+
 // Membership and limits of a group are in force within a TTL, in other processes too, and the
 // bucket follows a lowered limit.
 func TestChangedGroupIsInForceWithinATTL(t *testing.T) {
