@@ -90,6 +90,7 @@ func (r *request) part(resource string, grouped bool) part {
 // others are the groups that a call charges at a level beside its resource: those of the
 // resource, and the resources of WithAlso.
 func (r *request) others(groups []string) []string {
+	groups = slices.DeleteFunc(groups, func(group string) bool { return group == r.resource }) // charged once
 	if len(r.opts.also) == 0 {
 		return groups
 	}

@@ -117,7 +117,6 @@ func (c *configRead) load(ctx context.Context) (*resolvedConfig, error) {
 		}
 		return nil, err
 	}
-	cfg.groups = slices.DeleteFunc(cfg.groups, func(group string) bool { return group == c.key.resource }) // charged once
 	cfg.configKind = r.kinds.share(cfg.configKind)
 	c.done.Store(&configFound{cfg, bucket})
 	return cfg, nil

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +24,6 @@ type resolvedConfig struct {
 	// readAt and tick were taken before the read: the corrected time in
 	// milliseconds and the repository's tick.
 	readAt, tick int64
-	// groups are those of the resource, sorted; a group has none.
-	groups []string
 	// compiled is what the limits make of a bucket, nil without limits.
 	compiled *plan.Config
 	// fallback is what the limits of a limiter make of it, for an entity
@@ -54,6 +53,8 @@ type configKind struct {
 	cascade bool
 	// group means that it is of a group of resources.
 	group bool
+	// joined are the groups of the resource, sorted, with commas between; a group has none.
+	joined string
 }
 
 // mostKinds bounds how many kinds are known at a time.
@@ -108,7 +109,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 		},
 	}
 	if !items.group { // groups are not transitive
-		cfg.groups = v.Groups
+		cfg.joined = strings.Join(v.Groups, ",")
 	}
 	if len(limits) > 0 {
 		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
@@ -131,6 +132,14 @@ func (i *configItems) verdict() (config.Verdict, []Limit, error) {
 	}
 	limits, err := limitsOf(v.Level, v.Limits)
 	return v, limits, err
+}
+
+// groups are those of the resource, sorted.
+func (k *configKind) groups() []string {
+	if k.joined == "" {
+		return nil
+	}
+	return strings.Split(k.joined, ",")
 }
 
 // charged is the parent whose bucket the entity's calls charge too; "" for none.

@@ -123,7 +123,7 @@ func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cas
 			return c, err
 		}
 		if cfg != nil {
-			c = c.with(at.lane, cfg, r.part(at.key.resource, i == 0 || slices.Contains(buckets[0].resolved.groups, at.key.resource)))
+			c = c.with(at.lane, cfg, r.part(at.key.resource, i == 0 || slices.Contains(buckets[0].resolved.groups(), at.key.resource)))
 		}
 		c.unlimited = c.unlimited || at.resolved.unlimited
 	}
@@ -201,7 +201,7 @@ func (rs *routes) last(r *request, entity string) iter.Seq2[configKey, *resolved
 			if !yield(r.keyOf(entity), own) || own == nil {
 				return
 			}
-			for _, group := range r.others(own.groups) {
+			for _, group := range r.others(own.groups()) {
 				key := configKey{entity, group, true}
 				if !yield(key, rs.repo.configs.last(key)) {
 					return
@@ -248,7 +248,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request) (oldest int64, block
 			}
 			if own == nil {
 				own = resolved
-				for _, group := range r.others(own.groups) {
+				for _, group := range r.others(own.groups()) {
 					keys = append(keys, configKey{id, group, true})
 				}
 			}

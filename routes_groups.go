@@ -8,7 +8,7 @@ import (
 // resolveGroups is resolve for the groups that a call charges beside own. Those that are not
 // known are read side by side, and the parent with them, which is resolved next.
 func (rs *routes) resolveGroups(ctx context.Context, r *request, own *resolvedConfig, entity string, p *patience) ([]route, error) {
-	groups := r.others(own.groups)
+	groups := r.others(own.groups())
 	if len(groups) == 0 { // the usual case
 		return nil, nil
 	}
