@@ -67,10 +67,13 @@ func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, 
 	return a, err
 }
 
-// watched counts the failures in a row.
+// watched counts the failures in a row. What fails because it is told to end says nothing.
 func (a *archiver) watched(process aggregator.ProcessFunc) aggregator.ProcessFunc {
 	return func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 		result, err := process(ctx, records)
+		if ctx.Err() != nil {
+			return result, err
+		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.fails++
