@@ -304,9 +304,15 @@ var importTable = []importRow{
 		reason: "what closing waits for, whoever began it",
 	},
 	{
-		folder: "budget/internal/calendar",
+		folder:  "budget/internal/calendar",
+		std:     []string{"time"},
+		project: []string{"internal/calendar"},
+		reason:  "days take time as an argument, so that every zone can be walked through",
+	},
+	{
+		folder: "internal/calendar",
 		std:    []string{"fmt", "slices", "strings", "sync", "time", "time/tzdata"},
-		reason: "days and periods take time as an argument, so that every zone can be walked through",
+		reason: "windows of a calendar take time as an argument, so that every zone can be walked through",
 	},
 	{
 		folder: "budget/internal/ledger",

@@ -155,7 +155,7 @@ func (o Org) validate() error {
 	if err := validUUID("org_id", o.ID); err != nil {
 		return err
 	}
-	if _, err := calendar.LoadZone(cmp.Or(o.Timezone, defaultZone)); err != nil {
+	if err := calendar.Check(cmp.Or(o.Timezone, defaultZone)); err != nil {
 		return invalidConfig("timezone", "%v", err)
 	}
 	switch {

@@ -4,17 +4,23 @@
 package calendar
 
 import (
-	"fmt"
-	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
 // Calendar is the days of one time zone. The zero value has those of UTC.
 type Calendar struct{ zone *time.Location }
 
-// In is the calendar of an IANA time zone, which LoadZone knows.
+// Check says what is wrong with the name of a zone; nil if nothing is.
+func Check(zone string) error {
+	_, err := calendar.LoadZone(zone)
+	return err
+}
+
+// In is the calendar of an IANA time zone, which calendar.LoadZone knows.
 func In(zone string) Calendar {
-	z, err := LoadZone(zone)
+	z, err := calendar.LoadZone(zone)
 	if err != nil {
 		z = time.UTC // validated before it was stored
 	}
@@ -32,7 +38,7 @@ func (c Calendar) location() *time.Location {
 func (c Calendar) Day(t time.Time) string { return dayIn(t, c.location()) }
 
 // Reset is the first instant after t that belongs to another day.
-func (c Calendar) Reset(t time.Time) time.Time { return nextDate(t, c.location()) }
+func (c Calendar) Reset(t time.Time) time.Time { return calendar.NextDate(t, c.location()) }
 
 // End is the instant the day is over.
 func (c Calendar) End(day string) time.Time {
@@ -40,23 +46,5 @@ func (c Calendar) End(day string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return nextDate(noon, c.location())
-}
-
-var zones sync.Map // name → *time.Location; loading one parses the tz database
-
-// LoadZone finds an IANA time zone; another name is an error.
-func LoadZone(name string) (*time.Location, error) {
-	if z, ok := zones.Load(name); ok {
-		return z.(*time.Location), nil
-	}
-	if name == "" || name == "Local" {
-		return nil, fmt.Errorf("%q is not an IANA time zone", name)
-	}
-	z, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not an IANA time zone", name)
-	}
-	zones.Store(name, z)
-	return z, nil
+	return calendar.NextDate(noon, c.location())
 }

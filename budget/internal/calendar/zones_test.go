@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
 // everyZone names the zones of the Go distribution.
@@ -22,7 +24,7 @@ func everyZone(t *testing.T) (names []string) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	for _, f := range r.File {
-		if _, err := LoadZone(f.Name); err == nil && !strings.HasSuffix(f.Name, "/") {
+		if _, err := calendar.LoadZone(f.Name); err == nil && !strings.HasSuffix(f.Name, "/") {
 			names = append(names, f.Name)
 		}
 	}
@@ -40,7 +42,7 @@ func TestDaysOfEveryZone(t *testing.T) {
 	}
 	transitions := 0
 	for _, name := range everyZone(t) {
-		zone, err := LoadZone(name)
+		zone, err := calendar.LoadZone(name)
 		require.NoError(t, err)
 		cal := In(name)
 		for at := from; ; transitions++ {

@@ -1,0 +1,57 @@
+// Package calendar knows the windows of a calendar in a time zone: hours, days, weeks and
+// months. It says which one an instant is in and when one begins. Every instant is an argument.
+package calendar
+
+import (
+	"fmt"
+	"sync"
+	"time"
+	_ "time/tzdata" // zones are named by IANA names, whatever the host has installed
+)
+
+// NextDate is the first instant after t whose local date differs from t's. It walks the zone's
+// own transitions: midnight may not exist (Santiago on 2026-09-06), and days last 23 to 25
+// hours.
+func NextDate(t time.Time, zone *time.Location) time.Time {
+	t = t.In(zone)
+	day := dateOf(t, zone)
+	for {
+		_, offset := t.Zone()
+		fixed := time.FixedZone("", offset)
+		y, m, d := t.In(fixed).Date()
+		midnight := time.Date(y, m, d+1, 0, 0, 0, 0, fixed)
+		_, end := t.ZoneBounds()
+		if end.IsZero() || midnight.Before(end) {
+			return midnight.In(zone)
+		}
+		if t = end.In(zone); dateOf(t, zone) != day {
+			return t
+		}
+	}
+}
+
+// dateOf is the local date of an instant, in days since 1970-01-01.
+func dateOf(t time.Time, zone *time.Location) int64 {
+	y, m, d := t.In(zone).Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / secondsOfDay
+}
+
+const secondsOfDay = 24 * 3600
+
+var zones sync.Map // name → *time.Location; loading one parses the tz database
+
+// LoadZone finds an IANA time zone; another name is an error.
+func LoadZone(name string) (*time.Location, error) {
+	if z, ok := zones.Load(name); ok {
+		return z.(*time.Location), nil
+	}
+	if name == "" || name == "Local" {
+		return nil, fmt.Errorf("%q is not an IANA time zone", name)
+	}
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not an IANA time zone", name)
+	}
+	zones.Store(name, z)
+	return z, nil
+}
