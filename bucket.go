@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -23,9 +24,12 @@ func newBucketConfig(limits []Limit, level levels.Level, permanent bool, readAt,
 }
 
 func toConfigured(l Limit, level levels.Level) plan.Limit {
-	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: bucket.Rate{
-		Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds(),
-	}}
+	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
+	if l.IsQuota() {
+		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
+		rate = bucket.Quota(l.Capacity*milli, windows)
+	}
+	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: rate}
 }
 
 // overridden returns a configuration with the limits of a call: they are added, or
@@ -53,6 +57,9 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 
 // limitOf converts a stored limit to whole tokens.
 func limitOf(name string, capacity int64, rate bucket.Rate) Limit {
+	if rate.IsQuota() {
+		return quota(name, rate.Burst/milli, rate.Windows().Unit(), rate.Windows().Zone())
+	}
 	return Limit{
 		Name: name, Capacity: capacity / milli, Burst: rate.Burst / milli, RefillAmount: rate.Amount / milli,
 		RefillPeriod: time.Duration(rate.Period) * time.Millisecond,
@@ -92,6 +99,10 @@ func fingerprintLimits(limits []Limit, permanent bool) string {
 		buf = append(buf, l.Name...)
 		for _, n := range []int64{l.Capacity, l.Burst, l.RefillAmount, int64(l.RefillPeriod)} {
 			buf = binary.BigEndian.AppendUint64(buf, uint64(n))
+		}
+		if l.IsQuota() { // it alone has no period
+			text := calendar.Text(l.Window, l.Zone)
+			buf = append(binary.AppendUvarint(buf, uint64(len(text))), text...)
 		}
 	}
 	sum := sha256.Sum256(buf)

@@ -165,7 +165,7 @@ func limitsOf(level levels.Level, stored []schema.ConfigLimit) ([]Limit, error) 
 		}
 		limits[i] = Limit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
-			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second,
+			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Unit, Zone: l.Zone,
 		}
 	}
 	return CheckLimits(field, limits)

@@ -45,16 +45,17 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
 	{
-		folder: "internal/bucket",
-		std:    []string{"cmp", "errors", "math", "math/bits"},
-		reason: "arithmetic that takes time as an argument, so that every rule can be tested at every moment",
+		folder:  "internal/bucket",
+		std:     []string{"cmp", "errors", "math", "math/bits"},
+		project: []string{"internal/calendar"},
+		reason:  "arithmetic that takes time as an argument, so that every rule can be tested at every moment",
 	},
 	{
 		folder:  "internal/backlog",
@@ -117,7 +118,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/schema",
 		std:     append([]string{"encoding/json", "hash/fnv", "regexp"}, pureStd...),
-		project: []string{"fault", "internal/bucket"},
+		project: []string{"fault", "internal/bucket", "internal/calendar"},
 		others:  []string{sdk + "/aws", sdk + "/service/dynamodb/types"},
 		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",
 	},

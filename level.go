@@ -80,7 +80,7 @@ func (lv *level) grant(image *schema.Image) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
 	for _, a := range lv.asked {
-		lv.holding(a.Name).Held += a.Amount
+		lv.holding(a.Name).Take(a.Amount, plan.WindowOf(image, a.Name))
 	}
 }
 
@@ -93,7 +93,7 @@ func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) bool {
 	for _, a := range amounts {
 		lv.holding(a.Name).Counted += a.Amount
 	}
-	lv.degraded = lv.degraded || len(amounts) > 0
+	lv.degraded = lv.degraded || slices.ContainsFunc(amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 	return true
 }
 
@@ -162,7 +162,11 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 		}
 		c := lv.holding(t.Name).To(t.Amount)
 		if change := c.Charge - c.Back; change != 0 {
-			writes = append(writes, signed(t.Name, change))
+			s := signed(t.Name, change)
+			if change < 0 {
+				s.Window = lv.holding(t.Name).Window
+			}
+			writes = append(writes, s)
 		}
 		if c.Uncount > 0 {
 			uncounts = append(uncounts, signed(t.Name, -c.Uncount))
@@ -197,7 +201,7 @@ func (lv *level) resolve(lanes *lane.Registry) {
 			switch h := lv.holding(a.Name); {
 			case a.Amount < 0 || slices.Contains(r.Dropped, a.Name):
 			case r.Err == nil:
-				h.Landed(a.Amount)
+				h.Landed(a.Amount, plan.WindowOf(r.Image, a.Name))
 			default:
 				h.Unwritten(a.Amount)
 			}
@@ -219,7 +223,7 @@ func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
 			h.Gone += a.Amount // used and not charged: it is not charged again, and never given back
 		case a.Amount > 0:
-			h.Held += a.Amount
+			h.Take(a.Amount, plan.WindowOf(r.Image, a.Name))
 		}
 	}
 }

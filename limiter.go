@@ -76,9 +76,9 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		return nil, err
 	}
 	o = o.withDefaults(repo)
-	clock := repo.clock.Now
+	clock, sure := repo.clock.Now, repo.clock.SureMS
 	if o.Now != nil {
-		clock = o.Now
+		clock, sure = o.Now, func() int64 { return o.Now().UnixMilli() }
 	}
 	table := availability{repo.breaker, repo}
 	d := &desk{
@@ -90,7 +90,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		nowMS: d.nowMS, log: o.Logger, onUnavailable: o.OnUnavailable,
 	}
 	lanes := lane.Options{
-		Store: buckets{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, Tick: repo.tick,
+		Store: buckets{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
 		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
 		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate,
 	}

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,19 +10,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
 // Limit is the configuration of one token bucket: the bucket holds at most Burst tokens
-// and regains RefillAmount of them every RefillPeriod. All counts are whole tokens.
-// Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the usual ones,
-// and WithBurst changes the burst. The zero value is not valid: a limit needs at least
-// Name, Capacity and RefillPeriod.
+// and regains RefillAmount of them every RefillPeriod. Or it is a calendar quota: Capacity in
+// each Window of a calendar, full again where the next one begins and not before. All counts
+// are whole tokens. Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the
+// usual buckets, and WithBurst changes the burst; Daily, Weekly and Monthly make quotas. The
+// zero value is not valid: a limit needs at least Name, Capacity, and RefillPeriod or Window.
 type Limit struct {
 	// Name identifies the limit in Amounts, for example "rpm" or "tpm".
 	// Letters, digits, '-', '.' and '_', starting with a letter, at most 64.
 	Name string
-	// Capacity is the nominal allowance per RefillPeriod.
+	// Capacity is the nominal allowance per RefillPeriod, or in each Window.
 	Capacity int64
 	// Burst is the most the bucket holds. Defaults to Capacity.
 	Burst int64
@@ -31,6 +34,13 @@ type Limit struct {
 	// RefillPeriod is the time RefillAmount takes, in whole milliseconds;
 	// stored configuration holds whole seconds.
 	RefillPeriod time.Duration
+	// Window is "hour", "day", "week" (ISO 8601, from Monday) or "month" for a calendar quota,
+	// and empty for a token bucket. A quota has no Burst and RefillAmount but its Capacity, and
+	// no RefillPeriod.
+	Window string
+	// Zone is the IANA name of the time zone of a quota's windows, such as
+	// "America/Los_Angeles". Defaults to "UTC". Hours are always those of UTC.
+	Zone string
 }
 
 // PerSecond allows n tokens a second, with a burst of n.
@@ -49,7 +59,25 @@ func per(name string, n int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: period}
 }
 
-// WithBurst returns the limit with a burst of n tokens.
+// Daily allows n tokens on each day of the calendar in an IANA time zone ("" is UTC), full
+// again at midnight there and not before.
+func Daily(name string, n int64, zone string) Limit { return quota(name, n, calendar.Day, zone) }
+
+// Weekly allows n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
+func Weekly(name string, n int64, zone string) Limit { return quota(name, n, calendar.Week, zone) }
+
+// Monthly allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
+func Monthly(name string, n int64, zone string) Limit { return quota(name, n, calendar.Month, zone) }
+
+func quota(name string, n int64, unit calendar.Unit, zone string) Limit {
+	return Limit{Name: name, Capacity: n, Window: unit.String(), Zone: zone}.withDefaults()
+}
+
+// IsQuota reports whether the limit is a calendar quota and no token bucket.
+func (l Limit) IsQuota() bool { return l.Window != "" }
+
+// WithBurst returns the limit with a burst of n tokens. A quota has none: it is refused with
+// another burst than its capacity.
 func (l Limit) WithBurst(n int64) Limit {
 	l.Burst = n
 	return l
@@ -62,6 +90,9 @@ func (l Limit) withDefaults() Limit {
 	}
 	if l.RefillAmount == 0 {
 		l.RefillAmount = l.Capacity
+	}
+	if l.IsQuota() {
+		l.Zone = cmp.Or(l.Zone, "UTC")
 	}
 	return l
 }
@@ -137,17 +168,23 @@ type limitText struct {
 	Capacity     int64  `json:"capacity"`
 	Burst        int64  `json:"burst,omitempty"`
 	RefillAmount int64  `json:"refill_amount,omitempty"`
-	Period       string `json:"period"`
+	Period       string `json:"period,omitempty"`
+	Window       string `json:"window,omitempty"`
+	Zone         string `json:"zone,omitempty"`
 }
 
 // MarshalJSON writes a limit as a person would:
 //
 //	{"name":"rpm","capacity":600,"burst":900,"period":"1m"}
+//	{"name":"usd","capacity":50000000,"window":"day","zone":"America/Los_Angeles"}
 //
 // Burst and RefillAmount are left out where they are the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Period: periodText(l.RefillPeriod)}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone}
+	if !l.IsQuota() {
+		t.Period = periodText(l.RefillPeriod)
+	}
 	if l.Burst != l.Capacity {
 		t.Burst = l.Burst
 	}
@@ -167,11 +204,15 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if err := d.Decode(&t); err != nil {
 		return fmt.Errorf(`dynalimit: limit: %w; write {"name":"rpm","capacity":600,"period":"1m"}, with burst and refill_amount where they differ`, err)
 	}
+	if t.Window != "" && t.Period == "" {
+		*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, Window: t.Window, Zone: t.Zone}.withDefaults()
+		return nil
+	}
 	period, err := time.ParseDuration(t.Period)
 	if err != nil {
 		return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone}.withDefaults()
 	return nil
 }
 

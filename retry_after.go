@@ -22,7 +22,8 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	}
 	state.Tokens += back + r.precedence.Taken.Of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.
-	state.Tokens, state.Refilled = state.Level(r.Now)-r.precedence.Taken.Of(name).Take, max(state.Refilled, r.Now)
+	state = state.At(r.Now)
+	state.Tokens -= r.precedence.Taken.Of(name).Take
 	left := r.precedence.Left.Of(name)
 	level := state.Level(r.Now) - left.Amount
 	s.Remaining = floorDiv(level, milli)

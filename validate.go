@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -100,8 +101,30 @@ func checkLimit(field string, l Limit) error {
 			return invalid(field+"."+n.name, "is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(maxTokens))
 		}
 	}
+	if l.IsQuota() {
+		return checkQuota(field, l)
+	}
+	if l.Zone != "" {
+		return invalid(field+".Zone", "is %q for %q, which has no window; set Window, or leave the zone out", l.Zone, l.Name)
+	}
 	if l.RefillPeriod < time.Millisecond || l.RefillPeriod > maxPeriod || l.RefillPeriod%time.Millisecond != 0 {
 		return invalid(field+".RefillPeriod", "is %v for %q; give whole milliseconds up to %v", l.RefillPeriod, l.Name, maxPeriod)
+	}
+	return nil
+}
+
+// checkQuota refuses what a calendar quota cannot have.
+func checkQuota(field string, l Limit) error {
+	switch {
+	case l.RefillPeriod != 0:
+		return invalid(field+".RefillPeriod", "is %v for %q, which is a quota of each %s; leave it out", l.RefillPeriod, l.Name, l.Window)
+	case l.Burst != l.Capacity:
+		return invalid(field+".Burst", "is %d for %q; a quota has no burst but its capacity (%d)", l.Burst, l.Name, l.Capacity)
+	case l.RefillAmount != l.Capacity:
+		return invalid(field+".RefillAmount", "is %d for %q; a quota regains its capacity (%d)", l.RefillAmount, l.Name, l.Capacity)
+	}
+	if _, err := calendar.WindowsOf(l.Window, l.Zone); err != nil {
+		return invalid(field+".Window", "of %q: %v", l.Name, err)
 	}
 	return nil
 }

@@ -131,16 +131,18 @@ func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, erro
 // statusOf shows what a limit of a bucket holds at a time in milliseconds.
 func statusOf(entity, resource string, image *schema.Image, i int, now int64) dynalimit.LimitStatus {
 	state, limit := image.State(i), &image.Limits[i]
-	state.Tokens, state.Refilled = state.Level(now), max(state.Refilled, now)
+	state = state.At(now)
 	reset := dynalimit.Never
 	if ms := state.Wait(now, state.Burst); ms < int64(dynalimit.Never/time.Millisecond) {
 		reset = time.Duration(ms) * time.Millisecond
 	}
+	shown := dynalimit.Limit{Name: image.Set.Names[i], Capacity: limit.Capacity / milli, Burst: state.Burst / milli, RefillAmount: state.Amount / milli}
+	if state.IsQuota() {
+		shown.Window, shown.Zone = state.Windows().Unit().String(), state.Windows().Zone()
+	} else {
+		shown.RefillPeriod = time.Duration(state.Period) * time.Millisecond
+	}
 	return dynalimit.LimitStatus{
-		EntityID: entity, Resource: resource, Remaining: floorDiv(state.Tokens, milli), Reset: reset,
-		Limit: dynalimit.Limit{
-			Name: image.Set.Names[i], Capacity: limit.Capacity / milli, Burst: state.Burst / milli, RefillAmount: state.Amount / milli,
-			RefillPeriod: time.Duration(state.Period) * time.Millisecond,
-		},
+		EntityID: entity, Resource: resource, Remaining: floorDiv(state.Tokens, milli), Reset: reset, Limit: shown,
 	}
 }

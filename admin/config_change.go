@@ -31,7 +31,9 @@ type limitFields struct {
 	Capacity int64  `json:"capacity"`
 	Burst    int64  `json:"burst"`
 	Amount   int64  `json:"refill_amount"`
-	Period   int64  `json:"refill_period_seconds"`
+	Period   int64  `json:"refill_period_seconds,omitempty"`
+	Window   string `json:"window,omitempty"`
+	Zone     string `json:"zone,omitempty"`
 }
 
 // configFields are the fields of a configuration; nil for none stored.
@@ -42,7 +44,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]limitFields, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds}
+		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Unit, Zone: l.Zone}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

@@ -91,22 +91,37 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	return configOf(at.level(), stored)
 }
 
-// raiseKinds has clients that do not know groups refuse the table, before the first group is
-// set: they would not charge it.
+// raiseKinds has clients that do not know groups, or quotas, refuse the table before the first
+// one is set: they would not charge it.
 func (l Limits) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
-	if !slices.ContainsFunc(configs, func(c ScopedConfig) bool { return len(c.Config.Groups) > 0 }) {
+	generation := int64(0)
+	for _, c := range configs {
+		generation = max(generation, c.Config.kinds())
+	}
+	if generation == 0 {
 		return nil
 	}
 	const op = "set kinds_min in the version record, by who administers the whole table"
 	item, err := l.d.Table.Get(ctx, op, schema.VersionKey())
 	record, there := schema.DecodeVersion(item)
 	switch {
-	case err != nil || record.KindsMin >= schema.GroupKinds:
+	case err != nil || record.KindsMin >= generation:
 		return err
 	case !there:
-		return &fault.TableError{Table: l.d.Table.Name, Reason: "has no version record, which tells older clients of groups; call Repository.CreateTable, which writes one"}
+		return &fault.TableError{Table: l.d.Table.Name, Reason: "has no version record, which tells older clients of groups and quotas; call Repository.CreateTable, which writes one"}
 	}
-	return l.d.Table.UpdateIf(ctx, op, schema.VersionKey(), schema.RaiseKinds(schema.GroupKinds))
+	return l.d.Table.UpdateIf(ctx, op, schema.VersionKey(), schema.RaiseKinds(generation))
+}
+
+// kinds is the generation of kinds that a client has to know for a configuration; 0 for any.
+func (c LimitConfig) kinds() int64 {
+	switch {
+	case slices.ContainsFunc(c.Limits, dynalimit.Limit.IsQuota):
+		return schema.QuotaKinds
+	case len(c.Groups) > 0:
+		return schema.GroupKinds
+	}
+	return 0
 }
 
 // SetBlocked blocks a level, or lifts that: nothing else that it says is changed. A
@@ -176,6 +191,9 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 		return err
 	}
 	if err := l.d.compatible(at.Resource, "limits", stored); err != nil {
+		return err
+	}
+	if err := l.raiseKinds(ctx, ScopedConfig{Config: LimitConfig{Limits: limits}}); err != nil {
 		return err
 	}
 	return l.change(ctx, "set limits", at, replacingLimits(stored))

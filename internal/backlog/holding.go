@@ -5,8 +5,9 @@ package backlog
 type Holding struct {
 	// Name is the limit's.
 	Name string
-	// Held was taken by the bucket, as an answered write says. It alone is given back.
-	Held int64
+	// Held was taken by the bucket, as an answered write says. It alone is given back. Window
+	// is the one of a quota in which it was taken; 0 of a token bucket.
+	Held, Window int64
 	// Counted was admitted or used without the bucket. It is told to the bucket's counter
 	// and never to its tokens.
 	Counted int64
@@ -52,12 +53,22 @@ func (h *Holding) GiveUp(amount int64) {
 	h.Vain += amount
 }
 
-// Landed learns that a charge in doubt was taken by the bucket after all. What of it was
-// given up meanwhile stays in vain.
-func (h *Holding) Landed(amount int64) {
+// Landed learns that a charge in doubt was taken by the bucket after all, in a window. What of
+// it was given up meanwhile stays in vain.
+func (h *Holding) Landed(amount, window int64) {
 	n := min(amount, h.Doubt)
 	h.Doubt -= n
-	h.Held += n
+	h.Take(n, window)
+}
+
+// Take books what the bucket took in a window. What was taken in an earlier one can only come
+// off the counter any more, as what is counted does.
+func (h *Holding) Take(amount, window int64) {
+	if window != h.Window {
+		h.Counted += h.Held
+		h.Held, h.Window = 0, window
+	}
+	h.Held += amount
 }
 
 // Unwritten learns that a charge in doubt was surely not written: it is counted.
@@ -87,7 +98,9 @@ func (h *Holding) BucketDeleted() {
 // Join adds what another holding of the same limit has. The other must not be used any
 // more.
 func (h *Holding) Join(other *Holding) {
-	h.Held += other.Held
+	if other.Held > 0 {
+		h.Take(other.Held, other.Window)
+	}
 	h.Counted += other.Counted
 	h.Doubt += other.Doubt
 	h.Gone += other.Gone

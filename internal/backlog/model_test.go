@@ -405,7 +405,7 @@ func (m *model) resolve(i int) {
 		m.gone += amount // another bucket has been taken from since
 	default:
 		l.incarnation = l.landedIn
-		l.change(func(h *Holding) { h.Landed(int64(amount)) })
+		l.change(func(h *Holding) { h.Landed(int64(amount), 0) })
 	}
 	l.known, l.landedIn = unknown, 0
 }

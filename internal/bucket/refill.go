@@ -22,12 +22,14 @@ const (
 )
 
 // Rate is what a limit allows: Burst millitokens at once, Amount millitokens
-// refilled per Period milliseconds. All three are positive.
+// refilled per Period milliseconds. All three are positive, but for the period of a calendar
+// quota (see Quota), which says which windows it is full again in.
 type Rate struct {
 	Burst, Amount, Period int64
 }
 
-// State is one limit as stored: Tokens held at the instant Refilled.
+// State is one limit as stored: Tokens held at the instant Refilled, or in that window of a
+// quota.
 type State struct {
 	Rate
 	Tokens, Refilled int64
@@ -61,6 +63,9 @@ func (r Rate) begun(t int64) uint64 {
 // clock at or behind that instant earns nothing. ok is false, and the credit
 // MaxCredit, when it is larger than that.
 func (s State) Credit(now int64) (credit int64, ok bool) {
+	if s.IsQuota() {
+		return s.opened(now), true
+	}
 	hi, lo := s.earned(s.Refilled, now)
 	if hi > 0 || lo > MaxCredit {
 		return MaxCredit, false
@@ -70,6 +75,9 @@ func (s State) Credit(now int64) (credit int64, ok bool) {
 
 // Level is what the state is worth at now: min(burst, tokens + credit).
 func (s State) Level(now int64) int64 {
+	if s.IsQuota() {
+		return s.quotaLevel(now)
+	}
 	if s.Tokens >= s.Burst {
 		return s.Burst
 	}
@@ -84,6 +92,9 @@ func (s State) Level(now int64) int64 {
 // Wait is the smallest time in ms after which the level reaches need with no
 // other traffic: 0 when it fits now, Never when it exceeds the burst.
 func (s State) Wait(now, need int64) int64 {
+	if s.IsQuota() {
+		return s.quotaWait(now, need)
+	}
 	if need <= s.Level(now) {
 		return 0
 	}
@@ -98,9 +109,22 @@ func (s State) Wait(now, need int64) int64 {
 	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
 }
 
+// At is the state as it is stored at now, with what was regained in its tokens.
+func (s State) At(now int64) State {
+	s.Tokens = s.Level(now)
+	if s.IsQuota() {
+		now = s.Windows().At(now)
+	}
+	s.Refilled = max(s.Refilled, now)
+	return s
+}
+
 // FillTime is how long a bucket at -debt millitokens needs to be full again, in
-// ms, rounded up.
+// ms, rounded up; of a quota the longest it may take.
 func (r Rate) FillTime(debt int64) int64 {
+	if r.IsQuota() {
+		return r.quotaFill(debt)
+	}
 	hi, lo := bits.Mul64(uint64(r.Burst)+uint64(max(0, debt)), uint64(r.Period))
 	return ceilDiv(hi, lo, uint64(r.Amount))
 }
@@ -109,6 +133,9 @@ func (r Rate) FillTime(debt int64) int64 {
 // milliseconds on any phase of the grid; negative when ms does not even fill an
 // empty bucket.
 func (r Rate) DebtCovered(ms int64) int64 {
+	if r.IsQuota() {
+		return r.quotaDebtCovered(ms)
+	}
 	if ms <= 0 {
 		return -r.Burst
 	}
@@ -125,9 +152,9 @@ func (r Rate) DebtCovered(ms int64) int64 {
 }
 
 // RefilledIn is what is refilled in so many microseconds, rounded down, at most
-// MaxCredit.
+// MaxCredit; nothing of a quota.
 func (r Rate) RefilledIn(micros int64) int64 {
-	if micros <= 0 || r.Period > MaxCredit/1000 {
+	if micros <= 0 || r.IsQuota() || r.Period > MaxCredit/1000 {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(micros), uint64(r.Amount))

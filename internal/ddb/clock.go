@@ -63,6 +63,21 @@ func (c *Clock) Now() time.Time {
 // NowMS is Now in milliseconds since 1970.
 func (c *Clock) NowMS() int64 { return c.Now().UnixMilli() }
 
+// SureMS is the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as
+// far as that was learnt.
+func (c *Clock) SureMS() int64 {
+	if !c.correct {
+		return c.NowMS()
+	}
+	t := c.source()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known {
+		t = t.Add(c.low)
+	}
+	return t.UnixMilli()
+}
+
 // Source is the time as this process has it, uncorrected.
 func (c *Clock) Source() time.Time { return c.source() }
 

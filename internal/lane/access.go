@@ -17,9 +17,10 @@ type access struct {
 	key              schema.Item
 	slot             int
 	contact          *Contact
-	// nowMS is the time in Unix ms, and ask says when a request is sent.
-	nowMS func() int64
-	ask   func() Asked
+	// nowMS is the time in Unix ms, sureMS what has surely passed of it, and ask says when a
+	// request is sent.
+	nowMS, sureMS func() int64
+	ask           func() Asked
 }
 
 // read reads the bucket, and says when it was asked to.
@@ -71,7 +72,7 @@ func (a access) view(ctx context.Context, known *sight, b batch, s plan.Sums) (p
 	if brings := missing && st == plan.Current; brings || known.image == nil {
 		st = plan.Newer
 	}
-	v := plan.NewView(known.image, cfg, st, a.nowMS())
+	v := plan.NewView(known.image, cfg, st, plan.Unopened(known.image, cfg, a.sureMS(), a.nowMS()))
 	if waiting, wait := v.Overfull(); waiting != nil {
 		return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
 	}

@@ -176,7 +176,7 @@ func (o *Op) Outcome() (Result, bool) {
 
 // refundOf makes the adjust that gives back what r granted to this take.
 func (o *Op) refundOf(r Result) *Op {
-	return NewAdjust(o.ctx, plan.Negated(o.Amounts), r.Image.Of(), o.cfg)
+	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(r.Image, o.Amounts)), r.Image.Of(), o.cfg)
 }
 
 // noteDropped notes the limits of an adjust that a write decided from v leaves out,
@@ -211,7 +211,7 @@ func (o *Op) addTo(s *plan.Sums) {
 		case a.Amount > 0:
 			at.Adjust += a.Amount
 		default:
-			at.Back -= a.Amount
+			at.GiveBack(-a.Amount, a.Window)
 		}
 	}
 }

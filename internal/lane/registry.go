@@ -74,6 +74,8 @@ type Options struct {
 	// number larger than all before it.
 	NowMS func() int64
 	Tick  func() int64
+	// SureMS is the latest time that has surely passed by DynamoDB's clock.
+	SureMS func() int64
 	// Patience is how long an op without a deadline of its own is tried again while the
 	// bucket's partition throttles.
 	Patience time.Duration
@@ -246,7 +248,7 @@ func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
 
 // access is how a lane's bucket and configuration are read.
 func (s *Registry) access(l *Lane) access {
-	return access{s.Store, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.Ask}
+	return access{s.Store, l.Entity, l.Resource, l.Key(), s.IDs.Slot, &l.Contact, s.NowMS, s.SureMS, s.Ask}
 }
 
 // aheadOf makes what debits ahead from a lane's bucket; nil if nothing does.

@@ -73,7 +73,7 @@ func resting(t *testing.T) *Lane {
 	ticks := int64(0)
 	all, err := New(Options{
 		Store: &absent{}, Turns: &Turns{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
-		NowMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
+		NowMS: func() int64 { return time.Now().UnixMilli() }, SureMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

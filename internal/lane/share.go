@@ -33,7 +33,7 @@ func (b *Beside) bucket() backlog.Bucket {
 func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
 	asks := make([]backlog.Ask, len(amounts))
 	for i, a := range amounts {
-		rate := s.rate(a.Name, cfg)
+		rate := s.rate(a.Name, cfg).Smooth()
 		asks[i] = backlog.Ask{
 			Name: a.Name, Amount: a.Amount, Burst: rate.Burst, Share: backlog.Share(rate, share),
 			Used: int64(float64(s.used(a.Name, now)) * share),
@@ -57,7 +57,7 @@ func (s *sight) used(name string, now int64) int64 {
 		return 0
 	}
 	state := s.image.State(s.image.Set.Index(name))
-	return state.Burst - state.Level(now)
+	return max(0, state.Burst-state.Level(now))
 }
 
 // localReading shows the process's share as a bucket, for statuses. An amount above the

@@ -14,7 +14,7 @@ import (
 // What a lane notes of an answer: when it came, and how long it was under way.
 func TestALaneHears(t *testing.T) {
 	now := int64(1000)
-	lanes, err := New(Options{Size: 10, NowMS: func() int64 { return now }, Tick: func() int64 { return 1 }})
+	lanes, err := New(Options{Size: 10, NowMS: func() int64 { return now }, SureMS: func() int64 { return now }, Tick: func() int64 { return 1 }})
 	require.NoError(t, err)
 	l := lanes.Of("shared", "gpt-4")
 	l.learn(nil, Asked{At: 993}, nil)
@@ -31,7 +31,7 @@ func TestALaneHears(t *testing.T) {
 // when they were sent.
 func TestOlderAnswerDoesNotCorrect(t *testing.T) {
 	now, tick := int64(100), int64(0)
-	l := &Lane{owner: &Registry{Options: Options{Tick: func() int64 { tick++; return tick }, NowMS: func() int64 { return now }}}}
+	l := &Lane{owner: &Registry{Options: Options{Tick: func() int64 { tick++; return tick }, NowMS: func() int64 { return now }, SureMS: func() int64 { return now }}}}
 	newer, older := &schema.Image{Refilled: 2}, &schema.Image{Refilled: 1}
 	early, late := l.owner.Ask(), l.owner.Ask()
 	l.learn(newer, late, nil)

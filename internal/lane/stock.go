@@ -95,6 +95,9 @@ func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 			return prefetch.Level{}, false
 		}
 		state := image.State(image.Set.Index(name))
+		if state.IsQuota() { // what lapsed could not be returned to its window
+			return prefetch.Level{}, false
+		}
 		return prefetch.Level{Level: state.Level(nowMS), Burst: state.Burst}, true
 	}, now)
 	if len(want) == 0 {

@@ -36,6 +36,7 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 		return d.locate(ctx, w)
 	}
 	l, p, gone := d.lanes.Of(w.key.entity, w.key.resource), w.sent, false
+	quotas := plan.Quotas{Config: w.cfg}
 	for try := range mostTells {
 		if try > 0 && len(p.sizes()) > 0 && !d.lanes.Turns.wait(ctx) {
 			break
@@ -48,14 +49,15 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 			return true
 		}
 		asked := d.lanes.Ask()
-		a := d.send(ctx, l, w.cfg, p, gone)
+		quotas.Now = d.lanes.NowMS()
+		a := d.send(ctx, l, quotas, p, gone)
 		switch a.Verdict {
 		case ddb.Landed:
 			d.learn(l, a, asked, p)
 			d.lanes.told.forget(w)
 			return true
 		case ddb.Refused:
-			if gone = a.Image == nil; !gone {
+			if gone, quotas.Image = a.Image == nil, a.Image; !gone {
 				p = d.adapt(l, p, a.Image)
 			}
 			continue
@@ -80,6 +82,7 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.Of()) {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
+	rest.countPast(image)
 	d.lanes.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "its limits are gone, or the bucket is another one")
 	return rest
 }
@@ -98,13 +101,13 @@ func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 
 // send sends a part once. A bucket that is gone is made, full, with what is counted on its
 // counters.
-func (d telling) send(ctx context.Context, l *Lane, cfg *plan.Config, p part, gone bool) Answer {
+func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, gone bool) Answer {
 	if !gone {
 		return d.sendOnce(ctx, l, plan.Tell, 0, p.sums(), func(ctx context.Context) Answer {
-			return d.lanes.Store.Update(ctx, l.Key(), p.statement(), nil, d.lanes.IDs.Slot)
+			return d.lanes.Store.Update(ctx, l.Key(), p.statement(quotas), nil, d.lanes.IDs.Slot)
 		})
 	}
-	c := plan.NewView(nil, cfg, plan.Newer, d.lanes.NowMS()).Plan(p.sums(), plan.Rules{}).Create
+	c := plan.NewView(nil, quotas.Config, plan.Newer, quotas.Now).Plan(p.sums(), plan.Rules{}).Create
 	operation := d.lanes.IDs.Operation()
 	c.Keys, c.Entity, c.Resource, c.OpID = d.lanes.Keys, l.Entity, l.Resource, OpID(operation, 0)
 	return d.sendOnce(ctx, l, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {

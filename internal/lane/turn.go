@@ -251,16 +251,17 @@ func (t *turn) markNotCarried(ops []*Op) {
 // more gets nothing back; neither does a bucket that is gone: then it is nil.
 func (t *turn) giveBack() *sending {
 	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
+	b := t.batch()
+	v := plan.View{Now: t.lane.owner.NowMS(), Config: b.config()}
 	for _, n := range t.sums {
 		if s.known && !s.image.Holds(n.Name) {
 			continue
 		}
+		n, quota := v.GivenBack(s.image, n)
 		if n.Back > 0 || n.Late < 0 {
-			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late, Passed: n.PassedBack})
+			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late, Passed: n.PassedBack, Quota: quota, Window: n.Window})
 		}
 	}
-	b := t.batch()
-	v := plan.View{Now: t.lane.owner.NowMS(), Config: b.config()}
 	if len(g.Limits) == 0 {
 		t.lane.finish(t.adjusts, Result{Image: s.image, Now: v.Now, Config: v.Config})
 		return nil

@@ -71,7 +71,7 @@ func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
 // giveBack adds a give-back to one incarnation of the bucket.
 func (w *untold) giveBack(b back) {
 	for i := range w.backs {
-		if string(w.backs[i].incarnation) != string(b.incarnation) {
+		if string(w.backs[i].incarnation) != string(b.incarnation) || !plan.SameWindows(w.backs[i].amounts, b.amounts) {
 			continue
 		}
 		if sum := plan.Plus(w.backs[i].amounts, b.amounts); plan.Carriable(sum) {
@@ -103,11 +103,14 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 	return w.count(p.counts)
 }
 
-// statement is the write that tells a part.
-func (p *part) statement() schema.Statement {
+// statement is the write that tells a part to a bucket. A quota is charged what is counted in
+// the window that it is in, if that is there; else only its counter changes.
+func (p *part) statement(to plan.Quotas) schema.Statement {
 	t := schema.Tell{Incarnation: p.incarnation}
 	for _, n := range p.sums() {
-		t.Limits = append(t.Limits, schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed()})
+		l := schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed()}
+		l.Quota, l.Window, l.Take = to.Charge(n)
+		t.Limits = append(t.Limits, l)
 	}
 	return t.Statement()
 }
@@ -121,7 +124,7 @@ func (p *part) sums() (s plan.Sums) {
 	}
 	for _, a := range plan.Negated(p.amounts) {
 		at := s.At(a.Name)
-		at.Back -= a.Amount
+		at.GiveBack(-a.Amount, a.Window)
 		at.Pass(a)
 	}
 	return s
@@ -143,4 +146,18 @@ func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
 	}
 	rest.counts, rest.amounts = split(p.counts), split(p.amounts)
 	return rest, gone
+}
+
+// countPast has what was taken in a window that has ended come off the counter only.
+func (p *part) countPast(image *schema.Image) {
+	var kept []plan.Signed
+	for _, a := range p.amounts {
+		if a.Window == plan.WindowOf(image, a.Name) {
+			kept = append(kept, a)
+			continue
+		}
+		a.Window = 0
+		p.counts = plan.Plus(p.counts, plan.Negated([]plan.Signed{a}))
+	}
+	p.amounts = kept
 }

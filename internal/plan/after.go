@@ -19,6 +19,11 @@ func (v View) Projected() *schema.Image {
 		switch {
 		case l.Ghost && c != nil:
 			l.Tokens, l.Ghost = min(c.Rate.Burst, c.Rate.Burst+l.Tokens), false
+		case v.replaced(i):
+			l.Tokens, l.Window = v.replacement(i, c.Rate), windowOf(c.Rate, v.Now)
+		case v.ofQuota(i):
+			l.Tokens = v.quotaRoom(i, 0)
+			_, l.Window = v.opening(i)
 		case !l.Ghost:
 			l.Tokens = v.state(i).Level(v.Now)
 		}
@@ -38,6 +43,10 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 		if at := slices.IndexFunc(taken, func(s Signed) bool { return s.Name == name }); at >= 0 {
 			amount, passed := taken[at].Amount, taken[at].Passed
 			state := after.State(i)
+			if state.IsQuota() {
+				state = state.At(v.Now)
+				after.Limits[i].Window = state.Refilled
+			}
 			credit, _ := state.Credit(v.Now) // the statuses add it again
 			after.Limits[i].Tokens = state.Level(v.Now) - amount - credit
 			after.Limits[i].Consumed += amount
@@ -68,7 +77,13 @@ func (v View) withAdded(limits []schema.Stored, taken []Signed) (*schema.LimitSe
 		}
 		amount, _ := AmountOf(taken, c.Name)
 		names = slices.Insert(names, i, c.Name)
-		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - amount, Capacity: c.Capacity})
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - amount, Capacity: c.Capacity, Window: windowOf(c.Rate, v.Now)})
 	}
-	return schema.NewLimitSets().Of(names), limits
+	var quotas []string
+	for i := range limits {
+		if limits[i].IsQuota() {
+			quotas = append(quotas, names[i])
+		}
+	}
+	return schema.NewLimitSets().OfKinds(names, quotas), limits
 }

@@ -16,6 +16,9 @@ type Signed struct {
 	Amount int64
 	// Passed is the part of Amount that another level counts too, with the same sign.
 	Passed int64
+	// Window is, of what is given back to a quota, the one in which it was taken; 0 of a
+	// token bucket.
+	Window int64
 }
 
 // AmountOf is a limit's amount; false if it is not listed.
@@ -29,19 +32,19 @@ func AmountOf(list []Signed, name string) (int64, bool) {
 }
 
 // Merged combines two lists by name. A name that is only in one list counts as 0 in the
-// other.
+// other. Windows are those of give-backs, which are merged of one window only.
 func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	out := make([]Signed, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {
 		switch {
 		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
-			out = append(out, Signed{a[0].Name, combine(a[0].Amount, 0), combine(a[0].Passed, 0)})
+			out = append(out, Signed{a[0].Name, combine(a[0].Amount, 0), combine(a[0].Passed, 0), a[0].Window})
 			a = a[1:]
 		case len(a) == 0 || b[0].Name < a[0].Name:
-			out = append(out, Signed{b[0].Name, combine(0, b[0].Amount), combine(0, b[0].Passed)})
+			out = append(out, Signed{b[0].Name, combine(0, b[0].Amount), combine(0, b[0].Passed), b[0].Window})
 			b = b[1:]
 		default:
-			out = append(out, Signed{a[0].Name, combine(a[0].Amount, b[0].Amount), combine(a[0].Passed, b[0].Passed)})
+			out = append(out, Signed{a[0].Name, combine(a[0].Amount, b[0].Amount), combine(a[0].Passed, b[0].Passed), max(a[0].Window, b[0].Window)})
 			a, b = a[1:], b[1:]
 		}
 	}
@@ -69,7 +72,7 @@ func Negated(amounts []Signed) []Signed {
 func Absolute(amounts []Signed) []Signed {
 	out := make([]Signed, len(amounts))
 	for i, a := range amounts {
-		out[i] = Signed{a.Name, max(a.Amount, -a.Amount), max(a.Passed, -a.Passed)}
+		out[i] = Signed{a.Name, max(a.Amount, -a.Amount), max(a.Passed, -a.Passed), a.Window}
 	}
 	return out
 }

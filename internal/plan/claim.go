@@ -15,7 +15,7 @@ func (v View) planClaim(s Sums, others Crowding) Write {
 	}
 	b := claimBuilder{view: v, claim: &c, others: others}
 	for i, name := range m.Set.Names {
-		b.addStored(i, name, s.Of(name))
+		b.addStored(i, name, v.Of(s, name))
 	}
 	if v.Adopt {
 		for j := range v.Config.Limits {
@@ -58,6 +58,10 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 		}
 		return
 	}
+	if v.replaced(i) {
+		b.replace(i, configuredAs, a)
+		return
+	}
 	state := v.state(i)
 	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst {
 		credit, _ := state.Credit(v.Now)
@@ -70,6 +74,10 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 	o := v.decide(i, a.Amounts, v.wayOf(b.others, i, a.Take, true))
 	o.boundDebt(l.Tokens, a.Back)
 	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed(), Passed: a.Passed()}
+	if v.ofQuota(i) {
+		out.Seen = *l
+		_, out.Window = v.opening(i)
+	}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
 		out.Params, out.Capacity, out.Rate = true, configuredAs.Capacity, configuredAs.Rate
@@ -86,6 +94,13 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 // adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was
 // charged, but with no more given back than that.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, c *Limit, a Named) {
+	if c.Rate.IsQuota() || l.IsQuota() { // of whatever kind it is half of: it is made anew
+		level := c.Rate.Burst + min(0, l.Tokens) - a.Take - a.Adjust
+		b.coverFill(c.Rate, level)
+		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimRemoveGhost, Seen: *l},
+			schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: a.Consumed(), Passed: a.Passed(), Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now)})
+		return
+	}
 	level := min(c.Rate.Burst, c.Rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
 	b.coverFill(c.Rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
@@ -104,6 +119,7 @@ func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
 	b.coverFill(c.Rate, c.Rate.Burst-out)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
 		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: c.Capacity, Rate: c.Rate,
+		Window: windowOf(c.Rate, b.view.Now),
 	})
 }
 

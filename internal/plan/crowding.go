@@ -138,7 +138,7 @@ func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 	m := Meeting{landed: landed}
 	seen, list := p.touchedLimits()
 	for _, t := range list {
-		m.guessed = m.guessed || t.update.Full || seen.Limits[t.index].Tokens > t.update.High
+		m.guessed = m.guessed || !seen.Limits[t.index].IsQuota() && (t.update.Full || seen.Limits[t.index].Tokens > t.update.High)
 	}
 	if seen == nil || after == nil || after.Set != seen.Set {
 		m.others = seen != nil
@@ -178,6 +178,9 @@ func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, no
 	m.longFull = true
 	for _, t := range list {
 		is := &after.Limits[t.index]
+		if is.IsQuota() { // it is opened once, and has no slack
+			continue
+		}
 		if t.update.Full && is.Tokens >= t.update.Low || !t.update.Full && is.Tokens <= t.update.High {
 			continue
 		}

@@ -7,9 +7,10 @@ type Promise struct {
 	name string
 	// Amount is the sum of what they are left, in millitokens.
 	Amount int64
-	// After is what the limit will hold when the last of them has been served, at that
-	// instant.
+	// After is what the limit will hold when the last of them has been served, which is
+	// at the instant At.
 	After bucket.State
+	At    int64
 }
 
 // Promises are the promises of several limits. There are few, so a list is searched
@@ -37,7 +38,7 @@ func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	case p.Amount <= state.Burst-need:
 		return state.Wait(now, need+p.Amount)
 	}
-	return p.After.Refilled - now + p.After.Wait(p.After.Refilled, need)
+	return p.At - now + p.After.Wait(p.At, need)
 }
 
 // farAhead bounds how far a forecast looks, in ms: sums of instants stay in 64
@@ -60,7 +61,7 @@ func (f *Forecast) at(r Reading, name string) *Promise {
 			return &f.Limits[i]
 		}
 	}
-	f.Limits = append(f.Limits, Promise{name: name, After: r.Worth(name)})
+	f.Limits = append(f.Limits, Promise{name: name, After: r.Worth(name), At: r.Now})
 	return &f.Limits[len(f.Limits)-1]
 }
 
@@ -85,8 +86,9 @@ func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	}
 	for _, a := range amounts {
 		p := f.at(r, a.Name)
-		at := max(p.After.Refilled, r.Now+wait)
-		p.After.Tokens, p.After.Refilled = p.After.Level(at)-a.Amount, at
+		p.At = max(p.At, r.Now+wait)
+		p.After = p.After.At(p.At)
+		p.After.Tokens -= a.Amount
 		p.Amount = min(p.Amount+a.Amount, maxPromise)
 	}
 }

@@ -20,13 +20,14 @@ const (
 func IsShared(seen, now int64) bool { return now-seen < sharedFor }
 
 // Low reports whether an image, as it was at an instant, left less than a tenth of
-// the burst of a limit that amounts name.
+// the burst of a limit that amounts name. A quota is low for hours, in which it is not looked
+// at before each write.
 func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
 		if !m.Holds(a.Name) {
 			continue
 		}
-		if s := m.State(m.Set.Index(a.Name)); s.Level(at) < s.Burst/lowShare {
+		if s := m.State(m.Set.Index(a.Name)); !s.IsQuota() && s.Level(at) < s.Burst/lowShare {
 			return true
 		}
 	}

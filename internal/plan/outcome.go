@@ -14,6 +14,9 @@ type outcome struct {
 
 // decide returns the update of limit i.
 func (v View) decide(i int, a bucket.Amounts, w bucket.Way) outcome {
+	if v.ofQuota(i) {
+		return v.decideQuota(i, a)
+	}
 	s := v.state(i)
 	credit, _ := s.Credit(v.Now)
 	u, _ := s.Decide(v.Now, a, w)

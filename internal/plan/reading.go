@@ -18,8 +18,7 @@ type Reading struct {
 // Worth is the state of a limit at Now, with its refill added to the tokens.
 func (r Reading) Worth(name string) bucket.State {
 	state, _ := r.State(name)
-	state.Tokens, state.Refilled = state.Level(r.Now), max(state.Refilled, r.Now)
-	return state
+	return state.At(r.Now)
 }
 
 // State is a limit and its nominal capacity as the reading shows them. If it does not
@@ -35,7 +34,11 @@ func (r Reading) State(name string) (bucket.State, int64) {
 		return bucket.State{Rate: bucket.Rate{Burst: 1, Amount: 1, Period: 1}}, 0
 	}
 	l := &r.Config.Limits[i]
-	return bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}, l.Capacity
+	state := bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}
+	if l.Rate.IsQuota() {
+		state.Refilled = windowOf(l.Rate, r.Now)
+	}
+	return state, l.Capacity
 }
 
 // Precedence is what goes before a take: what the ops before it in the same write take

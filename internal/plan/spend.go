@@ -12,6 +12,7 @@ func (v View) planSpend(s Sums, others Crowding, later bool) (Write, bool) {
 		if !v.tracked(i) || n.isZero() {
 			continue
 		}
+		n = v.windowed(n)
 		o := v.decide(i, n.Amounts, v.wayOf(others, i, n.Take, false))
 		if n.Back > 0 || n.Take > 0 || o.update.Full {
 			commutes = false // only a plain charge below full commutes with claims

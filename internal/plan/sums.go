@@ -30,6 +30,8 @@ type Named struct {
 	// PassedOn and PassedBack are the parts of what is charged, and of what is given back
 	// or has lapsed, that a level above counts too.
 	PassedOn, PassedBack int64
+	// Window is the one of a quota from which Back was taken; 0 of a token bucket.
+	Window int64
 }
 
 // Sums are the amounts of a batch, in name order.
@@ -50,6 +52,20 @@ func (s *Sums) Take(amounts []Signed) {
 		at := s.At(a.Name)
 		at.Pass(a)
 		at.Take += a.Amount
+	}
+}
+
+// GiveBack adds what was taken in a window. Of two windows of a quota the earlier one has
+// surely ended: what was taken in it comes off the counter only.
+func (n *Named) GiveBack(amount, window int64) {
+	switch {
+	case n.Back == 0 || window == n.Window:
+		n.Back, n.Window = n.Back+amount, window
+	case window < n.Window:
+		n.Late -= amount
+	default:
+		n.Late -= n.Back
+		n.Back, n.Window = amount, window
 	}
 }
 

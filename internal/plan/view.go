@@ -60,9 +60,13 @@ func NewView(m *schema.Image, cfg *Config, s Standing, now int64) View {
 	return View{Image: m, Config: cfg, Adopt: s == Newer, Now: now}
 }
 
-// state is limit i of the image. If a claim changes its burst, the smaller burst counts.
+// state is limit i of the image. If a claim changes the burst of a token bucket, the smaller
+// burst counts.
 func (v View) state(i int) bucket.State {
 	s := v.Image.State(i)
+	if s.IsQuota() || v.replaced(i) {
+		return s
+	}
 	if c := v.changed(i); c != nil && c.Rate.Burst < s.Burst {
 		s.Burst = c.Rate.Burst
 	}
@@ -86,6 +90,12 @@ func (v View) Room(name string, back int64) (room int64, known bool) {
 	i := -1
 	if v.Image != nil {
 		i = v.Image.Set.Index(name)
+	}
+	switch {
+	case v.ofQuota(i) && !v.replaced(i):
+		return v.quotaRoom(i, back), true
+	case i >= 0 && v.replaced(i):
+		return v.replacement(i, v.changed(i).Rate), true
 	}
 	if i >= 0 && !v.Image.Limits[i].Ghost {
 		s := v.state(i)
@@ -146,7 +156,7 @@ func (v View) Overfull() (waiting []string, longest int64) {
 // must be left to waiters.
 func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
 	for _, a := range amounts {
-		beside := carried.Of(a.Name)
+		beside := v.Of(carried, a.Name)
 		room, known := v.Room(a.Name, beside.Back)
 		if !known || a.Amount > room-beside.Take-left.Of(a.Name).Amount {
 			return false
@@ -159,7 +169,7 @@ func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
 // what the bucket holds; the share has been halved the given number of times.
 func (v View) Modest(amounts []Signed, carried Sums, halved int) bool {
 	for _, a := range amounts {
-		beside := carried.Of(a.Name)
+		beside := v.Of(carried, a.Name)
 		if room, _ := v.Room(a.Name, beside.Back); beside.Take+a.Amount > room>>halved {
 			return false
 		}
@@ -175,7 +185,7 @@ func (v View) LeavesHalf(amounts []Signed, carried Sums) bool {
 		if i < 0 {
 			return false
 		}
-		beside := carried.Of(a.Name)
+		beside := v.Of(carried, a.Name)
 		room, known := v.Room(a.Name, beside.Back)
 		if !known || room-beside.Take-beside.Adjust-a.Amount < v.Image.Limits[i].Burst/2 {
 			return false

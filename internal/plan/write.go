@@ -50,7 +50,7 @@ func (v View) planCreate(s Sums) Write {
 		a := s.Of(l.Name)
 		out := a.Take + a.Adjust
 		charged = charged || out > 0 || a.Late > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate}
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate, Window: windowOf(l.Rate, v.Now)}
 	}
 	if !charged {
 		return Write{Kind: Nothing}
@@ -72,7 +72,7 @@ func (v View) mustClaim(s Sums) bool {
 		if i < 0 || v.Image.Limits[i].Ghost {
 			continue // an adjust of what is not there is dropped
 		}
-		if _, ok := v.Image.State(i).Credit(v.Now); !ok {
+		if _, ok := v.Image.State(i).Credit(v.Now); !ok || v.opens(i) {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ func (r *Refill) stillRefilled(b *statementBuilder) {
 }
 
 func (r *Refill) write(b *statementBuilder, l RefillLimit) {
-	a, seen := attrsOf(r.Seen.Set.Names[l.Index]), &r.Seen.Limits[l.Index]
+	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.compare(a.burst, "=", Number(seen.Burst))
 	switch {
 	case r.Untouched:

@@ -21,6 +21,9 @@ const (
 	ClaimRemove
 	// ClaimRemoveGhost removes a ghost that is no longer configured.
 	ClaimRemoveGhost
+	// ClaimReplace removes a limit, as it was seen, that is of another kind now: a ClaimAdd
+	// beside it puts the other.
+	ClaimReplace
 )
 
 // ClaimLimit is what a claim does to one limit.
@@ -34,9 +37,12 @@ type ClaimLimit struct {
 	// first value (ClaimAdd); Passed is the same of what a level above counts too.
 	Consumed, Passed int64
 	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the ghost that was
-	// there (ClaimAdopt, ClaimRemoveGhost), or the limit (ClaimRemove).
+	// there (ClaimAdopt, ClaimRemoveGhost), or the limit (ClaimRemove, ClaimReplace, and of a
+	// quota ClaimKeep).
 	Tokens int64
 	Seen   Stored
+	// Window is the one that a quota is in after the claim.
+	Window int64
 	// Capacity and Rate are written when Params is set, and by ClaimAdd and
 	// ClaimAdopt.
 	Params   bool
@@ -94,10 +100,13 @@ func (c *Claim) Statement() Statement {
 }
 
 func (l *ClaimLimit) write(b *statementBuilder) {
-	a := attrsOf(l.Name)
+	a := attrsOf(l.Name, l.Seen.IsQuota() || l.Rate.IsQuota() && (l.Kind == ClaimAdd || l.Kind == ClaimAdopt))
 	switch l.Kind {
 	case ClaimKeep:
 		b.exists(a.burst)
+		if a.isQuota() {
+			b.inWindow(a, l.Seen.Window, l.Window)
+		}
 		if l.Consumed != 0 {
 			b.addNumber(a.consumed, l.Consumed)
 		}
@@ -108,7 +117,9 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		if l.Full {
 			b.setValue(a.tokens, Number(l.Put))
 		} else {
-			b.compare(a.tokens, "<=", Number(l.High))
+			if l.High != bucket.MaxTokens {
+				b.compare(a.tokens, "<=", Number(l.High))
+			}
 			if l.Add != 0 {
 				b.addNumber(a.tokens, l.Add)
 			}
@@ -134,6 +145,17 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 	case ClaimRemove:
 		b.exists(a.burst)
 		b.compare(a.tokens, ">=", Number(l.Low))
+		if a.isQuota() {
+			b.compare(a.window, "=", Number(l.Seen.Window))
+		}
+		l.dropAll(b, a)
+	case ClaimReplace:
+		b.compare(a.burst, "=", Number(l.Seen.Burst))
+		b.compare(a.tokens, "=", Number(l.Seen.Tokens))
+		b.compare(a.consumed, "=", Number(l.Seen.Consumed))
+		if a.isQuota() {
+			b.compare(a.window, "=", Number(l.Seen.Window))
+		}
 		l.dropAll(b, a)
 	case ClaimRemoveGhost:
 		l.stillGhost(b, a)
@@ -163,6 +185,12 @@ func (l *ClaimLimit) dropAll(b *statementBuilder, a limitAttrs) {
 }
 
 func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
+	if a.isQuota() {
+		if b.quotaRate(a, l.Rate); l.Kind != ClaimKeep {
+			b.setValue(a.window, Number(l.Window))
+		}
+		return
+	}
 	b.setValue(a.capacity, Number(l.Capacity))
 	b.setValue(a.burst, Number(l.Rate.Burst))
 	b.setValue(a.amount, Number(l.Rate.Amount))
@@ -175,6 +203,8 @@ type CreateLimit struct {
 	Tokens, Consumed, Passed int64
 	Capacity                 int64
 	Rate                     bucket.Rate
+	// Window is the one of a quota; 0 of a token bucket.
+	Window int64
 }
 
 // Create is a new bucket item.
@@ -223,9 +253,18 @@ func (c *Create) attributes() []attribute {
 	set(GSI2PK, String(c.Keys.Resource(c.Resource)))
 	set(GSI2SK, String(BucketEntries+c.Entity))
 	for _, l := range c.Limits {
-		a := attrsOf(l.Name)
+		a := attrsOf(l.Name, l.Rate.IsQuota())
 		set(a.tokens, Number(l.Tokens))
 		set(a.consumed, Number(l.Consumed))
+		if l.Passed != 0 && a.isQuota() {
+			set(a.passed, Number(l.Passed))
+		}
+		if a.isQuota() {
+			set(a.burst, Number(l.Rate.Burst))
+			set(a.window, Number(l.Window))
+			set(a.windows, String(l.Rate.Windows().String()))
+			continue
+		}
 		set(a.capacity, Number(l.Capacity))
 		set(a.burst, Number(l.Rate.Burst))
 		set(a.amount, Number(l.Rate.Amount))

@@ -27,10 +27,12 @@ const (
 	fieldPeriod   = "rp"
 )
 
-// ConfigLimit is a stored limit: whole tokens and whole seconds.
+// ConfigLimit is a stored limit: whole tokens and whole seconds or, of a quota, the unit of
+// its windows and their zone.
 type ConfigLimit struct {
 	Name                                   string
 	Capacity, Burst, Amount, PeriodSeconds int64
+	Unit, Zone                             string
 }
 
 // ConfigItem is what a configuration item says.
@@ -103,7 +105,8 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	o = o.Normal()
 	item := make(Item, len(old)+4*len(c.Limits)+9)
 	for name, value := range old {
-		if _, _, isLimit := splitLimit(name); !isLimit || c.Unread {
+		_, _, isLimit := splitLimit(name)
+		if _, _, isQuota := splitQuota(name); !isLimit && !isQuota || c.Unread {
 			item[name] = value
 		}
 	}
@@ -121,6 +124,10 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[GSI3PK], item[GSI3SK] = String(k.Plans()), String(o.Plan+"#"+o.Resource)
 	}
 	for _, l := range c.Limits {
+		if l.isQuota() {
+			l.putQuota(item)
+			continue
+		}
 		prefix := limitPrefix + l.Name + "_"
 		item[prefix+fieldCapacity] = Number(l.Capacity)
 		item[prefix+fieldBurst] = Number(l.Burst)
@@ -187,14 +194,7 @@ func withoutEmptyValues(st Statement) Statement {
 }
 
 // HasLimits says whether a configuration item holds any limit, of whatever kind.
-func HasLimits(item Item) bool {
-	for name := range item {
-		if _, _, ok := splitLimit(name); ok {
-			return true
-		}
-	}
-	return UnknownConfig(item) != nil
-}
+func HasLimits(item Item) bool { return len(LimitNames(item)) > 0 }
 
 // DecodeConfig reads a configuration item; attributes it does not know are
 // ignored. A missing burst or refill amount is the capacity. It fails on a
@@ -222,6 +222,17 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 			return ConfigItem{}, err
 		}
 		c.Limits = append(c.Limits, l)
+	}
+	quotas, err := quotasIn(item)
+	if err != nil {
+		return ConfigItem{}, err
+	}
+	for _, q := range quotas {
+		i, twice := slices.BinarySearchFunc(c.Limits, q.Name, func(l ConfigLimit, name string) int { return strings.Compare(l.Name, name) })
+		if twice {
+			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.Name)
+		}
+		c.Limits = slices.Insert(c.Limits, i, q)
 	}
 	return c, nil
 }

@@ -16,6 +16,8 @@ type Stored struct {
 	Tokens, Capacity, Consumed int64
 	// Passed is the part of Consumed that another level counts too.
 	Passed int64
+	// Window is the ordinal of a quota's window; 0 of a token bucket.
+	Window int64
 	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
 	// unconditional ADD met a bucket without the limit, or another writer set the
 	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
@@ -101,6 +103,9 @@ func (m *Image) Of() []byte {
 // State is limit i as package bucket computes with it.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
+	if l.IsQuota() {
+		return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: l.Window}
+	}
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
 }
 
@@ -115,7 +120,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	}
 	m := &Image{Set: hint}
 	if hint == nil || !hint.describes(item) {
-		m.Set = r.Of(limitNames(item))
+		m.Set = r.OfKinds(limitNames(item))
 	}
 	d := decoder{item: item}
 	m.Refilled, m.HasRefilled = d.number(attrRefilled)
@@ -134,8 +139,13 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Tokens, l.HasTokens = d.number(a.tokens)
 		l.Consumed = d.counter(a.consumed)
 		l.Passed = d.counter(a.passed)
-		l.Capacity, _ = d.number(a.capacity)
 		l.Burst, l.HasBurst = d.number(a.burst)
+		if a.isQuota() {
+			d.quota(l, a)
+			l.Ghost = !l.HasTokens || l.Burst < 1 || !l.IsQuota()
+			continue
+		}
+		l.Capacity, _ = d.number(a.capacity)
 		l.Amount, _ = d.number(a.amount)
 		l.Period, _ = d.number(a.period)
 		l.Ghost = !l.HasTokens || l.Burst < 1 || l.Amount < 1 || l.Period < 1
@@ -151,11 +161,11 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
-		if strings.HasPrefix(name, bucketPrefix) && !strings.HasSuffix(name, "_"+fieldPassed) {
+		if (strings.HasPrefix(name, bucketPrefix) || strings.HasPrefix(name, quotaPrefix)) && !strings.HasSuffix(name, "_"+fieldPassed) {
 			count++
 		}
 	}
-	if count != 6*len(s.attrs) {
+	if count != s.attributes {
 		return false
 	}
 	for i := range s.attrs {
@@ -166,14 +176,18 @@ func (s *LimitSet) describes(item Item) bool {
 	return true
 }
 
-func limitNames(item Item) []string {
-	var names []string
+// limitNames are the names of the limits of an item, and of those that are quotas, in order.
+func limitNames(item Item) (names, quotas []string) {
 	for attr := range item {
-		name, field, ok := splitBucketAttr(attr)
-		if ok && slices.Contains([]string{"tk", "bx", "tc", "cp", "ra", "rp"}, field) && !slices.Contains(names, name) {
-			names = append(names, name)
+		name, field, quota, ok := splitBucketAttr(attr)
+		if !ok || !slices.Contains([]string{"tk", "bx", "tc", "cp", "ra", "rp", fieldWindow, fieldWindows}, field) {
+			continue
+		}
+		if names = append(names, name); quota {
+			quotas = append(quotas, name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	slices.Sort(quotas)
+	return slices.Compact(names), slices.Compact(quotas)
 }

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Kinds of limits besides token buckets have attributes of their own, which a later version
-// writes: k_{name}_* in configuration, q_{name}_* and s_{name}_* in buckets, and pu, a
-// bucket's pause. This version knows none, and must not take one for a bucket, nor leave
-// one out.
+// Kinds of limits besides token buckets have attributes of their own: k_{name}_* in
+// configuration, q_{name}_* (quotas) and s_{name}_* in buckets, and pu, a bucket's pause. This
+// version knows quotas. It must not take another kind for a bucket, nor leave one out.
 const (
 	kindPrefix   = "k_"
 	attrGroups   = kindPrefix + "groups" // so that versions which know no groups refuse the level
@@ -17,11 +16,11 @@ const (
 	attrKindsMin = "kinds_min"
 )
 
-// statePrefixes begin the attributes of a bucket that are of another kind.
-var statePrefixes = []string{"q_", "s_"}
+// slotsPrefix begins the attributes of a bucket that are of a kind which is not known yet.
+const slotsPrefix = "s_"
 
 // KindsState are attributes of a bucket such as later versions write, one of each form.
-func KindsState() []string { return []string{"q_probe_w", "s_probe_tk", attrPause} }
+func KindsState() []string { return []string{slotsPrefix + "probe_tk", attrPause} }
 
 // UnknownKind says that an item has a limit of a kind that this version does not know.
 type UnknownKind struct {
@@ -38,15 +37,24 @@ func (e *UnknownKind) Error() string {
 
 // UnknownConfig is the first limit of an unknown kind that an item of configuration has, by
 // its attribute; nil for none.
-func UnknownConfig(item Item) *UnknownKind { return unknownIn(item, isKind) }
+func UnknownConfig(item Item) *UnknownKind {
+	return unknownIn(item, func(attr string) (string, bool) {
+		name, ok := isKind(attr)
+		if quota, _, of := splitQuota(attr); of {
+			return quota, unknownQuota(item, quota)
+		}
+		return name, ok
+	})
+}
 
 // UnknownState is the first limit of an unknown kind that a bucket has; nil for none.
 func UnknownState(item Item) *UnknownKind {
 	return unknownIn(item, func(attr string) (string, bool) {
-		for _, prefix := range statePrefixes {
-			if rest, ok := strings.CutPrefix(attr, prefix); ok {
-				return limitOf(rest), true
-			}
+		if rest, ok := strings.CutPrefix(attr, slotsPrefix); ok {
+			return limitOf(rest), true
+		}
+		if name, ok := unknownWindows(item, attr); ok {
+			return name, true
 		}
 		return attr, attr == attrPause
 	})

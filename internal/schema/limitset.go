@@ -23,7 +23,7 @@ const (
 // parent has a name like these.
 func BucketAttributes() []string {
 	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
-	return append(append(names, opAttrs[:]...), bucketPrefix+"*", statePrefixes[0]+"*", statePrefixes[1]+"*", attrPause)
+	return append(append(names, opAttrs[:]...), bucketPrefix+"*", quotaPrefix+"*", slotsPrefix+"*", attrPause)
 }
 
 // OpSlots is how many clients' last writes an item remembers.
@@ -37,32 +37,43 @@ type limitAttrs struct {
 	// passed is the part of consumed that a level above counts too. A limit has it once
 	// something of the kind was consumed.
 	passed string
+	// window and windows are those of a quota, which has no capacity, amount and period.
+	window, windows string
 }
 
 // fieldPassed ends the name of that attribute.
 const fieldPassed = "up"
 
-func attrsOf(name string) limitAttrs {
+// attrsOf are those of a limit that is a quota or a token bucket.
+func attrsOf(name string, quota bool) limitAttrs {
+	if quota {
+		return attrsOfQuota(name)
+	}
 	p := bucketPrefix + name + "_"
-	return limitAttrs{p + "tk", p + "cp", p + "bx", p + "ra", p + "rp", p + "tc", p + fieldPassed}
+	return limitAttrs{
+		tokens: p + "tk", capacity: p + "cp", burst: p + "bx", amount: p + "ra", period: p + "rp", consumed: p + "tc", passed: p + fieldPassed,
+	}
 }
 
-// all are those that every limit has.
-func (a limitAttrs) all() [6]string {
-	return [6]string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
+// all are those that every limit of its kind has.
+func (a limitAttrs) all() []string {
+	if a.isQuota() {
+		return []string{a.tokens, a.burst, a.consumed, a.window, a.windows}
+	}
+	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }
 
-// splitBucketAttr splits b_{name}_{field} at the last underscore.
-func splitBucketAttr(attr string) (name, field string, ok bool) {
+// splitBucketAttr splits b_{name}_{field}, or that of a quota, at the last underscore.
+func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 	rest, ok := strings.CutPrefix(attr, bucketPrefix)
 	if !ok {
-		return "", "", false
+		rest, quota = strings.CutPrefix(attr, quotaPrefix)
 	}
 	i := strings.LastIndexByte(rest, '_')
-	if i <= 0 {
-		return "", "", false
+	if !ok && !quota || i <= 0 {
+		return "", "", false, false
 	}
-	return rest[:i], rest[i+1:], true
+	return rest[:i], rest[i+1:], quota, true
 }
 
 // LimitSet is the limits of an item in name order, with what is built once for
@@ -70,7 +81,9 @@ func splitBucketAttr(attr string) (name, field string, ok bool) {
 type LimitSet struct {
 	Names []string
 	attrs []limitAttrs
-	texts *spendTexts
+	// attributes is how many all of them have, but for passed.
+	attributes int
+	texts      *spendTexts
 }
 
 // Index returns the position of a limit, or -1.
@@ -101,9 +114,15 @@ func NewLimitSets() *LimitSets {
 // with it.
 func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
 
-// Of returns the set of the names, which must be sorted.
-func (r *LimitSets) Of(names []string) *LimitSet {
+// Of returns the set of the names of token buckets, which must be sorted.
+func (r *LimitSets) Of(names []string) *LimitSet { return r.OfKinds(names, nil) }
+
+// OfKinds returns the set of the names, which must be sorted; those in quotas are quotas.
+func (r *LimitSets) OfKinds(names, quotas []string) *LimitSet {
 	key := strings.Join(names, "#") // '#' is in no name
+	if len(quotas) > 0 {
+		key += "##" + strings.Join(quotas, "#")
+	}
 	r.mu.RLock()
 	set := r.sets[key]
 	r.mu.RUnlock()
@@ -112,7 +131,8 @@ func (r *LimitSets) Of(names []string) *LimitSet {
 	}
 	set = &LimitSet{Names: slices.Clone(names), texts: r.texts}
 	for _, name := range set.Names {
-		set.attrs = append(set.attrs, attrsOf(name))
+		set.attrs = append(set.attrs, attrsOf(name, slices.Contains(quotas, name)))
+		set.attributes += len(set.attrs[len(set.attrs)-1].all())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

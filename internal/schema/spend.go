@@ -62,6 +62,10 @@ func (s *Spend) Statement() Statement {
 	}
 	for i := range s.Limits {
 		l := &s.Limits[i]
+		if stored := &s.Seen.Limits[l.Index]; stored.IsQuota() {
+			l.quotaValues(stored.Window, numbers.value, put)
+			continue
+		}
 		if l.Full {
 			put(numbers.value(l.Put))
 			put(numbers.value(l.Consumed))
@@ -126,6 +130,9 @@ type GiveBackLimit struct {
 	Lapsed int64
 	// Passed is the part of both that a level above counted too.
 	Passed int64
+	// Quota means that it is one, and Window is the one from which Amount was taken.
+	Quota  bool
+	Window int64
 }
 
 // GiveBack is the write that only gives tokens back. It needs no image and commutes with
@@ -143,9 +150,12 @@ func (g *GiveBack) Statement() Statement {
 	b.op(g.Op)
 	b.incarnation(g.Incarnation)
 	for _, l := range g.Limits {
-		a := attrsOf(l.Name)
+		a := attrsOf(l.Name, l.Quota)
 		if l.Amount > 0 {
 			b.addNumber(a.tokens, l.Amount)
+		}
+		if l.Quota && l.Amount > 0 {
+			b.compare(a.window, "=", Number(l.Window))
 		}
 		b.addNumber(a.consumed, -l.Amount-l.Lapsed)
 		b.addPassed(a, -l.Passed)

@@ -109,6 +109,11 @@ func (s *Spend) text() *spendText {
 
 // text adds one limit's part to the text of a spend.
 func (l *SpendLimit) text(b *statementBuilder, a limitAttrs, take func() string) {
+	if a.isQuota() {
+		b.exists(a.burst)
+		l.quotaText(b, a, take)
+		return
+	}
 	tokens := b.name(a.tokens)
 	b.exists(a.burst)
 	if l.Full {

@@ -5,10 +5,14 @@ type TellLimit struct {
 	// Name is the limit's.
 	Name string
 	// Count is added to the counter alone, and may be below 0. Back is returned to the
-	// tokens and taken off the counter.
-	Count, Back int64
+	// tokens and taken off the counter. Take is the part of Count that a quota is charged.
+	Count, Back, Take int64
 	// Passed is the change of the part of the counter that a level above counts too.
 	Passed int64
+	// Quota means that it is one, and Window is the one from which Back was taken, and Take
+	// is.
+	Quota  bool
+	Window int64
 }
 
 // Tell is the write that tells a bucket what was counted without it, and gives back what it
@@ -25,10 +29,16 @@ type Tell struct {
 func (t *Tell) Statement() Statement {
 	b, backs := newStatementBuilder(), false
 	for _, l := range t.Limits {
-		a := attrsOf(l.Name)
-		if l.Back > 0 {
-			b.addNumber(a.tokens, l.Back)
-			backs = true
+		a := attrsOf(l.Name, l.Quota)
+		if moved := l.Back - l.Take; moved != 0 {
+			b.addNumber(a.tokens, moved)
+		}
+		backs = backs || l.Back > 0
+		if l.Quota && (l.Back > 0 || l.Take > 0) {
+			b.compare(a.window, "=", Number(l.Window))
+		}
+		if l.Take > 0 {
+			b.compare(a.tokens, ">=", Number(l.Take))
 		}
 		b.addNumber(a.consumed, l.Count-l.Back)
 		b.addPassed(a, l.Passed)

@@ -74,7 +74,7 @@ func Counters(item Item) (map[string]int64, error) {
 	counters := map[string]int64{}
 	d := decoder{item: item}
 	for attr := range item {
-		switch name, field, ok := splitBucketAttr(attr); {
+		switch name, field, _, ok := splitBucketAttr(attr); {
 		case !ok:
 		case field == "tc":
 			counters[name], _ = d.number(attr)

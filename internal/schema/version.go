@@ -25,8 +25,10 @@ const (
 const (
 	// GroupKinds is the generation that charges the groups of a resource.
 	GroupKinds = 1
+	// QuotaKinds is the generation that knows calendar quotas.
+	QuotaKinds = 2
 	// KnownKinds is the generation that this version knows.
-	KnownKinds = GroupKinds
+	KnownKinds = QuotaKinds
 )
 
 // VersionRecord says which layout a table has. There is one for the whole table.

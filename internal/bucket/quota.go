@@ -1,0 +1,126 @@
+package bucket
+
+import (
+	"math/bits"
+
+	"github.com/dynalimit/dynalimit/internal/calendar"
+)
+
+// A calendar quota is a bucket on the axis of a calendar's windows, which regains its burst in
+// each: its refill instant is the ordinal of the window that it was opened for, and its period
+// says which calendar. Within a window nothing is regained, and nothing is full: whoever grants
+// more lifts it above its burst until the next window opens.
+
+// Quota is the rate of a quota: n millitokens in each window.
+func Quota(n int64, of calendar.Windows) Rate {
+	return Rate{Burst: n, Amount: n, Period: -int64(of)}
+}
+
+// Windows are those of a quota; 0 of a token bucket.
+func (r Rate) Windows() calendar.Windows {
+	if r.Period >= 0 {
+		return 0
+	}
+	return calendar.Windows(-r.Period) //nolint:gosec // made by Quota
+}
+
+// IsQuota reports whether the rate is that of a calendar quota.
+func (r Rate) IsQuota() bool { return r.Period < 0 }
+
+// Smooth is the rate of a bucket that regains a quota evenly, in its longest window; a bucket's
+// own rate. What a process admits on its own goes by it.
+func (r Rate) Smooth() Rate {
+	if r.IsQuota() {
+		r.Period = r.Windows().Longest()
+	}
+	return r
+}
+
+// Opens reports whether a quota's next write has to open a later window than the stored one;
+// false of a bucket.
+func (s State) Opens(now int64) bool {
+	return s.IsQuota() && s.Windows().At(now) > s.Refilled
+}
+
+// opened is what a quota has regained since its window, at most MaxCredit.
+func (s State) opened(now int64) int64 {
+	windows := s.Windows().At(now) - s.Refilled
+	if windows <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(windows), uint64(s.Burst))
+	if hi > 0 || lo > MaxCredit {
+		return MaxCredit
+	}
+	return int64(lo)
+}
+
+// quotaLevel is what a quota is worth at now.
+func (s State) quotaLevel(now int64) int64 {
+	credit := s.opened(now)
+	if credit == 0 {
+		return s.Tokens
+	}
+	return min(s.Burst, s.Tokens+credit)
+}
+
+// quotaWait is the time in ms until a quota holds need, with no other traffic.
+func (s State) quotaWait(now, need int64) int64 {
+	switch {
+	case need <= s.quotaLevel(now):
+		return 0
+	case need > s.Burst:
+		return Never
+	}
+	missing := uint64(need) - uint64(s.Tokens)
+	windows := ceilDiv(0, missing, uint64(s.Burst))
+	return max(1, s.Windows().Start(SaturatingAdd(s.Refilled, windows))-now)
+}
+
+// quotaFill is the longest that a quota at -debt needs to be full again.
+func (r Rate) quotaFill(debt int64) int64 {
+	windows := 1 + ceilDiv(0, uint64(max(0, debt)), uint64(r.Burst))
+	hi, lo := bits.Mul64(uint64(windows), uint64(r.Windows().Longest()))
+	return ceilDiv(hi, lo, 1)
+}
+
+// quotaDebtCovered is the deepest debt that surely ends within ms.
+func (r Rate) quotaDebtCovered(ms int64) int64 {
+	windows := max(0, ms) / r.Windows().Longest()
+	hi, lo := bits.Mul64(uint64(windows), uint64(r.Burst))
+	if hi > 0 || lo > MaxCredit {
+		return MaxCredit
+	}
+	return int64(lo) - r.Burst
+}
+
+// Opening is how a write of a quota goes about its window.
+type Opening struct {
+	// Credit is what the windows since the stored one add; 0 for a write within it.
+	Credit int64
+	// Change is what a changed quota adds within its window, below 0 what it takes away: a
+	// lowered one counts what was used.
+	Change int64
+}
+
+// DecideQuota returns the update that carries a within the seen window, or into the one that it
+// opens, or false when Take does not fit. It is exact on every state of that window. What was
+// taken in an earlier window is not given back, so an opening write has no Back.
+func (s State) DecideQuota(a Amounts, o Opening) (Update, bool) {
+	out := a.Take + a.Adjust
+	if o.Credit > 0 && s.Tokens > s.Burst-o.Credit { // full, whatever is left of the windows before
+		u := Update{Full: true, Put: s.Burst + o.Change - out, Low: s.Burst - o.Credit, HasLow: true}
+		return u, a.Take <= s.Burst+o.Change
+	}
+	u := Update{Add: o.Credit + o.Change + a.Back - out, High: MaxTokens}
+	if o.Credit > 0 {
+		u.High = s.Burst - o.Credit
+	}
+	if a.Take > 0 {
+		u.Low, u.HasLow = a.Take-o.Credit-o.Change-a.Back, true
+	}
+	return u, a.Take == 0 || u.Low <= s.Tokens
+}
+
+// MaxTokens is above everything that a limit holds.
+const MaxTokens = 1<<63 - 1
