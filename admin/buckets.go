@@ -67,17 +67,32 @@ func (b Buckets) Reset(ctx context.Context, entity, resource, id string, limits 
 // is paid first: a limit at -30 of 100 holds 20 after 50 were added. Counters stay as they
 // are. See Buckets.Reset for repetitions, other processes and errors.
 func (b Buckets) TopUp(ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*BucketRefill, error) {
+	return b.add(ctx, &refill{action: "bucket_topped_up", id: id, entity: entity, resource: resource}, amounts)
+}
+
+// GrantWindow adds whole tokens to calendar quotas of a bucket, above what they allow too, for
+// the window that they are in: the next one begins with what the quota allows, less a debt.
+// Counters stay as they are. It fails with a *ValidationError for a limit that is no quota. A
+// bucket that does not exist is left so (Missing): it is made with the first call. See
+// Buckets.Reset for repetitions, other processes and errors.
+func (b Buckets) GrantWindow(ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*BucketRefill, error) {
+	return b.add(ctx, &refill{action: "bucket_granted", id: id, entity: entity, resource: resource, grant: true}, amounts)
+}
+
+// add checks what is added, and makes the refill.
+func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) (*BucketRefill, error) {
 	if err := b.d.Usable(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.d.CheckAmounts(amounts); err != nil {
 		return nil, err
 	}
-	add := make(map[string]int64, len(amounts))
+	r.add = make(map[string]int64, len(amounts))
 	for name, n := range amounts {
-		add[name] = n * milli
+		r.add[name] = n * milli
 	}
-	return b.refill(ctx, &refill{action: "bucket_topped_up", id: id, entity: entity, resource: resource, limits: slices.Collect(maps.Keys(add)), add: add})
+	r.limits = slices.Collect(maps.Keys(r.add))
+	return b.refill(ctx, r)
 }
 
 // refill checks and makes a refill, and says what it came to in tokens.

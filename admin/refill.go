@@ -33,8 +33,10 @@ type refill struct {
 	entity, resource string
 	// limits are the names of those that are filled, all if there are none.
 	limits []string
-	// add is what is added, in millitokens, by limit; nil makes limits full.
-	add map[string]int64
+	// add is what is added, in millitokens, by limit; nil makes limits full. grant adds it to
+	// quotas for the window that they are in, above what they allow too.
+	add   map[string]int64
+	grant bool
 	// arguments are what a repetition asks for too, as text.
 	arguments string
 }
@@ -103,7 +105,7 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 		return BucketRefill{}, table.Proposal{}, err
 	}
 	now := b.d.Clock.Now()
-	done, change, err := r.decide(image, now)
+	done, change, err := b.decide(r, image, now)
 	if err != nil {
 		return BucketRefill{}, table.Proposal{}, err
 	}
@@ -116,7 +118,7 @@ func (b Buckets) propose(ctx context.Context, op string, r *refill, untouched bo
 
 // decide says what each limit holds before and after, and what to write; nothing if no
 // limit holds less than its burst.
-func (r *refill) decide(m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
+func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
 	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
 		return done, nil, nil
@@ -128,6 +130,22 @@ func (r *refill) decide(m *schema.Image, now time.Time) (BucketRefill, *schema.R
 	lacking := false
 	for i, name := range m.Set.Names {
 		if m.Limits[i].Ghost || len(r.limits) > 0 && !slices.Contains(r.limits, name) {
+			continue
+		}
+		if r.grant && !m.Limits[i].IsQuota() {
+			return BucketRefill{}, nil, invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; use Buckets.TopUp")
+		}
+		if m.Limits[i].IsQuota() && r.add != nil {
+			is := m.State(i).At(b.d.Clock.SureMS())
+			l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[name], Window: is.Refilled}
+			if !r.grant { // nothing of a quota is capped within its window
+				l.Add, l.AtMost = min(l.Add, max(0, is.Burst-is.Tokens)), true
+			}
+			l.Put = is.Tokens + l.Add
+			done.Before[name], done.After[name] = is.Tokens, l.Put
+			if l.Add > 0 {
+				lacking, change.Limits = true, append(change.Limits, l)
+			}
 			continue
 		}
 		held, burst := m.State(i).Level(now.UnixMilli()), m.Limits[i].Burst

@@ -50,15 +50,15 @@ func (b *batch) config() *plan.Config {
 }
 
 // needsRead reports whether the bucket has to be read before the batch can be decided. That
-// is so, besides, if a give-back meets another incarnation, no bucket, or a bucket without
-// one of the limits, because the image may be older than the grant: a transaction's answer
+// is so, besides, if a give-back meets another incarnation, no bucket, a bucket without one of
+// the limits, or a quota in an earlier window than it was taken in, because the image may be older than the grant: a transaction's answer
 // shows no image.
 func (b *batch) needsRead(known *sight) bool {
 	if !known.known {
 		return b.charges()
 	}
 	return slices.ContainsFunc(b.adjusts, func(o *Op) bool {
-		return o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(known.image) || o.refundsUnknownLimit(known.image))
+		return o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(known.image) || o.refundsUnknownLimit(known.image) || o.refundsLaterWindow(known.image))
 	})
 }
 

@@ -262,3 +262,9 @@ func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
 func (o *Op) refundsUnknownLimit(m *schema.Image) bool {
 	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }
+
+// refundsLaterWindow reports whether the op gives back what was taken in a later window of a
+// quota than the image shows.
+func (o *Op) refundsLaterWindow(m *schema.Image) bool {
+	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && a.Window > plan.WindowOf(m, a.Name) })
+}

@@ -253,11 +253,14 @@ func (t *turn) giveBack() *sending {
 	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
 	b := t.batch()
 	v := plan.View{Now: t.lane.owner.NowMS(), Config: b.config()}
+	if s.known {
+		v.Image = s.image
+	}
 	for _, n := range t.sums {
 		if s.known && !s.image.Holds(n.Name) {
 			continue
 		}
-		n, quota := v.GivenBack(s.image, n)
+		n, quota := v.GivenBack(n)
 		if n.Back > 0 || n.Late < 0 {
 			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late, Passed: n.PassedBack, Quota: quota, Window: n.Window})
 		}

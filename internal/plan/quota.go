@@ -156,14 +156,13 @@ func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 	return now
 }
 
-// GivenBack is what a write that only gives back does to a limit of a bucket, and whether that
-// is a quota, as far as is known; m is nil if the bucket is not.
-func (v View) GivenBack(m *schema.Image, n Named) (given Named, quota bool) {
-	if m == nil {
+// GivenBack is what a write that only gives back does to a limit, and whether that is a quota,
+// as far as is known.
+func (v View) GivenBack(n Named) (given Named, quota bool) {
+	if v.Image == nil {
 		return n, n.Window != 0
 	}
-	v.Image = m
-	return v.windowed(n), v.ofQuota(m.Set.Index(n.Name))
+	return v.windowed(n), v.ofQuota(v.Image.Set.Index(n.Name))
 }
 
 // SameWindows reports whether two lists were taken in the same windows.
@@ -210,4 +209,12 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 		r = c.Limits[i].Rate
 	}
 	return r
+}
+
+// chargedLate is what a quota that is made is charged of what was counted without it.
+func chargedLate(r bucket.Rate, a Named) int64 {
+	if !r.IsQuota() {
+		return 0
+	}
+	return max(0, min(a.Late, r.Burst-a.Take-a.Adjust))
 }

@@ -7,6 +7,12 @@ type RefillLimit struct {
 	// Full makes the limit full; else Add is added to its tokens.
 	Full bool
 	Add  int64
+	// Grant adds Add to a quota within its window, above what it allows too. If Window is a
+	// later one than the quota was seen in, it is opened, with Put tokens. AtMost requires that
+	// it holds no more than it was seen to.
+	Grant, AtMost bool
+	Window        int64
+	Put           int64
 }
 
 // Refill is the write by which an administrator fills a bucket. It moves no refill
@@ -46,6 +52,20 @@ func (r *Refill) stillRefilled(b *statementBuilder) {
 func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.compare(a.burst, "=", Number(seen.Burst))
+	if l.Grant {
+		b.inWindow(a, seen.Window, l.Window)
+		if l.Window != seen.Window || r.Untouched {
+			b.compare(a.tokens, "=", Number(seen.Tokens))
+		} else if l.AtMost {
+			b.compare(a.tokens, "<=", Number(seen.Tokens))
+		}
+		if l.Window != seen.Window {
+			b.setValue(a.tokens, Number(l.Put))
+		} else {
+			b.addNumber(a.tokens, l.Add)
+		}
+		return
+	}
 	switch {
 	case r.Untouched:
 		b.compare(a.tokens, "=", Number(seen.Tokens))

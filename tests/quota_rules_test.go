@@ -1,0 +1,283 @@
+package tests
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// What is used of a day stays used, whatever its limit becomes: more or less, another window or
+// zone, a token bucket, and a quota again.
+func TestWhatIsUsedOfAQuotaStaysUsed(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		s.advanceTo("2026-01-23T19:00:00Z") // a Friday
+		for _, step := range []struct {
+			limit dynalimit.Limit
+			take  int64
+			level int64 // after the take
+		}{
+			{dynalimit.Daily("usd", 50, pacific), 30, 20},
+			{dynalimit.Daily("usd", 25, pacific), 0, -5},
+			{dynalimit.Daily("usd", 100, pacific), 50, 20},
+			{dynalimit.Weekly("usd", 100, pacific), 5, 15},
+			{dynalimit.Daily("usd", 100, "Asia/Tokyo"), 5, 10}, // it is Saturday there
+			{dynalimit.Daily("usd", 100, pacific), 5, 5},
+			{dynalimit.PerDay("usd", 200), 5, 100},
+			{dynalimit.Monthly("usd", 150, "UTC"), 10, 40},
+		} {
+			s.limits(admin.Scope{Everyone: true}, step.limit)
+			s.acquire("key", dynalimit.Amounts{"usd": step.take, "rpm": 0}, dynalimit.WithIgnoreUnknown())
+			if step.take == 0 { // a denial brings the limit too
+				s.deny("key", dynalimit.Amounts{"usd": 1})
+			}
+			assert.Equal(t, step.level, s.levelOn("key", model, "usd"), "%v", step.limit)
+		}
+		assert.EqualValues(t, 110, s.stored("key", "usd").Consumed/milli)
+		s.advanceTo("2026-02-01T00:00:00Z")
+		s.acquire("key", dynalimit.Amounts{"usd": 150})
+	})
+}
+
+// Debt is carried into the windows that follow, and what is charged lands in the window in force.
+func TestDebtOfAQuotaIsCarried(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		ctx := t.Context()
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+		s.advanceTo("2026-01-23T19:00:00Z")
+		lease := s.acquire("key", dynalimit.Amounts{"usd": 60})
+		s.advanceTo("2026-01-24T19:00:00Z")
+		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": 330}))
+		assert.EqualValues(t, -230, s.levelOn("key", model, "usd"))
+		assert.Equal(t, 2*24*time.Hour+13*time.Hour, s.deny("key", dynalimit.Amounts{"usd": 50}).RetryAfter, "the third midnight")
+		s.advanceTo("2026-01-25T19:00:00Z")
+		require.NoError(t, lease.Settle(ctx, dynalimit.Amounts{"usd": 0}))
+		assert.EqualValues(t, -130, s.levelOn("key", model, "usd"), "nothing is given back of days that are over")
+		s.advanceTo("2026-01-28T08:00:00Z")
+		s.acquire("key", dynalimit.Amounts{"usd": 100})
+		require.NoError(t, s.limiter.Close(ctx)) // it is told beside the lane what comes off the counter
+		assert.EqualValues(t, 100, s.stored("key", "usd").Consumed/milli)
+	})
+}
+
+// What is granted to a window is there for that window alone, once, above what it allows too.
+func TestGrantedToAWindow(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		buckets := s.repo.admin().Buckets
+		grant := func(id string, n int64) {
+			done, err := buckets.GrantWindow(t.Context(), "key", model, id, dynalimit.Amounts{"usd": n})
+			require.NoError(t, err)
+			assert.Equal(t, n, done.After["usd"]-done.Before["usd"])
+		}
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
+		s.advanceTo("2026-01-23T19:00:00Z")
+		s.acquire("key", dynalimit.Amounts{"usd": 100, "rpm": 1})
+		grant("ticket-1", 50)
+		grant("ticket-1", 50)
+		s.acquire("key", dynalimit.Amounts{"usd": 50})
+		s.deny("key", dynalimit.Amounts{"usd": 1})
+		grant("ticket-2", 30)
+		s.advanceTo("2026-01-24T08:00:00Z")
+		grant("ticket-3", 20) // before anybody called on that day
+		s.acquire("key", dynalimit.Amounts{"usd": 100})
+		s.acquire("key", dynalimit.Amounts{"usd": 20})
+		s.deny("key", dynalimit.Amounts{"usd": 1})
+		s.advanceTo("2026-01-25T08:00:00Z")
+		s.acquire("key", dynalimit.Amounts{"usd": 100})
+		s.deny("key", dynalimit.Amounts{"usd": 1})
+		_, err := buckets.GrantWindow(t.Context(), "key", model, "ticket-4", dynalimit.Amounts{"rpm": 1})
+		requireInvalid(t, err, "amounts[rpm]")
+		_, err = buckets.Reset(t.Context(), "key", model, "ticket-5", "usd")
+		require.NoError(t, err)
+		s.acquire("key", dynalimit.Amounts{"usd": 100})
+		_, err = buckets.TopUp(t.Context(), "key", model, "ticket-6", dynalimit.Amounts{"usd": 500})
+		require.NoError(t, err)
+		assert.EqualValues(t, 100, s.levelOn("key", model, "usd"), "a top-up stops at what it allows")
+	})
+}
+
+// A call that names a quota is served by its bucket, whatever is debited ahead for others.
+func TestQuotaIsNotDebitedAhead(t *testing.T) {
+	virtual(t, &dynalimit.Options{Prefetch: time.Second}, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerSecond("rpm", 1000), dynalimit.Daily("usd", 100_000, pacific))
+		for range 50 {
+			s.acquire("key", dynalimit.Amounts{"rpm": 1, "usd": 1})
+			s.clock.advance(5 * time.Millisecond)
+			elapse(5 * time.Millisecond)
+		}
+		assert.EqualValues(t, 50, s.stored("key", "usd").Consumed/milli)
+		used := s.used(func() { s.acquire("key", dynalimit.Amounts{"rpm": 1, "usd": 1}) })
+		assert.Equal(t, 1.0, used.WriteUnits())
+		assert.EqualValues(t, 51, s.stored("key", "usd").Consumed/milli)
+	})
+}
+
+// What policies admit in an outage is charged to the window afterwards, down to nothing, and what
+// is more is counted; corrections of it change the counter.
+func TestQuotaIsChargedWhatWasAdmittedWithoutIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		bucket bool // it exists
+		take   int64
+		level  int64
+	}{
+		"less than is left": {true, 30, 60}, "more than is left": {true, 130, 0}, "of a new bucket": {false, 30, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				before := int64(0)
+				if test.bucket {
+					before = 10
+					s.acquire("key", dynalimit.Amounts{"usd": 10})
+				} else {
+					s.acquire("other", dynalimit.Amounts{"usd": 1})
+					_, err := s.limiter.Check(t.Context(), "key", model, nil)
+					require.NoError(t, err)
+				}
+				s.isCutOff(t)
+				leases := []*dynalimit.Lease{s.acquire("key", dynalimit.Amounts{"usd": test.take / 2}), s.acquire("key", dynalimit.Amounts{"usd": test.take / 2})}
+				s.recovers()
+				assert.Equal(t, test.level, s.level("key", "usd"))
+				assert.Equal(t, before+test.take, s.stored("key", "usd").Consumed/milli)
+				for _, lease := range leases {
+					require.NoError(t, lease.Rollback(t.Context()))
+				}
+				s.recovers()
+				assert.Equal(t, test.level, s.level("key", "usd"), "what was counted is not given back")
+				assert.Equal(t, before, s.stored("key", "usd").Consumed/milli)
+			})
+		})
+	}
+}
+
+// A give-back that waits for its bucket in an outage is not given to the next window.
+func TestGiveBackThatWaitsOverMidnight(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+		s.advanceTo("2026-01-24T07:59:00Z")
+		first, second := s.acquire("key", dynalimit.Amounts{"usd": 60}), s.acquire("key", dynalimit.Amounts{"usd": 20})
+		s.isCutOff(t)
+		require.NoError(t, first.Rollback(t.Context()))
+		s.recovers()
+		assert.EqualValues(t, 80, s.level("key", "usd"))
+		s.isCutOff(t)
+		require.NoError(t, second.Rollback(t.Context()))
+		s.clock.advance(2 * time.Minute)
+		other := s.peer(nil)
+		s.db.SetFaults(nil)
+		other.acquire("key", dynalimit.Amounts{"usd": 70})
+		s.recovers()
+		assert.EqualValues(t, 30, s.level("key", "usd"))
+		assert.EqualValues(t, 70, s.stored("key", "usd").Consumed/milli)
+	})
+}
+
+// Killed clients: what was taken stays taken until the window ends, and no longer.
+func TestWhatAKilledClientTookIsBackAtMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+		for range 10 {
+			s.peer(nil).acquire("key", dynalimit.Amounts{"usd": 10}) // its lease is dropped
+		}
+		exceeded := s.deny("key", dynalimit.Amounts{"usd": 1})
+		assert.Equal(t, time.Until(time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC)), exceeded.RetryAfter)
+		lease, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"usd": 100})
+		require.NoError(t, err)
+		assert.Equal(t, time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC), time.Now().UTC().Truncate(time.Second))
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 100, s.levelOn("key", model, "usd"))
+	})
+}
+
+// A transaction opens windows at all levels, and takes from each.
+func TestQuotasInATransaction(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
+		s.family("key", "team")
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 100))
+		s.advanceTo("2026-01-23T19:00:00Z")
+		for _, day := range []string{"2026-01-23T20:00:00Z", "2026-01-24T20:00:00Z"} {
+			s.advanceTo(day)
+			lease := s.acquire("key", dynalimit.Amounts{"usd": 60, "rpm": 1})
+			require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"usd": 50}))
+			s.acquire("key", dynalimit.Amounts{"usd": 50})
+			s.deny("key", dynalimit.Amounts{"usd": 1})
+			for _, id := range []string{"key", "team"} {
+				assert.EqualValues(t, 0, s.level(id, "usd"))
+			}
+		}
+		assert.EqualValues(t, 200, s.stored("team", "usd").Consumed/milli)
+	})
+}
+
+// A call with requests, tokens and money at the key, the team and the organisation costs what it
+// costs without a quota; the first call of a day opens it in the same write.
+func TestCostOfQuotas(t *testing.T) {
+	rpm, tpm, _ := limitsOfCalls()
+	usd := dynalimit.Daily("usd", 50_000_000, pacific)
+	for name, test := range map[string]struct {
+		byModel, overAll []dynalimit.Limit
+		units            float64
+	}{
+		"all over all models":         {nil, []dynalimit.Limit{rpm, tpm, usd}, 3},
+		"money alone over all models": {[]dynalimit.Limit{rpm, tpm}, []dynalimit.Limit{usd}, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, nil, func(t *testing.T, s *process) {
+				s.family("key", "team", "org")
+				s.ofGroup(model)
+				if test.byModel != nil {
+					s.limits(admin.Scope{Everyone: true}, test.byModel...)
+				}
+				s.limits(admin.Scope{Everyone: true, Resource: group}, test.overAll...)
+				amounts := dynalimit.Amounts{"rpm": 1, "tpm": 3000, "usd": 20_000}
+				s.acquire("key", amounts)
+				for what, later := range map[string]time.Duration{"warm": time.Second, "the first of a day": 24 * time.Hour} {
+					s.clock.advance(later)
+					s.peer(nil) // the configuration is read beside the call
+					s.acquire("key", dynalimit.Amounts{"rpm": 1})
+					var lease *dynalimit.Lease
+					var trips int
+					used := s.used(func() { trips = roundTrips(t, s, func() { lease = s.acquire("key", amounts) }) })
+					assert.Equal(t, 1, trips, what)
+					assert.Equal(t, test.units, used.WriteUnits(), what)
+					assert.Zero(t, used.ReadUnits(), what)
+					used = s.used(func() { require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 2000, "usd": 9000})) })
+					assert.Equal(t, test.units, used.WriteUnits(), what)
+				}
+				s.acquire("key", dynalimit.Amounts{"usd": 49_000_000})
+				s.deny("key", dynalimit.Amounts{"usd": 2_000_000})
+				used := s.used(func() { s.deny("key", dynalimit.Amounts{"usd": 2_000_000}) })
+				assert.Zero(t, used.Requests())
+			})
+		})
+	}
+}
+
+// A configuration with a quota is refused where it says what a quota cannot have.
+func TestQuotaThatCannotBe(t *testing.T) {
+	s := memProcess(t, nil)
+	good := dynalimit.Daily("usd", 100, pacific)
+	for field, limit := range map[string]dynalimit.Limit{
+		"limits[0].Window":       {Name: "usd", Capacity: 1, Window: "year"},
+		"limits[0].Zone":         {Name: "usd", Capacity: 1, RefillPeriod: time.Minute, Zone: "UTC"},
+		"limits[0].Burst":        good.WithBurst(200),
+		"limits[0].RefillPeriod": {Name: "usd", Capacity: 1, Window: "day", RefillPeriod: time.Minute},
+		"limits[0].RefillAmount": {Name: "usd", Capacity: 1, Window: "day", RefillAmount: 2},
+	} {
+		requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{limit}), field)
+	}
+	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.Daily("usd", 1, "Los Angeles")}), "limits[0].Window")
+	compatible := s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Compatible: true})
+	requireInvalid(t, compatible.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{good}), "limits")
+}
+
