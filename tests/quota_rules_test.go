@@ -280,4 +280,3 @@ func TestQuotaThatCannotBe(t *testing.T) {
 	compatible := s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Compatible: true})
 	requireInvalid(t, compatible.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{good}), "limits")
 }
-

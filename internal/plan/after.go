@@ -20,10 +20,11 @@ func (v View) Projected() *schema.Image {
 		case l.Ghost && c != nil:
 			l.Tokens, l.Ghost = min(c.Rate.Burst, c.Rate.Burst+l.Tokens), false
 		case v.replaced(i):
-			l.Tokens, l.Window = v.replacement(i, c.Rate), windowOf(c.Rate, v.Now)
+			l.Tokens, l.Window = replacement(v.Image.State(i), c.Rate, v.Now), windowOf(c.Rate, v.Now)
 		case v.ofQuota(i):
-			l.Tokens = v.quotaRoom(i, 0)
-			_, l.Window = v.opening(i)
+			q := v.quota(i)
+			l.Tokens = q.room(0)
+			_, l.Window = q.opening()
 		case !l.Ghost:
 			l.Tokens = v.state(i).Level(v.Now)
 		}

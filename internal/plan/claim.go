@@ -76,7 +76,7 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed(), Passed: a.Passed()}
 	if v.ofQuota(i) {
 		out.Seen = *l
-		_, out.Window = v.opening(i)
+		_, out.Window = v.quota(i).opening()
 	}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
@@ -89,6 +89,19 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 	}
 	b.kept[len(b.claim.Limits)] = o
 	b.claim.Limits = append(b.claim.Limits, out)
+}
+
+// replace puts a limit of the other kind in the place of limit i.
+func (b *claimBuilder) replace(i int, c *Limit, a Named) {
+	l := &b.view.Image.Limits[i]
+	level := replacement(b.view.Image.State(i), c.Rate, b.view.Now) - a.Take - a.Adjust
+	b.coverFill(c.Rate, level)
+	b.claim.Limits = append(b.claim.Limits,
+		schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimReplace, Seen: *l},
+		schema.ClaimLimit{
+			Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: bucket.SaturatingAdd(l.Consumed, a.Consumed()), Passed: l.Passed + a.Passed(),
+			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now),
+		})
 }
 
 // adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was

@@ -15,7 +15,8 @@ type outcome struct {
 // decide returns the update of limit i.
 func (v View) decide(i int, a bucket.Amounts, w bucket.Way) outcome {
 	if v.ofQuota(i) {
-		return v.decideQuota(i, a)
+		u, base, full := v.quota(i).decide(a)
+		return outcome{update: u, base: base, burst: full, taken: a.Take + a.Adjust}
 	}
 	s := v.state(i)
 	credit, _ := s.Credit(v.Now)

@@ -10,86 +10,54 @@ import (
 // What a calendar quota does differently from a token bucket: a write within its window adds
 // under that window, and the first write of a later one is a claim that opens it.
 
-// ofQuota reports whether limit i of the image is a quota that holds tokens.
-func (v View) ofQuota(i int) bool { return v.tracked(i) && v.Image.Limits[i].IsQuota() }
-
-// opening is how a write goes about the window of quota i, and which one it is in then. A
-// changed unit begins in the window of now without more credit; a changed zone keeps the
-// window until it has passed.
-func (v View) opening(i int) (o bucket.Opening, window int64) {
-	s := v.Image.State(i)
-	c, from := v.changed(i), s
-	if c != nil && c.Rate.IsQuota() {
-		o.Change = c.Rate.Burst - s.Burst
-		if c.Rate.Windows().Unit() == s.Windows().Unit() {
-			from.Period = c.Rate.Period
-		}
-	}
-	o.Credit, _ = from.Credit(v.Now)
-	window = max(s.Refilled, from.Windows().At(v.Now))
-	if c != nil && c.Rate.IsQuota() && c.Rate.Windows().Unit() != s.Windows().Unit() {
-		window = c.Rate.Windows().At(v.Now)
-	}
-	return o, window
+// quota is a stored quota at an instant, and how the write changes it; to is nil if it does not.
+type quota struct {
+	stored bucket.State
+	to     *Limit
+	now    int64
 }
 
-// quotaRoom is what quota i holds for a take, after back has been given back.
-func (v View) quotaRoom(i int, back int64) int64 {
-	o, _ := v.opening(i)
-	l := &v.Image.Limits[i]
-	level := l.Tokens
+// opening is how a write goes about the quota's window, and which one it is in then. A changed
+// unit begins in the window of now without more credit; a changed zone keeps the window until
+// it has passed.
+func (q quota) opening() (o bucket.Opening, window int64) {
+	from, changedUnit := q.stored, false
+	if q.to != nil {
+		o.Change = q.to.Rate.Burst - q.stored.Burst
+		changedUnit = q.to.Rate.Windows().Unit() != q.stored.Windows().Unit()
+		if !changedUnit {
+			from.Period = q.to.Rate.Period
+		}
+	}
+	o.Credit, _ = from.Credit(q.now)
+	if changedUnit {
+		return o, q.to.Rate.Windows().At(q.now)
+	}
+	return o, max(q.stored.Refilled, from.Windows().At(q.now))
+}
+
+// room is what the quota holds for a take, after back has been given back.
+func (q quota) room(back int64) int64 {
+	o, _ := q.opening()
+	level := q.stored.Tokens
 	if o.Credit > 0 {
-		level = min(l.Burst, level+o.Credit)
+		level = min(q.stored.Burst, level+o.Credit)
 	}
 	return level + o.Change + back
 }
 
-// decideQuota returns the update of quota i.
-func (v View) decideQuota(i int, a bucket.Amounts) outcome {
-	o, _ := v.opening(i)
-	s := v.Image.State(i)
-	u, _ := s.DecideQuota(a, o)
-	return outcome{update: u, base: o.Credit + o.Change + a.Back, burst: s.Burst + o.Change, taken: a.Take + a.Adjust}
+// decide returns the update, what the write adds to the tokens before it takes, and what they
+// are then where the quota is full.
+func (q quota) decide(a bucket.Amounts) (u bucket.Update, base, full int64) {
+	o, _ := q.opening()
+	u, _ = q.stored.DecideQuota(a, o)
+	return u, o.Credit + o.Change + a.Back, q.stored.Burst + o.Change
 }
 
-// opens reports whether the next write of limit i has to open a window.
-func (v View) opens(i int) bool { return v.ofQuota(i) && v.Image.State(i).Opens(v.Now) }
-
-// Of is what sums do to a limit of the view. What was taken from a quota in another window than
-// the one that the write is in is not given back to its tokens: that window has ended. The same
-// goes for what was taken from a limit of another kind.
-func (v View) Of(s Sums, name string) Named { return v.windowed(s.Of(name)) }
-
-func (v View) windowed(n Named) Named {
-	if n.Back == 0 && n.Window == 0 || v.Image == nil {
-		return n
-	}
-	i := v.Image.Set.Index(n.Name)
-	if !v.tracked(i) {
-		return n
-	}
-	window := int64(0)
-	if v.ofQuota(i) {
-		_, window = v.opening(i)
-	}
-	if n.Window != window || v.Image.Limits[i].Window != window || v.replaced(i) {
-		n.Late -= n.Back
-		n.Back = 0
-	}
-	return n
-}
-
-// replaced reports whether the write makes limit i one of the other kind.
-func (v View) replaced(i int) bool {
-	c := v.changed(i)
-	return c != nil && v.tracked(i) && c.Rate.IsQuota() != v.Image.Limits[i].IsQuota()
-}
-
-// replacement is what a limit of the other kind, of a rate, begins with in place of limit i:
-// what is used of the old one stays used, so that no change of kind fills anything.
-func (v View) replacement(i int, to bucket.Rate) int64 {
-	old := v.Image.State(i)
-	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(v.Now)-old.Burst))
+// replacement is what a limit of the other kind, of a rate, begins with in place of a stored
+// one: what is used stays used, so that no change of kind fills anything.
+func replacement(old bucket.State, to bucket.Rate, now int64) int64 {
+	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
 }
 
 // windowOf is the window of a rate at now; 0 of a token bucket.
@@ -98,19 +66,6 @@ func windowOf(r bucket.Rate, now int64) int64 {
 		return 0
 	}
 	return r.Windows().At(now)
-}
-
-// replace puts a limit of the other kind in the place of limit i.
-func (b *claimBuilder) replace(i int, c *Limit, a Named) {
-	l := &b.view.Image.Limits[i]
-	level := b.view.replacement(i, c.Rate) - a.Take - a.Adjust
-	b.coverFill(c.Rate, level)
-	b.claim.Limits = append(b.claim.Limits,
-		schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimReplace, Seen: *l},
-		schema.ClaimLimit{
-			Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: bucket.SaturatingAdd(l.Consumed, a.Consumed()), Passed: l.Passed + a.Passed(),
-			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now),
-		})
 }
 
 // InWindows are amounts with the windows of the quotas of an image, so that what was taken in
@@ -154,15 +109,6 @@ func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 		return sure
 	}
 	return now
-}
-
-// GivenBack is what a write that only gives back does to a limit, and whether that is a quota,
-// as far as is known.
-func (v View) GivenBack(n Named) (given Named, quota bool) {
-	if v.Image == nil {
-		return n, n.Window != 0
-	}
-	return v.windowed(n), v.ofQuota(v.Image.Set.Index(n.Name))
 }
 
 // SameWindows reports whether two lists were taken in the same windows.

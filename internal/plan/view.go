@@ -84,6 +84,53 @@ func (v View) changed(i int) *Limit {
 	return nil
 }
 
+// ofQuota reports whether limit i of the image is a quota that holds tokens.
+func (v View) ofQuota(i int) bool { return v.tracked(i) && v.Image.Limits[i].IsQuota() }
+
+// quota is limit i, which is one and does not become a token bucket.
+func (v View) quota(i int) quota { return quota{v.Image.State(i), v.changed(i), v.Now} }
+
+// replaced reports whether the write makes limit i one of the other kind.
+func (v View) replaced(i int) bool {
+	c := v.changed(i)
+	return c != nil && v.tracked(i) && c.Rate.IsQuota() != v.Image.Limits[i].IsQuota()
+}
+
+// Of is what sums do to a limit of the view. What was taken from a quota in another window than
+// the one that the write is in is not given back to its tokens: that window has ended. The same
+// goes for what was taken from a limit of another kind.
+func (v View) Of(s Sums, name string) Named { return v.windowed(s.Of(name)) }
+
+func (v View) windowed(n Named) Named {
+	if n.Back == 0 && n.Window == 0 || v.Image == nil {
+		return n
+	}
+	i := v.Image.Set.Index(n.Name)
+	if !v.tracked(i) {
+		return n
+	}
+	window := v.Image.Limits[i].Window // 0 of a token bucket
+	kept := !v.replaced(i) && n.Window == window
+	if kept && v.ofQuota(i) {
+		_, is := v.quota(i).opening()
+		kept = is == window
+	}
+	if !kept {
+		n.Late -= n.Back
+		n.Back = 0
+	}
+	return n
+}
+
+// GivenBack is what a write that only gives back does to a limit, and whether that is a quota,
+// as far as is known.
+func (v View) GivenBack(n Named) (given Named, quota bool) {
+	if v.Image == nil {
+		return n, n.Window != 0
+	}
+	return v.windowed(n), v.ofQuota(v.Image.Set.Index(n.Name))
+}
+
 // Room is what a take of a limit may use, in millitokens, after back has been
 // given back. known is false when neither the image nor an adopted configuration has the limit.
 func (v View) Room(name string, back int64) (room int64, known bool) {
@@ -92,10 +139,10 @@ func (v View) Room(name string, back int64) (room int64, known bool) {
 		i = v.Image.Set.Index(name)
 	}
 	switch {
-	case v.ofQuota(i) && !v.replaced(i):
-		return v.quotaRoom(i, back), true
 	case i >= 0 && v.replaced(i):
-		return v.replacement(i, v.changed(i).Rate), true
+		return replacement(v.Image.State(i), v.changed(i).Rate, v.Now), true
+	case v.ofQuota(i):
+		return v.quota(i).room(back), true
 	}
 	if i >= 0 && !v.Image.Limits[i].Ghost {
 		s := v.state(i)

@@ -72,7 +72,7 @@ func (v View) mustClaim(s Sums) bool {
 		if i < 0 || v.Image.Limits[i].Ghost {
 			continue // an adjust of what is not there is dropped
 		}
-		if _, ok := v.Image.State(i).Credit(v.Now); !ok || v.opens(i) {
+		if _, ok := v.Image.State(i).Credit(v.Now); !ok || v.Image.State(i).Opens(v.Now) {
 			return true
 		}
 	}

@@ -197,6 +197,20 @@ func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
 	b.setValue(a.period, Number(l.Rate.Period))
 }
 
+// quotaRate writes what a quota allows.
+func (b *statementBuilder) quotaRate(a limitAttrs, r bucket.Rate) {
+	b.setValue(a.burst, Number(r.Burst))
+	b.setValue(a.windows, String(r.Windows().String()))
+}
+
+// inWindow requires a quota to be in the window that it was seen in, and opens a later one.
+func (b *statementBuilder) inWindow(a limitAttrs, seen, window int64) {
+	b.compare(a.window, "=", Number(seen))
+	if window != seen {
+		b.setValue(a.window, Number(window))
+	}
+}
+
 // CreateLimit is one limit of a new bucket.
 type CreateLimit struct {
 	Name                     string

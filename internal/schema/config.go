@@ -124,8 +124,8 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[GSI3PK], item[GSI3SK] = String(k.Plans()), String(o.Plan+"#"+o.Resource)
 	}
 	for _, l := range c.Limits {
-		if l.isQuota() {
-			l.putQuota(item)
+		if l.Unit != "" {
+			storedQuota{l.Name, l.Capacity, l.Unit, l.Zone}.put(item)
 			continue
 		}
 		prefix := limitPrefix + l.Name + "_"
@@ -228,11 +228,11 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		return ConfigItem{}, err
 	}
 	for _, q := range quotas {
-		i, twice := slices.BinarySearchFunc(c.Limits, q.Name, func(l ConfigLimit, name string) int { return strings.Compare(l.Name, name) })
+		i, twice := slices.BinarySearchFunc(c.Limits, q.name, func(l ConfigLimit, name string) int { return strings.Compare(l.Name, name) })
 		if twice {
-			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.Name)
+			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.name)
 		}
-		c.Limits = slices.Insert(c.Limits, i, q)
+		c.Limits = slices.Insert(c.Limits, i, ConfigLimit{Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Unit: q.unit, Zone: q.zone})
 	}
 	return c, nil
 }

@@ -141,8 +141,10 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Passed = d.counter(a.passed)
 		l.Burst, l.HasBurst = d.number(a.burst)
 		if a.isQuota() {
-			d.quota(l, a)
-			l.Ghost = !l.HasTokens || l.Burst < 1 || !l.IsQuota()
+			hasWindow := false
+			l.Window, hasWindow = d.number(a.window)
+			l.Rate, l.Capacity = d.quotaRate(l.Burst, a.windows), l.Burst
+			l.Ghost = !l.HasTokens || l.Burst < 1 || !l.IsQuota() || !hasWindow
 			continue
 		}
 		l.Capacity, _ = d.number(a.capacity)

@@ -3,14 +3,16 @@ package schema
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
 // Kinds of limits besides token buckets have attributes of their own: k_{name}_* in
 // configuration, q_{name}_* (quotas) and s_{name}_* in buckets, and pu, a bucket's pause. This
 // version knows quotas. It must not take another kind for a bucket, nor leave one out.
 const (
-	kindPrefix   = "k_"
 	attrGroups   = kindPrefix + "groups" // so that versions which know no groups refuse the level
 	attrPause    = "pu"
 	attrKindsMin = "kinds_min"
@@ -58,6 +60,15 @@ func UnknownState(item Item) *UnknownKind {
 		}
 		return attr, attr == attrPause
 	})
+}
+
+// unknownWindows is the quota whose windows an attribute of a bucket says, if they are of a unit
+// that is not known.
+func unknownWindows(item Item, attr string) (name string, unknown bool) {
+	rest, quota := strings.CutPrefix(attr, quotaPrefix)
+	name, windows := strings.CutSuffix(rest, "_"+fieldWindows)
+	unit, _, _ := strings.Cut(Text(item, attr), " ")
+	return name, quota && windows && !slices.Contains(calendar.Units(), unit)
 }
 
 func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {

@@ -46,14 +46,17 @@ const fieldPassed = "up"
 
 // attrsOf are those of a limit that is a quota or a token bucket.
 func attrsOf(name string, quota bool) limitAttrs {
-	if quota {
-		return attrsOfQuota(name)
+	if p := quotaPrefix + name + "_"; quota {
+		return limitAttrs{tokens: p + "tk", burst: p + "bx", consumed: p + "tc", passed: p + fieldPassed, window: p + fieldWindow, windows: p + fieldWindows}
 	}
 	p := bucketPrefix + name + "_"
 	return limitAttrs{
 		tokens: p + "tk", capacity: p + "cp", burst: p + "bx", amount: p + "ra", period: p + "rp", consumed: p + "tc", passed: p + fieldPassed,
 	}
 }
+
+// isQuota reports whether the attributes are those of a quota.
+func (a limitAttrs) isQuota() bool { return a.window != "" }
 
 // all are those that every limit of its kind has.
 func (a limitAttrs) all() []string {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
@@ -23,6 +21,9 @@ const (
 	fieldWindows = "z"
 )
 
+// kindPrefix begins the attributes of configuration that are of limits besides token buckets.
+const kindPrefix = "k_"
+
 // In configuration k_{name}_n is what a quota allows in each window, in whole tokens, _w the
 // unit of its windows and _z their time zone.
 const (
@@ -30,6 +31,13 @@ const (
 	fieldUnit    = "w"
 	fieldZone    = "z"
 )
+
+// storedQuota is a quota in configuration: whole tokens in each window.
+type storedQuota struct {
+	name       string
+	allowed    int64
+	unit, zone string
+}
 
 // splitQuota splits an attribute of configuration that is of a quota; false for another.
 func splitQuota(attr string) (name, field string, ok bool) {
@@ -45,31 +53,27 @@ func splitQuota(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// isQuota reports whether a stored limit is one.
-func (l ConfigLimit) isQuota() bool { return l.Unit != "" }
-
-// putQuota writes a quota into an item of configuration.
-func (l ConfigLimit) putQuota(item Item) {
-	prefix := kindPrefix + l.Name + "_"
-	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(l.Capacity), String(l.Unit), String(l.Zone)
+// put writes a quota into an item of configuration.
+func (q storedQuota) put(item Item) {
+	prefix := kindPrefix + q.name + "_"
+	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(q.allowed), String(q.unit), String(q.zone)
 }
 
-// quotasIn are the quotas that an item of configuration has. One whose unit is not known is of
-// a kind that is not.
-func quotasIn(item Item) (quotas []ConfigLimit, err error) {
+// quotasIn are the quotas that an item of configuration has.
+func quotasIn(item Item) (quotas []storedQuota, err error) {
 	d := decoder{item: item}
 	for attr := range item {
 		name, field, ok := splitQuota(attr)
 		if !ok || field != fieldAllowed {
 			continue
 		}
-		l := ConfigLimit{Name: name, Unit: Text(item, kindPrefix+name+"_"+fieldUnit), Zone: Text(item, kindPrefix+name+"_"+fieldZone)}
-		l.Capacity, _ = d.number(attr)
-		l.Burst, l.Amount = l.Capacity, l.Capacity
-		if _, err := calendar.WindowsOf(l.Unit, l.Zone); err != nil {
-			return nil, fmt.Errorf("attribute %s%s_%s: %w", kindPrefix, name, fieldUnit, err)
+		prefix := kindPrefix + name + "_"
+		q := storedQuota{name: name, unit: Text(item, prefix+fieldUnit), zone: Text(item, prefix+fieldZone)}
+		q.allowed, _ = d.number(attr)
+		if _, err := calendar.WindowsOf(q.unit, q.zone); err != nil {
+			return nil, fmt.Errorf("attribute %s: %w", prefix+fieldUnit, err)
 		}
-		quotas = append(quotas, l)
+		quotas = append(quotas, q)
 	}
 	return quotas, d.err
 }
@@ -81,71 +85,17 @@ func unknownQuota(item Item, name string) bool {
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))
 }
 
-// unknownWindows is the quota whose windows an attribute of a bucket says, if they are of a unit
-// that is not known.
-func unknownWindows(item Item, attr string) (name string, unknown bool) {
-	name, field, quota, _ := splitBucketAttr(attr)
-	unit, _, _ := strings.Cut(Text(item, attr), " ")
-	return name, quota && field == fieldWindows && !slices.Contains(calendar.Units(), unit)
-}
-
-func attrsOfQuota(name string) limitAttrs {
-	p := quotaPrefix + name + "_"
-	return limitAttrs{tokens: p + "tk", burst: p + "bx", consumed: p + "tc", passed: p + fieldPassed, window: p + fieldWindow, windows: p + fieldWindows}
-}
-
-// isQuota reports whether the attributes are those of a quota.
-func (a limitAttrs) isQuota() bool { return a.window != "" }
-
-// quota reads the rate and the window of a quota.
-func (d *decoder) quota(l *Stored, a limitAttrs) {
-	l.Window, _ = d.number(a.window)
-	l.Capacity = l.Burst
-	text := Text(d.item, a.windows)
-	if text == "" || d.item[a.window] == nil {
-		return // a ghost
+// quotaRate is what a quota in a bucket allows: burst in each of the windows that an attribute
+// says; a zero rate if there is none.
+func (d *decoder) quotaRate(burst int64, attr string) (r bucket.Rate) {
+	text := Text(d.item, attr)
+	if text == "" {
+		return r
 	}
 	windows, err := calendar.Parse(text)
 	if err != nil {
-		d.err = err
-		return
+		d.err = fmt.Errorf("attribute %s: %w", attr, err)
+		return r
 	}
-	l.Rate = bucket.Quota(l.Burst, windows)
-}
-
-// quotaRate writes what a quota allows.
-func (b *statementBuilder) quotaRate(a limitAttrs, r bucket.Rate) {
-	b.setValue(a.burst, Number(r.Burst))
-	b.setValue(a.windows, String(r.Windows().String()))
-}
-
-// inWindow requires a quota to be in the window that it was seen in, and opens a later one.
-func (b *statementBuilder) inWindow(a limitAttrs, seen, window int64) {
-	b.compare(a.window, "=", Number(seen))
-	if window != seen {
-		b.setValue(a.window, Number(window))
-	}
-}
-
-// text adds a quota's part to the text of a spend: its window, and the least that it must hold.
-func (l *SpendLimit) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
-	b.add = append(b.add, b.name(a.tokens)+" "+take(), b.name(a.consumed)+" "+take())
-	l.passedText(b, a, take)
-	b.require(b.name(a.window) + " = " + take())
-	if l.HasLow {
-		b.require(b.name(a.tokens) + " >= " + take())
-	}
-}
-
-// quotaValues puts the values of that text.
-func (l *SpendLimit) quotaValues(window int64, number func(int64) types.AttributeValue, put func(types.AttributeValue)) {
-	put(number(l.Add))
-	put(number(l.Consumed))
-	if l.Passed != 0 {
-		put(number(l.Passed))
-	}
-	put(number(window))
-	if l.HasLow {
-		put(number(l.Low))
-	}
+	return bucket.Quota(burst, windows)
 }

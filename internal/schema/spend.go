@@ -89,6 +89,19 @@ func (s *Spend) Statement() Statement {
 	return Statement{Update: text.update, Condition: text.condition, Names: text.names, Values: values}
 }
 
+// quotaValues puts the values of that text.
+func (l *SpendLimit) quotaValues(window int64, number func(int64) types.AttributeValue, put func(types.AttributeValue)) {
+	put(number(l.Add))
+	put(number(l.Consumed))
+	if l.Passed != 0 {
+		put(number(l.Passed))
+	}
+	put(number(window))
+	if l.HasLow {
+		put(number(l.Low))
+	}
+}
+
 // numbers makes many number values with few allocations: the digits of all
 // share one string.
 type numbers struct {

@@ -137,3 +137,13 @@ func (l *SpendLimit) passedText(b *statementBuilder, a limitAttrs, take func() s
 		b.add = append(b.add, b.name(a.passed)+" "+take())
 	}
 }
+
+// quotaText adds a quota's part to the text of a spend: its window, and the least that it must hold.
+func (l *SpendLimit) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
+	b.add = append(b.add, b.name(a.tokens)+" "+take(), b.name(a.consumed)+" "+take())
+	l.passedText(b, a, take)
+	b.require(b.name(a.window) + " = " + take())
+	if l.HasLow {
+		b.require(b.name(a.tokens) + " >= " + take())
+	}
+}
