@@ -176,6 +176,7 @@ func TestCancelledCallers(t *testing.T) {
 		var u *fault.UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.False(t, u.Unconfirmed, "it was still in the queue")
+		synctest.Wait()
 		assert.Zero(t, k.Health().Queued, "and nobody waits for it")
 		pass(5 * time.Second)
 		ctx, cancel = context.WithTimeout(t.Context(), 150*time.Millisecond)
