@@ -28,7 +28,7 @@ var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY",
 
 // furnish writes something of each kind into what a repository is bound to.
 func furnish(ctx context.Context, t require.TestingT, r *dynalimit.Repository, ids []string) {
-	limits := []dynalimit.Limit{dynalimit.PerDay("rpm", 100)} // what was taken stays taken
+	limits := []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.Daily("usd", 100, "")} // what was taken stays taken
 	require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Everyone: true}, limits))
 	l, err := dynalimit.New(r, nil)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func furnish(ctx context.Context, t require.TestingT, r *dynalimit.Repository, i
 		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Plan: id, Resource: resource}, limits))
 		require.NoError(t, admin.New(r).Limits.Set(ctx, admin.Scope{Entity: id}, limits))
 		require.NoError(t, admin.New(r).Entities.Create(ctx, admin.Entity{ID: id, ParentID: strings.Join(ids[:min(i, 1)], ""), Plan: id}))
-		_, err := l.Acquire(ctx, id, resource, dynalimit.Amounts{"rpm": 1})
+		_, err := l.Acquire(ctx, id, resource, dynalimit.Amounts{"rpm": 1, "usd": 1})
 		require.NoError(t, err)
 	}
 }
