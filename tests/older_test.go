@@ -93,17 +93,20 @@ func (o *older) later(d time.Duration) {
 	require.NoError(o.t, err)
 }
 
-// A process of the version before groups, beside one that sets the first group, refuses the
-// calls of a resource in a group once it reads the resource's record, and the whole table once
-// it reads the version record: it never goes on without charging a group for longer.
-func TestOlderProcessRefusesGroups(t *testing.T) {
+// A process of the version before groups and quotas, beside one that sets the first of them,
+// refuses the calls of a resource in a group, or of a level with a quota, once it reads their
+// record, and the whole table once it reads the version record: it never goes on without charging
+// them for longer. A bucket that holds a quota it refuses at once.
+func TestOlderProcessRefusesKinds(t *testing.T) {
 	e := memEngine(t)
 	repo := e.repository(t, nil)
 	s := (&process{engine: e, t: t}).on(repo, nil)
 	server := httptest.NewServer(e.db)
 	t.Cleanup(server.Close)
 	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100))
-	s.limits(admin.Scope{Entity: "own"}, dynalimit.PerDay("rpm", 100))
+	for _, id := range []string{"own", "paid", "shared"} {
+		s.limits(admin.Scope{Entity: id}, dynalimit.PerDay("rpm", 100))
+	}
 	s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("rpm", 5))
 	o := runOlder(t, server.URL, repo.table)
 	if o == nil {
@@ -111,10 +114,19 @@ func TestOlderProcessRefusesGroups(t *testing.T) {
 	}
 	require.Equal(t, "ok", o.acquires("user"))
 	require.Equal(t, "ok", o.acquires("own"))
+	require.Equal(t, "ok", o.acquires("paid"))
+	require.Equal(t, "ok", o.acquires("shared"))
 	s.ofGroup(model)
+	for _, id := range []string{"paid", "shared"} {
+		s.limits(admin.Scope{Entity: id}, dynalimit.PerDay("rpm", 100), dynalimit.Daily("usd", 5, "UTC"))
+	}
 	assert.Equal(t, "ok", o.acquires("user"), "as it last read")
+	assert.Equal(t, "ok", o.acquires("paid"))
+	s.acquire("shared", dynalimit.Amounts{"rpm": 1, "usd": 5})
+	assert.Contains(t, o.acquires("shared"), "usd is of a kind that this version does not know", "the bucket has the quota by now")
 	o.later(2*time.Minute + time.Second) // past its ConfigTTL, however long it serves what is stale
 	assert.Contains(t, o.acquires("user"), "groups is of a kind that this version does not know")
+	assert.Contains(t, o.acquires("paid"), "usd is of a kind that this version does not know")
 	assert.Equal(t, "ok", o.acquires("own"), "its own record won, and the resource's is not looked into")
 	o.later(10 * time.Minute) // the version's TTL
 	assert.Contains(t, o.acquires("own"), "kinds_min")
