@@ -77,7 +77,7 @@ func (u *windowsUsed) wrote(w ddbmem.Write) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	window := after.Limits[i].Window
+	window := int64(after.Limits[i].Window)
 	if _, known := u.at[window]; !known {
 		u.at[window] = w.Time
 	}

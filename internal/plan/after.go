@@ -20,11 +20,13 @@ func (v View) Projected() *schema.Image {
 		case l.Ghost && c != nil:
 			l.Tokens, l.Ghost = min(c.Rate.Burst, c.Rate.Burst+l.Tokens), false
 		case v.replaced(i):
-			l.Tokens, l.Window = replacement(v.Image.State(i), c.Rate, v.Now), windowOf(c.Rate, v.Now)
+			*l = l.In(windowOf(c.Rate, v.Now))
+			l.Tokens = replacement(v.Image.State(i), c.Rate, v.Now)
 		case v.ofQuota(i):
 			q := v.quota(i)
+			_, window := q.opening()
+			*l = l.In(window)
 			l.Tokens = q.room(0)
-			_, l.Window = q.opening()
 		case !l.Ghost:
 			l.Tokens = v.state(i).Level(v.Now)
 		}
@@ -46,7 +48,7 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 			state := after.State(i)
 			if state.IsQuota() {
 				state = state.At(v.Now)
-				after.Limits[i].Window = state.Refilled
+				after.Limits[i] = after.Limits[i].In(state.Refilled)
 			}
 			credit, _ := state.Credit(v.Now) // the statuses add it again
 			after.Limits[i].Tokens = state.Level(v.Now) - amount - credit
@@ -78,7 +80,7 @@ func (v View) withAdded(limits []schema.Stored, taken []Signed) (*schema.LimitSe
 		}
 		amount, _ := AmountOf(taken, c.Name)
 		names = slices.Insert(names, i, c.Name)
-		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - amount, Capacity: c.Capacity, Window: windowOf(c.Rate, v.Now)})
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - amount, Capacity: c.Capacity}.In(windowOf(c.Rate, v.Now)))
 	}
 	var quotas []string
 	for i := range limits {

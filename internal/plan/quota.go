@@ -91,7 +91,7 @@ func WindowOf(m *schema.Image, name string) int64 {
 		return 0
 	}
 	if i := m.Set.Index(name); i >= 0 {
-		return m.Limits[i].Window
+		return int64(m.Limits[i].Window)
 	}
 	return 0
 }
@@ -141,7 +141,7 @@ func (q Quotas) Charge(n Named) (quota bool, window, take int64) {
 			return false, 0, 0
 		}
 		l := &q.Image.Limits[i]
-		window, take = l.Window, max(0, min(n.Late, l.Tokens))
+		window, take = int64(l.Window), max(0, min(n.Late, l.Tokens))
 	}
 	if n.Back > 0 && n.Window != window {
 		return true, n.Window, 0

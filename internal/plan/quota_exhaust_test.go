@@ -168,10 +168,11 @@ func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of i
 	v := View{
 		Image: &schema.Image{
 			Set: x.set, Refilled: now - 1, HasRefilled: true, Fingerprint: x.cfgs[m.config].Fingerprint,
-			Limits: []schema.Stored{{Rate: x.rates[m.config], Tokens: m.tokens, Window: m.window, Capacity: x.allows[m.config]}},
+			Limits: []schema.Stored{{Rate: x.rates[m.config], Tokens: m.tokens, Capacity: x.allows[m.config]}},
 		},
 		Config: x.cfgs[config], Adopt: config > m.config, Now: now,
 	}
+	v.Image.Limits[0] = v.Image.Limits[0].In(m.window)
 	sums := Sums{{Name: "x", Amounts: a, Window: of}}
 	if x.rules.backAnyWindow {
 		sums[0].Window = m.window

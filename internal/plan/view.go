@@ -109,7 +109,7 @@ func (v View) windowed(n Named) Named {
 	if !v.tracked(i) {
 		return n
 	}
-	window := v.Image.Limits[i].Window // 0 of a token bucket
+	window := int64(v.Image.Limits[i].Window) // 0 of a token bucket
 	kept := !v.replaced(i) && n.Window == window
 	if kept && v.ofQuota(i) {
 		_, is := v.quota(i).opening()

@@ -53,13 +53,13 @@ func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.compare(a.burst, "=", Number(seen.Burst))
 	if l.Grant {
-		b.inWindow(a, seen.Window, l.Window)
-		if l.Window != seen.Window || r.Untouched {
+		b.inWindow(a, int64(seen.Window), l.Window)
+		if l.Window != int64(seen.Window) || r.Untouched {
 			b.compare(a.tokens, "=", Number(seen.Tokens))
 		} else if l.AtMost {
 			b.compare(a.tokens, "<=", Number(seen.Tokens))
 		}
-		if l.Window != seen.Window {
+		if l.Window != int64(seen.Window) {
 			b.setValue(a.tokens, Number(l.Put))
 		} else {
 			b.addNumber(a.tokens, l.Add)

@@ -105,7 +105,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 	case ClaimKeep:
 		b.exists(a.burst)
 		if a.isQuota() {
-			b.inWindow(a, l.Seen.Window, l.Window)
+			b.inWindow(a, int64(l.Seen.Window), l.Window)
 		}
 		if l.Consumed != 0 {
 			b.addNumber(a.consumed, l.Consumed)
@@ -146,7 +146,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		b.exists(a.burst)
 		b.compare(a.tokens, ">=", Number(l.Low))
 		if a.isQuota() {
-			b.compare(a.window, "=", Number(l.Seen.Window))
+			b.compare(a.window, "=", Number(int64(l.Seen.Window)))
 		}
 		l.dropAll(b, a)
 	case ClaimReplace:
@@ -154,7 +154,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		b.compare(a.tokens, "=", Number(l.Seen.Tokens))
 		b.compare(a.consumed, "=", Number(l.Seen.Consumed))
 		if a.isQuota() {
-			b.compare(a.window, "=", Number(l.Seen.Window))
+			b.compare(a.window, "=", Number(int64(l.Seen.Window)))
 		}
 		l.dropAll(b, a)
 	case ClaimRemoveGhost:

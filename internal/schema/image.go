@@ -16,8 +16,9 @@ type Stored struct {
 	Tokens, Capacity, Consumed int64
 	// Passed is the part of Consumed that another level counts too.
 	Passed int64
-	// Window is the ordinal of a quota's window; 0 of a token bucket.
-	Window int64
+	// Window is the ordinal of a quota's window; 0 of a token bucket. It has 32 bits, so that a
+	// stored limit takes no more room with it.
+	Window int32
 	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
 	// unconditional ADD met a bucket without the limit, or another writer set the
 	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
@@ -25,6 +26,12 @@ type Stored struct {
 	Ghost bool
 	// HasTokens and HasBurst say which of its attributes are there.
 	HasTokens, HasBurst bool
+}
+
+// In is the limit in a window of a quota; 0 is none.
+func (l Stored) In(window int64) Stored {
+	l.Window = int32(window) //nolint:gosec // hours since 1970 fit until the year 246,000
+	return l
 }
 
 // Image is a bucket item as last seen. It is never changed: a newer answer
@@ -104,7 +111,7 @@ func (m *Image) Of() []byte {
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
 	if l.IsQuota() {
-		return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: l.Window}
+		return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: int64(l.Window)}
 	}
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
 }
@@ -141,8 +148,8 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Passed = d.counter(a.passed)
 		l.Burst, l.HasBurst = d.number(a.burst)
 		if a.isQuota() {
-			hasWindow := false
-			l.Window, hasWindow = d.number(a.window)
+			window, hasWindow := d.number(a.window)
+			l.Window, hasWindow = int32(window), hasWindow && window == int64(int32(window)) //nolint:gosec // checked beside
 			l.Rate, l.Capacity = d.quotaRate(l.Burst, a.windows), l.Burst
 			l.Ghost = !l.HasTokens || l.Burst < 1 || !l.IsQuota() || !hasWindow
 			continue

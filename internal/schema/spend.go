@@ -63,7 +63,7 @@ func (s *Spend) Statement() Statement {
 	for i := range s.Limits {
 		l := &s.Limits[i]
 		if stored := &s.Seen.Limits[l.Index]; stored.IsQuota() {
-			l.quotaValues(stored.Window, numbers.value, put)
+			l.quotaValues(int64(stored.Window), numbers.value, put)
 			continue
 		}
 		if l.Full {
