@@ -134,6 +134,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		}
 		t := taking{charge: &lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
+			lease.charge.noteUnsettled(1)
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}
 		if try == maxOutdated || !outdated(err) {

@@ -115,6 +115,9 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	}
 	if done {
 		c.consumed, lease.ended = target, change.ends
+		if change.ends {
+			c.noteUnsettled(-1)
+		}
 	}
 	return err
 }

@@ -113,6 +113,16 @@ func (lv *level) held(name string) int64 {
 	return 0
 }
 
+// window is the one of a quota in which the level was charged last; 0 of a token bucket.
+func (lv *level) window(name string) int64 {
+	for i := range lv.holdings {
+		if lv.holdings[i].Name == name {
+			return lv.holdings[i].Window
+		}
+	}
+	return 0
+}
+
 // configs are the configurations of levels that something limits.
 func configs(levels []level) []*plan.Config {
 	cfgs := make([]*plan.Config, 0, len(levels))

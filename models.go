@@ -156,6 +156,10 @@ type LimitStatus struct {
 	RetryAfter time.Duration
 	// Reset is the time until the bucket is full with no other traffic.
 	Reset time.Duration
+	// Held means that a quota is full of the estimates of calls that this process has not
+	// settled yet: Requested would fit without them. RetryAfter is a guess then, a second, and
+	// not the end of the window. Wait goes on until they are settled, or its context ends.
+	Held bool
 	// Degraded means that the bucket did not answer. Under Local the numbers are those
 	// of this process's share, under Allow those of the bucket as last seen.
 	Degraded bool

@@ -171,7 +171,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *LimitExceededError) (sl
 	for unwoken := true; ; {
 		changed := configs.nextEviction() // asked before the configuration is
 		t := w.turnOf(ctx, unwoken)
-		if t.known && exceedsDeadline(ctx, t.left) {
+		if t.known && !denial.Primary().Held && exceedsDeadline(ctx, t.left) {
 			lateDenial := *denial
 			lateDenial.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &lateDenial

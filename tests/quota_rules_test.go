@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,4 +280,42 @@ func TestQuotaThatCannotBe(t *testing.T) {
 	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.Daily("usd", 1, "Los Angeles")}), "limits[0].Window")
 	compatible := s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Compatible: true})
 	requireInvalid(t, compatible.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{good}), "limits")
+}
+
+// A quota that is full of estimates says so: who asks again soon finds what their calls did not
+// use, and who waits is not told to wait for midnight.
+func TestQuotaFullOfEstimates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		ctx := t.Context()
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 50, "UTC"))
+		var open []*dynalimit.Lease
+		for range 5 {
+			open = append(open, s.acquire("key", dynalimit.Amounts{"usd": 10}))
+		}
+		for range 2 { // by the bucket, and from memory
+			exceeded := s.deny("key", dynalimit.Amounts{"usd": 10})
+			assert.True(t, exceeded.Primary().Held)
+			assert.Equal(t, time.Second, exceeded.RetryAfter)
+		}
+		other := s.peer(nil).deny("key", dynalimit.Amounts{"usd": 10})
+		assert.False(t, other.Primary().Held, "another process knows nothing of them")
+		go func() {
+			elapse(20 * time.Second)
+			assert.NoError(t, open[0].Settle(ctx, dynalimit.Amounts{"usd": 1}))
+			assert.NoError(t, open[1].Settle(ctx, dynalimit.Amounts{"usd": 1}))
+		}()
+		waits, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		began := time.Now()
+		lease, err := s.limiter.Wait(waits, "key", model, dynalimit.Amounts{"usd": 10})
+		require.NoError(t, err)
+		assert.Less(t, time.Since(began), 21*time.Second)
+		for _, l := range append(open[2:], lease) {
+			require.NoError(t, l.Settle(ctx, dynalimit.Amounts{"usd": 10}))
+		}
+		exceeded := s.deny("key", dynalimit.Amounts{"usd": 10})
+		assert.False(t, exceeded.Primary().Held, "what is used is used")
+		assert.Greater(t, exceeded.RetryAfter, time.Hour)
+	})
 }

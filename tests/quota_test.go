@@ -32,13 +32,14 @@ func TestQuotaIsFullAgainAtMidnight(t *testing.T) {
 		lease := s.acquire("key", dynalimit.Amounts{"usd": 70, "rpm": 1})
 		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": -10}))
 		assert.EqualValues(t, 40, s.levelOn("key", model, "usd"))
-		_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
+		p := s.peer(nil) // which knows of no estimate
+		_, err := p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
 		exceeded := s.denied(err)
 		assert.Equal(t, 13*time.Hour, exceeded.RetryAfter, "midnight there")
 		assert.Equal(t, dynalimit.Daily("usd", 100, pacific), exceeded.Primary().Limit)
 
 		s.advanceTo("2026-01-24T07:59:59.999Z")
-		_, err = s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
+		_, err = p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
 		assert.Equal(t, time.Millisecond, s.denied(err).RetryAfter)
 		s.clock.advance(time.Millisecond)
 		s.acquire("key", dynalimit.Amounts{"usd": 41, "rpm": 1})

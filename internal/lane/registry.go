@@ -61,6 +61,8 @@ type Registry struct {
 	// used theirs last: an item's key is larger than all else that a lane at rest is.
 	numbers uint16
 	keys    []atomic.Pointer[builtKey]
+	// unsettled are estimates of calls that quotas are charged.
+	unsettled unsettled
 }
 
 // Options are what lanes are made of. All but Trace are required.
