@@ -119,6 +119,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		memory, served := false, d.serves(r, &c) && c.serve(ctx)
 		if !served {
 			memory, err = c.recall(ctx, r, at, d.nowMS())
+			d.markHeld(err)
 		}
 		if err != nil && !at.waits {
 			return nil, memory, err
@@ -134,9 +135,10 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		}
 		t := taking{charge: &lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
-			lease.charge.noteUnsettled(1)
+			d.noteUnsettled(lease.charge.levels, 1)
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}
+		d.markHeld(err)
 		if try == maxOutdated || !outdated(err) {
 			return at.denied(lease), false, err
 		}

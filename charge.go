@@ -183,18 +183,6 @@ func (c *charge) denial() *LimitExceededError {
 	return e.concluded()
 }
 
-// noteUnsettled notes that estimates are charged to quotas, or, with -1, that they are settled.
-func (c *charge) noteUnsettled(sign int64) {
-	for i := range c.levels {
-		lv := &c.levels[i]
-		for _, a := range lv.asked {
-			if w := lv.window(a.Name); w != 0 {
-				lv.lane.NoteUnsettled(a.Name, sign*a.Amount, w)
-			}
-		}
-	}
-}
-
 // bookServed books what levels were served as granted.
 func (c *charge) bookServed() {
 	for i := range c.levels {

@@ -8,7 +8,6 @@ import (
 // levelReading is the last answer of a level. Its statuses are made from it.
 type levelReading struct {
 	entity, resource string
-	lane             *lane.Lane
 	plan.Reading
 	// precedence is what went before the take that the level denied.
 	precedence plan.Precedence
@@ -24,7 +23,7 @@ func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 		return reading, false
 	}
 	return levelReading{
-		entity: at.Entity, resource: at.Resource, lane: at, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
+		entity: at.Entity, resource: at.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
 		precedence: r.Before, degraded: r.Degraded,
 	}, true
 }

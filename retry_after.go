@@ -31,15 +31,9 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 		s.Exceeded = asked > level
 		s.RetryAfter = duration(left.Wait(state, r.Now, asked))
 	}
-	if s.Exceeded && state.IsQuota() && s.RetryAfter > heldRetry && asked <= level+r.lane.Unsettled(name, state.Refilled) {
-		s.Held, s.RetryAfter = true, heldRetry
-	}
 	s.Reset = duration(state.Wait(r.Now, state.Burst))
 	return s
 }
-
-// heldRetry is when to try again where estimates of open calls fill a quota: no time is known.
-const heldRetry = time.Second
 
 // aged is a status with its waits shortened by the ms that have passed since.
 func (s LimitStatus) aged(ms int64) LimitStatus {

@@ -61,8 +61,8 @@ type Registry struct {
 	// used theirs last: an item's key is larger than all else that a lane at rest is.
 	numbers uint16
 	keys    []atomic.Pointer[builtKey]
-	// unsettled are estimates of calls that quotas are charged.
-	unsettled unsettled
+	// Unsettled are estimates of calls that quotas are charged.
+	Unsettled Unsettled
 }
 
 // Options are what lanes are made of. All but Trace are required.

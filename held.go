@@ -1,0 +1,52 @@
+package dynalimit
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+// A quota may be full of estimates: calls are charged the most that they can cost, and what they
+// do not use comes back when they are settled. A denial by one says so.
+
+// heldRetry is when to try again then: no time is known.
+const heldRetry = time.Second
+
+// noteUnsettled notes what the quotas of levels are charged for a call that begins or, with -1,
+// ends.
+func (d *desk) noteUnsettled(levels []level, sign int64) {
+	for i := range levels {
+		lv := &levels[i]
+		for _, a := range lv.asked {
+			if w := lv.window(a.Name); w != 0 {
+				d.lanes.Unsettled.Note(lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, sign*a.Amount, w)
+			}
+		}
+	}
+}
+
+// markHeld says of a denial where what is asked for would fit without the estimates of this
+// process's open calls.
+func (d *desk) markHeld(err error) {
+	var e *LimitExceededError
+	if !errors.As(err, &e) || e.RetryAfter == Never {
+		return
+	}
+	for i := range e.Statuses {
+		s := &e.Statuses[i]
+		if !s.Exceeded || !s.Limit.IsQuota() || s.RetryAfter <= heldRetry {
+			continue
+		}
+		windows, err := calendar.WindowsOf(s.Limit.Window, s.Limit.Zone)
+		if err != nil {
+			continue
+		}
+		open := d.lanes.Unsettled.Of(lane.QuotaKey{Entity: s.EntityID, Resource: s.Resource, Limit: s.Limit.Name}, windows.At(d.nowMS()))
+		if s.Requested <= s.Remaining+open/milli {
+			s.Held, s.RetryAfter = true, heldRetry
+		}
+	}
+	e.concluded()
+}
