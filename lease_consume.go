@@ -50,7 +50,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	for i := range c.levels {
 		c.levels[i].join(&further.levels[i])
 	}
-	c.consumed = plan.Plus(c.consumed, further.consumed)
+	c.consumed = plan.Plus(c.consumed, c.known(signedOf(amounts)))
 	lease.bringAlong(ctx, amounts)
 	return nil
 }
@@ -144,26 +144,41 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 // cannot be read, the known one stays; the error is returned unless it is tolerated.
 func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
 	c := &lease.charge
-	cfgs := make([]*plan.Config, len(c.levels))
+	type reading struct {
+		cfg             *plan.Config
+		unlimited, read bool
+	}
+	found := make([]reading, len(c.levels))
 	lease.unlocked(func() {
 		for i := range c.levels {
-			cfgs[i], err = c.desk.routes.configOf(ctx, &c.request, c.levels[i].key())
-			if err != nil && !(tolerant && unavailable(err)) {
+			cfg, unlimited, failed := c.desk.routes.configOf(ctx, &c.request, c.levels[i].key())
+			if failed != nil && !(tolerant && unavailable(failed)) {
+				err = failed
 				return
 			}
-			err = nil
+			found[i] = reading{cfg, unlimited, failed == nil}
 		}
 	})
-	for i, cfg := range cfgs {
-		switch lv := &c.levels[i]; {
-		case err != nil:
-		case cfg != nil:
-			lv.cfg = cfg
-		case lv.cfg.OfGroup(): // nothing limits the group any more: nothing further is taken from it
-			lv.cfg = &plan.Config{Group: true}
+	if err != nil {
+		return err
+	}
+	for i, r := range found {
+		if r.read {
+			c.unlimited = c.unlimited || r.unlimited
+			c.levels[i].renewed(r.cfg, r.unlimited)
 		}
 	}
-	return err
+	return nil
+}
+
+// renewed puts a level under a configuration that was read; cfg is nil if nothing limits it.
+func (lv *level) renewed(cfg *plan.Config, unlimited bool) {
+	switch {
+	case cfg != nil:
+		lv.cfg = cfg
+	case lv.cfg.OfGroup() || unlimited: // nothing further is taken from it
+		lv.cfg = &plan.Config{Group: lv.cfg.OfGroup()}
+	}
 }
 
 // recognise puts the levels under the configuration in force, as far as it can be read, if

@@ -294,13 +294,15 @@ func (rs *routes) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) 
 	return out, nil
 }
 
-// configOf is the configuration of one bucket of a request; nil if nothing limits it.
-func (rs *routes) configOf(ctx context.Context, r *request, key configKey) (*plan.Config, error) {
+// configOf is the configuration of one bucket of a request; nil if nothing limits it, because
+// it is unlimited or because no level says anything.
+func (rs *routes) configOf(ctx context.Context, r *request, key configKey) (cfg *plan.Config, unlimited bool, err error) {
 	resolved, _, _, err := rs.store.config(ctx, key, time.Time{})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return rs.levelConfig(r, key, resolved)
+	cfg, err = rs.levelConfig(r, key, resolved)
+	return cfg, resolved.unlimited, err
 }
 
 // knownPolicy is the policy for calls that bring none: the system's as last read, or the

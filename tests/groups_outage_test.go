@@ -3,6 +3,7 @@ package tests
 import (
 	"bytes"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -172,5 +173,22 @@ func TestAmountsOfAnUnknownCallAreItsLeases(t *testing.T) {
 		assert.Zero(t, p.stored("key", "rpm").Consumed)
 		assert.Zero(t, p.storedOn("key", pool, "rpm").Consumed)
 		assert.Zero(t, p.storedOn("key", pool, "jobs").Consumed)
+	})
+}
+
+// A lease keeps the limits that it knows of a group while its configuration cannot be read.
+func TestConsumeKeepsGroupsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		operator := liveProcess(t, memEngine(t), nil)
+		operator.ofGroup(model)
+		operator.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000))
+		operator.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("rpm", 100))
+		repo := operator.open(t, operator.repo.table, &dynalimit.RepositoryOptions{Now: time.Now, MaxStale: time.Second})
+		s := operator.on(repo, &dynalimit.Options{OnUnavailable: dynalimit.Local})
+		lease := s.acquire("key", dynalimit.Amounts{"rpm": 60})
+		elapse(5 * time.Minute)
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "BatchGetItem"} })
+		_ = s.denied(lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60}))
+		assert.EqualValues(t, 60, s.storedOn("key", group, "rpm").Consumed/milli)
 	})
 }

@@ -2,12 +2,14 @@ package tests
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -61,5 +63,31 @@ func TestUnlimitedEndsWaits(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(began), time.Minute+time.Second)
 		assert.Equal(t, int64(4000), s.stored("org", "rpm").Consumed)
 		assert.Equal(t, int64(1000), s.stored("key", "rpm").Consumed)
+	})
+}
+
+// A lease that asks for more goes by the limits in force: where they were lifted it is not
+// denied, and what it uses is still charged to the bucket that it took from.
+func TestLiftedLimitsDenyNoConsume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := grouped(t, memEngine(t), nil)
+		lift := func(on string) {
+			require.NoError(t, s.repo.admin().Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "team", Resource: on}))
+		}
+		lease := s.acquire("team", dynalimit.Amounts{"rpm": 60})
+		lift(model)
+		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60}))
+		assert.Equal(t, dynalimit.Amounts{"rpm": 120}, lease.Consumed())
+		assert.Equal(t, group, s.denied(lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60})).Primary().Resource)
+		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"jobs": 1}), "who is unlimited has every limit")
+		lift(group)
+		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 60}))
+		for _, want := range []int64{180, 10} {
+			assert.Equal(t, dynalimit.Amounts{"rpm": want}, lease.Consumed())
+			for _, on := range []string{model, group} {
+				assert.Equal(t, want, s.storedOn("team", on, "rpm").Consumed/milli, on)
+			}
+			require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 10 - want}))
+		}
 	})
 }
