@@ -122,7 +122,7 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	c := &lease.charge
 	var block error
-	lease.unlocked(func() { _, block = c.desk.routes.blockFor(ctx, &c.request) })
+	lease.unlocked(func() { _, _, block = c.desk.routes.blockFor(ctx, &c.request, configKey{}) })
 	if block != nil {
 		return block
 	}

@@ -226,26 +226,28 @@ func (rs *routes) lastBlock(r *request, entity string) error {
 // blockFor is why a call that waits, or whose lease asks for more, is not to be admitted:
 // a level is blocked, or the namespace is inactive. It is nil if nothing says so, or if the
 // configuration cannot be read. oldest is when the oldest configuration of its levels was
-// read.
-func (rs *routes) blockFor(ctx context.Context, r *request) (oldest int64, block error) {
+// read. gone means that the call does not charge the bucket of at any more.
+func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldest int64, gone bool, block error) {
 	oldest = math.MaxInt64
 	if err := rs.repo.refused(); err != nil {
-		return oldest, err
+		return oldest, false, err
 	}
+	charged := false
 	id := r.entity
 	for depth := 0; id != "" && depth < maxDepth; depth++ {
 		var own *resolvedConfig
 		for keys := []configKey{r.keyOf(id)}; len(keys) > 0; keys = keys[1:] {
 			resolved, _, _, err := rs.store.config(ctx, keys[0], time.Time{})
 			if inactive := rs.repo.namespace.inactive(); inactive != nil {
-				return oldest, inactive
+				return oldest, false, inactive
 			}
 			if err != nil {
-				return oldest, rs.lastBlock(r, id) // who reads the limits hears of err
+				return oldest, false, rs.lastBlock(r, id) // who reads the limits hears of err
 			}
 			if oldest = min(oldest, resolved.readAt); resolved.blocked != "" {
-				return oldest, blockedBy(keys[0], resolved)
+				return oldest, false, blockedBy(keys[0], resolved)
 			}
+			charged = charged || keys[0] == at
 			if own == nil {
 				own = resolved
 				for _, group := range r.others(own.groups()) {
@@ -255,7 +257,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request) (oldest int64, block
 		}
 		id = own.charged()
 	}
-	return oldest, nil
+	return oldest, !charged, nil
 }
 
 // keepSystemPolicy remembers the system's policy for calls that cannot read it.

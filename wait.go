@@ -11,9 +11,9 @@ import (
 // Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this
 // process are served first come, first served. One of them asks the store, at the exact
 // time that the last answer gives; neither a smaller request nor an Acquire takes what
-// it waits for. A changed limit or a block is noticed within the configuration's TTL, at
-// once if it is changed through this limiter's repository; a bucket that others filled is
-// noticed within the TTL. Between
+// it waits for. A changed limit, a block, or that the call does not charge the bucket any
+// more, is noticed within the configuration's TTL, at once if it is changed through this
+// limiter's repository; a bucket that others filled is noticed within the TTL. Between
 // processes it is chance who is served, and the more of them wait for one bucket, the
 // longer after the exact time a wait may end.
 //
@@ -250,8 +250,8 @@ func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	if called {
 		return turn{called: true}
 	}
-	recheck, changed, blocked := w.refresh(ctx)
-	if changed && head || blocked {
+	recheck, changed, outside := w.refresh(ctx)
+	if changed && head || outside {
 		return turn{called: true} // the try hears what has become of its limits
 	}
 	left, known := w.waitLeft()
@@ -300,20 +300,22 @@ const leastRecheck = time.Second
 // refresh gives the waiter the configuration that the cache has for its level; the
 // cache reads it once a TTL, however many wait. It returns how long the configuration of
 // all levels is good, whether that of the waiter's differs from what it had, and whether
-// any level is blocked.
-func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, blocked bool) {
+// the line is not the waiter's any more: a level is blocked, or its call does not charge the
+// bucket, because the resource left the group or the entity the parent.
+func (w *waiting) refresh(ctx context.Context) (recheck time.Duration, changed, outside bool) {
 	repo, routes, at := w.limiter.repo, w.limiter.desk.routes, &w.at
 	ttl := repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
-	oldest, block := routes.blockFor(ctx, w.request)
 	key := configKey{at.lane.Entity, at.lane.Resource, at.group}
+	oldest, gone, block := routes.blockFor(ctx, w.request, key)
+	outside = gone || block != nil
 	resolved, _, _, err := routes.store.config(ctx, key, time.Time{})
 	if err != nil {
-		return recheck, false, block != nil
+		return recheck, false, outside
 	}
 	age := time.Duration(repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
 	cfg, _ := routes.levelConfig(w.request, key, resolved) // none of a bad one: the waiter tries, and hears what is wrong
-	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), block != nil
+	return max(recheck, min(ttl, ttl-age)), at.lane.Line.Reconfigure(at.waiter, cfg), outside
 }
 
 // ending is what ended a sleep: its time, somebody who woke the waiter, or a change of

@@ -197,3 +197,44 @@ func TestLineOfARarelyUsedBucketStays(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a bucket that its calls do not charge any more is served within one TTL: the
+// resource left the group, or the entity its parent.
+func TestWaitEndsWhereTheBucketIsNotChargedAnyMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		scarce admin.Scope
+		leave  func(s *process)
+	}{
+		"group": {admin.Scope{Everyone: true, Resource: group}, func(s *process) {
+			require.NoError(s.t, s.repo.DeleteLimits(s.t.Context(), admin.Scope{Everyone: true, Resource: model}))
+		}},
+		"parent": {admin.Scope{Entity: "org"}, func(s *process) {
+			_, err := s.repo.UpdateEntity(s.t.Context(), admin.Entity{ID: "key", ParentID: "org", Version: 1})
+			require.NoError(s.t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFamily(t, func(t *testing.T, operator *process) {
+				operator.ofGroup(model)
+				operator.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000))
+				operator.limits(c.scarce, dynalimit.PerDay("rpm", 100))
+				s := operator.peer(nil)
+				s.acquire("key", dynalimit.Amounts{"rpm": 100})
+				served := make(chan time.Time, 3)
+				for range 3 {
+					go func() {
+						_, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 50})
+						assert.NoError(t, err)
+						served <- time.Now()
+					}()
+				}
+				elapse(5 * time.Minute)
+				c.leave(operator)
+				left := time.Now()
+				for range 3 {
+					assert.LessOrEqual(t, (<-served).Sub(left), time.Minute+time.Second)
+				}
+			})
+		})
+	}
+}
