@@ -18,6 +18,9 @@ func newBucketConfig(limits []Limit, level levels.Level, permanent bool, readAt,
 	c := &plan.Config{Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = toConfigured(l, level)
+		if l.Unit != "" {
+			c.Money |= 1 << i
+		}
 	}
 	c.Fingerprint = []byte(fingerprintLimits(limits, permanent))
 	return c

@@ -142,6 +142,20 @@ func (k *configKind) groups() []string {
 	return strings.Split(k.joined, ",")
 }
 
+// policyFor is what the configuration has a call do when the store does not answer: what a level
+// says, else Block if the call names money; empty for nothing.
+func (c *resolvedConfig) policyFor(r *request) UnavailablePolicy {
+	if c.onUnavailable != "" || c.compiled == nil || c.compiled.Money == 0 {
+		return c.onUnavailable
+	}
+	for i, l := range c.compiled.Limits {
+		if r.named[l.Name] > 0 && c.compiled.IsMoney(i) {
+			return Block
+		}
+	}
+	return ""
+}
+
 // charged is the parent whose bucket the entity's calls charge too; "" for none.
 func (c *resolvedConfig) charged() string {
 	if !c.cascade {
@@ -165,7 +179,8 @@ func limitsOf(level levels.Level, stored []schema.ConfigLimit) ([]Limit, error) 
 		}
 		limits[i] = Limit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
-			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Unit, Zone: l.Zone,
+			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
+			Unit: l.Unit, PerModel: l.PerModel,
 		}
 	}
 	return CheckLimits(field, limits)

@@ -41,7 +41,18 @@ type Limit struct {
 	// Zone is the IANA name of the time zone of a quota's windows, such as
 	// "America/Los_Angeles". Defaults to "UTC". Hours are always those of UTC.
 	Zone string
+	// Unit is USD for money: a token is then a millionth of a dollar. Only quotas have one.
+	// Money is blocked when DynamoDB does not answer, whatever Options.OnUnavailable says,
+	// unless the call or a level of the configuration says otherwise.
+	Unit string
+	// PerModel says that each model is to have the quota by itself. Without it, money is
+	// refused on a default and on a model that is in no group: $50 a day on each of six models
+	// would be $300. Set it on a group of models instead (admin.LimitConfig.Groups).
+	PerModel bool
 }
+
+// USD is the unit of money: micro-dollars.
+const USD = "usd"
 
 // PerSecond allows n tokens a second, with a burst of n.
 func PerSecond(name string, n int64) Limit { return per(name, n, time.Second) }
@@ -68,6 +79,14 @@ func Weekly(name string, n int64, zone string) Limit { return quota(name, n, cal
 
 // Monthly allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
 func Monthly(name string, n int64, zone string) Limit { return quota(name, n, calendar.Month, zone) }
+
+// DailyMoney allows so many micro-dollars, at most 10^12, on each day of the calendar in an IANA
+// time zone; "" is UTC.
+func DailyMoney(name string, micros int64, zone string) Limit {
+	l := Daily(name, micros, zone)
+	l.Unit = USD
+	return l
+}
 
 func quota(name string, n int64, unit calendar.Unit, zone string) Limit {
 	return Limit{Name: name, Capacity: n, Window: unit.String(), Zone: zone}.withDefaults()
@@ -175,6 +194,8 @@ type limitText struct {
 	Period       string `json:"period,omitempty"`
 	Window       string `json:"window,omitempty"`
 	Zone         string `json:"zone,omitempty"`
+	Unit         string `json:"unit,omitempty"`
+	PerModel     bool   `json:"per_model,omitempty"`
 }
 
 // MarshalJSON writes a limit as a person would:
@@ -185,7 +206,7 @@ type limitText struct {
 // Burst and RefillAmount are left out where they are the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel}
 	if !l.IsQuota() {
 		t.Period = periodText(l.RefillPeriod)
 	}
@@ -209,14 +230,14 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf(`dynalimit: limit: %w; write {"name":"rpm","capacity":600,"period":"1m"}, with burst and refill_amount where they differ`, err)
 	}
 	if t.Window != "" && t.Period == "" {
-		*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, Window: t.Window, Zone: t.Zone}.withDefaults()
+		*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel}.withDefaults()
 		return nil
 	}
 	period, err := time.ParseDuration(t.Period)
 	if err != nil {
 		return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel}.withDefaults()
 	return nil
 }
 

@@ -19,6 +19,9 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 		if s.Level = levels.Level(l.Level); r.degraded {
 			s.Limit = limitOf(name, l.Capacity, l.Rate)
 		}
+		if r.Config.IsMoney(i) {
+			s.Limit.Unit = USD
+		}
 	}
 	state.Tokens += back + r.precedence.Taken.Of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.

@@ -101,8 +101,17 @@ func checkLimit(field string, l Limit) error {
 			return invalid(field+"."+n.name, "is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(maxTokens))
 		}
 	}
+	if l.Unit != "" && l.Unit != USD {
+		return invalid(field+".Unit", "is %q for %q; give dynalimit.USD for money, or nothing", l.Unit, l.Name)
+	}
+	if l.PerModel && l.Unit == "" {
+		return invalid(field+".PerModel", "is set for %q, which is no money; leave it out", l.Name)
+	}
 	if l.IsQuota() {
 		return checkQuota(field, l)
+	}
+	if l.Unit != "" {
+		return invalid(field+".Unit", "is money for %q, which is a token bucket; give money in a quota, for example with dynalimit.DailyMoney", l.Name)
 	}
 	if l.Zone != "" {
 		return invalid(field+".Zone", "is %q for %q, which has no window; set Window, or leave the zone out", l.Zone, l.Name)

@@ -34,6 +34,8 @@ type limitFields struct {
 	Period   int64  `json:"refill_period_seconds,omitempty"`
 	Window   string `json:"window,omitempty"`
 	Zone     string `json:"zone,omitempty"`
+	Unit     string `json:"unit,omitempty"`
+	PerModel bool   `json:"per_model,omitempty"`
 }
 
 // configFields are the fields of a configuration; nil for none stored.
@@ -44,7 +46,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]limitFields, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Unit, Zone: l.Zone}
+		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

@@ -37,6 +37,7 @@ type EntitySetup struct {
 func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error, error) {
 	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
 	var limits []*configChange
+	var configs []ScopedConfig
 	for i, s := range setups {
 		one, err := n.setupOf(s)
 		if err == nil && made[s.Entity.ID] {
@@ -46,8 +47,14 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 			return nil, within(fmt.Sprintf("setups[%d].", i), err)
 		}
 		made[s.Entity.ID], checked[i], limits = true, one, append(limits, one.limits...)
+		for resource, of := range s.Limits {
+			configs = append(configs, ScopedConfig{Scope: Scope{Entity: s.Entity.ID, Resource: resource}.normal(), Config: LimitConfig{Limits: of}})
+		}
 	}
 	if err := n.d.mayChange(ctx); err != nil {
+		return nil, err
+	}
+	if err := (Limits{n.d}).prepare(ctx, configs...); err != nil {
 		return nil, err
 	}
 	if err := n.d.takeOverAllBeforeChange(ctx, limits); err != nil {

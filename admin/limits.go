@@ -81,7 +81,7 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	if err := l.d.mayChange(ctx); err != nil {
 		return LimitConfig{}, err
 	}
-	if err := l.raiseKinds(ctx, ScopedConfig{Config: c}); err != nil {
+	if err := l.prepare(ctx, ScopedConfig{Scope: at, Config: c}); err != nil {
 		return LimitConfig{}, err
 	}
 	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
@@ -193,7 +193,7 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if err := l.d.compatible(at.Resource, "limits", stored); err != nil {
 		return err
 	}
-	if err := l.raiseKinds(ctx, ScopedConfig{Config: LimitConfig{Limits: limits}}); err != nil {
+	if err := l.prepare(ctx, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
 		return err
 	}
 	return l.change(ctx, "set limits", at, replacingLimits(stored))

@@ -238,7 +238,8 @@ func limitsOf(field string, stored []schema.ConfigLimit) ([]dynalimit.Limit, err
 		}
 		limits[i] = dynalimit.Limit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
-			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Unit, Zone: l.Zone,
+			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
+			Unit: l.Unit, PerModel: l.PerModel,
 		}
 	}
 	return dynalimit.CheckLimits(field, limits)

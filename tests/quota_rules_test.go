@@ -319,3 +319,27 @@ func TestQuotaFullOfEstimates(t *testing.T) {
 		assert.Greater(t, exceeded.RetryAfter, time.Hour)
 	})
 }
+
+// Money fails closed when the store does not answer, whatever the limiter's own policy, unless a
+// level or the call says otherwise. Calls that name no money go by the limiter's.
+func TestMoneyFailsClosed(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+		ctx := t.Context()
+		s.ofGroup(model)
+		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.DailyMoney("usd", 50_000_000, pacific), dynalimit.PerDay("rpm", 100))
+		s.acquire("key", dynalimit.Amounts{"usd": 1, "rpm": 1})
+		s.isCutOff(t)
+		_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 1, "rpm": 1})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+		s.acquire("key", dynalimit.Amounts{"usd": 1}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+		s.recovers()
+		_, err = s.repo.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})
+		require.NoError(t, err)
+		s.acquire("key", dynalimit.Amounts{"usd": 1})
+		assert.Equal(t, dynalimit.USD, s.deny("key", dynalimit.Amounts{"usd": 50_000_000}).Primary().Limit.Unit)
+		s.isCutOff(t)
+		s.acquire("key", dynalimit.Amounts{"usd": 1})
+		s.recovers()
+	})
+}

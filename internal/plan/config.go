@@ -23,6 +23,8 @@ type Config struct {
 	Override bool
 	// Group means that it is of a group of resources: only records made for the group count.
 	Group bool
+	// Money has a bit for each limit that is money. It decides nothing.
+	Money uint32
 	// Hidden are the limits that less specific levels of configuration have and the one
 	// in force does not. They decide nothing.
 	Hidden []Hidden
@@ -50,6 +52,9 @@ type Hidden struct {
 	// Name is the limit's, and Level the level of configuration that has it.
 	Name, Level string
 }
+
+// IsMoney reports whether a limit is.
+func (c *Config) IsMoney(i int) bool { return c.Money>>i&1 == 1 }
 
 // OfGroup reports whether it is of a group of resources; nil is not.
 func (c *Config) OfGroup() bool { return c != nil && c.Group }

@@ -32,7 +32,10 @@ const (
 type ConfigLimit struct {
 	Name                                   string
 	Capacity, Burst, Amount, PeriodSeconds int64
-	Unit, Zone                             string
+	// Of a quota alone: Unit is "usd" for money in micro-dollars, PerModel means that each
+	// model is to have its own.
+	Window, Zone, Unit string
+	PerModel           bool
 }
 
 // ConfigItem is what a configuration item says.
@@ -124,8 +127,8 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[GSI3PK], item[GSI3SK] = String(k.Plans()), String(o.Plan+"#"+o.Resource)
 	}
 	for _, l := range c.Limits {
-		if l.Unit != "" {
-			storedQuota{l.Name, l.Capacity, l.Unit, l.Zone}.put(item)
+		if l.Window != "" {
+			storedQuota{l.Name, l.Capacity, l.Window, l.Zone, l.Unit, l.PerModel}.put(item)
 			continue
 		}
 		prefix := limitPrefix + l.Name + "_"
@@ -232,7 +235,9 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		if twice {
 			return ConfigItem{}, fmt.Errorf("limit %s is both a bucket and a quota", q.name)
 		}
-		c.Limits = slices.Insert(c.Limits, i, ConfigLimit{Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Unit: q.unit, Zone: q.zone})
+		c.Limits = slices.Insert(c.Limits, i, ConfigLimit{
+			Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
+		})
 	}
 	return c, nil
 }

@@ -25,18 +25,25 @@ const (
 const kindPrefix = "k_"
 
 // In configuration k_{name}_n is what a quota allows in each window, in whole tokens, _w the
-// unit of its windows and _z their time zone.
+// unit of its windows and _z their time zone. _u is "usd" for money, in micro-dollars, and
+// "usd/model" for money that each model is to have its own of.
 const (
 	fieldAllowed = "n"
 	fieldUnit    = "w"
 	fieldZone    = "z"
+	fieldMoney   = "u"
+
+	money    = "usd"
+	perModel = money + "/model"
 )
 
 // storedQuota is a quota in configuration: whole tokens in each window.
 type storedQuota struct {
-	name       string
-	allowed    int64
-	unit, zone string
+	name         string
+	allowed      int64
+	window, zone string
+	unit         string
+	perModel     bool
 }
 
 // splitQuota splits an attribute of configuration that is of a quota; false for another.
@@ -47,7 +54,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	switch field = rest[i+1:]; field {
-	case fieldAllowed, fieldUnit, fieldZone:
+	case fieldAllowed, fieldUnit, fieldZone, fieldMoney:
 		return rest[:i], field, true
 	}
 	return "", "", false
@@ -56,7 +63,13 @@ func splitQuota(attr string) (name, field string, ok bool) {
 // put writes a quota into an item of configuration.
 func (q storedQuota) put(item Item) {
 	prefix := kindPrefix + q.name + "_"
-	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(q.allowed), String(q.unit), String(q.zone)
+	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(q.allowed), String(q.window), String(q.zone)
+	switch {
+	case q.perModel:
+		item[prefix+fieldMoney] = String(perModel)
+	case q.unit != "":
+		item[prefix+fieldMoney] = String(q.unit)
+	}
 }
 
 // quotasIn are the quotas that an item of configuration has.
@@ -68,9 +81,12 @@ func quotasIn(item Item) (quotas []storedQuota, err error) {
 			continue
 		}
 		prefix := kindPrefix + name + "_"
-		q := storedQuota{name: name, unit: Text(item, prefix+fieldUnit), zone: Text(item, prefix+fieldZone)}
+		q := storedQuota{name: name, window: Text(item, prefix+fieldUnit), zone: Text(item, prefix+fieldZone)}
+		if q.unit = Text(item, prefix+fieldMoney); q.unit == perModel {
+			q.unit, q.perModel = money, true
+		}
 		q.allowed, _ = d.number(attr)
-		if _, err := calendar.WindowsOf(q.unit, q.zone); err != nil {
+		if _, err := calendar.WindowsOf(q.window, q.zone); err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", prefix+fieldUnit, err)
 		}
 		quotas = append(quotas, q)
@@ -82,6 +98,9 @@ func quotasIn(item Item) (quotas []storedQuota, err error) {
 // is none that is known, or it has no amount.
 func unknownQuota(item Item, name string) bool {
 	prefix := kindPrefix + name + "_"
+	if unit := Text(item, prefix+fieldMoney); unit != "" && unit != money && unit != perModel {
+		return true
+	}
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))
 }
 

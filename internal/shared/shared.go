@@ -86,8 +86,8 @@ func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error 
 		}
 	}
 	for _, l := range limits {
-		if l.Unit != "" {
-			return refuse(field, fmt.Sprintf("makes %q a quota of each %s; give a token bucket (RepositoryOptions.Compatible is set: zae-limiter knows no quotas)", l.Name, l.Unit))
+		if l.Window != "" {
+			return refuse(field, fmt.Sprintf("makes %q a quota of each %s; give a token bucket (RepositoryOptions.Compatible is set: zae-limiter knows no quotas)", l.Name, l.Window))
 		}
 		if l.Burst < l.Capacity {
 			return refuse(field, fmt.Sprintf("has a burst of %d for %q, below its capacity of %d; raise the burst or lower the capacity (RepositoryOptions.Compatible is set: zae-limiter refuses such limits)",
