@@ -94,7 +94,7 @@ func verdict(out *term.Output, d *decision.Decision) string {
 // when says in words when something fits.
 func when(d *decision.Decision, w *decision.Wait) string {
 	if w.Never {
-		return "never fits: more is asked for than the burst"
+		return "never fits: more is asked for than the limit ever holds"
 	}
 	return fmt.Sprintf("fits in %s, at %s", notation.Wait(w.For), clockTime(d.At, *w.Until))
 }
@@ -198,6 +198,8 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	switch full := time.Duration(l.FullMS) * time.Millisecond; {
 	case l.Denied:
 		more = out.Red("denied: " + when(d, l.Wait))
+	case l.WindowEnds != nil:
+		more = out.Dim(fmt.Sprintf("the %s ends in %s, at %s", l.Limit.Window, notation.Wait(l.WindowEnds.Sub(d.At)), clockTime(d.At, *l.WindowEnds)))
 	case full > 0:
 		more = out.Dim("full in " + notation.Wait(full))
 	}

@@ -57,7 +57,7 @@ var (
 	field   = regexp.MustCompile(`(?:dynalimit: )?invalid (entity|config)\.(?:[lL]imits\[\d+\]\.)?(\w+): `)
 	fieldOf = map[string]string{
 		"entity.ID": "id of an entity", "entity.ParentID": "--parent", "entity.Cascade": "--cascade", "entity.Plan": "--plan", "entity.Name": "--name", "entity.Metadata": "--metadata",
-		"config.Name": "name of a limit", "config.Capacity": "capacity of a limit", "config.Burst": "burst of a limit", "config.RefillAmount": "refill of a limit", "config.RefillPeriod": "period of a limit", "config.groups": "groups (--group)",
+		"config.Name": "name of a limit", "config.Capacity": "capacity of a limit", "config.Burst": "burst of a limit", "config.RefillAmount": "refill of a limit", "config.RefillPeriod": "period of a limit", "config.Window": "window of a quota", "config.groups": "groups (--group)",
 	}
 )
 

@@ -79,7 +79,9 @@ var selfWritten = map[reflect.Type]any{
 		Capacity     int64  `json:"capacity"`
 		Burst        int64  `json:"burst,omitempty"`
 		RefillAmount int64  `json:"refill_amount,omitempty"`
-		Period       string `json:"period"`
+		Period       string `json:"period,omitempty"`
+		Window       string `json:"window,omitempty"`
+		Zone         string `json:"zone,omitempty"`
 	}{},
 }
 

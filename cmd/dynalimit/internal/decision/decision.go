@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -51,7 +52,7 @@ type Decision struct {
 
 // Wait is how long something takes.
 type Wait struct {
-	// Never means that no wait helps: the amount exceeds the burst.
+	// Never means that no wait helps: the limit never holds as much.
 	Never bool `json:"never,omitempty"`
 	// MS is the wait in milliseconds, and Until when it ends; neither if it is Never.
 	MS    int64      `json:"ms,omitempty"`
@@ -107,6 +108,8 @@ type Limit struct {
 	Wait      *Wait           `json:"wait,omitempty"`
 	// FullMS is the time until it is full, in milliseconds.
 	FullMS int64 `json:"full_ms,omitempty"`
+	// WindowEnds is when the window ends that a quota is in; nil of a bucket.
+	WindowEnds *time.Time `json:"window_ends,omitempty"`
 }
 
 // Level is a level of the configuration with what it says.
@@ -236,6 +239,9 @@ func (d *Decision) judge(r *dynalimit.Report) {
 		l := Limit{Limit: s.Limit, Level: s.Level, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, FullMS: s.Reset.Milliseconds()}
 		if s.Exceeded {
 			l.Wait = d.wait(s.RetryAfter)
+		}
+		if end, quota := notation.WindowAfter(s.Limit, d.At, 1); quota {
+			l.WindowEnds = &end
 		}
 		for i := range d.Chain {
 			if b := d.Chain[i].buckets(d.Resource)[s.Resource]; b != nil && d.Chain[i].EntityID == s.EntityID {

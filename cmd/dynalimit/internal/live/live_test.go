@@ -33,6 +33,11 @@ func bucket(entity, resource string, left, burst, taken int64) admin.Bucket {
 	}
 }
 
+// quota is a bucket with a quota of each day in Los Angeles.
+func quota(left, n int64) admin.Bucket {
+	return admin.Bucket{EntityID: "key-1", Resource: "all", Limits: []dynalimit.LimitStatus{{Limit: dynalimit.Daily("usd", n, "America/Los_Angeles"), Remaining: left, Reset: 20 * time.Hour}}}
+}
+
 func reading(at time.Time, buckets ...admin.Bucket) Reading {
 	return Reading{At: at, Buckets: buckets, Units: 3.5}
 }
@@ -58,6 +63,21 @@ func TestWhenWhatIsAskedFits(t *testing.T) {
 	}{{50, 50, 0}, {40, 50, 6 * time.Second}, {-20, 10, 18 * time.Second}, {50, 101, dynalimit.Never}} {
 		rows, _ := Rows(reading(noon, bucket("a", "x", test.left, 100, 0)), Counts{}, dynalimit.Amounts{"rpm": test.asked})
 		assert.Equal(t, test.want, *rows[0].Fits, "%+v", test)
+	}
+	for _, test := range []struct {
+		left, asked int64
+		want        time.Duration
+	}{
+		{50, 50, 0},
+		{40, 50, 20 * time.Hour},
+		{-20, 80, 20 * time.Hour},
+		{-20, 90, 44 * time.Hour},
+		{-1 << 62, 1, dynalimit.Never - time.Millisecond},
+		{50, 101, dynalimit.Never},
+	} {
+		rows, _ := Rows(reading(noon, quota(test.left, 100)), Counts{}, dynalimit.Amounts{"usd": test.asked})
+		assert.Equal(t, test.want, *rows[0].Fits, "%+v", test)
+		assert.Equal(t, noon.Add(20*time.Hour), rows[0].WindowEnds)
 	}
 	rows, _ := Rows(reading(noon, bucket("a", "x", 1, 2, 0)), Counts{}, dynalimit.Amounts{"tpm": 1})
 	assert.Nil(t, rows[0].Fits)
@@ -98,6 +118,9 @@ func busy(width int) Screen {
 func TestScreens(t *testing.T) {
 	for name, change := range map[string]func(*Screen){
 		"rows":    func(*Screen) {},
+		"quotas": func(s *Screen) {
+			s.Rows, _ = Rows(reading(noon, quota(5, 100), bucket("key-1", "gpt-4", 60, 100, 100)), Counts{}, dynalimit.Amounts{"usd": 50})
+		},
 		"nothing": func(s *Screen) { s.Rows = nil },
 		"cut":     func(s *Screen) { s.Last.Cut = true },
 		"choices": func(s *Screen) { s.Rows, s.Choices = nil, []string{"claude", "gpt-4"} },

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
@@ -47,6 +48,8 @@ type Row struct {
 	// Full is the time until it is full, with no other traffic.
 	Full   time.Duration `json:"-"`
 	FullMS int64         `json:"full_ms"`
+	// WindowEnds is when the window ends that a quota is in; zero of a bucket.
+	WindowEnds time.Time `json:"window_ends,omitzero"`
 	// Fits is the time until what was asked for fits; nil where nothing was, Never where it
 	// exceeds the burst.
 	Fits *time.Duration `json:"-"`
@@ -78,9 +81,10 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 				Used: 1 - float64(s.Remaining)/float64(max(1, s.Limit.Burst)), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
 				Blocked: r.Blocked[Key{b.EntityID, b.Resource}],
 			}
+			row.WindowEnds, _ = notation.WindowAfter(s.Limit, r.At, 1)
 			now.taken[row.key()] = b.Consumed[s.Limit.Name]
 			row.rate(before, now)
-			row.fits(s, asked[s.Limit.Name])
+			row.fits(s, asked[s.Limit.Name], r.At)
 			rows = append(rows, row)
 		}
 	}
@@ -98,7 +102,7 @@ func (r *Row) rate(before, now Counts) {
 }
 
 // fits is never less than the wait: what is left is rounded down to whole tokens.
-func (r *Row) fits(s dynalimit.LimitStatus, asked int64) {
+func (r *Row) fits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	if asked <= 0 {
 		return
 	}
@@ -106,6 +110,9 @@ func (r *Row) fits(s dynalimit.LimitStatus, asked int64) {
 	switch missing := asked - s.Remaining; {
 	case asked > s.Limit.Burst || s.Limit.RefillAmount <= 0:
 		wait = dynalimit.Never
+	case missing > 0 && s.Limit.IsQuota():
+		opens, _ := notation.WindowAfter(s.Limit, now, min((missing-1)/s.Limit.Burst+1, 1_000_000)) // a century of hours
+		wait = min(opens.Sub(now), dynalimit.Never-time.Millisecond)
 	case missing > 0:
 		wait = dynalimit.Never - time.Millisecond // centuries, but not never
 		if ns := float64(missing) / float64(s.Limit.RefillAmount) * float64(s.Limit.RefillPeriod); ns < float64(wait) {

@@ -125,10 +125,10 @@ const narrowName, widestBar, leastBar = 8, 24, 6
 
 // columns are as many as fit, the most telling first.
 func (s Screen) columns() []column {
-	several, asked := map[string]bool{}, false
+	several, asked, quotas := map[string]bool{}, false, false
 	for _, r := range s.Rows {
 		several[r.Resource] = true
-		asked = asked || r.Fits != nil
+		asked, quotas = asked || r.Fits != nil, quotas || !r.WindowEnds.IsZero()
 	}
 	entity := s.fitted(column{title: "ENTITY", text: func(r Row) string { return r.Entity }})
 	resource := s.fitted(column{title: "RESOURCE", text: func(r Row) string { return r.Resource }})
@@ -138,17 +138,26 @@ func (s Screen) columns() []column {
 	left := s.fitted(column{title: "LEFT", right: true, text: func(r Row) string { return notation.Number(r.Remaining) + " of " + notation.Number(r.Burst) }})
 	rate := s.fitted(column{title: "TAKEN", right: true, text: rateText})
 	full := s.fitted(column{title: "FULL IN", right: true, text: func(r Row) string { return notation.Wait(r.Full) }})
+	ends := s.fitted(column{title: "WINDOW ENDS IN", right: true, text: func(r Row) string {
+		if r.WindowEnds.IsZero() {
+			return "-"
+		}
+		return notation.Wait(r.WindowEnds.Sub(s.Last.At))
+	}})
 	fits := s.fitted(column{title: "FITS IN", right: true, text: fitsText})
 
-	all := []*column{&entity, &resource, &limit, &bar, &used, &left, &rate, &full, &fits}
+	all := []*column{&entity, &resource, &limit, &bar, &used, &left, &rate, &full, &ends, &fits}
 	drop := func(c *column) { c.width = 0 }
 	if len(several) < 2 {
 		drop(&resource)
 	}
+	if !quotas {
+		drop(&ends)
+	}
 	if !asked {
 		drop(&fits)
 	}
-	s.squeeze(all, &entity, &bar, []*column{&full, &left, &rate, &bar, &resource, &fits, &limit})
+	s.squeeze(all, &entity, &bar, []*column{&full, &ends, &left, &rate, &bar, &resource, &fits, &limit})
 	bar.text = func(r Row) string { return term.Bar(min(1, r.Used), 0, bar.width) }
 	bar.paint = paint
 	var kept []column

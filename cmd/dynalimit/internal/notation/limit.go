@@ -3,6 +3,7 @@ package notation
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,10 +12,11 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
 // Example is a limit in this notation, for messages.
-const Example = "rpm=100, tpm=40k/1m, or tpm=40k/1m,burst=80k"
+const Example = "rpm=100, tpm=40k/1m,burst=80k, or rpd=1000/daily"
 
 const day = 24 * time.Hour
 
@@ -24,9 +26,12 @@ var periods = []struct {
 	word   string
 }{{time.Second, "a second"}, {time.Minute, "a minute"}, {time.Hour, "an hour"}, {day, "a day"}}
 
+// windows are the words for the windows of quotas.
+var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
+
 // Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N]; PERIOD is a time such as 30s,
-// 1m, 2h or 1d and defaults to 1m. Whether the values make a limit is for the library to
-// say.
+// 1m, 2h or 1d and defaults to 1m. A quota is NAME=CAPACITY/daily[,zone=ZONE], or hourly,
+// weekly or monthly. Whether the values make a limit is for the library to say.
 func Limit(text string) (dynalimit.Limit, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -34,14 +39,18 @@ func Limit(text string) (dynalimit.Limit, error) {
 	}
 	parts := strings.Split(rest, ",")
 	capacity, period, timed := strings.Cut(parts[0], "/")
-	l := dynalimit.Limit{Name: name, RefillPeriod: time.Minute}
+	l := dynalimit.Limit{Name: name, Window: windows[period]}
 	var err error
 	if l.Capacity, err = Count(capacity); err != nil {
 		return dynalimit.Limit{}, fmt.Errorf("%s: %w", text, err)
 	}
-	if timed {
+	switch {
+	case l.IsQuota():
+	case !timed:
+		l.RefillPeriod = time.Minute
+	default:
 		if l.RefillPeriod, err = Period(period); err != nil {
-			return dynalimit.Limit{}, fmt.Errorf("%s: %w", text, err)
+			return dynalimit.Limit{}, fmt.Errorf("%s: %w, or hourly, daily, weekly or monthly for a quota of the calendar", text, err)
 		}
 	}
 	for _, part := range parts[1:] {
@@ -55,9 +64,21 @@ func Limit(text string) (dynalimit.Limit, error) {
 // more reads what follows the capacity.
 func more(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
+	switch {
+	case key == "zone" && !l.IsQuota():
+		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
+	case key == "zone" && value == "":
+		return errors.New("the zone is empty: write it like zone=America/Los_Angeles, or leave it out for UTC")
+	case key == "zone":
+		l.Zone = value
+		return nil
+	}
 	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount}[key]
 	if field == nil {
-		return fmt.Errorf("%q is neither burst=N nor refill=N: write it like %s", part, Example)
+		return fmt.Errorf("%q is none of burst=N, refill=N and zone=ZONE: write it like %s", part, Example)
+	}
+	if l.IsQuota() {
+		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
 	}
 	n, err := Count(value)
 	if err == nil && n == 0 {
@@ -103,8 +124,11 @@ func Period(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Describe is a limit in words: 100 a minute, burst 200.
+// Describe is a limit in words: 100 a minute, burst 200; 100 each day in UTC.
 func Describe(l dynalimit.Limit) string {
+	if l.IsQuota() {
+		return fmt.Sprintf("%s each %s in %s", Number(l.Capacity), l.Window, cmp.Or(l.Zone, "UTC"))
+	}
 	text := Number(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
 	if l.RefillAmount != 0 && l.RefillAmount != l.Capacity {
 		text = fmt.Sprintf("%s, refilled by %s %s", Number(l.Capacity), Number(l.RefillAmount), PeriodWord(l.RefillPeriod))
@@ -140,12 +164,25 @@ func PeriodText(d time.Duration) string {
 	return text
 }
 
-// WithDefaults are limits as they are stored: sorted by name, burst and refill said.
+// WindowAfter is when the n-th window of a quota after the one of an instant begins; false of
+// a bucket.
+func WindowAfter(l dynalimit.Limit, now time.Time, n int64) (time.Time, bool) {
+	of, err := calendar.WindowsOf(l.Window, l.Zone)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(of.Start(of.At(now.UnixMilli()) + n)).In(now.Location()), true
+}
+
+// WithDefaults are limits as they are stored: sorted by name, burst, refill and zone said.
 func WithDefaults(limits []dynalimit.Limit) []dynalimit.Limit {
 	full := slices.Clone(limits)
 	for i := range full {
 		full[i].Burst = cmp.Or(full[i].Burst, full[i].Capacity)
 		full[i].RefillAmount = cmp.Or(full[i].RefillAmount, full[i].Capacity)
+		if full[i].IsQuota() {
+			full[i].Zone = cmp.Or(full[i].Zone, "UTC")
+		}
 	}
 	slices.SortFunc(full, func(a, b dynalimit.Limit) int { return strings.Compare(a.Name, b.Name) })
 	return full

@@ -24,6 +24,10 @@ func TestLimit(t *testing.T) {
 		"s=1/1s,burst=5":                  {dynalimit.PerSecond("s", 1).WithBurst(5), "1 a second, burst 5"},
 		"t=9/90s,refill=3,burst=12":       {dynalimit.Limit{Name: "t", Capacity: 9, Burst: 12, RefillAmount: 3, RefillPeriod: 90 * time.Second}, "9, refilled by 3 every 1m30s, burst 12"},
 		"x=9223372036854775807/2h":        {dynalimit.Limit{Name: "x", Capacity: 1<<63 - 1, RefillPeriod: 2 * time.Hour}, "9,223,372,036,854,775,807 every 2h"},
+		"usd=50M/daily,zone=America/Lima": {dynalimit.Daily("usd", 50_000_000, "America/Lima"), "50,000,000 each day in America/Lima"},
+		"rpw=9/weekly":                    {dynalimit.Weekly("rpw", 9, ""), "9 each week in UTC"},
+		"rpm=9/monthly,zone=Mars":         {dynalimit.Monthly("rpm", 9, "Mars"), "9 each month in Mars"}, // refused by the library
+		"rph=1k/hourly":                   {dynalimit.Limit{Name: "rph", Capacity: 1000, Window: "hour"}, "1,000 each hour in UTC"},
 		"not checked here: the library's": {},
 	} {
 		l, err := Limit(text)
@@ -41,8 +45,34 @@ func TestLimitRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1E6", "rpm=1e99", "rpm=1K", "rpm=1.5k", "rpm=010", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
 		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,bust=2", "rpm=1,",
+		"rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
 	} {
 		_, err := Limit(text)
 		assert.Error(t, err, text)
 	}
+}
+
+// TestWindowAfter: at midnight of the zone, also where a day has 23 hours.
+func TestWindowAfter(t *testing.T) {
+	at := func(text string) time.Time {
+		moment, err := time.Parse(time.RFC3339, text)
+		require.NoError(t, err)
+		return moment
+	}
+	for _, test := range []struct {
+		limit     dynalimit.Limit
+		now, ends string
+	}{
+		{dynalimit.Daily("usd", 1, ""), "2026-01-23T15:30:45Z", "2026-01-24T00:00:00Z"},
+		{dynalimit.Daily("usd", 1, "Europe/Berlin"), "2026-03-29T00:30:00+01:00", "2026-03-30T00:00:00+02:00"},
+		{dynalimit.Weekly("usd", 1, ""), "2026-01-26T00:00:00Z", "2026-02-02T00:00:00Z"},
+		{dynalimit.Monthly("usd", 1, "Asia/Tokyo"), "2026-01-31T23:59:59+09:00", "2026-02-01T00:00:00+09:00"},
+		{dynalimit.Limit{Window: "hour"}, "2026-01-23T15:30:45Z", "2026-01-23T16:00:00Z"},
+	} {
+		end, quota := WindowAfter(test.limit, at(test.now), 1)
+		assert.True(t, quota)
+		assert.True(t, at(test.ends).Equal(end), "%v of %s: %v", test.limit, test.now, end)
+	}
+	_, quota := WindowAfter(dynalimit.PerDay("rpd", 1), at("2026-01-23T15:30:45Z"), 1)
+	assert.False(t, quota)
 }

@@ -23,9 +23,9 @@ func Moment(text string, now time.Time, end bool) (time.Time, error) {
 	return begins, nil
 }
 
-// calendar are the parts of a calendar that stand for a span, with what the next one is
+// calendarParts are the parts of a calendar that stand for a span, with what the next one is
 // away in years, months and days.
-var calendar = []struct {
+var calendarParts = []struct {
 	layout              string
 	years, months, days int
 }{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
@@ -41,7 +41,7 @@ func momentIn(text string, now time.Time, zone *time.Location) (begins, ends tim
 			return at, at, true
 		}
 	}
-	for _, part := range calendar {
+	for _, part := range calendarParts {
 		if at, err := time.ParseInLocation(part.layout, text, zone); err == nil {
 			return at, at.AddDate(part.years, part.months, part.days), true
 		}
