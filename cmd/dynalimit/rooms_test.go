@@ -51,7 +51,7 @@ var roomTable = map[string]struct {
 		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
-		ours:   []string{project, project + "/admin", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project, project + "/internal/calendar"}, reason: "what is typed and read is text"},

@@ -117,7 +117,7 @@ func busy(width int) Screen {
 // TestScreens: what is drawn at several widths is as it was looked at, and always fits.
 func TestScreens(t *testing.T) {
 	for name, change := range map[string]func(*Screen){
-		"rows":    func(*Screen) {},
+		"rows": func(*Screen) {},
 		"quotas": func(s *Screen) {
 			s.Rows, _ = Rows(reading(noon, quota(5, 100), bucket("key-1", "gpt-4", 60, 100, 100)), Counts{}, dynalimit.Amounts{"usd": 50})
 		},

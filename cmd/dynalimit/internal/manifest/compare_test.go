@@ -51,6 +51,16 @@ func TestPlanOfANewTable(t *testing.T) {
 	assert.Equal(t, 6, events)
 }
 
+// TestPlanShowsWindowsAndZones: what of a quota changed, and a limit that becomes one.
+func TestPlanShowsWindowsAndZones(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, "system: {limits: {usd: {capacity: 50M, window: day}, rpd: {capacity: 5, period: 1d}}}", Options{})
+	p := w.apply(t, "system: {limits: {usd: {capacity: 50M, window: month, zone: Asia/Tokyo}, rpd: {capacity: 5, window: day}, rpw: {capacity: 9, window: week}}}", Options{})
+	assert.Equal(t, []string{
+		"update limits of system: rpd.period 1d -> , rpd.window  -> day, rpd.zone  -> UTC, rpw  -> 9 each week in UTC, usd.window day -> month, usd.zone UTC -> Asia/Tokyo",
+	}, lines(p))
+}
+
 func TestPlanShowsChangesOfTheFileAndByHandAlike(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, small, Options{})

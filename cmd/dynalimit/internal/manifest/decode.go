@@ -188,10 +188,34 @@ func (d *decoder) limit(name string, l limit, path string) dynalimit.Limit {
 	case l.Capacity == 0:
 		d.refuse(path, "has no capacity: write what a period allows, such as 'capacity: 100'")
 	}
+	if l.Window != "" || l.Zone != "" {
+		return d.quota(name, l, path)
+	}
 	return dynalimit.Limit{
 		Name: name, Capacity: int64(l.Capacity), Burst: int64(cmp.Or(l.Burst, l.Capacity)),
 		RefillAmount: int64(cmp.Or(l.Refill, l.RefillAmount, l.Capacity)),
 		RefillPeriod: cmp.Or(time.Duration(l.Period), time.Duration(l.RefillPeriod), time.Minute),
+	}
+}
+
+// quota reads a quota of the calendar.
+func (d *decoder) quota(name string, l limit, path string) dynalimit.Limit {
+	for key, said := range map[string]bool{
+		"burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0, "refill_period": l.RefillPeriod > 0,
+	} {
+		if said {
+			d.refuse(below(path, key), "is of buckets alone: leave it out, for a quota is full once in each window, or leave out its window and zone")
+		}
+	}
+	switch {
+	case l.Window == "" && !d.wronged[below(path, "window")]:
+		d.refuse(below(path, "zone"), "has no window: write one, such as 'window: day', or leave it out")
+	case l.Window == "hour" && l.Zone != "" && l.Zone != "UTC":
+		d.refuse(below(path, "zone"), fmt.Sprintf("is %q: hours are those of UTC, leave it out", l.Zone))
+	}
+	return dynalimit.Limit{
+		Name: name, Capacity: int64(l.Capacity), Burst: int64(l.Capacity), RefillAmount: int64(l.Capacity),
+		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")),
 	}
 }
 

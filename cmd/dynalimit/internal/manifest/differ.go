@@ -74,8 +74,18 @@ func within(name string, a, b dynalimit.Limit) (fields []Field) {
 	if a.RefillAmount != a.Capacity || b.RefillAmount != b.Capacity {
 		add("refill", count(a.RefillAmount), count(b.RefillAmount))
 	}
-	add("period", notation.PeriodText(a.RefillPeriod), notation.PeriodText(b.RefillPeriod))
+	add("period", periodOf(a), periodOf(b))
+	add("window", a.Window, b.Window)
+	add("zone", a.Zone, b.Zone)
 	return fields
+}
+
+// periodOf is the period of a bucket; "" of a quota.
+func periodOf(l dynalimit.Limit) string {
+	if l.IsQuota() {
+		return ""
+	}
+	return notation.PeriodText(l.RefillPeriod)
 }
 
 func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {

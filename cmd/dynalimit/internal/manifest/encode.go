@@ -120,7 +120,11 @@ func levelOf(c admin.LimitConfig) *level {
 			one.Refill = amount(l.RefillAmount)
 		}
 		if l.RefillPeriod != time.Minute {
-			one.Period = period(l.RefillPeriod)
+			one.Period = period(l.RefillPeriod) // 0 of a quota
+		}
+		one.Window = window(l.Window)
+		if l.Zone != "UTC" {
+			one.Zone = zone(l.Zone)
 		}
 		out.Limits[l.Name] = one
 	}

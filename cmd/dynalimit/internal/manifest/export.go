@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
 // Manager is the name of the only manifest that manages anything in a table, or else the
@@ -79,7 +78,7 @@ func unwritable(c admin.LimitConfig) string {
 		return "says nothing"
 	}
 	for _, l := range c.Limits {
-		if _, why := parsePeriod(notation.PeriodText(l.RefillPeriod)); why != "" {
+		if _, why := parsePeriod(periodOf(l)); why != "" && !l.IsQuota() {
 			return fmt.Sprintf("the period of %s %s", l.Name, why)
 		}
 		if max(l.Capacity, l.Burst, l.RefillAmount) > mostTokens || min(l.Capacity, l.Burst, l.RefillAmount) < 1 {

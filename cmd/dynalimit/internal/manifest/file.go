@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
 // file is a manifest as YAML and JSON have it. Its types are what keys are known, and what
@@ -62,6 +64,8 @@ type limit struct {
 	Burst    amount `yaml:"burst,omitempty" json:"burst,omitempty"`
 	Refill   amount `yaml:"refill,omitempty" json:"refill,omitempty"`
 	Period   period `yaml:"period,omitempty" json:"period,omitempty"`
+	Window   window `yaml:"window,omitempty" json:"window,omitempty"`
+	Zone     zone   `yaml:"zone,omitempty" json:"zone,omitempty"`
 	// What zae-limiter calls refill, and period in seconds: read, and never written.
 	RefillAmount amount  `yaml:"refill_amount,omitempty" json:"-"`
 	RefillPeriod seconds `yaml:"refill_period,omitempty" json:"-"`
@@ -87,7 +91,7 @@ func (limits) help() string {
 }
 
 func (limit) help() string {
-	return "a number, or capacity with what differs from its defaults, such as {capacity: 100, burst: 200, period: 1m}"
+	return "a number, or capacity with what differs from its defaults, such as {capacity: 100, burst: 200, period: 1m} or {capacity: 100, window: day, zone: America/Los_Angeles}"
 }
 
 // short is a limit as it is written: its capacity if nothing else is said.
@@ -167,6 +171,26 @@ func parsePeriod(text string) (period, string) {
 		return 0, fmt.Sprintf("is %q: write whole seconds up to 366 days, such as 1s, 90s, 1m, 1h30m or 1d", text)
 	}
 	return period(d), ""
+}
+
+// window is what a quota is full once in.
+type window string
+
+func parseWindow(text string) (window, string) {
+	if !slices.Contains(calendar.Units(), text) {
+		return "", fmt.Sprintf("is %q: write hour, day, week or month", text)
+	}
+	return window(text), ""
+}
+
+// zone is the time zone of a quota's windows.
+type zone string
+
+func parseZone(text string) (zone, string) {
+	if _, err := calendar.LoadZone(text); err != nil {
+		return "", fmt.Sprintf("is %q: write an IANA time zone, such as America/Los_Angeles, or leave it out for UTC", text)
+	}
+	return zone(text), ""
 }
 
 // seconds is a period as zae-limiter's refill_period has it.

@@ -248,12 +248,15 @@ func differences(from, to admin.LimitConfig) (more, less bool) {
 }
 
 // limitDifferences says whether limits admit more, and less, than those that were there: a
-// limit that goes admits more, and one that comes less.
+// limit that goes admits more, and one that comes less. One of another window or kind is neither.
 func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	for name, a := range was {
 		b, stays := is[name]
 		if !stays {
 			more = true
+			continue
+		}
+		if a.Window != b.Window {
 			continue
 		}
 		rate := compareRates(b, a)
@@ -267,7 +270,7 @@ func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	return more, less
 }
 
-// compareRates compares what two limits regain in the same time.
+// compareRates compares what two buckets regain in the same time; two quotas are alike.
 func compareRates(a, b dynalimit.Limit) int {
 	high, low := bits.Mul64(uint64(a.RefillAmount), uint64(b.RefillPeriod))
 	high2, low2 := bits.Mul64(uint64(b.RefillAmount), uint64(a.RefillPeriod))

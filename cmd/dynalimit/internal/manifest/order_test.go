@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 )
 
@@ -37,6 +38,25 @@ func TestAnEntityIsChargedToItsParentBeforeItsLimitsGrow(t *testing.T) {
 	w.apply(t, fmt.Sprintf(format, false, 5), Options{})
 	p := w.plan(t, parsed(t, fmt.Sprintf(format, true, 900)), Options{})
 	assert.Equal(t, []string{"update record of entity x: cascade  -> true", "update limits of entity x: rpm.capacity 5 -> 900"}, lines(p))
+}
+
+// A quota admits more or less than another of the same windows; one of other windows, or a
+// bucket, is neither.
+func TestWhichQuotasAdmitMore(t *testing.T) {
+	is := dynalimit.Daily("usd", 50, "")
+	for _, test := range []struct {
+		was        dynalimit.Limit
+		more, less bool
+	}{
+		{was: is},
+		{was: dynalimit.Daily("usd", 40, ""), more: true},
+		{was: dynalimit.Daily("usd", 60, "Asia/Tokyo"), less: true},
+		{was: dynalimit.Weekly("usd", 40, "")},
+		{was: dynalimit.PerDay("usd", 60)},
+	} {
+		more, less := limitDifferences(byName([]dynalimit.Limit{test.was}), byName([]dynalimit.Limit{is}))
+		assert.Equal(t, []bool{test.more, test.less}, []bool{more, less}, "%+v", test)
+	}
 }
 
 // drawn is a manifest at random whose levels have one limit, or none, or are blocked. Plans

@@ -32,6 +32,8 @@ resources:
     limits:
       rpm: 100
       tpm: {capacity: 10_000, burst: 20k, refill: 5k, period: 1h30m}
+      usd: {capacity: 50M, window: day, zone: America/Los_Angeles}
+      rpw: {capacity: 7, window: week}
     groups: [openai, all]
   openai: {groups: [all]}
   all: {limits: {rpm: 500}}
@@ -76,7 +78,9 @@ func wholeManifest() *Manifest {
 			{Everyone: true}: system,
 			{Everyone: true, Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
 				dynalimit.PerMinute("rpm", 100),
+				dynalimit.Weekly("rpw", 7, ""),
 				{Name: "tpm", Capacity: 10_000, Burst: 20_000, RefillAmount: 5000, RefillPeriod: 90 * time.Minute},
+				dynalimit.Daily("usd", 50_000_000, "America/Los_Angeles"),
 			}, Groups: []string{"all", "openai"}},
 			{Everyone: true, Resource: "openai"}:  {Groups: []string{"all"}},
 			{Everyone: true, Resource: "all"}:     minute("rpm", 500),

@@ -272,6 +272,10 @@ func scalar(v reflect.Value, n *yaml.Node) (reason string) {
 		*to, reason = parseAmount(n.Value)
 	case *period:
 		*to, reason = parsePeriod(n.Value)
+	case *window:
+		*to, reason = parseWindow(n.Value)
+	case *zone:
+		*to, reason = parseZone(n.Value)
 	case *seconds:
 		*to, reason = parseSeconds(n.Value)
 	}
