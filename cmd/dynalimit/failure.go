@@ -89,7 +89,7 @@ func (g *globals) next(err error) string {
 	case errors.Is(err, fault.ErrTable):
 		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)
 	case strings.Contains(err.Error(), "kinds_min") && strings.Contains(err.Error(), "AccessDenied"):
-		return "that is once for a table, with its first group: run this under the role that administers the whole table, not a namespace of it; any role that sets limits can set groups then"
+		return "that is once for a table, with its first group, and with its first quota: run this under the role that administers the whole table, not a namespace of it; any role that sets limits can set more then"
 	case namespace != nil:
 		return "list those there are with 'dynalimit namespace list', or name another with --namespace"
 	case errors.Is(err, admin.ErrNotFound):

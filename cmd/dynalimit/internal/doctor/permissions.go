@@ -135,8 +135,8 @@ func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	return err
 }
 
-// probeUpdate names what a later version writes to buckets: a role that lacks it has to be
-// deployed again before the first limit of another kind.
+// probeUpdate names what quotas and later kinds write to buckets: a role that lacks it has to be
+// deployed again before the first limit of such a kind.
 func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error {
 	condition := never
 	for _, name := range schema.KindsState() {

@@ -122,7 +122,7 @@ func (w world) serve(policy, namespace string) *guarded {
 		elapse(3 * time.Hour) // then a claim
 		w.correct(l, id, mode)
 	}
-	require.NoError(w, admin.New(root).Limits.Set(ctx, admin.Scope{Entity: entity}, append(fewer, dynalimit.PerDay("tpd", 1000))))
+	require.NoError(w, admin.New(root).Limits.Set(ctx, admin.Scope{Entity: entity}, append(fewer, dynalimit.PerDay("tpd", 1000), dynalimit.Daily("rpd", 1000, ""))))
 	elapse(time.Hour)
 	w.correct(l, entity, dynalimit.CascadeParallel) // with changed limits
 	w.look(l)
