@@ -127,6 +127,21 @@ func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 	s.deny("user-1", dynalimit.Amounts{"rpm": 1})
 }
 
+// A reset fills a quota, and takes nothing of what was granted to its window.
+func TestResetTakesNothingOfAGrant(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Daily("rpd", 100, ""), rpm}})
+		s.acquire("user-1", dynalimit.Amounts{"rpd": 30, "rpm": 1})
+		assert.EqualValues(t, 100, s.reset("").After["rpd"])
+		_, err := admin.New(s.repo).Buckets.GrantWindow(t.Context(), "user-1", model, "", dynalimit.Amounts{"rpd": 50})
+		require.NoError(t, err)
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, dynalimit.Amounts{"rpd": 150, "rpm": 100}, s.reset("").After)
+		s.acquire("user-1", dynalimit.Amounts{"rpd": 150})
+		s.deny("user-1", dynalimit.Amounts{"rpd": 1})
+	})
+}
+
 // A bucket that does not exist is full when it is made: nothing is made, and no event says
 // that anything was changed. A repetition later returns that.
 func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {

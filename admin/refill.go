@@ -153,9 +153,12 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 		if r.add != nil {
 			after = min(burst, held+r.add[name])
 		}
+		if m.Limits[i].IsQuota() { // it may hold more, as it was granted
+			after = max(burst, held)
+		}
 		done.Before[name], done.After[name] = held, after
 		lacking = lacking || after > held
-		if r.add == nil || after > held {
+		if r.add == nil && held <= burst || after > held {
 			change.Limits = append(change.Limits, schema.RefillLimit{Index: i, Full: r.add == nil, Add: r.add[name]})
 		}
 	}

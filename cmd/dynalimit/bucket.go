@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 type bucketCmd struct {
 	Reset bucketResetCmd `cmd:"" help:"Make limits of a bucket full."`
 	TopUp bucketTopUpCmd `cmd:"" help:"Add tokens to limits of a bucket."`
+	Grant bucketGrantCmd `cmd:"" help:"Add tokens to quotas of a bucket, for the window that they are in."`
 }
 
 // bucketFlags are what both take.
@@ -60,22 +62,23 @@ type bucketResetCmd struct {
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
 		return admin.New(repo).Buckets.Reset(ctx, c.Entity, c.Resource, id, c.Limit...)
-	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
-		return l.Limit.Burst, len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name)
+	}, func(l dynalimit.LimitStatus) (after int64, wanted bool, err error) {
+		return max(l.Remaining, l.Limit.Burst), len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name), nil
 	}, c.Limit)
 }
 
-type bucketTopUpCmd struct {
+// addition is what is added to a bucket.
+type addition struct {
 	bucketFlags
 	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10."`
 }
 
-func (c bucketTopUpCmd) Validate() error {
+func (c addition) Validate() error {
 	_, err := c.amounts()
 	return cmp.Or(c.bucketFlags.Validate(), err)
 }
 
-func (c bucketTopUpCmd) amounts() (dynalimit.Amounts, error) {
+func (c addition) amounts() (dynalimit.Amounts, error) {
 	amounts, err := notation.Amounts(c.Amounts)
 	if err != nil {
 		return nil, err
@@ -88,27 +91,55 @@ func (c bucketTopUpCmd) amounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+// run adds by a method of the library; after is what a limit holds then.
+func (c addition) run(
+	ctx context.Context, g *globals, out *term.Output,
+	add func(b admin.Buckets, ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*admin.BucketRefill, error),
+	after func(l dynalimit.LimitStatus, n int64) (int64, error),
+) error {
 	amounts, err := c.amounts()
 	if err != nil {
 		return badInput("%w", err)
 	}
 	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
-		return admin.New(repo).Buckets.TopUp(ctx, c.Entity, c.Resource, id, amounts)
-	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
+		return add(admin.New(repo).Buckets, ctx, c.Entity, c.Resource, id, amounts)
+	}, func(l dynalimit.LimitStatus) (int64, bool, error) {
 		n, wanted := amounts[l.Limit.Name]
-		if n > l.Limit.Burst-l.Remaining { // also where the sum would overflow
-			return max(l.Remaining, l.Limit.Burst), wanted
+		if !wanted {
+			return 0, false, nil
 		}
-		return l.Remaining + n, wanted
+		held, err := after(l, n)
+		return held, true, err
 	}, slices.Sorted(maps.Keys(amounts)))
+}
+
+type bucketTopUpCmd struct{ addition }
+
+func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.run(ctx, g, out, admin.Buckets.TopUp, func(l dynalimit.LimitStatus, n int64) (int64, error) {
+		if n > l.Limit.Burst-l.Remaining { // also where the sum would overflow
+			return max(l.Remaining, l.Limit.Burst), nil
+		}
+		return l.Remaining + n, nil
+	})
+}
+
+type bucketGrantCmd struct{ addition }
+
+func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.run(ctx, g, out, admin.Buckets.GrantWindow, func(l dynalimit.LimitStatus, n int64) (int64, error) {
+		if !l.Limit.IsQuota() {
+			return 0, badInput("%s is a token bucket, which has no window: use 'dynalimit bucket top-up'", l.Limit.Name)
+		}
+		return l.Remaining + min(n, math.MaxInt64-max(0, l.Remaining)), nil
+	})
 }
 
 // fill fills a bucket under an id, or for a dry run says what would be.
 func (b bucketFlags) fill(
 	ctx context.Context, g *globals, out *term.Output,
 	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
-	would func(dynalimit.LimitStatus) (after int64, wanted bool), names []string,
+	would func(dynalimit.LimitStatus) (after int64, wanted bool, err error), names []string,
 ) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		j := refillJSON{Entity: b.Entity, Resource: b.Resource, Limits: []limitRefillJSON{}, DryRun: b.DryRun}
@@ -135,7 +166,7 @@ func (b bucketFlags) fill(
 }
 
 // look is what would become of the limits of a bucket.
-func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool), names []string) error {
+func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), names []string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {
 		if err != nil {
@@ -145,7 +176,11 @@ func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would
 		var has []string
 		for _, l := range b.Limits {
 			has = append(has, l.Limit.Name)
-			if after, wanted := would(l); wanted {
+			after, wanted, err := would(l)
+			if err != nil {
+				return err
+			}
+			if wanted {
 				j.Limits = append(j.Limits, limitRefillJSON{l.Limit.Name, l.Remaining, after})
 			}
 		}

@@ -36,7 +36,7 @@ var ofSDK = regexp.MustCompile(`operation error [\w ]+: \w+, (https response err
 
 // inGoAlone is advice that says nothing to users of the command line.
 var inGoAlone = strings.NewReplacer(
-	"admin.Limits.Set for the system", "'dynalimit system set'", "admin.Limits.Set for the resource", "'dynalimit resource set'",
+	"use Buckets.TopUp", "use 'dynalimit bucket top-up'", "admin.Limits.Set for the system", "'dynalimit system set'", "admin.Limits.Set for the resource", "'dynalimit resource set'",
 	"admin.Limits.Set for the plan", "'dynalimit plan set'", "admin.Limits.Set for the entity", "'dynalimit limits set'",
 	"; read it again with GetConfig, and decide anew", "", "set ParentID too, or leave Cascade out", "give --parent too, or --no-cascade",
 	"credentials cannot be had; check the provider, role or profile that the client was made with", "there are no credentials of AWS, or they cannot be had",

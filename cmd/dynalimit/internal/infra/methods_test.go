@@ -146,6 +146,9 @@ var changing = map[string]method{
 	"Buckets.TopUp": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Buckets.TopUp(ctx, entity, model, "", dynalimit.Amounts{"rpm": 1}))
 	},
+	"Buckets.GrantWindow": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Buckets.GrantWindow(ctx, entity, "of-no-calls", "", dynalimit.Amounts{"usd": 1}))
+	},
 	"Entities.UpdateMany": func(ctx context.Context, r *dynalimit.Repository) error {
 		e, err := admin.New(r).Entities.Get(ctx, parent)
 		if err != nil {

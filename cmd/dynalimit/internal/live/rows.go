@@ -78,7 +78,7 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 		for _, s := range b.Limits {
 			row := Row{
 				Entity: b.EntityID, Resource: b.Resource, Limit: s.Limit.Name, Remaining: s.Remaining, Burst: s.Limit.Burst,
-				Used: 1 - float64(s.Remaining)/float64(max(1, s.Limit.Burst)), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
+				Used: max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst))), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
 				Blocked: r.Blocked[Key{b.EntityID, b.Resource}],
 			}
 			row.WindowEnds, _ = notation.WindowAfter(s.Limit, r.At, 1)
