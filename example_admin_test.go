@@ -69,6 +69,24 @@ func Example_limitOverAllModels() {
 	// Output: tpm of all has 3000 left
 }
 
+// A quota of each day of the calendar, beside a token bucket.
+func ExampleDaily() {
+	ctx := context.Background()
+	limiter, repo := newLimiter()
+	must(admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: "gpt-4"}, admin.LimitConfig{Groups: []string{"all"}}))
+
+	over := []dynalimit.Limit{dynalimit.Daily("usd", 50_000_000, "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000)}
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, over))
+
+	must(limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 49_000_000, "tpm": 500}))
+	_, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 2_000_000, "tpm": 500})
+	var denial *dynalimit.LimitExceededError
+	if errors.As(err, &denial) {
+		fmt.Println(denial.Primary().Limit.Name, "has", denial.Primary().Remaining, "left until midnight")
+	}
+	// Output: usd has 1000000 left until midnight
+}
+
 // Who changed a plan, and what.
 func Example_auditEvents() {
 	ctx := context.Background()
