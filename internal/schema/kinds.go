@@ -23,7 +23,9 @@ const slotsPrefix = "s_"
 
 // KindsState are attributes of a bucket such as kinds besides token buckets have, one of each
 // form.
-func KindsState() []string { return []string{quotaPrefix + "probe_tk", slotsPrefix + "probe_tk", attrPause} }
+func KindsState() []string {
+	return []string{quotaPrefix + "probe_tk", slotsPrefix + "probe_tk", attrPause}
+}
 
 // UnknownKind says that an item has a limit of a kind that this version does not know.
 type UnknownKind struct {

@@ -117,12 +117,13 @@ func TestDecode(t *testing.T) {
 	full := item(map[string]types.AttributeValue{
 		"b_rpm_tc": &types.AttributeValueMemberN{Value: "1000"}, "b_rpm_tk": &types.AttributeValueMemberN{Value: "5"},
 		"b_a_tc_tc": &types.AttributeValueMemberN{Value: "-7"}, "b_rpm_up": &types.AttributeValueMemberN{Value: "600"}, "ttl": &types.AttributeValueMemberN{Value: "9"},
+		"q_usd_tc": &types.AttributeValueMemberN{Value: "70"}, "q_usd_w": &types.AttributeValueMemberN{Value: "20476"},
 	})
 	c, ok, err := Decode(key, "000700", noon, nil, full)
 	require.NoError(t, err)
 	require.True(t, ok)
 	assert.Nil(t, c.Old)
-	assert.Equal(t, counters{"rpm": 1000, "rpm^": 600, "a_tc": -7}, c.New)
+	assert.Equal(t, counters{"rpm": 1000, "rpm^": 600, "a_tc": -7, "usd": 70}, c.New)
 
 	for _, other := range []schema.Key{schema.NewKeys("").Meta("key-1"), {PK: "ENTITY#key-1", SK: "#USAGE#gpt-4#2026-03-29T12:00:00Z"}, {PK: "ENTITY#key-1", SK: "#BUCKET#gpt-4#rpm"}, {PK: "xENTITY#key-1", SK: "#BUCKET#gpt-4"}, {PK: "ENTITY#", SK: "#BUCKET#gpt-4"}} {
 		_, ok, err := Decode(other, "1", noon, nil, full)
