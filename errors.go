@@ -58,8 +58,12 @@ type LimitExceededError struct {
 func (e *LimitExceededError) Error() string {
 	p := e.Primary()
 	if e.RetryAfter == Never {
-		return fmt.Sprintf("dynalimit: %s of %s on %s: %d asked, the burst is %d; ask for less or raise the burst",
-			p.Limit.Name, p.EntityID, p.Resource, p.Requested, p.Limit.Burst)
+		most := "burst"
+		if p.Limit.IsQuota() {
+			most = "quota"
+		}
+		return fmt.Sprintf("dynalimit: %s of %s on %s: %d asked, the %s is %d; ask for less or raise the %s",
+			p.Limit.Name, p.EntityID, p.Resource, p.Requested, most, p.Limit.Burst, most)
 	}
 	return fmt.Sprintf("dynalimit: %s of %s on %s exceeded: %d asked, %d left; retry after %v",
 		p.Limit.Name, p.EntityID, p.Resource, p.Requested, p.Remaining, e.RetryAfter)

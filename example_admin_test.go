@@ -84,7 +84,11 @@ func ExampleDaily() {
 	if errors.As(err, &denial) {
 		fmt.Println(denial.Primary().Limit.Name, "has", denial.Primary().Remaining, "left until midnight")
 	}
-	// Output: usd has 1000000 left until midnight
+	_, err = limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 60_000_000})
+	fmt.Println(err)
+	// Output:
+	// usd has 1000000 left until midnight
+	// dynalimit: usd of key-1 on all: 60000000 asked, the quota is 50000000; ask for less or raise the quota
 }
 
 // Who changed a plan, and what.
