@@ -78,16 +78,17 @@ func ExampleDaily() {
 	over := []dynalimit.Limit{dynalimit.Daily("usd", 50_000_000, "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000)}
 	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, over))
 
-	must(limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 49_000_000, "tpm": 500}))
+	lease := must(limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 49_500_000, "tpm": 500}))
+	check(lease.Settle(ctx, dynalimit.Amounts{"usd": 49_000_000}))
 	_, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 2_000_000, "tpm": 500})
 	var denial *dynalimit.LimitExceededError
 	if errors.As(err, &denial) {
-		fmt.Println(denial.Primary().Limit.Name, "has", denial.Primary().Remaining, "left until midnight")
+		fmt.Println(denial.Primary().Limit.Name, "has", denial.Primary().Remaining, "left; midnight is in", denial.RetryAfter)
 	}
 	_, err = limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"usd": 60_000_000})
 	fmt.Println(err)
 	// Output:
-	// usd has 1000000 left until midnight
+	// usd has 1000000 left; midnight is in 23h0m0s
 	// dynalimit: usd of key-1 on all: 60000000 asked, the quota is 50000000; ask for less or raise the quota
 }
 

@@ -132,17 +132,9 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 		if m.Limits[i].Ghost || len(r.limits) > 0 && !slices.Contains(r.limits, name) {
 			continue
 		}
-		if r.grant && !m.Limits[i].IsQuota() {
-			return BucketRefill{}, nil, invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; use Buckets.TopUp")
-		}
 		if m.Limits[i].IsQuota() && r.add != nil {
-			is := m.State(i).At(b.d.Clock.SureMS())
-			l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[name], Window: is.Refilled}
-			if !r.grant { // nothing of a quota is capped within its window
-				l.Add, l.AtMost = min(l.Add, max(0, is.Burst-is.Tokens)), true
-			}
-			l.Put = is.Tokens + l.Add
-			done.Before[name], done.After[name] = is.Tokens, l.Put
+			l := r.ofQuota(m, i, b.d.Clock.SureMS())
+			done.Before[name], done.After[name] = l.Put-l.Add, l.Put
 			if l.Add > 0 {
 				lacking, change.Limits = true, append(change.Limits, l)
 			}
@@ -168,6 +160,17 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 	return done, change, nil
 }
 
+// ofQuota is what is added to a quota as it is at an instant.
+func (r *refill) ofQuota(m *schema.Image, i int, now int64) schema.RefillLimit {
+	is := m.State(i).At(now)
+	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}
+	if !r.grant { // nothing of a quota is capped within its window
+		l.Add, l.AtMost = min(l.Add, max(0, is.Burst-is.Tokens)), true
+	}
+	l.Put = is.Tokens + l.Add
+	return l
+}
+
 // checkNames refuses limits that the bucket does not have.
 func (r *refill) checkNames(m *schema.Image) error {
 	var held []string
@@ -178,6 +181,9 @@ func (r *refill) checkNames(m *schema.Image) error {
 	}
 	for _, name := range r.limits {
 		if slices.Contains(held, name) {
+			if r.grant && !m.Limits[m.Set.Index(name)].IsQuota() {
+				return invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; use Buckets.TopUp")
+			}
 			continue
 		}
 		field := "limits"
