@@ -196,7 +196,7 @@ func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would
 func (j refillJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	if j.Missing {
-		fmt.Fprintln(out, "There is no bucket: it is full when it is first used. Nothing was to be done.")
+		fmt.Fprintln(out, "There is no bucket: it is full when it is first used. Nothing was done.")
 		return
 	}
 	width := 0

@@ -38,6 +38,7 @@ func TestQuotasTranscript(t *testing.T) {
 		{"bucket", "grant", "key-1", "all", "usd=59_500_000", "--dry-run"},
 		{"bucket", "grant", "key-1", "all", "usd=59_500_000", "--id", "ticket-1", "--json"},
 		{"bucket", "grant", "key-1", "all", "usd=59_500_000", "--id", "ticket-1"},
+		{"bucket", "grant", "key-3", "all", "usd=1"},
 		{"bucket", "grant", "key-1", "gpt-4", "rpm=1"},
 		{"bucket", "grant", "key-1", "gpt-4", "rpm=1", "--dry-run"},
 		{"entity", "buckets", "key-1", "--resource", "all"},
