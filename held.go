@@ -30,8 +30,8 @@ func (d *desk) noteUnsettled(levels []level, sign int64) {
 // markHeld says of a denial where what is asked for would fit without the estimates of this
 // process's open calls.
 func (d *desk) markHeld(err error) {
-	var e *LimitExceededError
-	if !errors.As(err, &e) || e.RetryAfter == Never {
+	e, denied := errors.AsType[*LimitExceededError](err)
+	if !denied || e.RetryAfter == Never {
 		return
 	}
 	for i := range e.Statuses {
@@ -48,5 +48,5 @@ func (d *desk) markHeld(err error) {
 			s.Held, s.RetryAfter = true, heldRetry
 		}
 	}
-	e.concluded()
+	_ = e.concluded()
 }

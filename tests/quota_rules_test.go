@@ -125,11 +125,15 @@ func TestQuotaIsNotDebitedAhead(t *testing.T) {
 // is more is counted; corrections of it change the counter.
 func TestQuotaIsChargedWhatWasAdmittedWithoutIt(t *testing.T) {
 	for name, test := range map[string]struct {
-		bucket bool // it exists
+		bucket bool          // it exists
+		before time.Duration // from the last write of the bucket to the calls
+		after  time.Duration // and on to the end of the outage
 		take   int64
 		level  int64
 	}{
-		"less than is left": {true, 30, 60}, "more than is left": {true, 130, 0}, "of a new bucket": {false, 30, 70},
+		"less than is left": {true, 0, 0, 30, 60}, "more than is left": {true, 0, 0, 130, 0}, "of a new bucket": {false, 0, 0, 30, 70},
+		"of the day after": {true, 24 * time.Hour, 0, 30, 70}, "of the day before": {true, 0, 24 * time.Hour, 30, 100},
+		"of a new bucket the day before": {false, 0, 24 * time.Hour, 30, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
@@ -144,7 +148,9 @@ func TestQuotaIsChargedWhatWasAdmittedWithoutIt(t *testing.T) {
 					require.NoError(t, err)
 				}
 				s.isCutOff(t)
+				s.clock.advance(test.before)
 				leases := []*dynalimit.Lease{s.acquire("key", dynalimit.Amounts{"usd": test.take / 2}), s.acquire("key", dynalimit.Amounts{"usd": test.take / 2})}
+				s.clock.advance(test.after)
 				s.recovers()
 				assert.Equal(t, test.level, s.level("key", "usd"))
 				assert.Equal(t, before+test.take, s.stored("key", "usd").Consumed/milli)

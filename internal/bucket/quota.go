@@ -74,8 +74,14 @@ func (s State) quotaWait(now, need int64) int64 {
 	}
 	missing := uint64(need) - uint64(s.Tokens)
 	windows := ceilDiv(0, missing, uint64(s.Burst))
+	if windows > mostAhead {
+		return MaxCredit // it is not never
+	}
 	return max(1, s.Windows().Start(SaturatingAdd(s.Refilled, windows))-now)
 }
+
+// mostAhead is how many windows ahead the beginning of one is worked out.
+const mostAhead = 1_000_000
 
 // quotaFill is the longest that a quota at -debt needs to be full again.
 func (r Rate) quotaFill(debt int64) int64 {

@@ -214,8 +214,11 @@ func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 // Count has signed amounts added to the counter of a lane's bucket, not to its tokens, once
 // it answers. It returns false if the limiter is closed.
 func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
-	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
-	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
+	key, now := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}, s.SureMS()
+	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
+		w.charged = plan.Quotas{Config: cfg, Now: now}.Charged(w.charged, amounts)
+		return w.count(amounts)
+	})
 }
 
 // CountUnlocated does what Count does for the buckets of an entity on a resource that are

@@ -49,7 +49,7 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 			return true
 		}
 		asked := d.lanes.Ask()
-		quotas.Now = d.lanes.NowMS()
+		quotas.Now = d.lanes.SureMS()
 		a := d.send(ctx, l, quotas, p, gone)
 		switch a.Verdict {
 		case ddb.Landed:
@@ -107,7 +107,7 @@ func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, 
 			return d.lanes.Store.Update(ctx, l.Key(), p.statement(quotas), nil, d.lanes.IDs.Slot)
 		})
 	}
-	c := plan.NewView(nil, quotas.Config, plan.Newer, quotas.Now).Plan(p.sums(), plan.Rules{}).Create
+	c := plan.NewView(nil, quotas.Config, plan.Newer, plan.Unopened(nil, quotas.Config, quotas.Now, d.lanes.NowMS())).Plan(p.sums(), plan.Rules{}).Create
 	operation := d.lanes.IDs.Operation()
 	c.Keys, c.Entity, c.Resource, c.OpID = d.lanes.Keys, l.Entity, l.Resource, OpID(operation, 0)
 	return d.sendOnce(ctx, l, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {

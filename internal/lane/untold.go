@@ -15,6 +15,8 @@ type untold struct {
 	// below 0. backs are to be given back, above 0.
 	counts []plan.Signed
 	backs  []back
+	// charged is what quotas are to be charged of what is counted, in the windows of its use.
+	charged []plan.Signed
 	// cfg is the last known: what the bucket is made with if it is gone.
 	cfg *plan.Config
 	// sent is what is under way.
@@ -29,7 +31,7 @@ type back struct {
 
 // part is what one write tells.
 type part struct {
-	counts []plan.Signed
+	counts, charged []plan.Signed
 	back
 }
 
@@ -85,8 +87,8 @@ func (w *untold) giveBack(b back) {
 // take takes out what the next write tells: all that is counted, and the give-backs to one
 // incarnation.
 func (w *untold) take() part {
-	w.sent = part{counts: w.counts}
-	w.counts = nil
+	w.sent = part{counts: w.counts, charged: w.charged}
+	w.counts, w.charged = nil, nil
 	if len(w.backs) > 0 {
 		w.sent.back = w.backs[0]
 		w.backs = slices.Delete(w.backs, 0, 1)
@@ -100,6 +102,9 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 	if len(p.amounts) > 0 {
 		w.giveBack(p.back)
 	}
+	for _, c := range p.charged {
+		w.charged = plan.Charge(w.charged, c)
+	}
 	return w.count(p.counts)
 }
 
@@ -108,9 +113,7 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 func (p *part) statement(to plan.Quotas) schema.Statement {
 	t := schema.Tell{Incarnation: p.incarnation}
 	for _, n := range p.sums() {
-		l := schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed()}
-		l.Quota, l.Window, l.Take = to.Charge(n)
-		t.Limits = append(t.Limits, l)
+		t.Limits = append(t.Limits, to.Tell(n, p.charged))
 	}
 	return t.Statement()
 }
@@ -121,6 +124,11 @@ func (p *part) sums() (s plan.Sums) {
 		at := s.At(a.Name)
 		at.Late += a.Amount
 		at.Pass(a)
+	}
+	for _, c := range p.charged {
+		if at := s.At(c.Name); at.Late > 0 {
+			at.Window = c.Window
+		}
 	}
 	for _, a := range plan.Negated(p.amounts) {
 		at := s.At(a.Name)
@@ -133,7 +141,7 @@ func (p *part) sums() (s plan.Sums) {
 // fit leaves out what a bucket, or a configuration, has no place for: limits that it does
 // not have. It returns the rest of the part and what was left out.
 func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
-	rest.incarnation = p.incarnation
+	rest.incarnation, rest.charged = p.incarnation, p.charged
 	split := func(all []plan.Signed) (kept []plan.Signed) {
 		for _, a := range all {
 			if has(a.Name) {

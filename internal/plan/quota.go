@@ -123,30 +123,61 @@ func SameWindows(a, b []Signed) bool {
 type Quotas struct {
 	Image  *schema.Image
 	Config *Config
-	Now    int64
+	// Now is the instant that has surely passed.
+	Now int64
 }
 
-// Charge says whether a limit is a quota, and what of what was counted without it is charged to
-// its tokens, in which window: as much as it has. What is given back goes by its own window.
-func (q Quotas) Charge(n Named) (quota bool, window, take int64) {
+// Charged adds what is counted now to what quotas are to be charged of what was counted: each in
+// its window. What was counted in a window that has ended stays counted.
+func (q Quotas) Charged(charged, counted []Signed) []Signed {
+	for _, a := range counted {
+		if a.Window = windowOf(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
+			charged = Charge(charged, a)
+		}
+	}
+	return charged
+}
+
+// Charge adds an amount to what quotas are to be charged, each in one window.
+func Charge(charged []Signed, a Signed) []Signed {
+	charged = slices.Clone(charged)
+	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == a.Name })
+	switch {
+	case i < 0:
+		charged = append(charged, Signed{Name: a.Name, Amount: max(0, a.Amount), Window: a.Window})
+	case a.Window > charged[i].Window:
+		charged[i] = Signed{Name: a.Name, Amount: max(0, a.Amount), Window: a.Window}
+	case a.Window == charged[i].Window:
+		charged[i].Amount = max(0, charged[i].Amount+a.Amount)
+	}
+	return charged
+}
+
+// Tell is how a limit is told what was counted without it, and what is given back: Take of what
+// is to be charged, as much as the quota has, in the window in which it was counted. If nobody
+// has opened that yet, the write does. What is given back goes by its own window.
+func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
+	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window != 0, Window: n.Window}
+	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
 	if q.Image == nil {
-		r := q.Config.rateOf(n.Name)
-		if !r.IsQuota() {
-			return n.Window != 0, n.Window, 0
+		if l.Quota = l.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {
+			l.Take, l.Window = charged[i].Amount, charged[i].Window
 		}
-		window, take = windowOf(r, q.Now), max(0, n.Late)
-	} else {
-		i := q.Image.Set.Index(n.Name)
-		if i < 0 || !q.Image.Limits[i].IsQuota() {
-			return false, 0, 0
-		}
-		l := &q.Image.Limits[i]
-		window, take = int64(l.Window), max(0, min(n.Late, l.Tokens))
+		return l
 	}
-	if n.Back > 0 && n.Window != window {
-		return true, n.Window, 0
+	k := q.Image.Set.Index(n.Name)
+	if l.Quota = k >= 0 && q.Image.Limits[k].IsQuota(); !l.Quota || i < 0 || n.Back > 0 {
+		return l
 	}
-	return true, window, take
+	seen, is := q.Image.State(k), q.Image.State(k).At(q.Now)
+	switch l.Window = charged[i].Window; l.Window {
+	case seen.Refilled:
+		l.Take = max(0, min(charged[i].Amount, seen.Tokens))
+	case is.Refilled:
+		l.Take = max(0, min(charged[i].Amount, is.Tokens))
+		l.Opens, l.Seen, l.Put = true, q.Image.Limits[k], is.Tokens-l.Take
+	}
+	return l
 }
 
 // rateOf is the rate of a limit; a zero one if it is not configured.
@@ -157,9 +188,10 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 	return r
 }
 
-// chargedLate is what a quota that is made is charged of what was counted without it.
-func chargedLate(r bucket.Rate, a Named) int64 {
-	if !r.IsQuota() {
+// chargedLate is what a quota that is made is charged of what was counted without it in its
+// window.
+func chargedLate(r bucket.Rate, a Named, now int64) int64 {
+	if !r.IsQuota() || a.Window != windowOf(r, now) {
 		return 0
 	}
 	return max(0, min(a.Late, r.Burst-a.Take-a.Adjust))

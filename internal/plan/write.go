@@ -50,7 +50,7 @@ func (v View) planCreate(s Sums) Write {
 		a := s.Of(l.Name)
 		out := a.Take + a.Adjust
 		charged = charged || out > 0 || a.Late > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out - chargedLate(l.Rate, a), Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate, Window: windowOf(l.Rate, v.Now)}
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out - chargedLate(l.Rate, a, v.Now), Consumed: out + max(0, a.Late), Passed: a.PassedOn, Capacity: l.Capacity, Rate: l.Rate, Window: windowOf(l.Rate, v.Now)}
 	}
 	if !charged {
 		return Write{Kind: Nothing}

@@ -103,30 +103,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 	a := attrsOf(l.Name, l.Seen.IsQuota() || l.Rate.IsQuota() && (l.Kind == ClaimAdd || l.Kind == ClaimAdopt))
 	switch l.Kind {
 	case ClaimKeep:
-		b.exists(a.burst)
-		if a.isQuota() {
-			b.inWindow(a, int64(l.Seen.Window), l.Window)
-		}
-		if l.Consumed != 0 {
-			b.addNumber(a.consumed, l.Consumed)
-		}
-		b.addPassed(a, l.Passed)
-		if l.HasLow {
-			b.compare(a.tokens, ">=", Number(l.Low))
-		}
-		if l.Full {
-			b.setValue(a.tokens, Number(l.Put))
-		} else {
-			if l.High != bucket.MaxTokens {
-				b.compare(a.tokens, "<=", Number(l.High))
-			}
-			if l.Add != 0 {
-				b.addNumber(a.tokens, l.Add)
-			}
-		}
-		if l.Params {
-			l.params(b, a)
-		}
+		l.keep(b, a)
 	case ClaimAdd:
 		b.absent(a.burst)
 		b.absent(a.tokens)
@@ -160,6 +137,34 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 	case ClaimRemoveGhost:
 		l.stillGhost(b, a)
 		l.dropAll(b, a)
+	}
+}
+
+// keep credits and spends.
+func (l *ClaimLimit) keep(b *statementBuilder, a limitAttrs) {
+	b.exists(a.burst)
+	if a.isQuota() {
+		b.inWindow(a, int64(l.Seen.Window), l.Window)
+	}
+	if l.Consumed != 0 {
+		b.addNumber(a.consumed, l.Consumed)
+	}
+	b.addPassed(a, l.Passed)
+	if l.HasLow {
+		b.compare(a.tokens, ">=", Number(l.Low))
+	}
+	if l.Full {
+		b.setValue(a.tokens, Number(l.Put))
+	} else {
+		if l.High != bucket.MaxTokens {
+			b.compare(a.tokens, "<=", Number(l.High))
+		}
+		if l.Add != 0 {
+			b.addNumber(a.tokens, l.Add)
+		}
+	}
+	if l.Params {
+		l.params(b, a)
 	}
 }
 

@@ -13,6 +13,11 @@ type TellLimit struct {
 	// is.
 	Quota  bool
 	Window int64
+	// Opens means that Window is a later one than the quota was seen in: it is opened, with Put
+	// tokens, which Take is taken from.
+	Opens bool
+	Seen  Stored
+	Put   int64
 }
 
 // Tell is the write that tells a bucket what was counted without it, and gives back what it
@@ -30,16 +35,8 @@ func (t *Tell) Statement() Statement {
 	b, backs := newStatementBuilder(), false
 	for _, l := range t.Limits {
 		a := attrsOf(l.Name, l.Quota)
-		if moved := l.Back - l.Take; moved != 0 {
-			b.addNumber(a.tokens, moved)
-		}
 		backs = backs || l.Back > 0
-		if l.Quota && (l.Back > 0 || l.Take > 0) {
-			b.compare(a.window, "=", Number(l.Window))
-		}
-		if l.Take > 0 {
-			b.compare(a.tokens, ">=", Number(l.Take))
-		}
+		l.tokens(b, a)
 		b.addNumber(a.consumed, l.Count-l.Back)
 		b.addPassed(a, l.Passed)
 		b.exists(a.burst)
@@ -48,4 +45,24 @@ func (t *Tell) Statement() Statement {
 		b.incarnation(t.Incarnation)
 	}
 	return b.build()
+}
+
+// tokens writes what becomes of a limit's tokens.
+func (l *TellLimit) tokens(b *statementBuilder, a limitAttrs) {
+	if l.Opens {
+		b.inWindow(a, int64(l.Seen.Window), l.Window)
+		b.compare(a.burst, "=", Number(l.Seen.Burst))
+		b.compare(a.tokens, "=", Number(l.Seen.Tokens))
+		b.setValue(a.tokens, Number(l.Put))
+		return
+	}
+	if moved := l.Back - l.Take; moved != 0 {
+		b.addNumber(a.tokens, moved)
+	}
+	if l.Quota && (l.Back > 0 || l.Take > 0) {
+		b.compare(a.window, "=", Number(l.Window))
+	}
+	if l.Take > 0 {
+		b.compare(a.tokens, ">=", Number(l.Take))
+	}
 }
