@@ -69,6 +69,29 @@ func Example_limitOverAllModels() {
 	// Output: tpm of all has 3000 left
 }
 
+// A team may spend $50 a day over all models, each of its keys $5, and 10M tokens a minute.
+func ExampleDailyMoney() {
+	ctx := context.Background()
+	limiter, repo := newLimiter()
+	for _, e := range []admin.Entity{{ID: "team-a"}, {ID: "key-1", ParentID: "team-a", Cascade: true}} {
+		check(admin.New(repo).Entities.Create(ctx, e))
+	}
+
+	for _, model := range []string{"gpt-4.1", "claude-sonnet-4"} {
+		must(admin.New(repo).Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}}))
+	}
+	ofKey := []dynalimit.Limit{dynalimit.DailyMoney("usd", 5_000_000, "America/Los_Angeles")}
+	ofTeam := []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles"), dynalimit.PerMinute("tpm", 10_000_000)}
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "all"}, ofKey))
+	check(admin.New(repo).Limits.Set(ctx, admin.Scope{Entity: "team-a", Resource: "all"}, ofTeam))
+
+	lease := must(limiter.Acquire(ctx, "key-1", "gpt-4.1", dynalimit.Amounts{"usd": 40_000, "tpm": 3_000})) // the most that it can cost
+	check(lease.Settle(ctx, dynalimit.Amounts{"usd": 12_345, "tpm": 1_900}))                                // what it cost
+	_, err := limiter.Acquire(ctx, "key-1", "claude-sonnet-4", dynalimit.Amounts{"usd": 4_990_000, "tpm": 3_000})
+	fmt.Println(err)
+	// Output: dynalimit: usd of key-1 on all exceeded: 4990000 asked, 4987655 left; retry after 23h0m0s
+}
+
 // A quota of each day of the calendar, beside a token bucket.
 func ExampleDaily() {
 	ctx := context.Background()

@@ -156,7 +156,7 @@ func ExampleCost() {
 	now := func() time.Time { return time.Date(2026, time.November, 27, 12, 0, 0, 0, time.UTC) }
 	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Now: now, Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
-	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Daily("usd", 50_000_000, "America/Los_Angeles")}}))
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles")}}))
 	prices := budget.CatalogList()
 	prices.Calls["our-deployment"] = must(prices.Price("gpt-4.1", now())) // an id of one's own
 	guard := must(llm.New(&llm.Options{
