@@ -46,6 +46,8 @@ type history struct {
 	r *rand.Rand // the history's own goroutine's
 	// grouped says that calls charge a group of resources too.
 	grouped bool
+	// quotas says which limit is a quota now and then; nil for none.
+	quotas *quotas
 	// waits lets calls wait; together lets them charge in transactions.
 	waits, together bool
 	// horizon is for how long ahead limiters debit; closed says that they were closed
@@ -116,6 +118,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now, Principal: "ops@example.com"})
 	require.NoError(t, err)
 	ctx := quietly(t.Context())
+	h.quotas = newQuotas(seed)
 	require.NoError(t, h.operator.CreateTable(ctx))
 	h.entities = []string{"key", "project", "org"}[:1+h.r.IntN(3)]
 	for i := len(h.entities) - 1; i >= 0; i-- {
@@ -190,17 +193,20 @@ func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
 	var limits []dynalimit.Limit
 	for _, name := range limitNames {
 		if r.Float64() < .6 {
-			limits = append(limits, newLimit(r, name))
+			limits = append(limits, h.limit(r, name))
 		}
 	}
 	if limits == nil {
-		limits = append(limits, newLimit(r, limitNames[r.IntN(len(limitNames))]))
+		limits = append(limits, h.limit(r, limitNames[r.IntN(len(limitNames))]))
 	}
 	return limits
 }
 
-func newLimit(r *rand.Rand, name string) dynalimit.Limit {
+func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 	p := parameters[r.IntN(len(parameters))]
+	if h.quotas.are(r, name) {
+		return h.quotas.limit(r, name, p[0])
+	}
 	return dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
 }
 

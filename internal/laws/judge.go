@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -48,6 +49,8 @@ type judge struct {
 	heldOf map[string]int64
 	// absent are the limits that an item lacked at some time.
 	absent map[string]bool
+	// inWindow is what was taken in each window of a quota, less what was given back to it.
+	inWindow map[windowLot]int64
 	// dropped counts give-backs of limits that were gone.
 	dropped    int
 	violations []string
@@ -62,7 +65,7 @@ func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
 		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{},
-		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, fillings: map[string]bool{}, tally: map[string]int{},
+		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, inWindow: map[windowLot]int64{}, fillings: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -178,7 +181,11 @@ func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
 		if !slices.ContainsFunc(after.Set.Names, func(name string) bool {
 			k, n := after.Set.Index(name), w.sums.Of(name)
 			was, is := &before.Limits[k], &after.Limits[k]
-			return is.Tokens-was.Tokens != n.Back || is.Consumed-was.Consumed != n.Consumed() || is.Passed-was.Passed != n.Passed()
+			moved := is.Tokens - was.Tokens
+			if is.IsQuota() && was.Window == is.Window && moved >= -max(0, n.Late) && moved < n.Back {
+				moved = n.Back // it may be charged what is told, or be in a later window than what is given back
+			}
+			return moved != n.Back || is.Consumed-was.Consumed != n.Consumed() || is.Passed-was.Passed != n.Passed()
 		}) {
 			j.oracle.told[entity] = slices.Delete(j.oracle.told[entity], i, i+1)
 			j.tally["told"]++
@@ -197,7 +204,7 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 	}
 	for i, name := range held.Set.Names {
 		t := j.buckets[entity][name]
-		if t == nil {
+		if t == nil || t.quota {
 			continue
 		}
 		earned, _ := bucket.State{Rate: held.Limits[i].Rate, Refilled: since}.Credit(at)
@@ -212,7 +219,7 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 // slack is what wrong clocks and writes under way may add: a clock says when the first instant
 // was that counts, and when it is now, and one more at each change of the rate between.
 func (j *judge) slack(t *truth) int64 {
-	if j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
+	if t.quota || j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
 		return 0
 	}
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
@@ -224,7 +231,7 @@ func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
 	for _, name := range before.Set.Names {
-		if t := j.buckets[entity][name]; w.Expired && t != nil && t.queue > j.slack(t) {
+		if t := j.buckets[entity][name]; w.Expired && t != nil && j.owes(t, w.Old, name, w.Time.UnixMilli()) > j.slack(t) {
 			j.fail(w, "L1: deleted while %s owed %d", name, t.queue)
 		}
 	}
@@ -245,9 +252,19 @@ func (j *judge) whole(w *ddbmem.Write, after *schema.Image) {
 		}
 	}
 	for _, name := range after.Set.Names {
-		for _, field := range []string{"tk", "cp", "bx", "ra", "rp", "tc"} {
-			if _, ok := w.New["b_"+name+"_"+field].(*types.AttributeValueMemberN); !ok {
+		fields, prefix, other := []string{"tk", "cp", "bx", "ra", "rp", "tc"}, "b_", "q_"
+		if quotaIn(w.New, name) != nil {
+			fields, prefix, other = quotaFields, other, prefix
+		}
+		for _, field := range fields {
+			_, ok := w.New[prefix+name+"_"+field].(*types.AttributeValueMemberN)
+			if !ok && field != "z" {
 				j.fail(w, "L7: limit %s has no %s", name, field)
+			}
+		}
+		for attr := range w.New {
+			if strings.HasPrefix(attr, other+name+"_") {
+				j.fail(w, "L7: limit %s is of two kinds: it has %s", name, attr)
 			}
 		}
 	}

@@ -18,11 +18,15 @@ func (j *judge) ledger(h *history) {
 		}
 	}
 	owed := j.oracle.allOwed()
-	held := map[string]int64{}
+	held, counted := map[string]int64{}, map[string]int64{}
 	for _, l := range h.leases {
-		sure, _ := heldBy(inside.Levels(l.Lease))
+		levels := inside.Levels(l.Lease)
+		sure, _ := heldBy(levels)
 		for key, n := range sure {
 			held[key] += n
+		}
+		for key, n := range countedBy(levels) {
+			counted[key] += n
 		}
 		j.violations = append(j.violations, l.stake.holds(inside.Levels(l.Lease), j.absent, owed)...)
 	}
@@ -35,8 +39,8 @@ func (j *judge) ledger(h *history) {
 	j.once(h)
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
-		if net < held[key] || exact && net != held[key] {
-			j.violations = append(j.violations, fmt.Sprintf("L3: callers hold %d of %s, debited are %d", held[key], key, net))
+		if net < held[key] || exact && net+acc.told != held[key]+counted[key] {
+			j.violations = append(j.violations, fmt.Sprintf("L3: callers hold %d of %s and %d of windows that have ended, debited are %d and told %d", held[key], key, counted[key], net, acc.told))
 		}
 		j.tally["ledgers"]++
 	}
@@ -57,7 +61,7 @@ func (j *judge) onceOn(h *history, of string) {
 		for _, entity := range h.entities {
 			bucket := bucketOf(entity, of)
 			acc := j.account(bucket, name)
-			counted += acc.granted + acc.adjusted - acc.back - acc.passed
+			counted += acc.granted + acc.adjusted + acc.told - acc.back - acc.passed
 			exact = exact && !j.absent[bucket+"#"+name]
 		}
 		for _, l := range h.leases {
@@ -65,7 +69,7 @@ func (j *judge) onceOn(h *history, of string) {
 			for _, level := range inside.Levels(l.Lease) {
 				for _, h := range level.Holdings {
 					if level.Lane.Resource == of && h.Name == name {
-						most = max(most, h.Held)
+						most = max(most, h.Held+h.Counted)
 					}
 				}
 			}

@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -41,7 +42,7 @@ func (r *replay) removed() {
 			continue
 		}
 		r.j.tally["removed"]++
-		if t := r.truths[name]; t != nil && t.queue > r.j.slack(t) {
+		if t := r.truths[name]; t != nil && r.j.owes(t, r.w.Old, name, r.at) > r.j.slack(t) {
 			r.fail("L8: %s was removed while it owed %d", name, t.queue)
 		}
 		if t := r.truths[name]; t != nil {
@@ -62,8 +63,12 @@ func (r *replay) limit(k int) {
 	lapsed := r.lapses(name, a)
 	dropped -= lapsed
 	a.Late += dropped
+	was, is := quotaIn(r.w.Old, name), quotaIn(r.w.New, name)
 	if i < 0 {
-		r.added(name, a, l)
+		if r.added(name, a, l); is != nil {
+			r.addedQuota(name, is)
+			r.truths[name].quota = true
+		}
 		r.truths[name].ahead.held = r.j.heldOf[r.entity+"#"+name]
 		if r.sent.landings > 1 { // made again, and of a time that may be long ago
 			r.truths[name].queue = l.Burst - r.after.State(k).Level(r.at)
@@ -76,21 +81,37 @@ func (r *replay) limit(k int) {
 				r.fail("L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 			}
 		}
-		r.changed(r.truths[name], name, a)
+		r.counted(name, a)
+		if was == nil && is == nil {
+			r.changed(r.truths[name], name, a)
+		}
 	}
 	r.passes(name, a, lapsed != 0)
-	faster := i >= 0 && quicker(l.Rate, r.before.Limits[i].Rate)
+	faster := i >= 0 && was == nil && is == nil && quicker(l.Rate, r.before.Limits[i].Rate)
 	t := r.truths[name]
 	t.ahead.held -= lapsed
 	a.Late += lapsed // it was never charged to anybody
-	r.charged(name, a, t, l, faster)
+	switch {
+	case is == nil && (was == nil || i < 0):
+		r.charged(name, a, t, l, faster)
+	case i < 0:
+		t.queue, t.mixed = is.n-is.tokens, true
+		r.j.inWindow[r.lotOf(name, is.key())] += a.Take + a.Adjust
+	default:
+		r.quota(t, name, a, was, is)
+	}
+	r.booked(name, a)
+	r.windows(name, is.key(), slices.Contains(r.sent.landedIn, r.j.incarnations[r.entity]))
 	if r.sent.landings == 1 && r.sent.granted {
 		t.ahead.held += debited
 	}
 	if t.ahead.held < 0 {
 		r.fail("L4: %d of %s lapsed that were not debited ahead, or admitted", -t.ahead.held, name)
 	}
-	if r.j.rules.exact {
+	switch {
+	case is != nil:
+		r.quotaWorth(name, is, r.after.State(k))
+	case r.j.rules.exact:
 		r.holds(name, a.Take, t, r.after.State(k))
 	}
 }
@@ -104,12 +125,21 @@ func (r *replay) added(name string, a plan.Named, l *schema.Stored) {
 	}
 }
 
-// changed gives back and moves with the parameters.
+// counted checks the counter of a limit.
+func (r *replay) counted(name string, a plan.Named) {
+	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
+	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
+		r.fail("L4: the counter of %s moved by %d for %d", name, got, want)
+	}
+}
+
+// changed gives back and moves with the parameters. What was taken from a quota that the limit
+// was once is not given back to the bucket that it is.
 func (r *replay) changed(t *truth, name string, a plan.Named) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
-	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
-		r.fail("L4: the counter of %s moved by %d for %d", name, got, want)
+	if t.mixed && !r.sent.tells && a.Back > 0 {
+		a.Back = r.returned(name, "")
 	}
 	t.queue = max(0, t.queue-a.Back)
 	t.ahead.returns(a.Back, r.at, r.j.rules.horizon)
@@ -126,24 +156,13 @@ func (r *replay) changed(t *truth, name string, a plan.Named) {
 // one.
 func (r *replay) charged(name string, a plan.Named, t *truth, l *schema.Stored, faster bool) {
 	t.hold(l.Rate)
-	acc := r.j.account(r.entity, name)
-	acc.back += a.Back
 	first := r.sent.landings == 1
 	granted := first && r.sent.granted && a.Take > 0
 	if granted || first && (a.Adjust > 0 || faster) {
-		late := r.at - r.sent.decided
-		if r.sent.transaction {
-			late += r.j.rules.lateDecision
-		}
-		t.surplus = max(t.surplus, late)
+		t.surplus = max(t.surplus, r.late())
 	}
 	if granted {
-		r.j.tally["granted"]++
-		if strings.HasSuffix(r.entity, " on "+group) {
-			r.j.tally["granted by a group"]++
-		}
 		debited, _ := r.sent.aheadIn(name)
-		acc.granted += a.Take - debited
 		t.queue += a.Take
 		if wrong := r.j.admits(t, name, a.Take-debited, l.Burst, r.at); wrong != "" {
 			r.fail("%s", wrong)
@@ -154,11 +173,36 @@ func (r *replay) charged(name string, a plan.Named, t *truth, l *schema.Stored, 
 		}
 	}
 	if first {
-		if acc.adjusted += a.Adjust; !r.sent.tells {
-			acc.adjusted += a.Late
-		}
 		t.queue += a.Adjust
 		t.ahead.adjusts(a.Adjust, r.at, r.j.rules.horizon)
+	}
+}
+
+// booked adds what a write did to the account of a limit.
+func (r *replay) booked(name string, a plan.Named) {
+	acc, t := r.j.account(r.entity, name), r.truths[name]
+	acc.back += a.Back
+	if r.sent.landings > 1 {
+		return
+	}
+	if r.sent.granted && a.Take > 0 {
+		r.j.tally["granted"]++
+		if t.quota {
+			r.j.tally["granted by a quota"]++
+		}
+		if strings.HasSuffix(r.entity, " on "+group) {
+			r.j.tally["granted by a group"]++
+		}
+		debited, _ := r.sent.aheadIn(name)
+		acc.granted += a.Take - debited
+	}
+	acc.adjusted += a.Adjust
+	switch {
+	case !r.sent.tells:
+		acc.adjusted += a.Late
+	case t.mixed: // what was held in a window that has ended, and is not used
+		acc.told += a.Late
+		r.j.oracle.owed[r.entity+"#"+name] += max(0, -a.Late)
 	}
 }
 

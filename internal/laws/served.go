@@ -9,7 +9,7 @@ import "fmt"
 // refilled in a horizon, and by what was given back in one; and by what was charged in
 // one unasked, since it was debited.
 func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong string) {
-	if j.rules.horizon == 0 {
+	if j.rules.horizon == 0 || t.quota {
 		return ""
 	}
 	t.ahead.queue += amount

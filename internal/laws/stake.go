@@ -22,6 +22,16 @@ type stake struct {
 	lease *dynalimit.Lease // nil if the acquire failed
 	// into is the stake that this one became part of.
 	into *stake
+	// inWindow is what was taken in a window of a quota, or of a token bucket, and not given
+	// back to it.
+	inWindow map[windowLot]int64
+}
+
+// windowLot is a window of one limit; "" is that of a token bucket.
+type windowLot struct {
+	entity        string
+	incarnation   int
+	limit, window string
 }
 
 // owed reports whether some of it was owed to a bucket.
@@ -129,4 +139,16 @@ func heldBy(levels []inside.Level) (held, known map[string]int64) {
 		}
 	}
 	return held, known
+}
+
+// countedBy is what a lease took in windows of quotas that have ended, and what it used without
+// the bucket, by entity and limit.
+func countedBy(levels []inside.Level) map[string]int64 {
+	counted := map[string]int64{}
+	for _, level := range levels {
+		for _, h := range level.Holdings {
+			counted[nameOf(level.Lane)+"#"+h.Name] += h.Counted
+		}
+	}
+	return counted
 }

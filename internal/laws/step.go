@@ -13,6 +13,9 @@ func (w *worker) step() {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, w.r.Int64N(120_000)}
 		elapse(time.Duration(pauses[w.r.IntN(len(pauses))]) * time.Millisecond)
 	}
+	if w.h.quotas.turn(w.r) {
+		return
+	}
 	if w.h.mode.ahead && w.r.Float64() < .15 {
 		w.stream(w.h.pick(w.r))
 		return
@@ -66,7 +69,7 @@ func (w *worker) acquire(m *member, callers int) {
 func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
 	if w.h.mode.overrides && w.r.Float64() < .1 {
 		for name := range amounts {
-			opts = append(opts, dynalimit.WithLimits(newLimit(w.r, name)))
+			opts = append(opts, dynalimit.WithLimits(w.h.limit(w.r, name)))
 			break
 		}
 	}

@@ -23,11 +23,15 @@ type truth struct {
 	forgone int64
 	// ahead is what is debited ahead.
 	ahead ahead
+	// quota says that the limit is one: then queue is what is used in the stored window, below 0
+	// if an administrator added to it. mixed says that it is or was one.
+	quota, mixed bool
 }
 
 // account is what was debited of and given back to one limit, over all writes, and what of
 // that a level above counted too.
-type account struct{ granted, adjusted, back, passed int64 }
+// told is what it was told of quotas beside them.
+type account struct{ granted, adjusted, back, passed, told int64 }
 
 // hold remembers the fastest rate.
 func (t *truth) hold(r bucket.Rate) {

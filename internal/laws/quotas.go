@@ -1,0 +1,244 @@
+package laws
+
+import (
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// The laws of a calendar quota. Its truth is what is used of its n in the stored window, so
+// that it holds n − used, to the millitoken and in every mode: a wrong clock, or a late write,
+// moves only when a window opens. Of two kinds of one limit the second begins with what was used
+// of the first.
+
+// decidedAt are the earliest and the latest instant that the clock of a write may have shown.
+func (r *replay) decidedAt() (earliest, latest int64) {
+	earliest, latest = r.sent.decided-r.j.rules.skew, r.sent.decided+r.j.rules.skew
+	if r.sent.transaction {
+		earliest -= r.j.rules.lateDecision
+	}
+	return earliest, latest
+}
+
+// addedQuota checks the window in which a limit becomes a quota.
+func (r *replay) addedQuota(name string, is *storedQuota) {
+	earliest, latest := r.decidedAt()
+	if is.window < is.at(earliest) || is.window > is.at(latest) {
+		r.fail("L1: %s begins in %s, decided between %d and %d", name, is.key(), earliest, latest)
+	}
+}
+
+// levels are what a quota may have been worth when the write was decided, the least first.
+func (r *replay) levels(was *storedQuota) (levels []int64) {
+	earliest, latest := r.decidedAt()
+	for window := was.at(earliest); window <= was.at(latest); window++ {
+		levels = append(levels, was.opened(window))
+	}
+	return levels
+}
+
+// quota replays a write on the tokens of a limit that is a quota, or was one before it.
+func (r *replay) quota(t *truth, name string, a plan.Named, was, is *storedQuota) {
+	switch {
+	case is == nil:
+		r.becameBucket(t, name, a, was)
+	case was == nil:
+		r.becameQuota(t, name, a, is)
+	default:
+		r.withinQuota(name, a, was, is)
+	}
+	if is != nil {
+		if a.Take > 0 && is.tokens+a.Adjust < 0 {
+			r.fail("L1: %s over-admitted: %d taken of %d leave %d", name, a.Take, is.n, is.tokens+a.Adjust)
+		}
+		t.queue = is.n - is.tokens
+	}
+	t.mixed, t.quota = true, is != nil
+}
+
+// becameQuota checks a limit that was a bucket: what was used of it stays used.
+func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuota) {
+	r.j.tally["became a quota"]++
+	r.addedQuota(name, is)
+	r.j.inWindow[r.lotOf(name, is.key())] += a.Take + a.Adjust
+	used := is.n - is.tokens - a.Take - a.Adjust
+	if over := t.queue - r.j.slack(t) - used; over > 0 {
+		r.fail("L1: %s became a quota with %d used, of a bucket's queue of %d", name, used, t.queue)
+	}
+	if used < 0 || r.j.rules.exact && used > t.queue+t.forgone {
+		r.fail("L2: %s became a quota with %d used, of a bucket's queue of %d that forwent %d", name, used, t.queue, t.forgone)
+	}
+}
+
+// becameBucket checks a limit that was a quota, and begins its life as a queue.
+func (r *replay) becameBucket(t *truth, name string, a plan.Named, was *storedQuota) {
+	r.j.tally["became a bucket"]++
+	l := &r.after.Limits[r.after.Set.Index(name)]
+	begins, fits := l.Tokens+a.Take+a.Adjust, false
+	for _, level := range r.levels(was) {
+		fits = fits || begins == min(l.Burst, l.Burst+level-was.n)
+	}
+	if !fits {
+		r.fail("L2: %s became a bucket with %d of %d, of a quota with %d of %d in %s", name, begins, l.Burst, was.tokens, was.n, was.key())
+	}
+	if a.Take > 0 && l.Tokens+a.Adjust < 0 {
+		r.fail("L1: %s over-admitted as it became a bucket: %d taken leave %d", name, a.Take, l.Tokens+a.Adjust)
+	}
+	held := t.ahead.held
+	*t = truth{queue: max(0, l.Burst-l.Tokens), changes: 1, surplus: r.late()}
+	t.hold(l.Rate)
+	t.ahead.held, t.ahead.queue = held, max(0, t.queue-held)
+}
+
+// late is for how long a write was under way, from its decision on.
+func (r *replay) late() int64 {
+	late := r.at - r.sent.decided
+	if r.sent.transaction {
+		late += r.j.rules.lateDecision
+	}
+	return late
+}
+
+// withinQuota checks a limit that is and was a quota: its window, and every millitoken.
+func (r *replay) withinQuota(name string, a plan.Named, was, is *storedQuota) {
+	level, charges := r.window(name, was, is, a.Take+a.Adjust > 0), int64(0)
+	if r.sent.tells {
+		charges = max(0, a.Late)
+	}
+	k, back := r.lotOf(name, is.key()), int64(0)
+	if _, latest := r.decidedAt(); is.key() == was.key() && (!r.j.rules.exact || is.at(latest) <= is.window) { // it has not ended
+		back = r.returned(name, is.key())
+	}
+	want := level + is.n - was.n - a.Take - a.Adjust
+	switch moved := is.tokens - want; {
+	case r.sent.tells && moved >= -charges && moved <= a.Back && (moved >= 0 || is.tokens >= 0):
+		r.j.inWindow[k] -= moved
+	case moved < 0 || moved > back:
+		r.fail("L1: %s holds %d in %s, not %d and at most %d that was given back of it: from %+v, to %+v by %+v", name, is.tokens, is.key(), want, back, *was, *is, a)
+	case r.j.rules.exact && moved != back:
+		r.fail("L2: %s holds %d in %s, not %d and %d that was given back of it: from %+v, to %+v by %+v", name, is.tokens, is.key(), want, back, *was, *is, a)
+	default:
+		r.j.inWindow[k] -= moved
+	}
+	r.j.inWindow[k] += a.Take + a.Adjust
+	if over := -r.j.inWindow[k]; over > 0 {
+		r.fail("L1: %s was given back %d more in %s than was taken there", name, over, is.key())
+	}
+	if is.n != was.n {
+		r.j.tally["quota changed"]++
+	}
+}
+
+// window checks which window a quota is in after a write, and says what it is worth there
+// before the write takes anything.
+func (r *replay) window(name string, was, is *storedQuota, charges bool) (level int64) {
+	earliest, latest := r.decidedAt()
+	if is.unit != was.unit {
+		r.j.tally["unit changed"]++
+		r.addedQuota(name, is)
+		levels := r.levels(was)
+		level = levels[0]
+		for _, one := range levels { // it may have opened a window of the old unit
+			if is.tokens > level+is.n-was.n && one > level {
+				level = one
+			}
+		}
+		return level
+	}
+	if is.zone != was.zone {
+		r.j.tally["zone changed"]++
+	}
+	switch {
+	case is.window < was.window:
+		r.fail("L1: %s went back from %s to %s", name, was.key(), is.key())
+	case is.window > was.window:
+		r.j.tally["opened"]++
+		if is.window > is.at(latest) {
+			r.fail("L1: %s opened %s %d ms early", name, is.key(), r.sent.decided)
+		}
+		if is.window < is.at(earliest) {
+			r.fail("L2: %s opened %s, which had ended", name, is.key())
+		}
+	case charges && is.window < is.at(earliest):
+		r.fail("L2: %s was charged in %s, which had ended", name, is.key())
+	}
+	return was.opened(is.window)
+}
+
+// returned is what a write may give back of what was taken in a window: each call what its lease
+// took there.
+func (r *replay) returned(name, window string) (sum int64) {
+	k := r.lotOf(name, window)
+	for _, part := range r.sent.parts() {
+		for _, a := range part.amounts {
+			switch {
+			case a.Name != name || a.Amount >= 0:
+			case part.stake == nil:
+				sum -= a.Amount
+			default:
+				sum += max(0, min(-a.Amount, part.stake.whole().inWindow[k]))
+			}
+		}
+	}
+	return sum
+}
+
+// windows books what the calls of a write took in a window, and gave back of it. again says that
+// it had landed before.
+func (r *replay) windows(name, window string, again bool) {
+	k := r.lotOf(name, window)
+	for _, part := range r.sent.parts() {
+		if part.stake == nil {
+			continue
+		}
+		s := part.stake.whole()
+		if s.inWindow == nil {
+			s.inWindow = map[windowLot]int64{}
+		}
+		for _, a := range part.amounts {
+			switch {
+			case a.Name != name:
+			case a.Amount > 0 && !again:
+				s.inWindow[k] += a.Amount
+			case a.Amount < 0:
+				s.inWindow[k] -= max(0, min(-a.Amount, s.inWindow[k]))
+			}
+		}
+	}
+}
+
+// lotOf is a window of one limit of the item that a write is replayed on.
+func (r *replay) lotOf(name, window string) windowLot {
+	return windowLot{r.entity, r.j.incarnations[r.entity], name, window}
+}
+
+// owes is what a limit owes at an instant at the latest that some clock may show: of a quota
+// what is used of the window of then.
+func (j *judge) owes(t *truth, item schema.Item, name string, at int64) int64 {
+	q := quotaIn(item, name)
+	if q == nil {
+		return t.queue
+	}
+	return q.n - q.opened(q.at(at+j.rules.skew))
+}
+
+// quotaWorth checks what package bucket says that a quota is worth.
+func (r *replay) quotaWorth(name string, is *storedQuota, s bucket.State) {
+	if want := is.opened(is.at(r.at)); s.Level(r.at) != want {
+		r.fail("L2: %s is worth %d, not %d, in %s", name, s.Level(r.at), want, is.key())
+	}
+}
+
+// filledQuota replays what an administrator did to a quota: within its window it may lie above
+// its n.
+func (j *judge) filledQuota(w *ddbmem.Write, t *truth, name string, gained int64) {
+	was, is := quotaIn(w.Old, name), quotaIn(w.New, name)
+	if was.key() != is.key() || was.zone != is.zone || was.n != is.n {
+		j.fail(w, "L10: an administrator changed more than the tokens of %s: %+v, then %+v", name, *was, *is)
+	}
+	t.queue -= gained
+	if is.tokens != is.n-t.queue {
+		j.fail(w, "L2: %s is filled to %d of %d, not to %d", name, is.tokens, is.n, is.n-t.queue)
+	}
+}

@@ -1,0 +1,77 @@
+package laws
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// quotas say which limit of a history is a calendar quota now and then, and how.
+type quotas struct {
+	name  string
+	zones [2]string
+	// until is when, in Unix ms, the workers meet again, just before a window begins.
+	until atomic.Int64
+}
+
+// newQuotas are those of a history, nil for every third: by luck of its own, so that those are
+// as they were. The history begins a little before a window does.
+func newQuotas(seed uint64) *quotas {
+	r := rand.New(rand.NewPCG(seed, 7))
+	if r.IntN(3) == 0 {
+		return nil
+	}
+	zones := []string{"UTC", "Asia/Kathmandu", "America/Los_Angeles", "Pacific/Auckland"}
+	r.Shuffle(len(zones), func(i, k int) { zones[i], zones[k] = zones[k], zones[i] })
+	q := &quotas{name: limitNames[r.IntN(len(limitNames))], zones: [2]string(zones)}
+	elapse(q.beforeNext(r, 10*time.Minute))
+	return q
+}
+
+// are reports whether a limit is to be a quota.
+func (q *quotas) are(r *rand.Rand, name string) bool {
+	return q != nil && q.name == name && r.IntN(4) > 0
+}
+
+// limit makes a quota of n.
+func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
+	l := dynalimit.Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Window: []string{"hour", "hour", "hour", "day", "day", "week"}[r.IntN(6)]}
+	if l.Zone = "UTC"; l.Window != "hour" {
+		l.Zone = q.zones[r.IntN(2)]
+	}
+	return l
+}
+
+// beforeNext is the time until a window of some kind begins, less up to most.
+func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
+	now := time.Now()
+	next := now.Truncate(time.Hour).Add(time.Hour)
+	if r.IntN(2) == 0 {
+		zone, err := time.LoadLocation(q.zones[r.IntN(2)])
+		if err != nil {
+			panic(err)
+		}
+		y, m, d := now.In(zone).Date()
+		next = time.Date(y, m, d+1, 0, 0, 0, 0, zone)
+	}
+	return next.Sub(now) - time.Duration(r.Int64N(int64(most)))
+}
+
+// turn has all workers meet just before a window begins, now and then; it reports whether it
+// has asked them to.
+func (q *quotas) turn(r *rand.Rand) bool {
+	if q == nil {
+		return false
+	}
+	now := time.Now().UnixMilli()
+	if until := q.until.Load(); until > now {
+		elapse(time.Duration(until-now) * time.Millisecond)
+	}
+	if r.IntN(20) > 0 {
+		return false
+	}
+	q.until.Store(time.Now().UnixMilli() + q.beforeNext(r, 8*time.Second).Milliseconds())
+	return true
+}
