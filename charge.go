@@ -188,7 +188,7 @@ func (c *charge) bookServed() {
 	for i := range c.levels {
 		if lv := &c.levels[i]; lv.served {
 			lv.served = false
-			lv.grant(lv.last.Image)
+			lv.bookServed()
 		}
 	}
 }

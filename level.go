@@ -8,7 +8,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // level is one bucket of a charge. Once a lease is out, its mutex guards it.
@@ -73,14 +72,22 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 	}
 }
 
-// grant books the asked amounts as taken by the bucket shown.
-func (lv *level) grant(image *schema.Image) {
-	lv.noteIncarnation(image.Of())
+// bookServed books the asked amounts as taken of what was debited ahead: of token buckets.
+func (lv *level) bookServed() {
+	lv.noteIncarnation(lv.last.Image.Of())
+	for _, a := range lv.asked {
+		lv.holding(a.Name).Take(a.Amount, 0)
+	}
+}
+
+// grant books the asked amounts as taken by the bucket that a write met.
+func (lv *level) grant(r *lane.Result) {
+	lv.noteIncarnation(r.Image.Of())
 	if cap(lv.holdings) < len(lv.asked) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
 	for _, a := range lv.asked {
-		lv.holding(a.Name).Take(a.Amount, plan.WindowOf(image, a.Name))
+		lv.holding(a.Name).Take(a.Amount, r.Window(a.Name))
 	}
 }
 
@@ -211,7 +218,7 @@ func (lv *level) resolve(lanes *lane.Registry) {
 			switch h := lv.holding(a.Name); {
 			case a.Amount < 0 || slices.Contains(r.Dropped, a.Name):
 			case r.Err == nil:
-				h.Landed(a.Amount, plan.WindowOf(r.Image, a.Name))
+				h.Landed(a.Amount, r.Window(a.Name))
 			default:
 				h.Unwritten(a.Amount)
 			}
@@ -233,7 +240,7 @@ func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
 			h.Gone += a.Amount // used and not charged: it is not charged again, and never given back
 		case a.Amount > 0:
-			h.Take(a.Amount, plan.WindowOf(r.Image, a.Name))
+			h.Take(a.Amount, r.Window(a.Name))
 		}
 	}
 }

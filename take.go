@@ -216,7 +216,7 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 		case r.Denied:
 			sum.denied = true
 		case r.Err == nil:
-			lv.grant(r.Image)
+			lv.grant(&r)
 		case leftToPolicy(r.Err):
 			sum.failure = r.Err
 		default:

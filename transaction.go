@@ -117,7 +117,7 @@ func (t *transaction) book(a transactionAnswer, asked lane.Asked, round int) err
 			t.charge.levels[i].lane.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
 			lv := &t.charge.levels[i]
 			r := lv.committed(&t.proposals[i], t.charge.desk.store.decodeBucket)
-			lv.grant(r.Image)
+			lv.grant(&r)
 			lv.noteAnswer(r)
 		}
 		return nil

@@ -94,6 +94,8 @@ type Result struct {
 	Image  *schema.Image
 	Now    int64
 	Config *plan.Config
+	// landedIn are the windows in which quotas were written, where the image shows later ones.
+	landedIn []plan.Signed
 	// Degraded means that the image is this process's own account of the bucket, or an
 	// old image.
 	Degraded bool
@@ -102,6 +104,16 @@ type Result struct {
 	// Dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	Dropped []string
+}
+
+// Window is the one of a quota that was written; 0 of a token bucket.
+func (r *Result) Window(limit string) int64 {
+	for _, w := range r.landedIn {
+		if w.Name == limit {
+			return w.Window
+		}
+	}
+	return plan.WindowOf(r.Image, limit)
 }
 
 // NewTake makes an op that takes amounts under a configuration, all or nothing.
@@ -176,7 +188,7 @@ func (o *Op) Outcome() (Result, bool) {
 
 // refundOf makes the adjust that gives back what r granted to this take.
 func (o *Op) refundOf(r Result) *Op {
-	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(r.Image, o.Amounts)), r.Image.Of(), o.cfg)
+	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(o.Amounts, r.Window)), r.Image.Of(), o.cfg)
 }
 
 // noteDropped notes the limits of an adjust that a write decided from v leaves out,

@@ -1,0 +1,52 @@
+package tests
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// losesFirst loses the answer to the first write of a bucket, after something else was done.
+type losesFirst struct {
+	*process
+	meanwhile func()
+	lost      bool
+}
+
+func (l *losesFirst) Do(r *http.Request) (*http.Response, error) {
+	answer, err := l.db.Do(r)
+	if !l.lost && strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".UpdateItem") {
+		l.lost = true
+		l.meanwhile()
+		return nil, syscall.ECONNRESET
+	}
+	return answer, err
+}
+
+// A take whose answer is lost, and that the bucket shows after another process has opened the
+// next window, was taken in the window in which it landed: given back, it fills nothing.
+func TestLostAnswerOfAQuotaIsOfItsOwnWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
+		s.inSlot(0).acquire("key", dynalimit.Amounts{"usd": 1})
+		<-time.After(time.Hour - 50*time.Millisecond)
+		taker := s.wired(nil, &losesFirst{process: s, meanwhile: func() {
+			<-time.After(100 * time.Millisecond)
+			s.acquire("key", dynalimit.Amounts{"usd": 60})
+		}}).inSlot(1)
+		lease := taker.acquire("key", dynalimit.Amounts{"usd": 30})
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 40, s.level("key", "usd"), "of 100 of this hour 60 are taken")
+		assert.EqualValues(t, 61_000, s.stored("key", "usd").Consumed)
+	})
+}
