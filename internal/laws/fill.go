@@ -41,6 +41,12 @@ func (w *worker) fill() {
 // filler asks for a reset or a top-up under an id.
 func (w *worker) filler(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
 	amounts := w.h.amounts(w.r, entity)
+	if q := w.h.quotas; q != nil && amounts[q.name] > 0 && w.r.IntN(2) == 0 {
+		return func(ctx context.Context) error {
+			_, err := admin.New(repo).Buckets.GrantWindow(ctx, entity, resource, id, dynalimit.Amounts{q.name: amounts[q.name]})
+			return err
+		}
+	}
 	if w.r.IntN(2) == 0 {
 		return func(ctx context.Context) error {
 			_, err := admin.New(repo).Buckets.TopUp(ctx, entity, resource, id, amounts)

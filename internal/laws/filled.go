@@ -36,11 +36,11 @@ func (j *judge) filledLimit(w *ddbmem.Write, f *filling, name string, was, is *s
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
 		j.fail(w, "L4: an administrator moved the counter or the rate of %s", name)
 	}
-	gained := j.gained(w, f, name, was, is, t.queue)
 	if t.quota {
-		j.filledQuota(w, t, name, gained)
+		j.filledQuota(w, f, t, name)
 		return
 	}
+	gained := j.gained(w, f, name, was, is, t.queue)
 	t.queue = max(0, t.queue-gained)
 	t.ahead.returns(gained, at, j.rules.horizon)
 	if forgone := s.Burst - t.queue - s.Level(at); j.rules.exact && (forgone < 0 || forgone > t.forgone) {

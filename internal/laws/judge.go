@@ -51,6 +51,8 @@ type judge struct {
 	absent map[string]bool
 	// inWindow is what was taken in each window of a quota, less what was given back to it.
 	inWindow map[windowLot]int64
+	// flips counts how often the kind or the unit of a limit changed.
+	flips map[windowLot]int
 	// dropped counts give-backs of limits that were gone.
 	dropped    int
 	violations []string
@@ -65,7 +67,7 @@ func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
 		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{},
-		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, inWindow: map[windowLot]int64{}, fillings: map[string]bool{}, tally: map[string]int{},
+		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, inWindow: map[windowLot]int64{}, flips: map[windowLot]int{}, fillings: map[string]bool{}, tally: map[string]int{},
 	}
 }
 

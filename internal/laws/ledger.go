@@ -18,6 +18,11 @@ func (j *judge) ledger(h *history) {
 		}
 	}
 	owed := j.oracle.allOwed()
+	for key, n := range j.oracle.uncounted { // what a lease held in a window that has ended
+		if h.quotas.has(key) {
+			owed[key] += n
+		}
+	}
 	held, counted := map[string]int64{}, map[string]int64{}
 	for _, l := range h.leases {
 		levels := inside.Levels(l.Lease)

@@ -120,7 +120,11 @@ func (r *replay) limit(k int) {
 func (r *replay) added(name string, a plan.Named, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
-	if l.Tokens != l.Burst-out || l.Consumed != out+a.Late {
+	charged := l.Burst - out - l.Tokens // of a quota what was counted without it, if there is room
+	if l.IsQuota() && r.sent.tells && charged > 0 && l.Tokens >= 0 {
+		charged -= min(charged, a.Late)
+	}
+	if charged != 0 || l.Consumed != out+a.Late {
 		r.fail("L7: %s appeared with %d of %d tokens and the counter at %d for a charge of %d", name, l.Tokens, l.Burst, l.Consumed, out)
 	}
 }
@@ -139,7 +143,7 @@ func (r *replay) changed(t *truth, name string, a plan.Named) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
 	if t.mixed && !r.sent.tells && a.Back > 0 {
-		a.Back = r.returned(name, "")
+		_, a.Back = r.returned(name, "")
 	}
 	t.queue = max(0, t.queue-a.Back)
 	t.ahead.returns(a.Back, r.at, r.j.rules.horizon)
@@ -202,7 +206,6 @@ func (r *replay) booked(name string, a plan.Named) {
 		acc.adjusted += a.Late
 	case t.mixed: // what was held in a window that has ended, and is not used
 		acc.told += a.Late
-		r.j.oracle.owed[r.entity+"#"+name] += max(0, -a.Late)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 )
 
@@ -75,6 +76,23 @@ func (o *operator) reconfigure() {
 	}
 	require.NoError(o.h.t, err)
 	o.h.published(ctx)
+}
+
+// requota changes the limit that is a quota now and then, as it is in force for everybody, and
+// lets it come into force now and then.
+func (o *operator) requota() {
+	o.h.mu.Lock()
+	ctx, limits := quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
+	name := o.h.quotas.name
+	c, err := limits.GetConfig(ctx, admin.Scope{Everyone: true})
+	require.NoError(o.h.t, err)
+	others := slices.DeleteFunc(c.Limits, func(l dynalimit.Limit) bool { return l.Name == name })
+	require.NoError(o.h.t, limits.Set(ctx, admin.Scope{Everyone: true}, append(others, o.h.limit(o.r, name))))
+	o.h.published(ctx)
+	o.h.mu.Unlock()
+	if o.r.IntN(2) == 0 {
+		elapse(configTTL)
+	}
 }
 
 // adopt takes an entity's parent away, or gives it back.

@@ -66,8 +66,10 @@ type oracle struct {
 	told map[string][]*sentWrite
 	// owed is what of an entity's limit is given back for nobody named: what waits for its
 	// bucket, and what callers left who had gone.
-	owed   map[string]int64
-	writes []ddbmem.Write
+	owed map[string]int64
+	// uncounted is what was told to come off counters, by entity and limit.
+	uncounted map[string]int64
+	writes    []ddbmem.Write
 	// served are the calls that were admitted from memory, strange what may not be
 	// heard of them.
 	served  []*served
@@ -87,7 +89,7 @@ type configSince struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{sent: map[sentKey]*sentWrite{}, told: map[string][]*sentWrite{}, owed: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
+	return &oracle{sent: map[sentKey]*sentWrite{}, told: map[string][]*sentWrite{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
 // committed is the hook of the store.
@@ -133,6 +135,9 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), tells: true}
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		for _, n := range s {
+			o.uncounted[nameOf(bucket)+"#"+n.Name] += max(0, -n.Late)
+		}
 		if operation != 0 {
 			o.sent[sentKey{operation, nameOf(bucket)}] = w
 			return
@@ -360,6 +365,7 @@ func amountOf(list []plan.Signed, name string) (sum int64) {
 type filling struct {
 	id     string
 	reset  bool
+	grant  bool
 	Limits []string         `json:"limits"`
 	Add    map[string]int64 `json:"add"`
 }
@@ -367,7 +373,7 @@ type filling struct {
 // fillingOf is what the record of an operation says.
 func fillingOf(item schema.Item) (*filling, error) {
 	o, _ := schema.DecodeOperation(item)
-	f := &filling{id: o.ID, reset: o.Action == "bucket_reset"}
+	f := &filling{id: o.ID, reset: o.Action == "bucket_reset", grant: o.Action == "bucket_granted"}
 	return f, json.Unmarshal([]byte(o.Arguments), f)
 }
 

@@ -1,6 +1,8 @@
 package laws
 
 import (
+	"slices"
+
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -60,6 +62,7 @@ func (r *replay) quota(t *truth, name string, a plan.Named, was, is *storedQuota
 // becameQuota checks a limit that was a bucket: what was used of it stays used.
 func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuota) {
 	r.j.tally["became a quota"]++
+	r.flip(name)
 	r.addedQuota(name, is)
 	r.j.inWindow[r.lotOf(name, is.key())] += a.Take + a.Adjust
 	used := is.n - is.tokens - a.Take - a.Adjust
@@ -74,6 +77,7 @@ func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuot
 // becameBucket checks a limit that was a quota, and begins its life as a queue.
 func (r *replay) becameBucket(t *truth, name string, a plan.Named, was *storedQuota) {
 	r.j.tally["became a bucket"]++
+	r.flip(name)
 	l := &r.after.Limits[r.after.Set.Index(name)]
 	begins, fits := l.Tokens+a.Take+a.Adjust, false
 	for _, level := range r.levels(was) {
@@ -102,13 +106,13 @@ func (r *replay) late() int64 {
 
 // withinQuota checks a limit that is and was a quota: its window, and every millitoken.
 func (r *replay) withinQuota(name string, a plan.Named, was, is *storedQuota) {
-	level, charges := r.window(name, was, is, a.Take+a.Adjust > 0), int64(0)
+	level, charges := r.window(name, was, is, a.Take+a.Adjust), int64(0)
 	if r.sent.tells {
 		charges = max(0, a.Late)
 	}
-	k, back := r.lotOf(name, is.key()), int64(0)
-	if _, latest := r.decidedAt(); is.key() == was.key() && (!r.j.rules.exact || is.at(latest) <= is.window) { // it has not ended
-		back = r.returned(name, is.key())
+	k, must, back := r.lotOf(name, is.key()), int64(0), int64(0)
+	if is.key() == was.key() {
+		must, back = r.returned(name, is.key())
 	}
 	want := level + is.n - was.n - a.Take - a.Adjust
 	switch moved := is.tokens - want; {
@@ -116,8 +120,8 @@ func (r *replay) withinQuota(name string, a plan.Named, was, is *storedQuota) {
 		r.j.inWindow[k] -= moved
 	case moved < 0 || moved > back:
 		r.fail("L1: %s holds %d in %s, not %d and at most %d that was given back of it: from %+v, to %+v by %+v", name, is.tokens, is.key(), want, back, *was, *is, a)
-	case r.j.rules.exact && moved != back:
-		r.fail("L2: %s holds %d in %s, not %d and %d that was given back of it: from %+v, to %+v by %+v", name, is.tokens, is.key(), want, back, *was, *is, a)
+	case r.j.rules.exact && moved < must && is.at(r.at) <= is.window:
+		r.fail("L2: %s holds %d in %s, not %d and %d that was given back of it: from %+v, to %+v by %+v", name, is.tokens, is.key(), want, must, *was, *is, a)
 	default:
 		r.j.inWindow[k] -= moved
 	}
@@ -132,19 +136,19 @@ func (r *replay) withinQuota(name string, a plan.Named, was, is *storedQuota) {
 
 // window checks which window a quota is in after a write, and says what it is worth there
 // before the write takes anything.
-func (r *replay) window(name string, was, is *storedQuota, charges bool) (level int64) {
+func (r *replay) window(name string, was, is *storedQuota, charged int64) (level int64) {
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
 		r.j.tally["unit changed"]++
+		r.flip(name)
 		r.addedQuota(name, is)
 		levels := r.levels(was)
-		level = levels[0]
 		for _, one := range levels { // it may have opened a window of the old unit
-			if is.tokens > level+is.n-was.n && one > level {
-				level = one
+			if is.tokens == one+is.n-was.n-charged {
+				return one
 			}
 		}
-		return level
+		return levels[0]
 	}
 	if is.zone != was.zone {
 		r.j.tally["zone changed"]++
@@ -160,28 +164,32 @@ func (r *replay) window(name string, was, is *storedQuota, charges bool) (level 
 		if is.window < is.at(earliest) {
 			r.fail("L2: %s opened %s, which had ended", name, is.key())
 		}
-	case charges && is.window < is.at(earliest):
+	case charged > 0 && is.window < is.at(earliest):
 		r.fail("L2: %s was charged in %s, which had ended", name, is.key())
 	}
 	return was.opened(is.window)
 }
 
 // returned is what a write may give back of what was taken in a window: each call what its lease
-// took there.
-func (r *replay) returned(name, window string) (sum int64) {
+// took there. must is what was taken since the kind and the unit last changed: a client that
+// has not seen that a unit changed and changed back gives what was taken before to the counter.
+func (r *replay) returned(name, window string) (must, may int64) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
 		for _, a := range part.amounts {
-			switch {
-			case a.Name != name || a.Amount >= 0:
-			case part.stake == nil:
-				sum -= a.Amount
-			default:
-				sum += max(0, min(-a.Amount, part.stake.whole().inWindow[k]))
+			if a.Name != name || a.Amount >= 0 {
+				continue
 			}
+			if part.stake == nil {
+				may -= a.Amount
+				continue
+			}
+			s := part.stake.whole()
+			may += max(0, min(-a.Amount, s.inWindow[k]))
+			must += max(0, min(-a.Amount, s.inWindow[k], s.inWindow[k.sinceFlip(r.j.flips)]))
 		}
 	}
-	return sum
+	return must, may
 }
 
 // windows books what the calls of a write took in a window, and gave back of it. again says that
@@ -193,24 +201,39 @@ func (r *replay) windows(name, window string, again bool) {
 			continue
 		}
 		s := part.stake.whole()
-		if s.inWindow == nil {
-			s.inWindow = map[windowLot]int64{}
-		}
 		for _, a := range part.amounts {
 			switch {
 			case a.Name != name:
 			case a.Amount > 0 && !again:
-				s.inWindow[k] += a.Amount
+				s.took(k, a.Amount, r.j.flips)
 			case a.Amount < 0:
-				s.inWindow[k] -= max(0, min(-a.Amount, s.inWindow[k]))
+				for _, k := range []windowLot{k, k.sinceFlip(r.j.flips)} {
+					s.inWindow[k] -= max(0, min(-a.Amount, s.inWindow[k]))
+				}
 			}
 		}
 	}
 }
 
+// took books what was taken in a window.
+func (s *stake) took(k windowLot, amount int64, flips map[windowLot]int) {
+	s.inWindow[k] += amount
+	s.inWindow[k.sinceFlip(flips)] += amount
+}
+
+// flip notes that the kind or the unit of a limit changed, and sinceFlip is a window since then.
+func (r *replay) flip(name string) { r.j.flips[r.lotOf(name, "")]++ }
+
+func (k windowLot) sinceFlip(flips map[windowLot]int) windowLot {
+	limit := k
+	limit.window = ""
+	k.flip = 1 + flips[limit]
+	return k
+}
+
 // lotOf is a window of one limit of the item that a write is replayed on.
 func (r *replay) lotOf(name, window string) windowLot {
-	return windowLot{r.entity, r.j.incarnations[r.entity], name, window}
+	return windowLot{r.entity, r.j.incarnations[r.entity], name, window, 0}
 }
 
 // owes is what a limit owes at an instant at the latest that some clock may show: of a quota
@@ -230,15 +253,29 @@ func (r *replay) quotaWorth(name string, is *storedQuota, s bucket.State) {
 	}
 }
 
-// filledQuota replays what an administrator did to a quota: within its window it may lie above
-// its n.
-func (j *judge) filledQuota(w *ddbmem.Write, t *truth, name string, gained int64) {
-	was, is := quotaIn(w.Old, name), quotaIn(w.New, name)
-	if was.key() != is.key() || was.zone != is.zone || was.n != is.n {
+// filledQuota replays what an administrator did to a quota: what is granted lifts it above its n
+// until the next window, a top-up only up to it.
+func (j *judge) filledQuota(w *ddbmem.Write, f *filling, t *truth, name string) {
+	was, is, at := quotaIn(w.Old, name), quotaIn(w.New, name), w.Time.UnixMilli()
+	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
 		j.fail(w, "L10: an administrator changed more than the tokens of %s: %+v, then %+v", name, *was, *is)
 	}
-	t.queue -= gained
-	if is.tokens != is.n-t.queue {
-		j.fail(w, "L2: %s is filled to %d of %d, not to %d", name, is.tokens, is.n, is.n-t.queue)
+	if is.window > was.window && is.window > is.at(at+j.rules.skew) {
+		j.fail(w, "L1: an administrator opened %s of %s early", is.key(), name)
 	}
+	level := was.opened(is.window)
+	add, gained := f.Add[name], is.tokens-level
+	capped := min(add, max(0, is.n-level))
+	if j.rules.exact { // in a window that is not opened nothing is lacking
+		capped = min(add, max(0, is.n-was.opened(max(is.window, was.at(at)))))
+	}
+	asked := f.Limits == nil || slices.Contains(f.Limits, name)
+	switch {
+	case f.reset && asked && (is.tokens != is.n || is.window != was.window):
+		j.fail(w, "L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.key())
+	case f.reset && asked:
+	case !asked && (gained != 0 || is.window != was.window), f.grant && gained != add, !f.grant && gained > capped, j.rules.exact && !f.grant && gained != capped, gained < 0:
+		j.fail(w, "L4: %s gained %d of %d: %+v, then %+v", name, gained, add, *was, *is)
+	}
+	t.queue = is.n - is.tokens
 }

@@ -32,6 +32,8 @@ type windowLot struct {
 	entity        string
 	incarnation   int
 	limit, window string
+	// flip numbers what was taken since the kind or the unit changed last, from 1 on; 0 is all.
+	flip int
 }
 
 // owed reports whether some of it was owed to a bucket.
@@ -59,7 +61,7 @@ type stakeKey struct{}
 
 // staked is a context of a new stake.
 func staked(ctx context.Context) (context.Context, *stake) {
-	s := &stake{lots: map[lot]*stakeLot{}}
+	s := &stake{lots: map[lot]*stakeLot{}, inWindow: map[windowLot]int64{}}
 	return s.on(ctx), s
 }
 

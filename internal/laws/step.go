@@ -16,6 +16,10 @@ func (w *worker) step() {
 	if w.h.quotas.turn(w.r) {
 		return
 	}
+	if w.h.quotas.changes(w.r) {
+		(&operator{w.h, w.r}).requota()
+		return
+	}
 	if w.h.mode.ahead && w.r.Float64() < .15 {
 		w.stream(w.h.pick(w.r))
 		return

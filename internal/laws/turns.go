@@ -2,6 +2,7 @@ package laws
 
 import (
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,9 @@ func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
 	return next.Sub(now) - time.Duration(r.Int64N(int64(most)))
 }
 
+// changes reports whether the limits are to be changed now, which quotas are more often.
+func (q *quotas) changes(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
+
 // turn has all workers meet just before a window begins, now and then; it reports whether it
 // has asked them to.
 func (q *quotas) turn(r *rand.Rand) bool {
@@ -75,3 +79,6 @@ func (q *quotas) turn(r *rand.Rand) bool {
 	q.until.Store(time.Now().UnixMilli() + q.beforeNext(r, 8*time.Second).Milliseconds())
 	return true
 }
+
+// has reports whether a key of an entity and a limit is of one that is a quota now and then.
+func (q *quotas) has(key string) bool { return q != nil && strings.HasSuffix(key, "#"+q.name) }
