@@ -63,7 +63,7 @@ func choose(known *sight, v plan.View, q choices) decision {
 		d.promised = promised(q.heads, o.Rank, d.waiters, reading)
 		switch {
 		case !v.Fits(o.Amounts, ahead, d.promised):
-			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
+			d.left = append(d.left, excluded{o, plan.Precedence{Taken: v.Taken(ahead), Left: d.promised}})
 			continue
 		case len(d.admitted) > 0 && !v.Modest(o.Amounts, d.sums, q.shareHalvings):
 			if d.deferred == nil {

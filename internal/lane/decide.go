@@ -194,7 +194,7 @@ func fitting(v plan.View, ops []*Op, heads []head) (fit []*Op, unfit []excluded)
 	for _, o := range ops {
 		if o.take {
 			if left := promised(heads, o.Rank, waiters, v.Reading()); !v.Fits(o.Amounts, s, left) {
-				unfit = append(unfit, excluded{o, plan.Precedence{Taken: s.Taken(), Left: left}})
+				unfit = append(unfit, excluded{o, plan.Precedence{Taken: v.Taken(s), Left: left}})
 				continue
 			}
 		}

@@ -105,10 +105,11 @@ func (s Sums) HasBack() bool {
 	return false
 }
 
-// Taken is what the batch takes of each limit: takes and adjusts together.
-func (s Sums) Taken() Sums {
+// Taken is what a batch takes of each limit of the view: takes and adjusts together.
+func (v View) Taken(s Sums) Sums {
 	var taken Sums
 	for _, n := range s {
+		n = v.windowed(n)
 		at := taken.At(n.Name)
 		at.Take += n.Take + n.Adjust
 		at.Back += n.Back // first, and a full bucket holds no more
