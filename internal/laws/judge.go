@@ -51,7 +51,7 @@ type judge struct {
 	absent map[string]bool
 	// inWindow is what was taken in each window of a quota, less what was given back to it.
 	inWindow map[windowLot]int64
-	// flips counts how often the kind or the unit of a limit changed.
+	// flips counts how often the kind or the calendar of a limit changed.
 	flips map[windowLot]int
 	// dropped counts give-backs of limits that were gone.
 	dropped    int

@@ -152,6 +152,7 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 	}
 	if is.zone != was.zone {
 		r.j.tally["zone changed"]++
+		r.flip(name)
 	}
 	switch {
 	case is.window < was.window:
@@ -171,8 +172,8 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 }
 
 // returned is what a write may give back of what was taken in a window: each call what its lease
-// took there. must is what was taken since the kind and the unit last changed: a client that
-// has not seen that a unit changed and changed back gives what was taken before to the counter.
+// took there. must is what was taken since the calendar last changed: a client that
+// has not seen that change may go by the one before, and give back to the counter alone.
 func (r *replay) returned(name, window string) (must, may int64) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
@@ -221,7 +222,7 @@ func (s *stake) took(k windowLot, amount int64, flips map[windowLot]int) {
 	s.inWindow[k.sinceFlip(flips)] += amount
 }
 
-// flip notes that the kind or the unit of a limit changed, and sinceFlip is a window since then.
+// flip notes that the kind or the calendar of a limit changed, and sinceFlip is a window since then.
 func (r *replay) flip(name string) { r.j.flips[r.lotOf(name, "")]++ }
 
 func (k windowLot) sinceFlip(flips map[windowLot]int) windowLot {

@@ -32,7 +32,7 @@ type windowLot struct {
 	entity        string
 	incarnation   int
 	limit, window string
-	// flip numbers what was taken since the kind or the unit changed last, from 1 on; 0 is all.
+	// flip numbers what was taken since the kind or the calendar changed last, from 1 on; 0 is all.
 	flip int
 }
 
