@@ -3,6 +3,7 @@ package laws
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,7 @@ func (h *history) honest(j *judge) {
 			continue
 		}
 		var denied *dynalimit.LimitExceededError
-		if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never {
+		if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never || slices.ContainsFunc(denied.Statuses, held) {
 			continue
 		}
 		j.tally["waits"]++
@@ -43,6 +44,9 @@ func (h *history) honest(j *judge) {
 		}
 	}
 }
+
+// held reports whether a quota is full of open calls: its wait is a guess.
+func held(s dynalimit.LimitStatus) bool { return s.Held }
 
 // informed is a limiter that has just read the buckets, so that its calls decide
 // at once.
