@@ -163,11 +163,13 @@ func (t *turn) dropLostRefunds() {
 }
 
 // addAdjusts adds the adjusts to the sums in their order, as many as one write can carry.
-// The others go back into the queue.
+// What was taken in different windows of a quota is given back in different writes: which of
+// them has ended is not told by their ordinals where the unit or the kind changed between. The
+// others go back into the queue.
 func (t *turn) addAdjusts() {
 	t.sums = make(plan.Sums, 0, 4)
 	for i, o := range t.adjusts {
-		if t.sums.Overflows(o.Amounts) {
+		if t.sums.Overflows(o.Amounts) || t.sums.OfOtherWindows(o.Amounts) {
 			t.lane.requeue(t.adjusts[i:])
 			t.adjusts = t.adjusts[:i]
 			return

@@ -136,6 +136,17 @@ func Carriable(amounts []Signed) bool {
 	return !slices.ContainsFunc(amounts, func(a Signed) bool { return a.Amount > MaxSum })
 }
 
+// OfOtherWindows reports whether the sums give back to a limit what was taken in another window
+// than what the adjusts give back.
+func (s Sums) OfOtherWindows(adjusts []Signed) bool {
+	for _, a := range adjusts {
+		if carried := s.Of(a.Name); a.Amount < 0 && carried.Back > 0 && carried.Window != a.Window {
+			return true
+		}
+	}
+	return false
+}
+
 // Overflows reports whether the sums with these adjusts exceed what one write carries.
 func (s Sums) Overflows(adjusts []Signed) bool {
 	for _, a := range adjusts {

@@ -3,6 +3,7 @@ package tests
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -48,5 +49,31 @@ func TestLostAnswerOfAQuotaIsOfItsOwnWindow(t *testing.T) {
 		require.NoError(t, lease.Rollback(t.Context()))
 		assert.EqualValues(t, 40, s.level("key", "usd"), "of 100 of this hour 60 are taken")
 		assert.EqualValues(t, 61_000, s.stored("key", "usd").Consumed)
+	})
+}
+
+// Of two leases that are given back at once, one of a window that ended with a change of the
+// unit and one of the window in force, the second fills what it took.
+func TestGiveBacksOfTwoUnitsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		quota := dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"}
+		s.limits(admin.Scope{Everyone: true}, quota)
+		before := s.acquire("key", dynalimit.Amounts{"usd": 10})
+		quota.Window = "day"
+		s.limits(admin.Scope{Everyone: true}, quota)
+		<-time.After(2 * time.Minute)
+		since := s.acquire("key", dynalimit.Amounts{"usd": 20})
+		s.slowly(50*time.Millisecond, 0)
+		var group sync.WaitGroup
+		group.Go(func() { s.acquire("key", dynalimit.Amounts{"usd": 1}) })
+		synctest.Wait()
+		for _, lease := range []*dynalimit.Lease{since, before} {
+			group.Go(func() { assert.NoError(t, lease.Rollback(t.Context())) })
+			synctest.Wait()
+		}
+		group.Wait()
+		assert.EqualValues(t, 89, s.level("key", "usd"), "10 of the hour and 1 are used")
+		assert.EqualValues(t, 1000, s.stored("key", "usd").Consumed)
 	})
 }
