@@ -44,6 +44,18 @@ func TestLawsBreakWithoutRules(t *testing.T) {
 	}
 }
 
+// TestLawsBreakWithoutRulesOfQuotas leaves one clause on quotas out of what clients with wrong
+// clocks send.
+func TestLawsBreakWithoutRulesOfQuotas(t *testing.T) {
+	for name, rule := range map[string]rules.Rule{"w = :seen": rules.Window, "tk >= :low": rules.Room} {
+		t.Run(name, func(t *testing.T) {
+			mode := laws.Skewed()
+			mode.Store = rules.LeaveOut(rule)
+			requireBroken(t, 400, mode)
+		})
+	}
+}
+
 // requireBroken plays histories until one breaks a law.
 func requireBroken(t *testing.T, most uint64, mode laws.Mode) {
 	t.Helper()

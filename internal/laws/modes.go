@@ -32,5 +32,8 @@ var Modes = []Mode{
 	{Name: "prefetch and everything", ahead: true, faults: true, latency: 60, skew: 5000, overrides: true},
 }
 
+// Skewed is the mode of clocks that are wrong, and of calls that bring limits of their own.
+func Skewed() Mode { return Modes[2] }
+
 // Prefetching is the mode of limiters that debit ahead, and of nothing else.
 func Prefetching() Mode { return Modes[len(Modes)-2] }

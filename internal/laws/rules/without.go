@@ -62,6 +62,22 @@ var LowerBound = without(func(c Clause) string {
 	return c.Text
 })
 
+// Window is that a quota is in the window that the client saw, or took in.
+var Window = without(func(c Clause) string {
+	if strings.HasPrefix(c.Attribute, "q_") && strings.HasSuffix(c.Attribute, "_w") {
+		return ""
+	}
+	return c.Text
+})
+
+// Room is that a quota holds what is taken of it.
+var Room = without(func(c Clause) string {
+	if strings.HasPrefix(c.Attribute, "q_") && strings.HasSuffix(c.Attribute, "_tk") && strings.Contains(c.Text, " >= ") {
+		return ""
+	}
+	return c.Text
+})
+
 // Existence is that limits which are written exist.
 var Existence = without(func(c Clause) string {
 	if strings.HasPrefix(c.Text, "attribute_exists") && strings.HasSuffix(c.Attribute, "_bx") {
