@@ -77,3 +77,33 @@ func TestGiveBacksOfTwoUnitsAtOnce(t *testing.T) {
 		assert.EqualValues(t, 1000, s.stored("key", "usd").Consumed)
 	})
 }
+
+// A lease of a process whose clock is behind gives back to the window that it took from: where
+// another process has opened the next one, that fills nothing.
+func TestGiveBackByAClockThatIsBehind(t *testing.T) {
+	s := newProcess(t, memEngine(t), nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
+	s.advanceTo("2026-01-23T19:59:59.500Z")
+	ahead := newHandClock()
+	ahead.ms.Store(s.clock.ms.Load() + 1000)
+	other := s.peer(nil, ahead)
+	lease := s.acquire("key", dynalimit.Amounts{"usd": 30})
+	other.acquire("key", dynalimit.Amounts{"usd": 60})
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.EqualValues(t, 40, other.level("key", "usd"), "of 100 of this hour 60 are taken")
+	assert.EqualValues(t, 60_000, s.stored("key", "usd").Consumed)
+}
+
+// A window that a grant has opened is not opened again by who has not seen it: the grant moves
+// no refill instant, and what was taken since would be there again.
+func TestWindowThatAGrantOpened(t *testing.T) {
+	s := newProcess(t, memEngine(t), nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
+	s.advanceTo("2026-01-23T19:50:00Z")
+	s.acquire("key", dynalimit.Amounts{"usd": 10})
+	s.advanceTo("2026-01-23T20:00:00Z")
+	_, err := s.repo.admin().Buckets.GrantWindow(t.Context(), "key", model, "", dynalimit.Amounts{"usd": 50})
+	require.NoError(t, err)
+	s.peer(nil).acquire("key", dynalimit.Amounts{"usd": 145})
+	assert.EqualValues(t, 5, s.deny("key", dynalimit.Amounts{"usd": 50}).Primary().Remaining)
+}
