@@ -29,6 +29,8 @@
 //	judge.go     the replay of the writes, and the laws of a whole write
 //	limits.go    the laws of one limit: the leaky queue, and what a bucket may forgo when
 //	             clients collide at full (clashes.go)
+//	quotas.go    the laws of a limit that is a calendar quota, or was one; calendar.go its windows,
+//	             by package time and what an item says; turns.go when they begin in a history
 //	filled.go    the laws of buckets that an administrator fills
 //	served.go    what is admitted from memory
 //	stakes.go    the laws of one lease (stake.go): no more back than was debited for it
@@ -41,7 +43,9 @@
 //	L1   limits.go: no grant lifts a queue above the burst; judge.go: what expires owes nothing
 //	     With a horizon it is judged when a call is admitted (served.go): it may lie
 //	     above by what is refilled in it, and given back or charged unasked
-//	L2   limits.go: without faults a bucket holds burst − queue
+//	     Of a quota, in each stored window: quotas.go
+//	L2   limits.go: without faults a bucket holds burst − queue; quotas.go: a quota holds
+//	     n − used, to the millitoken and in every mode
 //	L3   ledger.go: callers hold what is debited; stake.go: of each lease
 //	L4   limits.go: the counter moves by what was charged and given back; ledger.go: nothing
 //	     is left on it of what was debited ahead and never admitted
