@@ -184,8 +184,8 @@ func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
 			k, n := after.Set.Index(name), w.sums.Of(name)
 			was, is := &before.Limits[k], &after.Limits[k]
 			moved := is.Tokens - was.Tokens
-			if is.IsQuota() && was.Window == is.Window && moved >= -max(0, n.Late) && moved < n.Back {
-				moved = n.Back // it may be charged what is told, or be in a later window than what is given back
+			if is.IsQuota() && (was.Window < is.Window || moved >= -max(0, n.Late) && moved < n.Back) {
+				moved = n.Back // it is judged by its window: what is told may be charged, and open one
 			}
 			return moved != n.Back || is.Consumed-was.Consumed != n.Consumed() || is.Passed-was.Passed != n.Passed()
 		}) {

@@ -272,6 +272,7 @@ func (j *judge) filledQuota(w *ddbmem.Write, f *filling, t *truth, name string) 
 	}
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)
 	switch {
+	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // as it was granted
 	case f.reset && asked && (is.tokens != is.n || is.window != was.window):
 		j.fail(w, "L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.key())
 	case f.reset && asked:
