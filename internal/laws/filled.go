@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -11,56 +12,82 @@ import (
 // Buckets that an administrator fills: the queue of a reset limit is empty, that of one
 // that is topped up is shorter by that much, and not below 0.
 
-// filled replays what an administrator did to a bucket.
-func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image) {
-	j.tally["filled"]++
-	if j.fillings[f.id] {
-		j.fail(w, "L5: operation %s was done twice", f.id)
-	}
-	j.fillings[f.id] = true
-	if before == nil {
-		j.fail(w, "L7: an administrator made a bucket")
-		return
-	}
-	if before.Refilled != after.Refilled || before.TTL != after.TTL || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
-		j.fail(w, "L10: an administrator changed more than tokens: %v, then %v", w.Old, w.New)
-		return
-	}
-	for i, name := range after.Set.Names {
-		j.filledLimit(w, f, name, &before.Limits[i], &after.Limits[i], after.State(i))
-	}
+// fill is what an administrator did to one limit, and what is wrong with it.
+type fill struct {
+	w *ddbmem.Write
+	f *filling
+	t *truth
+	// exact, skew and horizon are those of the judge.
+	exact         bool
+	skew, horizon int64
+	name          string
+	at            int64
+	wrong         []string
 }
 
-func (j *judge) filledLimit(w *ddbmem.Write, f *filling, name string, was, is *schema.Stored, s bucket.State) {
-	at, t := w.Time.UnixMilli(), j.buckets[bucketIn(w.New)][name]
+func (x *fill) fail(format string, args ...any) {
+	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
+}
+
+// limit replays it on the truth of the limit, which is worth s now.
+func (x *fill) limit(was, is *schema.Stored, s bucket.State) {
+	t := x.t
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
-		j.fail(w, "L4: an administrator moved the counter or the rate of %s", name)
+		x.fail("L4: an administrator moved the counter or the rate of %s", x.name)
 	}
 	if t.quota {
-		j.filledQuota(w, f, t, name)
+		x.quota()
 		return
 	}
-	gained := j.gained(w, f, name, was, is, t.queue)
+	gained := x.gained(was, is, t.queue)
 	t.queue = max(0, t.queue-gained)
-	t.ahead.returns(gained, at, j.rules.horizon)
-	if forgone := s.Burst - t.queue - s.Level(at); j.rules.exact && (forgone < 0 || forgone > t.forgone) {
-		j.fail(w, "L2: %s is worth %d, not %d, after an administrator filled it", name, s.Level(at), s.Burst-t.queue)
+	t.ahead.returns(gained, x.at, x.horizon)
+	if forgone := s.Burst - t.queue - s.Level(x.at); x.exact && (forgone < 0 || forgone > t.forgone) {
+		x.fail("L2: %s is worth %d, not %d, after an administrator filled it", x.name, s.Level(x.at), s.Burst-t.queue)
 	}
-	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(at)))
+	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(x.at)))
 }
 
 // gained is by how much an administrator shortened the queue of a limit.
-func (j *judge) gained(w *ddbmem.Write, f *filling, name string, was, is *schema.Stored, queue int64) int64 {
+func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
 	gained := is.Tokens - was.Tokens
-	asked := f.Limits == nil || slices.Contains(f.Limits, name)
+	asked := x.f.Limits == nil || slices.Contains(x.f.Limits, x.name)
 	switch {
-	case f.reset && asked:
+	case x.f.reset && asked:
 		if is.Tokens != is.Burst {
-			j.fail(w, "L2: %s was reset to %d of %d", name, is.Tokens, is.Burst)
+			x.fail("L2: %s was reset to %d of %d", x.name, is.Tokens, is.Burst)
 		}
 		return queue
-	case gained != 0 && (!asked || gained != f.Add[name]):
-		j.fail(w, "L4: %s gained %d of %d", name, gained, f.Add[name])
+	case gained != 0 && (!asked || gained != x.f.Add[x.name]):
+		x.fail("L4: %s gained %d of %d", x.name, gained, x.f.Add[x.name])
 	}
 	return gained
+}
+
+// quota replays what an administrator did to a quota: what is granted lifts it above its n
+// until the next window, a top-up only up to it.
+func (x *fill) quota() {
+	was, is, at, f, t, name := quotaIn(x.w.Old, x.name), quotaIn(x.w.New, x.name), x.at, x.f, x.t, x.name
+	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
+		x.fail("L10: an administrator changed more than the tokens of %s: %+v, then %+v", name, *was, *is)
+	}
+	if is.window > was.window && is.window > is.at(at+x.skew) {
+		x.fail("L1: an administrator opened %s of %s early", is.key(), name)
+	}
+	level := was.opened(is.window)
+	add, gained := f.Add[name], is.tokens-level
+	capped := min(add, max(0, is.n-level))
+	if x.exact { // in a window that is not opened nothing is lacking
+		capped = min(add, max(0, is.n-was.opened(max(is.window, was.at(at)))))
+	}
+	asked := f.Limits == nil || slices.Contains(f.Limits, name)
+	switch {
+	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // as it was granted
+	case f.reset && asked && (is.tokens != is.n || is.window != was.window):
+		x.fail("L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.key())
+	case f.reset && asked:
+	case !asked && (gained != 0 || is.window != was.window), f.grant && gained != add, !f.grant && gained > capped, x.exact && !f.grant && gained != capped, gained < 0:
+		x.fail("L4: %s gained %d of %d: %+v, then %+v", name, gained, add, *was, *is)
+	}
+	t.queue = is.n - is.tokens
 }

@@ -233,7 +233,7 @@ func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
 	for _, name := range before.Set.Names {
-		if t := j.buckets[entity][name]; w.Expired && t != nil && j.owes(t, w.Old, name, w.Time.UnixMilli()) > j.slack(t) {
+		if t := j.buckets[entity][name]; w.Expired && t != nil && owes(t, w.Old, name, w.Time.UnixMilli()+j.rules.skew) > j.slack(t) {
 			j.fail(w, "L1: deleted while %s owed %d", name, t.queue)
 		}
 	}
@@ -300,6 +300,30 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 		return a.Back
 	}
 	return 0
+}
+
+// filled replays what an administrator did to a bucket.
+func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image) {
+	j.tally["filled"]++
+	if j.fillings[f.id] {
+		j.fail(w, "L5: operation %s was done twice", f.id)
+	}
+	j.fillings[f.id] = true
+	if before == nil {
+		j.fail(w, "L7: an administrator made a bucket")
+		return
+	}
+	if before.Refilled != after.Refilled || before.TTL != after.TTL || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
+		j.fail(w, "L10: an administrator changed more than tokens: %v, then %v", w.Old, w.New)
+		return
+	}
+	for i, name := range after.Set.Names {
+		x := fill{w: w, f: f, t: j.buckets[bucketIn(w.New)][name], exact: j.rules.exact, skew: j.rules.skew, horizon: j.rules.horizon, name: name, at: w.Time.UnixMilli()}
+		x.limit(&before.Limits[i], &after.Limits[i], after.State(i))
+		for _, wrong := range x.wrong {
+			j.fail(w, "%s", wrong)
+		}
+	}
 }
 
 // created checks that a new item is charged, and at burst − amount.

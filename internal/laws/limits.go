@@ -42,7 +42,7 @@ func (r *replay) removed() {
 			continue
 		}
 		r.j.tally["removed"]++
-		if t := r.truths[name]; t != nil && r.j.owes(t, r.w.Old, name, r.at) > r.j.slack(t) {
+		if t := r.truths[name]; t != nil && owes(t, r.w.Old, name, r.at+r.j.rules.skew) > r.j.slack(t) {
 			r.fail("L8: %s was removed while it owed %d", name, t.queue)
 		}
 		if t := r.truths[name]; t != nil {

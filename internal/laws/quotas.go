@@ -1,9 +1,6 @@
 package laws
 
 import (
-	"slices"
-
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -237,14 +234,13 @@ func (r *replay) lotOf(name, window string) windowLot {
 	return windowLot{r.entity, r.j.incarnations[r.entity], name, window, 0}
 }
 
-// owes is what a limit owes at an instant at the latest that some clock may show: of a quota
-// what is used of the window of then.
-func (j *judge) owes(t *truth, item schema.Item, name string, at int64) int64 {
+// owes is what a limit owes at an instant: of a quota what is used of the window of then.
+func owes(t *truth, item schema.Item, name string, at int64) int64 {
 	q := quotaIn(item, name)
 	if q == nil {
 		return t.queue
 	}
-	return q.n - q.opened(q.at(at+j.rules.skew))
+	return q.n - q.opened(q.at(at))
 }
 
 // quotaWorth checks what package bucket says that a quota is worth.
@@ -252,32 +248,4 @@ func (r *replay) quotaWorth(name string, is *storedQuota, s bucket.State) {
 	if want := is.opened(is.at(r.at)); s.Level(r.at) != want {
 		r.fail("L2: %s is worth %d, not %d, in %s", name, s.Level(r.at), want, is.key())
 	}
-}
-
-// filledQuota replays what an administrator did to a quota: what is granted lifts it above its n
-// until the next window, a top-up only up to it.
-func (j *judge) filledQuota(w *ddbmem.Write, f *filling, t *truth, name string) {
-	was, is, at := quotaIn(w.Old, name), quotaIn(w.New, name), w.Time.UnixMilli()
-	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
-		j.fail(w, "L10: an administrator changed more than the tokens of %s: %+v, then %+v", name, *was, *is)
-	}
-	if is.window > was.window && is.window > is.at(at+j.rules.skew) {
-		j.fail(w, "L1: an administrator opened %s of %s early", is.key(), name)
-	}
-	level := was.opened(is.window)
-	add, gained := f.Add[name], is.tokens-level
-	capped := min(add, max(0, is.n-level))
-	if j.rules.exact { // in a window that is not opened nothing is lacking
-		capped = min(add, max(0, is.n-was.opened(max(is.window, was.at(at)))))
-	}
-	asked := f.Limits == nil || slices.Contains(f.Limits, name)
-	switch {
-	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // as it was granted
-	case f.reset && asked && (is.tokens != is.n || is.window != was.window):
-		j.fail(w, "L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.key())
-	case f.reset && asked:
-	case !asked && (gained != 0 || is.window != was.window), f.grant && gained != add, !f.grant && gained > capped, j.rules.exact && !f.grant && gained != capped, gained < 0:
-		j.fail(w, "L4: %s gained %d of %d: %+v, then %+v", name, gained, add, *was, *is)
-	}
-	t.queue = is.n - is.tokens
 }

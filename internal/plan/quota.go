@@ -68,33 +68,6 @@ func windowOf(r bucket.Rate, now int64) int64 {
 	return r.Windows().At(now)
 }
 
-// LandedIn are the windows in which a write that landed left limits that an image shows in
-// another one, or of another kind: a lost answer is made up for by what the bucket shows later.
-func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
-	note := func(name string, window int64) {
-		if WindowOf(shown, name) != window {
-			windows = append(windows, Signed{Name: name, Window: window})
-		}
-	}
-	switch p.Kind {
-	case Spend:
-		for _, l := range p.Spend.Limits {
-			note(p.Spend.Seen.Set.Names[l.Index], int64(p.Spend.Seen.Limits[l.Index].Window))
-		}
-	case Claim:
-		for i := range p.Claim.Limits {
-			if l := &p.Claim.Limits[i]; l.Kind != schema.ClaimReplace && l.Kind != schema.ClaimRemoveGhost {
-				note(l.Name, l.Window)
-			}
-		}
-	case Create:
-		for i := range p.Create.Limits {
-			note(p.Create.Limits[i].Name, p.Create.Limits[i].Window)
-		}
-	}
-	return windows
-}
-
 // InWindows are amounts with their windows, so that what was taken in them can be given back.
 func InWindows(amounts []Signed, of func(limit string) int64) []Signed {
 	copied := false

@@ -105,18 +105,6 @@ func (s Sums) HasBack() bool {
 	return false
 }
 
-// Taken is what a batch takes of each limit of the view: takes and adjusts together.
-func (v View) Taken(s Sums) Sums {
-	var taken Sums
-	for _, n := range s {
-		n = v.windowed(n)
-		at := taken.At(n.Name)
-		at.Take += n.Take + n.Adjust
-		at.Back += n.Back // first, and a full bucket holds no more
-	}
-	return taken
-}
-
 // TooDeep names a limit that the adjusts put deeper into debt than can be stored; "" if
 // there is none.
 func (s Sums) TooDeep(m *schema.Image) string {

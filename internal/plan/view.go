@@ -241,5 +241,17 @@ func (v View) LeavesHalf(amounts []Signed, carried Sums) bool {
 	return true
 }
 
+// Taken is what a batch takes of each limit of the view: takes and adjusts together.
+func (v View) Taken(s Sums) Sums {
+	var taken Sums
+	for _, n := range s {
+		n = v.windowed(n)
+		at := taken.At(n.Name)
+		at.Take += n.Take + n.Adjust
+		at.Back += n.Back // first, and a full bucket holds no more
+	}
+	return taken
+}
+
 // Reading is what the view's bucket holds, for statuses and forecasts.
 func (v View) Reading() Reading { return Reading{Image: v.Image, Config: v.Config, Now: v.Now} }
