@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"runtime"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
@@ -135,7 +136,10 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		}
 		t := taking{charge: &lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
-			d.noteUnsettled(lease.charge.levels, 1)
+			if e := d.noteUnsettled(lease.charge.levels); e != nil {
+				lease.charge.estimates = e
+				runtime.AddCleanup(lease, (*estimates).end, e) // of a lease that is dropped nothing comes back
+			}
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}
 		d.markHeld(err)

@@ -18,6 +18,8 @@ type charge struct {
 	// levels are the buckets; nil if not even the configuration could be read, or if
 	// nothing limits the call.
 	levels []level
+	// estimates are what quotas were charged when the call began; nil for none.
+	estimates *estimates
 	// consumed is what the caller says it uses. The holdings of each level say what
 	// became of it in that bucket.
 	consumed []plan.Signed

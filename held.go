@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/calendar"
@@ -14,16 +15,48 @@ import (
 // heldRetry is when to try again then: no time is known.
 const heldRetry = time.Second
 
-// noteUnsettled notes what the quotas of levels are charged for a call that begins or, with -1,
-// ends.
-func (d *desk) noteUnsettled(levels []level, sign int64) {
+// estimates are what quotas were charged for a call when it began.
+type estimates struct {
+	unsettled *lane.Unsettled
+	of        []estimate
+	once      sync.Once
+}
+
+type estimate struct {
+	quota          lane.QuotaKey
+	amount, window int64
+}
+
+// noteUnsettled notes what the quotas of levels are charged for a call that begins; nil for
+// nothing.
+func (d *desk) noteUnsettled(levels []level) *estimates {
+	var of []estimate
 	for i := range levels {
 		lv := &levels[i]
 		for _, a := range lv.asked {
 			if w := lv.window(a.Name); w != 0 {
-				d.lanes.Unsettled.Note(lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, sign*a.Amount, w)
+				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, a.Amount, w})
 			}
 		}
+	}
+	if of == nil {
+		return nil
+	}
+	e := &estimates{unsettled: &d.lanes.Unsettled, of: of}
+	e.note(1)
+	return e
+}
+
+func (e *estimates) note(sign int64) {
+	for _, one := range e.of {
+		e.unsettled.Note(one.quota, sign*one.amount, one.window)
+	}
+}
+
+// end notes once that the call has ended.
+func (e *estimates) end() {
+	if e != nil {
+		e.once.Do(func() { e.note(-1) })
 	}
 }
 

@@ -116,7 +116,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	if done {
 		c.consumed, lease.ended = target, change.ends
 		if change.ends {
-			c.desk.noteUnsettled(c.levels, -1)
+			c.estimates.end()
 		}
 	}
 	return err

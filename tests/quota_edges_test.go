@@ -1,0 +1,334 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+const mostTokens = 1_000_000_000_000
+
+func usd(n int64) dynalimit.Amounts { return dynalimit.Amounts{"usd": n} }
+
+// A take before midnight whose answer is lost, and which is found to have landed when another
+// process has opened the next day, is given back to its own day: by its caller, and for one who
+// left.
+func TestTakeFoundOutAfterMidnight(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		virtual(t, nil, func(t *testing.T, s *process) {
+			s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+			s.advanceTo("2026-01-24T07:59:00Z")
+			s.inSlot(0).acquire("key", usd(1))
+			other := s.peer(nil).inSlot(1)
+			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true, After: 100 * time.Millisecond}))
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			go func() {
+				elapse(50 * time.Millisecond)
+				if leaves {
+					leave()
+				}
+				s.clock.advance(2 * time.Minute)
+				other.acquire("key", usd(70))
+			}()
+			lease, err := s.limiter.Acquire(ctx, "key", model, usd(60))
+			if leaves {
+				require.ErrorIs(t, err, context.Canceled)
+				elapse(10 * time.Second)
+			} else {
+				require.NoError(t, err)
+				assert.EqualValues(t, 131, s.stored("key", "usd").Consumed/milli)
+				require.NoError(t, lease.Rollback(t.Context()))
+			}
+			s.recovers()
+			assert.EqualValues(t, 30, s.level("key", "usd"))
+			assert.EqualValues(t, 71, s.stored("key", "usd").Consumed/milli)
+		})
+	}
+}
+
+// What is used without the bucket is charged to the day in force when it answers again, whoever
+// opens that; what is given back of the day before takes nothing from it.
+func TestOutageOverMidnight(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy          dynalimit.UnavailablePolicy
+		during          func(s *process, lease *dynalimit.Lease)
+		opened          bool // by another process
+		level, consumed int64
+	}{
+		"admitted":                  {dynalimit.Allow, func(s *process, _ *dynalimit.Lease) { s.acquire("key", usd(30)) }, false, 70, 90},
+		"admitted by a share":       {dynalimit.Local, func(s *process, _ *dynalimit.Lease) { s.acquire("key", usd(30)) }, false, 70, 90},
+		"more than the day has":     {dynalimit.Allow, func(s *process, _ *dynalimit.Lease) { s.acquire("key", usd(130)) }, false, 0, 190},
+		"settled for more":          {dynalimit.Block, func(s *process, l *dynalimit.Lease) { require.NoError(s.t, l.Settle(s.t.Context(), usd(90))) }, false, 70, 90},
+		"given back beside":         {dynalimit.Allow, givesBackAndAdmits, false, 70, 30},
+		"given back beside, opened": {dynalimit.Allow, givesBackAndAdmits, true, 60, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &dynalimit.Options{OnUnavailable: test.policy, LocalShare: 1}, func(t *testing.T, s *process) {
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				s.advanceTo("2026-01-24T07:50:00Z")
+				lease := s.acquire("key", usd(60))
+				s.isCutOff(t)
+				s.advanceTo("2026-01-24T08:05:00Z")
+				test.during(s, lease)
+				if test.opened {
+					other := s.peer(nil)
+					s.db.SetFaults(nil)
+					other.acquire("key", usd(10))
+				}
+				s.recovers()
+				assert.Equal(t, test.level, s.level("key", "usd"))
+				assert.Equal(t, test.consumed, s.stored("key", "usd").Consumed/milli)
+			})
+		})
+	}
+}
+
+func givesBackAndAdmits(s *process, lease *dynalimit.Lease) {
+	require.NoError(s.t, lease.Rollback(s.t.Context()))
+	s.acquire("key", usd(30))
+}
+
+// Estimates are of the day in which they were charged, whatever their calls are charged later.
+func TestEstimatesOfTwoDays(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+		s.advanceTo("2026-01-24T07:50:00Z")
+		old := s.acquire("key", usd(60))
+		s.advanceTo("2026-01-24T08:50:00Z")
+		lease := s.acquire("key", usd(90))
+		require.NoError(t, old.Settle(t.Context(), usd(70)))
+		assert.True(t, s.deny("key", usd(50)).Primary().Held)
+		require.NoError(t, lease.Settle(t.Context(), usd(90)))
+		assert.False(t, s.deny("key", usd(50)).Primary().Held)
+	})
+}
+
+// What dropped leases took is used: nobody is told to come back for it in a second.
+func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
+	s := memProcess(t, nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+	s.advanceTo("2026-01-24T08:50:00Z")
+	for range 10 {
+		s.acquire("key", usd(10))
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		_, err := s.limiter.Acquire(t.Context(), "key", model, usd(1))
+		var exceeded *dynalimit.LimitExceededError
+		return errors.As(err, &exceeded) && !exceeded.Primary().Held && exceeded.RetryAfter > time.Hour
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// A debt of ages is not said to be over in a moment.
+func TestDebtOfAges(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1, pacific))
+		s.advanceTo("2026-01-24T10:50:00Z")
+		lease := s.acquire("key", usd(1))
+		require.NoError(t, lease.Settle(t.Context(), usd(mostTokens)))
+		assert.Greater(t, s.deny("key", usd(1)).RetryAfter, 200*365*24*time.Hour)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", mostTokens, pacific))
+		s.clock.advance(2 * time.Minute)
+		assert.Equal(t, 21*time.Hour+8*time.Minute, s.deny("key", usd(1)).RetryAfter)
+		assert.EqualValues(t, 0, s.level("key", "usd"))
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1, pacific))
+		s.clock.advance(2 * time.Minute)
+		s.deny("key", usd(1))
+		assert.EqualValues(t, 1-mostTokens, s.level("key", "usd"))
+	})
+}
+
+// What was granted above a quota is taken at once, stays when the bucket is reset, and is bounded,
+// so that no number of grants makes the bucket unreadable.
+func TestGrantsAboveAQuota(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		ctx, buckets := t.Context(), s.repo.admin().Buckets
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
+		s.advanceTo("2026-01-24T10:50:00Z")
+		done, err := buckets.GrantWindow(ctx, "key", model, "early", usd(50))
+		require.NoError(t, err)
+		assert.True(t, done.Missing)
+		s.acquire("key", dynalimit.Amounts{"usd": 50, "rpm": 1})
+		_, err = buckets.GrantWindow(ctx, "key", model, "grant", usd(100))
+		require.NoError(t, err)
+		_, err = buckets.GrantWindow(ctx, "key", model, "grant", usd(101))
+		requireInvalid(t, err, "id")
+		done, err = buckets.Reset(ctx, "key", model, "reset")
+		require.NoError(t, err)
+		assert.Equal(t, dynalimit.Amounts{"usd": 150, "rpm": 9}, dynalimit.Amounts(done.Before))
+		assert.Equal(t, dynalimit.Amounts{"usd": 150, "rpm": 10}, dynalimit.Amounts(done.After))
+		lease := s.acquire("key", usd(150))
+		require.NoError(t, lease.Adjust(ctx, usd(60)))
+		_, err = buckets.Reset(ctx, "key", model, "reset-of-debt", "usd")
+		require.NoError(t, err)
+		assert.EqualValues(t, 100, s.level("key", "usd"))
+		for i := 0; err == nil; i++ {
+			require.Less(t, i, 10_000)
+			_, err = buckets.GrantWindow(ctx, "key", model, fmt.Sprint("huge-", i), usd(mostTokens))
+		}
+		requireInvalid(t, err, "amounts[usd]")
+		s.acquire("key", usd(mostTokens))
+	})
+}
+
+// Grants of four processes, each made by two of them under one id, while calls take and the day
+// ends: each day admits what it allows and was granted.
+func TestGrantsAmongTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		used := &windowsUsed{used: map[int64]int64{}, at: map[int64]time.Time{}}
+		s.db.OnWrite(used.wrote)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+		s.db.SetFaults(after10ms)
+		elapse(24*time.Hour - 5*time.Second)
+		s.acquire("key", usd(1))
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		first := time.Now().Unix() / (24 * 3600)
+		allowed := map[int64]int64{first: 100, first + 1: 100}
+		for i := range 4 {
+			p := s.peer(nil)
+			for range 5 {
+				all.Go(func() {
+					for range 100 {
+						elapse(100 * time.Millisecond)
+						if _, err := p.limiter.Acquire(t.Context(), "key", model, usd(1)); err != nil && !errors.Is(err, dynalimit.ErrLimitExceeded) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Go(func() {
+				for k := range 20 {
+					elapse(480 * time.Millisecond)
+					done, err := p.repo.admin().Buckets.GrantWindow(t.Context(), "key", model, fmt.Sprintf("grant-%d-%d", i%2, k), usd(5))
+					if !assert.NoError(t, err) || done.Repeated {
+						continue
+					}
+					mu.Lock()
+					allowed[done.At.Unix()/(24*3600)] += 5
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		elapse(2 * time.Second)
+		s.allowed(50, "key", "usd") // what is left
+		assert.Equal(t, allowed, used.used)
+	})
+}
+
+// A denial says to the millisecond when the day ends, where clocks change and days are missing.
+func TestEndOfTheDayToTheMillisecond(t *testing.T) {
+	for _, test := range []struct{ zone, at, end string }{
+		{"Africa/Cairo", "2026-04-23T12:00:00.123Z", "2026-04-23T22:00:00Z"}, // no midnight
+		{"America/Havana", "2026-03-07T12:00:00.001Z", "2026-03-08T05:00:00Z"},
+		{"America/Havana", "2026-10-31T12:00:00.001Z", "2026-11-01T04:00:00Z"}, // two
+		{"America/Santiago", "2026-09-05T12:00:00.001Z", "2026-09-06T04:00:00Z"},
+		{"America/Santiago", "2026-04-04T12:00:00.001Z", "2026-04-05T04:00:00Z"},
+		{"Pacific/Apia", "2011-12-29T12:00:00.5Z", "2011-12-30T10:00:00Z"}, // then comes the 31st
+		{"Asia/Kathmandu", "2026-04-04T12:00:00.999Z", "2026-04-04T18:15:00Z"},
+		{"America/Scoresbysund", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"},
+	} {
+		t.Run(test.zone+" "+test.at[:10], func(t *testing.T) {
+			virtual(t, nil, func(t *testing.T, s *process) {
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, test.zone))
+				s.advanceTo(test.at)
+				require.NoError(t, s.acquire("key", usd(100)).Settle(t.Context(), usd(100)))
+				wait := s.deny("key", usd(1)).RetryAfter
+				end, err := time.Parse(time.RFC3339, test.end)
+				require.NoError(t, err)
+				assert.Equal(t, end.Sub(s.clock.now()), wait)
+				s.clock.advance(wait - time.Millisecond)
+				s.deny("key", usd(1))
+				s.clock.advance(time.Millisecond)
+				s.acquire("key", usd(100))
+			})
+		})
+	}
+}
+
+// Levels of one chain are in windows of their own: a day, a token bucket, and a month over all
+// models, of which others have opened some. Each gives back within its own window.
+func TestWindowsOfLevels(t *testing.T) {
+	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+		t.Run(string(mode), func(t *testing.T) {
+			virtual(t, &dynalimit.Options{Cascade: mode}, func(t *testing.T, s *process) {
+				ctx := t.Context()
+				s.family("key", "team")
+				require.NoError(t, s.repo.CreateEntity(ctx, admin.Entity{ID: "other", ParentID: "team", Cascade: true}))
+				s.ofGroup(model)
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				s.limits(admin.Scope{Entity: "team", Resource: model}, dynalimit.PerDay("usd", 86_400))
+				s.limits(admin.Scope{Entity: "team", Resource: group}, dynalimit.Monthly("usd", 250, "Asia/Tokyo"))
+				levels := func(key, team, month int64) {
+					t.Helper()
+					assert.Equal(t, []int64{key, team, month}, []int64{s.levelOn("key", model, "usd"), s.levelOn("team", model, "usd"), s.levelOn("team", group, "usd")})
+				}
+				s.advanceTo("2026-01-24T07:59:59Z")
+				first := s.acquire("key", usd(60))
+				levels(40, 86_340, 190)
+				s.clock.advance(time.Second)
+				s.peer(nil).acquire("other", usd(10)) // the key's day is not open
+				second := s.acquire("key", usd(80))
+				levels(20, 86_251, 100)
+				require.NoError(t, first.Rollback(ctx)) // in another day of the key
+				levels(20, 86_311, 160)
+				s.advanceTo("2026-01-31T15:00:00Z") // it is February in Tokyo
+				s.acquire("key", usd(70))
+				levels(30, 86_330, 180)
+				require.NoError(t, second.Rollback(ctx)) // what is charged is of days and a month that are over
+				levels(30, 86_400, 180)
+			})
+		})
+	}
+}
+
+// Of fifty who wait, those who came first are served at the first midnight, each once.
+func TestLineOverTwoMidnights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+		elapse(23 * time.Hour)
+		require.NoError(t, s.acquire("key", usd(100)).Settle(t.Context(), usd(100)))
+		var line sync.WaitGroup
+		for i := range 50 {
+			line.Go(func() {
+				_, err := s.limiter.Wait(t.Context(), "key", model, usd(4))
+				assert.NoError(t, err)
+				assert.WithinDuration(t, time.Date(2000, 1, 2+i/25, 0, 0, 0, 0, time.UTC), time.Now(), time.Second)
+			})
+			elapse(time.Second)
+		}
+		line.Wait()
+		assert.EqualValues(t, 300, s.stored("key", "usd").Consumed/milli)
+	})
+}
+
+// A zone has one name, which every host knows: none that is another path to it, the host's own, or
+// one with leap seconds.
+func TestZonesThatCannotBe(t *testing.T) {
+	s := memProcess(t, nil)
+	for _, zone := range []string{
+		"../etc/passwd", "/etc/localtime", "Local", "local", "localtime", "posixrules", "America", "America//Los_Angeles", "America/./Los_Angeles",
+		"./UTC", "posix/UTC", "right/UTC", "UTC\x00", " UTC", strings.Repeat("A", 10_000),
+	} {
+		err := s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.Daily("usd", 1, zone)})
+		requireInvalid(t, err, "limits[0].Window")
+		assert.Less(t, len(err.Error()), 200)
+	}
+}
