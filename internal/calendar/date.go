@@ -4,6 +4,8 @@ package calendar
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // zones are named by IANA names, whatever the host has installed
@@ -40,13 +42,23 @@ const secondsOfDay = 24 * 3600
 
 var zones sync.Map // name → *time.Location; loading one parses the tz database
 
+// isZoneName refuses names that a host may know beside the IANA's: other spellings of a path, the
+// host's own zone, and zones with leap seconds.
+func isZoneName(name string) bool {
+	return len(name) <= longestZone && !strings.Contains("/"+name+"/", "//") && !strings.Contains("/"+name, "/./") && !slices.Contains([]string{"Local", "localtime", "posixrules"}, name) &&
+		!strings.HasPrefix(name, "posix/") && !strings.HasPrefix(name, "right/")
+}
+
+// longestZone is more than the longest name has.
+const longestZone = 64
+
 // LoadZone finds an IANA time zone; another name is an error.
 func LoadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil
 	}
-	if name == "" || name == "Local" {
-		return nil, fmt.Errorf("%q is not an IANA time zone", name)
+	if !isZoneName(name) {
+		return nil, fmt.Errorf("%q is not an IANA time zone", name[:min(len(name), longestZone)])
 	}
 	z, err := time.LoadLocation(name)
 	if err != nil {
