@@ -39,7 +39,8 @@ type BucketRefill struct {
 
 // Reset makes limits of a bucket full now, all if none are named, whatever they owe.
 // Counters stay as they are, and so do leases: what they give back later fills nothing that
-// is full. A bucket that does not exist is left so, since it is full when it is made.
+// is full. A calendar quota keeps what was granted to it above what it allows, and what is given
+// back to it later is added. A bucket that does not exist is left so, since it is full when it is made.
 //
 // The id names the operation among those of the entity: letters, digits and
 // _ . - : @ /, starting with a letter or digit, at most 128; "" draws one. It is done once

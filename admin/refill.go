@@ -22,6 +22,10 @@ import (
 // land in between refuse those. The tries after them let takes land.
 const untouchedTries = 4
 
+// mostGranted bounds what a quota holds after a grant, in millitokens: whatever is given back or
+// raised beside it, its numbers stay within 64 bits.
+const mostGranted = 1 << 60
+
 // refill says how a bucket is filled by hand: to the burst, or by amounts.
 type refill struct {
 	// action is what is done, as its event names it.
@@ -134,6 +138,9 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 		}
 		if m.Limits[i].IsQuota() && r.add != nil {
 			l := r.ofQuota(m, i, b.d.Clock.SureMS())
+			if l.Put > mostGranted {
+				return BucketRefill{}, nil, invalid("amounts["+name+"]", "is too much: the bucket holds %s tokens already", tokens(l.Put-l.Add))
+			}
 			done.Before[name], done.After[name] = l.Put-l.Add, l.Put
 			if l.Add > 0 {
 				lacking, change.Limits = true, append(change.Limits, l)

@@ -85,11 +85,11 @@ func (w *untold) giveBack(b back) {
 }
 
 // take takes out what the next write tells: all that is counted, and the give-backs to one
-// incarnation.
+// incarnation. What is to be charged to a quota goes without give-backs, by its own window.
 func (w *untold) take() part {
 	w.sent = part{counts: w.counts, charged: w.charged}
 	w.counts, w.charged = nil, nil
-	if len(w.backs) > 0 {
+	if len(w.backs) > 0 && len(w.sent.charged) == 0 { // what goes by another window waits for its turn
 		w.sent.back = w.backs[0]
 		w.backs = slices.Delete(w.backs, 0, 1)
 	}
