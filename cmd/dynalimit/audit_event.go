@@ -150,6 +150,8 @@ type storedLimit struct {
 	Seconds  int64  `json:"refill_period_seconds"`
 	Window   string `json:"window"`
 	Zone     string `json:"zone"`
+	Unit     string `json:"unit"`
+	PerModel bool   `json:"per_model"`
 }
 
 // limitFacts are the limits before and after a change of them, in words, by name; ok is
@@ -167,7 +169,7 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 		for _, l := range limits {
 			facts[l.Name] = notation.Describe(dynalimit.Limit{
 				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Seconds) * time.Second,
-				Window: l.Window, Zone: l.Zone,
+				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel,
 			})
 		}
 		return facts

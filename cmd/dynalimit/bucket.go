@@ -52,6 +52,8 @@ type limitRefillJSON struct {
 	Name   string `json:"name"`
 	Before int64  `json:"before"`
 	After  int64  `json:"after"`
+	// Unit is that of the amount as it was typed: the bucket knows none.
+	Unit string `json:"unit,omitempty"`
 }
 
 type bucketResetCmd struct {
@@ -60,17 +62,21 @@ type bucketResetCmd struct {
 }
 
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	units := map[string]string{}
+	for _, name := range c.Limit {
+		units[name] = ""
+	}
 	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error) {
 		return admin.New(repo).Buckets.Reset(ctx, c.Entity, c.Resource, id, c.Limit...)
 	}, func(l dynalimit.LimitStatus) (after int64, wanted bool, err error) {
 		return max(l.Remaining, l.Limit.Burst), len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name), nil
-	}, c.Limit)
+	}, units)
 }
 
 // addition is what is added to a bucket.
 type addition struct {
 	bucketFlags
-	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10."`
+	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10, or dollars of money, such as 'usd=$5'."`
 }
 
 func (c addition) Validate() error {
@@ -110,7 +116,7 @@ func (c addition) run(
 		}
 		held, err := after(l, n)
 		return held, true, err
-	}, slices.Sorted(maps.Keys(amounts)))
+	}, notation.Units(c.Amounts))
 }
 
 type bucketTopUpCmd struct{ addition }
@@ -139,12 +145,12 @@ func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 func (b bucketFlags) fill(
 	ctx context.Context, g *globals, out *term.Output,
 	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
-	would func(dynalimit.LimitStatus) (after int64, wanted bool, err error), names []string,
+	would func(dynalimit.LimitStatus) (after int64, wanted bool, err error), units map[string]string,
 ) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		j := refillJSON{Entity: b.Entity, Resource: b.Resource, Limits: []limitRefillJSON{}, DryRun: b.DryRun}
 		if b.DryRun {
-			if err := j.look(ctx, repo, would, names); err != nil {
+			if err := j.look(ctx, repo, would, units); err != nil {
 				return err
 			}
 			return out.Show(j, func() { j.print(out) })
@@ -159,14 +165,14 @@ func (b bucketFlags) fill(
 		}
 		j.ID, j.Repeated, j.Missing, j.Estimated = done.ID, done.Repeated, done.Missing, done.Estimated
 		for _, name := range slices.Sorted(maps.Keys(done.After)) {
-			j.Limits = append(j.Limits, limitRefillJSON{name, done.Before[name], done.After[name]})
+			j.Limits = append(j.Limits, limitRefillJSON{name, done.Before[name], done.After[name], units[name]})
 		}
 		return out.Show(j, func() { j.print(out) })
 	})
 }
 
 // look is what would become of the limits of a bucket.
-func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), names []string) error {
+func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {
 		if err != nil {
@@ -181,10 +187,10 @@ func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would
 				return err
 			}
 			if wanted {
-				j.Limits = append(j.Limits, limitRefillJSON{l.Limit.Name, l.Remaining, after})
+				j.Limits = append(j.Limits, limitRefillJSON{l.Limit.Name, l.Remaining, after, units[l.Limit.Name]})
 			}
 		}
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(units)) {
 			if !slices.Contains(has, name) {
 				return badInput("the bucket of %s on %s has no limit %q: it has %s", j.Entity, j.Resource, name, strings.Join(has, ", "))
 			}
@@ -204,7 +210,7 @@ func (j refillJSON) print(out *term.Output) {
 		width = max(width, len(l.Name))
 	}
 	for _, l := range j.Limits {
-		line := fmt.Sprintf("%-*s  %s", width, l.Name, changeOf(l.Before, l.After))
+		line := fmt.Sprintf("%-*s  %s", width, l.Name, changeOf(l))
 		if l.Before != l.After {
 			line = out.Green(line)
 		}
@@ -222,9 +228,9 @@ func (j refillJSON) print(out *term.Output) {
 	}
 }
 
-func changeOf(before, after int64) string {
-	if before == after {
-		return notation.Number(after) + ", as before"
+func changeOf(l limitRefillJSON) string {
+	if l.Before == l.After {
+		return notation.InUnit(l.Unit, l.After) + ", as before"
 	}
-	return notation.Number(before) + " → " + notation.Number(after)
+	return notation.InUnit(l.Unit, l.Before) + " → " + notation.InUnit(l.Unit, l.After)
 }

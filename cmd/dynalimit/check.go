@@ -18,7 +18,7 @@ import (
 type checkCmd struct {
 	Entity   string   `arg:"" help:"The entity's id."`
 	Resource string   `arg:"" help:"The resource that it asks for."`
-	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"What it asks for, NAME=N, such as rpm=1 tpm=2000. Default: nothing, to see what is left."`
+	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"What it asks for, NAME=N, such as rpm=1 tpm=2000 'usd=$0.02'. Default: nothing, to see what is left."`
 }
 
 func (c checkCmd) Validate() error {
@@ -178,9 +178,9 @@ func printLevelsBelow(out *term.Output, levels []decision.Level) {
 // printBar shows what is left of a limit.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
-	left := levelText(l.Remaining, burst, " left")
+	left := levelText(l.Limit.Unit, l.Remaining, burst, " left")
 	if l.Asked > 0 {
-		left += ", asked " + notation.Number(l.Asked)
+		left += ", asked " + notation.InUnit(l.Limit.Unit, l.Asked)
 	}
 	about, from := notation.Describe(l.Limit), "from "+cmp.Or(string(l.Level), "an older configuration")
 	bar, indent, between := limitBar, width+3, ", "

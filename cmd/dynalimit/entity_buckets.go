@@ -87,7 +87,7 @@ func printBucket(out *term.Output, b admin.Bucket) {
 		width = max(width, len(l.Limit.Name))
 	}
 	for _, l := range b.Limits {
-		level := levelText(l.Remaining, l.Limit.Burst, "")
+		level := levelText(l.Limit.Unit, l.Remaining, l.Limit.Burst, "")
 		if level += ", full"; l.Reset > 0 {
 			level += " in " + notation.Wait(l.Reset)
 		}
@@ -111,11 +111,11 @@ func bucketBar(terminal, used int) int {
 }
 
 // levelText is the level of a limit in words.
-func levelText(remaining, burst int64, left string) string {
+func levelText(unit string, remaining, burst int64, left string) string {
 	if remaining < 0 {
-		return notation.Number(-remaining) + " in debt, of " + notation.Number(burst)
+		return notation.InUnit(unit, -remaining) + " in debt, of " + notation.InUnit(unit, burst)
 	}
-	return notation.Number(remaining) + " of " + notation.Number(burst) + left
+	return notation.InUnit(unit, remaining) + " of " + notation.InUnit(unit, burst) + left
 }
 
 // levelBar is a bar of a level: red for what admits nothing, yellow for what is nearly so.

@@ -36,6 +36,7 @@ var ofSDK = regexp.MustCompile(`operation error [\w ]+: \w+, (https response err
 
 // inGoAlone is advice that says nothing to users of the command line.
 var inGoAlone = strings.NewReplacer(
+	".PerModel: is not said: ", ": ", "(LimitConfig.Groups of each model), or say PerModel", "('dynalimit resource set MODEL --group GROUP' for each), or write per-model behind it, such as 'usd=$5/daily,per-model'",
 	"use Buckets.TopUp", "use 'dynalimit bucket top-up'", "admin.Limits.Set for the system", "'dynalimit system set'", "admin.Limits.Set for the resource", "'dynalimit resource set'",
 	"admin.Limits.Set for the plan", "'dynalimit plan set'", "admin.Limits.Set for the entity", "'dynalimit limits set'",
 	"; read it again with GetConfig, and decide anew", "", "set ParentID too, or leave Cascade out", "give --parent too, or --no-cascade",

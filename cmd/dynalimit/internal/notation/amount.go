@@ -11,7 +11,7 @@ import (
 // AmountExample is an amount in this notation, for messages.
 const AmountExample = "rpm=1 or tpm=2000"
 
-// Amounts reads NAME=N, as many as there are. What the library refuses is for it to say.
+// Amounts reads NAME=N, or NAME=$N of money, as many as there are. What the library refuses is for it to say.
 func Amounts(texts []string) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(texts))
 	for _, text := range texts {
@@ -19,7 +19,7 @@ func Amounts(texts []string) (dynalimit.Amounts, error) {
 		if !found || name == "" {
 			return nil, fmt.Errorf("%q is not an amount: write it like %s", text, AmountExample)
 		}
-		n, err := Count(count)
+		n, _, err := counted(count)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}

@@ -31,7 +31,7 @@ var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "wee
 
 // Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N]; PERIOD is a time such as 30s,
 // 1m, 2h or 1d and defaults to 1m. A quota is NAME=CAPACITY/daily[,zone=ZONE], or hourly,
-// weekly or monthly. Whether the values make a limit is for the library to say.
+// weekly or monthly; one of money is NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. Whether the values make a limit is for the library to say.
 func Limit(text string) (dynalimit.Limit, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -41,7 +41,7 @@ func Limit(text string) (dynalimit.Limit, error) {
 	capacity, period, timed := strings.Cut(parts[0], "/")
 	l := dynalimit.Limit{Name: name, Window: windows[period]}
 	var err error
-	if l.Capacity, err = Count(capacity); err != nil {
+	if l.Capacity, l.Unit, err = counted(capacity); err != nil {
 		return dynalimit.Limit{}, fmt.Errorf("%s: %w", text, err)
 	}
 	switch {
@@ -58,6 +58,12 @@ func Limit(text string) (dynalimit.Limit, error) {
 			return dynalimit.Limit{}, fmt.Errorf("%s: %w", text, err)
 		}
 	}
+	switch {
+	case l.Unit != "" && !l.IsQuota():
+		return dynalimit.Limit{}, fmt.Errorf("%s: money is of quotas alone: write a window, such as %s=%s/daily", text, l.Name, capacity)
+	case l.PerModel && l.Unit == "":
+		return dynalimit.Limit{}, fmt.Errorf("%s: per-model is of money alone: leave it out, or write dollars, such as %s=$50/daily,per-model", text, l.Name)
+	}
 	return l, nil
 }
 
@@ -72,10 +78,13 @@ func more(l *dynalimit.Limit, part string) error {
 	case key == "zone":
 		l.Zone = value
 		return nil
+	case part == "per-model":
+		l.PerModel = true
+		return nil
 	}
 	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount}[key]
 	if field == nil {
-		return fmt.Errorf("%q is none of burst=N, refill=N and zone=ZONE: write it like %s", part, Example)
+		return fmt.Errorf("%q is none of burst=N, refill=N, zone=ZONE and per-model: write it like %s", part, Example)
 	}
 	if l.IsQuota() {
 		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
@@ -124,10 +133,14 @@ func Period(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Describe is a limit in words: 100 a minute, burst 200; 100 each day in UTC.
+// Describe is a limit in words: 100 a minute, burst 200; 100 each day in UTC; $50 each day in UTC.
 func Describe(l dynalimit.Limit) string {
 	if l.IsQuota() {
-		return fmt.Sprintf("%s each %s in %s", Number(l.Capacity), l.Window, cmp.Or(l.Zone, "UTC"))
+		text := fmt.Sprintf("%s each %s in %s", strings.TrimSuffix(InUnit(l.Unit, l.Capacity), ".00"), l.Window, cmp.Or(l.Zone, "UTC"))
+		if l.PerModel {
+			text += ", for each model"
+		}
+		return text
 	}
 	text := Number(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
 	if l.RefillAmount != 0 && l.RefillAmount != l.Capacity {

@@ -1,0 +1,73 @@
+package notation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+const perDollar = 1_000_000
+
+// Micros reads dollars with up to six decimals, such as 12.50 or $0.0165, as micro-dollars.
+func Micros(text string) (int64, error) {
+	bad := fmt.Errorf("%q is not an amount of dollars: write it like 12.50, with up to six decimals", text)
+	whole, decimals, point := strings.Cut(strings.TrimPrefix(text, "$"), ".")
+	if len(decimals) > 6 || point && decimals == "" {
+		return 0, bad
+	}
+	digits := whole + decimals + strings.Repeat("0", 6-len(decimals))
+	if whole == "" || strings.ContainsAny(digits, "+-_") {
+		return 0, bad
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, bad
+	}
+	return n, nil
+}
+
+// Dollars is an amount of micro-dollars: cents, and more where there is more.
+func Dollars(micros int64) string {
+	sign, n := "", uint64(micros)
+	if micros < 0 {
+		sign, n = "-", -n
+	}
+	decimals := fmt.Sprintf("%06d", n%perDollar)
+	for len(decimals) > 2 && strings.HasSuffix(decimals, "0") {
+		decimals = decimals[:len(decimals)-1]
+	}
+	return fmt.Sprintf("%s$%d.%s", sign, n/perDollar, decimals)
+}
+
+// RoundDollars is Dollars without cents where there are none: $50.
+func RoundDollars(micros int64) string { return strings.TrimSuffix(Dollars(micros), ".00") }
+
+// InUnit is an amount of a limit for people: dollars of money, else a number.
+func InUnit(unit string, n int64) string {
+	if unit == dynalimit.USD {
+		return Dollars(n)
+	}
+	return Number(n)
+}
+
+// counted reads a number, or dollars behind a $ with their unit.
+func counted(text string) (n int64, unit string, err error) {
+	if strings.HasPrefix(text, "$") {
+		n, err = Micros(text)
+		return n, dynalimit.USD, err
+	}
+	n, err = Count(text)
+	return n, "", err
+}
+
+// Units are the units of amounts that Amounts reads, as they are typed: USD behind a $.
+func Units(texts []string) map[string]string {
+	units := make(map[string]string, len(texts))
+	for _, text := range texts {
+		name, count, _ := strings.Cut(text, "=")
+		_, units[name], _ = counted(count)
+	}
+	return units
+}
