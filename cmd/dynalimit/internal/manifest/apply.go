@@ -155,8 +155,8 @@ func (a *applying) settle(c Change, err error) error {
 		return err
 	}
 	var invalid *dynalimit.ValidationError
-	if c.Scope == nil && errors.As(err, &invalid) && !a.ending {
-		a.waiting = append(a.waiting, c) // once others have moved, or gone, it may fit
+	if errors.As(err, &invalid) && !a.ending {
+		a.waiting = append(a.waiting, c) // once others have moved, joined a group, or gone, it may fit
 		return nil
 	}
 	if err == nil {

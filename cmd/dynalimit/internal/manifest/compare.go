@@ -22,8 +22,8 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.leftOut()
 	c.warnings()
 	c.stranded()
-	slices.Sort(c.blocked)
-	c.p.Warnings = append(c.p.Warnings, c.blocked...)
+	slices.Sort(c.noted)
+	c.p.Warnings = append(c.p.Warnings, c.noted...)
 	c.inOrder()
 	return c.p
 }
@@ -40,7 +40,7 @@ type comparison struct {
 	stuck  map[string]bool     // entities whose records are refused: they stay as they are
 	groups map[string]bool     // resources that are groups, now or in the end
 
-	blocked []string // warnings of blocks
+	noted []string // warnings of levels
 }
 
 func (c *comparison) children() {
@@ -91,11 +91,19 @@ func (c *comparison) add(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
 // levels compares the levels of the file, and those that it leaves out.
 func (c *comparison) levels() {
+	grouped := c.grouped()
 	for at, wanted := range c.m.Configs {
 		if c.live.Entities[at.Entity].Deleting {
 			continue // said of the record
 		}
-		if ch, differs := c.level(at, wanted); differs {
+		ch, differs := c.level(at, wanted)
+		switch why := aloneWith(grouped, at, wanted); {
+		case why != "" && differs:
+			ch.Action, ch.Note = Refuse, why
+		case why != "":
+			c.noted = append(c.noted, fmt.Sprintf("%s: %s", at, why))
+		}
+		if differs {
 			c.add(ch)
 		}
 	}
@@ -234,7 +242,7 @@ func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) adm
 	if c.o.LiftBlocks {
 		what = "the block is lifted"
 	}
-	c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and the file does not say so: %s", at, what))
+	c.noted = append(c.noted, fmt.Sprintf("%s is blocked, and the file does not say so: %s", at, what))
 	wanted.Blocked = !c.o.LiftBlocks
 	return wanted
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -59,6 +60,44 @@ func TestPlanShowsWindowsAndZones(t *testing.T) {
 	assert.Equal(t, []string{
 		"update limits of system: rpd.period 1d -> , rpd.window  -> day, rpd.zone  -> UTC, rpw  -> 9 each week in UTC, usd.window day -> month, usd.zone UTC -> Asia/Tokyo",
 	}, lines(p))
+}
+
+// TestPlanShowsMoneyInDollars: exactly, and what becomes money.
+func TestPlanShowsMoneyInDollars(t *testing.T) {
+	const format = "resources: {gpt-4: {groups: [all]}, all: {limits: {usd: {%s, window: day}, x: {capacity: %s, window: day}}}}"
+	w := newWorld(t, "")
+	w.apply(t, fmt.Sprintf(format, `capacity: "$50", unit: usd`, "5M"), Options{})
+	p := w.apply(t, fmt.Sprintf(format, `capacity: 50_000_001, unit: usd, per_model: true`, `"$5", unit: usd`), Options{})
+	assert.Equal(t, []string{
+		"update limits of resource all: usd.capacity $50 -> $50.000001, usd.per_model  -> true, x.capacity 5000000 -> $5, x.unit  -> usd",
+	}, lines(p))
+}
+
+// TestMoneyIsOfAGroupThatHasModels: in one apply with its first model, however many levels there
+// are; without a model it stays, with a warning, and cannot be set.
+func TestMoneyIsOfAGroupThatHasModels(t *testing.T) {
+	const of50, of60 = `all: {limits: {usd: {capacity: "$50", unit: usd, window: day}}}`, `all: {limits: {usd: {capacity: "$60", unit: usd, window: day}}}`
+	many := strings.Builder{}
+	for i := range 2 * batch {
+		fmt.Fprintf(&many, "m%d: {groups: [all]}, ", i)
+	}
+	for _, models := range []string{"gpt-4: {groups: [all]}, ", many.String()} {
+		w := newWorld(t, "")
+		w.apply(t, "{name: other, resources: {x: {limits: {rpm: 1}}}}", Options{})
+		w.apply(t, "resources: {"+models+of50+"}", Options{})
+		w.apply(t, "resources: {"+models+of60+"}", Options{})
+
+		p := w.apply(t, "resources: {"+of60+"}", Options{})
+		assert.Equal(t, p.Count(Delete), len(p.Changes))
+		assert.Equal(t, []string{`resource all: the money of "usd" is over no models, because "all" is no group of any, nor in one: write 'groups: [all]' at the models, or 'per_model: true' beside it`}, p.Warnings)
+		p = w.plan(t, parsed(t, "resources: {"+of50+"}"), Options{})
+		require.Equal(t, 1, p.Count(Refuse))
+		assert.Contains(t, p.Changes[0].Note, "write 'groups: [all]' at the models")
+		w.apply(t, "{name: other, resources: {x: {groups: [all]}}}", Options{})
+		w.apply(t, "resources: {"+of50+"}", Options{})
+	}
+	w := newWorld(t, "")
+	w.apply(t, "resources: {gpt-4: {groups: [all]}, all: {blocked: true, limits: {usd: {capacity: 5, unit: usd, window: day}}}}", Options{})
 }
 
 func TestPlanShowsChangesOfTheFileAndByHandAlike(t *testing.T) {

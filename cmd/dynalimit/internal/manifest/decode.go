@@ -156,7 +156,7 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 	}
 	c := admin.LimitConfig{Unlimited: l.Unlimited, Blocked: l.Blocked, OnUnavailable: dynalimit.UnavailablePolicy(l.OnUnavailable)}
 	for name, one := range l.Limits {
-		c.Limits = append(c.Limits, d.limit(name, *one, below(below(path, "limits"), name)))
+		c.Limits = append(c.Limits, d.limit(at, name, *one, below(below(path, "limits"), name)))
 	}
 	slices.SortFunc(c.Limits, func(a, b dynalimit.Limit) int { return strings.Compare(a.Name, b.Name) })
 	if len(l.Groups) > 0 {
@@ -177,7 +177,7 @@ func (d *decoder) level(at admin.Scope, l *level, path string) {
 }
 
 // limit reads one limit, and fills in its defaults.
-func (d *decoder) limit(name string, l limit, path string) dynalimit.Limit {
+func (d *decoder) limit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	d.name(path, schema.CheckLimitName(name))
 	twice := "stands here under another name too: leave one of them out"
 	switch {
@@ -185,21 +185,26 @@ func (d *decoder) limit(name string, l limit, path string) dynalimit.Limit {
 		d.refuse(below(path, "refill_amount"), "is the refill, which "+twice)
 	case l.Period > 0 && l.RefillPeriod > 0:
 		d.refuse(below(path, "refill_period"), "is the period, which "+twice)
-	case l.Capacity == 0:
+	case l.Capacity == "":
 		d.refuse(path, "has no capacity: write what a period allows, such as 'capacity: 100'")
 	}
 	if l.Window != "" || l.Zone != "" {
-		return d.quota(name, l, path)
+		return d.quota(at, name, l, path)
 	}
+	d.unitless(l, path)
+	if l.Unit != "" {
+		d.refuse(below(path, "unit"), "is of quotas alone: write a window too, such as 'window: day', or leave it out")
+	}
+	n := l.Capacity.n()
 	return dynalimit.Limit{
-		Name: name, Capacity: int64(l.Capacity), Burst: int64(cmp.Or(l.Burst, l.Capacity)),
-		RefillAmount: int64(cmp.Or(l.Refill, l.RefillAmount, l.Capacity)),
+		Name: name, Capacity: n, Burst: cmp.Or(int64(l.Burst), n),
+		RefillAmount: cmp.Or(int64(l.Refill), int64(l.RefillAmount), n),
 		RefillPeriod: cmp.Or(time.Duration(l.Period), time.Duration(l.RefillPeriod), time.Minute),
 	}
 }
 
 // quota reads a quota of the calendar.
-func (d *decoder) quota(name string, l limit, path string) dynalimit.Limit {
+func (d *decoder) quota(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0, "refill_period": l.RefillPeriod > 0,
 	} {
@@ -213,9 +218,25 @@ func (d *decoder) quota(name string, l limit, path string) dynalimit.Limit {
 	case l.Window == "hour" && l.Zone != "" && l.Zone != "UTC":
 		d.refuse(below(path, "zone"), fmt.Sprintf("is %q: hours are those of UTC, leave it out", l.Zone))
 	}
+	d.unitless(l, path)
+	if l.Unit != "" && !l.PerModel && at.Resource == "" {
+		d.refuse(below(path, "unit"), "is money that each model would have by itself: write it at a group of models (resources: {gpt-4: {groups: [all]}, all: {limits: ...}}), or 'per_model: true' beside it")
+	}
+	n := l.Capacity.n()
 	return dynalimit.Limit{
-		Name: name, Capacity: int64(l.Capacity), Burst: int64(l.Capacity), RefillAmount: int64(l.Capacity),
-		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")),
+		Name: name, Capacity: n, Burst: n, RefillAmount: n,
+		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")), Unit: string(l.Unit), PerModel: l.PerModel,
+	}
+}
+
+// unitless refuses what is of money alone in a limit without its unit.
+func (d *decoder) unitless(l limit, path string) {
+	switch {
+	case l.Unit != "" || d.wronged[below(path, "unit")]:
+	case l.Capacity.inDollars():
+		d.refuse(path, fmt.Sprintf("has %s and no unit: write 'unit: usd' and a window too, such as {capacity: %q, unit: usd, window: day}", l.Capacity, l.Capacity))
+	case l.PerModel:
+		d.refuse(below(path, "per_model"), "is of money alone: write 'unit: usd' too, or leave it out")
 	}
 }
 

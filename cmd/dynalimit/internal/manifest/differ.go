@@ -67,7 +67,7 @@ func within(name string, a, b dynalimit.Limit) (fields []Field) {
 		}
 	}
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	add("capacity", count(a.Capacity), count(b.Capacity))
+	add("capacity", capacityText(a), capacityText(b))
 	if a.Burst != a.Capacity || b.Burst != b.Capacity {
 		add("burst", count(a.Burst), count(b.Burst))
 	}
@@ -77,7 +77,17 @@ func within(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("period", periodOf(a), periodOf(b))
 	add("window", a.Window, b.Window)
 	add("zone", a.Zone, b.Zone)
+	add("unit", a.Unit, b.Unit)
+	add("per_model", truth(a.PerModel), truth(b.PerModel))
 	return fields
+}
+
+// capacityText is a capacity: dollars of money.
+func capacityText(l dynalimit.Limit) string {
+	if l.Unit == dynalimit.USD {
+		return notation.RoundDollars(l.Capacity)
+	}
+	return strconv.FormatInt(l.Capacity, 10)
 }
 
 // periodOf is the period of a bucket; "" of a quota.

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
@@ -60,12 +61,14 @@ type level struct {
 }
 
 type limit struct {
-	Capacity amount `yaml:"capacity,omitempty" json:"capacity,omitempty"`
-	Burst    amount `yaml:"burst,omitempty" json:"burst,omitempty"`
-	Refill   amount `yaml:"refill,omitempty" json:"refill,omitempty"`
-	Period   period `yaml:"period,omitempty" json:"period,omitempty"`
-	Window   window `yaml:"window,omitempty" json:"window,omitempty"`
-	Zone     zone   `yaml:"zone,omitempty" json:"zone,omitempty"`
+	Capacity capacity `yaml:"capacity,omitempty" json:"capacity,omitempty"`
+	Unit     unit     `yaml:"unit,omitempty" json:"unit,omitempty"`
+	Burst    amount   `yaml:"burst,omitempty" json:"burst,omitempty"`
+	Refill   amount   `yaml:"refill,omitempty" json:"refill,omitempty"`
+	Period   period   `yaml:"period,omitempty" json:"period,omitempty"`
+	Window   window   `yaml:"window,omitempty" json:"window,omitempty"`
+	Zone     zone     `yaml:"zone,omitempty" json:"zone,omitempty"`
+	PerModel bool     `yaml:"per_model,omitempty" json:"per_model,omitempty"`
 	// What zae-limiter calls refill, and period in seconds: read, and never written.
 	RefillAmount amount  `yaml:"refill_amount,omitempty" json:"-"`
 	RefillPeriod seconds `yaml:"refill_period,omitempty" json:"-"`
@@ -143,6 +146,69 @@ func parseAmount(text string) (amount, string) {
 		return 0, fmt.Sprintf("is %q: write a whole number of 1 to 10^12, such as %s", text, notation.ExampleCount)
 	}
 	return amount(n), ""
+}
+
+// capacity is a whole number of tokens, or dollars with the $ before them; "" for none.
+type capacity string
+
+func capacityOf(l dynalimit.Limit) capacity {
+	if l.Unit == dynalimit.USD {
+		return capacity(notation.RoundDollars(l.Capacity))
+	}
+	return capacity(amountOf(l.Capacity))
+}
+
+// parseCapacity reads a number of tokens, or dollars.
+func parseCapacity(text string) (capacity, string) {
+	if !capacity(text).inDollars() {
+		n, reason := parseAmount(text)
+		if reason != "" {
+			return "", reason
+		}
+		return capacity(amountOf(int64(n))), ""
+	}
+	if n, err := notation.Micros(text); err != nil || n < 1 || n > mostTokens {
+		return "", fmt.Sprintf("is %q: write dollars of $0.000001 to $1000000, with up to six decimals", text)
+	}
+	return capacity(text), ""
+}
+
+func (c capacity) inDollars() bool { return strings.HasPrefix(string(c), "$") }
+
+// n is it in tokens, of money in micro-dollars.
+func (c capacity) n() int64 {
+	read := notation.Count
+	if c.inDollars() {
+		read = notation.Micros
+	}
+	n, _ := read(string(c)) // parseCapacity has refused what is none
+	return n
+}
+
+// MarshalYAML writes dollars as a quoted text.
+func (c capacity) MarshalYAML() (any, error) {
+	if c.inDollars() {
+		return &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: string(c)}, nil
+	}
+	return amount(c.n()).MarshalYAML()
+}
+
+// MarshalJSON writes dollars as a text.
+func (c capacity) MarshalJSON() ([]byte, error) {
+	if c.inDollars() {
+		return json.Marshal(string(c))
+	}
+	return json.Marshal(c.n())
+}
+
+// unit is usd of money.
+type unit string
+
+func parseUnit(text string) (unit, string) {
+	if text != dynalimit.USD {
+		return "", fmt.Sprintf("is %q: write usd for money, or leave it out", text)
+	}
+	return unit(text), ""
 }
 
 // period is a time of whole seconds.

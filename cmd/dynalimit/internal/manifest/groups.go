@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -68,6 +69,37 @@ func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 		}
 	}
 	return all
+}
+
+// grouped are the resources that are groups, or in one, in the end.
+func (c *comparison) grouped() map[string]bool {
+	all := map[string]bool{}
+	note := func(at admin.Scope, l admin.LimitConfig) {
+		for _, group := range l.Groups {
+			all[group], all[at.Resource] = true, true
+		}
+	}
+	for at, l := range c.live.Configs {
+		if _, named := c.m.Configs[at]; !named && l.ManagedBy != c.m.Name {
+			note(at, l)
+		}
+	}
+	for at, l := range c.m.Configs {
+		note(at, l)
+	}
+	return all
+}
+
+// aloneWith says what is wrong with money of a level whose resource is no group of models, nor in
+// one; "" if nothing is.
+func aloneWith(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
+	for _, one := range l.Limits {
+		if one.Unit != "" && !one.PerModel && !grouped[at.Resource] {
+			return fmt.Sprintf("the money of %q is over no models, because %q is no group of any, nor in one: write 'groups: [%s]' at the models, or 'per_model: true' beside it",
+				one.Name, at.Resource, at.Resource)
+		}
+	}
+	return ""
 }
 
 // groupDifferences says whether a level whose groups change admits more, because it leaves

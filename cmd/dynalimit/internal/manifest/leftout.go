@@ -71,7 +71,7 @@ func (c *comparison) keptBlocked(levels []admin.ScopedConfig) (kept bool) {
 		if c.o.LiftBlocks {
 			what = "it goes, and calls of the entity are admitted by less specific limits"
 		}
-		c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and the file does not name the entity: %s", l.Scope, what))
+		c.noted = append(c.noted, fmt.Sprintf("%s is blocked, and the file does not name the entity: %s", l.Scope, what))
 		kept = !c.o.LiftBlocks
 	}
 	return kept

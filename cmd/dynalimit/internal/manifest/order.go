@@ -137,7 +137,8 @@ func recordStep(c Change) int {
 }
 
 // compareLevels sorts the levels of one step. Of those that admit more, and of an owner's
-// that come, the most specific comes first: it hides the others.
+// that come, the most specific comes first: it hides the others. Money of a group is refused as
+// long as no model is in it, so models that join come before it.
 func compareLevels(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
@@ -151,10 +152,13 @@ func compareLevels(a, b Change) int {
 		owned *= -1
 	}
 	return cmp.Or(
-		kind, cmp.Compare(a.Scope.Entity, b.Scope.Entity), cmp.Compare(a.Scope.Plan, b.Scope.Plan),
+		btoi(b.joins())-btoi(a.joins()), kind, cmp.Compare(a.Scope.Entity, b.Scope.Entity), cmp.Compare(a.Scope.Plan, b.Scope.Plan),
 		owned, cmp.Compare(a.Scope.Resource, b.Scope.Resource),
 	)
 }
+
+// joins says whether a level may join a group of which the limits come.
+func (c Change) joins() bool { return c.step == stepGroups && len(c.config.Groups) > 0 }
 
 // kindOf is how specific a level is, but for its resource.
 func kindOf(at admin.Scope) int {

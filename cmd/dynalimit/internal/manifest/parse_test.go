@@ -32,7 +32,7 @@ resources:
     limits:
       rpm: 100
       tpm: {capacity: 10_000, burst: 20k, refill: 5k, period: 1h30m}
-      usd: {capacity: 50M, window: day, zone: America/Los_Angeles}
+      usd: {capacity: "$50", unit: usd, window: day, zone: America/Los_Angeles}
       rpw: {capacity: 7, window: week}
     groups: [openai, all]
   openai: {groups: [all]}
@@ -59,7 +59,7 @@ entities:
     resources:
       gpt-4: {blocked: true, limits: {rpm: 5}}
   key-2:
-    default: {limits: {rpm: {capacity: 6, refill_amount: 3, refill_period: 90}}}
+    default: {limits: {rpm: {capacity: 6, refill_amount: 3, refill_period: 90}, usd: {capacity: 2_500_001, unit: usd, window: month, per_model: true}}}
   key-3: {}
 `
 
@@ -80,7 +80,7 @@ func wholeManifest() *Manifest {
 				dynalimit.PerMinute("rpm", 100),
 				dynalimit.Weekly("rpw", 7, ""),
 				{Name: "tpm", Capacity: 10_000, Burst: 20_000, RefillAmount: 5000, RefillPeriod: 90 * time.Minute},
-				dynalimit.Daily("usd", 50_000_000, "America/Los_Angeles"),
+				dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles"),
 			}, Groups: []string{"all", "openai"}},
 			{Everyone: true, Resource: "openai"}:  {Groups: []string{"all"}},
 			{Everyone: true, Resource: "all"}:     minute("rpm", 500),
@@ -93,6 +93,7 @@ func wholeManifest() *Manifest {
 			{Entity: "key-1", Resource: "gpt-4"}:  blocked,
 			{Entity: "key-2"}: {Limits: []dynalimit.Limit{
 				{Name: "rpm", Capacity: 6, Burst: 6, RefillAmount: 3, RefillPeriod: 90 * time.Second},
+				{Name: "usd", Capacity: 2_500_001, Burst: 2_500_001, RefillAmount: 2_500_001, Window: "month", Zone: "UTC", Unit: dynalimit.USD, PerModel: true},
 			}},
 		},
 		Entities: map[string]Entity{

@@ -149,6 +149,14 @@ func TestSchemaAndParserRefuseTheSame(t *testing.T) {
 		{"window: week", "window: week, refill_period: 7"},
 		{"zone: America/Los_Angeles", "zone: ''"},
 		{"zone: America/Los_Angeles", "zone: [UTC]"},
+		{`"$50"`, `"$0.0000001"`},
+		{`"$50"`, `"$-50"`},
+		{`"$50"`, `"$"`},
+		{"unit: usd, ", ""}, // of dollars
+		{"unit: usd", "unit: eur"},
+		{"unit: usd, window: month", "window: month"}, // of per_model
+		{"per_model: true", "per_model: 1"},
+		{"window: month, ", ""},
 		{"{blocked: true}", "{blocked: false}"},
 		{"{blocked: true}", "{}"},
 		{"groups: [openai, all]", "groups: []"},

@@ -270,6 +270,10 @@ func scalar(v reflect.Value, n *yaml.Node) (reason string) {
 		}
 	case *amount:
 		*to, reason = parseAmount(n.Value)
+	case *capacity:
+		*to, reason = parseCapacity(n.Value)
+	case *unit:
+		*to, reason = parseUnit(n.Value)
 	case *period:
 		*to, reason = parsePeriod(n.Value)
 	case *window:

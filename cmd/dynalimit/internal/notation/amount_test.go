@@ -11,10 +11,10 @@ import (
 )
 
 func TestAmounts(t *testing.T) {
-	amounts, err := Amounts([]string{"rpm=1", "tpm=2_000"})
+	amounts, err := Amounts([]string{"rpm=1", "tpm=2_000", "usd=$0.02"})
 	require.NoError(t, err)
-	assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2000}, amounts)
-	for _, bad := range [][]string{{"rpm"}, {"=1"}, {"rpm=x"}, {"rpm="}, {"rpm=1", "rpm=2"}} {
+	assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2000, "usd": 20_000}, amounts)
+	for _, bad := range [][]string{{"rpm"}, {"=1"}, {"rpm=x"}, {"rpm="}, {"usd=$"}, {"usd=$1.0000001"}, {"rpm=1", "rpm=2"}} {
 		_, err := Amounts(bad)
 		assert.Error(t, err, "%q", bad)
 	}
