@@ -48,3 +48,40 @@ func TestQuotasTranscript(t *testing.T) {
 		{"audit", "--resource", "all"},
 	})
 }
+
+// TestMoneyTranscript plays a session with money: a team's over all models, and a key's share of it.
+func TestMoneyTranscript(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	s.must("resource", "set", "gpt-4", "--group", "all")
+	s.must("entity", "create", "team-a")
+	s.must("entity", "create", "key-1", "--parent", "team-a", "--cascade")
+	s.golden("money_set.txt", [][]string{
+		{"resource", "set", "all", "usd=$50", "--as", "ann@example.com"},
+		{"resource", "set", "all", "usd=$50.0000001/daily"},
+		{"resource", "set", "all", "usd=50M/daily,per-model"},
+		{"system", "set", "usd=$50/daily"},
+		{"resource", "set", "claude", "usd=$50/daily"},
+		{"resource", "set", "claude", "usd=$0.50/daily,per-model"},
+		{"resource", "set", "all", "tpm=10M", "usd=$5/daily,zone=America/Los_Angeles", "--as", "ann@example.com"},
+		{"limits", "set", "team-a", "--resource", "all", "tpm=10M", "usd=$50/daily,zone=America/Los_Angeles", "--dry-run", "--json"},
+		{"limits", "set", "team-a", "--resource", "all", "tpm=10M", "usd=$50/daily,zone=America/Los_Angeles", "--as", "ann@example.com"},
+	})
+	s.take("key-1", "gpt-4", dynalimit.Amounts{"tpm": 1, "usd": 4_983_500})
+	s.golden("money.txt", [][]string{
+		{"limits", "list"},
+		{"limits", "resolve", "key-1", "gpt-4"},
+		{"check", "key-1", "gpt-4", "usd=$0.0165"},
+		{"check", "key-1", "gpt-4", "usd=$0.02"},
+		{"check", "key-1", "gpt-4", "usd=$0.02", "--json"},
+		{"top", "--resource", "all", "--ask", "usd=$2"},
+		{"entity", "buckets", "key-1", "--resource", "all"},
+		{"bucket", "grant", "key-1", "all", "usd=$1.50", "--dry-run"},
+		{"bucket", "grant", "key-1", "all", "usd=$1.50", "--id", "ticket-1", "--json"},
+		{"bucket", "top-up", "key-1", "all", "usd=$0.01", "tpm=1"},
+		{"bucket", "grant", "key-1", "all", "usd=$0"},
+		{"bucket", "reset", "key-1", "all"},
+		{"manifest", "export"},
+		{"audit", "--target", "team-a"},
+	})
+}

@@ -82,6 +82,8 @@ var selfWritten = map[reflect.Type]any{
 		Period       string `json:"period,omitempty"`
 		Window       string `json:"window,omitempty"`
 		Zone         string `json:"zone,omitempty"`
+		Unit         string `json:"unit,omitempty"`
+		PerModel     bool   `json:"per_model,omitempty"`
 	}{},
 }
 
