@@ -82,6 +82,6 @@ func TestMoneyTranscript(t *testing.T) {
 		{"bucket", "grant", "key-1", "all", "usd=$0"},
 		{"bucket", "reset", "key-1", "all"},
 		{"manifest", "export"},
-		{"audit", "--target", "team-a"},
+		{"audit", "--resource", "all"},
 	})
 }

@@ -121,6 +121,12 @@ func TestScreens(t *testing.T) {
 		"quotas": func(s *Screen) {
 			s.Rows, _ = Rows(reading(noon, quota(5, 100), bucket("key-1", "gpt-4", 60, 100, 100)), Counts{}, dynalimit.Amounts{"usd": 50})
 		},
+		"money": func(s *Screen) {
+			r := reading(noon, quota(4_983_500, 50_000_000))
+			r.Money = map[rowKey]bool{{"key-1", "all", "usd"}: true}
+			before := Counts{noon.Add(-2 * time.Second), map[rowKey]int64{{"key-1", "all", "usd"}: -33_000}}
+			s.Rows, _ = Rows(r, before, dynalimit.Amounts{"usd": 50})
+		},
 		"nothing": func(s *Screen) { s.Rows = nil },
 		"cut":     func(s *Screen) { s.Last.Cut = true },
 		"choices": func(s *Screen) { s.Rows, s.Choices = nil, []string{"claude", "gpt-4"} },

@@ -36,6 +36,7 @@ type Reader struct {
 
 	// blocked are the marks of what was looked at as blockedOf, at blockedAt.
 	blocked   map[Key]levels.Level
+	money     map[rowKey]bool
 	blockedOf string
 	blockedAt time.Time
 }
@@ -84,7 +85,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 		reading.Resources, reading.Err = r.resources(ctx)
 	}
 	if reading.Err == nil && len(reading.Buckets) > 0 {
-		reading.Blocked, reading.Err = r.marks(ctx, what.Title(), reading)
+		reading.Err = r.marks(ctx, what.Title(), &reading)
 	}
 	reading.Units = r.Meter.Units() - before
 	return reading
@@ -192,27 +193,35 @@ const (
 	marksLast = 30 * time.Second
 )
 
-// marks are the levels that block the fullest buckets' entities. They are read now and
-// then: configuration changes seldom.
-func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key]levels.Level, error) {
+// marks are the levels that block the fullest buckets' entities, and which of their limits are
+// money. They are read now and then: configuration changes seldom.
+func (r *Reader) marks(ctx context.Context, of string, reading *Reading) error {
 	age := reading.At.Sub(r.blockedAt)
 	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be put back
-		return r.blocked, nil
+		reading.Blocked, reading.Money = r.blocked, r.money
+		return nil
 	}
-	blocks, configs, err := r.configured(ctx, fullest(reading))
+	blocks, configs, err := r.configured(ctx, fullest(*reading))
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
-		return nil, nil // a level that cannot be read is for `doctor` to name: no marks are shown
+		return nil // a level that cannot be read is for `doctor` to name: no marks are shown
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r.blocked, r.blockedOf, r.blockedAt = map[Key]levels.Level{}, of, reading.At
+	r.blocked, r.money, r.blockedOf, r.blockedAt = map[Key]levels.Level{}, map[rowKey]bool{}, of, reading.At
 	for i, c := range configs {
 		if l := blocks[i]; c.Config.Blocked && r.blocked[l.key] == "" {
 			r.blocked[l.key] = l.level
 		}
+		for _, limit := range c.Config.Limits {
+			key := rowKey{blocks[i].key.Entity, blocks[i].key.Resource, limit.Name}
+			if _, hidden := r.money[key]; !hidden {
+				r.money[key] = limit.Unit == dynalimit.USD
+			}
+		}
 	}
-	return r.blocked, nil
+	reading.Blocked, reading.Money = r.blocked, r.money
+	return nil
 }
 
 // configured reads every level that may block buckets.

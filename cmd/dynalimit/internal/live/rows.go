@@ -28,6 +28,8 @@ type Reading struct {
 	Units float64
 	// Blocked are the levels that block those buckets that were looked at for it.
 	Blocked map[Key]levels.Level
+	// Money are their limits of money: configuration alone knows which those are.
+	Money map[rowKey]bool
 	// Resources are those there are to choose from, where nothing was chosen.
 	Resources []string
 	// Err is why there is nothing.
@@ -41,6 +43,8 @@ type Row struct {
 	Limit     string `json:"limit"`
 	Remaining int64  `json:"remaining"`
 	Burst     int64  `json:"burst"`
+	// Unit is "usd" of money of those buckets that were looked at for it, the fullest.
+	Unit string `json:"unit,omitempty"`
 	// Used is the share of the burst that is not left: above 1 in debt.
 	Used float64 `json:"used"`
 	// Rate is how many tokens a second were taken since the last reading; nil for the first.
@@ -80,6 +84,9 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 				Entity: b.EntityID, Resource: b.Resource, Limit: s.Limit.Name, Remaining: s.Remaining, Burst: s.Limit.Burst,
 				Used: max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst))), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
 				Blocked: r.Blocked[Key{b.EntityID, b.Resource}],
+			}
+			if r.Money[row.key()] {
+				row.Unit = dynalimit.USD
 			}
 			row.WindowEnds, _ = notation.WindowAfter(s.Limit, r.At, 1)
 			now.taken[row.key()] = b.Consumed[s.Limit.Name]

@@ -135,7 +135,9 @@ func (s Screen) columns() []column {
 	limit := s.fitted(column{title: "LIMIT", text: func(r Row) string { return r.Limit }})
 	bar := column{title: "", width: widestBar, text: func(Row) string { return "" }}
 	used := s.fitted(column{title: "USED", right: true, text: usedText, paint: paint})
-	left := s.fitted(column{title: "LEFT", right: true, text: func(r Row) string { return notation.Number(r.Remaining) + " of " + notation.Number(r.Burst) }})
+	left := s.fitted(column{title: "LEFT", right: true, text: func(r Row) string {
+		return notation.InUnit(r.Unit, r.Remaining) + " of " + notation.InUnit(r.Unit, r.Burst)
+	}})
 	rate := s.fitted(column{title: "TAKEN", right: true, text: rateText})
 	full := s.fitted(column{title: "FULL IN", right: true, text: func(r Row) string { return notation.Wait(r.Full) }})
 	ends := s.fitted(column{title: "WINDOW ENDS IN", right: true, text: func(r Row) string {
@@ -232,6 +234,9 @@ func paint(s Screen, r Row, text string) string {
 func rateText(r Row) string {
 	if r.Rate == nil {
 		return "-"
+	}
+	if r.Unit == dynalimit.USD {
+		return notation.Dollars(int64(*r.Rate)) + "/s"
 	}
 	return fmt.Sprintf("%.1f/s", *r.Rate)
 }
