@@ -54,7 +54,10 @@ func printDecision(out *term.Output, d *decision.Decision) {
 	}
 	if d.OnUnavailable != "" {
 		from := "the service's own default, no level says anything"
-		if d.PolicyLevel != "" {
+		switch {
+		case d.PolicyLevel == "" && d.AsksMoney():
+			from = "because it asks for money, and no level says otherwise"
+		case d.PolicyLevel != "":
 			from = fmt.Sprintf("from %s of %s", d.PolicyLevel, term.Plain(d.PolicyOf))
 		}
 		fmt.Fprintf(out, "While DynamoDB does not answer: %s, %s.\n", d.OnUnavailable, from)

@@ -123,6 +123,18 @@ type Level struct {
 	HiddenBy levels.Level `json:"hidden_by,omitempty"`
 }
 
+// AsksMoney reports whether money is asked for.
+func (d *Decision) AsksMoney() bool {
+	for i := range d.Chain {
+		for _, b := range d.Chain[i].buckets(d.Resource) {
+			if slices.ContainsFunc(b.Limits, func(l Limit) bool { return l.Asked > 0 && l.Limit.Unit != "" }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // mostLinks bounds the chain: a service charges no more.
 const mostLinks = 8
 
