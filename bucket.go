@@ -32,7 +32,7 @@ func toConfigured(l Limit, level levels.Level) plan.Limit {
 		windows, _ := calendar.WindowsOf(l.Window, l.Zone) // it was checked
 		rate = bucket.Quota(l.Capacity*milli, windows)
 	}
-	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: rate}
+	return plan.Limit{Name: l.Name, Capacity: l.Capacity * milli, Level: string(level), Rate: rate, MaxDebt: l.MaxDebt * milli}
 }
 
 // overridden returns a configuration with the limits of a call: they are added, or

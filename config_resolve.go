@@ -180,7 +180,7 @@ func limitsOf(level levels.Level, stored []schema.ConfigLimit) ([]Limit, error) 
 		limits[i] = Limit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
 			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
-			Unit: l.Unit, PerModel: l.PerModel,
+			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt,
 		}
 	}
 	return CheckLimits(field, limits)

@@ -185,7 +185,7 @@ func (lease *Lease) Statuses() []LimitStatus {
 		}
 		for _, name := range lv.names() {
 			s := lv.last.status(name, 0, 0)
-			s.Requested = lv.used(name) / milli
+			s.Requested, s.Uncharged = lv.used(name)/milli, lv.down(name)/milli
 			statuses = append(statuses, s)
 		}
 	}

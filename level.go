@@ -120,6 +120,16 @@ func (lv *level) held(name string) int64 {
 	return 0
 }
 
+// down is how much of a limit was used beyond its deepest debt.
+func (lv *level) down(name string) int64 {
+	for i := range lv.holdings {
+		if lv.holdings[i].Name == name {
+			return lv.holdings[i].Down
+		}
+	}
+	return 0
+}
+
 // window is the one of a quota in which the level was charged last; 0 of a token bucket.
 func (lv *level) window(name string) int64 {
 	for i := range lv.holdings {
@@ -240,7 +250,10 @@ func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
 			h.Gone += a.Amount // used and not charged: it is not charged again, and never given back
 		case a.Amount > 0:
-			h.Take(a.Amount, r.Window(a.Name))
+			down, _ := plan.AmountOf(r.Down, a.Name)
+			h.Take(a.Amount-down, r.Window(a.Name))
+			h.Counted += down
+			h.Down += down
 		}
 	}
 }

@@ -49,6 +49,9 @@ type Limit struct {
 	// refused on a default and on a model that is in no group: $50 a day on each of six models
 	// would be $300. Set it on a group of models instead (admin.LimitConfig.Groups).
 	PerModel bool
+	// MaxDebt is how far below 0 Adjust and Settle may take the limit, in whole tokens; 0 for any
+	// debt. What they charge beyond it is counted and not charged (LimitStatus.Uncharged).
+	MaxDebt int64
 }
 
 // USD is the unit of money: micro-dollars.
@@ -99,6 +102,12 @@ func (l Limit) IsQuota() bool { return l.Window != "" }
 // another burst than its capacity.
 func (l Limit) WithBurst(n int64) Limit {
 	l.Burst = n
+	return l
+}
+
+// WithMaxDebt returns the limit with a bound of its debt: n tokens, from 1 on.
+func (l Limit) WithMaxDebt(n int64) Limit {
+	l.MaxDebt = n
 	return l
 }
 
@@ -168,6 +177,9 @@ type LimitStatus struct {
 	// Remaining is what the bucket holds, in whole tokens rounded down;
 	// negative in debt.
 	Remaining int64
+	// Uncharged is, of a lease, what of Requested was beyond the deepest debt that the limit may
+	// have (Limit.MaxDebt): it is counted and not charged.
+	Uncharged int64
 	// Exceeded means that Requested does not fit.
 	Exceeded bool
 	// RetryAfter is the exact wait until Requested fits with no other
@@ -196,6 +208,7 @@ type limitText struct {
 	Zone         string `json:"zone,omitempty"`
 	Unit         string `json:"unit,omitempty"`
 	PerModel     bool   `json:"per_model,omitempty"`
+	MaxDebt      int64  `json:"max_debt,omitempty"`
 }
 
 // MarshalJSON writes a limit as a person would:
@@ -206,7 +219,7 @@ type limitText struct {
 // Burst and RefillAmount are left out where they are the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt}
 	if !l.IsQuota() {
 		t.Period = periodText(l.RefillPeriod)
 	}
@@ -230,14 +243,14 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf(`dynalimit: limit: %w; write {"name":"rpm","capacity":600,"period":"1m"}, with burst and refill_amount where they differ`, err)
 	}
 	if t.Window != "" && t.Period == "" {
-		*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel}.withDefaults()
+		*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt}.withDefaults()
 		return nil
 	}
 	period, err := time.ParseDuration(t.Period)
 	if err != nil {
 		return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt}.withDefaults()
 	return nil
 }
 

@@ -101,6 +101,9 @@ func checkLimit(field string, l Limit) error {
 			return invalid(field+"."+n.name, "is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(maxTokens))
 		}
 	}
+	if l.MaxDebt < 0 || l.MaxDebt > maxTokens {
+		return invalid(field+".MaxDebt", "is %d for %q; give 1 to %d tokens, or 0 for any debt", l.MaxDebt, l.Name, int64(maxTokens))
+	}
 	if l.Unit != "" && l.Unit != USD {
 		return invalid(field+".Unit", "is %q for %q; give dynalimit.USD for money, or nothing", l.Unit, l.Name)
 	}

@@ -36,6 +36,7 @@ type limitFields struct {
 	Zone     string `json:"zone,omitempty"`
 	Unit     string `json:"unit,omitempty"`
 	PerModel bool   `json:"per_model,omitempty"`
+	MaxDebt  int64  `json:"max_debt,omitempty"`
 }
 
 // configFields are the fields of a configuration; nil for none stored.
@@ -46,7 +47,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]limitFields, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel}
+		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

@@ -11,6 +11,8 @@ type Holding struct {
 	// Counted was admitted or used without the bucket. It is told to the bucket's counter
 	// and never to its tokens.
 	Counted int64
+	// Down is the part of what was counted that was beyond the deepest debt of the limit.
+	Down int64
 	// Doubt was perhaps charged: no answer told. It is not charged again, and never given
 	// back.
 	Doubt int64
@@ -102,6 +104,7 @@ func (h *Holding) Join(other *Holding) {
 		h.Take(other.Held, other.Window)
 	}
 	h.Counted += other.Counted
+	h.Down += other.Down
 	h.Doubt += other.Doubt
 	h.Gone += other.Gone
 	h.Vain += other.Vain

@@ -36,6 +36,8 @@ type decision struct {
 	deferred []*Op
 	// dropped are takes that would debit scarce tokens ahead of calls.
 	dropped []*Op
+	// down is what adjusts charge beyond the deepest debt: it goes to the counters alone.
+	down []plan.Signed
 	// promised is what was left to waiters when the last take was decided.
 	promised plan.Promises
 	// write is what to send. Its kind is Nothing if there is nothing to write.
@@ -86,8 +88,9 @@ func choose(known *sight, v plan.View, q choices) decision {
 	}
 	if len(d.carried) > 0 {
 		oldest := refusals(d.carried)
+		d.sums, d.down = v.WriteDown(d.sums)
 		d.write = v.Plan(d.sums, plan.Rules{
-			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter, Crowding: known.crowding.Within(oldest),
+			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter && !v.Config.BoundsDebt(d.sums), Crowding: known.crowding.Within(oldest),
 		})
 	}
 	return d

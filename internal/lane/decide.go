@@ -98,6 +98,7 @@ func decide(f facts) (d decided) {
 	d.postpone(f, c)
 	for _, o := range adjusts {
 		o.noteDropped(f.view)
+		c.down = o.writeDown(c.down)
 	}
 	if c.write.Kind == plan.Nothing {
 		d.end(c.carried, Result{Image: f.view.Image, Now: f.view.Now, Config: f.view.Config})

@@ -71,6 +71,7 @@ type Op struct {
 	refusals   int
 	postponed  int // how many writes left it for the next one
 	dropped    []string
+	down       []plan.Signed
 	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
 
@@ -104,6 +105,9 @@ type Result struct {
 	// Dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	Dropped []string
+	// Down is what an adjust charged beyond the deepest debt that a limit may have: it is on the
+	// counter, and not on the tokens.
+	Down []plan.Signed
 }
 
 // Window is the one of a quota that was written; 0 of a token bucket.
@@ -200,6 +204,23 @@ func (o *Op) noteDropped(v plan.View) {
 			o.dropped = append(o.dropped, a.Name)
 		}
 	}
+}
+
+// writeDown notes what of the op's charges is written down, of what the adjusts of its write are.
+// It returns what is left for the others.
+func (o *Op) writeDown(down []plan.Signed) (left []plan.Signed) {
+	o.down = nil
+	for _, d := range down {
+		amount, _ := plan.AmountOf(o.Amounts, d.Name)
+		if n := max(0, min(amount, d.Amount)); n > 0 {
+			o.down = append(o.down, plan.Signed{Name: d.Name, Amount: n})
+			d.Amount -= n
+		}
+		if d.Amount > 0 {
+			left = append(left, d)
+		}
+	}
+	return left
 }
 
 // addTo adds the op to the sums of a batch.

@@ -40,7 +40,7 @@ func (q *queue) end(o *Op, r Result) {
 		return
 	}
 	o.state, o.Result = opDone, r
-	o.Result.Dropped = o.dropped
+	o.Result.Dropped, o.Result.Down = o.dropped, o.down
 	close(o.Done)
 }
 
@@ -63,7 +63,7 @@ func (q *queue) answerPending(o *Op, err error) {
 // record gives its outcome to an op whose caller does not wait any more.
 func (q *queue) record(o *Op, r Result) {
 	onOutcome := o.onOutcome
-	r.Dropped = o.dropped
+	r.Dropped, r.Down = o.dropped, o.down
 	o.state = opGone // a caller who left must not take the result for its own
 	o.outcome.Store(&r)
 	if onOutcome == nil {

@@ -45,6 +45,8 @@ type Limit struct {
 	// Level names the level of configuration that the limit came from. It decides
 	// nothing.
 	Level string
+	// MaxDebt is how far below 0 corrections may take it, in millitokens; 0 for any debt.
+	MaxDebt int64
 }
 
 // Hidden is a limit that is not in force.

@@ -16,12 +16,24 @@ type outcome struct {
 func (v View) decide(i int, a bucket.Amounts, w bucket.Way) outcome {
 	if v.ofQuota(i) {
 		u, base, full := v.quota(i).decide(a)
-		return outcome{update: u, base: base, burst: full, taken: a.Take + a.Adjust}
+		o := outcome{update: u, base: base, burst: full, taken: a.Take + a.Adjust}
+		o.boundAdjust(v.Config, v.Image.Set.Names[i], a)
+		return o
 	}
 	s := v.state(i)
 	credit, _ := s.Credit(v.Now)
 	u, _ := s.Decide(v.Now, a, w)
-	return outcome{update: u, base: credit + a.Back, burst: s.Burst - w.Slack, taken: a.Take + a.Adjust}
+	o := outcome{update: u, base: credit + a.Back, burst: s.Burst - w.Slack, taken: a.Take + a.Adjust}
+	o.boundAdjust(v.Config, v.Image.Set.Names[i], a)
+	return o
+}
+
+// boundAdjust lets an adjust of a limit land only if it leaves no deeper debt than the limit may
+// have, whoever else charges meanwhile.
+func (o *outcome) boundAdjust(c *Config, limit string, a bucket.Amounts) {
+	if most, bounded := c.maxDebt(limit); bounded && a.Adjust > 0 && !o.update.Full {
+		o.raiseLow(o.lowestFor(most))
+	}
 }
 
 // wayOf is the form and slack of a write to limit i beside other writers.

@@ -16,15 +16,6 @@ const (
 	attrOnUnavailable = "on_unavailable"
 	attrUnlimited     = "unlimited"
 	attrBlocked       = "blocked"
-	limitPrefix       = "l_"
-)
-
-// The fields of a stored limit: l_{name}_{field}.
-const (
-	fieldCapacity = "cp"
-	fieldBurst    = "bx"
-	fieldAmount   = "ra"
-	fieldPeriod   = "rp"
 )
 
 // ConfigLimit is a stored limit: whole tokens and whole seconds or, of a quota, the unit of
@@ -36,6 +27,8 @@ type ConfigLimit struct {
 	// model is to have its own.
 	Window, Zone, Unit string
 	PerModel           bool
+	// MaxDebt is how far below 0 corrections may take it; 0 for any debt.
+	MaxDebt int64
 }
 
 // ConfigItem is what a configuration item says.
@@ -127,6 +120,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[GSI3PK], item[GSI3SK] = String(k.Plans()), String(o.Plan+"#"+o.Resource)
 	}
 	for _, l := range c.Limits {
+		if l.MaxDebt > 0 {
+			item[kindPrefix+l.Name+"_"+fieldMaxDebt] = Number(l.MaxDebt)
+		}
 		if l.Window != "" {
 			storedQuota{l.Name, l.Capacity, l.Window, l.Zone, l.Unit, l.PerModel}.put(item)
 			continue
@@ -239,7 +235,16 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 			Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
 		})
 	}
-	return c, nil
+	return c, c.readDebts(item)
+}
+
+// readDebts reads how deep the debts of limits may be.
+func (c *ConfigItem) readDebts(item Item) error {
+	d := decoder{item: item}
+	for i := range c.Limits {
+		c.Limits[i].MaxDebt, _ = d.number(kindPrefix + c.Limits[i].Name + "_" + fieldMaxDebt)
+	}
+	return d.err
 }
 
 // ReadableConfig reads a configuration item as far as it can be understood. It is blocked

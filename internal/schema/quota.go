@@ -32,6 +32,8 @@ const (
 	fieldUnit    = "w"
 	fieldZone    = "z"
 	fieldMoney   = "u"
+	// Of any limit k_{name}_d is how far below 0 corrections may take it, in whole tokens.
+	fieldMaxDebt = "d"
 
 	money    = "usd"
 	perModel = money + "/model"
@@ -54,7 +56,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	switch field = rest[i+1:]; field {
-	case fieldAllowed, fieldUnit, fieldZone, fieldMoney:
+	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt:
 		return rest[:i], field, true
 	}
 	return "", "", false
@@ -100,6 +102,9 @@ func unknownQuota(item Item, name string) bool {
 	prefix := kindPrefix + name + "_"
 	if unit := Text(item, prefix+fieldMoney); unit != "" && unit != money && unit != perModel {
 		return true
+	}
+	if item[prefix+fieldAllowed] == nil && item[prefix+fieldMaxDebt] != nil && item[limitPrefix+name+"_"+fieldCapacity] != nil {
+		return item[prefix+fieldUnit] != nil
 	}
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))
 }

@@ -1,0 +1,85 @@
+package tests
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A correction leaves no deeper debt than the limit may have: the rest is counted, the lease says
+// so, and nothing of it is ever given back.
+func TestCorrectionsStopAtTheDeepestDebt(t *testing.T) {
+	for name, limit := range map[string]dynalimit.Limit{"bucket": dynalimit.PerDay("tpm", 100), "quota": dynalimit.Daily("tpm", 100, "UTC")} {
+		t.Run(name, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				s := newProcess(t, e, nil)
+				ctx := t.Context()
+				s.limits(admin.Scope{Everyone: true}, limit.WithMaxDebt(50))
+				lease, other := s.acquire("key", dynalimit.Amounts{"tpm": 60}), s.acquire("key", dynalimit.Amounts{"tpm": 10})
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 200}))
+				assert.EqualValues(t, -50, s.level("key", "tpm"))
+				assert.EqualValues(t, 270, s.stored("key", "tpm").Consumed/milli)
+				status := lease.Statuses()[0]
+				assert.EqualValues(t, 260, status.Requested)
+				assert.EqualValues(t, 120, status.Uncharged)
+				require.NoError(t, s.peer(nil).acquire("new", dynalimit.Amounts{"tpm": 1}).Adjust(ctx, dynalimit.Amounts{"tpm": 500}))
+				assert.EqualValues(t, -50, s.level("new", "tpm"), "of a bucket that has debt by one correction")
+				require.NoError(t, other.Rollback(ctx))
+				assert.EqualValues(t, -40, s.level("key", "tpm"))
+				require.NoError(t, lease.Settle(ctx, dynalimit.Amounts{"tpm": 100}))
+				assert.EqualValues(t, 0, s.level("key", "tpm"), "of 160 that came off, 120 had not been charged")
+				require.NoError(t, s.limiter.Close(ctx)) // it is told beside the lane what comes off the counter
+				assert.EqualValues(t, 100, s.stored("key", "tpm").Consumed/milli)
+			})
+		})
+	}
+}
+
+// Whoever corrects at the same time, from images however old, no bucket is deeper in debt than it
+// may be, and its counter is exact.
+func TestRacingCorrectionsStopAtTheDeepestDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).WithMaxDebt(30), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))
+		s.db.SetFaults(after10ms)
+		var leases []*dynalimit.Lease
+		for range 4 {
+			p := s.peer(nil)
+			for range 10 {
+				leases = append(leases, p.acquire("key", dynalimit.Amounts{"tpm": 1, "usd": 1}))
+			}
+		}
+		var calls sync.WaitGroup
+		for _, lease := range leases {
+			calls.Go(func() { assert.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 11, "usd": 21})) })
+		}
+		calls.Wait()
+		elapse(time.Second)
+		for limit, want := range map[string]struct{ tokens, used int64 }{"tpm": {-30, 440}, "usd": {-20, 840}} {
+			assert.InDelta(t, want.tokens, s.level("key", limit), 1, limit)
+			assert.Equal(t, want.used, s.stored("key", limit).Consumed/milli, limit)
+		}
+	})
+}
+
+// A bound of debts is stored where versions that do not know it refuse the level.
+func TestMaxDebtIsStored(t *testing.T) {
+	s := memProcess(t, nil)
+	limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(30), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20)}
+	s.limits(admin.Scope{Everyone: true}, limits...)
+	stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
+	require.NoError(t, err)
+	assert.Equal(t, limits, stored.Limits)
+	assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"])
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100))
+	assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), "k_tpm_d")
+	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(-1)}), "limits[0].MaxDebt")
+}
