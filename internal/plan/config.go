@@ -55,6 +55,14 @@ type Hidden struct {
 	Name, Level string
 }
 
+// maxDebt is what a limit's tokens may be below 0 after a correction; false for no bound.
+func (c *Config) maxDebt(name string) (int64, bool) {
+	if i := c.Index(name); i >= 0 && c.Limits[i].MaxDebt > 0 {
+		return c.Limits[i].MaxDebt, true
+	}
+	return 0, false
+}
+
 // IsMoney reports whether a limit is.
 func (c *Config) IsMoney(i int) bool { return c.Money>>i&1 == 1 }
 

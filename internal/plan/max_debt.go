@@ -3,24 +3,6 @@ package plan
 // A limit may say how far corrections may take it below 0. What an adjust charges beyond that is
 // written down: it goes to the counter alone, as what was counted without the bucket does.
 
-// maxDebt is what a limit's tokens may be below 0 after a correction; false for no bound.
-func (c *Config) maxDebt(name string) (int64, bool) {
-	if i := c.Index(name); i >= 0 && c.Limits[i].MaxDebt > 0 {
-		return c.Limits[i].MaxDebt, true
-	}
-	return 0, false
-}
-
-// BoundsDebt reports whether the sums charge a limit whose debt is bounded.
-func (c *Config) BoundsDebt(s Sums) bool {
-	for _, n := range s {
-		if _, bounded := c.maxDebt(n.Name); bounded && n.Adjust > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // WriteDown moves what adjusts charge beyond the deepest debt from the tokens to the counters. It
 // returns the sums, which are changed, and what was written down, nil for nothing.
 func (v View) WriteDown(s Sums) (written Sums, down []Signed) {
@@ -40,4 +22,14 @@ func (v View) WriteDown(s Sums) (written Sums, down []Signed) {
 		down = append(down, Signed{Name: n.Name, Amount: beyond})
 	}
 	return s, down
+}
+
+// BoundsDebt reports whether the sums charge a limit whose debt is bounded.
+func (c *Config) BoundsDebt(s Sums) bool {
+	for _, n := range s {
+		if _, bounded := c.maxDebt(n.Name); bounded && n.Adjust > 0 {
+			return true
+		}
+	}
+	return false
 }

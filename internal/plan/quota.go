@@ -173,7 +173,7 @@ func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
 	case seen.Refilled:
 		l.Take = max(0, min(charged[i].Amount, seen.Tokens))
 	case is.Refilled:
-		if ttl := q.Image.TTL; ttl > 0 && ttl < firstSecondAfter(q.Now, seen.FillTime(0)) {
+		if ttl := q.Image.TTL; ttl > 0 && ttl*1000 < q.Now+seen.FillTime(0) {
 			break // it could be deleted, and come back full, before the window ends
 		}
 		l.Take = max(0, min(charged[i].Amount, is.Tokens))

@@ -91,7 +91,7 @@ func (c *comparison) add(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
 // levels compares the levels of the file, and those that it leaves out.
 func (c *comparison) levels() {
-	grouped := c.grouped()
+	grouped := groupedBy(c)
 	for at, wanted := range c.m.Configs {
 		if c.live.Entities[at.Entity].Deleting {
 			continue // said of the record
@@ -219,7 +219,7 @@ func (c *comparison) warnings() {
 
 // stranded warns of plans that lose their limits while entities stay on them.
 func (c *comparison) stranded() {
-	gone := c.gonePlans()
+	gone := gonePlans(c)
 	on := map[string]int{}
 	for id, e := range c.live.Entities {
 		if _, named := c.m.Entities[id]; !named && !e.Deleting && !c.pruned[id] && gone[e.Plan] {
@@ -248,7 +248,7 @@ func (c *comparison) block(at admin.Scope, stored, wanted admin.LimitConfig) adm
 }
 
 // gonePlans are the plans of which no level stays.
-func (c *comparison) gonePlans() map[string]bool {
+func gonePlans(c *comparison) map[string]bool {
 	gone := map[string]bool{}
 	for at := range c.live.Configs {
 		gone[at.Plan] = true

@@ -71,8 +71,8 @@ func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	return all
 }
 
-// grouped are the resources that are groups, or in one, in the end.
-func (c *comparison) grouped() map[string]bool {
+// groupedBy are the resources that are groups, or in one, in the end.
+func groupedBy(c *comparison) map[string]bool {
 	all := map[string]bool{}
 	note := func(at admin.Scope, l admin.LimitConfig) {
 		for _, group := range l.Groups {
