@@ -91,7 +91,7 @@ func (c *comparison) add(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
 // levels compares the levels of the file, and those that it leaves out.
 func (c *comparison) levels() {
-	grouped := groupedBy(c)
+	grouped := groupedBy(c.m, c.live.Configs)
 	for at, wanted := range c.m.Configs {
 		if c.live.Entities[at.Entity].Deleting {
 			continue // said of the record

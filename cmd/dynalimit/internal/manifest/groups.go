@@ -72,19 +72,19 @@ func groupsIn(levels ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 }
 
 // groupedBy are the resources that are groups, or in one, in the end.
-func groupedBy(c *comparison) map[string]bool {
+func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	note := func(at admin.Scope, l admin.LimitConfig) {
 		for _, group := range l.Groups {
 			all[group], all[at.Resource] = true, true
 		}
 	}
-	for at, l := range c.live.Configs {
-		if _, named := c.m.Configs[at]; !named && l.ManagedBy != c.m.Name {
+	for at, l := range live {
+		if _, named := m.Configs[at]; !named && l.ManagedBy != m.Name {
 			note(at, l)
 		}
 	}
-	for at, l := range c.m.Configs {
+	for at, l := range m.Configs {
 		note(at, l)
 	}
 	return all
