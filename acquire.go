@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"runtime"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
@@ -136,10 +135,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		}
 		t := taking{charge: &lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
-			if e := d.noteUnsettled(lease.charge.levels); e != nil {
-				lease.charge.estimates = e
-				runtime.AddCleanup(lease, (*estimates).end, e) // of a lease that is dropped nothing comes back
-			}
+			d.noteUnsettled(lease)
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}
 		d.markHeld(err)

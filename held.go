@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,9 +28,10 @@ type estimate struct {
 	amount, window int64
 }
 
-// noteUnsettled notes what the quotas of levels are charged for a call that begins; nil for
-// nothing.
-func (d *desk) noteUnsettled(levels []level) *estimates {
+// noteUnsettled notes what quotas are charged for a lease, until it ends or is dropped: of one that
+// is dropped nothing comes back.
+func (d *desk) noteUnsettled(lease *Lease) {
+	levels := lease.charge.levels
 	var of []estimate
 	for i := range levels {
 		lv := &levels[i]
@@ -40,11 +42,12 @@ func (d *desk) noteUnsettled(levels []level) *estimates {
 		}
 	}
 	if of == nil {
-		return nil
+		return
 	}
 	e := &estimates{unsettled: &d.lanes.Unsettled, of: of}
 	e.note(1)
-	return e
+	lease.charge.estimates = e
+	runtime.AddCleanup(lease, (*estimates).end, e)
 }
 
 func (e *estimates) note(sign int64) {

@@ -137,9 +137,9 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 			continue
 		}
 		if m.Limits[i].IsQuota() && r.add != nil {
-			l := r.ofQuota(m, i, b.d.Clock.SureMS())
-			if l.Put > mostGranted {
-				return BucketRefill{}, nil, invalid("amounts["+name+"]", "is too much: the bucket holds %s tokens already", tokens(l.Put-l.Add))
+			l, err := r.ofQuota(m, i, b.d.Clock.SureMS())
+			if err != nil {
+				return BucketRefill{}, nil, err
 			}
 			done.Before[name], done.After[name] = l.Put-l.Add, l.Put
 			if l.Add > 0 {
@@ -148,13 +148,7 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 			continue
 		}
 		held, burst := m.State(i).Level(now.UnixMilli()), m.Limits[i].Burst
-		after := burst
-		if r.add != nil {
-			after = min(burst, held+r.add[name])
-		}
-		if m.Limits[i].IsQuota() { // it may hold more, as it was granted
-			after = max(burst, held)
-		}
+		after := r.after(held, burst, name, m.Limits[i].IsQuota())
 		done.Before[name], done.After[name] = held, after
 		lacking = lacking || after > held
 		if r.add == nil && held <= burst || after > held {
@@ -167,15 +161,28 @@ func (b Buckets) decide(r *refill, m *schema.Image, now time.Time) (BucketRefill
 	return done, change, nil
 }
 
+// after is what a limit that holds held then holds.
+func (r *refill) after(held, burst int64, name string, quota bool) int64 {
+	switch {
+	case quota: // it may hold more, as it was granted
+		return max(burst, held)
+	case r.add != nil:
+		return min(burst, held+r.add[name])
+	}
+	return burst
+}
+
 // ofQuota is what is added to a quota as it is at an instant.
-func (r *refill) ofQuota(m *schema.Image, i int, now int64) schema.RefillLimit {
+func (r *refill) ofQuota(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
 	is := m.State(i).At(now)
 	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}
 	if !r.grant { // nothing of a quota is capped within its window
 		l.Add, l.AtMost = min(l.Add, max(0, is.Burst-is.Tokens)), true
 	}
-	l.Put = is.Tokens + l.Add
-	return l
+	if l.Put = is.Tokens + l.Add; l.Put > mostGranted {
+		return l, invalid("amounts["+m.Set.Names[i]+"]", "is too much: the bucket holds %s tokens already", tokens(is.Tokens))
+	}
+	return l, nil
 }
 
 // checkNames refuses limits that the bucket does not have.

@@ -80,6 +80,13 @@ func (x *fill) quota() {
 	if x.exact { // in a window that is not opened nothing is lacking
 		capped = min(add, max(0, is.n-was.opened(max(is.window, was.at(at)))))
 	}
+	x.gainedQuota(was, is, gained, add, capped)
+	t.queue = is.n - is.tokens
+}
+
+// gainedQuota checks how much an administrator gave a quota of what was to be added.
+func (x *fill) gainedQuota(was, is *storedQuota, gained, add, capped int64) {
+	f, name := x.f, x.name
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)
 	switch {
 	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // as it was granted
@@ -89,5 +96,4 @@ func (x *fill) quota() {
 	case !asked && (gained != 0 || is.window != was.window), f.grant && gained != add, !f.grant && gained > capped, x.exact && !f.grant && gained != capped, gained < 0:
 		x.fail("L4: %s gained %d of %d: %+v, then %+v", name, gained, add, *was, *is)
 	}
-	t.queue = is.n - is.tokens
 }

@@ -65,14 +65,7 @@ func (r *replay) limit(k int) {
 	a.Late += dropped
 	was, is := quotaIn(r.w.Old, name), quotaIn(r.w.New, name)
 	if i < 0 {
-		if r.added(name, a, l); is != nil {
-			r.addedQuota(name, is)
-			r.truths[name].quota = true
-		}
-		r.truths[name].ahead.held = r.j.heldOf[r.entity+"#"+name]
-		if r.sent.landings > 1 { // made again, and of a time that may be long ago
-			r.truths[name].queue = l.Burst - r.after.State(k).Level(r.at)
-		}
+		r.appeared(k, name, a, is)
 	} else {
 		if back := r.j.appliedBack(r.sent, name, r.before, r.after); back != a.Back {
 			r.j.dropped++
@@ -113,6 +106,19 @@ func (r *replay) limit(k int) {
 		r.quotaWorth(name, is, r.after.State(k))
 	case r.j.rules.exact:
 		r.holds(name, a.Take, t, r.after.State(k))
+	}
+}
+
+// appeared replays a write that brought the kth limit of its item.
+func (r *replay) appeared(k int, name string, a plan.Named, is *storedQuota) {
+	l := &r.after.Limits[k]
+	if r.added(name, a, l); is != nil {
+		r.addedQuota(name, is)
+		r.truths[name].quota = true
+	}
+	r.truths[name].ahead.held = r.j.heldOf[r.entity+"#"+name]
+	if r.sent.landings > 1 { // made again, and of a time that may be long ago
+		r.truths[name].queue = l.Burst - r.after.State(k).Level(r.at)
 	}
 }
 
