@@ -135,7 +135,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		}
 		t := taking{charge: &lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
-			d.noteUnsettled(lease)
+			lease.estimated(d.noteUnsettled(lease.charge.levels))
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}
 		d.markHeld(err)

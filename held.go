@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"errors"
-	"runtime"
 	"sync"
 	"time"
 
@@ -28,10 +27,9 @@ type estimate struct {
 	amount, window int64
 }
 
-// noteUnsettled notes what quotas are charged for a lease, until it ends or is dropped: of one that
-// is dropped nothing comes back.
-func (d *desk) noteUnsettled(lease *Lease) {
-	levels := lease.charge.levels
+// noteUnsettled notes what the quotas of levels are charged for a call that begins; nil for
+// nothing.
+func (d *desk) noteUnsettled(levels []level) *estimates {
 	var of []estimate
 	for i := range levels {
 		lv := &levels[i]
@@ -42,12 +40,11 @@ func (d *desk) noteUnsettled(lease *Lease) {
 		}
 	}
 	if of == nil {
-		return
+		return nil
 	}
 	e := &estimates{unsettled: &d.lanes.Unsettled, of: of}
 	e.note(1)
-	lease.charge.estimates = e
-	runtime.AddCleanup(lease, (*estimates).end, e)
+	return e
 }
 
 func (e *estimates) note(sign int64) {

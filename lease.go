@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -136,6 +137,15 @@ func (lease *Lease) locate(ctx context.Context) error {
 		c.locate(&found)
 	}
 	return err
+}
+
+// estimated takes over what quotas are charged, until the lease ends or is dropped: of one that is
+// dropped nothing comes back. nil is nothing.
+func (lease *Lease) estimated(e *estimates) {
+	if e != nil {
+		lease.charge.estimates = e
+		runtime.AddCleanup(lease, (*estimates).end, e)
+	}
 }
 
 // Consumed returns the amounts that the lease holds, in whole tokens. A charge that got
