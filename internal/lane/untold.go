@@ -125,9 +125,9 @@ func (p *part) sums() (s plan.Sums) {
 		at.Late += a.Amount
 		at.Pass(a)
 	}
-	for _, c := range p.charged {
-		if at := s.At(c.Name); at.Late > 0 {
-			at.Window = c.Window
+	for i := range s {
+		if k := slices.IndexFunc(p.charged, func(c plan.Signed) bool { return c.Name == s[i].Name }); k >= 0 {
+			s[i].Window = p.charged[k].Window
 		}
 	}
 	for _, a := range plan.Negated(p.amounts) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -136,7 +137,10 @@ func (o *oracle) hear(l *dynalimit.RateLimiter) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, n := range s {
-			o.uncounted[nameOf(bucket)+"#"+n.Name] += max(0, -n.Late)
+			key := nameOf(bucket) + "#" + n.Name
+			if o.uncounted[key] += max(0, -n.Late); n.Window != 0 { // what came off is one sum with what was counted of a quota
+				o.uncounted[key] = math.MaxInt64 / 4
+			}
 		}
 		if operation != 0 {
 			o.sent[sentKey{operation, nameOf(bucket)}] = w

@@ -158,9 +158,13 @@ func Charge(charged []Signed, a Signed) []Signed {
 func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
 	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window != 0, Window: n.Window}
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
+	most := int64(0)
+	if i >= 0 {
+		most = max(0, min(charged[i].Amount, n.Late)) // less what came off the counter meanwhile
+	}
 	if q.Image == nil {
 		if l.Quota = l.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {
-			l.Take, l.Window = charged[i].Amount, charged[i].Window
+			l.Take, l.Window = most, charged[i].Window
 		}
 		return l
 	}
@@ -171,12 +175,12 @@ func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
 	seen, is := q.Image.State(k), q.Image.State(k).At(q.Now)
 	switch l.Window = charged[i].Window; l.Window {
 	case seen.Refilled:
-		l.Take = max(0, min(charged[i].Amount, seen.Tokens))
+		l.Take = max(0, min(most, seen.Tokens))
 	case is.Refilled:
 		if ttl := q.Image.TTL; ttl > 0 && ttl*1000 < q.Now+seen.FillTime(0) {
 			break // it could be deleted, and come back full, before the window ends
 		}
-		l.Take = max(0, min(charged[i].Amount, is.Tokens))
+		l.Take = max(0, min(most, is.Tokens))
 		l.Opens, l.Seen, l.Put = true, q.Image.Limits[k], is.Tokens-l.Take
 	}
 	return l
