@@ -33,8 +33,10 @@ func (p Promises) Of(name string) Promise {
 // waiters have been served.
 func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	switch {
-	case p.Amount == 0 || need > state.Burst:
+	case p.Amount == 0:
 		return state.Wait(now, need)
+	case need > state.Burst: // it fits only beside what was granted to a quota
+		return state.Wait(now, bucket.SaturatingAdd(need, p.Amount))
 	case p.Amount <= state.Burst-need:
 		return state.Wait(now, need+p.Amount)
 	}
