@@ -34,7 +34,7 @@ func (d *desk) noteUnsettled(levels []level) *estimates {
 	for i := range levels {
 		lv := &levels[i]
 		for _, a := range lv.asked {
-			if w := lv.window(a.Name); w != 0 {
+			if w := lv.of(a.Name).Window; w != 0 {
 				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, a.Amount, w})
 			}
 		}
@@ -67,6 +67,7 @@ func (d *desk) markHeld(err error) {
 	if !denied || e.RetryAfter == Never {
 		return
 	}
+	marked := false
 	for i := range e.Statuses {
 		s := &e.Statuses[i]
 		if !s.Exceeded || !s.Limit.IsQuota() || s.RetryAfter <= heldRetry {
@@ -78,8 +79,10 @@ func (d *desk) markHeld(err error) {
 		}
 		open := d.lanes.Unsettled.Of(lane.QuotaKey{Entity: s.EntityID, Resource: s.Resource, Limit: s.Limit.Name}, windows.At(d.nowMS()))
 		if s.Requested <= s.Remaining+open/milli {
-			s.Held, s.RetryAfter = true, heldRetry
+			s.Held, s.RetryAfter, marked = true, heldRetry, true
 		}
 	}
-	_ = e.concluded()
+	if marked {
+		_ = e.concluded()
+	}
 }

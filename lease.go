@@ -195,7 +195,8 @@ func (lease *Lease) Statuses() []LimitStatus {
 		}
 		for _, name := range lv.names() {
 			s := lv.last.status(name, 0, 0)
-			s.Requested, s.Uncharged = lv.used(name)/milli, lv.down(name)/milli
+			h := lv.of(name)
+			s.Requested, s.Uncharged = h.Used()/milli, h.Uncharged()/milli
 			statuses = append(statuses, s)
 		}
 	}

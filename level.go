@@ -110,35 +110,18 @@ func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) 
 	beside.ChangeLocally(changes, lv.cfg, share, now)
 }
 
+// of is what the lease has of a limit at this level; a zero one if that is nothing.
+func (lv *level) of(name string) (h backlog.Holding) {
+	for i := range lv.holdings {
+		if lv.holdings[i].Name == name {
+			return lv.holdings[i]
+		}
+	}
+	return h
+}
+
 // held is the amount of a limit that is surely debited.
-func (lv *level) held(name string) int64 {
-	for i := range lv.holdings {
-		if lv.holdings[i].Name == name {
-			return lv.holdings[i].Held
-		}
-	}
-	return 0
-}
-
-// down is how much of a limit was used beyond its deepest debt.
-func (lv *level) down(name string) int64 {
-	for i := range lv.holdings {
-		if lv.holdings[i].Name == name {
-			return lv.holdings[i].Down
-		}
-	}
-	return 0
-}
-
-// window is the one of a quota in which the level was charged last; 0 of a token bucket.
-func (lv *level) window(name string) int64 {
-	for i := range lv.holdings {
-		if lv.holdings[i].Name == name {
-			return lv.holdings[i].Window
-		}
-	}
-	return 0
-}
+func (lv *level) held(name string) int64 { return lv.of(name).Held }
 
 // configs are the configurations of levels that something limits.
 func configs(levels []level) []*plan.Config {
@@ -228,7 +211,9 @@ func (lv *level) resolve(lanes *lane.Registry) {
 			switch h := lv.holding(a.Name); {
 			case a.Amount < 0 || slices.Contains(r.Dropped, a.Name):
 			case r.Err == nil:
-				h.Landed(a.Amount, r.Window(a.Name))
+				down, _ := plan.AmountOf(r.Down, a.Name)
+				h.Landed(a.Amount-down, r.Window(a.Name))
+				h.LandedDown(down)
 			default:
 				h.Unwritten(a.Amount)
 			}
@@ -252,8 +237,7 @@ func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 		case a.Amount > 0:
 			down, _ := plan.AmountOf(r.Down, a.Name)
 			h.Take(a.Amount-down, r.Window(a.Name))
-			h.Counted += down
-			h.Down += down
+			h.WriteDown(down)
 		}
 	}
 }
@@ -303,12 +287,8 @@ func (lv *level) names() []string {
 
 // used is how much of a limit counts as consumed at the level.
 func (lv *level) used(name string) int64 {
-	for i := range lv.holdings {
-		if lv.holdings[i].Name == name {
-			return lv.holdings[i].Used()
-		}
-	}
-	return 0
+	h := lv.of(name)
+	return h.Used()
 }
 
 // join adds what a level took further.

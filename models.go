@@ -242,13 +242,12 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if err := d.Decode(&t); err != nil {
 		return fmt.Errorf(`dynalimit: limit: %w; write {"name":"rpm","capacity":600,"period":"1m"}, with burst and refill_amount where they differ`, err)
 	}
-	if t.Window != "" && t.Period == "" {
-		*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt}.withDefaults()
-		return nil
-	}
-	period, err := time.ParseDuration(t.Period)
-	if err != nil {
-		return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
+	var period time.Duration
+	if t.Window == "" || t.Period != "" { // a quota has none
+		var err error
+		if period, err = time.ParseDuration(t.Period); err != nil {
+			return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
+		}
 	}
 	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt}.withDefaults()
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -82,4 +83,25 @@ func TestMaxDebtIsStored(t *testing.T) {
 	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100))
 	assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), "k_tpm_d")
 	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(-1)}), "limits[0].MaxDebt")
+}
+
+// A correction whose answer comes late gives back what was charged, and nothing of what was
+// written down.
+func TestCorrectionThatIsFoundOutLaterStopsAtTheDeepestDebt(t *testing.T) {
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("tpm", 1000).WithMaxDebt(50)}}, func(t *testing.T, s *process) {
+		ctx := t.Context()
+		s.acquire("key", dynalimit.Amounts{"tpm": 900})
+		lease := s.acquire("key", dynalimit.Amounts{"tpm": 60})
+		s.cutOff(ddbmem.Fault{After: 1500 * time.Millisecond})
+		requireUnconfirmed(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 200}), dynalimit.Amounts{"tpm": 200})
+		s.recovers()
+		assert.EqualValues(t, -50, s.level("key", "tpm"))
+		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 1}))
+		assert.EqualValues(t, 111, lease.Statuses()[0].Uncharged)
+		require.NoError(t, lease.Rollback(ctx))
+		s.recovers()
+		assert.EqualValues(t, 100, s.level("key", "tpm"))
+		assert.EqualValues(t, 900, s.stored("key", "tpm").Consumed/milli)
+		assert.Zero(t, lease.Statuses()[0].Uncharged, "nothing of it is used any more")
+	})
 }

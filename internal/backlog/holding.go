@@ -11,8 +11,8 @@ type Holding struct {
 	// Counted was admitted or used without the bucket. It is told to the bucket's counter
 	// and never to its tokens.
 	Counted int64
-	// Down is the part of what was counted that was beyond the deepest debt of the limit.
-	Down int64
+	// down is what was counted because it was beyond the deepest debt of the limit.
+	down int64
 	// Doubt was perhaps charged: no answer told. It is not charged again, and never given
 	// back.
 	Doubt int64
@@ -73,6 +73,22 @@ func (h *Holding) Take(amount, window int64) {
 	h.Held += amount
 }
 
+// WriteDown counts what a charge that was written left beyond the deepest debt.
+func (h *Holding) WriteDown(amount int64) {
+	h.Counted += amount
+	h.down += amount
+}
+
+// LandedDown is WriteDown of a charge that was in doubt.
+func (h *Holding) LandedDown(amount int64) {
+	n := min(amount, h.Doubt)
+	h.Doubt -= n
+	h.WriteDown(n)
+}
+
+// Uncharged is what is used beyond the deepest debt. What is lowered comes off it first.
+func (h *Holding) Uncharged() int64 { return max(0, min(h.down, h.Counted)) }
+
 // Unwritten learns that a charge in doubt was surely not written: it is counted.
 func (h *Holding) Unwritten(amount int64) {
 	n := min(amount, h.Doubt)
@@ -104,7 +120,7 @@ func (h *Holding) Join(other *Holding) {
 		h.Take(other.Held, other.Window)
 	}
 	h.Counted += other.Counted
-	h.Down += other.Down
+	h.down += other.down
 	h.Doubt += other.Doubt
 	h.Gone += other.Gone
 	h.Vain += other.Vain

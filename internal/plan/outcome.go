@@ -31,7 +31,10 @@ func (v View) decide(i int, a bucket.Amounts, w bucket.Way) outcome {
 // boundAdjust lets an adjust of a limit land only if it leaves no deeper debt than the limit may
 // have, whoever else charges meanwhile.
 func (o *outcome) boundAdjust(c *Config, limit string, a bucket.Amounts) {
-	if most, bounded := c.maxDebt(limit); bounded && a.Adjust > 0 && !o.update.Full {
+	if a.Adjust == 0 || o.update.Full {
+		return
+	}
+	if most, bounded := c.maxDebt(limit); bounded {
 		o.raiseLow(o.lowestFor(most))
 	}
 }

@@ -235,7 +235,10 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 			Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
 		})
 	}
-	return c, c.readDebts(item)
+	if err := c.readDebts(item); err != nil {
+		return ConfigItem{}, err
+	}
+	return c, nil
 }
 
 // readDebts reads how deep the debts of limits may be.
