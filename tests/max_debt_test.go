@@ -75,11 +75,12 @@ func TestRacingCorrectionsStopAtTheDeepestDebt(t *testing.T) {
 func TestMaxDebtIsStored(t *testing.T) {
 	s := memProcess(t, nil)
 	limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(30), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20)}
+	s.limits(admin.Scope{Everyone: true}, limits[0])
+	assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"])
 	s.limits(admin.Scope{Everyone: true}, limits...)
 	stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
 	require.NoError(t, err)
 	assert.Equal(t, limits, stored.Limits)
-	assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"])
 	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100))
 	assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), "k_tpm_d")
 	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(-1)}), "limits[0].MaxDebt")

@@ -84,6 +84,7 @@ var selfWritten = map[reflect.Type]any{
 		Zone         string `json:"zone,omitempty"`
 		Unit         string `json:"unit,omitempty"`
 		PerModel     bool   `json:"per_model,omitempty"`
+		MaxDebt      int64  `json:"max_debt,omitempty"`
 	}{},
 }
 

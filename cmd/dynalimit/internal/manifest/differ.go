@@ -79,6 +79,7 @@ func within(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("zone", a.Zone, b.Zone)
 	add("unit", a.Unit, b.Unit)
 	add("per_model", truth(a.PerModel), truth(b.PerModel))
+	add("max_debt", count(a.MaxDebt), count(b.MaxDebt))
 	return fields
 }
 

@@ -29,7 +29,7 @@ var periods = []struct {
 // windows are the words for the windows of quotas.
 var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 
-// Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N]; PERIOD is a time such as 30s,
+// Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N]; PERIOD is a time such as 30s,
 // 1m, 2h or 1d and defaults to 1m. A quota is NAME=CAPACITY/daily[,zone=ZONE], or hourly,
 // weekly or monthly; one of money is NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. Whether the values make a limit is for the library to say.
 func Limit(text string) (dynalimit.Limit, error) {
@@ -82,16 +82,19 @@ func more(l *dynalimit.Limit, part string) error {
 		l.PerModel = true
 		return nil
 	}
-	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount}[key]
+	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount, "max-debt": &l.MaxDebt}[key]
 	if field == nil {
-		return fmt.Errorf("%q is none of burst=N, refill=N, zone=ZONE and per-model: write it like %s", part, Example)
+		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, zone=ZONE and per-model: write it like %s", part, Example)
 	}
-	if l.IsQuota() {
+	if l.IsQuota() && key != "max-debt" {
 		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
 	}
-	n, err := Count(value)
-	if err == nil && n == 0 {
+	n, unit, err := counted(value)
+	switch {
+	case err == nil && n == 0:
 		err = fmt.Errorf("%s is 0: it has to be at least 1", key)
+	case err == nil && unit != "" && l.Unit == "":
+		err = fmt.Errorf("%q is money, and %s is not: write a number, or its capacity in dollars too", part, l.Name)
 	}
 	*field = n
 	return err
@@ -136,11 +139,11 @@ func Period(text string) (time.Duration, error) {
 // Describe is a limit in words: 100 a minute, burst 200; 100 each day in UTC; $50 each day in UTC.
 func Describe(l dynalimit.Limit) string {
 	if l.IsQuota() {
-		text := fmt.Sprintf("%s each %s in %s", strings.TrimSuffix(InUnit(l.Unit, l.Capacity), ".00"), l.Window, cmp.Or(l.Zone, "UTC"))
+		text := fmt.Sprintf("%s each %s in %s", roundInUnit(l.Unit, l.Capacity), l.Window, cmp.Or(l.Zone, "UTC"))
 		if l.PerModel {
 			text += ", for each model"
 		}
-		return text
+		return text + debtText(l)
 	}
 	text := Number(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
 	if l.RefillAmount != 0 && l.RefillAmount != l.Capacity {
@@ -149,7 +152,15 @@ func Describe(l dynalimit.Limit) string {
 	if l.Burst != 0 && l.Burst != l.Capacity {
 		text += ", burst " + Number(l.Burst)
 	}
-	return text
+	return text + debtText(l)
+}
+
+// debtText is how deep the debt of a limit may be; "" for any debt.
+func debtText(l dynalimit.Limit) string {
+	if l.MaxDebt == 0 {
+		return ""
+	}
+	return ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
 }
 
 // PeriodWord is a period in words: a minute, every 5m.

@@ -31,6 +31,8 @@ func TestLimit(t *testing.T) {
 		"usd=$50/daily":                   {dynalimit.DailyMoney("usd", 50_000_000, ""), "$50 each day in UTC"},
 		"usd=$0.50/daily,per-model":       {perModel(dynalimit.DailyMoney("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
 		"usd=$1234.000001/daily":          {dynalimit.DailyMoney("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
+		"usd=$50/daily,max-debt=$5.50":    {dynalimit.DailyMoney("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
+		"tpm=40k,max-debt=10k":            {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
 		"not checked here: the library's": {},
 	} {
 		l, err := Limit(text)
@@ -52,7 +54,7 @@ func perModel(l dynalimit.Limit) dynalimit.Limit {
 func TestLimitRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1E6", "rpm=1e99", "rpm=1K", "rpm=1.5k", "rpm=010", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
-		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,bust=2", "rpm=1,",
+		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,max-debt=0", "rpm=1,max-debt=$1", "rpm=1,burst=$1", "rpm=1,bust=2", "rpm=1,",
 		"rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
 		"usd=$50", "usd=$50/1d", "usd=$/daily", "usd=$1.0000001/daily", "usd=$-1/daily", "usd=$1./daily", "usd=$1k/daily", "usd=50$/daily", "usd=5/daily,per-model", "usd=$5/daily,per-model=1",
 	} {

@@ -52,6 +52,14 @@ func InUnit(unit string, n int64) string {
 	return Number(n)
 }
 
+// roundInUnit is InUnit without cents where there are none.
+func roundInUnit(unit string, n int64) string {
+	if unit == dynalimit.USD {
+		return RoundDollars(n)
+	}
+	return Number(n)
+}
+
 // counted reads a number, or dollars behind a $ with their unit.
 func counted(text string) (n int64, unit string, err error) {
 	if strings.HasPrefix(text, "$") {
