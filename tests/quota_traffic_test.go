@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,22 +31,7 @@ func TestRacersOnAQuota(t *testing.T) {
 				s.ofGroup(model)
 				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1_000_000, pacific))
 				s.limits(at, dynalimit.Daily("usd", 100, pacific))
-				s.db.SetFaults(after10ms)
-				processes := []*process{s, s.peer(nil), s.peer(nil), s.peer(nil)}
-				var admitted atomic.Int64
-				var calls sync.WaitGroup
-				for i := range 200 {
-					calls.Go(func() {
-						_, err := processes[i%4].limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"usd": 1})
-						if err == nil {
-							admitted.Add(1)
-						} else if !errors.Is(err, dynalimit.ErrLimitExceeded) {
-							t.Error(err)
-						}
-					})
-				}
-				calls.Wait()
-				assert.EqualValues(t, 100, admitted.Load())
+				assert.EqualValues(t, 100, s.race("key", dynalimit.Amounts{"usd": 1}, model))
 			})
 		})
 	}
@@ -166,42 +150,8 @@ func TestQuotaChangesInTraffic(t *testing.T) {
 		s.limits(admin.Scope{Everyone: true}, dynalimit.PerSecond("rpm", 1000))
 		s.ofGroup(model)
 		elapse(time.Hour) // what is in force is that of one day
-		var n atomic.Int64
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			f := ddbmem.Fault{Before: 3 * time.Millisecond, After: 2 * time.Millisecond}
-			if k := n.Add(1); r.Operation == "UpdateItem" && k%97 == 0 {
-				f.Lose = true
-			} else if k%89 == 0 {
-				f.Error = &ddbmem.Error{Code: "ThrottlingException"}
-			}
-			return f
-		})
-		var admitted atomic.Int64
-		stop := make(chan struct{})
-		var callers sync.WaitGroup
-		processes := []*process{s, s.peer(nil), s.peer(nil), s.peer(nil)}
-		for i := range 100 {
-			callers.Go(func() {
-				for k := 0; ; k++ {
-					select {
-					case <-stop:
-						return
-					case <-time.After(time.Duration(5000+370*i) * time.Millisecond):
-					}
-					lease, err := processes[i%4].limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "usd": 10}, dynalimit.WithIgnoreUnknown())
-					switch {
-					case err == nil:
-						admitted.Add(10)
-						if k%3 == 0 && lease.Adjust(t.Context(), dynalimit.Amounts{"usd": -4}) == nil {
-							admitted.Add(-4)
-						}
-					case errors.Is(err, dynalimit.ErrLimitExceeded), errors.Is(err, dynalimit.ErrUnavailable), errors.Is(err, dynalimit.ErrContended):
-					default:
-						t.Error(err)
-					}
-				}
-			})
-		}
+		admitted, stop := s.inTraffic("usd", 10, 4, dynalimit.Amounts{"rpm": 1}, model)
+		defer stop()
 		daily := func(n int64) []dynalimit.Limit {
 			return []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000), dynalimit.Daily("usd", n, pacific)}
 		}
@@ -237,7 +187,5 @@ func TestQuotaChangesInTraffic(t *testing.T) {
 			assert.LessOrEqual(t, stored.Consumed/milli, phase.most, phase.what)
 			assert.Greater(t, stored.Consumed/milli, phase.most-100, phase.what)
 		}
-		close(stop)
-		callers.Wait()
 	})
 }

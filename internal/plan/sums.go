@@ -55,19 +55,9 @@ func (s *Sums) Take(amounts []Signed) {
 	}
 }
 
-// GiveBack adds what was taken in a window. Of two windows of a quota the earlier one has
-// surely ended: what was taken in it comes off the counter only.
-func (n *Named) GiveBack(amount, window int64) {
-	switch {
-	case n.Back == 0 || window == n.Window:
-		n.Back, n.Window = n.Back+amount, window
-	case window < n.Window:
-		n.Late -= amount
-	default:
-		n.Late -= n.Back
-		n.Back, n.Window = amount, window
-	}
-}
+// GiveBack adds what was taken in a window. One write gives back to one window of a limit (see
+// OfOtherWindows).
+func (n *Named) GiveBack(amount, window int64) { n.Back, n.Window = n.Back+amount, window }
 
 // Of returns the amounts of a limit.
 func (s Sums) Of(name string) Named {
