@@ -21,6 +21,9 @@ func newBucketConfig(limits []Limit, level levels.Level, permanent bool, readAt,
 		if l.Unit != "" {
 			c.Money |= 1 << i
 		}
+		if l.Shadow {
+			c.Shadow |= 1 << i
+		}
 	}
 	c.Fingerprint = []byte(fingerprintLimits(limits, permanent))
 	return c

@@ -57,7 +57,9 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 			asked, _ := plan.AmountOf(shown.asked, name)
 			s := shown.status(name, asked, 0)
 			report.Allowed = report.Allowed && !s.Exceeded
-			report.RetryAfter = max(report.RetryAfter, s.RetryAfter)
+			if s.Exceeded {
+				report.RetryAfter = max(report.RetryAfter, s.RetryAfter)
+			}
 			report.Statuses = append(report.Statuses, s)
 		}
 	}
@@ -65,11 +67,14 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 }
 
 // Available is how many whole tokens of each limit an acquire could take: the least of the
-// entity and its parents, on the resource and its groups, never below 0. A limit that only unlimited levels have is not
-// among them, and none is where the entity is blocked.
+// entity and its parents, on the resource and its groups, never below 0. A limit that only unlimited levels
+// have, or that is in shadow, is not among them, and none is where the entity is blocked.
 func (r *Report) Available() Amounts {
 	available := Amounts{}
 	for _, s := range r.Statuses {
+		if s.Limit.Shadow {
+			continue
+		}
 		least, ok := available[s.Limit.Name]
 		if !ok {
 			least = math.MaxInt64

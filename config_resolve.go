@@ -143,13 +143,13 @@ func (k *configKind) groups() []string {
 }
 
 // policyFor is what the configuration has a call do when the store does not answer: what a level
-// says, else Block if the call names money; empty for nothing.
+// says, else Block if the call names money that is enforced; empty for nothing.
 func (c *resolvedConfig) policyFor(r *request) UnavailablePolicy {
 	if c.onUnavailable != "" || c.compiled == nil || c.compiled.Money == 0 {
 		return c.onUnavailable
 	}
 	for i, l := range c.compiled.Limits {
-		if r.named[l.Name] > 0 && c.compiled.IsMoney(i) {
+		if r.named[l.Name] > 0 && c.compiled.IsMoney(i) && !c.compiled.InShadow(l.Name) {
 			return Block
 		}
 	}
@@ -180,7 +180,7 @@ func limitsOf(level levels.Level, stored []schema.ConfigLimit) ([]Limit, error) 
 		limits[i] = Limit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
 			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
-			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt,
+			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
 		}
 	}
 	return CheckLimits(field, limits)

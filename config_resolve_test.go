@@ -95,21 +95,21 @@ func TestFingerprintIsStable(t *testing.T) {
 }
 
 func TestFingerprintCoversEveryParameter(t *testing.T) {
-	base := []Limit{{"rpm", 100, 200, 300, time.Minute, "", "", "", false, 0}, {"tpm", 1, 2, 3, time.Hour, "", "", "", false, 0}}
+	base := []Limit{{"rpm", 100, 200, 300, time.Minute, "", "", "", false, 0, false}, {"tpm", 1, 2, 3, time.Hour, "", "", "", false, 0, false}}
 	seen := map[string]string{fingerprintLimits(base, false): "base"}
 	for name, limits := range map[string][]Limit{
-		"name":     {{"rpn", 100, 200, 300, time.Minute, "", "", "", false, 0}, base[1]},
-		"capacity": {{"rpm", 101, 200, 300, time.Minute, "", "", "", false, 0}, base[1]},
-		"burst":    {{"rpm", 100, 201, 300, time.Minute, "", "", "", false, 0}, base[1]},
-		"amount":   {{"rpm", 100, 200, 301, time.Minute, "", "", "", false, 0}, base[1]},
-		"period":   {{"rpm", 100, 200, 300, time.Minute + time.Millisecond, "", "", "", false, 0}, base[1]},
-		"swapped":  {{"rpm", 1, 2, 3, time.Hour, "", "", "", false, 0}, {"tpm", 100, 200, 300, time.Minute, "", "", "", false, 0}},
+		"name":     {{"rpn", 100, 200, 300, time.Minute, "", "", "", false, 0, false}, base[1]},
+		"capacity": {{"rpm", 101, 200, 300, time.Minute, "", "", "", false, 0, false}, base[1]},
+		"burst":    {{"rpm", 100, 201, 300, time.Minute, "", "", "", false, 0, false}, base[1]},
+		"amount":   {{"rpm", 100, 200, 301, time.Minute, "", "", "", false, 0, false}, base[1]},
+		"period":   {{"rpm", 100, 200, 300, time.Minute + time.Millisecond, "", "", "", false, 0, false}, base[1]},
+		"swapped":  {{"rpm", 1, 2, 3, time.Hour, "", "", "", false, 0, false}, {"tpm", 100, 200, 300, time.Minute, "", "", "", false, 0, false}},
 		"fewer":    base[:1],
-		"more":     {base[0], base[1], {"zpm", 1, 2, 3, time.Hour, "", "", "", false, 0}},
+		"more":     {base[0], base[1], {"zpm", 1, 2, 3, time.Hour, "", "", "", false, 0, false}},
 		"none":     nil,
-		"quota":    {{"rpm", 100, 200, 300, 0, "day", "UTC", "", false, 0}, base[1]},
-		"window":   {{"rpm", 100, 200, 300, 0, "week", "UTC", "", false, 0}, base[1]},
-		"zone":     {{"rpm", 100, 200, 300, 0, "day", "Asia/Tokyo", "", false, 0}, base[1]},
+		"quota":    {{"rpm", 100, 200, 300, 0, "day", "UTC", "", false, 0, false}, base[1]},
+		"window":   {{"rpm", 100, 200, 300, 0, "week", "UTC", "", false, 0, false}, base[1]},
+		"zone":     {{"rpm", 100, 200, 300, 0, "day", "Asia/Tokyo", "", false, 0, false}, base[1]},
 	} {
 		fp := fingerprintLimits(limits, false)
 		assert.Empty(t, seen[fp], name)
@@ -121,7 +121,7 @@ func TestFingerprintCoversEveryParameter(t *testing.T) {
 func TestFingerprintsDifferWhenListsDo(t *testing.T) {
 	limit := rapid.Custom(func(t *rapid.T) Limit {
 		n := rapid.Int64Range(1, 4)
-		return Limit{rapid.StringMatching(`[a-b]{1,3}`).Draw(t, "name"), n.Draw(t, "cp"), n.Draw(t, "bx"), n.Draw(t, "ra"), time.Duration(n.Draw(t, "rp")) * time.Second, "", "", "", false, 0}
+		return Limit{rapid.StringMatching(`[a-b]{1,3}`).Draw(t, "name"), n.Draw(t, "cp"), n.Draw(t, "bx"), n.Draw(t, "ra"), time.Duration(n.Draw(t, "rp")) * time.Second, "", "", "", false, 0, false}
 	})
 	list := rapid.SliceOfNDistinct(limit, 1, 3, func(l Limit) string { return l.Name })
 	rapid.Check(t, func(t *rapid.T) {

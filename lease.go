@@ -197,6 +197,7 @@ func (lease *Lease) Statuses() []LimitStatus {
 			s := lv.last.status(name, 0, 0)
 			h := lv.of(name)
 			s.Requested, s.Uncharged = h.Used()/milli, h.Uncharged()/milli
+			s.Shadowed = s.Limit.Shadow && s.Uncharged > 0
 			statuses = append(statuses, s)
 		}
 	}

@@ -35,7 +35,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 		return err
 	}
 	for i := range c.levels {
-		c.levels[i].resolve(c.desk.lanes) // before another bucket may be taken from
+		c.levels[i].resolve(c.desk.lanes, c.desk.observer) // before another bucket may be taken from
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err

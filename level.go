@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // level is one bucket of a charge. Once a lease is out, its mutex guards it.
@@ -87,21 +88,36 @@ func (lv *level) grant(r *lane.Result) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
 	for _, a := range lv.asked {
-		lv.holding(a.Name).Take(a.Amount, r.Window(a.Name))
+		h := lv.holding(a.Name)
+		down, _ := plan.AmountOf(r.Down, a.Name)
+		h.Take(a.Amount-down, r.Window(a.Name))
+		h.WriteDown(down)
 	}
 }
 
-// count books signed amounts as admitted, or used, without the bucket, and has the bucket
-// told of them. It returns false if the limiter is closed, and nothing is kept.
+// count books signed amounts as admitted, or used, without the bucket, or beyond a limit in
+// shadow, and has the bucket told of them. It returns false if the limiter is closed, and nothing
+// is kept.
 func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) bool {
 	if !lanes.Count(lv.lane, amounts, lv.cfg) {
 		return false
 	}
 	for _, a := range amounts {
-		lv.holding(a.Name).Counted += a.Amount
+		switch h := lv.holding(a.Name); {
+		case a.Amount > 0 && lv.beyondShadow(h):
+			h.WriteDown(a.Amount)
+		default:
+			h.Counted += a.Amount
+			lv.degraded = lv.degraded || a.Amount > 0
+		}
 	}
-	lv.degraded = lv.degraded || slices.ContainsFunc(amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 	return true
+}
+
+// beyondShadow reports whether a limit is in shadow and did not have what the lease took of it:
+// what it uses further is counted, too.
+func (lv *level) beyondShadow(h *backlog.Holding) bool {
+	return h.Uncharged() > 0 && lv.cfg.InShadow(h.Name)
 }
 
 // changeLocally changes the process's share of the level's limits by what was really used.
@@ -139,6 +155,11 @@ func (lv *level) holds() bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 })
 }
 
+// wrote reports whether anything was surely written: debited, or counted beyond a limit in shadow.
+func (lv *level) wrote() bool {
+	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 || h.Uncharged() > 0 })
+}
+
 // has reports whether the level has a limit, or had when the lease used it.
 func (lv *level) has(name string) bool {
 	return (lv.cfg.Index(name) >= 0 || lv.knows(name)) && lv.share.covers(name)
@@ -155,8 +176,8 @@ func (lv *level) knows(name string) bool {
 }
 
 // corrections is what has to change at a level to reach a target: writes are what its
-// bucket has to be written, above 0 charged and below 0 given back; uncounts, below 0, come
-// off what is counted, and doubt of a write under way that is given up is counted as such.
+// bucket has to be written, above 0 charged and below 0 given back; uncounts come off what is
+// counted or, above 0, are counted beyond a limit in shadow, and doubt of a write under way that is given up is counted as such.
 // passes says what another level counts too.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
@@ -170,19 +191,23 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 		if !lv.has(t.Name) {
 			continue
 		}
-		c := lv.holding(t.Name).To(t.Amount)
+		h := lv.holding(t.Name)
+		c := h.To(t.Amount)
+		if lv.beyondShadow(h) {
+			c.Charge, c.Uncount = 0, c.Uncount-c.Charge
+		}
 		if change := c.Charge - c.Back; change != 0 {
 			s := signed(t.Name, change)
 			if change < 0 {
-				s.Window = lv.holding(t.Name).Window
+				s.Window = h.Window
 			}
 			writes = append(writes, s)
 		}
-		if c.Uncount > 0 {
+		if c.Uncount != 0 {
 			uncounts = append(uncounts, signed(t.Name, -c.Uncount))
 		}
 		if c.GiveUp > 0 {
-			lv.holding(t.Name).GiveUp(c.GiveUp)
+			h.GiveUp(c.GiveUp)
 			givenUp = append(givenUp, plan.Signed{Name: t.Name, Amount: c.GiveUp})
 		}
 	}
@@ -192,34 +217,44 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 	return writes, uncounts, givenUp
 }
 
-// resolve learns what became of corrections that were under way when the lease went on.
-func (lv *level) resolve(lanes *lane.Registry) {
-	lv.underWay = slices.DeleteFunc(lv.underWay, func(o *lane.Op) bool {
-		r, known := o.Outcome()
+// resolve learns what became of corrections that were under way when the lease went on. The
+// observer hears of what was not charged.
+func (lv *level) resolve(lanes *lane.Registry, o observe.Observer) {
+	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
+		r, known := op.Outcome()
 		if !known || r.Unconfirmed {
 			return known
 		}
-		since := lv.holds() && !bytes.Equal(lv.incarnation, o.Incarnation)
+		since := lv.holds() && !bytes.Equal(lv.incarnation, op.Incarnation)
 		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
-			lanes.Doubt(o.Amounts) // another bucket has been taken from since: nobody gives it back
+			lanes.Doubt(op.Amounts) // another bucket has been taken from since: nobody gives it back
 			return true
 		}
 		if r.Err == nil {
 			lv.noteIncarnation(r.Image.Of())
 		}
-		for _, a := range o.Amounts {
+		for _, a := range op.Amounts {
 			switch h := lv.holding(a.Name); {
 			case a.Amount < 0 || slices.Contains(r.Dropped, a.Name):
 			case r.Err == nil:
 				down, _ := plan.AmountOf(r.Down, a.Name)
 				h.Landed(a.Amount-down, r.Window(a.Name))
 				h.LandedDown(down)
+				lv.tellOverrun(o, a.Name, down)
 			default:
 				h.Unwritten(a.Amount)
 			}
 		}
 		return true
 	})
+}
+
+// tellOverrun tells an observer, nil for nobody, that the bucket was not charged an amount of a
+// limit, in millitokens; nothing of 0.
+func (lv *level) tellOverrun(o observe.Observer, limit string, amount int64) {
+	if o != nil && amount > 0 {
+		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Shadow: lv.cfg.InShadow(limit)})
+	}
 }
 
 // bookLanded books a correction that was written.

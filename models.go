@@ -52,6 +52,9 @@ type Limit struct {
 	// MaxDebt is how far below 0 Adjust and Settle may take the limit, in whole tokens; 0 for any
 	// debt. What they charge beyond it is counted and not charged (LimitStatus.Uncharged).
 	MaxDebt int64
+	// Shadow means that the limit is counted and denies nothing: to see what it would do before it
+	// is enforced. What fits is charged, the rest is counted alone (LimitStatus.Shadowed).
+	Shadow bool
 }
 
 // USD is the unit of money: micro-dollars.
@@ -108,6 +111,12 @@ func (l Limit) WithBurst(n int64) Limit {
 // WithMaxDebt returns the limit with a bound of its debt: n tokens, from 1 on.
 func (l Limit) WithMaxDebt(n int64) Limit {
 	l.MaxDebt = n
+	return l
+}
+
+// Shadowed returns the limit in shadow: it is counted and denies nothing.
+func (l Limit) Shadowed() Limit {
+	l.Shadow = true
 	return l
 }
 
@@ -178,10 +187,13 @@ type LimitStatus struct {
 	// negative in debt.
 	Remaining int64
 	// Uncharged is, of a lease, what of Requested was beyond the deepest debt that the limit may
-	// have (Limit.MaxDebt): it is counted and not charged.
+	// have (Limit.MaxDebt), or beyond a limit in shadow: it is counted and not charged.
 	Uncharged int64
-	// Exceeded means that Requested does not fit.
+	// Exceeded means that Requested does not fit, so that the limit denies it.
 	Exceeded bool
+	// Shadowed means that Requested does not fit, or did not, and that the limit is in shadow: it
+	// denies nothing. RetryAfter is what it would have been.
+	Shadowed bool
 	// RetryAfter is the exact wait until Requested fits with no other
 	// traffic: 0 when it fits, Never when it exceeds the burst.
 	RetryAfter time.Duration
@@ -209,6 +221,7 @@ type limitText struct {
 	Unit         string `json:"unit,omitempty"`
 	PerModel     bool   `json:"per_model,omitempty"`
 	MaxDebt      int64  `json:"max_debt,omitempty"`
+	Shadow       bool   `json:"shadow,omitempty"`
 }
 
 // MarshalJSON writes a limit as a person would:
@@ -219,7 +232,7 @@ type limitText struct {
 // Burst and RefillAmount are left out where they are the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
 	if !l.IsQuota() {
 		t.Period = periodText(l.RefillPeriod)
 	}
@@ -249,7 +262,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 			return invalid("period", "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", t.Period, t.Name)
 		}
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Shadow: t.Shadow}.withDefaults()
 	return nil
 }
 

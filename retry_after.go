@@ -19,6 +19,7 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 		if s.Level = levels.Level(l.Level); r.degraded {
 			s.Limit = limitOf(name, l.Capacity, l.Rate)
 		}
+		s.Limit.MaxDebt, s.Limit.Shadow = l.MaxDebt/milli, r.Config.InShadow(name)
 		if r.Config.IsMoney(i) {
 			s.Limit.Unit = USD
 		}
@@ -31,7 +32,8 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	level := state.Level(r.Now) - left.Amount
 	s.Remaining = floorDiv(level, milli)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody
-		s.Exceeded = asked > level
+		s.Exceeded = asked > level && !s.Limit.Shadow
+		s.Shadowed = asked > level && s.Limit.Shadow
 		s.RetryAfter = duration(left.Wait(state, r.Now, asked))
 	}
 	s.Reset = duration(state.Wait(r.Now, state.Burst))
@@ -47,7 +49,7 @@ func (s LimitStatus) aged(ms int64) LimitStatus {
 		return max(wait-duration(ms), least)
 	}
 	s.Reset = less(s.Reset, 0)
-	if s.Exceeded {
+	if s.Exceeded || s.Shadowed {
 		s.RetryAfter = less(s.RetryAfter, time.Millisecond)
 	}
 	return s

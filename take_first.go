@@ -24,7 +24,7 @@ func (t *taking) firstLevel() (first int, decides bool) {
 	for i := range t.charge.levels {
 		lv := &t.charge.levels[i]
 		beside := lane.BesideOf(lv.lane)
-		if !lv.skipped() && beside.Tight(lv.asked, now) {
+		if !lv.skipped() && beside.Tight(lv.cfg.Enforced(lv.asked), now) {
 			return i, true
 		}
 	}

@@ -190,7 +190,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 		if asked {
 			lv.lane.Contact.Suspect()
 		}
-		ops[i] = lane.NewUnderWay(ctx, lv.asked, t.proposals[i].View.Config)
+		ops[i] = lane.NewUnderWay(ctx, lv.asked, t.proposals[i].Beyond, t.proposals[i].View.Config)
 		lv.lane.Follow(ops[i])
 	}
 	desk.lanes.Started()
@@ -241,12 +241,12 @@ func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*sch
 	if image == nil {
 		image, _ = decode(p.Write.Create.Item(), 0) // what was made
 	} else {
-		image = p.View.After(lv.asked, &p.Write)
+		image = p.View.After(lv.asked, p.Beyond, &p.Write)
 	}
 	if p.Write.Kind == plan.Claim {
 		lv.lane.Drop()
 	} else {
 		lv.lane.Assume(p.View.Image, image)
 	}
-	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now}
+	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond}
 }

@@ -97,7 +97,7 @@ func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit,
 		}
 		out[i] = schema.ConfigLimit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount,
-			PeriodSeconds: int64(l.RefillPeriod / time.Second), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt,
+			PeriodSeconds: int64(l.RefillPeriod / time.Second), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
 		}
 	}
 	return out, nil

@@ -37,6 +37,7 @@ type limitFields struct {
 	Unit     string `json:"unit,omitempty"`
 	PerModel bool   `json:"per_model,omitempty"`
 	MaxDebt  int64  `json:"max_debt,omitempty"`
+	Shadow   bool   `json:"shadow,omitempty"`
 }
 
 // configFields are the fields of a configuration; nil for none stored.
@@ -47,7 +48,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]limitFields, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt}
+		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

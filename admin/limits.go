@@ -116,7 +116,7 @@ func (l Limits) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 // kinds is the generation of kinds that a client has to know for a configuration; 0 for any.
 func (c LimitConfig) kinds() int64 {
 	switch {
-	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 }):
+	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsQuota() || l.MaxDebt > 0 || l.Shadow }):
 		return schema.QuotaKinds
 	case len(c.Groups) > 0:
 		return schema.GroupKinds

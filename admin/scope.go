@@ -239,7 +239,7 @@ func limitsOf(field string, stored []schema.ConfigLimit) ([]dynalimit.Limit, err
 		limits[i] = dynalimit.Limit{
 			Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount,
 			RefillPeriod: time.Duration(l.PeriodSeconds) * time.Second, Window: l.Window, Zone: l.Zone,
-			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt,
+			Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
 		}
 	}
 	return dynalimit.CheckLimits(field, limits)

@@ -30,6 +30,8 @@ type Observer interface {
 	// writes to a bucket, because the bucket's partition throttles. It is called again
 	// when that is over, at the next use of the bucket.
 	PacingChanged(e PacingChange)
+	// Overran is called when a limit was exceeded and denied nobody.
+	Overran(e Overrun)
 }
 
 // AcquireStart describes an acquire.
@@ -123,6 +125,20 @@ type PacingChange struct {
 	Paced bool
 }
 
+// Overrun says that something was counted and not charged: an acquire beyond a limit in shadow,
+// or a correction beyond the deepest debt of a limit (dynalimit.Limit.MaxDebt).
+type Overrun struct {
+	// EntityID and Resource name the bucket: the entity may be a parent of the one that a
+	// call names.
+	EntityID, Resource string
+	// Limit is the limit's name.
+	Limit string
+	// Amount is how much was not charged, in whole tokens.
+	Amount int64
+	// Shadow means that the limit is in shadow: enforced, it would have denied.
+	Shadow bool
+}
+
 // AvailabilityChange says that a table stopped answering, or answers again.
 type AvailabilityChange struct {
 	// Table is its name.
@@ -166,3 +182,6 @@ func (Nop) AvailabilityChanged(AvailabilityChange) {}
 
 // PacingChanged does nothing.
 func (Nop) PacingChanged(PacingChange) {}
+
+// Overran does nothing.
+func (Nop) Overran(Overrun) {}

@@ -27,23 +27,7 @@ func TestHistoriesOfBoundedDebt(t *testing.T) {
 			s.family("key", "team")
 			s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 1000).WithMaxDebt(50), dynalimit.Monthly("usd", 1000, "UTC").WithMaxDebt(20))
 			s.acquire("key", dynalimit.Amounts{"tpm": 900, "usd": 900})
-			var mu sync.Mutex
-			luck := rand.New(rand.NewPCG(seed, 1))
-			s.db.SetFaults(func(r *ddbmem.Request) (f ddbmem.Fault) {
-				mu.Lock()
-				defer mu.Unlock()
-				f.After = time.Duration(luck.IntN(5)) * time.Millisecond
-				switch n := luck.IntN(40); {
-				case r.Operation != "UpdateItem":
-				case n == 0:
-					f.Lose = true
-				case n == 1:
-					f.After = 1500 * time.Millisecond
-				case n == 2:
-					f.Error = &ddbmem.Error{Code: "ThrottlingException"}
-				}
-				return f
-			})
+			s.db.SetFaults((&luckyFaults{seed: seed}).fault)
 			s.db.OnWrite(func(w ddbmem.Write) {
 				m, err := schema.NewLimitSets().DecodeBucket(w.New, nil, 0)
 				if err != nil || m == nil {
@@ -75,6 +59,32 @@ func TestHistoriesOfBoundedDebt(t *testing.T) {
 			return
 		}
 	}
+}
+
+// luckyFaults are answers that are lost, late or throttled, now and then.
+type luckyFaults struct {
+	seed uint64
+	mu   sync.Mutex
+	luck *rand.Rand
+}
+
+func (l *luckyFaults) fault(r *ddbmem.Request) (f ddbmem.Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.luck == nil {
+		l.luck = rand.New(rand.NewPCG(l.seed, 1))
+	}
+	f.After = time.Duration(l.luck.IntN(5)) * time.Millisecond
+	switch n := l.luck.IntN(40); {
+	case r.Operation != "UpdateItem":
+	case n == 0:
+		f.Lose = true
+	case n == 1:
+		f.After = 1500 * time.Millisecond
+	case n == 2:
+		f.Error = &ddbmem.Error{Code: "ThrottlingException"}
+	}
+	return f
 }
 
 // correctsAtRandom acquires, corrects up and down, and rolls back, a few times.

@@ -67,6 +67,12 @@ func (l *listener) PacingChanged(e observe.PacingChange) {
 	l.heard = append(l.heard, fmt.Sprintf("%s %s: %s, %s", e.EntityID, e.Resource, how, e.Why))
 }
 
+func (l *listener) Overran(e observe.Overrun) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, fmt.Sprintf("%s %s: %d of %s not charged, in shadow: %t", e.EntityID, e.Resource, e.Amount, e.Limit, e.Shadow))
+}
+
 func (l *listener) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,3 +187,5 @@ func (o observerOf) WriteEnd(ctx context.Context, e observe.WriteEnd) { o().Writ
 func (o observerOf) AvailabilityChanged(e observe.AvailabilityChange) { o().AvailabilityChanged(e) }
 
 func (o observerOf) PacingChanged(e observe.PacingChange) { o().PacingChanged(e) }
+
+func (o observerOf) Overran(e observe.Overrun) { o().Overran(e) }

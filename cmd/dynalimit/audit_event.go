@@ -153,6 +153,7 @@ type storedLimit struct {
 	Unit     string `json:"unit"`
 	PerModel bool   `json:"per_model"`
 	MaxDebt  int64  `json:"max_debt"`
+	Shadow   bool   `json:"shadow"`
 }
 
 // limitFacts are the limits before and after a change of them, in words, by name; ok is
@@ -170,7 +171,7 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 		for _, l := range limits {
 			facts[l.Name] = notation.Describe(dynalimit.Limit{
 				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Seconds) * time.Second,
-				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt,
+				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
 			})
 		}
 		return facts

@@ -201,6 +201,8 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	switch full := time.Duration(l.FullMS) * time.Millisecond; {
 	case l.Denied:
 		more = out.Red("denied: " + when(d, l.Wait))
+	case l.Shadowed:
+		more = out.Yellow("enforced, it would be denied: " + when(d, l.Wait))
 	case l.WindowEnds != nil:
 		more = out.Dim(fmt.Sprintf("the %s ends in %s, at %s", l.Limit.Window, notation.Wait(l.WindowEnds.Sub(d.At)), clockTime(d.At, *l.WindowEnds)))
 	case full > 0:

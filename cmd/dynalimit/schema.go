@@ -85,6 +85,7 @@ var selfWritten = map[reflect.Type]any{
 		Unit         string `json:"unit,omitempty"`
 		PerModel     bool   `json:"per_model,omitempty"`
 		MaxDebt      int64  `json:"max_debt,omitempty"`
+		Shadow       bool   `json:"shadow,omitempty"`
 	}{},
 }
 

@@ -101,7 +101,7 @@ func oneIncarnation(adjusts []*Op) (kept, left []*Op) {
 }
 
 func sameConfig(a, b *plan.Config) bool {
-	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
+	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override && a.Shadow == b.Shadow
 }
 
 // next forms the next batch: all adjusts, and the takes that have the same configuration

@@ -56,6 +56,8 @@ type Proposal struct {
 	View  plan.View
 	Write plan.Write
 	Sums  plan.Sums
+	// Beyond is what limits in shadow do not have: it is counted and not charged.
+	Beyond []plan.Signed
 	// Waits means that the take does not fit beside Left, what is left to waiters. There
 	// is no Write then.
 	Waits bool
@@ -72,7 +74,7 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 		return Proposal{}, err
 	}
 	d := choose(&b.known, v, choices{takes: o.asList(), heads: b.lane.Line.heads()})
-	return Proposal{View: v, Write: d.write, Sums: d.sums, Waits: len(d.left) > 0, Left: d.promised}, nil
+	return Proposal{View: v, Write: d.write, Sums: d.sums, Beyond: o.down, Waits: len(d.left) > 0, Left: d.promised}, nil
 }
 
 // recent puts a recent image of the bucket under the configuration of a take.

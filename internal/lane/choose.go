@@ -63,6 +63,7 @@ func choose(known *sight, v plan.View, q choices) decision {
 			continue
 		}
 		d.promised = promised(q.heads, o.Rank, d.waiters, reading)
+		o.unbound, o.down = plan.Shadowed(o.Amounts, v, ahead)
 		switch {
 		case !v.Fits(o.Amounts, ahead, d.promised):
 			d.left = append(d.left, excluded{o, plan.Precedence{Taken: v.Taken(ahead), Left: d.promised}})
@@ -106,6 +107,7 @@ func (d *decision) debitAhead(v plan.View, q choices) {
 		case len(d.left)+len(d.deferred)+len(q.heads)+q.shareHalvings > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !v.LeavesHalf(o.Amounts, d.sums):
 			d.dropped = append(d.dropped, o)
 		default:
+			o.unbound, o.down = plan.Shadowed(o.Amounts, v, d.sums)
 			o.addTo(&d.sums)
 			d.admit(o, q)
 		}

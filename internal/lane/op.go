@@ -71,7 +71,10 @@ type Op struct {
 	refusals   int
 	postponed  int // how many writes left it for the next one
 	dropped    []string
-	down       []plan.Signed
+	// down goes to the counter alone: what an adjust charges beyond the deepest debt of a limit,
+	// and what a take asks of limits in shadow that they do not have. unbound is what it asks of
+	// limits in shadow besides: it is charged, whatever is left.
+	down, unbound []plan.Signed
 	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
 
@@ -105,8 +108,8 @@ type Result struct {
 	// Dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	Dropped []string
-	// Down is what an adjust charged beyond the deepest debt that a limit may have: it is on the
-	// counter, and not on the tokens.
+	// Down is what an adjust charged beyond the deepest debt that a limit may have, or a take
+	// beyond a limit in shadow: it is on the counter, and not on the tokens.
 	Down []plan.Signed
 }
 
@@ -131,10 +134,11 @@ func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, c
 	return &Op{ctx: ctx, Amounts: amounts, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 }
 
-// NewUnderWay makes an op for a take that a transaction carries, whose outcome is not known.
-func NewUnderWay(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
+// NewUnderWay makes an op for a take that a transaction carries, whose outcome is not known; beyond
+// is what of it goes to the counter alone.
+func NewUnderWay(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
-	o.state = opPending
+	o.state, o.down = opPending, beyond
 	return o
 }
 
@@ -190,9 +194,13 @@ func (o *Op) Outcome() (Result, bool) {
 	return Result{}, false
 }
 
-// refundOf makes the adjust that gives back what r granted to this take.
+// refundOf makes the adjust that gives back what r charged for this take.
 func (o *Op) refundOf(r Result) *Op {
-	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(o.Amounts, r.Window)), r.Image.Of(), o.cfg)
+	charged := o.Amounts
+	if len(r.Down) > 0 {
+		charged = slices.DeleteFunc(slices.Clone(charged), func(a plan.Signed) bool { return named(r.Down, a.Name) })
+	}
+	return NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.Of(), o.cfg)
 }
 
 // noteDropped notes the limits of an adjust that a write decided from v leaves out,
@@ -239,7 +247,9 @@ func (o *Op) addTo(s *plan.Sums) {
 		at := s.At(a.Name)
 		at.Pass(a)
 		switch {
-		case o.take:
+		case o.take && named(o.down, a.Name):
+			at.Late += a.Amount
+		case o.take && !named(o.unbound, a.Name):
 			at.Take += a.Amount
 		case a.Amount > 0:
 			at.Adjust += a.Amount
@@ -247,6 +257,11 @@ func (o *Op) addTo(s *plan.Sums) {
 			at.GiveBack(-a.Amount, a.Window)
 		}
 	}
+}
+
+func named(list []plan.Signed, name string) bool {
+	_, ok := plan.AmountOf(list, name)
+	return ok
 }
 
 // CallersContext is the context of the caller whose op it is, for its values.

@@ -42,9 +42,12 @@ func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now
 	return asks
 }
 
-// rate is the rate of a limit as last known: from the configuration, or from the bucket's
+// rate is the rate of a limit as last known, of one in shadow one that never denies: from the configuration, or from the bucket's
 // image if the configuration does not have the limit.
 func (s *sight) rate(name string, cfg *plan.Config) bucket.Rate {
+	if cfg.InShadow(name) {
+		return plan.Unlimited
+	}
 	if cfg.Index(name) < 0 && s.known && s.image.Holds(name) {
 		return s.image.Limits[s.image.Set.Index(name)].Rate
 	}

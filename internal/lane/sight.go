@@ -89,7 +89,7 @@ func (s *sight) wary(takes []*Op, now int64) bool {
 
 // low reports whether the image showed little of what ops need.
 func (s *sight) low(ops []*Op) bool {
-	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.Amounts, s.crowding.Heard) })
+	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }
 
 // current reports whether the bucket exists and was written with a configuration.

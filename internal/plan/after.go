@@ -37,8 +37,9 @@ func (v View) Projected() *schema.Image {
 	return &after
 }
 
-// After is the image that a plan leaves at the view's time, with the amounts taken.
-func (v View) After(taken []Signed, p *Write) *schema.Image {
+// After is the image that a plan leaves at the view's time, with the amounts taken. Those of
+// limits that are beyond them are counted alone.
+func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	after := *v.Projected()
 	after.Limits = slices.Clone(after.Limits)
 	for i := range after.Limits {
@@ -51,7 +52,8 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 				after.Limits[i] = after.Limits[i].In(state.Refilled)
 			}
 			credit, _ := state.Credit(v.Now) // the statuses add it again
-			after.Limits[i].Tokens = state.Level(v.Now) - amount - credit
+			counted, _ := AmountOf(beyond, name)
+			after.Limits[i].Tokens = state.Level(v.Now) - (amount - counted) - credit
 			after.Limits[i].Consumed += amount
 			after.Limits[i].Passed += passed
 		}
@@ -64,14 +66,14 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 		}
 	}
 	if v.Adopt {
-		after.Set, after.Limits = v.withAdded(after.Limits, taken)
+		after.Set, after.Limits = v.withAdded(after.Limits, taken, beyond)
 	}
 	return &after
 }
 
 // withAdded are the limits of an image with those that a claim of the configuration
 // adds.
-func (v View) withAdded(limits []schema.Stored, taken []Signed) (*schema.LimitSet, []schema.Stored) {
+func (v View) withAdded(limits []schema.Stored, taken, beyond []Signed) (*schema.LimitSet, []schema.Stored) {
 	names := slices.Clone(v.Image.Set.Names)
 	for _, c := range v.Config.Limits {
 		i, known := slices.BinarySearch(names, c.Name)
@@ -79,8 +81,9 @@ func (v View) withAdded(limits []schema.Stored, taken []Signed) (*schema.LimitSe
 			continue
 		}
 		amount, _ := AmountOf(taken, c.Name)
+		counted, _ := AmountOf(beyond, c.Name)
 		names = slices.Insert(names, i, c.Name)
-		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - amount, Capacity: c.Capacity}.In(windowOf(c.Rate, v.Now)))
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - (amount - counted), Capacity: c.Capacity}.In(windowOf(c.Rate, v.Now)))
 	}
 	var quotas []string
 	for i := range limits {

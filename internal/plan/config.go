@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -23,8 +25,9 @@ type Config struct {
 	Override bool
 	// Group means that it is of a group of resources: only records made for the group count.
 	Group bool
-	// Money has a bit for each limit that is money. It decides nothing.
-	Money uint32
+	// Money has a bit for each limit that is money. It decides nothing. Shadow has one for each
+	// that is counted and denies nothing.
+	Money, Shadow uint32
 	// Hidden are the limits that less specific levels of configuration have and the one
 	// in force does not. They decide nothing.
 	Hidden []Hidden
@@ -61,6 +64,23 @@ func (c *Config) maxDebt(name string) (int64, bool) {
 		return c.Limits[i].MaxDebt, true
 	}
 	return 0, false
+}
+
+// InShadow reports whether a limit is.
+func (c *Config) InShadow(name string) bool {
+	if c == nil || c.Shadow == 0 {
+		return false
+	}
+	i := c.Index(name)
+	return i >= 0 && c.Shadow>>i&1 == 1
+}
+
+// Enforced are the amounts of limits that can deny.
+func (c *Config) Enforced(amounts []Signed) []Signed {
+	if c == nil || c.Shadow == 0 {
+		return amounts
+	}
+	return slices.DeleteFunc(slices.Clone(amounts), func(a Signed) bool { return c.InShadow(a.Name) })
 }
 
 // IsMoney reports whether a limit is.
@@ -102,8 +122,11 @@ func (c *Config) RateOf(name string) bucket.Rate {
 	if i := c.Index(name); i >= 0 {
 		return c.Limits[i].Rate
 	}
-	return bucket.Rate{Burst: mostTokens, Amount: mostTokens, Period: 1}
+	return Unlimited
 }
+
+// Unlimited is the rate of a bucket that has every amount at once.
+var Unlimited = bucket.Rate{Burst: mostTokens, Amount: mostTokens, Period: 1}
 
 // mostTokens is the largest amount of a limit, in millitokens.
 const mostTokens = 1_000_000_000_000_000

@@ -151,9 +151,9 @@ func TestPlansLeaveTheSlack(t *testing.T) {
 	claim := v.planClaim(take, others)
 	assert.EqualValues(t, 97_000, claim.Claim.Limits[0].Put)
 	spend := v.Plan(take, Rules{Crowding: others})
-	after := v.After(taken, &spend)
+	after := v.After(taken, nil, &spend)
 	assert.EqualValues(t, 97_000, after.State(0).Level(now))
 	assert.EqualValues(t, 1050, after.Limits[0].Consumed)
 	spend = v.Plan(take, Rules{})
-	assert.EqualValues(t, 99_000, v.After(taken, &spend).State(0).Level(now))
+	assert.EqualValues(t, 99_000, v.After(taken, nil, &spend).State(0).Level(now))
 }

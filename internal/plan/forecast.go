@@ -70,7 +70,7 @@ func (f *Forecast) at(r Reading, name string) *Promise {
 // Wait is how long it takes, in ms, until all of the amounts fit beside what has been
 // promised; false if they never do.
 func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
-	for _, a := range amounts {
+	for _, a := range r.Config.Enforced(amounts) {
 		wait := f.Limits.Of(a.Name).Wait(r.Worth(a.Name), r.Now, a.Amount)
 		if wait == bucket.Never {
 			return 0, false

@@ -129,7 +129,7 @@ type Quotas struct {
 // Charged adds what is counted now to what quotas are to be charged of what was counted: each in
 // its window. What was counted in a window that has ended stays counted.
 func (q Quotas) Charged(charged, counted []Signed) []Signed {
-	for _, a := range counted {
+	for _, a := range q.Config.Enforced(counted) {
 		if a.Window = windowOf(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
 			charged = Charge(charged, a)
 		}

@@ -202,7 +202,7 @@ func (v View) Overfull() (waiting []string, longest int64) {
 // Fits reports whether a take fits beside the sums that are already carried and what
 // must be left to waiters.
 func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
-	for _, a := range amounts {
+	for _, a := range v.Config.Enforced(amounts) {
 		beside := v.Of(carried, a.Name)
 		room, known := v.Room(a.Name, beside.Back)
 		if !known || a.Amount > room-beside.Take-left.Of(a.Name).Amount {
@@ -215,7 +215,7 @@ func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
 // Modest reports whether a take, with the sums already carried, stays within a share of
 // what the bucket holds; the share has been halved the given number of times.
 func (v View) Modest(amounts []Signed, carried Sums, halved int) bool {
-	for _, a := range amounts {
+	for _, a := range v.Config.Enforced(amounts) {
 		beside := v.Of(carried, a.Name)
 		if room, _ := v.Room(a.Name, beside.Back); beside.Take+a.Amount > room>>halved {
 			return false

@@ -29,6 +29,8 @@ type ConfigLimit struct {
 	PerModel           bool
 	// MaxDebt is how far below 0 corrections may take it; 0 for any debt.
 	MaxDebt int64
+	// Shadow means that it is counted and denies nothing.
+	Shadow bool
 }
 
 // ConfigItem is what a configuration item says.
@@ -122,6 +124,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	for _, l := range c.Limits {
 		if l.MaxDebt > 0 {
 			item[kindPrefix+l.Name+"_"+fieldMaxDebt] = Number(l.MaxDebt)
+		}
+		if l.Shadow {
+			item[kindPrefix+l.Name+"_"+fieldShadow] = &types.AttributeValueMemberBOOL{Value: true}
 		}
 		if l.Window != "" {
 			storedQuota{l.Name, l.Capacity, l.Window, l.Zone, l.Unit, l.PerModel}.put(item)
@@ -235,17 +240,21 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 			Name: q.name, Capacity: q.allowed, Burst: q.allowed, Amount: q.allowed, Window: q.window, Zone: q.zone, Unit: q.unit, PerModel: q.perModel,
 		})
 	}
-	if err := c.readDebts(item); err != nil {
+	if err := c.readMore(item); err != nil {
 		return ConfigItem{}, err
 	}
 	return c, nil
 }
 
-// readDebts reads how deep the debts of limits may be.
-func (c *ConfigItem) readDebts(item Item) error {
+// readMore reads what limits of any kind may say besides.
+func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
 	for i := range c.Limits {
-		c.Limits[i].MaxDebt, _ = d.number(kindPrefix + c.Limits[i].Name + "_" + fieldMaxDebt)
+		l := &c.Limits[i]
+		l.MaxDebt, _ = d.number(kindPrefix + l.Name + "_" + fieldMaxDebt)
+		if l.Shadow, err = mark(item, kindPrefix+l.Name+"_"+fieldShadow); err != nil {
+			return err
+		}
 	}
 	return d.err
 }

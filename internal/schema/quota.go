@@ -34,6 +34,8 @@ const (
 	fieldMoney   = "u"
 	// Of any limit k_{name}_d is how far below 0 corrections may take it, in whole tokens.
 	fieldMaxDebt = "d"
+	// Of any limit k_{name}_s is true if it is in shadow.
+	fieldShadow = "s"
 
 	money    = "usd"
 	perModel = money + "/model"
@@ -56,7 +58,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	switch field = rest[i+1:]; field {
-	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt:
+	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldShadow:
 		return rest[:i], field, true
 	}
 	return "", "", false
@@ -103,7 +105,7 @@ func unknownQuota(item Item, name string) bool {
 	if unit := Text(item, prefix+fieldMoney); unit != "" && unit != money && unit != perModel {
 		return true
 	}
-	if item[prefix+fieldAllowed] == nil && item[prefix+fieldMaxDebt] != nil && item[limitPrefix+name+"_"+fieldCapacity] != nil {
+	if item[prefix+fieldAllowed] == nil && item[limitPrefix+name+"_"+fieldCapacity] != nil { // a bucket
 		return item[prefix+fieldUnit] != nil
 	}
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))

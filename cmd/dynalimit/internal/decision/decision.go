@@ -105,7 +105,9 @@ type Limit struct {
 	Asked     int64           `json:"asked,omitempty"`
 	Remaining int64           `json:"remaining"`
 	Denied    bool            `json:"denied,omitempty"`
-	Wait      *Wait           `json:"wait,omitempty"`
+	// Shadowed means that it would be denied if the limit were not in shadow.
+	Shadowed bool  `json:"shadowed,omitempty"`
+	Wait     *Wait `json:"wait,omitempty"`
 	// FullMS is the time until it is full, in milliseconds.
 	FullMS int64 `json:"full_ms,omitempty"`
 	// WindowEnds is when the window ends that a quota is in; nil of a bucket.
@@ -248,8 +250,8 @@ func (d *Decision) judge(r *dynalimit.Report) {
 	}
 	d.OnUnavailable = cmp.Or(d.OnUnavailable, r.OnUnavailable)
 	for _, s := range r.Statuses {
-		l := Limit{Limit: s.Limit, Level: s.Level, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, FullMS: s.Reset.Milliseconds()}
-		if s.Exceeded {
+		l := Limit{Limit: s.Limit, Level: s.Level, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, Shadowed: s.Shadowed, FullMS: s.Reset.Milliseconds()}
+		if s.Exceeded || s.Shadowed {
 			l.Wait = d.wait(s.RetryAfter)
 		}
 		if end, quota := notation.WindowAfter(s.Limit, d.At, 1); quota {

@@ -199,7 +199,7 @@ func (d *decoder) limit(at admin.Scope, name string, l limit, path string) dynal
 	return dynalimit.Limit{
 		Name: name, Capacity: n, Burst: cmp.Or(int64(l.Burst), n),
 		RefillAmount: cmp.Or(int64(l.Refill), int64(l.RefillAmount), n),
-		RefillPeriod: cmp.Or(time.Duration(l.Period), time.Duration(l.RefillPeriod), time.Minute), MaxDebt: int64(l.MaxDebt),
+		RefillPeriod: cmp.Or(time.Duration(l.Period), time.Duration(l.RefillPeriod), time.Minute), MaxDebt: int64(l.MaxDebt), Shadow: l.Shadow,
 	}
 }
 
@@ -225,7 +225,7 @@ func (d *decoder) quota(at admin.Scope, name string, l limit, path string) dynal
 	n := l.Capacity.n()
 	return dynalimit.Limit{
 		Name: name, Capacity: n, Burst: n, RefillAmount: n,
-		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")), Unit: string(l.Unit), PerModel: l.PerModel, MaxDebt: int64(l.MaxDebt),
+		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")), Unit: string(l.Unit), PerModel: l.PerModel, MaxDebt: int64(l.MaxDebt), Shadow: l.Shadow,
 	}
 }
 

@@ -80,6 +80,7 @@ func within(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("unit", a.Unit, b.Unit)
 	add("per_model", truth(a.PerModel), truth(b.PerModel))
 	add("max_debt", count(a.MaxDebt), count(b.MaxDebt))
+	add("shadow", truth(a.Shadow), truth(b.Shadow))
 	return fields
 }
 

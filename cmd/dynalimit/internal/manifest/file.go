@@ -70,6 +70,7 @@ type limit struct {
 	Zone     zone     `yaml:"zone,omitempty" json:"zone,omitempty"`
 	PerModel bool     `yaml:"per_model,omitempty" json:"per_model,omitempty"`
 	MaxDebt  amount   `yaml:"max_debt,omitempty" json:"max_debt,omitempty"`
+	Shadow   bool     `yaml:"shadow,omitempty" json:"shadow,omitempty"`
 	// What zae-limiter calls refill, and period in seconds: read, and never written.
 	RefillAmount amount  `yaml:"refill_amount,omitempty" json:"-"`
 	RefillPeriod seconds `yaml:"refill_period,omitempty" json:"-"`

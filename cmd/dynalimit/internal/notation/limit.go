@@ -29,7 +29,7 @@ var periods = []struct {
 // windows are the words for the windows of quotas.
 var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 
-// Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N]; PERIOD is a time such as 30s,
+// Limit reads NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow]; PERIOD is a time such as 30s,
 // 1m, 2h or 1d and defaults to 1m. A quota is NAME=CAPACITY/daily[,zone=ZONE], or hourly,
 // weekly or monthly; one of money is NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. Whether the values make a limit is for the library to say.
 func Limit(text string) (dynalimit.Limit, error) {
@@ -81,10 +81,13 @@ func more(l *dynalimit.Limit, part string) error {
 	case part == "per-model":
 		l.PerModel = true
 		return nil
+	case part == "shadow":
+		l.Shadow = true
+		return nil
 	}
 	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount, "max-debt": &l.MaxDebt}[key]
 	if field == nil {
-		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, zone=ZONE and per-model: write it like %s", part, Example)
+		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, zone=ZONE, per-model and shadow: write it like %s", part, Example)
 	}
 	if l.IsQuota() && key != "max-debt" {
 		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
@@ -143,7 +146,7 @@ func Describe(l dynalimit.Limit) string {
 		if l.PerModel {
 			text += ", for each model"
 		}
-		return text + debtText(l)
+		return text + moreText(l)
 	}
 	text := Number(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
 	if l.RefillAmount != 0 && l.RefillAmount != l.Capacity {
@@ -152,15 +155,19 @@ func Describe(l dynalimit.Limit) string {
 	if l.Burst != 0 && l.Burst != l.Capacity {
 		text += ", burst " + Number(l.Burst)
 	}
-	return text + debtText(l)
+	return text + moreText(l)
 }
 
-// debtText is how deep the debt of a limit may be; "" for any debt.
-func debtText(l dynalimit.Limit) string {
-	if l.MaxDebt == 0 {
-		return ""
+// moreText is what a limit of any kind may say besides: how deep its debt may be, and that it is in
+// shadow.
+func moreText(l dynalimit.Limit) (text string) {
+	if l.MaxDebt != 0 {
+		text = ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
 	}
-	return ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
+	if l.Shadow {
+		text += ", in shadow"
+	}
+	return text
 }
 
 // PeriodWord is a period in words: a minute, every 5m.

@@ -32,6 +32,7 @@ func TestLimit(t *testing.T) {
 		"usd=$0.50/daily,per-model":       {perModel(dynalimit.DailyMoney("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
 		"usd=$1234.000001/daily":          {dynalimit.DailyMoney("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
 		"usd=$50/daily,max-debt=$5.50":    {dynalimit.DailyMoney("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
+		"tpm=40k,shadow,burst=80k":        {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).Shadowed(), "40,000 a minute, burst 80,000, in shadow"},
 		"tpm=40k,max-debt=10k":            {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
 		"not checked here: the library's": {},
 	} {

@@ -1,0 +1,371 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// kindsInShadow are a bucket and a quota of 100 a day in shadow.
+func kindsInShadow() map[string]dynalimit.Limit {
+	return map[string]dynalimit.Limit{
+		"bucket": dynalimit.PerDay("tpm", 100).Shadowed(), "quota": dynalimit.Daily("tpm", 100, "UTC").Shadowed(),
+	}
+}
+
+// A limit in shadow denies nothing, however much is asked; what it does not have is counted, and
+// a correction of that moves the counter alone. Enforced, it keeps its level.
+func TestLimitInShadow(t *testing.T) {
+	for name, limit := range kindsInShadow() {
+		t.Run(name, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				s := newProcess(t, e, nil)
+				ctx := t.Context()
+				s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000), limit)
+				fits := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
+				assert.False(t, fits.Statuses()[1].Shadowed)
+				beyond := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 500})
+				status := beyond.Statuses()[1]
+				assert.True(t, status.Shadowed)
+				assert.True(t, status.Limit.Shadow)
+				assert.EqualValues(t, 500, status.Requested)
+				assert.EqualValues(t, 500, status.Uncharged)
+				assert.False(t, beyond.Degraded())
+				report, err := s.limiter.Check(ctx, "key", model, dynalimit.Amounts{"tpm": 20})
+				require.NoError(t, err)
+				assert.True(t, report.Allowed)
+				assert.Zero(t, report.RetryAfter)
+				assert.True(t, report.Statuses[1].Shadowed)
+				assert.Greater(t, report.Statuses[1].RetryAfter, time.Minute, "what it would have been")
+				assert.Equal(t, dynalimit.Amounts{"rpm": 998}, report.Available())
+
+				require.NoError(t, beyond.Adjust(ctx, dynalimit.Amounts{"tpm": 100}))
+				assert.EqualValues(t, 600, beyond.Statuses()[1].Uncharged, "as the whole call")
+				require.NoError(t, beyond.Consume(ctx, dynalimit.Amounts{"tpm": 400}))
+				require.NoError(t, beyond.Settle(ctx, dynalimit.Amounts{"tpm": 1100}))
+				require.NoError(t, fits.Settle(ctx, dynalimit.Amounts{"tpm": 95}))
+				require.NoError(t, s.limiter.Close(ctx)) // the counter is told beside the lane
+				assert.EqualValues(t, 5, s.level("key", "tpm"))
+				assert.EqualValues(t, 1195, s.stored("key", "tpm").Consumed/milli)
+
+				enforced := limit
+				enforced.Shadow = false
+				s = s.peer(nil)
+				s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000), enforced)
+				s.acquire("key", dynalimit.Amounts{"tpm": 5})
+				_, err = s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"tpm": 1})
+				require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+			})
+		})
+	}
+}
+
+// Beside a limit that denies, one in shadow is neither charged nor counted.
+func TestShadowOfADeniedCall(t *testing.T) {
+	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+		s := memProcess(t, &dynalimit.Options{Cascade: mode})
+		s.family("key", "team")
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
+		s.limits(admin.Scope{Entity: "team"}, dynalimit.PerDay("rpm", 1), dynalimit.PerDay("tpm", 100).Shadowed())
+		s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 500})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 150})
+		denial, denied := errors.AsType[*dynalimit.LimitExceededError](err)
+		require.True(t, denied, "%s: %v", mode, err)
+		assert.Equal(t, "rpm", denial.Primary().Limit.Name)
+		require.NoError(t, s.limiter.Close(t.Context()))
+		for _, id := range []string{"key", "team"} {
+			assert.EqualValues(t, 100, s.level(id, "tpm"), "%s: %s", mode, id)
+			assert.EqualValues(t, 500, s.stored(id, "tpm").Consumed/milli, "%s: %s", mode, id)
+		}
+	}
+}
+
+// A limit in shadow keeps nobody waiting, in a line too, and is not among what an outage denies.
+func TestShadowKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &dynalimit.Options{OnUnavailable: dynalimit.Local, Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 2), dynalimit.PerDay("tpm", 10).Shadowed()}})
+		began := time.Now()
+		for range 4 {
+			lease, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 100})
+			require.NoError(t, err)
+			require.NoError(t, lease.Settle(t.Context(), nil))
+		}
+		assert.InDelta(t, time.Minute, time.Since(began), float64(2*time.Second), "for rpm alone")
+		s.cutOff(ddbmem.Fault{Lose: true})
+		elapse(2 * time.Minute)
+		lease, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 1000})
+		require.NoError(t, err)
+		assert.True(t, lease.Degraded())
+		s.recovers()
+	})
+}
+
+// What was counted of a call whose caller leaves comes off the counter, and nothing is given back
+// that was not charged.
+func TestShadowOfACallerWhoLeft(t *testing.T) {
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100).Shadowed()}}, func(t *testing.T, s *process) {
+		s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: time.Second} })
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 50})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		s.db.SetFaults(nil)
+		elapse(time.Minute)
+		require.NoError(t, s.limiter.Close(t.Context()))
+		assert.EqualValues(t, 10, s.level("key", "tpm"))
+		assert.EqualValues(t, 90, s.stored("key", "tpm").Consumed/milli)
+		assert.EqualValues(t, 99, s.level("key", "rpm"))
+	})
+}
+
+// A transaction charges what a limit in shadow has, and counts what it does not, from the image
+// that it takes to be there after another one.
+func TestShadowInATransaction(t *testing.T) {
+	s := memProcess(t, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
+	s.family("key", "team")
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
+	s.acquire("key", dynalimit.Amounts{"tpm": 1})
+	beyond, fits := s.acquire("key", dynalimit.Amounts{"tpm": 500}), s.acquire("key", dynalimit.Amounts{"tpm": 99})
+	assert.EqualValues(t, 500, beyond.Statuses()[0].Uncharged)
+	assert.Zero(t, fits.Statuses()[1].Uncharged)
+	require.NoError(t, beyond.Rollback(t.Context()))
+	require.NoError(t, s.limiter.Close(t.Context()))
+	for _, id := range []string{"key", "team"} {
+		assert.EqualValues(t, 0, s.level(id, "tpm"), id)
+		assert.EqualValues(t, 100, s.stored(id, "tpm").Consumed/milli, id)
+	}
+}
+
+// A transaction whose answer is lost, and that did land, gives back what it charged and uncounts
+// the rest.
+func TestShadowInALostTransaction(t *testing.T) {
+	opts := together()
+	opts.Limits = []dynalimit.Limit{dynalimit.PerDay("tpm", 100).Shadowed()}
+	virtual(t, opts, func(t *testing.T, s *process) {
+		s.family("key", "team")
+		s.acquire("key", dynalimit.Amounts{"tpm": 60})
+		defer s.readsOthers()()
+		s.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{After: time.Hour}))
+		lease := s.acquire("key", dynalimit.Amounts{"tpm": 500}) // its levels are asked one by one
+		elapse(10 * time.Second)
+		s.db.SetFaults(nil)
+		require.NoError(t, lease.Rollback(t.Context()))
+		require.NoError(t, s.limiter.Close(t.Context()))
+		for _, id := range []string{"key", "team"} {
+			assert.EqualValues(t, 40, s.level(id, "tpm"), id)
+			assert.EqualValues(t, 60, s.stored(id, "tpm").Consumed/milli, id)
+		}
+	})
+}
+
+// Takes of a limit in shadow that is nearly used up do not refuse each other, and do not read its
+// bucket first: each costs the write that it would cost without the limit.
+func TestUsedUpShadowCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000), dynalimit.PerDay("tpm", 100).Shadowed())
+		s.db.SetFaults(after10ms)
+		all := []*process{s, s.peer(nil), s.peer(nil)}
+		for _, p := range all {
+			p.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 30})
+		}
+		before := s.db.Meter()
+		for range 10 {
+			elapse(2 * time.Second) // what is known of the bucket is old
+			var calls sync.WaitGroup
+			for _, p := range all {
+				calls.Go(func() { p.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 4}) })
+			}
+			calls.Wait()
+		}
+		m := s.db.Meter().Sub(before)
+		assert.Zero(t, reads(m))
+		assert.EqualValues(t, 30, m.Operations["UpdateItem"].Requests, "none is refused")
+	})
+}
+
+// Money in shadow does not block a call when nobody answers, and enforced money does.
+func TestMoneyInShadowDoesNotBlock(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+		usd := dynalimit.DailyMoney("usd", 100, "")
+		usd.PerModel = true
+		s.limits(admin.Scope{Everyone: true, Resource: model}, usd.Shadowed())
+		s.limits(admin.Scope{Everyone: true, Resource: "enforced"}, usd)
+		acquire := func(resource string) error {
+			_, err := s.limiter.Acquire(t.Context(), "key", resource, dynalimit.Amounts{"usd": 1})
+			return err
+		}
+		require.NoError(t, acquire(model))
+		require.NoError(t, acquire("enforced"))
+		s.cutOff(ddbmem.Fault{Lose: true})
+		require.NoError(t, acquire(model))
+		require.ErrorIs(t, acquire("enforced"), dynalimit.ErrUnavailable)
+		s.recovers()
+	})
+}
+
+// What the observer hears of a limit that was exceeded and denied nobody.
+func TestOverrunsAreHeard(t *testing.T) {
+	heard := &overruns{}
+	s := memProcess(t, &dynalimit.Options{Observer: heard, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("tpm", 100).Shadowed()}})
+	lease := s.acquire("key", dynalimit.Amounts{"rpm": 90, "tpm": 300})
+	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 150}))
+	assert.Equal(t, []observe.Overrun{
+		{EntityID: "key", Resource: model, Limit: "tpm", Amount: 300, Shadow: true},
+		{EntityID: "key", Resource: model, Limit: "rpm", Amount: 40},
+	}, heard.all)
+}
+
+// overruns hears of overruns.
+type overruns struct {
+	observe.Nop
+	all []observe.Overrun
+}
+
+func (o *overruns) Overran(e observe.Overrun) { o.all = append(o.all, e) }
+
+// A limit in shadow is stored where versions that do not know it refuse the level.
+func TestShadowIsStored(t *testing.T) {
+	s := memProcess(t, nil)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
+	assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"])
+	limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 100).Shadowed(), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20).Shadowed()}
+	s.limits(admin.Scope{Everyone: true}, limits...)
+	stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
+	require.NoError(t, err)
+	assert.Equal(t, limits, stored.Limits)
+	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100))
+	assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), "k_tpm_s")
+}
+
+// Callers who disagree whether a limit is in shadow do not decide for each other: whoever enforces
+// it is never beyond it.
+func TestShadowOfOneCallEnforcesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("tpm", 100)}})
+		s.db.SetFaults(after10ms)
+		var mu sync.Mutex
+		var calls sync.WaitGroup
+		admitted := 0
+		for i := range 400 {
+			opts := []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerDay("tpm", 100))}
+			if i%2 == 0 {
+				opts[0] = dynalimit.WithLimits(dynalimit.PerDay("tpm", 100).Shadowed())
+			}
+			calls.Go(func() {
+				_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 1}, opts...)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case i%2 == 0:
+					assert.NoError(t, err)
+				case err == nil:
+					admitted++
+				default:
+					assert.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+				}
+			})
+		}
+		calls.Wait()
+		assert.LessOrEqual(t, admitted, 100)
+		assert.GreaterOrEqual(t, s.level("key", "tpm"), int64(0))
+	})
+}
+
+// Three processes, one of which debits ahead, use ten times what limits in shadow allow, which others
+// enforce now and then, with answers that are lost or late. Once every call is rolled back the limits
+// have what they had before, and the counters what was used before and what is in doubt.
+func TestHistoriesOfShadows(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			s := liveProcess(t, memEngine(t), nil)
+			s.family("key", "team")
+			limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 300), dynalimit.Monthly("usd", 300, "UTC")}
+			set := func(r *rand.Rand) {
+				now := slices.Clone(limits)
+				for i := range now {
+					now[i].Shadow = r.IntN(3) > 0
+				}
+				s.limits(admin.Scope{Everyone: true}, now...)
+			}
+			changes := rand.New(rand.NewPCG(seed, 2))
+			set(changes)
+			s.acquire("key", dynalimit.Amounts{"tpm": 200, "usd": 200})
+			s.db.SetFaults((&luckyFaults{seed: seed}).fault)
+			all := []*process{s.peer(nil), s.peer(&dynalimit.Options{Prefetch: 250 * time.Millisecond}), s.peer(nil)}
+			var calls sync.WaitGroup
+			for i, p := range all {
+				for k := range 4 {
+					mine := rand.New(rand.NewPCG(seed, uint64(10+4*i+k)))
+					calls.Go(func() { p.settlesInShadow(mine) })
+				}
+			}
+			calls.Go(func() {
+				for range 4 {
+					elapse(time.Duration(changes.IntN(200)) * time.Millisecond)
+					set(changes)
+				}
+			})
+			calls.Wait()
+			s.db.SetFaults(nil)
+			elapse(3 * time.Second)
+			doubt := dynalimit.Amounts{}
+			for _, p := range all {
+				require.NoError(t, p.limiter.Close(t.Context()))
+				for limit, n := range p.limiter.Health().Doubt {
+					doubt[limit] += n
+				}
+			}
+			for _, id := range []string{"key", "team"} {
+				for _, limit := range []string{"tpm", "usd"} {
+					at := fmt.Sprintf("seed %d: %s of %s", seed, limit, id)
+					assert.LessOrEqual(t, s.level(id, limit), int64(101), at) // a token in five minutes is refilled
+					used := s.stored(id, limit).Consumed / milli
+					assert.GreaterOrEqual(t, used, int64(200), at)
+					assert.LessOrEqual(t, used, 200+doubt[limit], at)
+				}
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// settlesInShadow acquires, consumes further, corrects up and down, and settles or rolls back.
+func (s *process) settlesInShadow(r *rand.Rand) {
+	ctx := s.t.Context()
+	for range 6 {
+		lease, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"tpm": 1 + r.Int64N(80), "usd": 1 + r.Int64N(80)})
+		if err != nil { // denied where it is enforced, or nobody answered
+			elapse(time.Duration(r.IntN(300)) * time.Millisecond)
+			continue
+		}
+		for range r.IntN(4) {
+			limit := []string{"tpm", "usd"}[r.IntN(2)]
+			if r.IntN(3) == 0 {
+				_ = lease.Consume(ctx, dynalimit.Amounts{limit: r.Int64N(40)})
+			} else {
+				_ = lease.Adjust(ctx, dynalimit.Amounts{limit: max(-lease.Consumed()[limit], r.Int64N(60)-40)})
+			}
+			elapse(time.Duration(r.IntN(40)) * time.Millisecond)
+		}
+		_ = lease.Rollback(context.WithoutCancel(ctx))
+	}
+}
