@@ -13,7 +13,8 @@ import (
 )
 
 // Every state of a small limit that two stale clients share, where some calls have it in shadow and
-// others enforce it, with the real decisions. Nothing is refilled: time stands still.
+// others enforce it, and its debt may be bounded, with the real decisions. Nothing is refilled: time
+// stands still.
 
 // shadowState is what the bucket holds, what the images of the clients show, and what has been used.
 type shadowState struct {
@@ -27,18 +28,19 @@ const (
 )
 
 type shadowSearch struct {
-	rate   bucket.Rate
-	set    *schema.LimitSet
-	window int64
-	cfgs   [2]*plan.Config // enforced, in shadow
-	seen   map[shadowState]struct{}
-	todo   []shadowState
+	rate    bucket.Rate
+	maxDebt int64 // 0 for any debt
+	set     *schema.LimitSet
+	window  int64
+	cfgs    [2]*plan.Config // enforced, in shadow
+	seen    map[shadowState]struct{}
+	todo    []shadowState
 }
 
-func newShadowSearch(rate bucket.Rate, quotas ...string) *shadowSearch {
-	x := &shadowSearch{rate: rate, seen: map[shadowState]struct{}{}, set: schema.NewLimitSets().OfKinds([]string{"x"}, quotas), window: 1}
+func newShadowSearch(rate bucket.Rate, maxDebt int64, quotas ...string) *shadowSearch {
+	x := &shadowSearch{rate: rate, maxDebt: maxDebt, seen: map[shadowState]struct{}{}, set: schema.NewLimitSets().OfKinds([]string{"x"}, quotas), window: 1}
 	for i := range x.cfgs {
-		x.cfgs[i] = &plan.Config{Fingerprint: []byte("the same"), Permanent: true, Shadow: uint32(i), Limits: []plan.Limit{{Name: "x", Rate: rate, Capacity: rate.Burst}}}
+		x.cfgs[i] = &plan.Config{Fingerprint: []byte("the same"), Permanent: true, Shadow: uint32(i), Limits: []plan.Limit{{Name: "x", Rate: rate, Capacity: rate.Burst, MaxDebt: maxDebt}}}
 	}
 	return x
 }
@@ -62,7 +64,7 @@ func (x *shadowSearch) explore(t *testing.T) {
 			for mode := range x.cfgs {
 				for first := range int64(3) {
 					for second := range first + 1 {
-						for adjust := range int64(2) {
+						for adjust := range int64(3) {
 							if sum := first + second + adjust; sum > 0 && s.used+sum <= shadowUsed {
 								x.writes(t, s, c, mode, []int64{first, second}, adjust)
 							}
@@ -106,7 +108,10 @@ func (x *shadowSearch) writes(t *testing.T, s shadowState, c, mode int, takes []
 		require.Empty(t, d.carried, about)
 		return
 	}
-	beyond, admitted := int64(0), int64(0)
+	beyond, admitted, down := int64(0), int64(0), int64(0)
+	for _, w := range d.down {
+		down += w.Amount
+	}
 	for _, o := range d.admitted {
 		admitted += o.Amounts[0].Amount
 		for _, b := range o.down {
@@ -124,7 +129,12 @@ func (x *shadowSearch) writes(t *testing.T, s shadowState, c, mode int, takes []
 		next.tokens += u.Add
 	}
 	require.Equal(t, admitted+adjust, l.Consumed, "the counter has what was used: %s", about)
-	require.Equal(t, s.tokens-(admitted-beyond)-adjust, next.tokens, "the tokens have what was charged: %s", about)
+	require.Equal(t, s.tokens-(admitted-beyond)-(adjust-down), next.tokens, "the tokens have what was charged: %s", about)
+	if x.maxDebt > 0 && adjust > down {
+		require.GreaterOrEqual(t, next.tokens, -x.maxDebt, "deeper in debt than it may be: %s", about)
+	}
+	room := s.images[c] - (admitted - beyond) + x.maxDebt // what the image has for corrections
+	require.Equal(t, down, min(adjust, max(0, adjust-room))*min(1, x.maxDebt), "written down: %s", about)
 	if mode == 0 {
 		require.Zero(t, beyond, about)
 		require.LessOrEqual(t, admitted, max(0, s.tokens), "over-admits: %s", about)
@@ -140,10 +150,13 @@ func (x *shadowSearch) writes(t *testing.T, s shadowState, c, mode int, takes []
 }
 
 // TestEveryStateOfALimitInShadow: calls that have a limit in shadow are never denied, and charge no
-// more than what they saw; calls that enforce it are never beyond it, whatever the others did.
+// more than what they saw; calls that enforce it are never beyond it, whatever the others did; and no
+// correction leaves a deeper debt than the limit may have.
 func TestEveryStateOfALimitInShadow(t *testing.T) {
 	hours, err := calendar.WindowsOf("hour", "")
 	require.NoError(t, err)
-	newShadowSearch(bucket.Rate{Burst: shadowBurst, Amount: 1, Period: 3_600_000}).explore(t)
-	newShadowSearch(bucket.Quota(shadowBurst, hours), "x").explore(t)
+	for _, maxDebt := range []int64{0, 1, 2} {
+		newShadowSearch(bucket.Rate{Burst: shadowBurst, Amount: 1, Period: 3_600_000}, maxDebt).explore(t)
+		newShadowSearch(bucket.Quota(shadowBurst, hours), maxDebt, "x").explore(t)
+	}
 }
