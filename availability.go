@@ -21,9 +21,6 @@ type availability struct {
 	repo *Repository
 }
 
-// Open reports whether the table does not answer.
-func (t availability) Open() bool { return t.State().Open }
-
 // Cause is why it does not answer, nil while it does.
 func (t availability) Cause() error { return t.State().Cause }
 

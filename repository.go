@@ -174,7 +174,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 		keys:      schema.NewKeys(o.Namespace),
 		clock:     clock,
 		log:       o.Logger,
-		configs:   newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
+		configs:   newConfigCache(o.ConfigCacheSize, o.ConfigTTL, clock.Source),
 		sets:      schema.NewLimitSets(),
 		readable:  o.Compatible,
 		anonymous: o.AllowAnonymous,
@@ -226,9 +226,6 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 	if o.CorrectClock == nil {
 		correct := o.Now == nil
 		o.CorrectClock = &correct
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	if o.ConfigTTL == 0 {
 		o.ConfigTTL = time.Minute

@@ -41,6 +41,9 @@ type Recent[K comparable, V any] struct {
 	newest, oldest *kept[K, V]
 }
 
+// forgotten is noted of a value that is not kept any more.
+const forgotten = math.MaxUint64
+
 // kept is a value, and at which use its place was last noted.
 type kept[K comparable, V any] struct {
 	value V
@@ -70,13 +73,45 @@ func (r *Recent[K, V]) Get(key K) *V {
 	if k == nil {
 		return nil
 	}
-	if noted := k.noted.Load(); int64(now-noted) > r.every && k.noted.CompareAndSwap(noted, now) {
+	r.note(k, now)
+	return &k.value
+}
+
+// note moves a value to the newest, if there were many uses since its place was noted. It
+// returns false if the value was forgotten.
+func (r *Recent[K, V]) note(k *kept[K, V], now uint64) bool {
+	noted := k.noted.Load()
+	if noted == forgotten {
+		return false
+	}
+	if int64(now-noted) > r.every && k.noted.CompareAndSwap(noted, now) {
 		r.mu.Lock()
 		r.use(k)
 		r.mu.Unlock()
 	}
-	return &k.value
+	return true
 }
+
+// Again is Get for what is used again and again: its use is noted where that is due, and not
+// counted as one of the many.
+func (r *Recent[K, V]) Again(key K) *V {
+	if k := r.hold(key); k != nil && r.again(k) {
+		return &k.value
+	}
+	return nil
+}
+
+// hold is where the value of a key is kept; nil if it is not.
+func (r *Recent[K, V]) hold(key K) *kept[K, V] {
+	hash := r.hash(key)
+	r.mu.RLock()
+	k := r.find(hash, key)
+	r.mu.RUnlock()
+	return k
+}
+
+// again notes a use as Again does. It returns false if the value was forgotten.
+func (r *Recent[K, V]) again(k *kept[K, V]) bool { return r.note(k, r.uses.Load()) }
 
 // Peek returns the value of a key without using it; nil if there is none.
 func (r *Recent[K, V]) Peek(key K) *V {
@@ -201,6 +236,7 @@ func (r *Recent[K, V]) use(k *kept[K, V]) {
 }
 
 func (r *Recent[K, V]) forget(k *kept[K, V]) {
+	k.noted.Store(forgotten)
 	key := r.keyOf(&k.value)
 	if hash := r.hash(key); r.byHash[hash] == k {
 		delete(r.byHash, hash)

@@ -267,6 +267,9 @@ func (b *Breaker) State() State {
 	return b.view.Load().state
 }
 
+// Open reports whether the table does not answer.
+func (b *Breaker) Open() bool { return b != nil && b.view.Load().state.Open }
+
 // state needs the lock.
 func (b *Breaker) state() State {
 	o := &b.outage

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,13 +22,15 @@ const relearnAfter = 10 * time.Minute
 // (D-b, D+1s-a). Successive answers narrow the interval; one that contradicts
 // it means that a clock stepped, and starts anew.
 type Clock struct {
-	source  func() time.Time
-	correct bool
+	source           func() time.Time
+	machine, correct bool
+
+	// offset is what is added to the source; mu is held while it is set.
+	offset atomic.Int64
 
 	mu       sync.Mutex
 	known    bool
 	low, top time.Duration
-	offset   time.Duration
 	began    time.Time
 }
 
@@ -43,21 +46,24 @@ func CheckSource(source func() time.Time) string {
 	return ""
 }
 
-// NewClock makes a clock over a source. Unless correct is set it is the source,
-// whatever it observes.
+// NewClock makes a clock over a source, nil for the machine's. Unless correct is set it is
+// the source, whatever it observes.
 func NewClock(source func() time.Time, correct bool) *Clock {
+	if source == nil {
+		return &Clock{source: time.Now, machine: true, correct: correct}
+	}
 	return &Clock{source: source, correct: correct}
 }
 
 // Now is the time, corrected by what was observed.
-func (c *Clock) Now() time.Time {
-	t := c.source()
-	if !c.correct {
-		return t
+func (c *Clock) Now() time.Time { return c.Corrected(c.source()) }
+
+// Corrected is a time of Source, corrected by what was observed.
+func (c *Clock) Corrected(t time.Time) time.Time {
+	if offset := c.offset.Load(); offset != 0 {
+		t = t.Add(time.Duration(offset))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return t.Add(c.offset)
+	return t
 }
 
 // NowMS is Now in milliseconds since 1970.
@@ -76,6 +82,15 @@ func (c *Clock) SureMS() int64 {
 		t = t.Add(c.low)
 	}
 	return t.UnixMilli()
+}
+
+// Since is how long ago origin was, a time of time.Now, by a clock that never goes back; now is
+// a time that Source has just returned.
+func (c *Clock) Since(origin, now time.Time) time.Duration {
+	if c.machine {
+		return now.Sub(origin)
+	}
+	return time.Since(origin)
 }
 
 // Source is the time as this process has it, uncorrected.
@@ -104,8 +119,9 @@ func (c *Clock) observe(date, asked, read time.Time) {
 	} else {
 		c.low, c.top = max(c.low, low), min(c.top, top)
 	}
-	c.offset = 0
+	offset := time.Duration(0)
 	if mid := c.low + (c.top-c.low)/2; mid > skewTolerance || mid < -skewTolerance {
-		c.offset = mid
+		offset = mid
 	}
+	c.offset.Store(int64(offset))
 }

@@ -1,0 +1,34 @@
+package cache
+
+import "time"
+
+// Held is a fresh value, for who asks for it again and again.
+type Held[K Key, V comparable] struct {
+	// Value is the value.
+	Value V
+	place *kept[K, entry[K, V]]
+}
+
+// Hold returns what Fresh does, so that Still needs no look-up; ok is false, and nothing is
+// counted.
+func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
+	k := c.entries.hold(key)
+	if k == nil || !k.value.serves(c.Now(), c.TTL) {
+		return held, false
+	}
+	return Held[K, V]{k.value.value, k}, true
+}
+
+// Still reports whether Fresh would return the value at now, a time of Options.Now, and
+// counts as Fresh does.
+func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
+	e := &held.place.value
+	if !e.serves(now, c.TTL) || !c.entries.again(held.place) {
+		return false
+	}
+	c.hits.Add(1)
+	if e.negative {
+		c.negativeHits.Add(1)
+	}
+	return true
+}
