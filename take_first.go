@@ -111,7 +111,7 @@ func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 		if i == asked || lv.skipped() {
 			continue
 		}
-		if r, _ := lv.lane.Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
+		if r, _ := lane.MemoryOf(lv.lane).Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
 			lv.noteAnswer(r)
 			continue
 		}

@@ -38,14 +38,17 @@ type State struct {
 // earned returns grid(now) - grid(since) as a 128-bit integer, 0 if now is not
 // after since: floor((now-since)·amount/period + rest), where rest is what the
 // grid had begun at since.
-func (r Rate) earned(since, now int64) (hi, lo uint64) {
+func (r Rate) earned(since, now int64, begun uint64) (hi, lo uint64) {
 	if now <= since {
 		return 0, 0
 	}
 	hi, lo = bits.Mul64(uint64(now-since), uint64(r.Amount))
-	lo, carry := bits.Add64(lo, r.begun(since), 0)
+	lo, carry := bits.Add64(lo, begun, 0)
 	hi += carry
 	period := uint64(r.Period)
+	if hi == 0 { // nearly always
+		return 0, lo / period
+	}
 	q := hi / period
 	lo, _ = bits.Div64(hi%period, lo, period)
 	return q, lo
@@ -56,6 +59,9 @@ func (r Rate) earned(since, now int64) (hi, lo uint64) {
 func (r Rate) begun(t int64) uint64 {
 	period := uint64(r.Period)
 	hi, lo := bits.Mul64(uint64(t)%period, uint64(r.Amount)%period)
+	if hi == 0 { // nearly always
+		return lo % period
+	}
 	return bits.Rem64(hi, lo, period)
 }
 
@@ -66,7 +72,7 @@ func (s State) Credit(now int64) (credit int64, ok bool) {
 	if s.IsQuota() {
 		return s.opened(now), true
 	}
-	hi, lo := s.earned(s.Refilled, now)
+	hi, lo := s.earned(s.Refilled, now, s.begun(s.Refilled))
 	if hi > 0 || lo > MaxCredit {
 		return MaxCredit, false
 	}
@@ -78,11 +84,16 @@ func (s State) Level(now int64) int64 {
 	if s.IsQuota() {
 		return s.quotaLevel(now)
 	}
+	return s.level(now, s.begun(s.Refilled))
+}
+
+// level is Level of a token bucket; begun is what its grid had begun when it was refilled.
+func (s State) level(now int64, begun uint64) int64 {
 	if s.Tokens >= s.Burst {
 		return s.Burst
 	}
 	room := uint64(s.Burst) - uint64(s.Tokens) // exact: the difference fits 64 bits
-	hi, lo := s.earned(s.Refilled, now)
+	hi, lo := s.earned(s.Refilled, now, begun)
 	if hi > 0 || lo >= room {
 		return s.Burst
 	}
@@ -95,7 +106,14 @@ func (s State) Wait(now, need int64) int64 {
 	if s.IsQuota() {
 		return s.quotaWait(now, need)
 	}
-	if need <= s.Level(now) {
+	begun := s.begun(s.Refilled)
+	return s.wait(now, need, s.level(now, begun), begun)
+}
+
+// wait is Wait of a token bucket at a level; begun is what its grid had begun when it was
+// refilled.
+func (s State) wait(now, need, level int64, begun uint64) int64 {
+	if need <= level {
 		return 0
 	}
 	if need > s.Burst {
@@ -103,7 +121,7 @@ func (s State) Wait(now, need int64) int64 {
 	}
 	missing := uint64(need) - uint64(s.Tokens)
 	hi, lo := bits.Mul64(missing, uint64(s.Period))
-	lo, borrow := bits.Sub64(lo, s.begun(s.Refilled), 0)
+	lo, borrow := bits.Sub64(lo, begun, 0)
 	hi -= borrow
 	since := ceilDiv(hi, lo, uint64(s.Amount))
 	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
@@ -172,7 +190,10 @@ func ceilDiv(hi, lo, d uint64) int64 {
 	if hi >= d {
 		return most
 	}
-	q, rem := bits.Div64(hi, lo, d)
+	q, rem := lo/d, lo%d
+	if hi > 0 {
+		q, rem = bits.Div64(hi, lo, d)
+	}
 	if rem > 0 {
 		q++
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Ahead debits from a bucket before calls ask, and serves calls from its stock. It is nil
@@ -27,6 +28,8 @@ type Ahead struct {
 	// wants to know.
 	submit func(*Op)
 	served func(context.Context, Served)
+	// asked has room for what a call asks; mu guards it.
+	asked []plan.Signed
 }
 
 // Served is what a call was served from tokens debited ahead.
@@ -94,9 +97,42 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 	if a == nil || cfg.Override || a.line.Waited() {
 		return r, 0, false
 	}
+	at := Instant{a.among.nowMS(), a.among.now()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	sent, ok, low := a.stock.serve(asked, cfg, a.known, a.among.now())
+	if sent, ok = a.serve(ctx, asked, cfg, at); !ok {
+		return r, 0, false
+	}
+	return Result{Image: a.known.image, Now: at.MS, Config: cfg}, sent, true
+}
+
+// Instant is one look at the clocks: in Unix ms, by which buckets refill, and in ms since
+// Registry.Began, by which what was debited ahead grows old.
+type Instant struct{ MS, Elapsed int64 }
+
+// ServeNeeds is Serve for needs that no level above counts. It returns the bucket as last seen.
+func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Config, at Instant) (shown *schema.Image, ok bool) {
+	if a == nil || a.line.Waited() {
+		return nil, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = a.asked[:0]
+	for i := range cfg.Limits {
+		if needs[i] > 0 {
+			a.asked = append(a.asked, plan.Signed{Name: cfg.Limits[i].Name, Amount: needs[i]})
+		}
+	}
+	if len(a.asked) == 0 {
+		return nil, false
+	}
+	_, ok = a.serve(ctx, a.asked, cfg, at)
+	return a.known.image, ok
+}
+
+// serve takes amounts from the stock, and has more debited if little is left. mu must be held.
+func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config, at Instant) (sent int64, ok bool) {
+	sent, ok, low := a.stock.serve(asked, cfg, a.known, at.Elapsed)
 	if ok {
 		a.tell(ctx, asked, a.stock.incarnation, sent, false)
 	}
@@ -104,10 +140,7 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 		a.queue(a.fetchOp(cfg))
 	}
 	a.lapseLater()
-	if !ok {
-		return r, 0, false
-	}
-	return Result{Image: a.known.image, Now: a.among.nowMS(), Config: cfg}, sent, true
+	return sent, ok
 }
 
 // PutBack returns what Serve gave to a call, because another level denied it. The tokens

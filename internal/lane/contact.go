@@ -10,7 +10,7 @@ import (
 // bucket. All of it is atomic, so callers look at it without a lock; only the lane says, under
 // its own, that the bucket is silent.
 type Contact struct {
-	table Table
+	table *Table // the registry's: a process remembers many lanes
 	// heard is when a request about the bucket was last answered, in Unix nanoseconds.
 	heard atomic.Int64
 	// again is there while the bucket does not answer, and closed when it does again.
@@ -21,7 +21,7 @@ type Contact struct {
 }
 
 // Away reports whether the bucket, or the whole table, does not answer.
-func (c *Contact) Away() bool { return c.silent() || c.table.Open() }
+func (c *Contact) Away() bool { return c.silent() || (*c.table).Open() }
 
 // silent reports whether the bucket does not answer.
 func (c *Contact) silent() bool { return c.again.Load() != nil }
@@ -31,8 +31,8 @@ func (c *Contact) Back() <-chan struct{} {
 	if again := c.again.Load(); again != nil {
 		return *again
 	}
-	if c.table.Open() {
-		return c.table.Closed()
+	if (*c.table).Open() {
+		return (*c.table).Closed()
 	}
 	return nil
 }

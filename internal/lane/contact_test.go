@@ -11,7 +11,7 @@ import (
 // A bucket is quiet since it was last heard, and not while nothing is asked of it.
 func TestContactIsQuietWhileItIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, began := Contact{table: answering{}}, time.Now()
+		c, began := Contact{table: &answers}, time.Now()
 		<-time.After(time.Second)
 		assert.Equal(t, time.Second, c.Quiet(began))
 		c.NoteAnswer()
@@ -29,7 +29,7 @@ func TestContactIsQuietWhileItIsAsked(t *testing.T) {
 // Who waits for a silent bucket goes on when it answers again, or the limiter is closed.
 func TestContactIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Contact{table: answering{}}
+		c := Contact{table: &answers}
 		assert.True(t, c.await(t.Context()), "it answers")
 		assert.Nil(t, c.Back())
 		c.Suspect()

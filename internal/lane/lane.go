@@ -25,6 +25,9 @@ type Lane struct {
 	// without the lane.
 	Contact Contact
 	Line    Line
+	// Memo is what the limiter remembers of calls that charge this bucket alone; nil for
+	// nothing. The lane does not look at it.
+	Memo atomic.Pointer[Memo]
 	// pacer spaces the lane's writes. It is nil while the bucket's partition does not
 	// throttle; only the running goroutine sets it.
 	pacer atomic.Pointer[pacer]
@@ -50,6 +53,9 @@ type Lane struct {
 	// goroutine learns may be older. mu guards both.
 	running, refilled bool
 }
+
+// Memo is what a limiter remembers with a lane.
+type Memo struct{ Of any }
 
 // lessons are what the answers to a lane's writes say about the next one.
 type lessons struct {

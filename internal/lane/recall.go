@@ -1,14 +1,25 @@
 package lane
 
-import "github.com/dynalimit/dynalimit/internal/plan"
+import (
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Memory is what the last image of a lane's bucket decides, without a request.
+type Memory struct{ lane *Lane }
+
+// MemoryOf is that of a lane.
+func MemoryOf(l *Lane) Memory { return Memory{l} }
 
 // Recall decides a take from the last image, if that is recent. ok is false if the image
 // cannot decide: it is too old, it lacks a limit, or the take does not fit although this
 // process may just have given tokens back.
-func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
+func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
+	l := m.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.refilled || !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
+	if !m.decides(cfg, now) {
 		return Result{}, false
 	}
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
@@ -18,8 +29,37 @@ func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now 
 		return Result{}, false
 	}
 	if r.Denied {
-		l.sight.scarce = true
-		l.pacer.Load().denied()
+		m.denied()
 	}
 	return r, true
+}
+
+// Denies does what Recall does for takes from token buckets alone, where nobody stands in line.
+// It returns the image that denies, nil if none does, and the outlooks of what is needed. The
+// lane's lock guards last, which is of the configuration.
+func (m Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
+	l := m.lane
+	if l.Line.Waited() {
+		return nil, ahead
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !m.decides(cfg, now) || l.queue.givesBack() || !last.Denies(l.sight.image, cfg, needs, now) {
+		return nil, ahead
+	}
+	m.denied()
+	return l.sight.image, last.Outlooks
+}
+
+// decides reports whether the image may deny calls under a configuration at now. The lane's lock
+// must be held.
+func (m Memory) decides(cfg *plan.Config, now int64) bool {
+	of := &m.lane.sight
+	return !m.lane.refilled && of.known && of.image != nil && of.fresh(now) && cfg.Wrote(of.image)
+}
+
+// denied notes that a take was denied. The lane's lock must be held.
+func (m Memory) denied() {
+	m.lane.sight.scarce = true
+	m.lane.pacer.Load().denied()
 }

@@ -53,9 +53,9 @@ type Registry struct {
 	// ranks counts the waiters made so far, for their ranks.
 	ranks atomic.Uint64
 
-	// began is the origin of the instants that lanes are paced by, and by which what is
-	// debited ahead becomes old.
-	began time.Time
+	// Began is the origin of the instants that lanes are paced by, and by which what is
+	// debited ahead becomes old. It never changes.
+	Began time.Time
 	byKey *cache.Recent[bucketKey, Lane]
 	// numbers counts the lanes there have been, and keys are the items of those that
 	// used theirs last: an item's key is larger than all else that a lane at rest is.
@@ -113,7 +113,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	}
 	// Who waits has a place in its line, and a bucket that does not answer is to be left alone.
 	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent() }
-	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: time.Now().Add(-time.Second)}
+	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), Began: time.Now().Add(-time.Second)}
 	s.life, s.End = context.WithCancel(context.Background())
 	s.paced.most = mostPaced
 	s.aheads.now, s.aheads.nowMS, s.aheads.doubt = s.elapsed, s.NowMS, s.tally.doubt
@@ -163,11 +163,16 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	return s.byKey.GetOrAdd(key, func(l *Lane) { // one at a time
 		s.numbers++
 		l.owner, l.number, l.Entity, l.Resource = s, s.numbers, entity, resource
-		l.queue.ops, l.Contact.table = l.queue.room[:0], s.Table
+		l.queue.ops, l.Contact.table = l.queue.room[:0], &s.Table
 		if s.Horizon != nil {
 			l.Ahead = s.aheadOf(l)
 		}
 	})
+}
+
+// Known returns the lane of a bucket if it is remembered, else nil.
+func (s *Registry) Known(entity, resource string) *Lane {
+	return s.byKey.Again(bucketKey{entity, resource})
 }
 
 // Refilled tells the lane of a bucket, if it is remembered, that this process has filled
@@ -247,7 +252,7 @@ func (s *Registry) Ask() Asked { return Asked{At: s.NowMS(), Order: s.Tick()} }
 
 // passed is the time in µs since the origin, by which lanes are paced. It never goes back,
 // and every instant is above 0. elapsed is the same in ms.
-func (s *Registry) passed() int64 { return time.Since(s.began).Microseconds() }
+func (s *Registry) passed() int64 { return time.Since(s.Began).Microseconds() }
 
 func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
 
@@ -337,7 +342,7 @@ func (s *Registry) notPaced(l *Lane, p *pacer) {
 
 // shown describes how a lane is paced.
 func (s *Registry) shown(l *Lane, p *pacer) Paced {
-	shown := p.shown(s.began)
+	shown := p.shown(s.Began)
 	shown.Entity, shown.Resource = l.Entity, l.Resource
 	return shown
 }

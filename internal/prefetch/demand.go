@@ -55,7 +55,11 @@ type limitDemand struct {
 	passed bool
 }
 
-func (d *demand) of(name string) *limitDemand {
+// of is the demand of a limit, which is looked for at place first.
+func (d *demand) of(name string, place int) *limitDemand {
+	if place < len(d.limits) && d.limits[place].name == name {
+		return &d.limits[place]
+	}
 	for i := range d.limits {
 		if d.limits[i].name == name {
 			return &d.limits[i]
@@ -76,7 +80,7 @@ func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amo
 func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
-		l := d.of(amounts[i].Name)
+		l := d.of(amounts[i].Name, i)
 		l.used.add(sign*float64(amounts[i].Amount), now, memoryMS)
 		l.passed = amounts[i].Passed > 0
 	}
@@ -85,7 +89,7 @@ func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 // Moved counts by how much a limit's counter has changed since it was last seen, and how
 // much of that came from this process, in millitokens.
 func (s *Stock) Moved(name string, own, all, now int64) {
-	l := s.demand.of(name)
+	l := s.demand.of(name, 0)
 	l.own.add(float64(max(0, own)), now, trafficMS)
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }

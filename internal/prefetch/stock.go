@@ -52,32 +52,35 @@ func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	s.Expire(now)
 	for i := range asked {
-		if !covers(s.held, asked[i]) {
+		if !covers(s.held, i, &asked[i]) {
 			return 0, false
 		}
 	}
 	sent = s.parcels[0].sent
 	for i := range asked {
-		sub(&s.held, asked[i])
-		s.take(asked[i].Name, asked[i].Amount)
+		if asked[i].Amount > 0 {
+			s.take(i, &asked[i])
+		}
 	}
 	s.dropEmpty()
 	return sent, true
 }
 
-// take takes an amount of a limit from the parcels, which hold it.
-func (s *Stock) take(name string, amount int64) {
-	for i := range s.parcels {
-		if amount == 0 {
-			return
+// take takes what is held: of what is asked the limit at a place.
+func (s *Stock) take(place int, asked *plan.Signed) {
+	held := &s.held[index(s.held, asked.Name, place)]
+	held.Amount, held.Passed = held.Amount-asked.Amount, held.Passed-asked.Passed
+	amount := asked.Amount
+	for i := 0; i < len(s.parcels) && amount > 0; i++ {
+		left := s.parcels[i].left
+		j := index(left, asked.Name, place)
+		if j < 0 {
+			continue
 		}
-		for j := range s.parcels[i].left {
-			if l := &s.parcels[i].left[j]; l.Name == name {
-				part := min(amount, l.Amount)
-				l.Amount, amount = l.Amount-part, amount-part
-				l.Passed = min(l.Passed, l.Amount)
-			}
-		}
+		l := &left[j]
+		part := min(amount, l.Amount)
+		l.Amount, amount = l.Amount-part, amount-part
+		l.Passed = min(l.Passed, l.Amount)
 	}
 }
 
@@ -145,7 +148,15 @@ func (s *Stock) Holds() bool { return len(s.parcels) > 0 || len(s.lapsed) > 0 }
 func (s *Stock) HasLapsed() bool { return len(s.lapsed) > 0 }
 
 // Held is what is held of a limit, in millitokens.
-func (s *Stock) Held(name string) int64 { return of(s.held, name) }
+func (s *Stock) Held(name string) int64 { return s.heldOf(name, 0) }
+
+// heldOf is Held of a limit that is looked for at place first.
+func (s *Stock) heldOf(name string, place int) int64 {
+	if i := index(s.held, name, place); i >= 0 {
+		return s.held[i].Amount
+	}
+	return 0
+}
 
 // Ends is when the oldest held tokens lapse; false if nothing is held.
 func (s *Stock) Ends() (at int64, ok bool) {
@@ -156,23 +167,44 @@ func (s *Stock) Ends() (at int64, ok bool) {
 }
 
 func positive(amounts []plan.Signed) bool {
-	return slices.ContainsFunc(amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	for i := range amounts {
+		if amounts[i].Amount > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // of is a limit's amount, 0 if it is not listed.
 func of(list []plan.Signed, name string) int64 {
-	amount, _ := plan.AmountOf(list, name)
-	return amount
+	if i := index(list, name, 0); i >= 0 {
+		return list[i].Amount
+	}
+	return 0
 }
 
-// covers reports whether a list holds what a call asks, debited as the call counts it.
-func covers(list []plan.Signed, asked plan.Signed) bool {
-	for _, held := range list {
-		if held.Name == asked.Name {
-			return held.Amount >= asked.Amount && (held.Passed == held.Amount) == (asked.Passed == asked.Amount) && (held.Passed == 0) == (asked.Passed == 0)
+// index is where a list has a limit, -1 for nowhere. It is looked for at place first: calls name
+// the same limits again and again.
+func index(list []plan.Signed, name string, place int) int {
+	if place < len(list) && list[place].Name == name {
+		return place
+	}
+	for i := range list {
+		if list[i].Name == name {
+			return i
 		}
 	}
-	return asked.Amount == 0
+	return -1
+}
+
+// covers reports whether a list holds what a call asks at a place, debited as the call counts it.
+func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
+	i := index(list, asked.Name, place)
+	if i < 0 {
+		return asked.Amount == 0
+	}
+	held := &list[i]
+	return held.Amount >= asked.Amount && (held.Passed == held.Amount) == (asked.Passed == asked.Amount) && (held.Passed == 0) == (asked.Passed == 0)
 }
 
 func add(list *[]plan.Signed, a plan.Signed) {

@@ -26,7 +26,7 @@ func (s *Stock) Low(now int64) bool {
 	}
 	for i := range s.demand.limits {
 		l := &s.demand.limits[i]
-		if want := s.target(l, now); want > 0 && float64(of(s.held, l.name)) <= refetchPart*float64(want) {
+		if want := s.target(l, now); want > 0 && float64(s.heldOf(l.name, i)) <= refetchPart*float64(want) {
 			return true
 		}
 	}
