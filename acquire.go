@@ -24,12 +24,16 @@ import (
 // landed although no answer came, the error is an *UnconfirmedError that wraps the
 // *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	r, err := l.checked(ctx, entity, resource, amounts, opts)
-	if err != nil {
+	var r request
+	var known knownCall
+	if err := l.check(ctx, &r, &known, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
 	ctx, end := l.observe(ctx, entity, resource, amounts)
-	lease, memory, err := l.acquire(ctx, &r, position{})
+	lease, memory, err := known.answer(ctx)
+	if !memory {
+		lease, memory, err = l.acquire(ctx, &r, known.by, position{})
+	}
 	if end != nil {
 		end(lease, memory, err)
 	}
@@ -42,7 +46,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // back.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
-		if _, err := l.checked(ctx, entity, resource, amounts, opts); err != nil {
+		if err := l.check(ctx, new(request), new(knownCall), entity, resource, amounts, opts); err != nil {
 			return err
 		}
 		return invalid("fn", "is nil; pass the function to call under the lease")
@@ -65,16 +69,20 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// checked is a call whose input is right.
-func (l *RateLimiter) checked(ctx context.Context, entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
-	if err := l.usable(ctx); err != nil {
-		return request{}, err
+// check makes the request of a call whose input is right, and says what is known of it.
+func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
+	if err = l.usable(ctx); err != nil {
+		return err
 	}
-	r, err := newRequest(entity, resource, amounts, opts)
-	if err == nil && l.closed.Load() {
-		err = ErrClosed
+	if l.desk.know(known, entity, resource, amounts, opts) {
+		r.entity, r.resource, r.amounts, r.named = entity, resource, amounts, amounts
+	} else if *r, err = newRequest(entity, resource, amounts, opts); err != nil {
+		return err
 	}
-	return r, err
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	return nil
 }
 
 // observe tells the observer that an acquire starts, and the function that it returns
@@ -96,10 +104,10 @@ func (l *RateLimiter) observe(ctx context.Context, entity, resource string, amou
 
 // acquire takes what a request asks: from what was debited ahead if that is enough,
 // otherwise from its buckets, unless their last images deny it. memory reports whether
-// memory decided. It starts again if a limit was removed while it was under way. at is for
-// a caller who may stand in a bucket's line, who gets a lease with a denial too, because the
-// lease says what the levels hold.
-func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Lease, bool, error) {
+// memory decided. It starts again if a limit was removed while it was under way. known is the
+// request's shortcut, nil for none. at is for a caller who may stand in a bucket's line, who gets
+// a lease with a denial too, because the lease says what the levels hold.
+func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, at position) (*Lease, bool, error) {
 	d := l.desk
 	for try := 1; ; try++ {
 		if err := d.routes.refuse(ctx, r); err != nil {
@@ -109,7 +117,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		var rungs [1]rung              // room for most cascades, on the stack: a denial from memory makes nothing else
 		var asked [4]plan.Signed
 		charged := r
-		c, policy, err := d.routes.find(ctx, r, cascade{rungs: rungs[:0], asked: asked[:0]}, &p)
+		c, policy, err := known.find(ctx, d.routes, r, cascade{rungs: rungs[:0], asked: asked[:0]}, &p)
 		if err != nil && unavailable(err) {
 			charged, c, err = d.routes.unconfigured(r, c, policy, err)
 		}
@@ -118,22 +126,24 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		}
 		memory, served := false, d.serves(r, &c) && c.serve(ctx)
 		if !served {
-			memory, err = c.recall(ctx, r, at, d.nowMS())
-			d.markHeld(err)
+			memory, err = d.recall(ctx, r, &c, known, at)
 		}
 		if err != nil && !at.waits {
 			return nil, memory, err
 		}
-		lease := &Lease{}
+		held := &heldLease{}
+		held.charge = &held.room
+		lease := &held.Lease
 		lease.charge.open(d, charged, &c, policy)
 		if served {
 			lease.charge.bookServed()
+			d.remember(r, &c, known)
 			return lease, true, nil
 		}
 		if err != nil {
 			return lease, memory, err
 		}
-		t := taking{charge: &lease.charge, at: at, patience: p}
+		t := taking{charge: lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
 			lease.estimated(d.noteUnsettled(lease.charge.levels))
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
@@ -142,6 +152,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, at position) (*Le
 		if try == maxOutdated || !outdated(err) {
 			return at.denied(lease), false, err
 		}
+		known = nil
 	}
 }
 

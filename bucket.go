@@ -62,14 +62,18 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 }
 
 // limitOf converts a stored limit to whole tokens.
-func limitOf(name string, capacity int64, rate bucket.Rate) Limit {
+func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 	if rate.IsQuota() {
 		return quota(name, rate.Burst/milli, rate.Windows().Unit(), rate.Windows().Zone())
 	}
-	return Limit{
-		Name: name, Capacity: capacity / milli, Burst: rate.Burst / milli, RefillAmount: rate.Amount / milli,
-		RefillPeriod: time.Duration(rate.Period) * time.Millisecond,
-	}
+	l.setBucket(name, capacity, &rate)
+	return l
+}
+
+// setBucket makes a zero limit that of a token bucket.
+func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
+	l.Name, l.Capacity, l.Burst, l.RefillAmount = name, capacity/milli, rate.Burst/milli, rate.Amount/milli
+	l.RefillPeriod = time.Duration(rate.Period) * time.Millisecond
 }
 
 // signedOf converts amounts from whole tokens to millitokens, in name order.

@@ -24,6 +24,9 @@ func (k configKey) String() string {
 	return k.entity + "#" + k.resource
 }
 
+// heldConfig is a configuration that was fresh when it was taken.
+type heldConfig = cache.Held[configKey, *resolvedConfig]
+
 // ConfigCacheStats counts what the configuration cache of a Repository did
 // since it was made. It is a snapshot: Requests = Hits + StaleHits + Misses.
 type ConfigCacheStats struct {
@@ -86,6 +89,12 @@ func (c *configCache) ttl() time.Duration { return c.loading.TTL }
 
 // fresh returns the configuration if it need not be read; nil otherwise.
 func (c *configCache) fresh(key configKey) *resolvedConfig { return c.loading.Fresh(key) }
+
+// hold is fresh for who asks for it again and again: see still.
+func (c *configCache) hold(key configKey) (heldConfig, bool) { return c.loading.Hold(key) }
+
+// still reports whether fresh would return what is held, at now.
+func (c *configCache) still(held *heldConfig, now time.Time) bool { return c.loading.Still(held, now) }
 
 // readSince is when the oldest read of a configuration that is under way began.
 func (c *configCache) readSince(key configKey) time.Time { return c.loading.ReadSince(key) }

@@ -16,6 +16,17 @@ func emptyDenial(entityID, resource string) *LimitExceededError {
 	return &d.LimitExceededError
 }
 
+// next adds a status, to be filled in.
+func (e *LimitExceededError) next() *LimitStatus {
+	n := len(e.Statuses)
+	if n < cap(e.Statuses) {
+		e.Statuses = e.Statuses[:n+1] // room that nobody has used
+	} else {
+		e.Statuses = append(e.Statuses, LimitStatus{})
+	}
+	return &e.Statuses[n]
+}
+
 // show adds the statuses of what was asked of a level, as they are when the last level
 // has decided and once what the level holds has been given back. held says what that is of a limit; nil
 // stands for nothing.
@@ -25,9 +36,9 @@ func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, held fun
 		if held != nil {
 			back = held(a.Name)
 		}
-		e.Statuses = append(e.Statuses, r.status(a.Name, a.Amount, back))
+		s := e.next()
+		*s = r.status(a.Name, a.Amount, back)
 		if age := decided - r.Now; age > 0 {
-			s := &e.Statuses[len(e.Statuses)-1]
 			*s = s.aged(age)
 		}
 	}

@@ -58,7 +58,8 @@ func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
 	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, levels.Resource, false, 0, 1)
 	carried := plan.Sums{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
 	require.False(t, plan.NewView(image, cfg, plan.Current, 0).Fits([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, carried, nil))
-	s := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: plan.NewView(image, cfg, plan.Current, 0).Taken(carried)}}.status("rpm", 33*milli, 0)
+	shown := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: plan.NewView(image, cfg, plan.Current, 0).Taken(carried)}}
+	s := shown.status("rpm", 33*milli, 0)
 	require.True(t, s.Exceeded)
 	require.EqualValues(t, 20, s.Remaining)
 	require.Equal(t, 7800*time.Millisecond, s.RetryAfter)

@@ -17,13 +17,19 @@ import (
 // users do not.
 func init() {
 	inside.Lanes = func(limiter any) *lane.Registry { return limiter.(*RateLimiter).desk.lanes }
-	inside.Levels = func(lease any) []inside.Level { return lease.(*Lease).charge.inside() }
+	inside.Levels = func(lease any) []inside.Level { return lease.(*Lease).inside() }
 	inside.Transactions = func(limiter any, wrap func(next inside.Transact) inside.Transact) {
 		limiter.(*RateLimiter).desk.wrapTransactions(wrap)
 	}
 	inside.ReadConfig = func(ctx context.Context, repository any, entity, resource string, group, anew bool) (inside.Config, error) {
 		return repository.(*Repository).insideConfig(ctx, configKey{entity, resource, group}, anew)
 	}
+}
+
+func (lease *Lease) inside() []inside.Level {
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	return lease.held().inside()
 }
 
 // inside shows the buckets of a charge.

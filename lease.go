@@ -23,13 +23,39 @@ import (
 // Statuses answer at once, whatever is under way.
 type Lease struct {
 	mu sync.Mutex // never held across a request
-	// charge is what the lease holds. Only the correction under way changes its levels.
-	charge charge
+	// charge is what the lease holds. Only the correction under way changes its levels. It is
+	// nil of a lease that was served from memory until it is needed: see held.
+	charge *charge
+	served *grant // never changed; nil of other leases
 	// busy means that a correction is under way. freed is made by a caller who waits for
 	// it, and closed when it has ended.
-	busy  bool
-	freed chan struct{}
-	ended bool
+	busy, ended bool
+	freed       chan struct{}
+}
+
+// heldLease is a lease with its charge: one piece of memory.
+type heldLease struct {
+	Lease
+	room charge
+}
+
+// made reports whether an acquire returned the lease.
+func (lease *Lease) made() bool { return lease != nil && (lease.served != nil || lease.charge != nil) }
+
+// desk is that of the limiter.
+func (lease *Lease) desk() *desk {
+	if lease.served != nil {
+		return lease.served.by.desk
+	}
+	return lease.charge.desk
+}
+
+// held is what the lease holds. lease.mu must be held.
+func (lease *Lease) held() *charge {
+	if lease.charge == nil {
+		lease.charge = lease.served.charge()
+	}
+	return lease.charge
 }
 
 // begin waits until no other correction is under way. It returns true with lease.mu
@@ -85,8 +111,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	if err := lease.usable(ctx); err != nil {
 		return err
 	}
-	c := &lease.charge
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desk.cleanup)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()
 	if !lease.begin(ctx) {
 		return &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
@@ -95,6 +120,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	if lease.ended {
 		return change.ended
 	}
+	c := lease.held()
 	target := change.target(c.consumed)
 	lease.recognise(ctx, target)
 	target = c.known(target)
@@ -126,7 +152,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 // locate finds the levels of a lease that was granted while the configuration could not
 // be read.
 func (lease *Lease) locate(ctx context.Context) error {
-	c := &lease.charge
+	c := lease.charge
 	if c.levels != nil || c.unlimited {
 		return nil
 	}
@@ -151,22 +177,25 @@ func (lease *Lease) estimated(e *estimates) {
 // Consumed returns the amounts that the lease holds, in whole tokens. A charge that got
 // no answer, and so may have landed, counts as consumed.
 func (lease *Lease) Consumed() Amounts {
-	if lease == nil {
+	if !lease.made() {
 		return nil
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return tokensOf(lease.charge.consumed)
+	return tokensOf(lease.held().consumed)
 }
 
 // Degraded reports whether something of the lease was admitted by the policy, or corrected,
 // without its bucket. That part is counted there, and not charged.
 func (lease *Lease) Degraded() bool {
-	if lease == nil || lease.charge.desk == nil {
+	if !lease.made() {
 		return false
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
+	if lease.charge == nil { // served from memory
+		return false
+	}
 	if lease.charge.levels == nil {
 		return !lease.charge.unlimited
 	}
@@ -182,14 +211,15 @@ func (lease *Lease) Degraded() bool {
 // the resource before its groups, as
 // of the last answer of that level. Response headers can be made from it.
 func (lease *Lease) Statuses() []LimitStatus {
-	if lease == nil {
+	if !lease.made() {
 		return nil
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	var statuses []LimitStatus
-	for i := range lease.charge.levels {
-		lv := &lease.charge.levels[i]
+	c := lease.held()
+	for i := range c.levels {
+		lv := &c.levels[i]
 		if !lv.answered {
 			continue
 		}
@@ -259,7 +289,7 @@ func (lease *Lease) Rollback(ctx context.Context) error {
 // usable refuses calls of a lease that no acquire returned, and without a
 // context.
 func (lease *Lease) usable(ctx context.Context) error {
-	if lease == nil || lease.charge.desk == nil {
+	if !lease.made() {
 		return invalid("lease", "is none; look at the error of the Acquire that returned it before using it")
 	}
 	return given(ctx)

@@ -28,7 +28,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if lease.ended {
 		return ErrLeaseEnded
 	}
-	c := &lease.charge
+	c := lease.held()
 	if err := lease.locate(ctx); leftToPolicy(err) && c.policy.admits() {
 		return lease.consumeUnlocated(amounts)
 	} else if err != nil {
@@ -59,7 +59,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 // configuration does not have any more: the levels below count as passed on to them what the
 // lease uses. Whatever is not written now is made up for by the next correction.
 func (lease *Lease) bringAlong(ctx context.Context, amounts Amounts) {
-	c := &lease.charge
+	c := lease.charge
 	left := func(lv level) bool {
 		return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return amounts[h.Name] > 0 && lv.cfg.Index(h.Name) < 0 })
 	}
@@ -75,7 +75,7 @@ func (lease *Lease) bringAlong(ctx context.Context, amounts Amounts) {
 
 // takeFurther takes amounts at the levels of the lease, without its lock.
 func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, error) {
-	c := &lease.charge
+	c := lease.charge
 	asked := cascade{unlimited: c.unlimited}
 	for i := range c.levels {
 		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, part{c.levels[i].share.further(c.consumed, amounts), c.levels[i].share})
@@ -104,7 +104,7 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 
 // consumeUnlocated admits further amounts while the configuration cannot be read.
 func (lease *Lease) consumeUnlocated(amounts Amounts) error {
-	c := &lease.charge
+	c := lease.charge
 	target := plan.Plus(c.consumed, signedOf(amounts))
 	if err := c.checkTarget(target); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 // old and the amounts are admitted now. If the configuration cannot be read, Block fails
 // and the other policies use the one that is known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
-	c := &lease.charge
+	c := lease.charge
 	var block error
 	lease.unlocked(func() { _, _, block = c.desk.routes.blockFor(ctx, &c.request, configKey{}) })
 	if block != nil {
@@ -143,7 +143,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 // renew puts every level that something limits under the configuration in force. If that
 // cannot be read, the known one stays; the error is returned unless it is tolerated.
 func (lease *Lease) renew(ctx context.Context, tolerant bool) (err error) {
-	c := &lease.charge
+	c := lease.charge
 	type reading struct {
 		cfg             *plan.Config
 		unlimited, read bool
@@ -184,7 +184,7 @@ func (lv *level) renewed(cfg *plan.Config, unlimited bool) {
 // recognise puts the levels under the configuration in force, as far as it can be read, if
 // they lack a limit that is charged further: it may have come since, or come back.
 func (lease *Lease) recognise(ctx context.Context, target []plan.Signed) {
-	c := &lease.charge
+	c := lease.charge
 	lacks := func(t plan.Signed) bool {
 		went := func(lv level) bool { return lv.knows(t.Name) && lv.cfg.Index(t.Name) < 0 && lv.used(t.Name) < t.Amount }
 		return t.Amount > 0 && (!c.unlimited && !c.has(t.Name) || slices.ContainsFunc(c.levels, went))

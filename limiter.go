@@ -82,7 +82,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	table := availability{repo.breaker, repo}
 	d := &desk{
-		table: table, store: repo, clock: clock, observer: o.Observer,
+		table: table, store: repo, clock: clock, ownClock: o.Now != nil, observer: o.Observer,
 		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.Cascade,
 	}
 	d.routes = &routes{

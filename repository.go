@@ -115,6 +115,7 @@ type connection struct {
 	events  trail.Layout
 	keys    schema.Keys
 	clock   *ddb.Clock
+	machine bool // the clock's source is the machine's own
 	// breaker is told of every request for data of the table. listeners are told when it
 	// opens and closes.
 	breaker   *ddb.Breaker
@@ -168,13 +169,18 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 
 // connect makes the repository of checked options.
 func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
+	machine := o.Now == nil
+	if machine {
+		o.Now = time.Now
+	}
 	clock := ddb.NewClock(o.Now, *o.CorrectClock)
 	r := &Repository{author: o.Principal, connection: &connection{
 		table:     name,
 		keys:      schema.NewKeys(o.Namespace),
 		clock:     clock,
+		machine:   machine,
 		log:       o.Logger,
-		configs:   newConfigCache(o.ConfigCacheSize, o.ConfigTTL, clock.Source),
+		configs:   newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
 		sets:      schema.NewLimitSets(),
 		readable:  o.Compatible,
 		anonymous: o.AllowAnonymous,

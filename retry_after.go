@@ -10,9 +10,9 @@ import (
 
 // status shows one limit of a reading. asked is the requested amount and back what has
 // been given back since, both in millitokens.
-func (r levelReading) status(name string, asked, back int64) LimitStatus {
-	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
+func (r *levelReading) status(name string, asked, back int64) (s LimitStatus) {
 	state, capacity := r.State(name)
+	s.EntityID, s.Resource = r.entity, r.resource
 	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
 	if i := r.Config.Index(name); i >= 0 {
 		l := &r.Config.Limits[i]
@@ -30,14 +30,18 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	state.Tokens -= r.precedence.Taken.Of(name).Take
 	left := r.precedence.Left.Of(name)
 	level := state.Level(r.Now) - left.Amount
-	s.Remaining = floorDiv(level, milli)
-	if asked > 0 { // debt on a limit that is not asked for denies nobody
-		s.Exceeded = asked > level && !s.Limit.Shadow
-		s.Shadowed = asked > level && s.Limit.Shadow
-		s.RetryAfter = duration(left.Wait(state, r.Now, asked))
-	}
-	s.Reset = duration(state.Wait(r.Now, state.Burst))
+	s.ahead(asked, bucket.Outlook{Level: level, Wait: left.Wait(state, r.Now, asked), Full: state.Wait(r.Now, state.Burst)})
 	return s
+}
+
+// ahead shows what a limit holds, and when it holds what is asked, in millitokens.
+func (s *LimitStatus) ahead(asked int64, o bucket.Outlook) {
+	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), duration(o.Full)
+	if asked > 0 { // debt on a limit that is not asked for denies nobody
+		s.Exceeded = asked > o.Level && !s.Limit.Shadow
+		s.Shadowed = asked > o.Level && s.Limit.Shadow
+		s.RetryAfter = duration(o.Wait)
+	}
 }
 
 // aged is a status with its waits shortened by the ms that have passed since.

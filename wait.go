@@ -22,8 +22,8 @@ import (
 // and then holds nothing, and with ErrClosed when the limiter is closed. Other errors
 // are those of Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	r, err := l.checked(ctx, entity, resource, amounts, opts)
-	if err != nil {
+	var r request
+	if err := l.check(ctx, &r, new(knownCall), entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
 	ctx, end := l.observe(ctx, entity, resource, amounts)
@@ -53,7 +53,7 @@ func (w *waiting) wait(ctx context.Context) (*Lease, bool, error) {
 	defer w.at.quit()
 	slept := false // the try came at the exact time
 	for {
-		lease, memory, err := w.limiter.acquire(ctx, w.request, w.at)
+		lease, memory, err := w.limiter.acquire(ctx, w.request, nil, w.at)
 		if err == nil {
 			return lease, memory, nil
 		}
@@ -64,7 +64,7 @@ func (w *waiting) wait(ctx context.Context) (*Lease, bool, error) {
 			continue
 		}
 		denial := waitableDenial(err)
-		if denial == nil || !w.standInLine(&lease.charge, denial) {
+		if denial == nil || !w.standInLine(lease.charge, denial) {
 			return nil, memory, err
 		}
 		if slept && w.limiter.desk.modeOf(w.request) == CascadeTransaction && lease.charge.spread() > 1 {

@@ -72,21 +72,7 @@ func BenchmarkOwn(b *testing.B) {
 // BenchmarkPrefetched is an acquire from what was debited ahead, and its part of the
 // writes that debit it.
 func BenchmarkPrefetched(b *testing.B) {
-	db := ddbmem.New()
-	b.Cleanup(db.Close)
-	limiter := limiterOn(b, db.Client(), nil, &dynalimit.Options{
-		Limits:   []dynalimit.Limit{dynalimit.PerSecond("rpm", 1_000_000_000), dynalimit.PerSecond("tpm", 500_000_000_000)},
-		Prefetch: time.Second,
-	})
-	ctx := b.Context()
-	acquire := func() {
-		if _, err := limiter.Acquire(ctx, "user-1", model, typical); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for began := time.Now(); time.Since(began) < 2*time.Second; { // learns what is needed
-		acquire()
-	}
+	acquire, db := ahead(b)
 	before := db.Meter()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -22,8 +22,8 @@ const relearnAfter = 10 * time.Minute
 // (D-b, D+1s-a). Successive answers narrow the interval; one that contradicts
 // it means that a clock stepped, and starts anew.
 type Clock struct {
-	source           func() time.Time
-	machine, correct bool
+	source  func() time.Time
+	correct bool
 
 	// offset is what is added to the source; mu is held while it is set.
 	offset atomic.Int64
@@ -46,12 +46,9 @@ func CheckSource(source func() time.Time) string {
 	return ""
 }
 
-// NewClock makes a clock over a source, nil for the machine's. Unless correct is set it is
-// the source, whatever it observes.
+// NewClock makes a clock over a source. Unless correct is set it is the source,
+// whatever it observes.
 func NewClock(source func() time.Time, correct bool) *Clock {
-	if source == nil {
-		return &Clock{source: time.Now, machine: true, correct: correct}
-	}
 	return &Clock{source: source, correct: correct}
 }
 
@@ -82,15 +79,6 @@ func (c *Clock) SureMS() int64 {
 		t = t.Add(c.low)
 	}
 	return t.UnixMilli()
-}
-
-// Since is how long ago origin was, a time of time.Now, by a clock that never goes back; now is
-// a time that Source has just returned.
-func (c *Clock) Since(origin, now time.Time) time.Duration {
-	if c.machine {
-		return now.Sub(origin)
-	}
-	return time.Since(origin)
 }
 
 // Source is the time as this process has it, uncorrected.

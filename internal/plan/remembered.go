@@ -24,7 +24,7 @@ type Denial struct {
 
 // Denies reports whether an image denies needs at now, and remembers the outlooks. It is false
 // where another decision has to be made: of a limit that the image does not show, and of a
-// quota. All calls are of one configuration.
+// quota. All calls are of one configuration, without limits in shadow.
 func (d *Denial) Denies(m *schema.Image, cfg *Config, needs *Needs, now int64) bool {
 	if d.image != m || d.now != now {
 		d.image, d.now, d.needs = m, now, Needs{}

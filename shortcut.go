@@ -1,0 +1,224 @@
+package dynalimit
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
+)
+
+// The path that sends nothing: most calls charge one bucket, and what leads them there is the
+// same for all of an entity on a resource. A lane keeps that, so that such a call is one look-up,
+// one look at the clock, and what the lane's lock guards.
+
+// shortcut is what calls without options of one entity on one resource are answered from memory
+// by. But for what it remembers it never changes.
+type shortcut struct {
+	desk *desk
+	lane *lane.Lane
+	cfg  *plan.Config
+	// policy is that of calls that name no money: those are never served from memory.
+	policy UnavailablePolicy
+	// resolved is the configuration that cfg is made of.
+	resolved heldConfig
+	// denied is what was denied last; the lane's lock guards it.
+	denied plan.Denial
+}
+
+// unnamed is the need of a limit that a call does not name.
+const unnamed = -1
+
+// knownCall is a call of which there is a shortcut; the zero value is any other.
+type knownCall struct {
+	by    *shortcut
+	needs plan.Needs
+	at    lane.Instant
+}
+
+// know finds the shortcut of a call. It returns false if there is none, it is not fresh, or the
+// amounts are not right.
+func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, opts []AcquireOption) bool {
+	if len(opts) > 0 {
+		return false
+	}
+	bucket := d.lanes.Known(entity, resource)
+	if bucket == nil {
+		return false
+	}
+	s := shortcutTo(bucket)
+	if s == nil || d.table.Open() || d.routes.repo.namespace.inactive() != nil {
+		return false
+	}
+	source, at := d.read()
+	if !d.routes.repo.configs.still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
+		return false
+	}
+	call.by, call.at = s, at
+	return true
+}
+
+// read looks at the clock once, unless the limiter has one of its own; by source,
+// configurations grow old.
+func (d *desk) read() (source time.Time, at lane.Instant) {
+	clock := d.routes.repo.clock
+	source = clock.Source()
+	elapsed := source.Sub(d.lanes.Began)
+	if !d.routes.repo.machine {
+		elapsed = time.Since(d.lanes.Began)
+	}
+	if at.Elapsed = elapsed.Milliseconds(); d.ownClock {
+		at.MS = d.nowMS()
+	} else {
+		at.MS = clock.Corrected(source).UnixMilli()
+	}
+	return source, at
+}
+
+// recall denies from memory, if that can.
+func (d *desk) recall(ctx context.Context, r *request, c *cascade, known *shortcut, at position) (memory bool, err error) {
+	memory, err = c.recall(ctx, r, at, d.nowMS())
+	d.markHeld(err)
+	if memory {
+		d.remember(r, c, known)
+	}
+	return memory, err
+}
+
+// remember makes the shortcut of a call that memory has decided, if its like charge one bucket
+// and it has none: known is nil.
+func (d *desk) remember(r *request, c *cascade, known *shortcut) {
+	if known != nil || len(c.rungs) != 1 {
+		return
+	}
+	held, ok := d.routes.repo.configs.hold(r.keyOf(r.entity))
+	of := held.Value
+	if !ok || of.blocked != "" || of.unlimited || of.joined != "" || of.charged() != "" {
+		return
+	}
+	cfg, bucket := d.routes.fallback.compile(of), c.rungs[0].lane
+	if last := shortcutTo(bucket); cfg == nil || cfg.Shadow != 0 || len(cfg.Limits) > plan.MostNeeds || last != nil && last.resolved == held {
+		return
+	}
+	s := &shortcut{desk: d, lane: bucket, cfg: cfg, policy: cmp.Or(of.onUnavailable, d.routes.onUnavailable), resolved: held}
+	bucket.Memo.Store(&lane.Memo{Of: s})
+}
+
+// shortcutTo is the shortcut to a bucket; nil if none is known.
+func shortcutTo(bucket *lane.Lane) *shortcut {
+	if memo := bucket.Memo.Load(); memo != nil {
+		return memo.Of.(*shortcut)
+	}
+	return nil
+}
+
+// find is what routes.find finds for a request that has the shortcut, nil for none.
+func (s *shortcut) find(ctx context.Context, rs *routes, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
+	if s == nil {
+		return rs.find(ctx, r, c, p)
+	}
+	return c.with(s.lane, s.cfg, part{amounts: r.amounts}), cmp.Or(s.resolved.Value.policyFor(r), s.policy), nil
+}
+
+// needs are those of amounts. It returns false if they are not right, or not for the shortcut.
+func (s *shortcut) needs(amounts Amounts, of *plan.Needs) bool {
+	named := 0
+	for i := range s.cfg.Limits {
+		n, is := amounts[s.cfg.Limits[i].Name]
+		if !is {
+			of[i] = unnamed
+			continue
+		}
+		if n < 0 || n > maxTokens {
+			return false
+		}
+		of[i] = n * milli
+		named++
+	}
+	return named == len(amounts) && named > 0
+}
+
+// answer answers a call from memory: from what was debited ahead if that is enough, else by a
+// denial if the bucket's last image denies it. It returns false if the store has to be asked.
+func (k *knownCall) answer(ctx context.Context) (*Lease, bool, error) {
+	if k.by == nil || hasEnded(ctx) {
+		return nil, false, nil
+	}
+	if k.by.desk.observer != nil { // it may have taken its time
+		_, k.at = k.by.desk.read()
+	}
+	if lease := k.by.serve(ctx, &k.needs, k.at); lease != nil {
+		return lease, true, nil
+	}
+	if image, ahead := lane.MemoryOf(k.by.lane).Denies(&k.needs, k.by.cfg, &k.by.denied, k.at.MS); image != nil {
+		return nil, true, k.by.denial(&k.needs, image, &ahead)
+	}
+	return nil, false, nil
+}
+
+func hasEnded(ctx context.Context) bool { return ctx.Err() != nil }
+
+// serve takes from what was debited ahead; nil if that is not enough.
+func (s *shortcut) serve(ctx context.Context, of *plan.Needs, at lane.Instant) *Lease {
+	shown, ok := s.lane.Ahead.ServeNeeds(ctx, of, s.cfg, at)
+	if !ok {
+		return nil
+	}
+	lease := &servedLease{grant: grant{by: s, needs: *of, shown: shown, now: at.MS}}
+	lease.served = &lease.grant
+	return &lease.Lease
+}
+
+// denial is the error of a call that an image denies.
+func (s *shortcut) denial(of *plan.Needs, image *schema.Image, ahead *[plan.MostNeeds]bucket.Outlook) *LimitExceededError {
+	e := emptyDenial(s.lane.Entity, s.lane.Resource)
+	for i := range s.cfg.Limits {
+		if of[i] <= 0 {
+			continue
+		}
+		l := &s.cfg.Limits[i]
+		stored := &image.Limits[s.cfg.PlaceIn(image, i)]
+		status := e.next()
+		status.EntityID, status.Resource, status.Level = e.EntityID, e.Resource, levels.Level(l.Level)
+		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
+		status.Limit.MaxDebt = l.MaxDebt / milli
+		status.ahead(of[i], ahead[i])
+	}
+	return e.concluded()
+}
+
+// servedLease is a lease that was served from memory: one piece of it.
+type servedLease struct {
+	Lease
+	grant grant
+}
+
+// grant is what such a lease is, until it is corrected or looked at: a charge is made of it then.
+type grant struct {
+	by    *shortcut
+	needs plan.Needs
+	// shown is the bucket as last seen, at now.
+	shown *schema.Image
+	now   int64
+}
+
+// charge makes the charge of a grant, as that of a lease whose levels were all served.
+func (g *grant) charge() *charge {
+	s, amounts := g.by, make(Amounts, plan.MostNeeds)
+	for i := range s.cfg.Limits {
+		if g.needs[i] != unnamed {
+			amounts[s.cfg.Limits[i].Name] = g.needs[i] / milli
+		}
+	}
+	c := cascade{}.with(s.lane, s.cfg, part{amounts: amounts})
+	at := &c.rungs[0]
+	at.served, at.shown, at.now = true, g.shown, g.now
+	held := &charge{}
+	held.open(s.desk, &request{entity: s.lane.Entity, resource: s.lane.Resource, amounts: amounts, named: amounts}, &c, s.policy)
+	held.bookServed()
+	return held
+}
