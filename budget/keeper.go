@@ -47,12 +47,13 @@ type core struct {
 	spool   *spool // nil: none
 	tenants *tenants
 
-	ledger   *ledger.Ledger  // what is counted
-	admin    *administration // organisations, apps, prices, overrides
-	standing *standing       // what is spent and what it leads to
-	days     *days           // what was spent
-	sweeper  *sweeper        // what nobody asked for
-	charges  *charges        // records, adjustments
+	ledger      *ledger.Ledger  // what is counted
+	admin       *administration // organisations, apps, prices, overrides
+	standing    *standing       // what is spent and what it leads to
+	recommender *recommender    // which label that leads to
+	days        *days           // what was spent
+	sweeper     *sweeper        // what nobody asked for
+	charges     *charges        // records, adjustments
 }
 
 // New makes a keeper on two tables. Nil options are the defaults. It makes no
@@ -110,6 +111,7 @@ func (k *core) compose(own priceLayers) {
 		Linger: k.opts.Linger, KeepDays: k.opts.KeepDays, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness,
 	})
 	k.standing = newStanding(k.store, k.ledger, k.admin, k.opts, k.now, k.life)
+	k.recommender = newRecommender(k.standing)
 	k.days = &days{store: k.store, ledger: k.ledger, admin: k.admin, tenants: k.tenants, opts: k.opts, now: k.now}
 	k.sweeper = &sweeper{k.standing, k.days}
 	k.charges = &charges{
@@ -165,7 +167,7 @@ func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation
 	if err := k.usable(ctx); err != nil {
 		return Recommendation{}, err
 	}
-	return k.standing.recommend(ctx, org, app, false)
+	return k.recommender.recommend(ctx, org, app, false)
 }
 
 // RecommendFresh is Recommend with a query of the store, even if everything is known.
@@ -173,7 +175,7 @@ func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommend
 	if err := k.usable(ctx); err != nil {
 		return Recommendation{}, err
 	}
-	return k.standing.recommend(ctx, org, app, true)
+	return k.recommender.recommend(ctx, org, app, true)
 }
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded up: inputTokens

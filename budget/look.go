@@ -15,6 +15,8 @@ type outlook struct {
 	scope string
 	stale bool
 	at    time.Time
+	board *ledger.Board // it is planned from
+	stand ledger.Stand  // of that, or older
 }
 
 // exceeded is the error when nothing has room now.
@@ -46,12 +48,33 @@ func (s *standing) look(ctx context.Context, t *tenant, force bool) (*outlook, e
 	if err != nil && !known {
 		return nil, err
 	}
+	stand, ends := b.Stand()
+	if ends {
+		s.renew(t, b)
+	}
 	out := s.outlook(t, b, now, false)
-	out.stale = err != nil
+	out.stale, out.board, out.stand = err != nil, b, stand
 	if err == nil {
 		s.observe(ctx, t, b, version, now)
 	}
 	return out, err
+}
+
+// renew asks the store for what is about to be too old, so that no caller of an app in use
+// waits for it, and sees to what that brings to light.
+func (s *standing) renew(t *tenant, b *ledger.Board) {
+	if !s.life.Begin(false) {
+		return
+	}
+	go func() {
+		defer s.life.Done()
+		ctx, cancel := context.WithTimeout(s.life.Context(), ledger.WriteTimeout)
+		defer cancel()
+		now := s.now()
+		if version, err := b.Renew(ctx, t.need(now)); err == nil { // else the next caller hears of it, when what is known is too old
+			s.observe(ctx, t, b, version, now)
+		}
+	}()
 }
 
 // outlook plans from the board; stored leaves this process's own writes out.

@@ -227,3 +227,18 @@ func (l priceLayers) lookup(model string, t time.Time) (Price, string, bool) {
 	}
 	return Price{}, "", false
 }
+
+// next is when another price of a model may begin after t; the zero time if none does.
+func (l priceLayers) next(model string, t time.Time) (first time.Time) {
+	name, _ := splitModel(model)
+	for _, layer := range l {
+		for _, name := range priceNames(name) {
+			for _, row := range layer.book[name] {
+				if from := row.EffectiveFrom; from.After(t) && (first.IsZero() || from.Before(first)) {
+					first = from
+				}
+			}
+		}
+	}
+	return first
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Recommendation is the label an app may use now.
@@ -20,12 +22,45 @@ type Recommendation struct {
 	Stale    bool          // the store did not answer: the last plan known
 }
 
-func (s *standing) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
+// recommender recommends labels. It remembers the last plan of each app.
+type recommender struct {
+	*standing
+	plans *lru.Cache[tenantKey, *planned]
+}
+
+func newRecommender(s *standing) *recommender {
+	plans, _ := lru.New[tenantKey, *planned](cacheEntries) // fails only for a size below 1
+	return &recommender{s, plans}
+}
+
+// remembered is the plan that holds without a look; nil if anything has to be read, or planned
+// anew. What is about to be too old is asked for beside it.
+func (s *recommender) remembered(ctx context.Context, org, app string) *planned {
+	p, ok := s.plans.Get(tenantKey{org, app})
+	if !ok || !p.holds(s.tenants.ready(ctx, org, app), s.now()) {
+		return nil
+	}
+	stand, fresh, ends := p.out.board.Known()
+	if ends {
+		s.renew(p.tenant, p.out.board)
+	}
+	if !fresh || p.out.stand != stand {
+		return nil
+	}
+	return p
+}
+
+func (s *recommender) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
 	}
 	if s.life.Closed() {
 		return Recommendation{}, ErrClosed
+	}
+	if !fresh {
+		if p := s.remembered(ctx, org, app); p != nil {
+			return p.answer(s.now())
+		}
 	}
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
@@ -46,31 +81,11 @@ func (s *standing) recommend(ctx context.Context, org, app string, fresh bool) (
 		}
 		out.stale = true
 	}
-	if out.index < 0 {
-		return Recommendation{}, out.exceeded()
+	plan := newPlanned(t, out)
+	if err == nil {
+		s.plans.Add(tenantKey{org, app}, plan)
 	}
-	return out.recommendation(t, s.now()), nil
-}
-
-// recommendation is the label chosen, and how long the choice is good for.
-func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
-	p := t.policy()
-	chosen := o.labels[o.index]
-	price, _, _ := t.price(p, chosen.label, now)
-	rec := Recommendation{
-		Label: chosen.label, Model: chosen.model, Mode: o.mode(), Reason: o.reason(),
-		Labels: o.statuses(), CacheFor: p.normal, ResetAt: o.resetAt, Day: o.day,
-		Price: price.Rates, Stale: o.stale,
-	}
-	if rec.Mode == ModeTight {
-		rec.CacheFor = p.tightFor
-	}
-	rec.CacheFor = min(rec.CacheFor, o.resetAt.Sub(now))
-	if o.override {
-		rec.CacheFor = min(rec.CacheFor, t.override.until.Sub(now))
-	}
-	rec.CacheFor = max(rec.CacheFor, 0)
-	return rec
+	return plan.answer(s.now())
 }
 
 func (s *standing) estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {

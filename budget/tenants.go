@@ -37,7 +37,7 @@ type tenants struct {
 
 func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
-		Now: r.now, TTL: r.opts.ConfigTTL, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
+		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
 		Leave:    tables.away,
 		Definite: func(err error) bool { return !unavailable(err) },
 	})
@@ -59,7 +59,7 @@ func (b breakers) away(held bool) (gone <-chan struct{}, why func() error) {
 // without a current one.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	key := tenantKey{org, app}
-	t, err := ts.loading.Get(ctx, key, func(context.Context) (*tenant, error) { return ts.load(key) })
+	t, err := ts.loading.Get(ctx, key, ts.loadOf(key))
 	if err == nil {
 		return t, nil
 	}
@@ -67,6 +67,16 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 		err = &fault.UnavailableError{Package: pkg, Op: "configuration", Err: ctx.Err()}
 	}
 	return ts.loading.Last(key), err
+}
+
+// ready is the configuration if it needs no wait; else nil.
+func (ts *tenants) ready(ctx context.Context, org, app string) *tenant {
+	key := tenantKey{org, app}
+	return ts.loading.Ready(ctx, key, ts.loadOf(key))
+}
+
+func (ts *tenants) loadOf(key tenantKey) cache.Load[*tenant] {
+	return func(context.Context) (*tenant, error) { return ts.load(key) }
 }
 
 // load reads a configuration. It goes on when its callers leave.

@@ -56,14 +56,23 @@ func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
 
 // marshal writes an answer whole. A client that is gone is nobody's mistake.
 func marshal(w io.Writer, v any) error {
+	body, err := encode(v)
+	if err == nil {
+		_, _ = w.Write(body)
+	}
+	return err
+}
+
+// encode is an answer as JSON.
+func encode(v any) ([]byte, error) {
+	if kept, ok := v.(interface{ Encoded() []byte }); ok && kept.Encoded() != nil {
+		return kept.Encoded(), nil
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, _ = w.Write(b.Bytes())
-	return nil
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // unmarshal reads a body, first without a type, for its schema, then with one.

@@ -61,6 +61,7 @@ type unsent struct {
 	body   bytes.Buffer
 }
 
+func (u *unsent) Flush()                      {}
 func (u *unsent) Header() http.Header         { return u.header }
 func (u *unsent) WriteHeader(status int)      { u.status = status }
 func (u *unsent) Write(b []byte) (int, error) { return u.body.Write(b) }

@@ -72,12 +72,13 @@ type Options struct {
 	Now func() time.Time
 	// Random is where the ids of requests and tokens come from. Defaults to crypto/rand.
 	Random io.Reader
-	// Logger gets one record for each request, without its query string, and what went
-	// wrong inside: on the request's goroutine, before the client has all of the answer. So
-	// its handler must not wait for whoever reads the log. Defaults to discarding.
+	// Logger gets one record for each request, without its query string, when the answer is
+	// on its way, and what went wrong inside. It gets them on the request's goroutine, which
+	// the next request of the connection waits for: so its handler must not wait for whoever
+	// reads the log. Defaults to discarding.
 	Logger *slog.Logger
-	// OnServed is told of every request when it is answered, on its goroutine. Defaults
-	// to none.
+	// OnServed is told of every request, on its goroutine, before the client has all of the
+	// answer. Defaults to none.
 	OnServed func(context.Context, Served)
 }
 

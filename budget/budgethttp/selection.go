@@ -2,7 +2,6 @@ package budgethttp
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -26,7 +25,10 @@ type (
 )
 
 // selections are the routes that clients ask before a call.
-type selections struct{ keeper *budget.Keeper }
+type selections struct {
+	keeper *budget.Keeper
+	known  *recommended
+}
 
 func (s selections) endpoints() []endpoint {
 	return []endpoint{
@@ -53,9 +55,7 @@ func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionI
 	if err != nil {
 		return nil, err
 	}
-	out := &selectionOutput{Body: wire.NewSelection(in.Org, in.App, r)}
-	out.CacheControl = fmt.Sprintf("private, max-age=%d", out.Body.CacheDurationSecs)
-	return out, nil
+	return s.known.answer(in.Org, in.App, r), nil
 }
 
 func (s selections) estimate(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {

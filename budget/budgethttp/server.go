@@ -60,7 +60,7 @@ func (s *Server) serve(d *document) error {
 	for _, endpoints := range [][]endpoint{
 		logins{s.login}.endpoints(),
 		newRecords(s.keeper, d).endpoints(),
-		selections{s.keeper}.endpoints(),
+		selections{s.keeper, newRecommended()}.endpoints(),
 		aggregates{s.keeper}.endpoints(),
 		administration{s.keeper, s.store}.endpoints(),
 		secrets{s.store, s.login}.endpoints(),
@@ -140,25 +140,28 @@ func (s *Server) recovered(x *exchange, out *answer) {
 		return
 	}
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		x.broken = true
 		panic(p)
 	}
 	s.opts.Logger.Error("budgethttp: panic", "request_id", x.id, "route", x.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if out.status != 0 {
+		x.broken = true
 		panic(http.ErrAbortHandler)
 	}
 	s.router.answers.write(out, x, wentWrong(http.StatusInternalServerError))
 }
 
+// served tells of an answer, and sends it before the log is written.
 func (s *Server) served(x *exchange, out *answer, r *http.Request) {
-	status := out.status
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status := cmp.Or(out.status, http.StatusOK)
 	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id, Client: cmp.Or(x.claims.ClientID, x.principal)}
-	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.attributes()...)
 	if s.opts.OnServed != nil {
 		s.opts.OnServed(r.Context(), e)
 	}
+	if !x.broken {
+		out.end()
+	}
+	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.attributes()...)
 }
 
 // Stats count what a server did since it was made.

@@ -67,7 +67,7 @@ type revocations struct {
 
 func newRevocations(c *core) *revocations {
 	known, _ := cache.NewLoading[TokenRef](c.opts.CacheSize, cache.Options[*verdict]{ // fails only for a size below 1
-		Now: c.now, TTL: CacheTTL, Wait: true,
+		Now: c.now, TTL: CacheTTL, Ahead: CacheTTL / 5, Wait: true,
 		Negative: func(v *verdict) bool { return !v.revoked },
 	})
 	return &revocations{core: c, known: known}
@@ -106,11 +106,9 @@ func (r *revocations) load(ref TokenRef) (*verdict, error) {
 // Errors: *ValidationError for an id that is empty or longer than 128 bytes,
 // *UnavailableError.
 func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
-	ctx, cancel, err := s.begin(ctx)
-	if err != nil {
+	if err := usable(ctx, s); err != nil {
 		return true, err
 	}
-	defer cancel()
 	if err := validID("id", token.ID); err != nil {
 		return true, err
 	}
@@ -119,7 +117,13 @@ func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
 	}
 	asked := token
 	asked.Version = 0 // what is read holds for every version
-	v, err := s.revoked.known.Get(ctx, asked, func(context.Context) (*verdict, error) { return s.revoked.load(asked) })
+	known, load := s.revoked.known, func(context.Context) (*verdict, error) { return s.revoked.load(asked) }
+	if v := known.Ready(ctx, asked, load); v != nil { // most are: a context with a deadline would cost more than the rest
+		return v.revoked || token.Version < v.since, nil
+	}
+	ctx, cancel := ddb.Bound(ctx, s.core.opts.Timeout)
+	defer cancel()
+	v, err := known.Get(ctx, asked, load)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
 			err = &UnavailableError{Package: pkg, Op: "Revoked", Err: cause}

@@ -90,12 +90,17 @@ func (s *Store) LongestToken() time.Duration {
 // made reports whether New made the store.
 func (s *Store) made() bool { return s != nil && s.core != nil }
 
-// begin checks a store and a context, and bounds the time of a call.
-func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// usable checks a store and a context.
+func usable(ctx context.Context, s *Store) error {
 	if !s.made() {
-		return nil, nil, invalid("store", "is not made; use New")
+		return invalid("store", "is not made; use New")
 	}
-	if err := problem.NoContext(ctx, pkg); err != nil {
+	return problem.NoContext(ctx, pkg)
+}
+
+// begin is usable, and bounds the time of a call.
+func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := usable(ctx, s); err != nil {
 		return nil, nil, err
 	}
 	bounded, cancel := ddb.Bound(ctx, s.core.opts.Timeout)

@@ -29,6 +29,9 @@ type Options[V any] struct {
 	// Wait makes callers wait for a read that is under way, instead of using the value
 	// past its TTL meanwhile.
 	Wait bool
+	// Ahead is how long before the end of its TTL a value is read again, beside the caller
+	// who asks for it, so that a value in use never ends. 0: it is read again when it has ended.
+	Ahead time.Duration
 	// Away returns why the store does not answer; nil while it does. While it does not,
 	// nobody waits for a read, and values are used until MaxStale past their TTL. If
 	// Away is nil, the store always answers.
@@ -182,13 +185,14 @@ func (c *Loading[K, V]) Last(key K) (last V) {
 	return last
 }
 
-// Get returns the value of a key, reading it with load when there is no fresh one.
+// Get returns the value of a key, reading it with load when there is no fresh one, and
+// beside with Options.Ahead when that is about to end.
 // Past the TTL one caller reads it again and the others use the one they have, or
 // wait for it with Options.Wait. A caller whose ctx ends gets ctx's error, and
 // leaves a shared read running for the others.
 func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error) {
 	var none V
-	if v := c.Fresh(key); v != none {
+	if v := c.Ready(ctx, key, load); v != none {
 		return v, nil
 	}
 	if err := c.outage(); err != nil {
@@ -410,76 +414,6 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 		replaced := *e
 		replaced.value = with
 		c.entries.Add(replaced)
-	}
-}
-
-// Evict forgets the values whose key matches, and the reads of them under way. With
-// MaxStale, a value is used on if its next read brings no answer.
-func (c *Loading[K, V]) Evict(match func(K) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dropFills(match)
-	for _, key := range c.entries.Keys() {
-		if match(key) {
-			c.forget(c.entries.Peek(key))
-		}
-	}
-}
-
-// EvictValues forgets the values that match among those of the keys that match. It also
-// ignores the reads of those keys that are under way, because it is not known what they
-// will bring.
-func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for f := range c.fills {
-		if e := c.entries.Peek(f.key); e != nil && keys(f.key) {
-			e.refreshing = false // what stays is to be read again by another caller
-		}
-	}
-	c.dropFills(keys)
-	for _, key := range c.entries.Keys() {
-		if e := c.entries.Peek(key); e != nil && keys(key) && values(e.value) {
-			c.forget(e)
-		}
-	}
-}
-
-// Drop is Evict of one key, without looking at the others. It does nothing for a value
-// that is evicted: otherwise who drops it with every use would drop every read of it.
-func (c *Loading[K, V]) Drop(key K) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.entries.Peek(key); e != nil && e.evicted {
-		return
-	}
-	c.dropFills(func(k K) bool { return k == key })
-	c.forget(c.entries.Peek(key))
-}
-
-// forget evicts a value; nil is none. c.mu must be held.
-func (c *Loading[K, V]) forget(e *entry[K, V]) {
-	if e == nil {
-		return
-	}
-	if e.refreshing = false; e.evicted { // its read is dropped
-		return
-	}
-	c.stats.Evictions++
-	if c.MaxStale == 0 {
-		c.entries.Remove(e.key)
-		return
-	}
-	c.entries.Add(entry[K, V]{key: e.key, value: e.value, read: e.read, negative: e.negative, evicted: true})
-}
-
-// dropFills drops the reads under way of the keys that match. c.mu must be held.
-func (c *Loading[K, V]) dropFills(match func(K) bool) {
-	for f := range c.fills {
-		if match(f.key) {
-			f.dropped = true
-			c.running.Forget(f.key.String())
-		}
 	}
 }
 

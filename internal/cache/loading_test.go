@@ -125,6 +125,57 @@ func TestLoadingUsesItsGrace(t *testing.T) {
 	}
 }
 
+// A value in use is read again before it ends, by nobody who waits, and once; one that nobody
+// asks for is not. A read ahead that fails is not tried again at once, and ends nothing early.
+func TestLoadingAhead(t *testing.T) {
+	const ahead = ttl / 4
+	for _, wait := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := loading(t, Options[*version]{Ahead: ahead, Wait: wait}), &store{}
+			gets(t, c, s, 1, loadTakes)
+			elapse(ttl - ahead - loadTakes - 1)
+			gets(t, c, s, 1, 0)
+			elapse(1)
+			for range 3 {
+				gets(t, c, s, 1, 0) // the first has it read
+			}
+			elapse(loadTakes)
+			synctest.Wait()
+			gets(t, c, s, 2, 0)
+			assert.Equal(t, 2, s.reads)
+
+			s.fail(errStore)
+			elapse(ttl - ahead)
+			gets(t, c, s, 2, 0)
+			elapse(loadTakes + MaxRefreshPause/2)
+			gets(t, c, s, 2, 0)
+			assert.Equal(t, 3, s.reads, "it has just failed")
+			elapse(MaxRefreshPause)
+			gets(t, c, s, 2, 0)
+			synctest.Wait()
+			assert.Equal(t, 4, s.reads)
+			s.fail(nil)
+			elapse(ttl)
+			gets(t, c, s, 5, loadTakes)
+		})
+	}
+}
+
+// What is evicted while it is read ahead is not there again after it.
+func TestLoadingAheadOfAnEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Ahead: ttl / 4}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		elapse(ttl - 2*loadTakes)
+		gets(t, c, s, 1, 0)
+		synctest.Wait()
+		c.Evict(func(name) bool { return true })
+		elapse(2 * loadTakes)
+		assert.Nil(t, c.Last("a"))
+		gets(t, c, s, 3, loadTakes)
+	})
+}
+
 // What the store did say is not hidden by what it said before.
 func TestLoadingForgetsWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,10 @@ type Board struct {
 	rows       map[store.Key]map[string]Counter // partition and prefix → sort key → row
 	own        map[store.Key]*ownAmount
 	fetched    time.Time
-	version    int64 // rises with every query
+	ahead      time.Time // the fetched for which a query ahead of its end was asked
+	version    int64     // rises with every query
+	notes      int64     // own writes that were added
+	gone       bool      // the ledger does not know it any more
 	query      chan struct{}
 	lastErr    error
 	wroteSince bool // own writes since the last query began
@@ -53,6 +56,60 @@ func (b *Board) note(o *Operation) {
 		b.own[ref].since = b.own[ref].since.Add(o.delta(d).Spend())
 	}
 	b.wroteSince = true
+	b.notes++
+}
+
+// Stand names what a board knows: another one may say something else.
+type Stand struct{ version, notes int64 }
+
+// Known is what the board knows without a query, false if that is too old. ends is that of
+// Stand.
+func (b *Board) Known() (stand Stand, fresh, ends bool) {
+	stand, ends = b.Stand()
+	b.mu.Lock()
+	fresh = b.fresh() && !b.gone
+	b.mu.Unlock()
+	if fresh {
+		b.l.countLook(true)
+	}
+	return stand, fresh, ends
+}
+
+// Stand is what the board knows. ends says that it is about to be too old, and is true once:
+// who hears it is to Renew the board, beside its callers.
+func (b *Board) Stand() (stand Stand, ends bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ends = b.fresh() && b.l.Now().Sub(b.fetched) >= b.l.Fresh/5*4 && b.query == nil && b.ahead != b.fetched; ends {
+		b.ahead = b.fetched
+	}
+	return Stand{b.version, b.notes}, ends
+}
+
+// fresh reports whether the last query is not too old. b.mu must be held.
+func (b *Board) fresh() bool {
+	age := b.l.Now().Sub(b.fetched)
+	return age >= 0 && age < b.l.Fresh
+}
+
+// forgotten says that the ledger has another board of the scope from now on.
+func (b *Board) forgotten() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = true
+}
+
+// Renew asks the store for n whatever is known, and makes the answer known.
+func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
+	b.mu.Lock()
+	flight, err := b.startQuery(n, false)
+	b.mu.Unlock()
+	if err == nil {
+		err = b.await(ctx, flight)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.version, err
 }
 
 // Ensure makes the board know n, read at most Ledger.Fresh ago. With force it reads
@@ -68,23 +125,30 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 		if flight == nil || err != nil {
 			return err
 		}
-		select {
-		case <-flight:
-		case <-b.l.Breaker.Lasting():
-			return Away("read", b.l.Breaker)
-		case <-ctx.Done():
-			return &fault.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
+		if err := b.await(ctx, flight); err != nil {
+			return err
 		}
 		b.mu.Lock()
-		failed, has := b.lastErr, b.has
+		has := b.has
 		b.mu.Unlock()
-		if failed != nil {
-			return failed
-		}
 		if n.within(has) && !b.l.Now().After(asked.Add(b.l.Fresh)) {
 			return nil
 		}
 	}
+}
+
+// await waits for a query under way.
+func (b *Board) await(ctx context.Context, flight <-chan struct{}) error {
+	select {
+	case <-flight:
+	case <-b.l.Breaker.Lasting():
+		return Away("read", b.l.Breaker)
+	case <-ctx.Done():
+		return &fault.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lastErr
 }
 
 // beginQuery returns the query under way, and begins one if there is none; nil if n is known
@@ -92,14 +156,17 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	age := b.l.Now().Sub(b.fetched)
-	fresh := n.within(b.has) && age >= 0 && age < b.l.Fresh
-	if fresh && !(force && b.wroteSince) {
+	if n.within(b.has) && b.fresh() && !(force && b.wroteSince) {
 		return nil, nil
 	}
+	return b.startQuery(n, force)
+}
+
+// startQuery returns the query under way, and begins one if there is none. b.mu must be held.
+func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	if b.query == nil {
 		b.want = n.merge(b.want)
-		if !b.l.Life.Begin(force) {
+		if !b.l.Life.Begin(atClose) {
 			return nil, ErrClosed
 		}
 		b.query = make(chan struct{})

@@ -38,7 +38,7 @@ type Ledger struct {
 func New(options Options) *Ledger {
 	l := &Ledger{Options: options, closers: make(chan struct{}, maxClosers)}
 	l.lanes.Options, l.lanes.note, l.lanes.open = &l.Options, l.note, map[string]*lane{}
-	l.boards.byScope, _ = lru.New[string, *Board](boardsKept) // fails only for a size below 1
+	l.boards.byScope, _ = lru.NewWithEvict(boardsKept, func(_ string, b *Board) { b.forgotten() }) // fails only for a size below 1
 	l.unkept, _ = lru.New[string, string](unkeptKnown)
 	return l
 }

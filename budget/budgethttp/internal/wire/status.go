@@ -36,7 +36,18 @@ type Selection struct {
 	CacheDurationSecs int64                `json:"cache_duration_secs" doc:"How long the answer may be kept, as in Cache-Control"`
 	ResetAt           time.Time            `json:"reset_at,omitzero" doc:"When the next day begins"`
 	Stale             bool                 `json:"stale,omitempty" doc:"The store did not answer: this is the last that is known"`
+
+	encoded []byte
 }
+
+// Kept is the selection with what it is as JSON, so that it is not encoded for each answer.
+func (s Selection) Kept(encoded []byte) Selection {
+	s.encoded = encoded
+	return s
+}
+
+// Encoded is the selection as JSON; nil if that is not kept.
+func (s Selection) Encoded() []byte { return s.encoded }
 
 // SelectedModel is a label and its model.
 type SelectedModel struct {
