@@ -220,13 +220,10 @@ func TestCaseB16Batch(t *testing.T) {
 func TestFullBatchIsTwoTransactions(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	w.submit(w.a, call(1000))
-	usages := make([]Usage, 100)
-	for i := range usages {
-		usages[i] = call(i)
-	}
+	_, err := w.a.SubmitBatch(t.Context(), orgO, appA, callsFrom(1000))
+	require.NoError(t, err)
 	before := w.db.Meter()
-	_, err := w.a.SubmitBatch(t.Context(), orgO, appA, usages)
+	_, err = w.a.SubmitBatch(t.Context(), orgO, appA, callsFrom(0))
 	require.NoError(t, err)
 	used := w.db.Meter().Sub(before)
 	assert.Equal(t, int64(2), used.Requests())

@@ -52,8 +52,8 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{3, 0, 3}},
 		{"submit strict, warm", MeteringStrict, fixtureOrg(), submitWarm, cost{1, 4, 0}},
 		{"submit batch, alone", MeteringBatch, fixtureOrg(), submitWarm, cost{1, 4, 0}},
-		{"submit window, warm", MeteringWindow, fixtureOrg(), submitWarm, cost{1, 2, 0}},
-		{"submit none, warm", MeteringNone, fixtureOrg(), submitWarm, cost{1, 1, 0}},
+		{"submit window, warm", MeteringWindow, inOneShard(), submitWarm, cost{1, 2, 0}},
+		{"submit none, warm", MeteringNone, inOneShard(), submitWarm, cost{1, 1, 0}},
 		{"submit with two tags", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			return func() {
@@ -67,15 +67,12 @@ func TestCostOfOperations(t *testing.T) {
 			return func() { assert.True(t, w.submit(w.a, call(1)).Duplicate) }
 		}, cost{1, 4, 0}},
 		{"submit 100 in a batch", MeteringStrict, fixtureOrg(), func(w *world) func() {
-			w.submit(w.a, call(1000))
-			usages := make([]Usage, 100)
-			for i := range usages {
-				usages[i] = call(i)
-			}
-			return func() {
+			send := func(usages []Usage) {
 				_, err := w.a.SubmitBatch(ctx, orgO, appA, usages)
 				require.NoError(t, err)
 			}
+			send(callsFrom(1000)) // its second transaction tells of its shard
+			return func() { send(callsFrom(0)) }
 		}, cost{2, 204, 0}},
 		{"adjust", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
@@ -196,4 +193,19 @@ func hundredModels(t *testing.T) PriceList {
 func submitWarm(w *world) func() {
 	w.submit(w.a, call(1))
 	return func() { w.submit(w.a, call(2)) }
+}
+
+// callsFrom are a batch of records.
+func callsFrom(first int) []Usage {
+	usages := make([]Usage, 100)
+	for i := range usages {
+		usages[i] = call(first + i)
+	}
+	return usages
+}
+
+func inOneShard() Org {
+	o := fixtureOrg()
+	o.Shards = 1
+	return o
 }

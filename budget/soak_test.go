@@ -250,6 +250,7 @@ func (s *soak) counters() map[string]countedSum {
 		if !ok || !strings.HasPrefix(key.SK, "DAY#") {
 			continue
 		}
+		label, _, _ = strings.Cut(label, "#SH#")
 		at := scope + "|" + label + "|" + key.SK[4:12]
 		costs[at] = costs[at].Add(row.Cost)
 		requests[at] += row.Requests

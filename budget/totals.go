@@ -251,9 +251,8 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 		return nil, failure("TagTotals", err)
 	}
 	rows := map[string]ledger.Counter{}
-	prefix := "DAY#" + day + "#"
 	for _, scope := range scopes {
-		if err := s.sumTags(ctx, scope, tag, prefix, rows); err != nil {
+		if err := s.sumTags(ctx, t, scope, tag, day, rows); err != nil {
 			return nil, failure("TagTotals", err)
 		}
 	}
@@ -265,13 +264,18 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 	return out, nil
 }
 
-// sumTags adds a scope's sums by the values of a tag; it may take as long as a call waits for
-// the store.
-func (s *days) sumTags(ctx context.Context, scope, tag, prefix string, rows map[string]ledger.Counter) error {
+// sumTags adds a scope's sums by the values of a tag, in the shards of its labels; it may take
+// as long as a call waits for the store.
+func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, rows map[string]ledger.Counter) error {
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
-	return s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {
-		value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
+	shards, err := s.ledger.ShardsOf(ctx, scope, union(t.labels, t.config.Ordering...), day)
+	if err != nil {
+		return err
+	}
+	prefix := "DAY#" + day + "#"
+	return s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", shards, func(key store.Key, row ledger.Counter) {
+		value, _, _ := strings.Cut(key.SK[len(prefix):], "#SH#")
 		rows[value] = rows[value].Add(row)
 	})
 }

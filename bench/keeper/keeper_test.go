@@ -140,5 +140,5 @@ func TestMonthOfTheSourcesLoad(t *testing.T) {
 	assert.Zero(t, r.values["failed"], r.firstError())
 	assert.GreaterOrEqual(t, r.values["kept-up"], .99)
 	assert.LessOrEqual(t, r.values["wcu/submission"], 4.1)
-	assert.InEpsilon(t, 65.9, r.values["dollars/month"], .05)
+	assert.InEpsilon(t, 66.4, r.values["dollars/month"], .02)
 }

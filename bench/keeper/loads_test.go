@@ -16,7 +16,7 @@ import (
 // The waits for company that there are without a setting: of dynalimit keeper serve, and of
 // budget.Options.
 const (
-	serveLinger   = 10 * time.Millisecond
+	serveLinger   = 2 * time.Millisecond
 	libraryLinger = 40 * time.Millisecond
 )
 
@@ -64,7 +64,7 @@ func loads() []named {
 		}})
 	}
 	// Waits for company: what they cost in time, and save.
-	for _, linger := range []time.Duration{5 * time.Millisecond, serveLinger, 15 * time.Millisecond, 20 * time.Millisecond, libraryLinger} {
+	for _, linger := range []time.Duration{time.Millisecond, serveLinger, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, libraryLinger} {
 		all = append(all, named{"linger/" + linger.String(), func(s *settings) {
 			s.Virtual, s.Submit, s.Linger, s.Clients = true, 500, linger, 1000
 		}})

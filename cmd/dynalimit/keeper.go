@@ -35,7 +35,7 @@ type keeperServeCmd struct {
 	Usage           string         `help:"Table of counters and records." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
 	CreateTables    bool           `help:"Create tables that are missing."`
 	Spool           *string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
-	Linger          *time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 10ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
+	Linger          *time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 2ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
 	Keyset          *string        `help:"File with the keys of the keeper, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
 }
 

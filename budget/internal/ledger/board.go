@@ -28,7 +28,7 @@ type Board struct {
 	mu         sync.Mutex // guards what follows; not held while the store is asked
 	want       Need
 	has        Need
-	rows       map[store.Key]map[string]Counter // partition and prefix → sort key → row
+	rows       map[store.Key]map[store.Key]Counter // partition and prefix → key → row
 	own        map[store.Key]*ownAmount
 	fetched    time.Time
 	ahead      time.Time // the fetched for which a query ahead of its end was asked
@@ -41,7 +41,7 @@ type Board struct {
 }
 
 func newBoard(l *Ledger, scope string) *Board {
-	return &Board{l: l, Scope: scope, rows: map[store.Key]map[string]Counter{}, own: map[store.Key]*ownAmount{}}
+	return &Board{l: l, Scope: scope, rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
 // note adds an acknowledged write of this process.
@@ -231,11 +231,11 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 }
 
 // mergeRows merges the rows of a query and forgets days that are not asked for any more.
-func (b *Board) mergeRows(rows map[store.Key]map[string]Counter) {
+func (b *Board) mergeRows(rows map[store.Key]map[store.Key]Counter) {
 	for ref, shards := range rows {
-		for sk, old := range b.rows[ref] {
-			if old.Writes > shards[sk].Writes {
-				shards[sk] = old
+		for key, old := range b.rows[ref] {
+			if old.Writes > shards[key].Writes {
+				shards[key] = old
 			}
 		}
 	}

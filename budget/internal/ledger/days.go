@@ -89,8 +89,8 @@ func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 // sumShards sums a label's days from their shards.
 func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string]Counter, error) {
 	sums := map[string]Counter{}
-	err := l.ReadShards(ctx, pk, "DAY#"+from, "DAY#"+to+"~", func(sk string, row Counter) {
-		day, _, _ := strings.Cut(strings.TrimPrefix(sk, "DAY#"), "#")
+	err := l.ReadShards(ctx, pk, "DAY#"+from, "DAY#"+to+"~", nil, func(key store.Key, row Counter) {
+		day, _, _ := strings.Cut(strings.TrimPrefix(key.SK, "DAY#"), "#")
 		sums[day] = sums[day].Add(row)
 	})
 	return sums, err

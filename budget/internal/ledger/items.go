@@ -15,6 +15,7 @@ const (
 	attrUpdated   = "updated_at_epoch"
 	attrHash      = "payload_hash"
 	attrShard     = "shard"
+	attrShards    = "shards" // beyond the first, which has it
 	attrPrice     = "price_version"
 	attrReopened  = "reopened"
 	attrTokensEnd = "_tokens"

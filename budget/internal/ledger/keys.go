@@ -16,8 +16,8 @@ func OrgScope(org string) string { return "ORG#" + org }
 // AppScope names an app whose spend is counted by itself.
 func AppScope(org, app string) string { return OrgScope(org) + "#APP#" + app }
 
-// LabelPartition is the partition of one label's counters: every shard of a day in
-// one query, several days in a range.
+// LabelPartition is the partition of one label's counters: the first shard of each day, with
+// those that versions before wrote beside it. Others have partitions of their own.
 func LabelPartition(scope, label string) string { return scope + "#LABEL#" + label }
 
 // TagPartition is the partition of the counters of a tag's values.
@@ -28,8 +28,17 @@ func dayPrefix(day string) string { return "DAY#" + day + "#SH#" }
 
 func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "#SH#" }
 
+// shardPartition is the partition of a counter's shard: the first is in the counter's own, so
+// that what is written seldom is read with one query.
+func shardPartition(pk string, shard int) string {
+	if shard == 0 {
+		return pk
+	}
+	return pk + "#SH#" + strconv.Itoa(shard)
+}
+
 func shardKey(pk, prefix string, shard int) store.Key {
-	return store.Key{PK: pk, SK: prefix + strconv.Itoa(shard)}
+	return store.Key{PK: shardPartition(pk, shard), SK: prefix + strconv.Itoa(shard)}
 }
 
 // closedPK holds the closed totals of a scope, by day and label.

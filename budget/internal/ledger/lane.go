@@ -2,10 +2,11 @@ package ledger
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -17,19 +18,26 @@ const (
 	// WriteTimeout bounds one transaction with its retries.
 	WriteTimeout = 15 * time.Second
 	maxQueue     = 10_000 // operations that wait for one lane
+	maxSenders   = 8      // transactions of one lane that are in flight at a time
 )
 
 // conflictBackoff is the wait after a conflict: a transaction is over in
 // milliseconds, and who waits longer than others is served last.
 var conflictBackoff = ddb.Backoff{First: store.Backoff.First, Most: 50 * time.Millisecond}
 
-// lane sends the writes to one set of counters. It has at most one transaction of this
-// process in flight; what arrives meanwhile rides in the next one. A lane without work
-// has no goroutine and does not exist.
+// lane sends the writes to one set of counters. Its senders have one transaction each in
+// flight, each on a shard of its own, so that those of one process never meet. What arrives
+// while one gathers, or all are in flight, rides in the next one. A lane without work has no
+// goroutine and does not exist.
 type lane struct {
-	queue      []*Operation
-	started    time.Time     // of the last transaction
-	urgentWork chan struct{} // something came that does not wait for company
+	queue   []*Operation
+	spread  *spread
+	senders int
+	gathers bool          // a sender waits for company, and takes the queue next
+	hurry   bool          // what is in the queue has waited before
+	began   time.Time     // to gather
+	started time.Time     // of the last transaction
+	more    chan struct{} // something came that does not wait for company
 }
 
 // lanes are all lanes that have work.
@@ -37,8 +45,9 @@ type lanes struct {
 	*Options
 	note func(*Operation) // hears of each write that is counted
 
-	mu      sync.Mutex // guards what follows and every lane's queue
+	mu      sync.Mutex // guards what follows, every lane and every spread
 	open    map[string]*lane
+	spreads *lru.Cache[store.Key, *spread] // by counter
 	closed  bool
 	running background.Running
 }
@@ -93,48 +102,109 @@ func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	}
 	q, ok := l.open[key]
 	if !ok {
-		q = &lane{urgentWork: make(chan struct{}, 1)}
+		q = &lane{spread: l.spreadOf(ops[0].debits[0].ref()), more: make(chan struct{}, 1)}
 		l.open[key] = q
-		l.running.Add(1)
-		go l.run(key, q)
 	}
 	q.queue = append(q.queue, ops...)
-	if q.urgent() {
-		select {
-		case q.urgentWork <- struct{}{}:
-		default:
-		}
-	}
+	l.wake(key, q)
 	return nil
 }
 
-// urgent reports whether the queue fills a transaction. The lanes' lock must be held.
-func (q *lane) urgent() bool { return len(q.queue) >= maxTxnItems-1 }
-
-func (l *lanes) run(key string, q *lane) {
-	defer l.running.Done()
-	var left []*Operation
-	for first := true; ; first = false {
-		if len(left) == 0 {
-			l.awaitCompany(q, first)
+// wake has a sender for what is in the queue, if one is free. The lanes' lock must be held.
+func (l *lanes) wake(key string, q *lane) {
+	if len(q.queue) == 0 {
+		return
+	}
+	if !q.gathers && q.senders < q.most() {
+		q.gathers, q.began = true, time.Now()
+		q.senders++
+		l.running.Add(1)
+		go l.run(key, q)
+		return
+	}
+	if q.urgent() {
+		select {
+		case q.more <- struct{}{}:
+		default:
 		}
-		l.mu.Lock()
-		ops := append(left, q.queue...)
-		q.queue = nil
-		if len(ops) == 0 {
-			delete(l.open, key)
-			l.mu.Unlock()
-			return
-		}
-		l.mu.Unlock()
-		q.started = time.Now()
-		left = l.transact(mergeRepeats(ops))
 	}
 }
 
+// most is how many transactions may be in flight: one for each shard. An adjustment, for which
+// nobody is in a hurry, has one.
+func (q *lane) most() int {
+	if o := q.queue[0]; o.adjust == nil {
+		return max(1, min(o.debits[0].Shards, maxSenders))
+	}
+	return 1
+}
+
+// urgent reports whether the queue waits no longer. The lanes' lock must be held.
+func (q *lane) urgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1 }
+
+// run is a sender, from when it gathers until there is nothing left that it has to send.
+func (l *lanes) run(key string, q *lane) {
+	defer l.running.Done()
+	for {
+		l.awaitCompany(q)
+		l.mu.Lock()
+		t, h := l.take(key, q)
+		l.mu.Unlock()
+		var again []*Operation
+		if t != nil {
+			again = l.send(t, h)
+			l.free(h)
+		}
+		l.mu.Lock()
+		if q.queue = append(again, q.queue...); len(again) > 0 {
+			q.hurry = true
+		}
+		if len(q.queue) == 0 || q.gathers {
+			l.leave(key, q)
+			l.mu.Unlock()
+			return
+		}
+		q.gathers, q.began = true, time.Now()
+		l.mu.Unlock()
+	}
+}
+
+// take makes a transaction of what is in the queue, and takes a home for it; nil if that is
+// nothing. What does not fit is for another sender. The lanes' lock must be held.
+func (l *lanes) take(key string, q *lane) (t *transaction, h home) {
+	ops := q.queue
+	q.gathers, q.hurry, q.queue = false, false, nil
+	if len(ops) == 0 {
+		return nil, h
+	}
+	h = q.spread.take()
+	q.started = time.Now()
+	t, q.queue = compose(mergeRepeats(ops), h.draw())
+	for _, o := range t.ops {
+		o.taken = true
+	}
+	q.hurry = len(q.queue) > 0
+	l.wake(key, q)
+	return t, h
+}
+
+// leave ends a sender. The lanes' lock must be held.
+func (l *lanes) leave(key string, q *lane) {
+	if q.senders--; q.senders > 0 {
+		if q.hurry {
+			select {
+			case q.more <- struct{}{}:
+			default:
+			}
+		}
+		return
+	}
+	delete(l.open, key)
+}
+
 // awaitCompany lets a transaction wait for further operations.
-func (l *lanes) awaitCompany(q *lane, first bool) {
-	wait := l.patience(q, first)
+func (l *lanes) awaitCompany(q *lane) {
+	wait := l.patience(q)
 	if wait <= 0 {
 		return
 	}
@@ -142,31 +212,27 @@ func (l *lanes) awaitCompany(q *lane, first bool) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-q.urgentWork:
+	case <-q.more:
 	case <-l.Life.Closing():
 	}
 }
 
-// patience is how long a transaction waits for further operations. In batch metering it
-// always waits; otherwise only under load, when callers queued up behind the last one.
-func (l *lanes) patience(q *lane, first bool) time.Duration {
-	wait := l.Linger
-	if first && !l.AlwaysLinger {
-		return 0
-	}
-	if !first {
-		wait -= time.Since(q.started)
-	}
+// patience is how long a transaction waits for further operations: until so long after the last
+// one began, if that, or another, is in flight still. In batch metering it always waits.
+func (l *lanes) patience(q *lane) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-q.urgentWork: // of what is in the queue already, or was taken
+	case <-q.more: // of what is in the queue already, or was taken
 	default:
 	}
-	if len(q.queue) == 0 && !first || q.urgent() || l.closed {
+	if q.urgent() || l.closed {
 		return 0
 	}
-	return wait
+	if l.AlwaysLinger {
+		return l.Linger - time.Since(q.began)
+	}
+	return l.Linger - time.Since(q.started)
 }
 
 // mergeRepeats lets a record that was sent twice at the same time follow the first.
@@ -186,44 +252,44 @@ func mergeRepeats(ops []*Operation) []*Operation {
 	return kept
 }
 
-// transact writes as many operations as fit into one transaction and returns the others:
-// those that did not fit, and those that conflicted with another transaction and may
-// ride in the next.
-func (l *lanes) transact(ops []*Operation) (left []*Operation) {
+// send writes a transaction, and returns the operations that conflicted with another
+// transaction and may ride in the next.
+func (l *lanes) send(t *transaction, h home) (again []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
-	t, left := compose(ops, rand.IntN)
+	t = l.announced(ctx, t, h.spread)
 	token, unanswered, nowSec := store.NewID(), false, l.Now().Unix()
 	for n := 0; len(t.ops) > 0; n++ {
 		err := t.send(ctx, l.Store, token, nowSec)
 		switch store.Diagnose(err) {
 		case ddb.Landed:
+			l.free(h) // first: who hears of it may send the next
 			l.landed(t)
-			return left
+			return nil
 		case ddb.Unconfirmed: // resent unchanged, with the same token
 			unanswered = true
 		case ddb.Throttled, ddb.Unsent:
 		case ddb.Conflicted: // nothing applied: another shard, a new token
-			return append(l.backOff(ctx, t.ops, err, unanswered), left...)
+			l.move(h, t.ops[0].debits[0].Shards)
+			return l.backOff(ctx, t.ops, err, unanswered)
 		case ddb.Refused:
 			refused, decodeErr := t.refusals(err)
 			if decodeErr != nil || len(refused) == 0 {
 				l.fail(t.ops, Judge("write", err))
-				return left
+				return nil
 			}
-			t, _ = compose(l.settle(t, refused), rand.IntN)
+			t = t.of(l.settle(t, refused))
 			token, unanswered = store.NewID(), false
 			continue
 		default:
-			l.isolate(t, err)
-			return left
+			return l.isolate(t, h, err)
 		}
 		if store.GiveUp(ctx, n, err) {
 			l.fail(t.ops, &fault.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: unanswered, RetryAfter: l.Breaker.RetryAfter()})
-			return left
+			return nil
 		}
 	}
-	return left
+	return nil
 }
 
 // backOff waits after a conflict and returns the operations that have time left.
@@ -250,14 +316,13 @@ func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt 
 
 // isolate writes the operations one by one, because the store says that the transaction
 // itself is wrong. So a wrong record only costs itself.
-func (l *lanes) isolate(t *transaction, err error) {
+func (l *lanes) isolate(t *transaction, h home, err error) (again []*Operation) {
 	if len(t.ops) == 1 {
 		l.fail(t.ops, Judge("write", err))
-		return
+		return nil
 	}
 	for _, o := range t.ops {
-		for alone := []*Operation{o}; len(alone) > 0; {
-			alone = l.transact(alone)
-		}
+		again = append(again, l.send(t.of([]*Operation{o}), h)...)
 	}
+	return again
 }

@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 const (
@@ -39,6 +40,7 @@ func New(options Options) *Ledger {
 	l := &Ledger{Options: options, closers: make(chan struct{}, maxClosers)}
 	l.lanes.Options, l.lanes.note, l.lanes.open = &l.Options, l.note, map[string]*lane{}
 	l.boards.byScope, _ = lru.NewWithEvict(boardsKept, func(_ string, b *Board) { b.forgotten() }) // fails only for a size below 1
+	l.lanes.spreads, _ = lru.New[store.Key, *spread](spreadsKept)
 	l.unkept, _ = lru.New[string, string](unkeptKnown)
 	return l
 }

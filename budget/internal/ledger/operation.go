@@ -43,6 +43,7 @@ type Operation struct {
 	followers     []*Operation // that send the same record
 	firstConflict time.Time    // of the first conflict
 	conflicts     int
+	taken         bool // it has left the queue once, so that it may have been sent. The lanes' lock guards it
 
 	Verdict Verdict       // set once done is closed
 	state   atomic.Int32  // see opWaiting

@@ -87,7 +87,7 @@ func (l *lanes) withdraw(o *Operation) bool {
 		return false
 	}
 	for i, queued := range q.queue {
-		if queued == o && o.adjust == nil {
+		if queued == o && o.adjust == nil && !o.taken && len(o.followers) == 0 {
 			q.queue = append(q.queue[:i:i], q.queue[i+1:]...)
 			return true
 		}

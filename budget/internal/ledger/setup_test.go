@@ -34,6 +34,11 @@ func anAccount() Account {
 
 // newLedger is a ledger on a table in the process.
 func newLedger(t *testing.T) *Ledger {
+	l, _ := openLedger(t)
+	return l
+}
+
+func openLedger(t *testing.T) (*Ledger, *ddbmem.DB) {
 	db := ddbmem.New()
 	t.Cleanup(db.Close)
 	client := db.Client()
@@ -62,5 +67,5 @@ func newLedger(t *testing.T) *Ledger {
 		life.Cancel()
 		breaker.Stop()
 	})
-	return l
+	return l, db
 }

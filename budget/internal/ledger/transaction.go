@@ -29,6 +29,7 @@ type write struct {
 type transaction struct {
 	ops    []*Operation
 	items  []write
+	draw   func(shards int) int
 	shards map[store.Key]int // drawn per counter: partition and prefix
 	at     map[store.Key]int // where the item of a key is
 }
@@ -39,7 +40,7 @@ const maxTxnItems = 100
 // write for each counter that they share. It returns those that do not fit, or that need
 // an item which is already taken.
 func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left []*Operation) {
-	t = &transaction{shards: map[store.Key]int{}, at: map[store.Key]int{}}
+	t = &transaction{draw: draw, shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	for i, o := range ops {
 		own := o.items()
 		switch {
@@ -53,10 +54,16 @@ func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left 
 				t.at[it.key] = len(t.items)
 				t.items = append(t.items, it)
 			}
-			t.addCounters(o, draw)
+			t.addCounters(o)
 		}
 	}
 	return t, left
+}
+
+// of is a transaction of some of the operations alone, on the same shards.
+func (t *transaction) of(ops []*Operation) *transaction {
+	part, _ := compose(ops, t.draw)
+	return part
 }
 
 // further is the number of items that the operation needs beside its own, and that the
@@ -92,11 +99,11 @@ func (o *Operation) items() []write {
 }
 
 // addCounters adds to the counters that the operation shares with others.
-func (t *transaction) addCounters(o *Operation, draw func(int) int) {
+func (t *transaction) addCounters(o *Operation) {
 	for _, d := range o.debits {
 		shard, ok := t.shards[d.ref()]
 		if !ok {
-			shard = draw(d.Shards)
+			shard = t.draw(d.Shards)
 			t.shards[d.ref()] = shard
 		}
 		key := shardKey(d.PK, d.Prefix, shard)

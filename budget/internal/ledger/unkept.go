@@ -21,7 +21,10 @@ func (l *Ledger) WriteUnkept(ctx context.Context, o *Operation, window bool) err
 	sum := sha256.Sum256([]byte(l.Store.Usage + "#" + r.Key.PK)) // a token is one account's, not one table's
 	draw := func(shards int) int { return int(binary.BigEndian.Uint32(sum[16:]) % uint32(shards)) }
 	t, _ := compose([]*Operation{o}, draw)
-	var err error
+	err := l.lanes.tellOf(ctx, o, t.shardOf(o))
+	if err != nil {
+		return err
+	}
 	if window {
 		err = l.sendWindow(ctx, t, store.UUID([16]byte(sum[:16])), r.At)
 	} else {

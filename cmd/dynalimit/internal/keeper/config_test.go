@@ -105,12 +105,12 @@ func TestCheckLosesNoUsage(t *testing.T) {
 	})
 }
 
-// TestLingerIsForAnswersUnlessItIsForCost: the default answers in three times what the store
+// TestLingerIsForAnswersUnlessItIsForCost: the default answers in little more than the store
 // takes, and metering that saves write units waits as long as the library does.
 func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"":                              10 * time.Millisecond,
-		"metering: none\n":              10 * time.Millisecond,
+		"":                              2 * time.Millisecond,
+		"metering: none\n":              2 * time.Millisecond,
 		"metering: batch\n":             0, // the library's
 		"linger: 25ms\n":                25 * time.Millisecond,
 		"linger: 1s\nmetering: batch\n": time.Second,
