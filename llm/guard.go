@@ -28,9 +28,9 @@ type Keeper interface {
 	// Recommend says which label an app may use now, as budget.Keeper.Recommend
 	// does.
 	Recommend(ctx context.Context, org, app string) (budget.Recommendation, error)
-	// Submit counts what a call cost, once under its request id, as budget.Keeper.Submit
-	// does.
-	Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error)
+	// SubmitBatch counts what 1 to 100 calls cost, each once under its request id, as
+	// budget.Keeper.SubmitBatch does.
+	SubmitBatch(ctx context.Context, org, app string, usages []budget.Usage) ([]budget.BatchResult, error)
 }
 
 // Options configure a Guard. It needs a Limiter, a Keeper or both.

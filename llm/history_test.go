@@ -53,6 +53,7 @@ func TestHistories(t *testing.T) {
 			var group sync.WaitGroup
 			for i := range 12 {
 				fate, delay := random.IntN(6), time.Duration(random.IntN(20))*time.Millisecond
+				delay += time.Duration(random.IntN(3)) * 1500 * time.Millisecond // records linger for a second
 				group.Go(func() {
 					<-time.After(delay)
 					call(t, guards[i%2], l, fate, denials)

@@ -46,17 +46,18 @@ type batch struct {
 	ctx  context.Context // Close may end it
 	stop context.CancelFunc
 	all  sync.WaitGroup
+	*companies
 }
 
-func newBatch() *batch {
-	b := new(batch)
+func newBatch(keeper Keeper) *batch {
+	b := &batch{companies: newCompanies(keeper)}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	return b
 }
 
 func newRecords(keeper Keeper, refused func(Refused)) *records {
 	r := &records{
-		keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1), waiting: newBatch(),
+		keeper: keeper, refused: refused, slots: make(chan struct{}, maxWaiting), closing: make(chan struct{}, 1), waiting: newBatch(keeper),
 	}
 	if r.refused == nil {
 		r.refused = logRefused
@@ -80,18 +81,23 @@ func (r *records) take(ctx context.Context, org, app string, record budget.Usage
 	of := r.waiting
 	of.all.Go(func() {
 		defer func() { <-r.slots }()
-		if err := r.send(of.ctx, org, app, record); err != nil {
+		if err := r.send(of, org, app, record); err != nil {
 			r.refused(Refused{org, app, record, err})
 		}
 	})
 	return nil
 }
 
-// send submits a record until the keeper answers. Sent twice it is counted once.
-func (r *records) send(ctx context.Context, org, app string, record budget.Usage) error {
+// send submits a record until the keeper answers, with those that come soon after it unless
+// many wait. Sent twice it is counted once.
+func (r *records) send(of *batch, org, app string, record budget.Usage) error {
 	for n := 0; ; n++ {
-		_, err := r.keeper.Submit(ctx, org, app, record)
-		if !errors.Is(err, fault.ErrUnavailable) || !sendBackoff.Pause(ctx, n) {
+		wait := linger
+		if len(r.slots) > maxWaiting/2 {
+			wait = 0
+		}
+		err := of.submit(of.ctx, org, app, record, wait)
+		if !errors.Is(err, fault.ErrUnavailable) || !sendBackoff.Pause(of.ctx, n) {
 			return err
 		}
 	}
@@ -108,7 +114,8 @@ func (r *records) drain(ctx context.Context) (err error) {
 	defer func() { <-r.closing }()
 	r.mu.Lock()
 	taken := r.waiting
-	r.waiting = newBatch()
+	r.waiting = newBatch(r.keeper)
+	close(taken.hurry)
 	r.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

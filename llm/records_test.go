@@ -98,13 +98,13 @@ type stuck struct {
 	asked atomic.Int64
 }
 
-func (s *stuck) Submit(ctx context.Context, org, app string, u budget.Usage) (budget.Receipt, error) {
+func (s *stuck) SubmitBatch(ctx context.Context, org, app string, u []budget.Usage) ([]budget.BatchResult, error) {
 	s.asked.Add(1)
 	select {
 	case <-s.open:
-		return s.Keeper.Submit(ctx, org, app, u)
+		return s.Keeper.SubmitBatch(ctx, org, app, u)
 	case <-ctx.Done():
-		return budget.Receipt{}, &fault.UnavailableError{Package: "budget", Op: "Submit", Err: ctx.Err()}
+		return nil, &fault.UnavailableError{Package: "budget", Op: "SubmitBatch", Err: ctx.Err()}
 	}
 }
 
@@ -218,4 +218,58 @@ func TestACallIsPricedByItsModel(t *testing.T) {
 	require.NoError(t, err)
 	w.settle(c)
 	assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
+}
+
+// TestRecordsShareTransactions: nobody waits for them, so they wait for each other; alone a
+// record costs four write units. The figure is in docs/cost.md.
+func TestRecordsShareTransactions(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.org(1_000*callMicros, 1_000*callMicros)
+		g := w.guard(with{keeper: true})
+		w.warm(g)
+		before := w.db.Meter()
+		const records = 600
+		for range records {
+			w.settle(w.start(g, request()))
+			<-time.After(100 * time.Millisecond)
+		}
+		w.flush()
+		units := w.db.Meter().Sub(before).WriteUnits() / records
+		assert.LessOrEqual(t, units, 2.3)
+		t.Logf("%.3f write units a record", units)
+		assert.Equal(t, int64(records), w.spent("premium").Requests)
+	})
+}
+
+// TestAFullCompanyIsNotWaitedWith, and neither is any while many records wait, or when the guard
+// closes.
+func TestAFullCompanyIsNotWaitedWith(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.org(10_000*callMicros, 10_000*callMicros)
+		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		close(keeper.open)
+		g := w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper })
+		settle := func(n int) {
+			for range n {
+				w.settle(w.start(g, request()))
+			}
+			synctest.Wait()
+		}
+		settle(99)
+		assert.Zero(t, keeper.asked.Load())
+		settle(1)
+		assert.EqualValues(t, 1, keeper.asked.Load())
+		settle(1)
+		<-time.After(time.Second - 1)
+		assert.EqualValues(t, 1, keeper.asked.Load())
+		<-time.After(1)
+		synctest.Wait()
+		assert.EqualValues(t, 2, keeper.asked.Load())
+		settle(1)
+		began := time.Now()
+		w.flush()
+		assert.Zero(t, time.Since(began))
+		assert.EqualValues(t, 3, keeper.asked.Load())
+		assert.Equal(t, int64(102), w.spent("premium").Requests)
+	})
 }

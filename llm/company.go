@@ -1,0 +1,92 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+const (
+	// linger is how long a record waits for others of its app, which share its transactions:
+	// nobody waits for it.
+	linger = time.Second
+	// fullCompany is how many the keeper takes at once.
+	fullCompany = 100
+)
+
+// errNoResult says that a keeper returned fewer results than it was given records.
+var errNoResult = errors.New("the keeper did not say what became of the record")
+
+// company is records of one app that are submitted together.
+type company struct {
+	records []budget.Usage
+	full    chan struct{} // closed when no more may join
+	done    chan struct{} // closed when it was submitted
+	results []budget.BatchResult
+	err     error // of all
+}
+
+// companies are those that wait to be submitted.
+type companies struct {
+	keeper Keeper
+	hurry  chan struct{} // closed when none waits any longer
+
+	mu   sync.Mutex
+	open map[[2]string]*company // by organisation and app
+}
+
+func newCompanies(keeper Keeper) *companies {
+	return &companies{keeper: keeper, hurry: make(chan struct{}), open: map[[2]string]*company{}}
+}
+
+// submit counts a record together with others of its app that come within wait.
+func (c *companies) submit(ctx context.Context, org, app string, record budget.Usage, wait time.Duration) error {
+	key := [2]string{org, app}
+	c.mu.Lock()
+	g, joined := c.open[key]
+	if !joined {
+		g = &company{full: make(chan struct{}), done: make(chan struct{})}
+		c.open[key] = g
+	}
+	place := len(g.records)
+	g.records = append(g.records, record)
+	if len(g.records) == fullCompany {
+		delete(c.open, key)
+		close(g.full)
+	}
+	c.mu.Unlock()
+	if joined {
+		<-g.done
+	} else {
+		c.lead(ctx, key, g, wait)
+	}
+	switch {
+	case g.err != nil:
+		return g.err
+	case place >= len(g.results):
+		return errNoResult
+	}
+	return g.results[place].Err
+}
+
+// lead submits a company when it is full, or has waited long enough.
+func (c *companies) lead(ctx context.Context, key [2]string, g *company, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-g.full:
+	case <-c.hurry:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	if c.open[key] == g {
+		delete(c.open, key)
+	}
+	c.mu.Unlock()
+	g.results, g.err = c.keeper.SubmitBatch(ctx, key[0], key[1], g.records)
+	close(g.done)
+}
