@@ -37,9 +37,8 @@ func (c *call) batchGetItem() error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
-	total := 0
+	keys := total(asked)
 	for _, a := range asked {
-		total += len(a.keys)
 		if err := a.bind(c.db); err != nil {
 			return err
 		}
@@ -48,12 +47,12 @@ func (c *call) batchGetItem() error {
 		}
 	}
 	switch {
-	case total == 0:
+	case keys == 0:
 		return validation("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
-	case total > maxBatchGet:
+	case keys > maxBatchGet:
 		return validation("Too many items requested for the BatchGetItem call")
 	}
-	return c.readBatch(asked, total-c.unprocessed)
+	return c.readBatch(asked, keys-c.unprocessed)
 }
 
 // readBatch reads the first keys, as many as process, and gives the rest back.
@@ -73,6 +72,9 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 		rest[i] = c.readKeys(a, &room)
 		c.out = append(c.out, ']')
 	}
+	if throttledWhole(total(asked), c) {
+		return errThrottled()
+	}
 	c.out = append(c.out, '}')
 	c.out = append(wire.Field(c.out, "UnprocessedKeys"), '{')
 	for i, a := range asked {
@@ -85,6 +87,13 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 	return nil
 }
 
+func total(asked []tableKeys) (keys int) {
+	for _, a := range asked {
+		keys += len(a.keys)
+	}
+	return keys
+}
+
 // batchRoom is what a batch may still answer.
 type batchRoom struct{ items, bytes int }
 
@@ -93,19 +102,24 @@ type batchRoom struct{ items, bytes int }
 func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	t := c.db.tables[a.name]
 	for i, key := range a.keys {
+		hash := t.keyOf(key).hash
+		if throttles(c, t, hash, false) {
+			rest = append(rest, key)
+			continue
+		}
 		item, size := t.read(key)
 		if room.items <= 0 || size > room.bytes {
 			room.items = 0
-			return a.keys[i:]
+			return append(rest, a.keys[i:]...)
 		}
 		room.items--
 		room.bytes -= size
-		c.use.of(t).read += readHalves(size, a.consistent)
+		charged(c, t, hash, readHalves(size, a.consistent))
 		if item != nil {
 			c.out = value.AppendMap(wire.Comma(c.out), a.projected(item))
 		}
 	}
-	return nil
+	return rest
 }
 
 func (e *engine) checkBatchKeys(a tableKeys) error {
@@ -221,25 +235,35 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 			return err
 		}
 	}
+	all := 0
 	c.out = append(wire.Field(c.out, "UnprocessedItems"), '{')
 	for _, a := range asked {
 		n := min(max(process, 0), len(a.writes))
 		process -= n
+		var rest []batchWrite
 		for _, w := range a.writes[:n] {
 			ch, err := c.db.planWrite(a.name, w)
 			if err != nil {
 				return err
 			}
-			c.use.chargeWrite(ch, 1)
+			if throttles(c, ch.table, ch.key.hash, true) {
+				rest = append(rest, w)
+				continue
+			}
+			chargedWrite(c, ch, 1, (*usage).chargeWrite)
 			c.db.commit(c.seq, ch)
 		}
-		if n < len(a.writes) {
+		if rest = append(rest, a.writes[n:]...); len(rest) > 0 {
 			c.out = append(wire.Field(c.out, a.name), '[')
-			for _, w := range a.writes[n:] {
+			for _, w := range rest {
 				c.out = w.append(wire.Comma(c.out))
 			}
 			c.out = append(c.out, ']')
 		}
+		all += len(a.writes)
+	}
+	if throttledWhole(all, c) {
+		return errThrottled()
 	}
 	c.out = append(c.out, '}')
 	c.appendCapacity(true, false)

@@ -17,6 +17,7 @@ type call struct {
 	out         []byte
 	use         usage
 	refused     int64
+	throttled   int64
 	capacity    string // ReturnConsumedCapacity
 	unprocessed int    // how much of a batch to leave, by a fault
 }

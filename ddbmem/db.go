@@ -47,6 +47,20 @@ func WithLog() Option { return func(db *DB) { db.keepLog = true } }
 // stay until ExpireNow: DynamoDB, too, may take days to delete them.
 func WithExpiry() Option { return func(db *DB) { db.expiry = true } }
 
+// WithPartitions limits the throughput of each partition key of a table, in write and read units
+// a second, as DynamoDB's partitions are limited, to 1,000 and 3,000: by 0 not at all. A key
+// holds a second of what it does not use. A request is throttled where nothing is left, and one
+// that is not may use more than there is, which later ones wait for. Throttled are requests of
+// one item with a ThrottlingException, transactions with the reason ThrottlingError, of batches
+// the keys and items concerned, which are left unprocessed, and the whole batch if that is all
+// of it. Query is limited, too; Scan, TransactGetItems and indexes are not. Defaults to no limits.
+//
+// DynamoDB also has partitions that several keys share, splits one that stays busy, and lets
+// bursts of up to five minutes' throughput pass as it can: a key may get less, or more.
+func WithPartitions(writeUnits, readUnits float64) Option {
+	return func(db *DB) { db.engine.partitions = newPartitions(writeUnits, readUnits) }
+}
+
 // New makes an empty DB.
 func New(opts ...Option) *DB {
 	cache, err := lru.New[expressionKey, any](expressionCache)

@@ -41,8 +41,8 @@
 //
 //   - Every read is consistent, of indexes too; one that asks for less pays less.
 //   - Tables and indexes are ACTIVE at once, a deleted table is gone at once.
-//   - Throughput is not limited and transactions never conflict, TTL is enabled at
-//     once: inject ThrottlingException, ProvisionedThroughputExceededException,
+//   - Throughput is not limited unless WithPartitions limits that of each key,
+//     transactions never conflict, TTL is enabled at once: inject ThrottlingException, ProvisionedThroughputExceededException,
 //     TransactionConflictException and the like with SetFaults.
 //   - Expired items go when ExpireNow is called, or at each request WithExpiry.
 //   - A stream has one shard until SplitStream is called. Its records are there as

@@ -18,6 +18,7 @@ const expressionCache = 1024
 type engine struct {
 	now         func() time.Time
 	expressions *lru.Cache[expressionKey, any]
+	partitions  *partitions // nil: without limits
 
 	mu                    sync.RWMutex // the commit lock
 	tables                map[string]*table

@@ -22,8 +22,12 @@ func (c *call) getItem() error {
 	if err != nil {
 		return err
 	}
+	hash := t.keyOf(st.key).hash
+	if throttles(c, t, hash, false) {
+		return errThrottled()
+	}
 	item, size := t.read(st.key)
-	c.use.of(t).read += readHalves(size, st.consistent)
+	charged(c, t, hash, readHalves(size, st.consistent))
 	if item != nil {
 		c.out = value.AppendMap(wire.Field(c.out, "Item"), st.projected(item))
 	}
@@ -66,8 +70,11 @@ func (c *call) writeItem(kind string, v verb) error {
 	if err != nil {
 		return err
 	}
+	if throttles(c, t, ch.key.hash, true) {
+		return errThrottled()
+	}
 	if !ch.admitted(st) {
-		c.use.chargeRefused(ch, 1)
+		chargedWrite(c, ch, 1, (*usage).chargeRefused)
 		c.refused++
 		failure := fail("ConditionalCheckFailedException", conditionFailed)
 		if st.onFailure == "ALL_OLD" {
@@ -78,7 +85,7 @@ func (c *call) writeItem(kind string, v verb) error {
 	if err := ch.work(st, v); err != nil {
 		return err
 	}
-	c.use.chargeWrite(ch, 1)
+	chargedWrite(c, ch, 1, (*usage).chargeWrite)
 	c.db.commit(c.seq, ch)
 	if shown := st.returned(ch); len(shown) > 0 {
 		c.out = value.AppendMap(wire.Field(c.out, "Attributes"), shown)

@@ -9,7 +9,7 @@ import (
 
 // counter is the running total of one operation.
 type counter struct {
-	requests, refused, read, write atomic.Int64 // capacity in half units
+	requests, refused, throttled, read, write atomic.Int64 // capacity in half units
 }
 
 // Usage is what one operation used.
@@ -18,6 +18,9 @@ type Usage struct {
 	Requests int64
 	// Refused counts writes refused by a condition, in a transaction one per item.
 	Refused int64
+	// Throttled counts what a partition throttled, see WithPartitions: in a batch or
+	// transaction one per item.
+	Throttled int64
 	// ReadUnits and WriteUnits are the capacity units consumed, by failed
 	// conditions too.
 	ReadUnits, WriteUnits float64
@@ -34,7 +37,7 @@ func (db *DB) Meter() Meter {
 	m := Meter{Operations: map[string]Usage{}}
 	for op, c := range db.counters {
 		u := Usage{
-			Requests: c.requests.Load(), Refused: c.refused.Load(),
+			Requests: c.requests.Load(), Refused: c.refused.Load(), Throttled: c.throttled.Load(),
 			ReadUnits: halves(c.read.Load()).units(), WriteUnits: halves(c.write.Load()).units(),
 		}
 		if u != (Usage{}) {
@@ -50,6 +53,9 @@ func (m Meter) Requests() int64 { return m.total().Requests }
 // Refused is the number of writes refused by a condition.
 func (m Meter) Refused() int64 { return m.total().Refused }
 
+// Throttled is the number of items that partitions throttled.
+func (m Meter) Throttled() int64 { return m.total().Throttled }
+
 // ReadUnits is the read capacity consumed by all operations.
 func (m Meter) ReadUnits() float64 { return m.total().ReadUnits }
 
@@ -61,6 +67,7 @@ func (m Meter) total() Usage {
 	for _, u := range m.Operations {
 		t.Requests += u.Requests
 		t.Refused += u.Refused
+		t.Throttled += u.Throttled
 		t.ReadUnits += u.ReadUnits
 		t.WriteUnits += u.WriteUnits
 	}
@@ -72,7 +79,7 @@ func (m Meter) Sub(earlier Meter) Meter {
 	d := Meter{Operations: map[string]Usage{}}
 	for op, u := range m.Operations {
 		e := earlier.Operations[op]
-		u = Usage{u.Requests - e.Requests, u.Refused - e.Refused, u.ReadUnits - e.ReadUnits, u.WriteUnits - e.WriteUnits}
+		u = Usage{u.Requests - e.Requests, u.Refused - e.Refused, u.Throttled - e.Throttled, u.ReadUnits - e.ReadUnits, u.WriteUnits - e.WriteUnits}
 		if u != (Usage{}) {
 			d.Operations[op] = u
 		}
@@ -95,9 +102,10 @@ func (m Meter) String() string {
 	return b.String()
 }
 
-func (c *counter) add(use usage, refused int64) {
+func (c *counter) add(use usage, refused, throttled int64) {
 	read, write := use.totals()
 	c.read.Add(int64(read))
 	c.write.Add(int64(write))
 	c.refused.Add(refused)
+	c.throttled.Add(throttled)
 }

@@ -46,7 +46,7 @@ func (db *DB) execute(operation string, seq int64, body []byte, unprocessed int)
 		db.ExpireNow()
 	}
 	err := handlers[operation](c)
-	db.counters[operation].add(c.use, c.refused)
+	db.counters[operation].add(c.use, c.refused, c.throttled)
 	if err != nil {
 		failure = asError(err).defaulted()
 		c.out = failure.append(c.out[:0])

@@ -140,6 +140,9 @@ func (c *call) query() error {
 	if err != nil {
 		return err
 	}
+	if s.index == nil && throttles(c, s.table, condition.Hash, false) {
+		return errThrottled()
+	}
 	rows := s.matching(condition)
 	if st.start != nil {
 		if !value.Equal(st.start[s.hash], condition.Hash) || !condition.Matches(st.start[s.sort]) {
@@ -147,7 +150,7 @@ func (c *call) query() error {
 		}
 		rows = after(rows, s.positionOf(st.start), st.backward)
 	}
-	p := page{source: s, st: st}
+	p := page{source: s, st: st, hash: condition.Hash}
 	for i := range rows {
 		if st.backward {
 			i = len(rows) - 1 - i
@@ -235,6 +238,7 @@ func after(rows []*row, at position, backward bool) []*row {
 type page struct {
 	source
 	st      *statement
+	hash    value.Value // of a query
 	items   []*row
 	scanned int64
 	bytes   int
@@ -264,6 +268,8 @@ func (c *call) appendPage(p *page) error {
 	cost := readHalves(p.bytes, p.st.consistent)
 	if p.index != nil {
 		use.index(p.index.name).read += cost
+	} else if p.hash != nil {
+		charged(c, p.table, p.hash, cost)
 	} else {
 		use.read += cost
 	}

@@ -120,6 +120,9 @@ func (c *call) transact(items []transactItem, token string) error {
 	if err := checkTransactKeys(changes); err != nil {
 		return err
 	}
+	if throttleTransact(c, changes, reasons) {
+		return &Error{Code: "TransactionCanceledException", Reasons: reasons}
+	}
 	cancelled, size := false, 0
 	for i, it := range items {
 		if reasons[i].Code == "" {
@@ -208,7 +211,7 @@ func (c *call) workTransact(ch *change, it transactItem) Reason {
 func (c *call) cancel(changes []*change, reasons []Reason) error {
 	for _, ch := range changes {
 		if ch != nil {
-			c.use.chargeRefused(ch, 2)
+			chargedWrite(c, ch, 2, (*usage).chargeRefused)
 		}
 	}
 	return &Error{Code: "TransactionCanceledException", Reasons: reasons}
@@ -218,10 +221,10 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 	writes := make([]*change, 0, len(changes))
 	for i, ch := range changes {
 		if items[i].verb == verbCheck {
-			c.use.chargeRefused(ch, 2)
+			chargedWrite(c, ch, 2, (*usage).chargeRefused)
 			continue
 		}
-		c.use.chargeWrite(ch, 2)
+		chargedWrite(c, ch, 2, (*usage).chargeWrite)
 		writes = append(writes, ch)
 	}
 	c.db.commit(c.seq, writes...)

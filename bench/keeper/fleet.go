@@ -58,7 +58,11 @@ type task struct {
 // open makes a part of this process. A store has latency from the first look at it on.
 func (t task) open(store http.RoundTripper) (http.Handler, part, error) {
 	if t.Endpoint == "" {
-		db, h := ddbmem.New(), newHot(t.Settings.Latency, t.Settings.Busy)
+		var options []ddbmem.Option
+		if t.Settings.Partitions {
+			options = append(options, ddbmem.WithPartitions(1000, 3000))
+		}
+		db, h := ddbmem.New(options...), newHot(t.Settings.Latency, t.Settings.Busy)
 		return db, part{
 			look: func() (used, error) { return h.look(db) },
 			end:  func() error { db.Close(); return nil },

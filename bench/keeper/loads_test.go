@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func init() {
 	flag.StringVar((*string)(&flags.Metering), "metering", string(budget.MeteringStrict), "strict, batch, window or none")
 	flag.IntVar(&flags.Shards, "shards", 8, "counters that an app's day is spread over")
 	flag.DurationVar(&flags.Busy, "busy", 0, "how long a transaction is on its counters, where others meet it and are refused; 0: none are")
+	flag.BoolVar(&flags.Partitions, "partitions", false, "the store's partitions take 1,000 write and 3,000 read units a second")
 	flag.DurationVar(&flags.Sweep, "sweep", 0, "time between two sweeps of one of the processes; 0: none")
 	flag.Uint64Var(&flags.Seed, "seed", 1, "of the instants at which requests are due")
 	flag.BoolVar(&flags.Virtual, "virtual", false, "in virtual time, in this process")
@@ -69,7 +71,7 @@ func loads() []named {
 			s.Virtual, s.Submit, s.Linger, s.Clients = true, 500, linger, 1000
 		}})
 	}
-	return append(append(all, shards()...), months()...)
+	return slices.Concat(all, shards(), partitions(), months())
 }
 
 // shards are traffics on one counter by how many shards it has: each transaction is on its
@@ -85,6 +87,17 @@ func shards() (all []named) {
 				s.Processes, s.Submit, s.Shards, s.Linger = traffic.processes, traffic.rate, n, libraryLinger
 			}})
 		}
+	}
+	return all
+}
+
+// partitions are the source's load on one app, whose counters are in partitions as DynamoDB's.
+func partitions() (all []named) {
+	for _, n := range []int{1, 8, 64} {
+		all = append(all, named{fmt.Sprintf("partitions/shards=%d", n), func(s *settings) {
+			s.Virtual, s.Partitions, s.Busy, s.Clients = true, true, 4*time.Millisecond, 4000
+			s.Processes, s.Select, s.Submit, s.Shards, s.Linger = 16, 10_000, 5000, n, 10*time.Millisecond
+		}})
 	}
 	return all
 }

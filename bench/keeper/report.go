@@ -32,6 +32,7 @@ func newReport(s settings, came *outcome, u used) *report {
 		"dollars-reads":  month.reads,
 		"late-p99-ms":    program.Ms(came.late.Summary().P99), // how far the load was behind its schedule
 		"conflicts":      program.Ratio(float64(u.Conflicts), float64(u.Transactions)),
+		"throttled/s":    float64(u.Meter.Throttled()) / seconds,
 		"wcu/submission": program.Ratio(u.Meter.WriteUnits(), submitted),
 		"per-write":      program.Ratio(submitted, float64(u.Meter.Operations["TransactWriteItems"].Requests-u.Conflicts)),
 	}}

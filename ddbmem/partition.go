@@ -1,0 +1,74 @@
+package ddbmem
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// partitions are the limits of partition keys. nil has none. It is safe for concurrent use.
+type partitions struct {
+	perSecond map[bool]float64 // of writes, and of reads
+
+	mu   sync.Mutex
+	left map[partitionUse]*allowance
+}
+
+// partitionUse is the reading or writing of one partition key.
+type partitionUse struct {
+	table string
+	hash  value.Value
+	write bool
+}
+
+// allowance is what is left of a second's units at an instant.
+type allowance struct {
+	units float64
+	at    time.Time
+}
+
+func newPartitions(write, read float64) *partitions {
+	return &partitions{perSecond: map[bool]float64{true: write, false: read}, left: map[partitionUse]*allowance{}}
+}
+
+// of is the allowance now; nil without a limit. p.mu must be held.
+func (p *partitions) of(u partitionUse, now time.Time) *allowance {
+	perSecond := p.perSecond[u.write]
+	if perSecond <= 0 {
+		return nil
+	}
+	a, ok := p.left[u]
+	if !ok {
+		a = &allowance{units: perSecond, at: now}
+		p.left[u] = a
+	}
+	a.units = min(perSecond, a.units+now.Sub(a.at).Seconds()*perSecond)
+	a.at = now
+	return a
+}
+
+// throttles reports whether nothing is left for a use.
+func (p *partitions) throttles(u partitionUse, now time.Time) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.of(u, now)
+	return a != nil && a.units <= 0
+}
+
+// use takes what a use cost.
+func (p *partitions) use(u partitionUse, cost halves, now time.Time) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.of(u, now); a != nil {
+		a.units -= cost.units()
+	}
+}
+
+const throttledText = "Throughput exceeds the current capacity of your table or index. DynamoDB is automatically scaling your table or index so please try again shortly. If exceptions persist, check if you have a hot key: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"
