@@ -257,6 +257,14 @@ var importTable = []importRow{
 		reason: "a tool that packs what scripts/release.sh builds; nothing imports it, and it imports the standard library alone",
 	},
 	{
+		folder:  "dynalimittest",
+		std:     []string{"context", "errors", "maps", "net", "net/http", "sync", "sync/atomic", "testing", "time"},
+		project: []string{".", "admin", "ddbmem", "observe"},
+		others:  []string{sdk + "/service/dynamodb"},
+		reason:  "it gives the tests of users what a user has, so it imports what a user can; nothing that ships imports it",
+		tests:   true,
+	},
+	{
 		folder: "ddbmem",
 		others: []string{sdk, "github.com/aws/smithy-go", "github.com/hashicorp/golang-lru/v2"},
 		reason: "it knows DynamoDB and not its users, or it would confirm their mistakes",

@@ -1,0 +1,36 @@
+package dynalimittest
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clock is a bubble's time, or one that stands still until it is moved.
+type clock struct {
+	bubble bool
+	at     atomic.Int64 // in Unix nanoseconds, outside a bubble
+}
+
+// start is when every bubble of testing/synctest begins; no machine's clock is near it.
+var start = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+func (c *clock) begin() {
+	c.bubble = time.Now().Before(start.AddDate(10, 0, 0))
+	c.at.Store(start.UnixNano())
+}
+
+func (c *clock) now() time.Time {
+	if c.bubble {
+		return time.Now()
+	}
+	return time.Unix(0, c.at.Load()).UTC()
+}
+
+func (c *clock) moveTo(at time.Time) {
+	if c.bubble {
+		<-time.After(time.Until(at))
+		return
+	}
+	for was := c.at.Load(); was < at.UnixNano() && !c.at.CompareAndSwap(was, at.UnixNano()); was = c.at.Load() {
+	}
+}

@@ -1,0 +1,118 @@
+// Package dynalimittest is for the tests of services that use dynalimit: a limiter on a store in
+// memory, whose time the test moves. Nothing is installed and nothing leaves the process.
+//
+//	limiter := dynalimittest.New(t, dynalimit.PerMinute("tpm", 10_000))
+//	handler := newService(limiter.RateLimiter)
+//	limiter.Exhaust("user-123", "gpt-4")
+//	… // the handler answers 429
+//	limiter.Advance(time.Minute)
+//	… // and 200
+//	limiter.AssertTaken("user-123", "gpt-4", dynalimit.Amounts{"tpm": 700})
+//
+// What waits, such as dynalimit.RateLimiter.Wait, belongs into a bubble of testing/synctest:
+// there the clock is the bubble's, and a wait of an hour takes no time.
+package dynalimittest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// Limiter is a limiter for one test. Give its RateLimiter to what is tested. Its methods fail
+// the test when they cannot do what they say. It is safe for concurrent use.
+type Limiter struct {
+	*dynalimit.RateLimiter
+	// Repo is what the limiter reads: package admin sets limits and entities in it, and
+	// dynalimit.New makes other limiters on it, as other processes have them.
+	Repo *dynalimit.Repository
+	// DB is the store: its meter counts requests, its faults are those of single requests.
+	DB *ddbmem.DB
+
+	t     testing.TB
+	clock clock
+	wire  wire
+	// denials are how many acquires DenyNext has still to deny.
+	denials atomic.Int64
+
+	mu sync.Mutex
+	// exhausted is what Exhaust took, not the service.
+	exhausted map[bucket]dynalimit.Amounts
+}
+
+// bucket names a bucket.
+type bucket struct{ entity, resource string }
+
+// New makes a limiter with these limits for every entity and resource, and closes it when the
+// test ends. With none, set limits with package admin in Repo.
+//
+// In a bubble of testing/synctest its clock is the bubble's. Elsewhere it stands still, at
+// midnight UTC of 2000-01-01 as a bubble's begins, until Advance or AdvanceTo moves it: what is
+// refilled, RetryAfter and the windows of quotas are the same in every run. A Wait sleeps by
+// the machine's clock, so that it would never end there.
+func New(t testing.TB, limits ...dynalimit.Limit) *Limiter {
+	t.Helper()
+	return NewWithOptions(t, dynalimit.Options{Limits: limits})
+}
+
+// NewWithOptions is New with what else the service sets: a policy for outages, an observer,
+// Prefetch. Leave Now out.
+func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
+	t.Helper()
+	l := &Limiter{t: t, exhausted: map[bucket]dynalimit.Amounts{}}
+	l.clock.begin()
+	l.DB = ddbmem.New(ddbmem.WithClock(l.clock.now))
+	l.wire.next = l.DB
+	client := l.DB.Client(func(o *dynamodb.Options) { o.HTTPClient, o.RetryMaxAttempts = &l.wire, 1 })
+	var err error
+	l.Repo, err = dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: l.clock.now, Principal: "test"})
+	l.check("make a repository", err)
+	l.check("make the table", l.Repo.CreateTable(t.Context()))
+	opts.Observer = denying{observerOr(opts.Observer), l}
+	l.RateLimiter, err = dynalimit.New(l.Repo, &opts)
+	l.check("make a limiter", err)
+	t.Cleanup(func() {
+		l.DB.SetFaults(nil)
+		l.wire.cut.Store(false)
+		if err := l.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("dynalimittest: close the limiter: %v", err)
+		}
+		l.DB.Close()
+	})
+	return l
+}
+
+// Now is the time by the limiter's clock.
+func (l *Limiter) Now() time.Time { return l.clock.now() }
+
+// Advance moves the clock. In a bubble of testing/synctest it sleeps instead, so that those
+// who wait go on.
+func (l *Limiter) Advance(d time.Duration) {
+	l.t.Helper()
+	l.AdvanceTo(l.Now().Add(d))
+}
+
+// AdvanceTo moves the clock to an instant, such as the one at which a quota's next window
+// begins; it never goes back. In a bubble it sleeps until then.
+func (l *Limiter) AdvanceTo(at time.Time) {
+	l.t.Helper()
+	if at.Before(l.Now()) {
+		l.t.Fatalf("dynalimittest: AdvanceTo(%v) is before the clock, which is at %v", at, l.Now())
+	}
+	l.clock.moveTo(at)
+}
+
+// check fails the test if something could not be done.
+func (l *Limiter) check(what string, err error) {
+	if err != nil {
+		l.t.Helper()
+		l.t.Fatalf("dynalimittest: %s: %v", what, err)
+	}
+}

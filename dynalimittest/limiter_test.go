@@ -1,0 +1,160 @@
+package dynalimittest_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/dynalimittest"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// failures is a test whose failures are looked at.
+type failures struct {
+	testing.TB
+	said []string
+}
+
+func (f *failures) Errorf(format string, args ...any) {
+	f.said = append(f.said, fmt.Sprintf(format, args...))
+}
+
+func (f *failures) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// failuresOf is how a test that does this fails.
+func failuresOf(t *testing.T, do func(t testing.TB)) string {
+	t.Helper()
+	f, done := &failures{TB: t}, make(chan struct{})
+	go func() {
+		defer close(done)
+		do(f)
+	}()
+	<-done
+	return strings.Join(f.said, "\n")
+}
+
+func acquire(t *testing.T, l *dynalimittest.Limiter, entity string, tpm int64) error {
+	t.Helper()
+	_, err := l.Acquire(t.Context(), entity, "gpt-4", dynalimit.Amounts{"tpm": tpm})
+	return err
+}
+
+// calls is an observer of a service.
+type calls struct {
+	observe.Nop
+	began, ended int
+}
+
+func (c *calls) AcquireStart(context.Context, observe.AcquireStart) context.Context {
+	c.began++
+	return nil
+}
+func (c *calls) AcquireEnd(context.Context, observe.AcquireEnd) { c.ended++ }
+
+func TestDenyNextDeniesOneCall(t *testing.T) {
+	seen := &calls{}
+	limiter := dynalimittest.NewWithOptions(t, dynalimit.Options{Limits: limits, Observer: seen})
+	require.NoError(t, acquire(t, limiter, "ana", 600))
+	limiter.DenyNext()
+	limiter.DenyNext()
+
+	var denial *dynalimit.LimitExceededError
+	require.ErrorAs(t, acquire(t, limiter, "ana", 100), &denial)
+	assert.Equal(t, time.Second, denial.RetryAfter, "as of an empty bucket")
+	require.ErrorIs(t, acquire(t, limiter, "ben", 100), dynalimit.ErrLimitExceeded)
+	require.NoError(t, acquire(t, limiter, "ana", 5_400), "all that was left before")
+	limiter.AssertTaken("ana", "gpt-4", dynalimit.Amounts{"tpm": 6_000, "rpm": 0})
+	limiter.AssertTaken("ben", "gpt-4", nil)
+	assert.Equal(t, calls{began: 4, ended: 4}, *seen, "the service's calls alone")
+}
+
+func TestDenyNextSaysThatNothingLimits(t *testing.T) {
+	assert.Contains(t, failuresOf(t, func(f testing.TB) {
+		limiter := dynalimittest.New(f, limits...)
+		assert.NoError(t, admin.New(limiter.Repo).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "ana", Resource: "gpt-4"}))
+		limiter.DenyNext()
+		assert.NoError(t, acquire(t, limiter, "ana", 100))
+	}), "ana on gpt-4 was admitted, though DenyNext was called")
+}
+
+func TestMistakesOfATestAreNamed(t *testing.T) {
+	for want, do := range map[string]func(*dynalimittest.Limiter){
+		"ana took map[tpm:700] on gpt-4; want map[tpm:70]": func(l *dynalimittest.Limiter) {
+			assert.NoError(t, acquire(t, l, "ana", 700))
+			l.AssertTaken("ana", "gpt-4", dynalimit.Amounts{"tpm": 70})
+		},
+		"is before the clock": func(l *dynalimittest.Limiter) { l.AdvanceTo(l.Now().Add(-time.Second)) },
+		"exhaust # on gpt-4":  func(l *dynalimittest.Limiter) { l.Exhaust("#", "gpt-4") },
+	} {
+		assert.Contains(t, failuresOf(t, func(f testing.TB) { do(dynalimittest.New(f, limits...)) }), want)
+	}
+	assert.Contains(t, failuresOf(t, func(f testing.TB) { dynalimittest.New(f, dynalimit.Limit{}) }), "make a limiter")
+}
+
+func TestExhaustTakesFromParentsAndCountsNothing(t *testing.T) {
+	limiter := dynalimittest.New(t, limits...)
+	require.NoError(t, admin.New(limiter.Repo).Entities.Create(t.Context(), admin.Entity{ID: "ana", ParentID: "shop", Cascade: true}))
+	require.NoError(t, acquire(t, limiter, "ana", 600))
+	limiter.Exhaust("ana", "gpt-4")
+	limiter.Exhaust("ana", "gpt-4") // nothing is left
+
+	require.ErrorIs(t, acquire(t, limiter, "shop", 1), dynalimit.ErrLimitExceeded)
+	for _, entity := range []string{"ana", "shop"} {
+		limiter.AssertTaken(entity, "gpt-4", dynalimit.Amounts{"tpm": 600})
+	}
+}
+
+func TestClockMovesToTheNextWindow(t *testing.T) {
+	limiter := dynalimittest.New(t, dynalimit.Daily("tpd", 1_000, "UTC"))
+	limiter.Exhaust("ana", "gpt-4")
+	ask := func() error {
+		_, err := limiter.Acquire(t.Context(), "ana", "gpt-4", dynalimit.Amounts{"tpd": 1})
+		return err
+	}
+	limiter.AdvanceTo(time.Date(2000, time.January, 1, 23, 59, 59, 0, time.UTC))
+	require.ErrorIs(t, ask(), dynalimit.ErrLimitExceeded)
+	limiter.Advance(time.Second)
+	require.NoError(t, ask())
+}
+
+func TestBubbleHasOneClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := dynalimittest.New(t, limits...)
+		limiter.Exhaust("ana", "gpt-4")
+		go func() {
+			lease, err := limiter.Wait(t.Context(), "ana", "gpt-4", dynalimit.Amounts{"tpm": 100})
+			assert.NoError(t, err)
+			assert.NoError(t, lease.Rollback(t.Context()))
+		}()
+		synctest.Wait()
+		limiter.Advance(time.Second)
+		synctest.Wait()
+		assert.Equal(t, time.Now(), limiter.Now())
+		limiter.AssertTaken("ana", "gpt-4", nil)
+	})
+}
+
+func TestCutOffFromTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := dynalimittest.New(t, limits...)
+		require.NoError(t, acquire(t, limiter, "ana", 600))
+		restore := limiter.FailStore()
+		require.ErrorIs(t, acquire(t, limiter, "ana", 600), dynalimit.ErrUnavailable)
+		restore()
+		restore()
+		require.NoError(t, acquire(t, limiter, "ana", 600))
+		limiter.AssertTaken("ana", "gpt-4", dynalimit.Amounts{"tpm": 1_200})
+	})
+}
