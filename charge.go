@@ -23,10 +23,10 @@ type charge struct {
 	// consumed is what the caller says it uses. The holdings of each level say what
 	// became of it in that bucket.
 	consumed []plan.Signed
-	// failed means that the acquire failed as a whole: nobody has a lease. unlimited means
-	// that a level is unlimited. It is none of the levels: nothing is charged there, and it
-	// has every limit.
-	failed, unlimited bool
+	// final means that nobody corrects it again: the acquire failed as a whole, or SettleSoon
+	// ends the lease. unlimited means that a level is unlimited. It is none of the levels:
+	// nothing is charged there, and it has every limit.
+	final, unlimited bool
 	// tops are the levels at which limits are counted that the lease began to use later, nil
 	// for none: of each resource that is charged, its own.
 	tops map[column]int

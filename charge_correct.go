@@ -76,7 +76,7 @@ func (k *correcting) send(ctx context.Context, held sync.Locker) {
 	levels, first := k.charge.levels, -1
 	for i, o := range k.ops {
 		switch {
-		case o == nil || k.results[i].Err != nil:
+		case !k.sends(i):
 		case first < 0:
 			first = i
 		default:
@@ -86,10 +86,35 @@ func (k *correcting) send(ctx context.Context, held sync.Locker) {
 	if first >= 0 {
 		levels[first].lane.Ask(ctx, k.ops[first])
 	}
+	k.await(ctx)
+}
+
+// sends reports whether a level has something to write, and a bucket that may answer.
+func (k *correcting) sends(i int) bool { return k.ops[i] != nil && k.results[i].Err == nil }
+
+// charges reports whether some level has to charge something.
+func (k *correcting) charges() bool {
+	return slices.ContainsFunc(k.ops, func(o *lane.Op) bool {
+		return o != nil && slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	})
+}
+
+// lanes are those that something is sent to.
+func (k *correcting) lanes() (lanes []*lane.Lane) {
+	for i := range k.ops {
+		if k.sends(i) {
+			lanes = append(lanes, k.charge.levels[i].lane)
+		}
+	}
+	return lanes
+}
+
+// await waits for the results of what was sent.
+func (k *correcting) await(ctx context.Context) {
 	for i, o := range k.ops {
-		if o != nil && k.results[i].Err == nil {
-			k.results[i] = awaitCorrection(ctx, levels[i].lane, o, k.charge.desk.table.Opened())
-			k.results[i].Err = k.charge.desk.table.userError(levels[i].lane, k.results[i].Err)
+		if at := k.charge.levels[i].lane; k.sends(i) {
+			k.results[i] = awaitCorrection(ctx, at, o, k.charge.desk.table.Opened())
+			k.results[i].Err = k.charge.desk.table.userError(at, k.results[i].Err)
 		}
 	}
 }
@@ -145,7 +170,7 @@ func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	case r.Unconfirmed:
 		lv.bookUnconfirmed(o.Amounts)
 		c.desk.lanes.Doubt(o.Amounts)
-	case (silent(r.Err) || c.failed) && c.keep(lv, o.Amounts):
+	case (silent(r.Err) || c.final) && c.keep(lv, o.Amounts):
 		return nil
 	default:
 		for _, a := range o.Amounts {
@@ -224,7 +249,7 @@ func (c *charge) undo(ctx context.Context) error {
 	if !granted {
 		return nil
 	}
-	c.failed = true
+	c.final = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desk.cleanup)
 	defer cancel()
 	k := c.correct(ctx, plan.Merged(c.consumed, nil, func(int64, int64) int64 { return 0 }))

@@ -13,7 +13,7 @@ import (
 )
 
 // desk is what the calls of a limiter are charged with, and what its leases are corrected
-// with. It never changes.
+// with. All but settling never changes.
 type desk struct {
 	routes   *routes
 	lanes    *lane.Registry
@@ -27,6 +27,8 @@ type desk struct {
 	share            float64
 	timeout, cleanup time.Duration
 	mode             CascadeMode
+	// settling are the leases that SettleSoon settles.
+	settling settlements
 }
 
 // transactor sends transactions.

@@ -230,6 +230,27 @@ func (e *UnconfirmedError) Unwrap() error { return e.Err }
 // Is matches ErrUnconfirmed.
 func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
 
+// UnsettledError says which leases, of those that SettleSoon was settling when the limiter was
+// closed, are not known to be settled. What they took stays taken.
+type UnsettledError struct {
+	// Leases is the number of those that were still being settled when Close returned.
+	Leases int
+	// Levels are the buckets that other leases could not surely correct.
+	Levels []*UnconfirmedError
+}
+
+// Error counts the leases, and names the first bucket.
+func (e *UnsettledError) Error() string {
+	text := fmt.Sprintf("dynalimit: closed while %d leases were being settled", e.Leases)
+	if len(e.Levels) > 0 {
+		text += fmt.Sprintf(", and %d corrections of leases were not confirmed, the first: %v", len(e.Levels), e.Levels[0])
+	}
+	return text
+}
+
+// Is matches ErrUnconfirmed.
+func (e *UnsettledError) Is(target error) bool { return target == ErrUnconfirmed }
+
 // RetryAfter returns how long to wait before the call that failed with err can
 // succeed, for errors of the packages budget and llm too: the longest wait among
 // the errors that err wraps or joins. It is false when none of them knows, or no

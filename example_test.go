@@ -193,6 +193,19 @@ func ExampleLease_Consume() {
 	// map[tpm:900]
 }
 
+// SettleSoon gives back what was not used without a wait; the next call of this process has it.
+func ExampleLease_SettleSoon() {
+	ctx := context.Background()
+	limiter, _ := newLimiter(dynalimit.PerMinute("tpm", 1_000))
+	for range 3 {
+		lease := must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 800}))
+		check(lease.SettleSoon(ctx, dynalimit.Amounts{"tpm": 50}, nil)) // the answer is passed on meanwhile
+	}
+	check(limiter.Close(ctx)) // waits for what is still being settled
+	fmt.Println("served 3 calls, of which 800 of 1,000 were taken before each")
+	// Output: served 3 calls, of which 800 of 1,000 were taken before each
+}
+
 // Statuses holds what response headers show.
 func ExampleLease_Statuses() {
 	limiter, _ := newLimiter(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000))

@@ -29,10 +29,12 @@ type Health struct {
 	// Waiting is how much that is, in whole tokens by limit, with what is under way: by so
 	// much the buckets' counters may differ from what was used.
 	Waiting Amounts
+	// Settling is the number of leases that SettleSoon is settling.
+	Settling int
 	// Doubt is what may have been charged, counted or given back although no answer came,
 	// since the limiter was made, in whole tokens by limit: what was used is what the
 	// counters tell, give or take this. Dropped is what no bucket was told: it or its limit
-	// does not exist any more, or too many buckets waited.
+	// does not exist any more, too many buckets waited, or the limiter was closed.
 	Doubt, Dropped Amounts
 	// Hottest are the buckets whose partitions throttle, or did in the last minutes, so
 	// that this process leaves an interval between its writes to them: the longest
@@ -51,7 +53,8 @@ func (l *RateLimiter) Health() Health {
 	s := l.repo.breaker.State()
 	h := Health{
 		Open: s.Open, SilentBuckets: l.desk.lanes.Silent(),
-		Ready: !l.closed.Load() && (!s.Open || l.desk.routes.knownPolicy().admits()),
+		Settling: l.desk.settling.count(),
+		Ready:    !l.closed.Load() && (!s.Open || l.desk.routes.knownPolicy().admits()),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe

@@ -18,7 +18,7 @@ import (
 // never denied; Consume takes more and may be denied. A lease that is dropped without
 // any of them keeps what it took.
 //
-// Adjust, Settle and Rollback write at once, and finish even if the caller's context has
+// Adjust, Settle and Rollback write at once, SettleSoon behind its caller, and finish even if the caller's context has
 // ended. Corrections of one lease are made one after the other. Consumed, Degraded and
 // Statuses answer at once, whatever is under way.
 type Lease struct {
@@ -31,6 +31,8 @@ type Lease struct {
 	// it, and closed when it has ended.
 	busy, ended bool
 	freed       chan struct{}
+	// soon means that SettleSoon ends the lease: nobody else corrects it any more.
+	soon bool
 }
 
 // heldLease is a lease with its charge: one piece of memory.
@@ -104,6 +106,8 @@ type correction struct {
 	ends bool
 	// ended is returned if the lease has already ended.
 	ended error
+	// soon means that it is the correction with which SettleSoon ends the lease.
+	soon bool
 }
 
 // correct makes a correction at every level.
@@ -111,16 +115,20 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	if err := lease.usable(ctx); err != nil {
 		return err
 	}
+	if !change.soon && lease.hasEnded() {
+		return change.ended
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()
 	if !lease.begin(ctx) {
 		return &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
 	}
 	defer lease.finish()
-	if lease.ended {
+	if lease.ended || lease.soon && !change.soon {
 		return change.ended
 	}
 	c := lease.held()
+	c.final = change.soon
 	target := change.target(c.consumed)
 	lease.recognise(ctx, target)
 	target = c.known(target)
@@ -137,16 +145,29 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 		err = nil
 	default:
 		done, err = false, &UnconfirmedError{
-			EntityID: c.request.entity, Resource: c.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
+			EntityID: c.request.entity, Resource: c.request.resource, Amounts: tokensOf(plan.Plus(target, plan.Negated(c.consumed))), Err: err, NotWritten: true,
 		}
 	}
-	if done {
-		c.consumed, lease.ended = target, change.ends
-		if change.ends {
-			c.estimates.end()
-		}
-	}
+	lease.conclude(target, done, change.ends)
 	return err
+}
+
+// conclude notes what a correction that is done has brought the lease to.
+func (lease *Lease) conclude(target []plan.Signed, done, ends bool) {
+	if !done {
+		return
+	}
+	lease.charge.consumed, lease.ended = target, ends
+	if ends {
+		lease.charge.estimates.end()
+	}
+}
+
+// hasEnded reports whether the lease has ended, or SettleSoon is ending it.
+func (lease *Lease) hasEnded() bool {
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	return lease.ended || lease.soon
 }
 
 // locate finds the levels of a lease that was granted while the configuration could not
@@ -259,13 +280,22 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 // nil, whatever the amounts: what is used after the end is not charged. If it fails with
 // amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
+	change, err := settlement(actual)
+	if err != nil {
+		return err
+	}
+	return lease.correct(ctx, change)
+}
+
+// settlement ends a lease with what was really used.
+func settlement(actual Amounts) (correction, error) {
 	if len(actual) > 0 {
 		if err := checkAmounts(actual, false); err != nil {
-			return err
+			return correction{}, err
 		}
 	}
 	named := signedOf(actual)
-	return lease.correct(ctx, correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
+	return correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		target := plan.Merged(consumed, named, func(held, _ int64) int64 { return held })
 		for i := range target {
 			if amount, ok := plan.AmountOf(named, target[i].Name); ok {
@@ -273,7 +303,7 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 			}
 		}
 		return target
-	}})
+	}}, nil
 }
 
 // Rollback ends the lease and gives back everything it holds. After a Settle or another

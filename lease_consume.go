@@ -21,11 +21,14 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if lease.hasEnded() {
+		return ErrLeaseEnded
+	}
 	if !lease.begin(ctx) {
 		return ctx.Err()
 	}
 	defer lease.finish()
-	if lease.ended {
+	if lease.ended || lease.soon {
 		return ErrLeaseEnded
 	}
 	c := lease.held()

@@ -124,11 +124,12 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 	}
 }
 
-// Close refuses new acquires and ends waits with ErrClosed. If the table answers, or does
-// when it is asked once more, Close tells buckets what was admitted without them, for
-// Options.CleanupTimeout at most. It returns when everything in flight has ended, or with
+// Close refuses new acquires and ends waits with ErrClosed. It waits for the leases that
+// SettleSoon is settling. If the table answers, or does when it is asked once more, Close tells
+// buckets what was admitted without them. Both take Options.CleanupTimeout at most. It returns when everything in flight has ended, or with
 // ctx's error when ctx has ended. What no bucket was told is lost: it is logged, Health
-// still shows it, and Close returns it as an *UnconfirmedError of no entity. Leases can
+// still shows it, and Close returns it as an *UnconfirmedError of no entity. Leases of which it
+// is not known that they were settled are an *UnsettledError. Leases can
 // still be adjusted, settled and rolled back, but what cannot be written then is not kept
 // for later.
 func (l *RateLimiter) Close(ctx context.Context) error {
@@ -139,11 +140,14 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 		close(l.closing)
 	}
 	defer l.detachListener()
+	settle, settled := context.WithTimeout(ctx, l.desk.cleanup)
+	l.desk.settling.close(settle)
+	settled()
 	flush, cancel := context.WithTimeout(ctx, l.desk.cleanup)
 	l.desk.lanes.Flush(flush)
 	cancel()
 	l.desk.lanes.End()
-	err := l.desk.lanes.Drain(ctx)
+	err := joined(l.desk.lanes.Drain(ctx), l.desk.settling.unsettled())
 	if n, amounts := l.desk.lanes.Waiting(); n > 0 {
 		l.log.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
 			slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))

@@ -15,7 +15,8 @@ import (
 // answer then opens.
 
 // together charges all levels in one transaction. A denial by a recent image writes
-// nothing. A denial that has to bring a newer configuration goes the parallel way.
+// nothing. One that has to bring a newer configuration, or that may be older than what is on its
+// way back, goes the parallel way.
 func (t *taking) together(caller context.Context) error {
 	ctx, cancel := context.WithDeadline(caller, t.patience.bound())
 	defer cancel()
@@ -25,8 +26,8 @@ func (t *taking) together(caller context.Context) error {
 		if err != nil {
 			return t.concludeTogether(ctx, caller, err)
 		}
-		switch denied, adopts := denies(proposals); {
-		case adopts:
+		switch denied, alone := denies(proposals); {
+		case alone:
 			return t.sideBySide(caller)
 		case denied:
 			return t.charge.denyProposed(proposals)
@@ -97,15 +98,15 @@ func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.P
 	return proposals, nil
 }
 
-// denies reports whether some level denies, and whether such a level has a newer
-// configuration to bring.
-func denies(proposals []lane.Proposal) (denied, adopts bool) {
+// denies reports whether some level denies, and whether such a level has to decide by itself: it
+// has a newer configuration to bring, or something is on its way back to it.
+func denies(proposals []lane.Proposal) (denied, alone bool) {
 	for i := range proposals {
 		p := &proposals[i]
 		denied = denied || p.Waits
-		adopts = adopts || p.Waits && p.View.Adopt && p.View.Image != nil
+		alone = alone || p.Waits && (p.Returning || p.View.Adopt && p.View.Image != nil)
 	}
-	return denied, adopts
+	return denied, alone
 }
 
 // denyProposed is the denial by levels whose take would have to wait.

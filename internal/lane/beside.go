@@ -11,10 +11,16 @@ import (
 type Beside struct {
 	lane  *Lane
 	known sight
+	// returning means that an adjust was on its way, which may give something back.
+	returning bool
 }
 
 // BesideOf returns what is known of a lane's bucket now.
-func BesideOf(l *Lane) Beside { return Beside{l, l.snapshot()} }
+func BesideOf(l *Lane) Beside {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Beside{l, l.sight, l.queue.givesBack()}
+}
 
 // Tight reports whether the bucket may well deny amounts now, as last seen.
 func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
@@ -62,6 +68,8 @@ type Proposal struct {
 	// is no Write then.
 	Waits bool
 	Left  plan.Promises
+	// Returning means that something was on its way back to the bucket, which the view lacks.
+	Returning bool
 }
 
 // Propose decides how to charge the bucket together with others: for a caller of a rank
@@ -74,7 +82,7 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 		return Proposal{}, err
 	}
 	d := choose(&b.known, v, choices{takes: o.asList(), heads: b.lane.Line.heads()})
-	return Proposal{View: v, Write: d.write, Sums: d.sums, Beyond: o.down, Waits: len(d.left) > 0, Left: d.promised}, nil
+	return Proposal{View: v, Write: d.write, Sums: d.sums, Beyond: o.down, Waits: len(d.left) > 0, Left: d.promised, Returning: b.returning}, nil
 }
 
 // recent puts a recent image of the bucket under the configuration of a take.

@@ -105,8 +105,12 @@ func (w *worker) consume(l *grant) {
 func (w *worker) settle(l *grant) {
 	ctx, cancel := w.context()
 	defer cancel()
-	err := l.Settle(l.stake.on(ctx), w.actuals(l.Consumed()))
-	w.ended(l, err)
+	ctx, actual := l.stake.on(ctx), w.actuals(l.Consumed())
+	if w.r.IntN(2) == 0 {
+		w.ended(l, l.SettleSoon(ctx, actual, func(err error) { w.forgive(l, err) }))
+		return
+	}
+	w.ended(l, l.Settle(ctx, actual))
 }
 
 func (w *worker) rollback(l *grant) {

@@ -1,0 +1,175 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// SettleSoon is Settle for a caller who has an answer to pass on and nothing to wait for. What
+// the lease gives back is queued for its buckets before SettleSoon returns, so that the next
+// calls of this process are decided with it, and is written behind the caller: a store that does
+// not answer delays nobody. The lease has ended then; its Consumed follows. What is to be charged
+// above the lease is written at once, as Settle does, because it must not be lost with the
+// process. So is everything while 1,024 leases of the limiter, or 64 of a bucket, are being
+// settled, and after RateLimiter.Close, which waits for those that are.
+//
+// What cannot be written then is neither forgotten nor left to the caller: it waits until the
+// bucket answers, and Health counts what is in doubt or was dropped. Behind a correction that is
+// under way, and for a lease of which the limiter could not learn the limits, all of that happens
+// in its turn. A process that crashes keeps what the lease took.
+//
+// settled, if it is not nil, is called once by the SettleSoon that ends the lease, with the error
+// that Settle would have returned; before SettleSoon returns or after, on another goroutine. It
+// must be quick. A lease that has ended already is left as it is, and settled is not called.
+//
+// Errors: *ValidationError, and then nothing has changed; those of Settle for what was written
+// at once. It may be called again after an error.
+func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func(error)) error {
+	if err := lease.usable(ctx); err != nil {
+		return err
+	}
+	change, err := settlement(actual)
+	if err != nil {
+		return err
+	}
+	if settled == nil {
+		settled = func(error) {}
+	}
+	lease.mu.Lock()
+	if lease.ended || lease.soon {
+		lease.mu.Unlock()
+		return nil
+	}
+	c := lease.held()
+	target := c.known(change.target(c.consumed))
+	if err := c.checkTarget(target); err != nil {
+		lease.mu.Unlock()
+		return err
+	}
+	s := settling{lease: lease, ctx: context.WithoutCancel(ctx), settled: settled}
+	switch {
+	case rises(c.consumed, target):
+	case lease.busy || c.levels == nil && !c.unlimited:
+		if s.enter(nil) {
+			change.soon = true
+			lease.mu.Unlock()
+			go s.inTurn(change)
+			return nil
+		}
+	default:
+		return s.queue(target)
+	}
+	lease.mu.Unlock()
+	return s.inLine(change)
+}
+
+// rises reports whether a target is above what is consumed.
+func rises(consumed, target []plan.Signed) bool {
+	return slices.ContainsFunc(target, func(t plan.Signed) bool {
+		held, _ := plan.AmountOf(consumed, t.Name)
+		return t.Amount > held
+	})
+}
+
+// settling is one lease that is being settled behind its caller.
+type settling struct {
+	lease   *Lease
+	ctx     context.Context
+	settled func(error)
+	lanes   []*lane.Lane
+}
+
+// enter counts the lease among those that are being settled, unless there are too many. From
+// then on nobody else corrects it. The lease's lock must be held.
+func (s *settling) enter(lanes []*lane.Lane) bool {
+	d := s.lease.desk()
+	if !d.settling.enter(lanes) {
+		return false
+	}
+	d.lanes.Started()
+	s.lanes, s.lease.soon = lanes, true
+	return true
+}
+
+// inLine settles the lease while its caller waits.
+func (s *settling) inLine(change correction) error {
+	err := s.lease.correct(s.ctx, change)
+	if s.lease.hasEnded() {
+		s.settled(err)
+	}
+	return err
+}
+
+// inTurn settles the lease when a correction of it that is under way has ended.
+func (s *settling) inTurn(change correction) {
+	s.end(s.lease.correct(s.ctx, change))
+}
+
+// queue brings the lease, which is free, to a target: what is given back is queued, and the rest
+// happens behind the caller. The lease's lock is held; queue releases it.
+func (s *settling) queue(target []plan.Signed) error {
+	lease, c := s.lease, s.lease.charge
+	lease.busy = true
+	ctx, cancel := context.WithTimeout(s.ctx, c.desk.cleanup)
+	k := c.correct(ctx, target)
+	lanes := k.lanes()
+	if k.charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: of what an earlier correction could not write
+		defer cancel()
+		k.send(ctx, &lease.mu)
+		done, err := k.book()
+		lease.conclude(target, done, true)
+		if lease.finish(); done {
+			s.settled(err)
+		}
+		return err
+	}
+	c.final = true
+	for i, o := range k.ops {
+		if k.sends(i) {
+			c.levels[i].lane.Submit(o)
+		}
+	}
+	lease.mu.Unlock()
+	go func() {
+		defer cancel()
+		k.await(ctx)
+		lease.mu.Lock()
+		_, err := k.book()
+		lease.conclude(target, true, true)
+		lease.finish()
+		s.end(err)
+	}()
+	return nil
+}
+
+// end tells what became of the lease.
+func (s *settling) end(err error) {
+	d := s.lease.desk()
+	var failed []*UnconfirmedError
+	for _, e := range unconfirmed(err) {
+		if failed = append(failed, e); e.NotWritten { // nobody writes it any more: the limiter is closed
+			d.lanes.Drop(signedOf(e.Amounts))
+		}
+	}
+	s.settled(err)
+	d.settling.leave(s.lanes, failed)
+	d.lanes.Stopped()
+}
+
+// unconfirmed are the levels of which a correction's error tells.
+func unconfirmed(err error) (all []*UnconfirmedError) {
+	if e, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range e.Unwrap() {
+			all = append(all, unconfirmed(one)...)
+		}
+		return all
+	}
+	if e, ok := errors.AsType[*UnconfirmedError](err); ok {
+		all = append(all, e)
+	}
+	return all
+}

@@ -1,0 +1,101 @@
+package dynalimit
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+const (
+	// mostSettling bounds the leases that a limiter settles behind their callers, and
+	// mostSettlingOf those of one bucket: one that hangs must not put every caller in line.
+	mostSettling   = 1024
+	mostSettlingOf = 64
+)
+
+// settlements are the leases that are being settled while nobody waits. The zero value is ready.
+type settlements struct {
+	mu     sync.Mutex
+	leases int
+	of     map[*lane.Lane]int
+	// closed means that no lease comes any more, and idle is closed when none is left; nil
+	// while nobody waits for that. failed is what went wrong since.
+	closed bool
+	idle   chan struct{}
+	failed []*UnconfirmedError
+}
+
+// enter takes a lease that writes to lanes, unless there are too many.
+func (s *settlements) enter(lanes []*lane.Lane) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.leases == mostSettling || slices.ContainsFunc(lanes, func(l *lane.Lane) bool { return s.of[l] == mostSettlingOf }) {
+		return false
+	}
+	s.leases++
+	for _, l := range lanes {
+		if s.of == nil {
+			s.of = map[*lane.Lane]int{}
+		}
+		s.of[l]++
+	}
+	return true
+}
+
+// leave lets a lease go that enter took, with what went wrong.
+func (s *settlements) leave(lanes []*lane.Lane, failed []*UnconfirmedError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range lanes {
+		if s.of[l]--; s.of[l] == 0 {
+			delete(s.of, l)
+		}
+	}
+	if s.closed {
+		s.failed = append(s.failed, failed...)
+	}
+	if s.leases--; s.leases == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// count is the number of leases that are being settled.
+func (s *settlements) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leases
+}
+
+// close takes no lease any more, and waits for those that were taken until ctx ends.
+func (s *settlements) close(ctx context.Context) {
+	s.mu.Lock()
+	s.closed = true
+	if s.leases == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// unsettled is what Close says of them, once; nil if all are settled.
+func (s *settlements) unsettled() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leases == 0 && len(s.failed) == 0 {
+		return nil
+	}
+	e := &UnsettledError{Leases: s.leases, Levels: s.failed}
+	s.failed = nil
+	return e
+}
