@@ -38,6 +38,8 @@ type Call struct {
 	settled    bool          // the lease was settled
 	handed     bool          // the record was handed over
 	rolledBack bool
+	sent       bool // the request is on its way
+	told       bool // OnSettled was, or will be
 
 	meter struct {
 		once sync.Once
@@ -70,15 +72,17 @@ func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	if err := usage.validate(); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settle(ctx, usage)
+	tell, err := c.settle(ctx, usage)
+	tell(err)
+	return err
 }
 
-// settle needs the lock.
-func (c *Call) settle(ctx context.Context, usage Usage) error {
+// settle returns whom to tell what came of it, without the lock.
+func (c *Call) settle(ctx context.Context, usage Usage) (tell func(error), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.rolledBack {
-		return ErrEnded
+		return func(error) {}, ErrEnded
 	}
 	if c.record == nil {
 		c.record, c.used = c.recordOf(usage), usage
@@ -95,20 +99,13 @@ func (c *Call) settle(ctx context.Context, usage Usage) error {
 			return c.correct(ctx, amounts)
 		},
 	)
-	if countErr == nil && leaseErr == nil {
-		return nil
-	}
-	unsettled := &UnsettledError{Org: c.request.Org, App: c.request.App, Record: *c.record, Lease: leaseErr, Budget: countErr}
-	var bad *fault.ValidationError
-	if errors.As(countErr, &bad) { // not handed over: a corrected record may be
-		c.record = nil
-	}
-	return unsettled
+	tell = c.settledAs(amounts)
+	return tell, c.unsettled(countErr, leaseErr)
 }
 
 // handOver hands the record to the keeper, once.
 func (c *Call) handOver(ctx context.Context) error {
-	if c.guard.records == nil || c.handed {
+	if c.guard.opts.Keeper == nil || c.handed {
 		return nil
 	}
 	err := c.record.Validate()
@@ -151,25 +148,40 @@ func (c *Call) recordOf(u Usage) *budget.Usage {
 	}
 }
 
-// Rollback gives the lease back: the call was not made. It goes on when ctx
-// has ended, and may be called again when it fails. After Settle it does
-// nothing, even after one that failed: what was used stays used.
+// Rollback gives the lease back: the call was not made. One that was Sent keeps its prompt's
+// estimate instead, as by Failed. It goes on when ctx has ended, and may be called again when it
+// fails. After Settle it does nothing, even after one that failed: what was used stays used.
 func (c *Call) Rollback(ctx context.Context) error {
 	if err := c.usable(ctx); err != nil {
 		return err
 	}
+	if c.wasSent() {
+		return c.Failed(ctx, Outcome{})
+	}
+	return c.giveBack(ctx)
+}
+
+// giveBack gives all of it back.
+func (c *Call) giveBack(ctx context.Context) error {
+	tell, err := c.rollback(ctx)
+	tell(err)
+	return err
+}
+
+func (c *Call) rollback(ctx context.Context) (tell func(error), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.record != nil || c.settled {
-		return nil
+		return func(error) {}, nil
 	}
 	c.rolledBack = true
+	tell = c.settledAs(nil)
 	if c.lease == nil {
-		return nil
+		return tell, nil
 	}
 	ctx, cancel := c.guard.lasting(ctx)
 	defer cancel()
-	return c.lease.Rollback(ctx)
+	return tell, c.lease.Rollback(ctx)
 }
 
 // ended reports whether the call was settled or given back.
@@ -179,9 +191,9 @@ func (c *Call) ended() bool {
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// end settles what a call used, by its usage, or by its meter if the usage is empty. If
+// end settles what a call used, with settle, by its usage, or by its meter if the usage is empty. If
 // both are empty, it gives everything back, unless the call was cut.
-func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
+func (c *Call) end(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (budget.Tokens{}) {
 		usage.Tokens, usage.unseen = c.metered(usage)
 	}
@@ -195,7 +207,7 @@ func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
 		usage.Status = statusOf(ctx, failure)
 	}
 	usage, bad := c.possible(ctx, usage, failure)
-	return errors.Join(bad, c.Settle(ctx, usage))
+	return errors.Join(bad, settle(ctx, usage))
 }
 
 // possible replaces a usage that cannot be right by what the meter counted, or by the

@@ -188,6 +188,7 @@ func TestMoneyOfWhatNobodyReported(t *testing.T) {
 			c := w.start(g, callOf("claude-haiku-4-5", tt.estimate))
 			held := usd(c)
 			_ = tt.end(tt.ctx, c) // an impossible usage is said; what is charged matters here
+			require.NoError(t, g.Close(t.Context()))
 			assert.InDelta(t, tt.micros, usd(c), 0)
 			assert.LessOrEqual(t, usd(c), held)
 		})
@@ -201,6 +202,7 @@ func TestSoundThatAMeterCannotTellIsTheWholePrompt(t *testing.T) {
 	c := w.start(g, callOf("gemini-2.5-flash", e))
 	c.Meter().Set(tokens{Input: 1_000, Output: 100})
 	require.NoError(t, c.Meter().Close(t.Context()))
+	require.NoError(t, g.Close(t.Context()))
 	assert.Equal(t, int64(1_000+250), usd(c))
 
 	c = w.start(g, callOf("gemini-2.5-flash", e))

@@ -16,6 +16,8 @@
 // Call.Settle corrects the lease, also when the caller's context has ended, and hands the
 // record over: the guard sends it until the budget has it, and it is counted once. What is
 // refused for good goes to Options.OnRefused. Guard.Close waits for what is under way. A
+// call that is Sent is never given back as a whole; Call.Failed knows what stays of one without a
+// usage. SettleSoon does it all behind the caller's answer, and Options.OnSettled hears of it. A
 // call that is cut before its first token keeps its prompt's estimate, because providers bill
 // a prompt that was on its way; Guard.Do says when.
 //

@@ -52,6 +52,9 @@ type Options struct {
 	// OnRefused is told of records that the Keeper refuses for good, and of those that
 	// Close gives up, on a goroutine of its own. Defaults to an error of slog.Default.
 	OnRefused func(Refused)
+	// OnSettled is told how each call ended, once: on the goroutine that ended it, or on another
+	// behind it. It must be quick, and safe for concurrent use. Defaults to nobody.
+	OnSettled func(Settled)
 	// Now is the Keeper's clock. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -66,7 +69,7 @@ type Options struct {
 // Meter for a streamed reply.
 type Guard struct {
 	opts    Options
-	records *records // nil without a keeper
+	records *records
 }
 
 // checkParts refuses a guard with nothing to guard by.
@@ -111,19 +114,15 @@ func New(opts *Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Guard{opts: o}
-	if o.Keeper != nil {
-		g.records = newRecords(o.Keeper, o.OnRefused)
-	}
-	return g, nil
+	return &Guard{opts: o, records: newRecords(o.Keeper, o.OnRefused)}, nil
 }
 
-// Close waits until the Keeper has the records of all calls that were settled. When ctx ends
-// before, it gives up those that still wait, tells Options.OnRefused of each, and returns
+// Close waits until the Keeper has the records of all calls that were settled, and until the
+// leases of those that were settled soon are. When ctx ends before, it gives up those that still wait, tells Options.OnRefused of each, and returns
 // ctx's error. It ends no call: a guard may go on and be closed again, as at the end of each
 // invocation of a function.
 func (g *Guard) Close(ctx context.Context) error {
-	if err := g.usable(ctx); err != nil || g.records == nil {
+	if err := g.usable(ctx); err != nil {
 		return err
 	}
 	return g.records.drain(ctx)
@@ -201,12 +200,12 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 	returned := false
 	defer func() {
 		if !returned { // a panic goes on after this
-			_ = c.end(ctx, Usage{}, errPanic)
+			_ = c.end(ctx, Usage{}, errPanic, c.Settle)
 		}
 	}()
 	usage, err := fn(ctx, c)
 	returned = true
-	return errors.Join(err, c.end(ctx, usage, err))
+	return errors.Join(err, c.end(ctx, usage, err, c.Settle))
 }
 
 var errPanic = errors.New("llm: panic")

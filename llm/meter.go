@@ -15,6 +15,7 @@ type Meter struct {
 
 	mu   sync.Mutex
 	seen budget.Tokens
+	set  bool // by the provider's own count, which came last
 }
 
 // Meter is the call's meter, always the same one.
@@ -28,7 +29,7 @@ func (c *Call) Meter() *Meter {
 
 // Add counts tokens that arrived. The meter of no call counts nothing; Close says so.
 func (m *Meter) Add(t budget.Tokens) {
-	m.update(func(seen *budget.Tokens) {
+	m.update(false, func(seen *budget.Tokens) {
 		seen.Input += t.Input
 		seen.CacheRead += t.CacheRead
 		seen.CacheWrite5m += t.CacheWrite5m
@@ -39,7 +40,7 @@ func (m *Meter) Add(t budget.Tokens) {
 
 // Set replaces the count by the provider's own, which is cumulative.
 func (m *Meter) Set(t budget.Tokens) {
-	m.update(func(seen *budget.Tokens) { *seen = t })
+	m.update(true, func(seen *budget.Tokens) { *seen = t })
 }
 
 // Seen is the count so far.
@@ -70,7 +71,7 @@ func (m *Meter) used() (budget.Tokens, unseen) {
 // estimate's. Of a call that ctx ended before its first token the prompt counts, which was on
 // its way. A stream that ended without any usage keeps its estimate, for it was billed. Call
 // Rollback before Close when nothing was sent. Close goes on when ctx has ended; the record's
-// status is then StatusCut. Errors as of Settle.
+// status is then StatusCut. It settles soon; errors as of SettleSoon.
 func (m *Meter) Close(ctx context.Context) error {
 	var c *Call
 	if m != nil {
@@ -83,14 +84,22 @@ func (m *Meter) Close(ctx context.Context) error {
 	if ctx.Err() == nil && m.Seen() == (budget.Tokens{}) && !c.ended() {
 		usage.Tokens, usage.unseen = c.request.Estimate.likely(), allUnseen
 	}
-	return c.end(ctx, usage, ctx.Err())
+	return c.end(ctx, usage, ctx.Err(), c.SettleSoon)
 }
 
-func (m *Meter) update(change func(*budget.Tokens)) {
+func (m *Meter) update(set bool, change func(*budget.Tokens)) {
 	if m == nil || m.call == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.seen)
+	m.set = set
+}
+
+// isSet reports whether the count is the provider's own.
+func (m *Meter) isSet() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.set
 }

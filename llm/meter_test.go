@@ -69,6 +69,7 @@ func TestStreamWithoutUsageKeepsItsEstimate(t *testing.T) {
 		c := w.start(g, r)
 		require.NoError(t, c.Meter().Close(t.Context()))
 		require.NoError(t, c.Meter().Close(t.Context()))
+		w.flush()
 		rpm, tpm := w.left()
 		assert.Equal(t, []int64{59, 100_000 - 3_000}, []int64{rpm, tpm})
 		l := w.spent("premium")

@@ -46,6 +46,8 @@ type batch struct {
 	ctx  context.Context // Close may end it
 	stop context.CancelFunc
 	all  sync.WaitGroup
+	// leases are those that are being settled behind their callers.
+	leases sync.WaitGroup
 	*companies
 }
 
@@ -88,6 +90,15 @@ func (r *records) take(ctx context.Context, org, app string, record budget.Usage
 	return nil
 }
 
+// follow counts a lease that is settled behind its caller, until it is done.
+func (r *records) follow() (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.waiting
+	of.leases.Add(1)
+	return of.leases.Done
+}
+
 // send submits a record until the keeper answers, with those that come soon after it unless
 // many wait. Sent twice it is counted once.
 func (r *records) send(of *batch, org, app string, record budget.Usage) error {
@@ -117,17 +128,25 @@ func (r *records) drain(ctx context.Context) (err error) {
 	r.waiting = newBatch(r.keeper)
 	close(taken.hurry)
 	r.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		taken.all.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
+	leases, all := ended(&taken.leases), ended(&taken.all)
+	for _, done := range []<-chan struct{}{leases, all} {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	taken.stop()
-	<-done
+	<-all
 	return err
+}
+
+// ended is closed when a group is done.
+func ended(group *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		group.Wait()
+	}()
+	return done
 }

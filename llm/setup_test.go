@@ -196,7 +196,7 @@ func (w *world) guard(parts with, adapt ...func(*llm.Options)) *llm.Guard {
 	return g
 }
 
-// flush waits until the keepers have what was settled.
+// flush waits until the keepers and the buckets have what was settled.
 func (w *world) flush() {
 	w.t.Helper()
 	for _, g := range w.guards {
@@ -269,6 +269,7 @@ func (w *world) spent(label string) budget.LabelTotals {
 // requireNothing asserts that no bucket and no counter has anything taken.
 func (w *world) requireNothing() {
 	w.t.Helper()
+	w.flush()
 	rpm, tpm := w.left()
 	require.Equal(w.t, []int64{60, 100_000}, []int64{rpm, tpm}, "the buckets")
 	w.requireNoMoney()
@@ -285,6 +286,7 @@ func (w *world) requireNoMoney() {
 // requireSettled asserts that one call of used was counted in both.
 func (w *world) requireSettled(label string, micros int64) {
 	w.t.Helper()
+	w.flush()
 	rpm, tpm := w.left()
 	assert.Equal(w.t, []int64{59, 100_000 - 2_300}, []int64{rpm, tpm}, "the buckets")
 	l := w.spent(label)
