@@ -103,6 +103,93 @@ func (c *Call) settle(ctx context.Context, usage Usage) (tell func(error), err e
 	return tell, c.unsettled(countErr, leaseErr)
 }
 
+// SettleSoon is Settle for a caller who has an answer to pass on: what the call gives back is
+// written behind him, as by dynalimit.Lease.SettleSoon, and his next call is decided with it.
+// Options.OnSettled is told what became of it. Errors as of Settle, of what was done at once.
+func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
+	if err := usage.validate(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if c.rolledBack || c.record != nil || c.lease == nil || c.settled {
+		c.mu.Unlock()
+		return c.Settle(ctx, usage)
+	}
+	c.record, c.used = c.recordOf(usage), usage
+	amounts, err := c.amounts()
+	if err != nil { // Settle says so, and counts the call all the same
+		c.mu.Unlock()
+		return c.Settle(ctx, usage)
+	}
+	c.settled = true
+	told, follow := c.settledAs(amounts), c.guard.records.follow()
+	c.mu.Unlock()
+	ended := false
+	leaseErr := c.lease.SettleSoon(ctx, amounts, func(err error) {
+		ended = true
+		told(err)
+		follow()
+	})
+	if leaseErr != nil && !ended { // it was to be charged more, at once
+		told(leaseErr)
+		follow()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settled = leaseErr == nil || ended
+	ctx, cancel := c.guard.lasting(ctx)
+	defer cancel()
+	return c.unsettled(c.handOver(ctx), leaseErr)
+}
+
+// settledAs tells once how the call ended, with what its limits were charged; nil for a call that
+// was given back. The call's lock must be held, and must not be when that is told.
+func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
+	if c.told || c.guard.opts.OnSettled == nil {
+		return func(error) {}
+	}
+	c.told = true
+	s := Settled{Request: c.request, Model: c.Model}
+	s.Request.RequestID = c.RequestID
+	if c.record != nil {
+		s.Tokens, s.Status, s.Source = c.record.Tokens, c.record.Status, c.source()
+	}
+	for name := range c.need.money {
+		s.CostMicros = max(s.CostMicros, amounts[name])
+	}
+	return func(err error) {
+		s.Statuses, s.Err = c.lease.Statuses(), err
+		c.guard.opts.OnSettled(s)
+	}
+}
+
+// source says where the tokens of the record are from. The lock must be held.
+func (c *Call) source() Source {
+	switch {
+	case c.used.unseen == promptUnseen || c.used.unseen == allUnseen:
+		return Estimated
+	case c.used.unseen == partsUnseen && !c.Meter().isSet():
+		return Metered
+	}
+	return Reported
+}
+
+// unsettled is the error of what could not be written; nil if nothing. The lock must be held.
+func (c *Call) unsettled(countErr, leaseErr error) error {
+	if countErr == nil && leaseErr == nil {
+		return nil
+	}
+	unsettled := &UnsettledError{Org: c.request.Org, App: c.request.App, Record: *c.record, Lease: leaseErr, Budget: countErr}
+	var bad *ValidationError
+	if errors.As(countErr, &bad) { // not handed over: a corrected record may be
+		c.record = nil
+	}
+	return unsettled
+}
+
 // handOver hands the record to the keeper, once.
 func (c *Call) handOver(ctx context.Context) error {
 	if c.guard.opts.Keeper == nil || c.handed {
@@ -182,6 +269,51 @@ func (c *Call) rollback(ctx context.Context) (tell func(error), err error) {
 	ctx, cancel := c.guard.lasting(ctx)
 	defer cancel()
 	return tell, c.lease.Rollback(ctx)
+}
+
+// Sent says that the request is on its way to the provider. From then on nothing gives the call
+// back as a whole, for it may be billed: Rollback, and what else ends it without a usage, keep
+// the prompt's estimate. Only Failed with an answer that says so gives back.
+func (c *Call) Sent() {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sent = true
+	}
+}
+
+func (c *Call) wasSent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent
+}
+
+// Failed ends a call without a usage of its provider, as far as its Meter has not Set one:
+//
+//	not Sent, or 3xx                      all is given back
+//	4xx or 5xx before the first token     the tokens are given back; the request too unless Counts
+//	Processed, or Sent and no answer      the prompt's estimate stays
+//	an error Event in a stream            what was seen; before the first token the prompt's estimate
+//	Cut                                   what was seen and its prompt, with StatusCut
+//	200 without a usage, anything else    the whole estimate stays
+//
+// It settles soon, and goes on when ctx has ended. After Settle, Rollback or another Failed it
+// does nothing. Errors as of SettleSoon.
+func (c *Call) Failed(ctx context.Context, o Outcome) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
+	if c.ended() {
+		return nil
+	}
+	var seen Usage
+	seen.Tokens, seen.unseen = c.metered(seen)
+	usage, back := o.keeps(seen, c.request.Estimate, c.wasSent(), ctx.Err() != nil)
+	if back {
+		return c.giveBack(ctx)
+	}
+	usage, bad := c.possible(ctx, usage, nil)
+	return errors.Join(bad, c.SettleSoon(ctx, usage))
 }
 
 // ended reports whether the call was settled or given back.

@@ -1,11 +1,6 @@
 package llm
 
-import (
-	"context"
-	"errors"
-
-	"github.com/dynalimit/dynalimit/budget"
-)
+import "github.com/dynalimit/dynalimit/budget"
 
 // Outcome is how a call ended for which its provider reported no usage.
 type Outcome struct {
@@ -24,73 +19,25 @@ type Outcome struct {
 	Processed bool
 }
 
-// Sent says that the request is on its way to the provider. From then on nothing gives the call
-// back as a whole, for it may be billed: Rollback, and what else ends it without a usage, keep
-// the prompt's estimate. Only Failed with an answer that says so gives back.
-func (c *Call) Sent() {
-	if c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.sent = true
-	}
-}
-
-// Failed ends a call without a usage of its provider, as far as its Meter has not Set one:
-//
-//	not Sent, or 3xx                      all is given back
-//	4xx or 5xx before the first token     the tokens are given back; the request too unless Counts
-//	Processed, or Sent and no answer      the prompt's estimate stays
-//	an error Event in a stream            what was seen; before the first token the prompt's estimate
-//	Cut                                   what was seen and its prompt, with StatusCut
-//	200 without a usage, anything else    the whole estimate stays
-//
-// It settles soon, and goes on when ctx has ended. After Settle, Rollback or another Failed it
-// does nothing. Errors as of SettleSoon.
-func (c *Call) Failed(ctx context.Context, o Outcome) error {
-	if err := c.usable(ctx); err != nil {
-		return err
-	}
-	if c.ended() {
-		return nil
-	}
-	usage, back := c.failed(ctx, o)
-	if back {
-		return c.giveBack(ctx)
-	}
-	usage, bad := c.possible(ctx, usage, nil)
-	return errors.Join(bad, c.SettleSoon(ctx, usage))
-}
-
-// failed is what is counted of a call that ended so; back means that it is given back.
-func (c *Call) failed(ctx context.Context, o Outcome) (usage Usage, back bool) {
-	usage.Status = StatusError
-	if o.Cut || ctx.Err() != nil {
-		usage.Status = StatusCut
-	}
-	usage.Tokens, usage.unseen = c.metered(usage)
-	seen := usage.Tokens != (budget.Tokens{})
-	prompt := func() (Usage, bool) {
-		if !seen {
-			usage.Tokens.Input, usage.unseen = c.request.Estimate.InputTokens, promptUnseen
-		}
-		return usage, false
+// keeps is what stays of a call that ended so: its usage, or, with back, nothing. sent means that
+// its request was on its way, left that nobody waits for it, and u is what its meter saw.
+func (o Outcome) keeps(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
+	seen := u.Tokens != (budget.Tokens{})
+	u.Status = StatusError
+	if o.Cut || left {
+		u.Status = StatusCut
 	}
 	switch {
-	case !c.wasSent() && !seen && o.Status == 0, o.Status >= 300 && o.Status < 400:
+	case !sent && !seen && o.Status == 0, o.Status >= 300 && o.Status < 400:
 		return Usage{}, true
-	case seen || o.Processed || o.Status == 0 || o.Event != 0 || o.Cut:
-		return prompt()
+	case seen:
+	case o.Processed || o.Status == 0 || o.Event != 0 || o.Cut:
+		u.Tokens.Input, u.unseen = e.InputTokens, promptUnseen
 	case o.Status >= 400:
-		usage.Status = StatusError // whoever has left: nothing was written to him
-		return usage, !o.Counts
+		u.Status = StatusError // whoever has left: no reply was cut
+		return u, !o.Counts
+	default:
+		u.Tokens, u.unseen, u.Status = e.likely(), allUnseen, StatusOK
 	}
-	usage.Status = StatusOK
-	usage.Tokens, usage.unseen = c.request.Estimate.likely(), allUnseen
-	return usage, false
-}
-
-func (c *Call) wasSent() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sent
+	return u, false
 }

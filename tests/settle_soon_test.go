@@ -207,6 +207,31 @@ func TestCloseSettles(t *testing.T) {
 	}
 }
 
+// What is throttled for longer than a call waits is given back all the same: it waits for its
+// bucket, and Close waits for it.
+func TestWhatCannotBeGivenBackSoonWaits(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		virtual(t, requestsADay(100), func(t *testing.T, s *process) {
+			lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 50})
+			s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return throttled1 })
+			require.NoError(t, lease.SettleSoon(t.Context(), dynalimit.Amounts{"rpm": 10}, func(err error) { assert.NoError(t, err) }))
+			closed := make(chan error, 1)
+			if closes {
+				go func() { closed <- s.limiter.Close(t.Context()) }()
+			}
+			elapse(5 * time.Second)
+			s.db.SetFaults(nil)
+			elapse(30 * time.Second)
+			if closes {
+				require.NoError(t, <-closed)
+			}
+			h := s.limiter.Health()
+			assert.Equal(t, []int{0, 0, 0}, []int{h.WaitingBuckets, len(h.Doubt), len(h.Dropped)})
+			assert.Equal(t, int64(10_000), s.stored("user-1", "rpm").Consumed)
+		})
+	}
+}
+
 // What became of leases that could not be settled is an error of Close.
 func TestCloseNamesWhatIsNotSettled(t *testing.T) {
 	virtual(t, requestsADay(100), func(t *testing.T, s *process) {
