@@ -23,9 +23,9 @@ type Settled struct {
 	Request Request
 	// Model is what was called.
 	Model string
-	// Tokens are what was counted, and Source where they are from; empty for a call that was
-	// given back.
+	// Tokens are what were counted; none for a call that was given back.
 	Tokens budget.Tokens
+	// Source says where they are from; empty for a call that was given back.
 	Source Source
 	// CostMicros is what the dearest limit that Cost measures was charged, in micro-dollars; 0
 	// if it measures none.
