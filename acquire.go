@@ -15,7 +15,8 @@ import (
 // they do not fit.
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
-// *BlockedError if the configuration admits nothing, *fault.NamespaceError if the namespace is
+// *BlockedError if the configuration admits nothing, *PausedError while the bucket is paused
+// (Pause), *fault.NamespaceError if the namespace is
 // not registered or deleted,
 // *UnavailableError if DynamoDB does not answer and the policy is Block,
 // *ContentionError if other clients change the bucket each time that it is to be
@@ -124,6 +125,9 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		if err != nil {
 			return nil, p.began.IsZero() && errors.Is(err, ErrBlocked), err
 		}
+		if err := c.paused(d); err != nil { // before anything is asked, or served
+			return nil, true, err
+		}
 		memory, served := false, d.serves(r, &c) && c.serve(ctx)
 		if !served {
 			memory, err = d.recall(ctx, r, &c, known, at)
@@ -145,6 +149,9 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		}
 		t := taking{charge: lease.charge, at: at, patience: p}
 		if err = t.take(ctx); err == nil {
+			err = t.returnPaused(ctx)
+		}
+		if err == nil {
 			lease.estimated(d.noteUnsettled(lease.charge.levels))
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}

@@ -21,7 +21,7 @@ type Report struct {
 	// be is unlimited. Then there are no Statuses.
 	Unlimited bool
 	// RetryAfter is the exact wait until the amounts fit in every bucket that is charged, with
-	// no other traffic: 0 if they fit now, Never if one exceeds a burst, or if the entity is
+	// no other traffic, and until no pause holds: 0 if they fit now, Never if one exceeds a burst, or if the entity is
 	// blocked.
 	RetryAfter time.Duration
 	// OnUnavailable is what the call would do if DynamoDB did not answer.
@@ -62,6 +62,9 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 			}
 			report.Statuses = append(report.Statuses, s)
 		}
+	}
+	if paused, ok := errors.AsType[*PausedError](l.desk.pausedAmong(len(readings), func(i int) *lane.Lane { return readings[i].at })); ok {
+		report.Allowed, report.RetryAfter = false, max(report.RetryAfter, paused.RetryAfter)
 	}
 	return report, nil
 }
@@ -116,6 +119,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]askedReading, Unav
 type askedReading struct {
 	levelReading
 	asked []plan.Signed
+	at    *lane.Lane
 }
 
 // readOnce reads once, under the configuration that is known now.
@@ -137,7 +141,7 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, 
 			return nil, policy, d.table.userError(rung.lane, err)
 		}
 		rung.cfg = v.Config // it may have been read again
-		shown := askedReading{levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}, c.askedOf(i)}
+		shown := askedReading{levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}, c.askedOf(i), rung.lane}
 		shown.Image = v.Projected()
 		shown.precedence.Left = rung.lane.Line.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)

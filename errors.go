@@ -25,6 +25,8 @@ var (
 	ErrExceedsBurst = errors.New("dynalimit: amount exceeds the burst")
 	// ErrBlocked matches every *BlockedError.
 	ErrBlocked = errors.New("dynalimit: blocked")
+	// ErrPaused matches every *PausedError.
+	ErrPaused = errors.New("dynalimit: paused")
 	// ErrUnavailable matches every failure of the store, of the packages budget
 	// and llm too; use errors.As with *UnavailableError for the cause.
 	ErrUnavailable = fault.ErrUnavailable

@@ -40,8 +40,8 @@ type knownCall struct {
 	at    lane.Instant
 }
 
-// know finds the shortcut of a call. It returns false if there is none, it is not fresh, or the
-// amounts are not right.
+// know finds the shortcut of a call. It returns false if there is none, it is not fresh, the bucket
+// is paused, or the amounts are not right.
 func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, opts []AcquireOption) bool {
 	if len(opts) > 0 {
 		return false
@@ -55,7 +55,7 @@ func (d *desk) know(call *knownCall, entity, resource string, amounts Amounts, o
 		return false
 	}
 	source, at := d.read()
-	if !d.routes.repo.configs.still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
+	if bucket.Pause.Until() > at.MS || !d.routes.repo.configs.still(&s.resolved, source) || !s.needs(amounts, &call.needs) {
 		return false
 	}
 	call.by, call.at = s, at

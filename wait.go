@@ -57,8 +57,8 @@ func (w *waiting) wait(ctx context.Context) (*Lease, bool, error) {
 		if err == nil {
 			return lease, memory, nil
 		}
-		if busy := contentionOf(err); busy != nil {
-			if sitErr := w.waitOutContention(ctx, busy, err); sitErr != nil {
+		if d, outside := waitOutside(err); outside {
+			if sitErr := w.waitOut(ctx, d, err); sitErr != nil {
 				return nil, memory, sitErr
 			}
 			continue
@@ -85,14 +85,20 @@ func patienceOf(ctx context.Context) time.Duration {
 	return time.Until(deadline)
 }
 
-// contentionOf is the ContentionError in err; nil if there is none, or if something may
-// have been written.
-func contentionOf(err error) *ContentionError {
-	var busy *ContentionError
-	if errors.As(err, &busy) && !errors.Is(err, ErrUnconfirmed) {
-		return busy
+// waitOutside is how long an err wants a caller to wait who need not stand in line: until the
+// processes that contend for a bucket have spread out, or until a pause has ended. It is false for
+// another err, and if something may have been written.
+func waitOutside(err error) (time.Duration, bool) {
+	if errors.Is(err, ErrUnconfirmed) {
+		return 0, false
 	}
-	return nil
+	if busy, ok := errors.AsType[*ContentionError](err); ok {
+		return busy.RetryAfter, true
+	}
+	if paused, ok := errors.AsType[*PausedError](err); ok {
+		return paused.spread(), true
+	}
+	return 0, false
 }
 
 // waitableDenial is the denial in err if waiting can help. It is nil if err is no
@@ -113,14 +119,13 @@ func (w *waiting) ensureWaiter() {
 	}
 }
 
-// waitOutContention waits until the processes that contend for a bucket have spread out.
-// It returns the contention if ctx's deadline is earlier than that.
-func (w *waiting) waitOutContention(ctx context.Context, contention *ContentionError, err error) error {
-	if deadline, ok := ctx.Deadline(); ok && contention.RetryAfter > time.Until(deadline) {
+// waitOut waits for d. It returns err if ctx's deadline is earlier than that.
+func (w *waiting) waitOut(ctx context.Context, d time.Duration, err error) error {
+	if deadline, ok := ctx.Deadline(); ok && d > time.Until(deadline) {
 		return err
 	}
 	w.ensureWaiter()
-	for until := time.Now().Add(contention.RetryAfter); time.Until(until) > 0; {
+	for until := time.Now().Add(d); time.Until(until) > 0; {
 		if _, err := w.sleep(ctx, nil, nil, time.Until(until)); err != nil {
 			return err
 		}

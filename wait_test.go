@@ -59,7 +59,7 @@ func TestContentionOutlastsACallersTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		began, busy := time.Now(), contended("u", "m")
-		require.Same(t, busy, (&waiting{limiter: l}).waitOutContention(ctx, busy, busy))
+		require.Same(t, busy, (&waiting{limiter: l}).waitOut(ctx, busy.RetryAfter, busy))
 		require.Zero(t, time.Since(began))
 	})
 }

@@ -29,7 +29,7 @@ func invalid(field, format string, args ...any) error {
 }
 
 // DeniedError says that a call does not fit a limit or a quota now, or is blocked. Nothing
-// was consumed. errors.Is finds dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked or
+// was consumed. errors.Is finds dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
 // budget.ErrQuotaExceeded in it, errors.As their details.
 type DeniedError struct {
 	// RetryAfter is how long to wait before the same call can be admitted:
@@ -62,6 +62,9 @@ func denied(err error, now time.Time) error {
 	var limit *dynalimit.LimitExceededError
 	if errors.As(err, &limit) {
 		return &DeniedError{RetryAfter: limit.RetryAfter, Err: err}
+	}
+	if paused, ok := errors.AsType[*dynalimit.PausedError](err); ok {
+		return &DeniedError{RetryAfter: paused.RetryAfter, Err: err}
 	}
 	var exceeded *budget.QuotaExceededError
 	if errors.As(err, &exceeded) && !exceeded.RetryAt.IsZero() {

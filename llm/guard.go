@@ -132,7 +132,7 @@ func (g *Guard) Close(ctx context.Context) error {
 // or consumes nothing. The Call must be settled or rolled back; `defer
 // call.Rollback(ctx)` is safe.
 //
-// Errors: *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked or
+// Errors: *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
 // budget.ErrQuotaExceeded, *ValidationError of this package and of the other
 // two, *dynalimit.UnavailableError, *fault.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {

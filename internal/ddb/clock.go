@@ -81,6 +81,9 @@ func (c *Clock) SureMS() int64 {
 	return t.UnixMilli()
 }
 
+// Corrects reports whether the clock is corrected by what it observes.
+func (c *Clock) Corrects() bool { return c.correct }
+
 // Source is the time as this process has it, uncorrected.
 func (c *Clock) Source() time.Time { return c.source() }
 

@@ -38,6 +38,7 @@ func (b *Beside) Look(ctx context.Context) error {
 		l.owner.noticeForeign(l)
 	}
 	b.known.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	l.Pause.learn(image)
 	l.Observe(image, asked)
 	return nil
 }

@@ -28,6 +28,8 @@ type Lane struct {
 	// Memo is what the limiter remembers of calls that charge this bucket alone; nil for
 	// nothing. The lane does not look at it.
 	Memo atomic.Pointer[Memo]
+	// Pause is until when nothing may be taken from it. The lane itself does not mind it.
+	Pause Pause
 	// pacer spaces the lane's writes. It is nil while the bucket's partition does not
 	// throttle; only the running goroutine sets it.
 	pacer atomic.Pointer[pacer]
@@ -301,6 +303,7 @@ func (l *Lane) recover() {
 
 // Seed gives the image of a read made elsewhere to a lane that rests and has none.
 func (l *Lane) Seed(image *schema.Image, asked Asked) {
+	l.Pause.learn(image)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
@@ -365,6 +368,7 @@ func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 // wait less now. l.mu must be held.
 func (l *Lane) replace(image *schema.Image, asked Asked) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	l.Pause.learn(image)
 	if l.refilled {
 		l.refilled = false
 		l.sight.markStale()

@@ -48,6 +48,9 @@ type Image struct {
 	// wrote them. ConfigRead is when those limits were read, less a second.
 	Fingerprint []byte
 	ConfigRead  int64
+	// PausedUntil is until when nothing may be taken, in Unix ms; 0 for no pause. No condition
+	// asks for it, so that takes go on to commute.
+	PausedUntil int64
 	// TTL is the expiry in seconds since the epoch, 0 if the item has none.
 	TTL int64
 	// Incarnation is the id of the create that made the item; nil if another
@@ -133,6 +136,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.Refilled, m.HasRefilled = d.number(attrRefilled)
 	m.ConfigRead, _ = d.number(attrConfigRead)
 	m.TTL, _ = d.number(TTL)
+	m.PausedUntil, _ = d.number(attrPause)
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {

@@ -10,8 +10,8 @@ import (
 )
 
 // Kinds of limits besides token buckets have attributes of their own: k_{name}_* in
-// configuration, q_{name}_* (quotas) and s_{name}_* in buckets, and pu, a bucket's pause. This
-// version knows quotas. It must not take another kind for a bucket, nor leave one out.
+// configuration, and q_{name}_* (quotas) and s_{name}_* in buckets. This version knows quotas,
+// and pu, a bucket's pause. It must not take another kind for a bucket, nor leave one out.
 const (
 	attrGroups   = kindPrefix + "groups" // so that versions which know no groups refuse the level
 	attrPause    = "pu"
@@ -58,10 +58,7 @@ func UnknownState(item Item) *UnknownKind {
 		if rest, ok := strings.CutPrefix(attr, slotsPrefix); ok {
 			return limitOf(rest), true
 		}
-		if name, ok := unknownWindows(item, attr); ok {
-			return name, true
-		}
-		return attr, attr == attrPause
+		return unknownWindows(item, attr)
 	})
 }
 

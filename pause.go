@@ -1,0 +1,117 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+)
+
+const (
+	// mostPause bounds one pause. pauseMargin is by how much a known one has to end earlier
+	// to be written anew, and what is added to one where clocks are not corrected.
+	mostPause   = 30 * time.Second
+	pauseMargin = time.Second
+)
+
+// Pause has nothing taken from a bucket for a while, in all processes: a provider said that its
+// limit is reached, in answer to a call that the bucket admitted. Until then acquires that charge
+// the bucket fail with a *PausedError, and Wait waits. Pauses do not add up: the bucket keeps the
+// latest end of all. One is at most 30 s long; pause again for more. why is logged.
+//
+// Other processes learn of it by their next answer from the bucket, and in a
+// CascadeTransaction by their next read of it. Leases that are out go on. Nothing is consumed. A
+// bucket that does not exist is paused in this process alone. It costs a write, 1 write unit,
+// and none if what this process knows ends less than a second earlier.
+//
+// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors:
+// *ValidationError, and *UnavailableError if the bucket could not be told: the pause holds in
+// this process then.
+func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
+	if err := l.usable(ctx); err != nil {
+		return err
+	}
+	if _, err := newReadRequest(entity, resource, nil, nil); err != nil {
+		return err
+	}
+	if d <= 0 {
+		return invalid("d", "is %v; give how long the provider wants to be left alone", d)
+	}
+	d = min(d, mostPause)
+	if !l.repo.clock.Corrects() {
+		d += pauseMargin
+	}
+	at := l.desk.lanes.Of(entity, resource)
+	until := l.desk.nowMS() + d.Milliseconds()
+	if !at.Pause.Raise(until, pauseMargin.Milliseconds()) {
+		return nil
+	}
+	l.log.InfoContext(ctx, "dynalimit: a bucket is paused",
+		slog.String("entity", entity), slog.String("resource", resource), slog.Duration("for", d), slog.String("why", why))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.cleanup)
+	defer cancel()
+	return buckets{repo: l.repo}.pause(ctx, at.Key(), until)
+}
+
+// PausedError says that a bucket is paused, because a provider said that its limit is reached
+// (RateLimiter.Pause). Nothing was consumed.
+type PausedError struct {
+	// EntityID is the entity whose bucket is paused: the call's, or a parent that it charges.
+	EntityID string
+	// Resource is the bucket's: the one that the call names, or a group that it charges.
+	Resource string
+	// RetryAfter is the time until the pause ends.
+	RetryAfter time.Duration
+}
+
+// Error names the bucket and the wait.
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("dynalimit: %s on %s is paused, because its provider said stop; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
+}
+
+// RetryIn is RetryAfter.
+func (e *PausedError) RetryIn() (time.Duration, bool) { return e.RetryAfter, true }
+
+// Is matches ErrPaused.
+func (e *PausedError) Is(target error) bool { return target == ErrPaused }
+
+// spread is how long a caller waits who waits: longer by up to a quarter, so that not all of them
+// come back at once.
+func (e *PausedError) spread() time.Duration { return e.RetryAfter + rand.N(e.RetryAfter/4+1) }
+
+// pausedAmong is the error of the longest pause of some buckets; nil if none is paused.
+func (d *desk) pausedAmong(n int, at func(i int) *lane.Lane) error {
+	var longest *lane.Lane
+	for i := range n {
+		if l := at(i); l.Pause.Until() > 0 && (longest == nil || l.Pause.Until() > longest.Pause.Until()) {
+			longest = l
+		}
+	}
+	if longest == nil { // the usual case does not look at the clock
+		return nil
+	}
+	left := longest.Pause.Until() - d.nowMS()
+	if left <= 0 {
+		return nil
+	}
+	return &PausedError{EntityID: longest.Entity, Resource: longest.Resource, RetryAfter: duration(left)}
+}
+
+// paused is the error of a pause that a level of a cascade is known to have.
+func (c *cascade) paused(d *desk) error {
+	return d.pausedAmong(len(c.rungs), func(i int) *lane.Lane { return c.rungs[i].lane })
+}
+
+// returnPaused gives back what was taken, if an answer to that showed a pause.
+func (t *taking) returnPaused(ctx context.Context) error {
+	c := t.charge
+	err := c.desk.pausedAmong(len(c.levels), func(i int) *lane.Lane { return c.levels[i].lane })
+	if err == nil {
+		return nil
+	}
+	c.undoLocal()
+	return joined(err, c.undo(ctx))
+}
