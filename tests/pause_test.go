@@ -71,6 +71,7 @@ func TestPauseReachesOtherProcessesByTheirNextAnswer(t *testing.T) {
 		before := s.db.Meter()
 		lease, err := other.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 100})
 		if err == nil { // a transaction shows no image: the next read does
+			require.Equal(t, dynalimit.CascadeTransaction, s.limiterOptions().Cascade)
 			require.NoError(t, lease.Rollback(t.Context()))
 			_, err = other.limiter.Check(t.Context(), "key", model, nil)
 			require.NoError(t, err)
