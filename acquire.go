@@ -122,11 +122,8 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		if err != nil && unavailable(err) {
 			charged, c, err = d.routes.unconfigured(r, c, policy, err)
 		}
-		if err != nil {
-			return nil, p.began.IsZero() && errors.Is(err, ErrBlocked), err
-		}
-		if err := c.paused(d); err != nil { // before anything is asked, or served
-			return nil, true, err
+		if err = c.orPaused(d, err); err != nil { // before anything is asked, or served
+			return nil, p.began.IsZero() && (errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused)), err
 		}
 		memory, served := false, d.serves(r, &c) && c.serve(ctx)
 		if !served {
@@ -148,10 +145,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 			return lease, memory, err
 		}
 		t := taking{charge: lease.charge, at: at, patience: p}
-		if err = t.take(ctx); err == nil {
-			err = t.returnPaused(ctx)
-		}
-		if err == nil {
+		if err = t.returnPaused(ctx, t.take(ctx)); err == nil {
 			lease.estimated(d.noteUnsettled(lease.charge.levels))
 			return lease, lease.charge.levels == nil && lease.charge.unlimited && p.began.IsZero(), nil
 		}

@@ -100,15 +100,22 @@ func (d *desk) pausedAmong(n int, at func(i int) *lane.Lane) error {
 	return &PausedError{EntityID: longest.Entity, Resource: longest.Resource, RetryAfter: duration(left)}
 }
 
-// paused is the error of a pause that a level of a cascade is known to have.
-func (c *cascade) paused(d *desk) error {
+// orPaused is err or, without one, the error of a pause that a level of a cascade is known to have.
+func (c *cascade) orPaused(d *desk, err error) error {
+	if err != nil {
+		return err
+	}
 	return d.pausedAmong(len(c.rungs), func(i int) *lane.Lane { return c.rungs[i].lane })
 }
 
-// returnPaused gives back what was taken, if an answer to that showed a pause.
-func (t *taking) returnPaused(ctx context.Context) error {
+// returnPaused is the error of a take. Without one it gives back what was taken, if an answer to
+// that showed a pause.
+func (t *taking) returnPaused(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
 	c := t.charge
-	err := c.desk.pausedAmong(len(c.levels), func(i int) *lane.Lane { return c.levels[i].lane })
+	err = c.desk.pausedAmong(len(c.levels), func(i int) *lane.Lane { return c.levels[i].lane })
 	if err == nil {
 		return nil
 	}
