@@ -123,7 +123,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 			charged, c, err = d.routes.unconfigured(r, c, policy, err)
 		}
 		if err = c.orPaused(d, err); err != nil { // before anything is asked, or served
-			return nil, p.began.IsZero() && (errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused)), err
+			return nil, p.began.IsZero() && remembered(err), err
 		}
 		memory, served := false, d.serves(r, &c) && c.serve(ctx)
 		if !served {
@@ -156,6 +156,9 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		known = nil
 	}
 }
+
+// remembered reports whether an error is of what is known, and not asked for: a block, or a pause.
+func remembered(err error) bool { return errors.Is(err, ErrBlocked) || errors.Is(err, ErrPaused) }
 
 // denied is the lease that a caller gets with an error: none, but who waits.
 func (p position) denied(lease *Lease) *Lease {
