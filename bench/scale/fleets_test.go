@@ -59,6 +59,10 @@ var scenarios = []scenario{
 	{"A2", popular, []fleet{{200, 25, 2}, {1000, 5, 2}}},
 	{"B", scarce, []fleet{{50, 100, 0.4}}},
 	{"C", func(s *settings) { scarce(s); s.call, s.patience = "wait", time.Second }, []fleet{{1000, 0.3, 200. / 300}}},
+	{"crowd", func(s *settings) {
+		scarce(s)
+		s.call, s.patience, s.warmUp = "wait", time.Second, min(s.warmUp, time.Second)
+	}, []fleet{{1000, 1, 0.2}}},
 	{"D", scarce, []fleet{{10_000, 0.3, 200. / 3000}}},
 	{"F", full, []fleet{{10, 10, 1.2}, {10, 10, 20}, {200, 20, 1.2}, {200, 20, 20}, {1000, 5, 1.2}, {1000, 5, 20}}},
 	{"B-real", func(s *settings) {

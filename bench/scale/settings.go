@@ -3,7 +3,7 @@
 // DynamoDB's do, beyond 1,000 write and 3,000 read units a second. Its benchmarks are
 // fleets by name, and one by flags:
 //
-//	go test -run '^$' -bench Scale/A ./scale             # A, A-1s, A-250ms, A2, B, C, D, F
+//	go test -run '^$' -bench Scale/A ./scale             # A, A-1s, A-250ms, A2, B, C, crowd, D, F
 //	go test -run '^$' -bench Scale/flags ./scale         # 1,000 processes offering 0.3 calls a second each to 200/s
 //	go test -run '^$' -bench Scale/flags ./scale -processes 10000 -call wait -patience 1s
 //	go test -run '^$' -bench Scale/F-real ./scale        # in real time: B-real, F-real

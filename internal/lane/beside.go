@@ -88,7 +88,7 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 
 // recent puts a recent image of the bucket under the configuration of a take.
 func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, error) {
-	for look := !b.known.known || b.known.wary(o.asList(), b.lane.owner.NowMS()); ; look = true {
+	for look := !b.known.known || b.known.wary(o.asList(), 0, b.lane.owner.NowMS()); ; look = true {
 		if look {
 			if err := b.Look(ctx); err != nil {
 				return plan.View{}, err

@@ -54,7 +54,11 @@ type decided struct {
 }
 
 // endings are ops that end, with their results.
-type endings struct{ ends []ending }
+type endings struct {
+	ends []ending
+	// lost are the waiters whose try came, and others were first.
+	lost []*Waiter
+}
 
 // ending ends ops with a result.
 type ending struct {
@@ -72,6 +76,15 @@ func (e *endings) end(ops []*Op, r Result) {
 func (e *endings) deny(v plan.View, unfit []excluded) {
 	for _, x := range unfit {
 		e.end([]*Op{x.op}, denial(v, x))
+	}
+}
+
+// lose notes that others were first, of the waiters whose takes do not fit.
+func (e *endings) lose(unfit []excluded) {
+	for _, x := range unfit {
+		if x.op.Waiter != nil {
+			e.lost = append(e.lost, x.op.Waiter)
+		}
 	}
 }
 
@@ -158,6 +171,7 @@ func (d *decided) denyAsSeen(f facts, adjusts, takes []*Op) []*Op {
 	v.Now = f.known.seenAt
 	fit, unfit := fitting(v, slices.Concat(adjusts, takes), f.heads)
 	d.deny(v, unfit)
+	d.lose(unfit)
 	return fit[len(adjusts):]
 }
 

@@ -17,8 +17,6 @@ type settled struct {
 	// doubt is what an earlier try that got no answer may have charged, besides what becomes
 	// of the ops.
 	doubt []plan.Signed
-	// lost are the waiters whose try came, and others were first.
-	lost []*Waiter
 	// refused means that others wrote first, and worn is how often that has happened at most
 	// to an op that is decided again.
 	refused bool
@@ -127,11 +125,7 @@ func (s *settled) denyUnfit(ops []*Op, decided plan.View, a Answer, heads []head
 	v := plan.NewView(a.Image, decided.Config, plan.Current, decided.Now)
 	fit, unfit := fitting(v, ops, heads)
 	s.deny(v, unfit)
-	for _, x := range unfit {
-		if x.op.Waiter != nil {
-			s.lost = append(s.lost, x.op.Waiter)
-		}
-	}
+	s.lose(unfit)
 	return fit
 }
 

@@ -226,9 +226,7 @@ func (w *sending) settle(a Answer) {
 	for _, e := range s.ends {
 		l.finish(e.ops, e.result)
 	}
-	for _, waiter := range s.lost {
-		l.Line.Lost(waiter)
-	}
+	l.Line.Lost(s.lost...)
 	if len(s.putOff) > 0 {
 		w.by.putOff(s.putOff, a.Err)
 	}

@@ -81,10 +81,11 @@ func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 // fresh reports whether the image is recent enough to deny from.
 func (s *sight) fresh(now int64) bool { return plan.Fresh(s.seenAt, now) }
 
-// wary reports whether the bucket has to be looked at before it is written for ops:
-// it is scarce, others take from it, and what is known of it is old.
-func (s *sight) wary(takes []*Op, now int64) bool {
-	return s.known && s.image != nil && plan.IsShared(s.shared, now) && !s.fresh(now) && (s.scarce || s.low(takes))
+// wary reports whether the bucket has to be looked at before it is written for takes: it is
+// scarce, others take from it, and what is known of it is old for tries of such a spread.
+func (s *sight) wary(takes []*Op, tries plan.Spread, now int64) bool {
+	return s.known && s.image != nil && plan.IsShared(s.shared, now) && (s.scarce || s.low(takes)) &&
+		(!s.fresh(now) || tries.Looks(now-s.crowding.Heard))
 }
 
 // low reports whether the image showed little of what ops need.

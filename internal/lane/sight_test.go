@@ -77,10 +77,10 @@ func TestForgottenImageDecidesNothing(t *testing.T) {
 	l.sight.shared, l.sight.scarce = now, true
 	first := l.sight.seenTick
 	require.True(t, l.sight.current(cfg))
-	require.True(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, now+2*plan.MemoryMS))
+	require.True(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
 	l.Drop()
 	assert.False(t, l.sight.current(cfg))
-	assert.False(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, now+2*plan.MemoryMS))
+	assert.False(t, l.sight.wary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
 	l.sight.shared = 0
 	after := imageOf(cfg, 50*token, now)
 	after.Set, after.Limits[0].Consumed = before.Set, 5*token

@@ -102,11 +102,12 @@ func (t *turn) wary() bool {
 		return false
 	}
 	now := t.lane.owner.NowMS()
-	if s.fresh(now) {
+	tries := t.lane.Line.tries()
+	if tries == 0 && s.fresh(now) {
 		return false
 	}
 	known := t.lane.snapshot()
-	return known.wary(t.takes, now)
+	return known.wary(t.takes, tries, now)
 }
 
 // look reads the bucket for the lane.
@@ -188,6 +189,7 @@ func (t *turn) choose(wary bool) (w *sending, handed bool) {
 	for _, e := range d.ends {
 		l.finish(e.ops, e.result)
 	}
+	l.Line.Lost(d.lost...)
 	if len(d.again) > 0 {
 		l.requeue(d.again)
 	}

@@ -114,12 +114,26 @@ func (l *Line) Behind() time.Duration {
 	return time.Duration(l.standing().spread.Behind(rand.Float64())) * time.Microsecond
 }
 
-// Lost notes that a try of a waiter's came, and that others were first.
-func (l *Line) Lost(w *Waiter) {
+// tries is the spread of the tries, which outlasts those who stand in line.
+func (l *Line) tries() plan.Spread {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.some == nil {
+		return 0
+	}
+	return l.some.spread
+}
+
+// Lost notes that a try of waiters came, and that others were first. It does nothing if
+// there are none. The first of them brought the others along.
+func (l *Line) Lost(tried ...*Waiter) {
+	if len(tried) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.standing()
-	s.spread = s.spread.Lost(w.Patience.Microseconds())
+	s.spread = s.spread.Lost(tried[0].Patience.Microseconds())
 }
 
 // Join puts a waiter into the line, behind those of a lower rank.

@@ -78,7 +78,7 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		l.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.Ask(), l.owner.NowMS(), l.owner.Tick)
 		assert.Zero(t, l.Line.Behind(), "the first try is exact")
 		w := NewWaiter(1)
-		w.Patience = 30 * time.Millisecond
+		w.Patience = 300 * time.Millisecond
 		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		waits.Waiter, waits.state, hurries.state = w, opCarried, opCarried
 		l.queue.ops = []*Op{waits, hurries}
@@ -86,15 +86,46 @@ func TestTriesOfALaneSpread(t *testing.T) {
 		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), hurries).settle(refused)
 		assert.Zero(t, l.Line.standing().spread, "not by who does not wait")
 		sendingOf(l, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), waits).settle(refused)
-		assert.EqualValues(t, 20_000, l.Line.standing().spread)
-		l.Line.Lost(w)
-		assert.EqualValues(t, 30_000, l.Line.standing().spread, "to the waiter's patience")
+		assert.EqualValues(t, 100_000, l.Line.tries())
+		l.Line.Lost(w, NewWaiter(2))
+		assert.EqualValues(t, 300_000, l.Line.tries(), "to the patience of the waiter who brought the others along")
 		for range 100 {
-			assert.Less(t, l.Line.Behind(), 60*time.Millisecond)
+			assert.Less(t, l.Line.Behind(), 600*time.Millisecond)
 		}
 		again := NewTake(t.Context(), oneToken, cfg)
 		again.Waiter, again.state, l.queue.ops = w, opCarried, []*Op{again}
 		l.finish([]*Op{again}, Result{Image: l.sight.image})
-		assert.EqualValues(t, 15_000, l.Line.standing().spread)
+		assert.EqualValues(t, 150_000, l.Line.tries())
 	})
+}
+
+// Where most tries lose, a lane looks before it writes, unless it has just been answered, or
+// plenty is left: a lost look costs no write. It is a lost try of the waiters whom it denies.
+func TestTriesThatLoseLookFirst(t *testing.T) {
+	cfg, now := rpmOf(100), int64(100_000)
+	take := NewTake(t.Context(), oneToken, cfg)
+	take.Waiter = &Waiter{Patience: time.Minute}
+	lost := plan.Spread(0).Lost(0)
+	for name, c := range map[string]struct {
+		tokens, heard, shared int64
+		tries                 plan.Spread
+		want                  bool
+	}{
+		"lost":            {0, now - 100, now, lost, true},
+		"never lost":      {0, now - 100, now, 0, false},
+		"just answered":   {0, now, now, lost, false},
+		"plenty is left":  {90 * token, now - 100, now, lost, false},
+		"alone":           {0, now - 100, 0, lost, false},
+		"an old image":    {0, now - 2*plan.MemoryMS, now, 0, true},
+		"old, and plenty": {90 * token, now - 2*plan.MemoryMS, now, lost, false},
+	} {
+		s := sight{known: true, image: imageOf(cfg, c.tokens, c.heard), seenAt: c.heard, shared: c.shared}
+		s.crowding.Heard = c.heard
+		assert.Equal(t, c.want, s.wary([]*Op{take}, c.tries, now), name)
+	}
+	image := imageOf(cfg, 0, now)
+	f := facts{takes: []*Op{take}, view: plan.NewView(image, cfg, plan.Current, now), known: sight{known: true, image: image, seenAt: now}, looked: true}
+	assert.Equal(t, []*Waiter{take.Waiter}, decide(f).lost)
+	take.Waiter = nil
+	assert.Empty(t, decide(f).lost, "who does not wait in line has no try")
 }
