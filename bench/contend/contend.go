@@ -4,12 +4,16 @@
 //	go test -run '^$' -bench Contend/1x256 ./contend      # by name: 1x256, 8x64, exhausted
 //	go test -run '^$' -bench Contend/flags ./contend -processes 4 -goroutines 32 -latency 1ms
 //
-// The processes are real ones, which ask ddbmem in this one over HTTP on loopback.
+//	go test -run '^$' -bench Contend/beside ./contend     # beside limiters on Redis, at 5, 1 and 0.5 ms
+//
+// The processes are real ones, which ask ddbmem in this one over HTTP on loopback, or a
+// redis-server, if there is one.
 package contend
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -32,6 +36,8 @@ type settings struct {
 	Burst      int64         `json:"burst"`   // tokens a bucket holds
 	Rate       int64         `json:"rate"`    // tokens it regains a second
 	Load       float64       `json:"load"`    // calls a second of all together; 0: each goroutine calls again at once
+	Prefetch   time.Duration `json:"prefetch"`
+	Peer       string        `json:"peer"` // another limiter, on Redis: redis_rate or rueidis; "": this library's
 }
 
 // outcome is what a contest came to.
@@ -81,17 +87,39 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	took := latency.Import(sum.Latency).Summary()
-	return &outcome{tally: sum, values: program.Values{
-		"acquires/s":      float64(sum.Granted) / s.For.Seconds(),
-		"p50-ms":          program.Ms(took.P50),
-		"p99-ms":          program.Ms(took.P99),
-		"failed":          float64(sum.Failed),
+	o := outcomeOf(s, sum)
+	maps.Copy(o.values, program.Values{
 		"wcu/op":          used.WriteUnits() / float64(max(1, sum.Granted)),
 		"requests/landed": float64(used.Requests()) / float64(max(1, sum.Landed)),
 		"callers/landed":  float64(sum.Callers) / float64(max(1, sum.Landed)),
 		"used":            account.Used(),
 		"above-limit":     max(0, -float64(account.Lost)/1000),
 		"miscounted":      float64(account.Admitted)/1000 - float64(sum.Granted),
-	}}, nil
+	})
+	return o, nil
+}
+
+// outcomeOf is what the processes did.
+func outcomeOf(s settings, sum tally) *outcome {
+	took := latency.Import(sum.Latency).Summary()
+	return &outcome{tally: sum, values: program.Values{
+		"acquires/s": float64(sum.Granted) / s.For.Seconds(),
+		"p50-ms":     program.Ms(took.P50),
+		"p99-ms":     program.Ms(took.P99),
+		"failed":     float64(sum.Failed),
+	}}
+}
+
+// contendOnRedis runs a contest of another limiter on a Redis at an address.
+func contendOnRedis(ctx context.Context, s settings, address string) (*outcome, error) {
+	all, err := startWorkers(ctx, s, address)
+	defer all.dismiss()
+	if err != nil {
+		return nil, err
+	}
+	sum, err := all.run()
+	if err != nil {
+		return nil, err
+	}
+	return outcomeOf(s, sum), nil
 }

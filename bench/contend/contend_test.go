@@ -1,7 +1,11 @@
 package contend
 
 import (
+	"context"
+	"errors"
 	"flag"
+	"fmt"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -55,19 +59,61 @@ func BenchmarkContend(b *testing.B) {
 			b.Run("exhausted/"+call+"/"+start, func(b *testing.B) { s.run(b) })
 		}
 	}
+	for _, latency := range []time.Duration{5 * time.Millisecond, time.Millisecond, 500 * time.Microsecond} {
+		b.Run("beside/"+latency.String(), func(b *testing.B) { beside(b, latency) })
+	}
+}
+
+// beside sets this library's limiter, without Prefetch and with it, beside others on Redis,
+// behind the same latency. Without a redis-server the others are left out.
+func beside(b *testing.B, latency time.Duration) {
+	_, err := exec.LookPath(redisServer)
+	if err != nil {
+		b.Log("the rows of Redis are left out:", err)
+	}
+	for _, of := range [][2]int{{1, 1}, {1, 32}, {1, 256}, {4, 32}} {
+		s := named(of[0], of[1])
+		s.Latency = latency
+		name := fmt.Sprintf("%dx%d/", of[0], of[1])
+		b.Run(name+"dynalimit", func(b *testing.B) { s.run(b) })
+		ahead := s
+		ahead.Prefetch = time.Second
+		b.Run(name+"prefetch", func(b *testing.B) { ahead.run(b) })
+		for _, peer := range []string{"redis_rate", "rueidis"} {
+			if err != nil {
+				continue
+			}
+			on := s
+			on.Peer = peer
+			b.Run(name+peer, func(b *testing.B) { on.run(b) })
+		}
+	}
 }
 
 func (s settings) run(b *testing.B) {
 	var o *outcome
 	var err error
 	for b.Loop() {
-		o, err = contend(b.Context(), s)
+		o, err = s.contest(b.Context())
 		require.NoError(b, err)
 	}
 	program.Report(b, o.values)
 	if o.Failed > 0 {
 		b.Log("failed:", o.FirstError)
 	}
+}
+
+// contest runs the contest on the store that its limiter needs.
+func (s settings) contest(ctx context.Context) (*outcome, error) {
+	if s.Peer == "" {
+		return contend(ctx, s)
+	}
+	address, end, err := serveRedis(ctx, s.Latency)
+	if err != nil {
+		return nil, err
+	}
+	o, err := contendOnRedis(ctx, s, address)
+	return o, errors.Join(err, end())
 }
 
 func TestContend(t *testing.T) {

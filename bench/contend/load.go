@@ -47,7 +47,7 @@ func (t tally) plus(o tally) tally {
 type load struct {
 	task
 	observe.Nop
-	limiter         *dynalimit.RateLimiter
+	asker           asker
 	landed, callers atomic.Int64
 
 	mu  sync.Mutex
@@ -58,15 +58,16 @@ type load struct {
 // alike.
 func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
 	l := &load{task: t}
-	var err error
-	if l.limiter, _, err = subject.Open(client, &dynalimit.Options{Observer: l}); err != nil {
+	limiter, _, err := subject.Open(client, &dynalimit.Options{Observer: l, Prefetch: t.Settings.Prefetch})
+	if err != nil {
 		return nil, err
 	}
 	for b := range t.Settings.Buckets {
-		if _, err := l.limiter.Check(ctx, subject.Entity(b), subject.Resource, nil); err != nil {
+		if _, err := limiter.Check(ctx, subject.Entity(b), subject.Resource, nil); err != nil {
 			return nil, err
 		}
 	}
+	l.asker = ours{limiter, t.Settings.Call == "wait"}
 	return l, nil
 }
 
@@ -93,7 +94,7 @@ func (l *load) run(ctx context.Context) (tally, error) {
 	l.sum.Landed, l.sum.Callers = l.landed.Load(), l.callers.Load()
 	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancelClose()
-	return l.sum, l.limiter.Close(closing)
+	return l.sum, l.asker.close(closing)
 }
 
 // goroutine calls in a closed loop, or by its share of the offered load: then a call's time
@@ -129,19 +130,16 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 
 // call makes one call and returns how long to rest after a denial.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
-	var err error
 	if l.Settings.Call == "wait" {
-		_, err = l.limiter.Wait(until, id, subject.Resource, subject.One)
-	} else {
-		_, err = l.limiter.Acquire(ctx, id, subject.Resource, subject.One)
+		ctx = until
 	}
-	var denial *dynalimit.LimitExceededError
+	denied, rest, err := l.asker.ask(ctx, id)
 	switch {
+	case denied:
+		return rest + rand.N(rest/10+time.Millisecond)
 	case err == nil:
 		granted()
 		sum.Granted++
-	case errors.As(err, &denial):
-		return denial.RetryAfter + rand.N(denial.RetryAfter/10+time.Millisecond)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 	default:
 		sum.Failed++

@@ -19,7 +19,14 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 	idle := t.Settings.Goroutines
 	transport := &http.Transport{MaxIdleConnsPerHost: idle, MaxIdleConns: idle}
 	defer transport.CloseIdleConnections()
-	l, err := newLoad(ctx, program.Remote(t.Endpoint, &http.Client{Transport: transport}), t)
+	var l *load
+	var err error
+	if open, ok := peers[t.Settings.Peer]; ok {
+		l = &load{task: t}
+		l.asker, err = open(t)
+	} else {
+		l, err = newLoad(ctx, program.Remote(t.Endpoint, &http.Client{Transport: transport}), t)
+	}
 	if err != nil {
 		return err
 	}

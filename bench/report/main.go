@@ -44,7 +44,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	strict := flags.Bool("strict", false, "fail when something that must hold does not")
 	limit := flags.Duration("limit", 6*time.Minute, "the most that one suite may take")
-	which := flags.String("suite", "acquire|memory|contend|scale|keeper", "a `regexp` of the suites to run; there is outage too")
+	which := flags.String("suite", "acquire|memory|contend|scale|keeper", "a `regexp` of the suites to run; there are outage and beside too")
+	page := flags.String("write", "", "put the table and chart of the suite beside into a `page`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,6 +77,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	failed, err := printTable(stdout, rows(all))
 	if err != nil {
 		return err
+	}
+	if table := beside(all); table != "" {
+		fmt.Fprint(stdout, table)
+		if *page != "" {
+			if err := writeBeside(*page, table); err != nil {
+				return err
+			}
+		}
 	}
 	for _, text := range broken {
 		fmt.Fprintln(stdout, "\nnot measured:", text)

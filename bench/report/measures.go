@@ -16,9 +16,10 @@ var suites = []suite{
 	{"acquire", "bench", []string{"-test.bench=Own|Denial|Prefetched|Arithmetic|InProcess", "-test.benchtime=500ms"}},
 	{"memory", "bench", []string{"-test.bench=Heap", "-test.benchtime=1x"}},
 	{"contend", "bench/contend", []string{"-test.bench=Contend/^(1x256|8x64|exhausted)$", "-test.benchtime=1x"}},
+	{"beside", "bench/contend", []string{"-test.bench=Contend/^beside$", "-test.benchtime=1x", "-for=3s"}},
 	{"scale", "bench/scale", []string{"-test.bench=Scale/^many-", "-test.benchtime=1x", "-for=20s"}},
 	{"scale", "bench/scale", []string{"-test.bench=Scale/^(A|A-1s|A-250ms|A2)$", "-test.benchtime=1x", "-for=10s"}},
-	{"scale", "bench/scale", []string{"-test.bench=Scale/^(B|C|F)$", "-test.benchtime=1x", "-for=10s"}},
+	{"scale", "bench/scale", []string{"-test.bench=Scale/^(B|C|crowd|F)$", "-test.benchtime=1x", "-for=10s"}},
 	{"scale", "bench/scale", []string{"-test.bench=Scale/^D$", "-test.benchtime=1x", "-for=10s"}},
 	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^linger$", "-test.benchtime=1x"}},
 	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^(selection|submission)$", "-test.benchtime=1x"}},
@@ -60,6 +61,21 @@ func ratios(all map[string]metrics) (out []row) {
 	if allow := all["InProcess/x-time-rate/alone"]["ns/op"]; allow > 0 {
 		out = append(out, row{"denial from memory ÷ x/time/rate.Allow", all["DenialFromMemory"]["ns/op"] / allow, "", bar{}, ""},
 			row{"acquire from memory ÷ x/time/rate.Allow", all["Prefetched"]["ns/op"] / allow, "", bar{}, ""})
+	}
+	for _, m := range []struct {
+		shape, peer string
+		bar         bar
+	}{
+		{"1x32", "rueidis", atLeast(0.85)},
+		{"1x256", "rueidis", atLeast(0.75)},
+		{"4x32", "rueidis", atLeast(0.8)},
+		{"1x256", "redis_rate", atLeast(1)},
+		{"4x32", "redis_rate", atLeast(1)},
+	} {
+		of := "Contend/beside/5ms/" + m.shape + "/"
+		if theirs, ok := all[of+m.peer]; ok {
+			out = append(out, row{m.shape + " behind 5 ms: calls a second ÷ " + m.peer, all[of+"dynalimit"]["acquires/s"] / theirs["acquires/s"], "", m.bar, ""})
+		}
 	}
 	for _, who := range []string{"alone", "many"} {
 		ours, ok := all["InProcess/dynalimit-ddbmem/"+who]["ns/op"]
@@ -133,6 +149,7 @@ func fleets() []measure {
 	add("A2/1000x5/limit=2x", none, must("p99-ms", atMost(2500)))
 	add("B/50x100/limit=0.4x", none, must("of-limit", atLeast(0.99)), must("p99-ms", atMost(300)))
 	add("C/1000x0.3/limit=0.667x", must("load", atMost(0.6)), must("throttled/s", exactly(0)), must("of-limit", atLeast(0.99)))
+	add("crowd/1000x1/limit=0.2x", none, must("load", atMost(0.7)), must("throttled/s", exactly(0)), must("of-limit", atLeast(0.97)))
 	add("D/10000x0.3/limit=0.0667x", must("failed/call", atMost(0.01)), must("of-limit", atLeast(0.99)), must("p99-ms", atMost(50)))
 	for _, f := range []string{"10x10", "200x20", "1000x5"} {
 		for _, times := range []string{"1.2", "20"} {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,4 +65,47 @@ func TestNumber(t *testing.T) {
 	for want, v := range map[string]float64{"0": 0, "-3": -3, "0.0078": 0.0078, "0.500": 0.5, "1.182": 1.1819, "42.1": 42.13, "1234": 1234.4, "2000000": 2e6} {
 		require.Equal(t, want, number(v))
 	}
+}
+
+// TestBeside: what was run is one table for each latency, and a chart; rows of Redis may be
+// missing, which is said.
+func TestBeside(t *testing.T) {
+	require.Empty(t, beside(nil))
+	all := map[string]metrics{}
+	for i, shape := range besideShapes {
+		for j, limiter := range besideLimiters[:2] {
+			all["Contend/beside/5ms/"+shape+"/"+limiter] = metrics{"acquires/s": float64(1000*i + j), "p50-ms": 5.5}
+		}
+	}
+	table := beside(all)
+	require.Equal(t, `
+| calls a second and p50 behind 5ms | 1x1 | 1x32 | 1x256 | 4x32 |
+|---|--:|--:|--:|--:|
+| dynalimit | 0, 5.500 ms | 1000, 5.500 ms | 2000, 5.500 ms | 3000, 5.500 ms |
+| prefetch | 1, 5.500 ms | 1001, 5.500 ms | 2001, 5.500 ms | 3001, 5.500 ms |
+
+`+"```"+`text
+1x1    dynalimit    0
+1x32   dynalimit   █████████████████ 1000
+1x256  dynalimit   █████████████████████████████████ 2000
+4x32   dynalimit   ██████████████████████████████████████████████████ 3000
+`+"```"+`
+
+Without Redis: there was no redis-server.
+`, table)
+	for _, shape := range besideShapes {
+		all["Contend/beside/5ms/"+shape+"/rueidis"] = metrics{"acquires/s": 1000}
+	}
+	require.NotContains(t, beside(all), "Without Redis")
+	require.Equal(t, "1x256 behind 5 ms: calls a second ÷ rueidis", rows(all)[1].what)
+	require.Equal(t, "yes", rows(all)[1].cells()[3])
+
+	page := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(page, []byte("before\n"+besideBegins+"old\n"+besideEnds+"after\n"), 0o600))
+	require.NoError(t, writeBeside(page, "new\n"))
+	got, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Equal(t, "before\n"+besideBegins+"new\n\n"+besideEnds+"after\n", string(got))
+	require.NoError(t, os.WriteFile(page, []byte("no place"), 0o600))
+	require.ErrorContains(t, writeBeside(page, "new\n"), "no place")
 }

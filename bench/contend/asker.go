@@ -1,0 +1,114 @@
+package contend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
+)
+
+// asker is a limiter as one process has it.
+type asker interface {
+	// ask asks for one token of a bucket. If it is denied, denied says how long to rest.
+	ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error)
+	close(ctx context.Context) error
+}
+
+// peers are the limiters on Redis, by name.
+var peers = map[string]func(task) (asker, error){"redis_rate": newRedisRate, "rueidis": newRueidis}
+
+// ours is the limiter of this library.
+type ours struct {
+	*dynalimit.RateLimiter
+	waits bool
+}
+
+func (o ours) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
+	if o.waits {
+		_, err = o.Wait(ctx, bucket, subject.Resource, subject.One)
+	} else {
+		_, err = o.Acquire(ctx, bucket, subject.Resource, subject.One)
+	}
+	var denial *dynalimit.LimitExceededError
+	if errors.As(err, &denial) {
+		return true, denial.RetryAfter, nil
+	}
+	return false, 0, err
+}
+
+func (o ours) close(ctx context.Context) error { return o.Close(ctx) }
+
+// redisRate is go-redis/redis_rate: a script for each call, on one of many connections.
+type redisRate struct {
+	client  *redis.Client
+	limiter *redis_rate.Limiter
+	limit   redis_rate.Limit
+}
+
+func newRedisRate(t task) (asker, error) {
+	client := redis.NewClient(&redis.Options{Addr: t.Endpoint, PoolSize: t.Settings.Goroutines})
+	limit := redis_rate.Limit{Rate: int(t.Settings.Rate), Burst: int(t.Settings.Burst), Period: time.Second}
+	return &redisRate{client, redis_rate.NewLimiter(client), limit}, nil
+}
+
+func (r *redisRate) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
+	got, err := r.limiter.Allow(ctx, bucket, r.limit)
+	if err != nil {
+		return false, 0, err
+	}
+	return got.Allowed == 0, got.RetryAfter, nil
+}
+
+func (r *redisRate) close(context.Context) error { return r.client.Close() }
+
+// takeOne is a token bucket as one script: what it holds, when it was last taken from, in µs.
+// It answers whether a token was there, and in how many ms one will be.
+const takeOne = `
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local burst, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
+local is = redis.call('HMGET', KEYS[1], 'tk', 'at')
+local tokens = math.min(burst, (tonumber(is[1]) or burst) + (now - (tonumber(is[2]) or now)) * rate / 1000000)
+if tokens < 1 then return {0, math.ceil((1 - tokens) * 1000 / rate)} end
+redis.call('HSET', KEYS[1], 'tk', tokens - 1, 'at', now)
+redis.call('PEXPIRE', KEYS[1], math.ceil(burst * 1000 / rate) + 1000)
+return {1, 0}
+`
+
+// viaRueidis is a script through rueidis, which sends the calls of many goroutines together.
+type viaRueidis struct {
+	client rueidis.Client
+	script *rueidis.Lua
+	args   []string
+}
+
+func newRueidis(t task) (asker, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{t.Endpoint}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return nil, err
+	}
+	return &viaRueidis{client, rueidis.NewLuaScript(takeOne), []string{fmt.Sprint(t.Settings.Burst), fmt.Sprint(t.Settings.Rate)}}, nil
+}
+
+func (r *viaRueidis) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
+	got, err := r.script.Exec(ctx, r.client, []string{bucket}, r.args).AsIntSlice()
+	if err == nil && len(got) != 2 {
+		err = fmt.Errorf("%d values of the script, not 2", len(got))
+	}
+	if err != nil {
+		return false, 0, err
+	}
+	return got[0] == 0, time.Duration(got[1]) * time.Millisecond, nil
+}
+
+func (r *viaRueidis) close(context.Context) error {
+	r.client.Close()
+	return nil
+}

@@ -1,0 +1,150 @@
+package contend
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+)
+
+// redisServer is the program that the rows of Redis need, in PATH.
+const redisServer = "redis-server"
+
+// serveRedis starts a Redis of its own on a loopback port, which keeps nothing, behind a
+// latency: what it is sent waits for so long before it hears it, as ddbmem does.
+func serveRedis(ctx context.Context, latency time.Duration) (address string, end func() error, err error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	server := exec.CommandContext(ctx, redisServer, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	if err := server.Start(); err != nil {
+		return "", nil, err
+	}
+	kill := func() error {
+		err := server.Process.Kill()
+		_ = server.Wait() // it was killed
+		return err
+	}
+	behind := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if err := awaitServer(ctx, behind); err != nil {
+		return "", nil, errors.Join(err, kill())
+	}
+	address, stop, err := delay(ctx, behind, latency)
+	if err != nil {
+		return "", nil, errors.Join(err, kill())
+	}
+	return address, func() error { return errors.Join(stop(), kill()) }, nil
+}
+
+// freePort is a port that nobody listens on.
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// awaitServer waits until somebody listens.
+func awaitServer(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var dialer net.Dialer
+	for {
+		c, err := dialer.DialContext(ctx, "tcp", address)
+		if err == nil {
+			return c.Close()
+		}
+		if !program.Pause(ctx, 10*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// delay listens on a loopback port and passes connections on, what is sent to the server
+// after a latency, what it answers at once.
+func delay(ctx context.Context, server string, latency time.Duration) (address string, end func() error, err error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return // the end
+			}
+			all.Go(func() { passOn(ctx, client, server, latency) })
+		}
+	})
+	return l.Addr().String(), func() error {
+		err := l.Close()
+		cancel()
+		all.Wait()
+		return err
+	}, nil
+}
+
+// sent is what came at an instant.
+type sent struct {
+	at   time.Time
+	text []byte
+}
+
+// passOn passes one connection on until either side or ctx ends it.
+func passOn(ctx context.Context, client net.Conn, address string, latency time.Duration) {
+	var dialer net.Dialer
+	server, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	hangUp := func() { // whoever ends first ends all
+		_ = client.Close()
+		_ = server.Close()
+	}
+	defer context.AfterFunc(ctx, hangUp)()
+	pending := make(chan sent, 1024)
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer hangUp()
+		_, _ = io.Copy(client, server)
+	})
+	both.Go(func() {
+		defer hangUp()
+		for s := range pending {
+			if !program.Pause(ctx, time.Until(s.at.Add(latency))) {
+				break
+			}
+			if _, err := server.Write(s.text); err != nil {
+				break
+			}
+		}
+		for range pending { // nobody hears it
+		}
+	})
+	for {
+		text := make([]byte, 16<<10)
+		n, err := client.Read(text)
+		if n > 0 {
+			pending <- sent{time.Now(), text[:n]}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(pending)
+	hangUp()
+	both.Wait()
+}
