@@ -1,7 +1,7 @@
 // Package contend sets processes against each other on one bucket, or a few, and says
 // whether they kept to the limit, how fast they were and what it cost:
 //
-//	go test -run '^$' -bench Contend/1x256 ./contend      # by name: 1x256, 8x64, exhausted
+//	go test -run '^$' -bench Contend/1x256 ./contend      # by name: 1x32, 1x256, 8x64, exhausted
 //	go test -run '^$' -bench Contend/flags ./contend -processes 4 -goroutines 32 -latency 1ms
 //
 //	go test -run '^$' -bench Contend/beside ./contend     # beside limiters on Redis, at 5, 1 and 0.5 ms
@@ -73,6 +73,10 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
+	round := latency.New()
+	if err := bare(ctx, endpoint, round); err != nil {
+		return nil, err
+	}
 	meter, began := db.Meter(), time.Now()
 	sum, err := all.run()
 	if err != nil {
@@ -87,8 +91,13 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o := outcomeOf(s, sum)
+	if err := bare(ctx, endpoint, round); err != nil {
+		return nil, err
+	}
+	o, trip := outcomeOf(s, sum), program.Ms(round.Summary().P50)
 	maps.Copy(o.values, program.Values{
+		"bare-ms":         trip,
+		"p50/bare":        program.Ratio(o.values["p50-ms"], trip),
 		"wcu/op":          used.WriteUnits() / float64(max(1, sum.Granted)),
 		"requests/landed": float64(used.Requests()) / float64(max(1, sum.Landed)),
 		"callers/landed":  float64(sum.Callers) / float64(max(1, sum.Landed)),

@@ -50,6 +50,7 @@ func named(processes, goroutines int) settings {
 // BenchmarkContend runs each contest once, in seconds; make bench judges what comes out.
 func BenchmarkContend(b *testing.B) {
 	b.Run("flags", func(b *testing.B) { flags.run(b) })
+	b.Run("1x32", func(b *testing.B) { named(1, 32).run(b) })
 	b.Run("1x256", func(b *testing.B) { named(1, 256).run(b) })
 	b.Run("8x64", func(b *testing.B) { named(8, 64).run(b) })
 	for _, call := range []string{"acquire", "wait"} {
@@ -135,6 +136,7 @@ func TestContend(t *testing.T) {
 			require.Zero(t, o.values["miscounted"], "the store's counter is what was granted")
 			require.Zero(t, o.values["above-limit"], "over-admitted")
 			require.Positive(t, o.values["wcu/op"])
+			require.Positive(t, o.values["p50/bare"])
 			if s.Start == "empty" {
 				require.InDelta(t, 1, o.values["used"], 0, "from empty nothing is lost")
 			}

@@ -1,0 +1,39 @@
+package contend
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/bench/internal/latency"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/bench/internal/subject"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// trips is how many round trips bare measures. It is called before and after a contest.
+const trips = 50
+
+// bare measures the round trip of an UpdateItem without a limiter, one after another: what
+// one caller has to wait for at least.
+func bare(ctx context.Context, endpoint string, into latency.Histogram) error {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := program.Remote(endpoint, &http.Client{Transport: transport})
+	for range trips {
+		began := time.Now()
+		if _, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: aws.String(subject.Table), Key: schema.NewKeys("").Bucket("bare", subject.Resource).Attributes(),
+			UpdateExpression: aws.String("ADD n :1"), ReturnValues: types.ReturnValueAllNew,
+			ExpressionAttributeValues: map[string]types.AttributeValue{":1": &types.AttributeValueMemberN{Value: "1"}},
+		}); err != nil {
+			return err
+		}
+		into.Record(time.Since(began))
+	}
+	return nil
+}
