@@ -120,6 +120,7 @@ func (q *queue) next(adjustsOnly bool) (batch, bool) {
 	if !adjustsOnly || len(b.adjusts) == 0 {
 		b.takes = q.nextTakes()
 	}
+	q.starts(len(b.takes))
 	return b, true
 }
 

@@ -23,6 +23,7 @@
 // each part has its own fields and tests:
 //
 //	queue.go        the ops that have not ended, and how each ends
+//	gather.go       who is waited for after a write, because he comes back at once
 //	batch.go        the ops of several callers that one write carries
 //	sight.go        what is known of the bucket
 //	access.go       how it is read, and put under the configuration in force

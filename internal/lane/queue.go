@@ -13,10 +13,15 @@ type queue struct {
 	// notices are functions that tell others of outcomes; nil for none. They take locks of
 	// their own, so they run after the mutex has been released.
 	notices *[]func()
+	// gather waits for callers who come back at once; nil before there were two at a time.
+	gather *gather
 }
 
 // add queues an op.
-func (q *queue) add(o *Op) { q.ops = append(q.ops, o) }
+func (q *queue) add(o *Op) {
+	q.ops = append(q.ops, o)
+	q.arrives(o)
+}
 
 // carried are the ops of the write that is under way.
 func (q *queue) carried() (ops []*Op) {
@@ -38,6 +43,9 @@ func (q *queue) end(o *Op, r Result) {
 	if o.state == opPending || o.onOutcome != nil {
 		q.record(o, r)
 		return
+	}
+	if o.take && r.Err == nil && !r.Denied {
+		q.grants()
 	}
 	o.state, o.Result = opDone, r
 	o.Result.Dropped, o.Result.Down = o.dropped, o.down

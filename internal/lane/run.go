@@ -56,7 +56,10 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 		if b.size() > 1 { // others must not depend on this context
 			own := driver{lane: l}
 			t := newTurn(own, b)
-			go own.goOn(t, func() { t.carry() })
+			go own.goOn(t, func() {
+				t.carry()
+				own.gather(&b)
+			})
 			return
 		}
 		if newTurn(dr, b).carry() {
@@ -92,10 +95,28 @@ func (dr driver) run() {
 			return
 		}
 		newTurn(dr, b).carry()
-		if len(b.takes) > 1 { // callers who come back at once ride in the next write, not in the one after
-			runtime.Gosched()
-		}
+		dr.gather(&b)
 	}
+}
+
+// gather lets the callers of a write of several takes come back, so that they ride in the next
+// one and not in the one after: by a wait if they do so at once, else by letting others run.
+func (dr driver) gather(b *batch) {
+	if len(b.takes) < 2 {
+		return
+	}
+	l := dr.lane
+	var all <-chan struct{}
+	if l.pacer.Load() == nil {
+		l.mu.Lock()
+		all = l.queue.gathers(time.Now())
+		l.mu.Unlock()
+	}
+	if all == nil {
+		runtime.Gosched()
+		return
+	}
+	l.queue.gather.wait(&l.mu, all)
 }
 
 // goOn finishes a turn in place of a driver who has to return, then runs the lane.

@@ -69,12 +69,18 @@ func (s *absent) Create(_ context.Context, c *schema.Create, _ *schema.LimitSet,
 	return Answer{Verdict: ddb.Landed, Seen: true, Image: imageOf(rpmOf(100), 0, c.Refilled)}
 }
 
-// resting is a lane of a bucket that has not been looked at.
+// resting is a lane of a bucket that has not been looked at, and is not there.
 func resting(t *testing.T) *Lane {
+	t.Helper()
+	return restingOn(t, &absent{})
+}
+
+// restingOn is a lane of a bucket in a store that has not been looked at.
+func restingOn(t *testing.T, store Store) *Lane {
 	t.Helper()
 	ticks := int64(0)
 	all, err := New(Options{
-		Store: &absent{}, Turns: &Turns{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
+		Store: store, Turns: &Turns{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
 		NowMS: func() int64 { return time.Now().UnixMilli() }, SureMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
 	})
 	require.NoError(t, err)
