@@ -198,11 +198,12 @@ func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
 // returns false if the limiter is closed: then no bucket is told, and the share, which other
 // limiters on the repository have too, stays.
 func (c *charge) count(lv *level, changes []plan.Signed) bool {
-	if !lv.count(c.desk.lanes, changes) {
+	without, kept := lv.count(c.desk.lanes, changes)
+	if !kept {
 		return false
 	}
-	if len(changes) > 0 && c.policy == Local {
-		lv.changeLocally(changes, c.desk.share, c.desk.nowMS())
+	if len(without) > 0 && c.policy == Local {
+		lv.changeLocally(without, c.desk.share, c.desk.nowMS())
 	}
 	return true
 }

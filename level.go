@@ -96,22 +96,48 @@ func (lv *level) grant(r *lane.Result) {
 }
 
 // count books signed amounts as admitted, or used, without the bucket, or beyond a limit in
-// shadow, and has the bucket told of them. It returns false if the limiter is closed, and nothing
-// is kept.
-func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) bool {
-	if !lanes.Count(lv.lane, amounts, lv.cfg) {
-		return false
+// shadow, and has the bucket told of them. What lowers comes first off what a write of the bucket
+// counted: without is what of the amounts was without it. It returns false if the limiter is
+// closed, and nothing is kept.
+func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) (without []plan.Signed, kept bool) {
+	var counts, off []plan.Signed
+	for _, a := range amounts {
+		h, written := lv.of(a.Name), int64(0)
+		if a.Amount < 0 {
+			written = h.Uncount(-a.Amount)
+			off = appendPart(off, a, -written)
+		}
+		counts = appendPart(counts, a, a.Amount+written)
+		if a.Amount < 0 || !lv.beyondShadow(&h) {
+			without = appendPart(without, a, a.Amount+written)
+		}
+	}
+	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.Uncount(lv.lane, plan.Negated(off), lv.incarnation, lv.cfg) {
+		return nil, false
 	}
 	for _, a := range amounts {
 		switch h := lv.holding(a.Name); {
-		case a.Amount > 0 && lv.beyondShadow(h):
+		case a.Amount <= 0:
+			h.Uncount(-a.Amount)
+		case lv.beyondShadow(h):
 			h.WriteDown(a.Amount)
 		default:
 			h.Counted += a.Amount
-			lv.degraded = lv.degraded || a.Amount > 0
+			lv.degraded = true
 		}
 	}
-	return true
+	return without, true
+}
+
+// appendPart appends a part of a signed amount, unless it is 0.
+func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
+	if part == 0 {
+		return list
+	}
+	if a.Amount = part; a.Passed != 0 { // all or nothing is
+		a.Passed = part
+	}
+	return append(list, a)
 }
 
 // beyondShadow reports whether a limit is in shadow and did not have what the lease took of it:
@@ -148,11 +174,6 @@ func configs(levels []level) []*plan.Config {
 		}
 	}
 	return cfgs
-}
-
-// holds reports whether anything is surely debited.
-func (lv *level) holds() bool {
-	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 })
 }
 
 // wrote reports whether anything was surely written: debited, or counted beyond a limit in shadow.
@@ -225,7 +246,7 @@ func (lv *level) resolve(lanes *lane.Registry, o observe.Observer) {
 		if !known || r.Unconfirmed {
 			return known
 		}
-		since := lv.holds() && !bytes.Equal(lv.incarnation, op.Incarnation)
+		since := lv.wrote() && !bytes.Equal(lv.incarnation, op.Incarnation)
 		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
 			lanes.Doubt(op.Amounts) // another bucket has been taken from since: nobody gives it back
 			return true
@@ -328,7 +349,7 @@ func (lv *level) used(name string) int64 {
 
 // join adds what a level took further.
 func (lv *level) join(more *level) {
-	if more.holds() {
+	if more.wrote() {
 		lv.noteIncarnation(more.incarnation)
 	}
 	for i := range more.holdings {

@@ -106,3 +106,93 @@ func TestCorrectionThatIsFoundOutLaterStopsAtTheDeepestDebt(t *testing.T) {
 		assert.Zero(t, lease.Statuses()[0].Uncharged, "nothing of it is used any more")
 	})
 }
+
+// What is lowered comes off what was not charged, for good: what the lease held of yesterday, which
+// can only be counted from then on, is not taken for it.
+func TestWhatWasNotChargedIsLoweredFirst(t *testing.T) {
+	for name, limit := range map[string]dynalimit.Limit{"bounded": dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20), "in shadow": dynalimit.Daily("usd", 100, "UTC").Shadowed()} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			ctx := t.Context()
+			s.limits(admin.Scope{Everyone: true}, limit)
+			lease := s.acquire("key", dynalimit.Amounts{"usd": 50})
+			if limit.Shadow {
+				require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"usd": 500}))
+			} else {
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": 500}))
+			}
+			require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": -lease.Statuses()[0].Uncharged}))
+			s.clock.advance(48 * time.Hour)
+			for range 2 {
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": 10}))
+			}
+			assert.Zero(t, lease.Statuses()[0].Uncharged)
+			assert.EqualValues(t, 80, s.level("key", "usd"))
+		})
+	}
+}
+
+// A lease that lowers what only a counter has, because it was written down or taken in a window
+// that has ended, takes nothing off what a quota is to be charged for the calls of an outage.
+func TestCorrectionOfTheCounterLeavesTheChargeOfAnOutage(t *testing.T) {
+	for name, extra := range map[string]int64{"written down": 500, "of a window that has ended": 1} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+				ctx := t.Context()
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))
+				lease := s.acquire("key", dynalimit.Amounts{"usd": 50})
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": extra}))
+				s.clock.advance(48 * time.Hour)
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": 1}))
+				s.cutOff(ddbmem.Fault{Lose: true})
+				require.True(t, s.acquire("key", dynalimit.Amounts{"usd": 60}).Degraded())
+				require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": -50}))
+				s.recovers()
+				assert.EqualValues(t, 39, s.level("key", "usd"))
+				assert.EqualValues(t, 61+extra, s.stored("key", "usd").Consumed/milli)
+			})
+		})
+	}
+}
+
+// What was written down was never taken from the process's share: lowered in an outage, it admits
+// nothing there.
+func TestWhatWasWrittenDownIsNotGivenToTheShare(t *testing.T) {
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Local, Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 100).WithMaxDebt(20)}}, func(t *testing.T, s *process) {
+		lease := s.acquire("key", dynalimit.Amounts{"tpm": 50})
+		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 500}))
+		s.clock.advance(10 * time.Minute)
+		s.cutOff(ddbmem.Fault{Lose: true})
+		s.acquire("key", dynalimit.Amounts{"tpm": 100})
+		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": -400}))
+		s.deny("key", dynalimit.Amounts{"tpm": 100})
+		s.recovers()
+	})
+}
+
+// What a bucket counted and did not charge is not taken off the counter of the one that was made
+// since.
+func TestWhatWasNotChargedOfADeletedBucketStaysConsumed(t *testing.T) {
+	for name, limit := range map[string]dynalimit.Limit{"bounded": dynalimit.PerMinute("tpm", 100).WithMaxDebt(20), "in shadow": dynalimit.PerMinute("tpm", 100).Shadowed()} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			ctx := t.Context()
+			s.limits(admin.Scope{Everyone: true}, limit)
+			leases := []*dynalimit.Lease{s.acquire("key", dynalimit.Amounts{"tpm": 90}), s.acquire("key", dynalimit.Amounts{"tpm": 10})}
+			for _, lease := range leases {
+				if limit.Shadow {
+					require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"tpm": 500}))
+				} else {
+					require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 520}))
+				}
+			}
+			s.delete("key")
+			s.peer(nil).acquire("key", dynalimit.Amounts{"tpm": 30})
+			require.NoError(t, leases[0].Rollback(ctx)) // finds out with what it gives back
+			require.NoError(t, leases[1].Adjust(ctx, dynalimit.Amounts{"tpm": -400}))
+			require.NoError(t, s.limiter.Close(ctx))
+			assert.EqualValues(t, 70, s.level("key", "tpm"))
+			assert.EqualValues(t, 30, s.stored("key", "tpm").Consumed/milli)
+		})
+	}
+}

@@ -200,6 +200,48 @@ func TestUsedUpShadowCostsNothing(t *testing.T) {
 	})
 }
 
+// What waiters need of a limit in shadow holds none of them back in their line, though all of it
+// together is more than its burst.
+func TestShadowHoldsNobodyBackInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t, dynalimit.PerMinute("rpm", 1), dynalimit.PerSecond("tps", 1), dynalimit.PerDay("tpm", 10).Shadowed())
+		drain(t, l, dynalimit.Amounts{"rpm": 1, "tps": 1})
+		began := time.Now()
+		first := waitFor(t, l, "u", dynalimit.Amounts{"rpm": 1, "tpm": 8})
+		second := waitFor(t, l, "u", dynalimit.Amounts{"tps": 1, "tpm": 8})
+		assert.Less(t, (<-second).Sub(began), 5*time.Second)
+		<-first
+	})
+}
+
+// What a lease consumes further, of which its bucket charges nothing, is that bucket's own: it comes
+// off the counter again, whatever is charged meanwhile.
+func TestConsumedBeyondShadowIsGivenBack(t *testing.T) {
+	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 10), dynalimit.PerDay("tpm", 100).Shadowed()}})
+	s.ofGroup(model)
+	s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("tpm", 10).Shadowed())
+	lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
+	require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 50}))
+	require.NoError(t, lease.Rollback(t.Context()))
+	require.NoError(t, s.limiter.Close(t.Context()))
+	assert.EqualValues(t, 10, s.levelOn("key", group, "tpm"))
+	assert.Zero(t, s.storedOn("key", group, "tpm").Consumed)
+}
+
+// What a call used beyond a quota in shadow is no estimate that comes back to it: once it is
+// enforced, its denials say when the next window begins.
+func TestBeyondShadowIsNoEstimate(t *testing.T) {
+	s := memProcess(t, nil)
+	quota := dynalimit.Daily("usd", 100, "UTC")
+	s.limits(admin.Scope{Everyone: true}, quota.Shadowed())
+	require.NoError(t, s.acquire("key", dynalimit.Amounts{"usd": 100}).Settle(t.Context(), nil))
+	s.acquire("key", dynalimit.Amounts{"usd": 500})
+	s.limits(admin.Scope{Everyone: true}, quota)
+	denial := s.deny("key", dynalimit.Amounts{"usd": 50})
+	assert.False(t, denial.Statuses[0].Held)
+	assert.Greater(t, denial.RetryAfter, time.Minute)
+}
+
 // Money in shadow does not block a call when nobody answers, and enforced money does.
 func TestMoneyInShadowDoesNotBlock(t *testing.T) {
 	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {

@@ -11,8 +11,9 @@ type Holding struct {
 	// Counted was admitted or used without the bucket. It is told to the bucket's counter
 	// and never to its tokens.
 	Counted int64
-	// down is what was counted because it was beyond the deepest debt of the limit.
-	down int64
+	// down is what of Counted was beyond the deepest debt of the limit, or beyond one in shadow,
+	// and past what was taken in a window that has ended: a write of the bucket counted both.
+	down, past int64
 	// Doubt was perhaps charged: no answer told. It is not charged again, and never given
 	// back.
 	Doubt int64
@@ -68,6 +69,7 @@ func (h *Holding) Landed(amount, window int64) {
 func (h *Holding) Take(amount, window int64) {
 	if window != h.Window {
 		h.Counted += h.Held
+		h.past += h.Held
 		h.Held, h.Window = 0, window
 	}
 	h.Held += amount
@@ -86,8 +88,17 @@ func (h *Holding) LandedDown(amount int64) {
 	h.WriteDown(n)
 }
 
-// Uncharged is what is used beyond the deepest debt. What is lowered comes off it first.
-func (h *Holding) Uncharged() int64 { return max(0, min(h.down, h.Counted)) }
+// Uncharged is what is used beyond the deepest debt, or beyond a limit in shadow.
+func (h *Holding) Uncharged() int64 { return h.down }
+
+// Uncount takes an amount off what is counted: first off what is uncharged. It returns what of it
+// a write of the bucket had counted; the rest had been admitted or used without the bucket.
+func (h *Holding) Uncount(amount int64) (written int64) {
+	down := min(amount, h.down)
+	past := min(amount-down, h.past)
+	h.Counted, h.down, h.past = h.Counted-amount, h.down-down, h.past-past
+	return down + past
+}
 
 // Unwritten learns that a charge in doubt was surely not written: it is counted.
 func (h *Holding) Unwritten(amount int64) {
@@ -106,10 +117,11 @@ func (h *Holding) GiveInVain(amount int64) {
 	h.Vain += amount
 }
 
-// BucketDeleted notes that the bucket from which the held amount was taken does not exist any
-// more.
+// BucketDeleted notes that the bucket from which the held amount was taken, and that counted what
+// it did not charge, does not exist any more.
 func (h *Holding) BucketDeleted() {
-	h.Gone += h.Held
+	written := h.Uncount(h.down + h.past)
+	h.Gone += h.Held + written
 	h.Held = 0
 }
 
@@ -121,6 +133,7 @@ func (h *Holding) Join(other *Holding) {
 	}
 	h.Counted += other.Counted
 	h.down += other.down
+	h.past += other.past
 	h.Doubt += other.Doubt
 	h.Gone += other.Gone
 	h.Vain += other.Vain

@@ -23,6 +23,9 @@ type untold struct {
 	sent part
 }
 
+// noWindow is the window of what comes off a counter alone.
+const noWindow = -1
+
 // back is what is to be given back to one incarnation of a bucket.
 type back struct {
 	amounts     []plan.Signed
@@ -111,7 +114,7 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 // statement is the write that tells a part to a bucket. A quota is charged what is counted in
 // the window that it is in, if that is there; else only its counter changes.
 func (p *part) statement(to plan.Quotas) schema.Statement {
-	t := schema.Tell{Incarnation: p.incarnation}
+	t := schema.Tell{Incarnation: p.incarnation, Backs: len(p.amounts) > 0}
 	for _, n := range p.sums() {
 		t.Limits = append(t.Limits, to.Tell(n, p.charged))
 	}
@@ -132,8 +135,11 @@ func (p *part) sums() (s plan.Sums) {
 	}
 	for _, a := range plan.Negated(p.amounts) {
 		at := s.At(a.Name)
-		at.GiveBack(-a.Amount, a.Window)
-		at.Pass(a)
+		if at.Pass(a); a.Window == noWindow {
+			at.Late += a.Amount
+		} else {
+			at.GiveBack(-a.Amount, a.Window)
+		}
 	}
 	return s
 }

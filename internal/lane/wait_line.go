@@ -67,7 +67,7 @@ func (w *Waiter) needs(names []string) bool {
 // fitsBeside reports whether the bucket, when full, holds what the waiter needs
 // beside what is left to others.
 func (w *Waiter) fitsBeside(left plan.Sums) bool {
-	for _, a := range w.amounts {
+	for _, a := range w.cfg.Enforced(w.amounts) {
 		i := w.cfg.Index(a.Name)
 		if others := left.Of(a.Name).Take; i >= 0 && others > 0 && a.Amount > w.cfg.Limits[i].Rate.Burst-others {
 			return false

@@ -27,12 +27,14 @@ type TellLimit struct {
 // the bucket is the incarnation that was taken from.
 type Tell struct {
 	Incarnation []byte
+	// Backs means that something comes off the counter of that incarnation.
+	Backs bool
 	Limits      []TellLimit
 }
 
 // Statement returns the conditional update.
 func (t *Tell) Statement() Statement {
-	b, backs := newStatementBuilder(), false
+	b, backs := newStatementBuilder(), t.Backs
 	for _, l := range t.Limits {
 		a := attrsOf(l.Name, l.Quota)
 		backs = backs || l.Back > 0
