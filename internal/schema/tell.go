@@ -28,8 +28,8 @@ type TellLimit struct {
 type Tell struct {
 	Incarnation []byte
 	// Backs means that something comes off the counter of that incarnation.
-	Backs bool
-	Limits      []TellLimit
+	Backs  bool
+	Limits []TellLimit
 }
 
 // Statement returns the conditional update.
