@@ -34,7 +34,7 @@ func (d *desk) noteUnsettled(levels []level) *estimates {
 	for i := range levels {
 		lv := &levels[i]
 		for _, a := range lv.asked {
-			if h := lv.of(a.Name); h.Window != 0 && h.Held > 0 {
+			if h := lv.of(a.Name); h.Window != 0 {
 				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, h.Held, h.Window})
 			}
 		}
