@@ -112,7 +112,8 @@ func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) (without []p
 			without = appendPart(without, a, a.Amount+written)
 		}
 	}
-	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.Uncount(lv.lane, plan.Negated(off), lv.incarnation, lv.cfg) {
+	beside := lane.BesideOf(lv.lane)
+	if !lanes.Count(lv.lane, counts, lv.cfg) || !beside.Uncount(plan.Negated(off), lv.incarnation, lv.cfg) {
 		return nil, false
 	}
 	for _, a := range amounts {

@@ -189,7 +189,7 @@ func (l *Lane) account(o *Op, r Result) {
 // GiveBack gives back what a take was granted whose caller has left. No caller waits for
 // it, so what cannot be written waits until the bucket answers.
 func (l *Lane) GiveBack(o *Op, granted Result) {
-	if !l.owner.Uncount(l, granted.Down, granted.Image.Of(), o.cfg) {
+	if !l.owner.Count(l, plan.Negated(granted.Down), o.cfg) {
 		l.owner.Doubt(granted.Down)
 	}
 	back := o.refundOf(granted)

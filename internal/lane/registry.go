@@ -226,16 +226,6 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 	})
 }
 
-// Uncount has amounts, above 0, taken off the counter of one incarnation of a lane's bucket, whose
-// own writes counted them, once it answers. It returns false if the limiter is closed.
-func (s *Registry) Uncount(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
-	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
-	return s.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
-		w.giveBack(back{plan.InWindows(amounts, func(string) int64 { return noWindow }), incarnation})
-		return nil
-	})
-}
-
 // CountUnlocated does what Count does for the buckets of an entity on a resource that are
 // not known yet, as Locate finds them: the entity's own, and those of its parents.
 func (s *Registry) CountUnlocated(entity, resource string, group bool, amounts []plan.Signed) bool {
