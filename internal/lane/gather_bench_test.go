@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -12,12 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lanes that wait in vain, each after a write of a trip, do not slow what else a process does:
-// a byte that goes to and fro on a socket.
+// What queues that wait in vain, each after a write of a trip, do to the rest of a process, beside
+// ones that do not wait: to a byte that goes to and fro on a socket.
 func BenchmarkWaitsInVain(b *testing.B) {
-	for _, lanes := range []int{0, 100} {
-		b.Run(strconv.Itoa(lanes), func(b *testing.B) {
-			end := waitInVain(lanes)
+	for _, c := range []struct {
+		name   string
+		queues int
+		wait   bool
+	}{{"none", 0, false}, {"100-that-do-not", 100, false}, {"100", 100, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			end := write(c.queues, c.wait)
 			defer end()
 			here, there := sockets(b)
 			var echo sync.WaitGroup
@@ -44,19 +47,23 @@ func BenchmarkWaitsInVain(b *testing.B) {
 	}
 }
 
-// waitInVain has so many queues wait for callers who do not come, until end.
-func waitInVain(lanes int) (end func()) {
+// write has so many queues write again and again until end, and wait after each write for callers
+// who do not come.
+func write(queues int, wait bool) (end func()) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup
-	for i := range lanes {
+	for i := range queues {
 		all.Go(func() {
-			<-time.After(trip * time.Duration(i) / time.Duration(lanes))
+			<-time.After(trip * time.Duration(i) / time.Duration(queues))
 			var mu sync.Mutex
 			for {
 				select {
 				case <-stop:
 					return
 				case <-time.After(trip):
+				}
+				if !wait {
+					continue
 				}
 				now := time.Now()
 				q := queue{gather: &gather{answered: now, watchEnds: now.Add(trip / atOncePart), took: trip, granted: 8, trust: mostTrust}}
