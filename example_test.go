@@ -206,11 +206,15 @@ func ExampleLease_SettleSoon() {
 	// Output: served 3 calls, of which 800 of 1,000 were taken before each
 }
 
-// Statuses holds what response headers show.
+// Statuses holds what response headers show: of the caller's own limits, because a parent's are
+// others' too. Package httplimit shows them so.
 func ExampleLease_Statuses() {
 	limiter, _ := newLimiter(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000))
 	lease := must(limiter.Acquire(context.Background(), "user-123", "gpt-4", dynalimit.Amounts{"rpm": 1, "tpm": 500}))
 	for _, s := range lease.Statuses() {
+		if s.EntityID != "user-123" {
+			continue
+		}
 		fmt.Printf("x-ratelimit-remaining-%s: %d\n", s.Limit.Name, s.Remaining)
 		fmt.Printf("x-ratelimit-reset-%s: %v\n", s.Limit.Name, s.Reset)
 	}

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -244,7 +245,9 @@ func (lease *Lease) Statuses() []LimitStatus {
 		if !lv.answered {
 			continue
 		}
-		for _, name := range lv.names() {
+		names := lv.names()
+		statuses = slices.Grow(statuses, len(names))
+		for _, name := range names {
 			s := lv.last.status(name, 0, 0)
 			h := lv.of(name)
 			s.Requested, s.Uncharged = h.Used()/milli, h.Uncharged()/milli

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // answers gives every error its one shape, and tells the log what no client is told.
@@ -77,7 +76,7 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 		return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such organisation or app")
 	case errors.Is(err, budget.ErrConflict) && waits:
 		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: put it again when that is complete, or complete it with DELETE").
-			With("Retry-After", seconds(retryAfter(err)))
+			With("Retry-After", problem.Seconds(retryAfter(err)))
 	case errors.Is(err, budget.ErrConflict) && conflict == wire.ConcurrentModification:
 		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else at the same time: try again")
 	case errors.Is(err, budget.ErrConflict):
@@ -85,7 +84,7 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		a.tell(x, "unavailable", err)
 		return wire.NewError(http.StatusServiceUnavailable, wire.ServiceUnavailable, "the store does not answer: send the same again").
-			With("Retry-After", seconds(retryAfter(err)))
+			With("Retry-After", problem.Seconds(retryAfter(err)))
 	}
 	return a.internal(err, x)
 }
@@ -107,7 +106,7 @@ func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
 	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros
 	out.Details.RetryAfter = exceeded.RetryAt.UTC()
 	if wait, ok := dynalimit.RetryAfter(err); ok {
-		return out.With("Retry-After", seconds(wait))
+		return out.With("Retry-After", problem.Seconds(wait))
 	}
 	return out
 }
@@ -116,11 +115,6 @@ func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
 func retryAfter(err error) time.Duration {
 	wait, _ := dynalimit.RetryAfter(err)
 	return max(wait, time.Second)
-}
-
-// seconds is a wait as Retry-After has it: whole seconds, not too short.
-func seconds(d time.Duration) string {
-	return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10)
 }
 
 // ofLogin is what an error of a login is answered with; nil if it is none.
@@ -132,7 +126,7 @@ func ofLogin(err error) *wire.Error {
 			With("WWW-Authenticate", `Bearer realm="keeper"`)
 	case errors.As(err, &throttled):
 		return wire.NewError(http.StatusTooManyRequests, wire.RateLimitExceeded, "too many logins failed: wait").
-			With("Retry-After", seconds(max(throttled.RetryAfter, time.Second)))
+			With("Retry-After", problem.Seconds(max(throttled.RetryAfter, time.Second)))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package problem
 
 import (
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -40,4 +41,13 @@ func longestWait(err error) (wait time.Duration, known bool) {
 		}
 	}
 	return wait, known
+}
+
+// Seconds is a wait as Retry-After has it: whole seconds, not too short.
+func Seconds(d time.Duration) string {
+	n := int64(d / time.Second)
+	if d%time.Second > 0 {
+		n++
+	}
+	return strconv.FormatInt(n, 10)
 }

@@ -1,0 +1,101 @@
+package httplimit
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// caller is whose limits an answer shows, and what it asked for.
+type caller struct{ entity, resource string }
+
+// owns reports whether a status is of a limit of the caller's own that may deny: not of a
+// parent, which is others' too, and not of one in shadow.
+func (c caller) owns(s *dynalimit.LimitStatus) bool {
+	return s.EntityID == c.entity && s.Requested > 0 && !s.Limit.Shadow
+}
+
+// binding is the caller's own limit that denies the longest, or of which the fewest such
+// requests are left; nil if there is none.
+func (c caller) binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus {
+	var tightest *dynalimit.LimitStatus
+	left := func(s *dynalimit.LimitStatus) float64 { return float64(s.Remaining) / float64(s.Requested) }
+	for i := range statuses {
+		switch s := &statuses[i]; {
+		case !c.owns(s):
+		case tightest == nil, s.RetryAfter > tightest.RetryAfter, s.RetryAfter == tightest.RetryAfter && left(s) < left(tightest):
+			tightest = s
+		}
+	}
+	return tightest
+}
+
+// policy names a limit: a group's by the group too.
+func (c caller) policy(s *dynalimit.LimitStatus) string {
+	if s.Resource == c.resource {
+		return s.Limit.Name
+	}
+	return s.Resource + "/" + s.Limit.Name
+}
+
+// show sets the fields about the caller's limits. wait is Retry-After, Never if the answer has
+// none.
+func (c caller) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
+	s := c.binding(statuses)
+	if s == nil {
+		return
+	}
+	values := [...]string{strconv.FormatInt(s.Limit.Burst, 10), strconv.FormatInt(max(s.Remaining, 0), 10), problem.Seconds(s.Reset)}
+	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = values[:1:1], values[1:2:2], values[2:3:3]
+	if draft {
+		c.showDraft(h, statuses, wait)
+	}
+}
+
+// showDraft sets the fields of the draft, of the limits that count requests: it has no unit for
+// tokens and money.
+func (c caller) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
+	var policies, limits []string
+	for i := range statuses {
+		s := &statuses[i]
+		if !c.owns(s) || s.Requested != 1 || s.Limit.Unit != "" {
+			continue
+		}
+		policy := fmt.Sprintf("%q;q=%d", c.policy(s), integer(s.Limit.Burst))
+		if w := window(s.Limit); w > 0 {
+			policy += ";w=" + problem.Seconds(w)
+		}
+		policies = append(policies, policy)
+		// Within t no more than r is promised, so t is not past Retry-After.
+		limits = append(limits, fmt.Sprintf("%q;r=%d;t=%s", c.policy(s), integer(s.Remaining), problem.Seconds(min(s.Reset, wait))))
+	}
+	if len(policies) > 0 {
+		h["Ratelimit-Policy"], h["Ratelimit"] = []string{strings.Join(policies, ", ")}, []string{strings.Join(limits, ", ")}
+	}
+}
+
+// integer is a count as structured fields can have it (RFC 9651).
+func integer(n int64) int64 { return min(max(n, 0), 999_999_999_999_999) }
+
+// window is the time in which a limit allows its burst, 0 if no duration says it.
+func window(l dynalimit.Limit) time.Duration {
+	switch l.Window {
+	case "hour":
+		return time.Hour
+	case "day":
+		return 24 * time.Hour
+	case "week":
+		return 7 * 24 * time.Hour
+	case "":
+		if fill := float64(l.Burst) / float64(l.RefillAmount) * float64(l.RefillPeriod); fill < math.MaxInt64 {
+			return time.Duration(fill)
+		}
+	}
+	return 0
+}

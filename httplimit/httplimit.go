@@ -1,0 +1,128 @@
+// Package httplimit limits the requests of an HTTP server: a middleware of net/http that takes
+// a lease for each request, and answers what does not fit.
+//
+//	limit, err := httplimit.New(limiter, &httplimit.Options{
+//		Key:   httplimit.APIKey("Authorization"), // hashed: the entity is no secret
+//		Known: customers.Has,
+//	})
+//	…
+//	http.ListenAndServe(addr, limit(mux))
+//
+// A denied request is answered with 429 and Retry-After, a blocked one with 403, and one whose
+// limits cannot be asked with 503, each as problem+json (RFC 9457) that tells nothing of others.
+// A request that is admitted is charged whatever becomes of it, unless Options.Refund or the
+// handler, by its [Lease], says otherwise.
+//
+// Only keys that Options.Known knows have buckets of their own. All others share one, so that
+// nobody can make items by inventing keys.
+package httplimit
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// New returns a middleware: it gives a handler that limits another one. The handlers that it
+// makes may share buckets. It fails with a *ValidationError. The limiter stays the caller's to
+// close.
+func New(limiter *dynalimit.RateLimiter, opts *Options) (func(http.Handler) http.Handler, error) {
+	if limiter == nil {
+		return nil, invalid("limiter", "is nil; make one with dynalimit.New(repo, nil)")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	m := &middleware{limiter: limiter, Options: o.withDefaults()}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if m.Skip != nil && m.Skip(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			m.serve(w, r, next)
+		})
+	}, nil
+}
+
+// Lease is what a request was granted, for the handler to correct once it knows what was used:
+// Settle charges that, Rollback nothing. It is nil for a request that was not limited; what is
+// neither settled nor rolled back stays as it was charged. Of several middlewares it is the
+// innermost one's.
+func Lease(ctx context.Context) *dynalimit.Lease {
+	lease, _ := ctx.Value(leaseKey{}).(*dynalimit.Lease)
+	return lease
+}
+
+type leaseKey struct{}
+
+// middleware is what all requests of one New have in common.
+type middleware struct {
+	limiter *dynalimit.RateLimiter
+	Options
+}
+
+// serve limits one request.
+func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	c := caller{entity: m.entity(r), resource: m.Resource(r)}
+	lease, err := m.limiter.Acquire(r.Context(), c.entity, c.resource, m.Amounts(r), m.Acquire...)
+	if err != nil {
+		m.deny(w, r, c, err)
+		return
+	}
+	c.show(w.Header(), lease.Statuses(), dynalimit.Never, m.Draft)
+	ctx := context.WithValue(r.Context(), leaseKey{}, lease)
+	var seen *watched
+	if m.Refund != nil {
+		seen = &watched{ResponseWriter: w}
+		w = seen
+	}
+	returned := false
+	defer func() { m.end(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.final())) }()
+	next.ServeHTTP(w, r.WithContext(ctx))
+	returned = true
+}
+
+// end ends the lease of a request, whatever its handler has done. A panic goes on after it.
+func (m *middleware) end(ctx context.Context, lease *dynalimit.Lease, refund bool) {
+	var err error
+	if refund {
+		err = lease.Rollback(ctx)
+	} else {
+		err = lease.Settle(ctx, nil)
+	}
+	if err != nil {
+		m.Logger.LogAttrs(ctx, slog.LevelError, "httplimit: the lease of a request could not be ended", slog.Any("error", err))
+	}
+}
+
+// entity is whom a request is charged to.
+func (m *middleware) entity(r *http.Request) string {
+	if m.Key == nil {
+		return m.Strangers
+	}
+	if key := m.Key(r); schema.CheckEntity(key) == "" && m.Known(key) {
+		return key
+	}
+	return m.Strangers
+}
+
+// deny answers a request that is not served.
+func (m *middleware) deny(w http.ResponseWriter, r *http.Request, c caller, err error) {
+	d := denialOf(c, err)
+	if d.Status == http.StatusInternalServerError {
+		m.Logger.LogAttrs(r.Context(), slog.LevelError, "httplimit: a request could not be limited", slog.Any("error", err))
+	}
+	d.setHeaders(w.Header())
+	if exceeded := exceededOf(err); exceeded != nil {
+		c.show(w.Header(), exceeded.Statuses, exceeded.RetryAfter, m.Draft)
+	}
+	m.OnDenied(w, r, d)
+}

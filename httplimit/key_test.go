@@ -1,0 +1,91 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dynalimit/dynalimit/httplimit"
+)
+
+func TestAPIKey(t *testing.T) {
+	want := httplimit.HashKey("secret")
+	assert.Regexp(t, "^key-[0-9a-f]{32}$", want)
+	for _, test := range []struct {
+		header, want string
+		values       []string
+	}{
+		{"Authorization", want, []string{"Bearer secret"}},
+		{"authorization", want, []string{"bearer  secret"}},
+		{"X-Api-Key", want, []string{"secret"}},
+		{"X-Api-Key", "", nil},
+		{"X-Api-Key", "", []string{""}},
+		{"Authorization", "", []string{"Bearer "}},
+		{"X-Api-Key", "", []string{"secret", "another"}},
+		{"X-Api-Key", "", []string{strings.Repeat("x", 1025)}},
+		{"X-Api-Key", httplimit.HashKey(strings.Repeat("x", 1024)), []string{strings.Repeat("x", 1024)}},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		for _, v := range test.values {
+			r.Header.Add(test.header, v)
+		}
+		assert.Equal(t, test.want, httplimit.APIKey(test.header)(r), "%s %.30q", test.header, test.values)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for _, test := range []struct {
+		name, peer, want string
+		forwarded        []string
+		trusted          []netip.Prefix
+	}{
+		{"the peer", "203.0.113.7:80", "ip:203.0.113.7", nil, nil},
+		{"nobody is trusted", "10.0.0.1:80", "ip:10.0.0.1", []string{"198.51.100.1"}, nil},
+		{"a stranger's header", "203.0.113.7:80", "ip:203.0.113.7", []string{"198.51.100.1"}, proxies},
+		{"a proxy", "10.0.0.1:80", "ip:198.51.100.1", []string{"198.51.100.1"}, proxies},
+		{"what the client wrote", "10.0.0.1:80", "ip:198.51.100.1", []string{"192.0.2.1, nonsense, 198.51.100.1"}, proxies},
+		{"proxies in a row", "10.0.0.1:80", "ip:198.51.100.1", []string{"192.0.2.1,198.51.100.1", "10.0.0.3 , fd00::2"}, proxies},
+		{"proxies alone", "10.0.0.1:80", "ip:10.0.0.3", []string{"10.0.0.3, 10.0.0.2"}, proxies},
+		{"a proxy's nonsense", "10.0.0.1:80", "", []string{"198.51.100.1, unknown"}, proxies},
+		{"no header", "10.0.0.1:80", "ip:10.0.0.1", nil, proxies},
+		{"IPv4 in IPv6", "[::ffff:10.0.0.1]:80", "ip:198.51.100.1", []string{"::ffff:198.51.100.1"}, proxies},
+		{"a network of IPv6", "[2001:db8:1:2:3:4:5:6]:80", "ip:2001:db8:1:2::", nil, nil},
+		{"a zone", "[fe80::1%eth0]:80", "ip:fe80::", nil, nil},
+		{"a socket", "@", "", nil, nil},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = test.peer
+		for _, v := range test.forwarded {
+			r.Header.Add("X-Forwarded-For", v)
+		}
+		assert.Equal(t, test.want, httplimit.Address(test.trusted...)(r), test.name)
+	}
+}
+
+func TestRoute(t *testing.T) {
+	mux := http.NewServeMux()
+	inside := httplimit.Route(nil)
+	for _, pattern := range []string{"GET /items/{id}", "/any/{path...}", "GET  example.com/x", "POST /exact/{$}"} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(inside(r))) })
+	}
+	around := httplimit.Route(mux)
+	for _, test := range []struct{ method, url, want string }{
+		{"GET", "/items/7", "GET/items/_id_"},
+		{"PUT", "/any/thing/there", "any/any/_path..._"},
+		{"GET", "http://example.com/x", "GET-example.com/x"},
+		{"POST", "/exact/", "POST/exact/___"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), test.method, test.url, nil)
+		assert.Equal(t, test.want, around(r))
+		assert.Equal(t, test.want, do(mux, r).Body.String())
+	}
+	for _, url := range []string{"/none", "/items/7/8"} {
+		assert.Equal(t, "unrouted", around(httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)))
+	}
+	assert.Equal(t, "unrouted", around(httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/items/7", nil)))
+}

@@ -1,0 +1,86 @@
+package httplimit
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Options says who is limited, by what, and how it is told. Its functions are called for each
+// request, by many goroutines at once.
+type Options struct {
+	// Key says who makes a request: the id of an entity. APIKey and Address make such functions.
+	// What is no id of an entity, "" for one, is a stranger. Defaults to nil: everybody is one.
+	Key func(*http.Request) string
+	// Known reports whether a key has buckets of its own; the others are strangers. Each key that
+	// it knows makes an item, so let it look keys up where only you add them. It is needed with
+	// Key; defaults to nil without.
+	Known func(key string) bool
+	// Strangers is the entity that all strangers share. Defaults to "strangers".
+	Strangers string
+	// Resource says what is asked for; Route makes such a function. Each of its answers makes an
+	// item, so it must not give back what a client made up. Defaults to nil: "http", always.
+	Resource func(*http.Request) string
+	// Amounts says what a request takes, in whole tokens of each limit. It may not change what it
+	// returned later. Defaults to nil: 1 of "rpm".
+	Amounts func(*http.Request) dynalimit.Amounts
+	// Acquire are options of each acquire, such as dynalimit.WithOnUnavailable. Defaults to none.
+	Acquire []dynalimit.AcquireOption
+	// Skip reports whether a request is not limited at all, such as one for health. Defaults to
+	// nil: none is skipped.
+	Skip func(*http.Request) bool
+	// Refund reports whether a request that was answered with a status is given back whole, before
+	// its handler's answer ends. A hijacked connection and a panic stay charged. Defaults to nil:
+	// nothing is given back.
+	Refund func(status int) bool
+	// Draft adds RateLimit and RateLimit-Policy, as in draft-ietf-httpapi-ratelimit-headers-11, of
+	// which later drafts may change the meaning. Defaults to false.
+	Draft bool
+	// OnDenied answers a request that is not served. Retry-After and the X-RateLimit fields are
+	// set before, and may be changed. Defaults to (*Denial).Write.
+	OnDenied func(http.ResponseWriter, *http.Request, *Denial)
+	// Logger hears of requests that could not be limited because of a mistake or a missing
+	// permission, and of leases that could not be ended. Defaults to nobody.
+	Logger *slog.Logger
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Key != nil && o.Known == nil:
+		return invalid("options.Known", "is nil; say which keys have buckets of their own: any client may make up the others")
+	case o.Key == nil && o.Known != nil:
+		return invalid("options.Key", "is nil although Known is not; give the function that finds the key of a request")
+	}
+	if reason := schema.CheckEntity(o.Strangers); o.Strangers != "" && reason != "" {
+		return invalid("options.Strangers", "%s", reason)
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Strangers == "" {
+		o.Strangers = "strangers"
+	}
+	if o.Resource == nil {
+		o.Resource = func(*http.Request) string { return "http" }
+	}
+	if o.Amounts == nil {
+		one := dynalimit.Amounts{"rpm": 1}
+		o.Amounts = func(*http.Request) dynalimit.Amounts { return one }
+	}
+	if o.OnDenied == nil {
+		o.OnDenied = func(w http.ResponseWriter, _ *http.Request, d *Denial) { d.Write(w) }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func invalid(field, format string, args ...any) *dynalimit.ValidationError {
+	return &dynalimit.ValidationError{Package: "httplimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}

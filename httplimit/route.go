@@ -1,0 +1,44 @@
+package httplimit
+
+import (
+	"net/http"
+	"strings"
+)
+
+// unrouted is the resource of requests that no route is for: one, however many paths clients
+// make up.
+const unrouted = "unrouted"
+
+// Route makes the pattern of a request's route its resource: "GET /items/{id}" is
+// "GET/items/_id_", "/items/" is "any/items/", and "unrouted" is what no pattern matches. Around
+// a mux give it that mux, because a mux finds the pattern only after the middleware. Inside, around
+// single handlers, give nil.
+func Route(mux *http.ServeMux) func(*http.Request) string {
+	return func(r *http.Request) string {
+		pattern := r.Pattern
+		if mux != nil {
+			_, pattern = mux.Handler(r)
+		}
+		return routeName(pattern)
+	}
+}
+
+// routeName is a pattern of net/http as the name of a resource.
+func routeName(pattern string) string {
+	if pattern == "" {
+		return unrouted
+	}
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, path = "any", pattern
+	}
+	if path = strings.TrimLeft(path, " \t"); !strings.HasPrefix(path, "/") { // a host
+		method += "-"
+	}
+	return method + strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_.-/", c) {
+			return c
+		}
+		return '_'
+	}, path)
+}

@@ -1,0 +1,68 @@
+package httplimit
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// watched notes with which status a handler answers. It does what the writer below it does,
+// for http.ResponseController and for handlers that look for methods themselves.
+type watched struct {
+	http.ResponseWriter
+	status   int // 0 before the header is written
+	hijacked bool
+}
+
+// Unwrap gives http.ResponseController the writer below.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// final is the status that the client gets once the handler has returned.
+func (w *watched) final() int {
+	w.note(http.StatusOK)
+	return w.status
+}
+
+// note keeps the first status that is not followed by another.
+func (w *watched) note(status int) {
+	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		w.status = status
+	}
+}
+
+// WriteHeader notes the status.
+func (w *watched) WriteHeader(status int) {
+	w.note(status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.note(http.StatusOK)
+	return w.ResponseWriter.Write(p)
+}
+
+// ReadFrom keeps the copy of a file in the kernel.
+func (w *watched) ReadFrom(r io.Reader) (int64, error) {
+	w.note(http.StatusOK)
+	return io.Copy(w.ResponseWriter, r)
+}
+
+// Flush is for handlers that look for an http.Flusher.
+func (w *watched) Flush() { _ = w.FlushError() }
+
+// FlushError is what http.ResponseController calls.
+func (w *watched) FlushError() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if err == nil {
+		w.note(http.StatusOK)
+	}
+	return err
+}
+
+// Hijack notes that the connection is the handler's now.
+func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.hijacked = w.hijacked || err == nil
+	return conn, rw, err
+}
