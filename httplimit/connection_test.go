@@ -27,7 +27,7 @@ func refunding() httplimit.Options {
 }
 
 // get makes a request of ana over a connection.
-func get(t *testing.T, ctx context.Context, s *httptest.Server) (*http.Response, error) {
+func get(ctx context.Context, t *testing.T, s *httptest.Server) (*http.Response, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestStreams(t *testing.T) {
 					<-goOn
 					_, _ = io.WriteString(w, "last\n")
 				}, o))
-				answer, err := get(t, t.Context(), s)
+				answer, err := get(t.Context(), t, s)
 				require.NoError(t, err)
 				defer answer.Body.Close()
 				body := bufio.NewReader(answer.Body)
@@ -96,7 +96,7 @@ func TestHijackedStaysCharged(t *testing.T) {
 		_, _ = fmt.Fprint(conn, "HTTP/1.1 500 Mine\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		_ = conn.Close()
 	}, refunding()))
-	answer, err := get(t, t.Context(), s)
+	answer, err := get(t.Context(), t, s)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	assert.Equal(t, 500, answer.StatusCode)
@@ -118,7 +118,7 @@ func TestClientLeaves(t *testing.T) {
 		<-inside
 		leave()
 	}()
-	answer, err := get(t, ctx, s)
+	answer, err := get(ctx, t, s)
 	require.ErrorIs(t, err, context.Canceled)
 	if answer != nil {
 		defer answer.Body.Close()

@@ -1,11 +1,9 @@
 package httplimit
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -61,27 +59,33 @@ func (c caller) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.
 // showDraft sets the fields of the draft, of the limits that count requests: it has no unit for
 // tokens and money.
 func (c caller) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
-	var policies, limits []string
+	var policies, limits []byte
 	for i := range statuses {
 		s := &statuses[i]
 		if !c.owns(s) || s.Requested != 1 || s.Limit.Unit != "" {
 			continue
 		}
-		policy := fmt.Sprintf("%q;q=%d", c.policy(s), integer(s.Limit.Burst))
+		policies = item(policies, c.policy(s), ";q=", s.Limit.Burst)
 		if w := window(s.Limit); w > 0 {
-			policy += ";w=" + problem.Seconds(w)
+			policies = append(append(policies, ";w="...), problem.Seconds(w)...)
 		}
-		policies = append(policies, policy)
+		limits = item(limits, c.policy(s), ";r=", s.Remaining)
 		// Within t no more than r is promised, so t is not past Retry-After.
-		limits = append(limits, fmt.Sprintf("%q;r=%d;t=%s", c.policy(s), integer(s.Remaining), problem.Seconds(min(s.Reset, wait))))
+		limits = append(append(limits, ";t="...), problem.Seconds(min(s.Reset, wait))...)
 	}
-	if len(policies) > 0 {
-		h["Ratelimit-Policy"], h["Ratelimit"] = []string{strings.Join(policies, ", ")}, []string{strings.Join(limits, ", ")}
+	if policies != nil {
+		h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policies)}, []string{string(limits)}
 	}
 }
 
-// integer is a count as structured fields can have it (RFC 9651).
-func integer(n int64) int64 { return min(max(n, 0), 999_999_999_999_999) }
+// item adds a name with a count to a list of structured fields (RFC 9651).
+func item(list []byte, name, parameter string, n int64) []byte {
+	if list != nil {
+		list = append(list, ", "...)
+	}
+	list = append(strconv.AppendQuote(list, name), parameter...)
+	return strconv.AppendInt(list, min(max(n, 0), 999_999_999_999_999), 10)
+}
 
 // window is the time in which a limit allows its burst, 0 if no duration says it.
 func window(l dynalimit.Limit) time.Duration {

@@ -86,8 +86,9 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	returned := false
 	defer func() { m.end(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.final())) }()
-	next.ServeHTTP(w, r.WithContext(ctx))
-	returned = true
+	inner := r.WithContext(ctx)
+	next.ServeHTTP(w, inner)
+	r.Pattern, returned = inner.Pattern, true // for who looks at it from outside
 }
 
 // end ends the lease of a request, whatever its handler has done. A panic goes on after it.

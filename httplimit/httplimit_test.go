@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -241,11 +242,13 @@ func TestRefund(t *testing.T) {
 		handler http.HandlerFunc
 		used    int64
 	}{
-		"failed":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 502) }, 0},
+		"failed":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, 0},
 		"served":  {ok, 1},
 		"silent":  {func(http.ResponseWriter, *http.Request) {}, 1},
 		"flushed": {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); w.WriteHeader(500) }, 1},
-		"copied":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("ok")) }, 1},
+		"copied": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("ok"))
+		}, 1},
 		"hinted": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(503) }, 0},
 	} {
 		ask(w.handler(test.handler, o), user)
@@ -276,6 +279,41 @@ func TestPanicSettles(t *testing.T) {
 	assert.PanicsWithError(t, "boom", func() { ask(h, "ana") })
 	assert.EqualValues(t, 1, w.used("ana"))
 	assert.ErrorIs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 1}), dynalimit.ErrLeaseEnded)
+}
+
+// TestMoneyIsNotServedBlind: a limit on money blocks while DynamoDB does not answer, although
+// the limiter allows the rest; unless the call is allowed by name.
+func TestMoneyIsNotServedBlind(t *testing.T) {
+	w := newWorld(t)
+	usd := dynalimit.DailyMoney("usd", 1_000_000, "")
+	usd.PerModel = true
+	require.NoError(t, w.admin().Limits.Set(t.Context(), admin.Scope{Everyone: true, Resource: "http"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), usd}))
+	limiter, err := dynalimit.New(w.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, limiter.Close(context.WithoutCancel(t.Context()))) }()
+	serve := func(o httplimit.Options) int {
+		limit, err := httplimit.New(limiter, &o)
+		require.NoError(t, err)
+		return ask(limit(http.HandlerFunc(ok)), "ana").Code
+	}
+	money := byUser
+	money.Amounts = func(*http.Request) dynalimit.Amounts { return dynalimit.Amounts{"rpm": 1, "usd": 100} }
+	assert.Equal(t, 200, serve(money))
+	w.silence()
+	assert.Equal(t, 503, serve(money))
+	assert.Equal(t, 200, serve(byUser))
+	money.Acquire = []dynalimit.AcquireOption{dynalimit.WithOnUnavailable(dynalimit.Allow)}
+	assert.Equal(t, 200, serve(money))
+	w.db.SetFaults(nil)
+}
+
+// TestPatternIsSeenOutside: a logger around the middleware sees the route, as it does around a mux.
+func TestPatternIsSeenOutside(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", ok)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/items/7", nil)
+	do(newWorld(t).handler(mux.ServeHTTP, byUser), r)
+	assert.Equal(t, "GET /items/{id}", r.Pattern)
 }
 
 // TestMisuse: wrong options are refused at once, by name.

@@ -1,3 +1,5 @@
+// Package routers tests httplimit with routers that it does not know, and its fields with a
+// parser of structured fields. It is a module of its own, so that nobody else needs them.
 package routers
 
 import (
@@ -13,11 +15,14 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/httplimit"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newLimiter allows two requests a minute, with a clock that stands still.
 func newLimiter(t *testing.T) *dynalimit.RateLimiter {
