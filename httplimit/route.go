@@ -33,12 +33,15 @@ func routeName(pattern string) string {
 		method, path = "any", pattern
 	}
 	if path = strings.TrimLeft(path, " \t"); !strings.HasPrefix(path, "/") { // a host
-		method += "-"
+		path = "-" + path
 	}
-	return method + strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_.-/", c) {
-			return c
+	name := append(make([]byte, 0, len(pattern)+1), method...)
+	for i := range len(path) {
+		c := path[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '-' || c > '9') { // - . / and digits are in a row
+			c = '_'
 		}
-		return '_'
-	}, path)
+		name = append(name, c)
+	}
+	return string(name)
 }
