@@ -28,10 +28,10 @@ type Lease struct {
 	// nil of a lease that was served from memory until it is needed: see held.
 	charge *charge
 	served *grant // never changed; nil of other leases
-	// busy means that a correction is under way. freed is made by a caller who waits for
-	// it, and closed when it has ended.
-	busy, ended bool
-	freed       chan struct{}
+	// busy means that a correction is under way, corrected that there has been one. freed is made
+	// by a caller who waits for it, and closed when it has ended.
+	busy, corrected, ended bool
+	freed                  chan struct{}
 	// soon means that SettleSoon ends the lease: nobody else corrects it any more.
 	soon bool
 }
@@ -78,7 +78,19 @@ func (lease *Lease) begin(ctx context.Context) bool {
 		}
 		lease.mu.Lock()
 	}
-	lease.busy = true
+	lease.busy, lease.corrected = true, true
+	return true
+}
+
+// keep ends a lease that was served from memory and never corrected as it is, because nothing of
+// it is to be written. It reports whether it did.
+func (lease *Lease) keep() bool {
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	if lease.served == nil || lease.corrected || lease.busy || lease.soon {
+		return false
+	}
+	lease.ended = true
 	return true
 }
 
@@ -283,6 +295,9 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 // nil, whatever the amounts: what is used after the end is not charged. If it fails with
 // amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
+	if len(actual) == 0 && lease.usable(ctx) == nil && lease.keep() {
+		return nil
+	}
 	change, err := settlement(actual)
 	if err != nil {
 		return err

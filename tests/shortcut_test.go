@@ -192,6 +192,19 @@ func TestServedLeaseIsAGrantedOne(t *testing.T) {
 			require.NoError(t, l.Settle(t.Context(), dynalimit.Amounts{"rpm": 2}))
 			return 2
 		},
+		"settled as it is": func(t *testing.T, l *dynalimit.Lease) int64 {
+			require.NoError(t, l.Settle(t.Context(), nil))
+			require.ErrorIs(t, l.Adjust(t.Context(), dynalimit.Amounts{"rpm": 4}), dynalimit.ErrLeaseEnded)
+			require.NoError(t, l.Settle(t.Context(), dynalimit.Amounts{"rpm": 2}))
+			require.NoError(t, l.Rollback(t.Context()))
+			return 3
+		},
+		"settled as adjusted": func(t *testing.T, l *dynalimit.Lease) int64 {
+			require.NoError(t, l.Adjust(t.Context(), dynalimit.Amounts{"rpm": 4}))
+			require.NoError(t, l.Settle(t.Context(), nil))
+			require.ErrorIs(t, l.Adjust(t.Context(), dynalimit.Amounts{"rpm": 4}), dynalimit.ErrLeaseEnded)
+			return 7
+		},
 		"adjusted": func(t *testing.T, l *dynalimit.Lease) int64 {
 			require.NoError(t, l.Adjust(t.Context(), dynalimit.Amounts{"rpm": 4}))
 			return 7
