@@ -45,15 +45,16 @@ type Lane struct {
 	// not prefetch.
 	Ahead *Ahead
 
+	// number is the lane's place among its owner's lanes. It stands before learnt, where it takes no
+	// room of its own.
+	number uint16
+
 	// learnt belongs to the running goroutine, which needs no lock for it.
 	learnt lessons
 
-	// number is the lane's place among its owner's lanes.
-	number uint16
-	// running means that a goroutine, or the goroutine of a caller, works on the queue.
-	// refilled means that the bucket was filled by hand meanwhile, so that what the
-	// goroutine learns may be older. mu guards both.
-	running, refilled bool
+	// running means that a goroutine, or the goroutine of a caller, works on the queue. mu
+	// guards it.
+	running bool
 }
 
 // Memo is what a limiter remembers with a lane.
@@ -346,7 +347,7 @@ func (l *Lane) Refilled() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running { // the goroutine reads the sight without the lock
-		l.refilled = true
+		l.sight.refilled = true
 		return
 	}
 	l.sight.markStale()
@@ -369,8 +370,8 @@ func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 func (l *Lane) replace(image *schema.Image, asked Asked) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
 	l.Pause.learn(image)
-	if l.refilled {
-		l.refilled = false
+	if l.sight.refilled {
+		l.sight.refilled = false
 		l.sight.markStale()
 	}
 	l.pacer.Load().see(image)
@@ -385,7 +386,7 @@ func (l *Lane) learn(image *schema.Image, asked Asked, ours plan.Sums) {
 		l.sight.shared = l.owner.NowMS()
 	}
 	foreign := l.sight.known && image.ForeignSince(l.sight.image)
-	l.replace(image, asked)
+	l.replace(image, Asked{asked.At, l.owner.Tick()}) // who asked before this answer may not see the write
 	l.mu.Unlock()
 	if foreign {
 		l.owner.noticeForeign(l)

@@ -24,7 +24,7 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 		"one of the future": func(l *Lane, _ *plan.Config) { l.sight.seenAt += 1000 },
 		"of other limits":   func(l *Lane, cfg *plan.Config) { l.sight.image = imageOf(rpmOf(99), 0, time.Now().UnixMilli()) },
 		"of a ghost":        func(l *Lane, _ *plan.Config) { l.sight.image.Limits[0].Ghost = true },
-		"filled meanwhile":  func(l *Lane, _ *plan.Config) { l.refilled = true },
+		"filled meanwhile":  func(l *Lane, _ *plan.Config) { l.sight.refilled = true },
 		"beside a give-back": func(l *Lane, cfg *plan.Config) {
 			l.queue.add(NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
 		},
