@@ -143,13 +143,22 @@ func (k *configKind) groups() []string {
 }
 
 // policyFor is what the configuration has a call do when the store does not answer: what a level
-// says, else Block if the call names money that is enforced; empty for nothing.
-func (c *resolvedConfig) policyFor(r *request) UnavailablePolicy {
-	if c.onUnavailable != "" || c.compiled == nil || c.compiled.Money == 0 {
+// says, else Block if the call names money that is enforced; empty for nothing. cfg is made of it,
+// or of a limiter's own limits; nil of none.
+func (c *resolvedConfig) policyFor(r *request, cfg *plan.Config) UnavailablePolicy {
+	if c.onUnavailable != "" {
 		return c.onUnavailable
 	}
-	for i, l := range c.compiled.Limits {
-		if r.named[l.Name] > 0 && c.compiled.IsMoney(i) && !c.compiled.InShadow(l.Name) {
+	for _, l := range r.opts.limits {
+		if r.named[l.Name] > 0 && l.Unit != "" && !l.Shadow {
+			return Block
+		}
+	}
+	if cfg == nil || cfg.Money == 0 {
+		return ""
+	}
+	for i, l := range cfg.Limits {
+		if r.named[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) {
 			return Block
 		}
 	}

@@ -67,7 +67,7 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 		var room [1]route // for most
 		charged, err := rs.buckets(ctx, r, id, room[:0], p)
 		for i := range charged {
-			policy = cmp.Or(policy, charged[i].resolved.policyFor(r))
+			policy = cmp.Or(policy, charged[i].resolved.policyFor(r, rs.fallback.compile(charged[i].resolved)))
 		}
 		if err == nil {
 			c, err = rs.charge(c, r, charged, p != nil)
@@ -183,7 +183,7 @@ func (rs *routes) refuse(ctx context.Context, r *request) error {
 			unlimited = false
 			continue
 		}
-		policy = cmp.Or(policy, last.policyFor(r))
+		policy = cmp.Or(policy, last.policyFor(r, rs.fallback.compile(last)))
 		unlimited = unlimited && (last.unlimited || last.group && len(last.limits) == 0)
 	}
 	if cmp.Or(policy, rs.knownPolicy()).admits() || unlimited || rs.lanes.Horizon != nil {

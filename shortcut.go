@@ -121,7 +121,7 @@ func (s *shortcut) find(ctx context.Context, rs *routes, r *request, c cascade, 
 	if s == nil {
 		return rs.find(ctx, r, c, p)
 	}
-	return c.with(s.lane, s.cfg, part{amounts: r.amounts}), cmp.Or(s.resolved.Value.policyFor(r), s.policy), nil
+	return c.with(s.lane, s.cfg, part{amounts: r.amounts}), cmp.Or(s.resolved.Value.policyFor(r, s.cfg), s.policy), nil
 }
 
 // needs are those of amounts. It returns false if they are not right, or not for the shortcut.

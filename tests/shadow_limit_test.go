@@ -259,6 +259,12 @@ func TestMoneyInShadowDoesNotBlock(t *testing.T) {
 		require.NoError(t, acquire(model))
 		require.ErrorIs(t, acquire("enforced"), dynalimit.ErrUnavailable)
 		s.recovers()
+		own := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow, Limits: []dynalimit.Limit{dynalimit.DailyMoney("usd", 100, "")}})
+		own.acquire("other", dynalimit.Amounts{"usd": 1})
+		own.cutOff(ddbmem.Fault{Lose: true})
+		_, err := own.limiter.Acquire(t.Context(), "other", "own", dynalimit.Amounts{"usd": 1})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable, "of a limiter's own limits")
+		own.recovers()
 	})
 }
 
