@@ -26,7 +26,7 @@ func (p *Pause) Raise(until, margin int64) bool {
 
 // learn takes what an image of the bucket shows.
 func (p *Pause) learn(image *schema.Image) {
-	if image != nil && image.PausedUntil > 0 {
-		p.Raise(image.PausedUntil, 0)
+	if image != nil && image.PausedUntil() > 0 {
+		p.Raise(image.PausedUntil(), 0)
 	}
 }

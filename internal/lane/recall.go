@@ -55,7 +55,7 @@ func (m Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, n
 // must be held.
 func (m Memory) decides(cfg *plan.Config, now int64) bool {
 	of := &m.lane.sight
-	return !m.lane.refilled && of.known && of.image != nil && of.fresh(now) && cfg.Wrote(of.image)
+	return !of.refilled && of.known && of.image != nil && of.fresh(now) && cfg.Wrote(of.image)
 }
 
 // denied notes that a take was denied. The lane's lock must be held.

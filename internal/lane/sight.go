@@ -20,7 +20,10 @@ type sight struct {
 	// scarce means that the last write was refused or throttled, or that the last take
 	// was denied.
 	scarce bool
-	image  *schema.Image
+	// refilled means that the bucket was filled by hand while a goroutine worked on the queue,
+	// so that what that learns may be older.
+	refilled bool
+	image    *schema.Image
 	// seenAt is when the request was sent that showed the image, in Unix ms of this
 	// process's clock. It is 0 for an image from which a write may be decided, but not a
 	// denial.

@@ -43,7 +43,7 @@ type Crowding struct {
 	Heard, Trip, othersAt int64
 	// adding and filling are the recent shares of guesses of that form that were
 	// refused.
-	adding, filling float64
+	adding, filling float32
 }
 
 // Within is the crowding for a write that was refused so many times: a write that was

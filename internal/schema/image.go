@@ -44,13 +44,11 @@ type Image struct {
 	// item, which has none.
 	Refilled    int64
 	HasRefilled bool
+	paused      instant
 	// Fingerprint is that of the limits last written; nil if another implementation
 	// wrote them. ConfigRead is when those limits were read, less a second.
 	Fingerprint []byte
 	ConfigRead  int64
-	// PausedUntil is until when nothing may be taken, in Unix ms; 0 for no pause. No condition
-	// asks for it, so that takes go on to commute.
-	PausedUntil int64
 	// TTL is the expiry in seconds since the epoch, 0 if the item has none.
 	TTL int64
 	// Incarnation is the id of the create that made the item; nil if another
@@ -61,6 +59,28 @@ type Image struct {
 	// of all slots.
 	Op  []byte
 	ops [OpSlots]opID
+}
+
+// PausedUntil is until when nothing may be taken, in Unix ms; 0 for no pause. No condition asks for
+// it, so that takes go on to commute.
+func (m *Image) PausedUntil() int64 { return m.paused.ms() }
+
+// instant is one in Unix ms, until the year 10,889. It stands beside a bool, where it takes no room
+// of its own.
+type instant [6]byte
+
+func instantOf(ms int64) (t instant) {
+	for i := range t {
+		t[i] = byte(ms >> (8 * i))
+	}
+	return t
+}
+
+func (t instant) ms() (ms int64) {
+	for i := range t {
+		ms |= int64(t[i]) << (8 * i)
+	}
+	return ms
 }
 
 // opID is the id of a write, stored inside the image. A slice of the answer would keep
@@ -136,7 +156,8 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.Refilled, m.HasRefilled = d.number(attrRefilled)
 	m.ConfigRead, _ = d.number(attrConfigRead)
 	m.TTL, _ = d.number(TTL)
-	m.PausedUntil, _ = d.number(attrPause)
+	until, _ := d.number(attrPause)
+	m.paused = instantOf(until)
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {
