@@ -219,7 +219,9 @@ func TestCaseB16Batch(t *testing.T) {
 // one; those of one counter share the rest.
 func TestFullBatchIsTwoTransactions(t *testing.T) {
 	w := newWorld(t)
-	w.org(fixtureOrg())
+	o := fixtureOrg()
+	o.Shards = 1 // another one is announced before its first use
+	w.org(o)
 	_, err := w.a.SubmitBatch(t.Context(), orgO, appA, callsFrom(1000))
 	require.NoError(t, err)
 	before := w.db.Meter()

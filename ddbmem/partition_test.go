@@ -96,7 +96,7 @@ func TestPartitionsThrottleBatchesAndReads(t *testing.T) {
 		rest, err := write("a", "b")
 		require.NoError(t, err)
 		require.Len(t, rest["faults"], 1)
-		assert.Equal(t, item{"PK": str("a")}, item(rest["faults"][0].PutRequest.Item))
+		assert.Equal(t, item{"PK": str("a")}, rest["faults"][0].PutRequest.Item)
 		var throttled *types.ThrottlingException
 		_, err = write("a")
 		require.ErrorAs(t, err, &throttled)
@@ -124,7 +124,7 @@ func TestPartitionsThrottleBatchesAndReads(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, out.Responses["faults"], 1)
 		require.Len(t, out.UnprocessedKeys["faults"].Keys, 1)
-		assert.Equal(t, item{"PK": str("a")}, item(out.UnprocessedKeys["faults"].Keys[0]))
+		assert.Equal(t, item{"PK": str("a")}, out.UnprocessedKeys["faults"].Keys[0])
 		_, err = read("a")
 		require.ErrorAs(t, err, &throttled)
 		assert.EqualValues(t, 6, db.Meter().Throttled())
