@@ -68,9 +68,15 @@ func TestPauseReachesOtherProcessesByTheirNextAnswer(t *testing.T) {
 		}
 		require.NoError(t, s.limiter.Pause(t.Context(), "pool", model, 9*time.Second, "529"))
 		require.NoError(t, other.limiter.Pause(t.Context(), "pool", "another", time.Second, "429"), "there is no such bucket")
-		before := s.db.Meter()
-		_, err := other.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 100})
-		assert.Zero(t, s.db.Meter().Sub(before).Refused(), "takes go on to commute")
+		var err error
+		take := func() {
+			_, err = other.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 100})
+		}
+		if s.db == nil {
+			take()
+		} else {
+			assert.Zero(t, s.used(take).Refused(), "takes go on to commute")
+		}
 		paused(t, err, "pool", 10*time.Second)
 		for _, entity := range []string{"key", "pool"} {
 			assert.Equal(t, int64(200_000), s.stored(entity, "tpm").Consumed, entity)
