@@ -247,6 +247,7 @@ func TestCloseNamesWhatIsNotSettled(t *testing.T) {
 		assert.Equal(t, 1, unsettled.Leases)
 		assert.ErrorIs(t, unsettled, dynalimit.ErrUnconfirmed)
 		elapse(time.Minute)
+		synctest.Wait()
 		require.ErrorIs(t, told, dynalimit.ErrUnconfirmed)
 		require.ErrorAs(t, s.limiter.Close(t.Context()), &unsettled)
 		require.Len(t, unsettled.Levels, 1)

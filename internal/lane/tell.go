@@ -36,13 +36,13 @@ func (d telling) tell(ctx context.Context, w *untold) bool {
 		return d.locate(ctx, w)
 	}
 	l, p, gone := d.lanes.Of(w.key.entity, w.key.resource), w.sent, false
-	quotas := plan.Quotas{Config: w.cfg}
+	quotas := plan.Quotas{Config: w.under}
 	for try := range mostTells {
 		if try > 0 && len(p.sizes()) > 0 && !d.lanes.Turns.wait(ctx) {
 			break
 		}
 		if gone {
-			p = d.makeable(l, w.cfg, p)
+			p = d.makeable(l, w.under, p)
 		}
 		if len(p.sizes()) == 0 {
 			d.lanes.told.forget(w)

@@ -19,8 +19,9 @@ type untold struct {
 	charged []plan.Signed
 	// cfg is the last known: what the bucket is made with if it is gone.
 	cfg *plan.Config
-	// sent is what is under way.
-	sent part
+	// sent is what is under way, and under the configuration as it was then.
+	sent  part
+	under *plan.Config
 }
 
 // noWindow is the window of what comes off a counter alone.
@@ -90,7 +91,7 @@ func (w *untold) giveBack(b back) {
 // take takes out what the next write tells: all that is counted, and the give-backs to one
 // incarnation. What is to be charged to a quota goes without give-backs, by its own window.
 func (w *untold) take() part {
-	w.sent = part{counts: w.counts, charged: w.charged}
+	w.sent, w.under = part{counts: w.counts, charged: w.charged}, w.cfg
 	w.counts, w.charged = nil, nil
 	if len(w.backs) > 0 && len(w.sent.charged) == 0 { // what goes by another window waits for its turn
 		w.sent.back = w.backs[0]
