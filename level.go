@@ -112,8 +112,7 @@ func (lv *level) count(lanes *lane.Registry, amounts []plan.Signed) (without []p
 			without = appendPart(without, a, a.Amount+written)
 		}
 	}
-	beside := lane.BesideOf(lv.lane)
-	if !lanes.Count(lv.lane, counts, lv.cfg) || !beside.Uncount(plan.Negated(off), lv.incarnation, lv.cfg) {
+	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.cfg) {
 		return nil, false
 	}
 	for _, a := range amounts {

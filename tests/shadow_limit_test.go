@@ -118,20 +118,28 @@ func TestShadowKeepsNobodyWaiting(t *testing.T) {
 // What was counted of a call whose caller leaves comes off the counter, and nothing is given back
 // that was not charged.
 func TestShadowOfACallerWhoLeft(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100).Shadowed()}}, func(t *testing.T, s *process) {
-		s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
-		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: time.Second} })
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 50})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		s.db.SetFaults(nil)
-		elapse(time.Minute)
-		require.NoError(t, s.limiter.Close(t.Context()))
-		assert.EqualValues(t, 10, s.level("key", "tpm"))
-		assert.EqualValues(t, 90, s.stored("key", "tpm").Consumed/milli)
-		assert.EqualValues(t, 99, s.level("key", "rpm"))
-	})
+	opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100).Shadowed()}}
+	for _, deleted := range []bool{false, true} {
+		virtual(t, opts, func(t *testing.T, s *process) {
+			s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
+			s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: time.Second} })
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 50})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			s.db.SetFaults(nil)
+			elapse(1500 * time.Millisecond)
+			if deleted { // what it counted is gone with it
+				s.delete("key")
+				s.peer(opts).acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 90})
+			}
+			elapse(time.Minute)
+			require.NoError(t, s.limiter.Close(t.Context()))
+			assert.EqualValues(t, 10, s.level("key", "tpm"))
+			assert.EqualValues(t, 90, s.stored("key", "tpm").Consumed/milli)
+			assert.EqualValues(t, 99, s.level("key", "rpm"))
+		})
+	}
 }
 
 // A transaction charges what a limit in shadow has, and counts what it does not, from the image

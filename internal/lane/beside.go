@@ -127,13 +127,3 @@ func (b *Beside) Memory(cfg *plan.Config) Result {
 	}
 	return Result{Image: b.known.image, Config: cfg, Now: b.lane.owner.NowMS(), Degraded: true}
 }
-
-// Uncount has amounts, above 0, taken off the counter of one incarnation of the bucket, whose own
-// writes counted them, once it answers. It returns false if the limiter is closed.
-func (b *Beside) Uncount(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
-	key := toldKey{bucketKey: bucketKey{b.lane.Entity, b.lane.Resource}}
-	return b.lane.owner.told.keep(key, cfg, amounts, func(w *untold) []plan.Signed {
-		w.giveBack(back{plan.InWindows(amounts, func(string) int64 { return noWindow }), incarnation})
-		return nil
-	})
-}

@@ -190,7 +190,7 @@ func (l *Lane) account(o *Op, r Result) {
 // GiveBack gives back what a take was granted whose caller has left. No caller waits for
 // it, so what cannot be written waits until the bucket answers.
 func (l *Lane) GiveBack(o *Op, granted Result) {
-	if !l.owner.Count(l, plan.Negated(granted.Down), o.cfg) {
+	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.Of(), o.cfg) {
 		l.owner.Doubt(granted.Down)
 	}
 	back := o.refundOf(granted)

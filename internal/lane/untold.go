@@ -27,6 +27,12 @@ type untold struct {
 // noWindow is the window of what comes off a counter alone.
 const noWindow = -1
 
+// Uncounted are amounts that come off the counter of the bucket that counted them, when they are
+// given back, and not to its tokens.
+func Uncounted(amounts []plan.Signed) []plan.Signed {
+	return plan.InWindows(amounts, func(string) int64 { return noWindow })
+}
+
 // back is what is to be given back to one incarnation of a bucket.
 type back struct {
 	amounts     []plan.Signed
@@ -165,14 +171,10 @@ func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
 
 // countPast has what was taken in a window that has ended come off the counter only.
 func (p *part) countPast(image *schema.Image) {
-	var kept []plan.Signed
-	for _, a := range p.amounts {
-		if a.Window == plan.WindowOf(image, a.Name) {
-			kept = append(kept, a)
-			continue
+	p.amounts = slices.Clone(p.amounts)
+	for i := range p.amounts {
+		if a := &p.amounts[i]; a.Window != plan.WindowOf(image, a.Name) {
+			a.Window = noWindow
 		}
-		a.Window = 0
-		p.counts = plan.Plus(p.counts, plan.Negated([]plan.Signed{a}))
 	}
-	p.amounts = kept
 }

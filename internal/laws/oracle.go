@@ -171,6 +171,9 @@ func (o *oracle) owes(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range amounts {
+		if a.Window < 0 { // it comes off the counter alone
+			continue
+		}
 		o.owed[nameOf(bucket)+"#"+a.Name] += a.Amount
 	}
 }

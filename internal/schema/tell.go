@@ -27,23 +27,22 @@ type TellLimit struct {
 // the bucket is the incarnation that was taken from.
 type Tell struct {
 	Incarnation []byte
-	// Backs means that something comes off the counter of that incarnation.
+	// Backs means that something is given back to that incarnation, or comes off its counter.
 	Backs  bool
 	Limits []TellLimit
 }
 
 // Statement returns the conditional update.
 func (t *Tell) Statement() Statement {
-	b, backs := newStatementBuilder(), t.Backs
+	b := newStatementBuilder()
 	for _, l := range t.Limits {
 		a := attrsOf(l.Name, l.Quota)
-		backs = backs || l.Back > 0
 		l.tokens(b, a)
 		b.addNumber(a.consumed, l.Count-l.Back)
 		b.addPassed(a, l.Passed)
 		b.exists(a.burst)
 	}
-	if backs {
+	if t.Backs {
 		b.incarnation(t.Incarnation)
 	}
 	return b.build()
