@@ -19,9 +19,9 @@ import (
 // never denied; Consume takes more and may be denied. A lease that is dropped without
 // any of them keeps what it took.
 //
-// Adjust, Settle and Rollback write at once, SettleSoon behind its caller, and finish even if the caller's context has
-// ended. Corrections of one lease are made one after the other. Consumed, Degraded and
-// Statuses answer at once, whatever is under way.
+// Adjust, Settle and Rollback write at once, SettleSoon behind its caller, and finish even if
+// the caller's context has ended. Corrections of one lease are made one after the other.
+// Consumed, Degraded and Statuses answer at once, whatever is under way.
 type Lease struct {
 	mu sync.Mutex // never held across a request
 	// charge is what the lease holds. Only the correction under way changes its levels. It is

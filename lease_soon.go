@@ -113,7 +113,7 @@ func (s *settling) inTurn(change correction) {
 // happens behind the caller. The lease's lock is held; queue releases it.
 func (s *settling) queue(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.charge
-	lease.busy = true
+	lease.busy, lease.corrected = true, true
 	ctx, cancel := context.WithTimeout(s.ctx, c.desk.cleanup)
 	k := c.correct(ctx, target)
 	lanes := k.lanes()

@@ -198,8 +198,8 @@ func (lv *level) knows(name string) bool {
 
 // corrections is what has to change at a level to reach a target: writes are what its
 // bucket has to be written, above 0 charged and below 0 given back; uncounts come off what is
-// counted or, above 0, are counted beyond a limit in shadow, and doubt of a write under way that is given up is counted as such.
-// passes says what another level counts too.
+// counted or, above 0, are counted beyond a limit in shadow; and doubt of a write under way that
+// is given up is counted as such. passes says what another level counts too.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
 		s := plan.Signed{Name: name, Amount: amount}

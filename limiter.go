@@ -126,12 +126,12 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 
 // Close refuses new acquires and ends waits with ErrClosed. It waits for the leases that
 // SettleSoon is settling. If the table answers, or does when it is asked once more, Close tells
-// buckets what was admitted without them. Both take Options.CleanupTimeout at most. It returns when everything in flight has ended, or with
-// ctx's error when ctx has ended. What no bucket was told is lost: it is logged, Health
-// still shows it, and Close returns it as an *UnconfirmedError of no entity. Leases of which it
-// is not known that they were settled are an *UnsettledError. Leases can
-// still be adjusted, settled and rolled back, but what cannot be written then is not kept
-// for later.
+// buckets what was admitted without them. Both take Options.CleanupTimeout at most. It returns
+// when everything in flight has ended, or with ctx's error when ctx has ended. What no bucket was
+// told is lost: it is logged, Health still shows it, and Close returns it as an *UnconfirmedError
+// of no entity. Leases of which it is not known that they were settled are an *UnsettledError.
+// Leases can still be adjusted, settled and rolled back, but what cannot be written then is not
+// kept for later.
 func (l *RateLimiter) Close(ctx context.Context) error {
 	if err := l.usable(ctx); err != nil {
 		return err

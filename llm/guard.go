@@ -118,9 +118,9 @@ func New(opts *Options) (*Guard, error) {
 }
 
 // Close waits until the Keeper has the records of all calls that were settled, and until the
-// leases of those that were settled soon are. When ctx ends before, it gives up those that still wait, tells Options.OnRefused of each, and returns
-// ctx's error. It ends no call: a guard may go on and be closed again, as at the end of each
-// invocation of a function.
+// leases of those that were settled soon are. When ctx ends before, it gives up the records that
+// still wait, tells Options.OnRefused of each, and returns ctx's error. It ends no call: a guard
+// may go on and be closed again, as at the end of each invocation of a function.
 func (g *Guard) Close(ctx context.Context) error {
 	if err := g.usable(ctx); err != nil {
 		return err

@@ -42,8 +42,8 @@ func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now
 	return asks
 }
 
-// rate is the rate of a limit as last known, of one in shadow one that never denies: from the configuration, or from the bucket's
-// image if the configuration does not have the limit.
+// rate is the rate of a limit as last known: from the configuration, or from the bucket's image if
+// the configuration does not have the limit. That of one in shadow never denies.
 func (s *sight) rate(name string, cfg *plan.Config) bucket.Rate {
 	if cfg.InShadow(name) {
 		return plan.Unlimited
