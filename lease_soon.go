@@ -22,9 +22,9 @@ import (
 // under way, and for a lease of which the limiter could not learn the limits, all of that happens
 // in its turn. A process that crashes keeps what the lease took.
 //
-// settled, if it is not nil, is called once by the SettleSoon that ends the lease, with the error
-// that Settle would have returned; before SettleSoon returns or after, on another goroutine. It
-// must be quick. A lease that has ended already is left as it is, and settled is not called.
+// settled, if it is not nil, is called once by each SettleSoon that returns nil or ends the lease,
+// with the error that Settle would have returned: before SettleSoon returns or after, on another
+// goroutine. It must be quick. A lease that has ended already is left as it is: that is no error.
 //
 // Errors: *ValidationError, and then nothing has changed; those of Settle for what was written
 // at once. It may be called again after an error.
@@ -42,6 +42,7 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 	lease.mu.Lock()
 	if lease.ended || lease.soon {
 		lease.mu.Unlock()
+		settled(nil)
 		return nil
 	}
 	c := lease.held()

@@ -218,3 +218,18 @@ func TestKeeperClosedBeforeAStreamEnds(t *testing.T) {
 	assert.Equal(t, used.Tokens, w.refused[0].Record.Tokens)
 	assert.Equal(t, used.Tokens, heard.one(t).Tokens)
 }
+
+// TestLeaseEndedByHand: a call whose lease somebody else ended is told of, and its guard closes.
+func TestLeaseEndedByHand(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		heard := &endings{}
+		g := w.guard(both, heard.hear)
+		c := w.start(g, request())
+		require.NoError(t, c.Lease().Rollback(t.Context()))
+		require.NoError(t, c.SettleSoon(t.Context(), used))
+		began := time.Now()
+		require.NoError(t, g.Close(t.Context()))
+		assert.Less(t, time.Since(began), 5*time.Second)
+		assert.NoError(t, heard.one(t).Err)
+	})
+}
