@@ -354,6 +354,11 @@ var importTable = []importRow{
 		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, backs off as all do, and sums money exactly",
 	},
 	{
+		folder: "llm/llmhttp/internal/jsonscan",
+		std:    []string{"encoding/binary", "errors", "fmt", "math/bits", "strconv", "strings", "unicode/utf16", "unicode/utf8"},
+		reason: "it reads JSON and knows nothing of whose",
+	},
+	{
 		folder:  "examples",
 		project: []string{".", "admin", "ddbmem"},
 		others:  []string{sdk, "golang.org/x/sync"},

@@ -1,0 +1,26 @@
+package jsonscan
+
+// kept is how many bytes a buffer keeps from one value to the next.
+const kept = 16 << 10
+
+// bounded is a buffer that keeps the beginning of what it is given.
+type bounded struct {
+	b    []byte
+	most int
+}
+
+func (t *bounded) add(p []byte) {
+	t.b = append(t.b, p[:min(len(p), t.most-len(t.b))]...)
+}
+
+func (t *bounded) empty() *bounded {
+	t.b = t.b[:0]
+	return t
+}
+
+// release frees the memory that one large value took.
+func (t *bounded) release() {
+	if cap(t.b) > kept {
+		t.b = nil
+	}
+}

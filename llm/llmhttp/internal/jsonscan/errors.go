@@ -1,0 +1,26 @@
+package jsonscan
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrDepth refuses objects and arrays in each other that are more than 1,000 deep.
+var ErrDepth = errors.New("jsonscan: nested deeper than 1,000")
+
+// SyntaxError refuses what is not one JSON value.
+type SyntaxError struct {
+	Offset int64  // how many bytes are before the mistake
+	Reason string // what is wrong there
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("jsonscan: at byte %d: %s", e.Offset, e.Reason)
+}
+
+// DuplicateError refuses a key that an object has twice.
+type DuplicateError struct {
+	Path string // leads to the key, with the first spelling of each
+}
+
+func (e *DuplicateError) Error() string { return "jsonscan: " + e.Path + " is there twice" }

@@ -1,0 +1,56 @@
+package jsonscan
+
+import (
+	"errors"
+	"strconv"
+)
+
+// Kind says what a value is.
+type Kind uint8
+
+// The kinds. Object and Array are reported where they begin, End where they end.
+const (
+	Null Kind = iota
+	False
+	True
+	Number
+	String
+	Object
+	Array
+	End
+)
+
+// Event is a value found at a path. Its bytes are valid during the call alone.
+type Event struct {
+	// Path is the place of the path in the list that was compiled.
+	Path int
+	// Kind says what was found.
+	Kind Kind
+	// Text is a string's value or a number's literal, cut after Options.Capture bytes, perhaps
+	// within a rune.
+	Text []byte
+	// Len is how many bytes of the input a string has between its quotes, or a number in all.
+	Len int64
+	// Key is the key of a value that "*" found, cut as Text is. An End has none.
+	Key []byte
+}
+
+var errNotWhole = errors.New("jsonscan: not a whole number from 0 to 2^53 in plain digits")
+
+// Int is the value of a number from 0 to 2^53 that is written in digits alone. It refuses what
+// parsers may differ about: signs, fractions, exponents, leading zeros and larger numbers.
+func (e Event) Int() (int64, error) {
+	const most = 1 << 53
+	plain := len(e.Text) == 1 || len(e.Text) > 1 && e.Text[0] != '0'
+	for _, c := range e.Text {
+		plain = plain && digit(c)
+	}
+	if e.Kind != Number || !plain || e.Len > int64(len(e.Text)) || len(e.Text) > len("9007199254740992") {
+		return 0, errNotWhole
+	}
+	n, err := strconv.ParseInt(string(e.Text), 10, 64)
+	if err != nil || n > most {
+		return 0, errNotWhole
+	}
+	return n, nil
+}

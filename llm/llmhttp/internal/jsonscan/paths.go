@@ -1,0 +1,98 @@
+package jsonscan
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Paths is a set of paths. It never changes, so any number of scanners may share it.
+type Paths struct {
+	root    *node
+	longest int  // bytes of the longest spelling of a key
+	wild    bool // a path has a "*"
+}
+
+// node is a value that is on a path. A value that is on none has a nil one.
+type node struct {
+	name    string           // the path that leads to it
+	written string           // its key with all spellings
+	path    int              // the place in the list of the path that ends here, or none
+	bit     uint64           // of its key, in frame.seen
+	keys    map[string]*node // by each spelling; "*" is each other key
+	element *node            // each element of an array
+}
+
+const none = -1
+
+// Compile makes a set of paths, of which the first has the id 0. A path is keys joined by "."; in
+// their place:
+//
+//   - "a|b" is one key that has two spellings, which is written so in every path;
+//   - "*" is each key that no other path names in this object;
+//   - "a[]" is each element of the array at a, and a path that begins with "[]" each element of
+//     an array that is the whole value.
+//
+// A path may be the beginning of another. Compile panics if the list is wrong, which is a
+// constant of the program, or if one object has more than 64 spellings of keys in it.
+func Compile(paths ...string) *Paths {
+	p := &Paths{root: &node{path: none}}
+	for id, path := range paths {
+		at := p.root
+		for i, part := range strings.Split(path, ".") {
+			key := strings.TrimRight(part, "[]")
+			arrays := part[len(key):]
+			if i > 0 || key != "" || arrays == "" {
+				at = p.child(at, key, path)
+			}
+			for ; strings.HasPrefix(arrays, "[]"); arrays = arrays[2:] {
+				if at.element == nil {
+					at.element = &node{name: at.name + "[]", path: none}
+				}
+				at = at.element
+			}
+			refuse(arrays != "", path)
+		}
+		refuse(at.path != none, path)
+		at.path = id
+	}
+	return p
+}
+
+// child is the node of a key, as a path has it, below n.
+func (p *Paths) child(n *node, key, path string) *node {
+	spellings := strings.Split(key, "|")
+	if c := n.keys[spellings[0]]; c != nil && c.written == key {
+		return c
+	}
+	if n.keys == nil {
+		n.keys = map[string]*node{}
+	}
+	c := &node{name: strings.TrimPrefix(n.name+"."+spellings[0], "."), written: key, path: none, bit: 1 << len(n.keys)}
+	for _, spelling := range spellings {
+		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || strings.Contains(spelling, "*") && key != "*"
+		refuse(bad || n.keys[spelling] != nil || !utf8.ValidString(spelling), path)
+		n.keys[spelling] = c
+		p.longest = max(p.longest, len(spelling))
+	}
+	refuse(len(n.keys) > 64, path)
+	p.wild = p.wild || key == "*"
+	return c
+}
+
+func refuse(wrong bool, path string) {
+	if wrong {
+		panic(fmt.Sprintf("jsonscan: path %q is there twice, spells a key otherwise than another does, or is none", path))
+	}
+}
+
+// each is the node of the elements of n.
+func (n *node) each() *node {
+	if n == nil {
+		return nil
+	}
+	return n.element
+}
+
+// reported reports whether a path ends at n.
+func (n *node) reported() bool { return n != nil && n.path != none }

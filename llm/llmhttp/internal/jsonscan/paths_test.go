@@ -1,0 +1,90 @@
+package jsonscan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPaths has one path of each form, and what is near it and is not on it.
+func TestPaths(t *testing.T) {
+	for _, c := range []struct {
+		name, paths, input, want string
+	}{
+		{"a key", "max_tokens", `{"max_tokens":5}`, `0 number "5" 1`},
+		{"case", "max_tokens", `{"Max_tokens":5,"max_to` + "\u212a" + `ens":6,"max_tokens ":7}`, ``},
+		{"escapes in a key", "max_tokens", `{"max_\u0074okens":5}`, `0 number "5" 1`},
+		{"elsewhere", "max_tokens", `{"x":{"max_tokens":5},"y":[{"max_tokens":6}]}`, ``},
+		{"the beginning of a key", "max", `{"max_tokens":5,"ma":6}`, ``},
+		{"below", "usage.in usage.out", `{"usage":{"out":2,"in":1}}`, `1 number "2" 1; 0 number "1" 1`},
+		{"null in its place", "usage.in", `{"usage":null}`, ``},
+		{"an array in place of an object", "usage.in", `{"usage":[{"in":1}]}`, ``},
+		{"an object in place of an array", "a[].b", `{"a":{"b":1}}`, ``},
+		{"a path and its beginning", "usage usage.in", `{"usage":{"in":1,"x":{}}}`, `0 object; 1 number "1" 1; 0 end`},
+		{"two spellings", "g|generation.m|max", `{"g":{"m":1},"generation":{"max":2}}`, `0 number "1" 1; 0 number "2" 1`},
+		{"elements", "a[].b", `{"a":[{"b":1},2,{"c":3},{"b":"x"}]}`, `0 number "1" 1; 0 string "x" 1`},
+		{"elements that are values", "a a[]", `{"a":[null,[false]]}`, `0 array; 1 null; 1 array; 1 end; 0 end`},
+		{"elements of elements", "a[][]", `{"a":[[true],[]]}`, `0 true`},
+		{"a whole array", "[].b", `[{"b":1},{"b":2}]`, `0 number "1" 1; 0 number "2" 1`},
+		{"any key", "u.*", `{"u":{"in":1,"details":{"x":2},"*":3}}`, `0 number "1" 1 "in"; 0 object "details"; 0 end; 0 number "3" 1 "*"`},
+		{"any other key", "u.* u.in", `{"u":{"in":1,"out":2}}`, `1 number "1" 1; 0 number "2" 1 "out"`},
+		{"below any key", "*.in", `{"a":{"in":1},"b":{"in":2}}`, `0 number "1" 1; 0 number "2" 1`},
+		{"escapes in a string", "s", `{"s":"a\"\\\/\b\f\n\r\t\u00e9\uD83D\ude00"}`, `0 string "a\"\\/\b\f\n\r\té😀" 35`},
+		{"an empty string", "s", `{"s":""}`, `0 string "" 0`},
+		{"cut", "s n *", `{"s":"123456789 123456789 123","n":1.34567890123456789012,"123456789 123456789 123":0}`, `0 string "123456789 123456789 " 23; 1 number "1.345678901234567890" 22; 2 number "0" 1 "123456789 123456789 "`},
+		{"a number as written", "n", `{"n":-12.50E+02}`, `0 number "-12.50E+02" 10`},
+		{"twice", "n a.n", `{"n":1,"n":2,"a":{"n":3},"a":{"n":4}}`, `0 number "1" 1; 0 number "2" 1; 1 number "3" 1; 1 number "4" 1`},
+		{"half a pair", "s", `{"s":"\ud83dx\ude00\ud83d"}`, `0 string "` + "\ufffdx\ufffd\ufffd" + `" 19`},
+		{"a mark", "a", "\xef\xbb\xbf {\"a\":1}", `0 number "1" 1`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := read(t, Compile(strings.Fields(c.paths)...), Options{Capture: 20}, c.input, 3)
+			require.NoError(t, got.err)
+			var events []string
+			for _, e := range got.events {
+				line := fmt.Sprint(e.Path, " ", [...]string{"null", "false", "true", "number", "string", "object", "array", "end"}[e.Kind])
+				if e.Kind == String || e.Kind == Number {
+					line += fmt.Sprintf(" %q %d", e.Text, e.Len)
+				}
+				if e.Key != "" {
+					line += fmt.Sprintf(" %q", e.Key)
+				}
+				events = append(events, line)
+			}
+			require.Equal(t, c.want, strings.Join(events, "; "))
+		})
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	many := make([]string, 65)
+	for i := range many {
+		many[i] = fmt.Sprint("a.", i)
+	}
+	require.NotPanics(t, func() { Compile(many[:64]...) })
+	for _, list := range [][]string{
+		many, {""}, {"a", "a"}, {"a."}, {".a"}, {"a..b"}, {"a.[]"}, {"a|"}, {"a|a"}, {"a|b.c", "a.d"}, {"a|b.c", "b|a.d"},
+		{"a]"}, {"a["}, {"a[]b"}, {"a[0]"}, {"a[[]]"}, {"[]a"}, {"a*"}, {"*|a"}, {"a|*"}, {"\xff"},
+	} {
+		require.Panics(t, func() { Compile(list...) }, "%q", list)
+	}
+	require.Panics(t, func() { New(Compile("a.*"), Options{Strict: true}, nil) })
+}
+
+func TestInt(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "7": 7, "9007199254740992": 1 << 53, "1000": 1000} {
+		n, err := Event{Kind: Number, Text: []byte(text), Len: int64(len(text))}.Int()
+		require.NoError(t, err, text)
+		require.Equal(t, want, n)
+	}
+	for _, text := range []string{"", "5.0", "1e5", "1E5", "-1", "-0", "01", "00", "+1", "9007199254740993", "9999999999999999", "10000000000000000000000", "1_0", " 1"} {
+		_, err := Event{Kind: Number, Text: []byte(text)}.Int()
+		require.Error(t, err, text)
+	}
+	_, err := Event{Kind: String, Text: []byte("5"), Len: 1}.Int()
+	require.Error(t, err, "a string")
+	_, err = Event{Kind: Number, Text: []byte("12"), Len: 3}.Int()
+	require.Error(t, err, "cut")
+}

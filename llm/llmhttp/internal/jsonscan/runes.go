@@ -1,0 +1,34 @@
+package jsonscan
+
+import "unicode/utf8"
+
+// runes checks UTF-8 that comes in pieces.
+type runes struct {
+	held [utf8.UTFMax]byte // a rune that the last piece cut
+	n    int               // how many bytes of it there are
+}
+
+// valid reports whether UTF-8 goes on with b, which may cut its last rune.
+func (r *runes) valid(b []byte) bool {
+	for r.n > 0 && len(b) > 0 {
+		r.held[r.n] = b[0]
+		r.n++
+		b = b[1:]
+		if utf8.FullRune(r.held[:r.n]) {
+			if !utf8.Valid(r.held[:r.n]) {
+				return false
+			}
+			r.n = 0
+		}
+	}
+	for i := len(b) - 1; i >= 0 && len(b)-i < utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				r.n = copy(r.held[:], b[i:])
+				b = b[:i]
+			}
+			break
+		}
+	}
+	return utf8.Valid(b)
+}

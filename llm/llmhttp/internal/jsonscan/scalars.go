@@ -1,0 +1,91 @@
+package jsonscan
+
+import "strings"
+
+// bom is a byte order mark.
+const bom = "\xef\xbb\xbf"
+
+// words are the values that are words, by their kinds.
+var words = [...]string{Null: "null", False: "false", True: "true"}
+
+// readWord reads a word, or a byte order mark.
+func (s *Scanner) readWord(b []byte) int {
+	n := 0
+	for ; n < len(b) && s.rest != ""; n++ {
+		if b[n] != s.rest[0] {
+			return s.fail(n, "want null, false or true")
+		}
+		s.rest = s.rest[1:]
+	}
+	switch {
+	case s.rest != "":
+	case s.state == inMark:
+		s.state = wantValue
+	default:
+		s.ended(s.at, Event{Kind: s.word})
+	}
+	return n
+}
+
+// part is the part of a number that a byte belongs to.
+type part uint8
+
+const (
+	beforeNumber part = iota
+	minus
+	zero
+	integer
+	point
+	fraction
+	exponent
+	sign
+	power
+	noPart
+)
+
+// whole reports whether a number may end with p.
+func (p part) whole() bool { return p == zero || p == integer || p == fraction || p == power }
+
+// then is the part that c belongs to behind p, or noPart.
+func (p part) then(c byte) part {
+	switch {
+	case c == '-' && p == beforeNumber:
+		return minus
+	case c == '0' && p <= minus:
+		return zero
+	case digit(c):
+		return [...]part{integer, integer, noPart, integer, fraction, fraction, power, power, power}[p]
+	case c == '.' && (p == zero || p == integer):
+		return point
+	case c|0x20 == 'e' && (p == zero || p == integer || p == fraction):
+		return exponent
+	case (c == '+' || c == '-') && p == exponent:
+		return sign
+	default:
+		return noPart
+	}
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// readNumber reads up to what ends a number.
+func (s *Scanner) readNumber(b []byte) int {
+	n, next := 0, s.part
+	for ; n < len(b); n++ {
+		if next = s.part.then(b[n]); next == noPart {
+			break
+		}
+		s.part = next
+	}
+	if s.to != nil {
+		s.to.add(b[:n])
+	}
+	if n == len(b) {
+		return n
+	}
+	if !s.part.whole() || strings.IndexByte(" \n\r\t,]}", b[n]) < 0 {
+		return s.fail(n, "not a number")
+	}
+	s.ended(s.at, Event{Kind: Number, Text: s.text.b, Len: s.off + int64(n) - s.begun})
+	return n
+}

@@ -1,0 +1,129 @@
+package jsonscan
+
+import "unicode/utf8"
+
+// maxDepth is how many objects and arrays may be in each other.
+const maxDepth = 1000
+
+// Options says how a Scanner reads.
+type Options struct {
+	// Capture is how many bytes Event.Text and Event.Key hold at most. Defaults to 256.
+	Capture int
+	// Strict refuses what parsers differ about: a key on a path that its object has twice, in
+	// either spelling, invalid UTF-8, halves of surrogate pairs and a byte order mark. Otherwise
+	// both values of such a key are reported, invalid UTF-8 is let through, half a pair is U+FFFD
+	// and the mark is skipped. Paths with "*" cannot be strict: New panics.
+	Strict bool
+	// Chunk is given all of the strings at paths, decoded, in pieces as they arrive, which may
+	// cut a rune. A piece is valid during the call. Defaults to nobody.
+	Chunk func(path int, b []byte)
+}
+
+// Scanner reads one JSON value after another. It is for one goroutine at a time.
+type Scanner struct {
+	paths   *Paths
+	options Options
+	found   func(Event) error
+
+	err   error // the first one
+	off   int64 // how many bytes were read
+	state state
+	stack []frame  // the objects and arrays that are open
+	at    *node    // of the value that is read or comes next
+	key   bounded  // the last key that may be on a path
+	text  bounded  // the last string or number at a path
+	to    *bounded // key or text, where the string or number that is read goes; nil if nobody asks for it
+	begun int64    // where that string or number begins
+	str   str
+	one   [utf8.UTFMax]byte // a rune that was escaped
+	part  part              // of the number that is read
+	rest  string            // of the word that is read, still to come
+	word  Kind              // of it
+}
+
+// New makes a scanner that calls found for each value at one of the paths. An error of found ends
+// the reading.
+func New(p *Paths, o Options, found func(Event) error) *Scanner {
+	if o.Strict && p.wild {
+		panic(`jsonscan: a path with "*" cannot be strict`)
+	}
+	if o.Capture <= 0 {
+		o.Capture = 256
+	}
+	s := &Scanner{paths: p, options: o, found: found}
+	s.text.most = o.Capture
+	s.key.most = p.longest + 1 // what is cut is no spelling
+	if p.wild {
+		s.key.most = max(s.key.most, o.Capture)
+	}
+	s.Reset()
+	return s
+}
+
+// Reset makes s ready for the next value.
+func (s *Scanner) Reset() {
+	s.err, s.off, s.state, s.at, s.stack = nil, 0, wantValue, s.paths.root, s.stack[:0]
+	s.key.release()
+	s.text.release()
+}
+
+// Write reads on. It returns the first error of s, and how much of b was read before it.
+func (s *Scanner) Write(b []byte) (int, error) {
+	n := 0
+	for n < len(b) && s.err == nil {
+		read := s.step(b[n:])
+		n += read
+		s.off += int64(read)
+	}
+	return n, s.err
+}
+
+// Close ends the value. It fails unless one whole value was written.
+func (s *Scanner) Close() error {
+	if s.err == nil && s.state == inNumber && len(s.stack) == 0 && s.part.whole() {
+		s.state = afterAll
+	}
+	if s.err == nil && s.state != afterAll {
+		s.fail(0, "the value ends early")
+	}
+	return s.err
+}
+
+// step reads some of b, and returns how much.
+func (s *Scanner) step(b []byte) int {
+	switch s.state {
+	case inString:
+		return s.readString(b)
+	case inEscape:
+		return s.readEscape(b[0])
+	case inCode:
+		return s.readCode(b[0])
+	case inNumber:
+		return s.readNumber(b)
+	case inWord, inMark:
+		return s.readWord(b)
+	default:
+		if n := blanks(b); n > 0 {
+			return n
+		}
+		return s.readPunctuation(b[0])
+	}
+}
+
+// fail makes a mistake at n bytes from here the error of s. It returns n.
+func (s *Scanner) fail(n int, reason string) int {
+	s.err = &SyntaxError{Offset: s.off + int64(n), Reason: reason}
+	return n
+}
+
+// emit reports what is at n, if a path ends there.
+func (s *Scanner) emit(n *node, e Event) {
+	if !n.reported() {
+		return
+	}
+	e.Path = n.path
+	if n.written == "*" && e.Kind != End {
+		e.Key = s.key.b[:min(len(s.key.b), s.options.Capture)]
+	}
+	s.err = s.found(e)
+}

@@ -1,0 +1,141 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// str is the string that is read.
+type str struct {
+	key   bool  // of an object
+	runes runes // its UTF-8, if it is checked
+	code  rune  // of an escape \u, as far as it was read
+	left  int   // how many digits code lacks
+	high  rune  // the first half of a surrogate pair, or 0
+}
+
+// readString reads up to the quote or an escape.
+func (s *Scanner) readString(b []byte) int {
+	n := plain(b)
+	if n > 0 && !s.endPair() {
+		return 0
+	}
+	if s.options.Strict && (!s.str.runes.valid(b[:n]) || n < len(b) && s.str.runes.n > 0) {
+		s.err = &SyntaxError{Offset: s.begun, Reason: "the string that begins here is not UTF-8"}
+		return 0
+	}
+	s.put(b[:n])
+	switch {
+	case n == len(b):
+		return n
+	case b[n] == '\\':
+		s.state = inEscape
+	case b[n] != '"':
+		return s.fail(n, "control character in a string")
+	case !s.endPair():
+	case s.str.key:
+		s.endKey()
+	default:
+		s.ended(s.at, Event{Kind: String, Text: s.text.b, Len: s.off + int64(n) - s.begun - 1})
+	}
+	return n + 1
+}
+
+// put adds a piece of the value to where it goes.
+func (s *Scanner) put(b []byte) {
+	if s.to == nil || len(b) == 0 {
+		return
+	}
+	s.to.add(b)
+	if s.options.Chunk != nil && !s.str.key {
+		s.options.Chunk(s.at.path, b)
+	}
+}
+
+// putRune adds a rune that was escaped.
+func (s *Scanner) putRune(r rune) { s.put(utf8.AppendRune(s.one[:0], r)) }
+
+// endPair ends a surrogate pair that lacks its second half, which fails in strict reading.
+func (s *Scanner) endPair() bool {
+	if s.str.high == 0 {
+		return true
+	}
+	if s.options.Strict {
+		s.fail(0, "half of a surrogate pair")
+		return false
+	}
+	s.str.high = 0
+	s.putRune(utf8.RuneError)
+	return true
+}
+
+// readEscape reads what is behind a backslash.
+func (s *Scanner) readEscape(c byte) int {
+	s.state = inString
+	i := strings.IndexByte(`"\/bfnrt`, c)
+	switch {
+	case c == 'u':
+		s.state, s.str.code, s.str.left = inCode, 0, 4
+	case i < 0:
+		return s.fail(0, "unknown escape")
+	case s.endPair():
+		s.putRune(rune("\"\\/\b\f\n\r\t"[i]))
+	}
+	return 1
+}
+
+// readCode reads a digit of an escape \u.
+func (s *Scanner) readCode(c byte) int {
+	i := strings.IndexByte("0123456789abcdef", c|0x20) // of digits, too, that bit is set
+	if i < 0 || c < '0' {
+		return s.fail(0, "want four hexadecimal digits")
+	}
+	s.str.code = s.str.code<<4 | rune(i)
+	s.str.left--
+	if s.str.left == 0 {
+		s.state = inString
+		s.endCode(s.str.code)
+	}
+	return 1
+}
+
+// endCode adds the rune of an escape \u, or of two that make a pair.
+func (s *Scanner) endCode(r rune) {
+	low := 0xdc00 <= r && r <= 0xdfff
+	switch {
+	case s.str.high != 0 && low:
+		s.putRune(utf16.DecodeRune(s.str.high, r))
+		s.str.high = 0
+	case !s.endPair():
+	case !utf16.IsSurrogate(r):
+		s.putRune(r)
+	default:
+		s.str.high = r
+		if low {
+			s.endPair()
+		}
+	}
+}
+
+// plain counts the bytes before the first that ends a string, begins an escape or may not be in a
+// string. It looks at eight at once.
+func plain(b []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; len(b)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote, slash := w^ones*'"', w^ones*'\\'
+		// The lowest high bit is that of a byte which is 0, or below a space: others borrow from it.
+		found := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & highs
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for n < len(b) && b[n] >= ' ' && b[n] != '"' && b[n] != '\\' {
+		n++
+	}
+	return n
+}
