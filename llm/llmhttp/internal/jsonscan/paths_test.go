@@ -65,8 +65,27 @@ func TestCompileRefuses(t *testing.T) {
 	}
 	require.NotPanics(t, func() { Compile(many[:64]...) })
 	for _, list := range [][]string{
-		many, {""}, {"a", "a"}, {"a."}, {".a"}, {"a..b"}, {"a.[]"}, {"a|"}, {"a|a"}, {"a|b.c", "a.d"}, {"a|b.c", "b|a.d"},
-		{"a]"}, {"a["}, {"a[]b"}, {"a[0]"}, {"a[[]]"}, {"[]a"}, {"a*"}, {"*|a"}, {"a|*"}, {"\xff"},
+		many,
+		{""},
+		{"a", "a"},
+		{"a."},
+		{".a"},
+		{"a..b"},
+		{"a.[]"},
+		{"a|"},
+		{"a|a"},
+		{"a|b.c", "a.d"},
+		{"a|b.c", "b|a.d"},
+		{"a]"},
+		{"a["},
+		{"a[]b"},
+		{"a[0]"},
+		{"a[[]]"},
+		{"[]a"},
+		{"a*"},
+		{"*|a"},
+		{"a|*"},
+		{"\xff"},
 	} {
 		require.Panics(t, func() { Compile(list...) }, "%q", list)
 	}
