@@ -32,6 +32,7 @@ func TestPaths(t *testing.T) {
 		{"any other key", "u.* u.in", `{"u":{"in":1,"out":2}}`, `1 number "1" 1; 0 number "2" 1 "out"`},
 		{"below any key", "*.in", `{"a":{"in":1},"b":{"in":2}}`, `0 number "1" 1; 0 number "2" 1`},
 		{"escapes in a string", "s", `{"s":"a\"\\\/\b\f\n\r\t\u00e9\uD83D\ude00"}`, `0 string "a\"\\/\b\f\n\r\té😀" 35`},
+		{"the first and last pairs", "s", `{"s":"\ud800\udc00\udbff\udfff\ud7ff\ue000"}`, `0 string "` + "\U00010000" + `\U0010ffff\ud7ff\ue000" 36`},
 		{"an empty string", "s", `{"s":""}`, `0 string "" 0`},
 		{"cut", "s n *", `{"s":"123456789 123456789 123","n":1.34567890123456789012,"123456789 123456789 123":0}`, `0 string "123456789 123456789 " 23; 1 number "1.345678901234567890" 22; 2 number "0" 1 "123456789 123456789 "`},
 		{"a number as written", "n", `{"n":-12.50E+02}`, `0 number "-12.50E+02" 10`},

@@ -110,7 +110,7 @@ func TestGenerated(t *testing.T) {
 
 var pieces = []string{
 	"", ",", ":", `"`, `\`, "{", "}", "[", "]", "0", "-", ".", "e", "null", " ", "\n", "\x00", "\x1f", "\x7f", "\xff", "\xe2\x82", "\u20ac",
-	"\U0001f600", `\ud800`, `\udc00`, `\uD83D\uDE00`, `\u00E9`, `\u0061`, `\n`, `\"`, `\x`, `\u12`, "\ufffd", "\xef\xbb\xbf", "\xed\xa0\x80", "plain text of some length",
+	"\U0001f600", `\ud800`, `\udc00`, `\uD83D\uDE00`, `\udbff\udfff`, `\ud7ff`, `\u00E9`, `\u0061`, `\n`, `\"`, `\x`, `\u12`, "\ufffd", "\xef\xbb\xbf", "\xed\xa0\x80", "plain text of some length",
 }
 
 func generated(depth int) *rapid.Generator[string] {
