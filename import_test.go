@@ -359,6 +359,11 @@ var importTable = []importRow{
 		reason: "it reads JSON and knows nothing of whose",
 	},
 	{
+		folder: "llm/llmhttp/internal/framing",
+		std:    []string{"bytes", "encoding/binary", "errors", "hash/crc32", "io"},
+		reason: "how bytes are cut into events, whoever sends them and whatever is in them",
+	},
+	{
 		folder:  "examples",
 		project: []string{".", "admin", "ddbmem"},
 		others:  []string{sdk, "golang.org/x/sync"},

@@ -1,0 +1,203 @@
+package framing
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+)
+
+// What ends the reading of an event stream, for good: the bytes that follow have no place any more.
+var (
+	// ErrCRC says that a checksum is wrong, of a prelude or of a message.
+	ErrCRC = errors.New("a checksum of the event stream is wrong")
+	// ErrFrame says that a length or a header's type cannot be.
+	ErrFrame = errors.New("a frame of the event stream is malformed")
+)
+
+// The most that the protocol allows.
+const (
+	maxMessage = 24 << 20
+	maxHeaders = 128 << 10
+)
+
+// A message is a prelude of two lengths and their checksum, headers, a payload, and the checksum
+// of all of it.
+const (
+	preludeSize = 12
+	crcSize     = 4
+)
+
+// EventStream reads application/vnd.amazon.eventstream. It checks both checksums of each message:
+// End is called only after the message's own was right. Make it with NewEventStream.
+type EventStream struct {
+	sink Sink
+	err  error
+
+	at      part
+	need    int    // bytes of the part that are still to come
+	buf     text   // the part, where it is kept
+	crc     uint32 // of the message so far
+	headers int    // bytes of headers after this part
+	payload int    // bytes of payload
+
+	header           *text // where the header's value is kept, nil if nowhere
+	mode, name, mime text  // the headers of interest
+	event            Head
+}
+
+// part is a piece of a message.
+type part uint8
+
+const (
+	prelude part = iota
+	nameSize
+	headerName
+	valueType
+	valueSize
+	value
+	payload
+	trailer
+)
+
+// sizes are those of a header's value, by its type: true, false, byte, short, integer, long,
+// bytes, string, timestamp, UUID. One below 0 stands before the value itself.
+var sizes = [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
+
+const stringType = 7
+
+// NewEventStream makes a reader that tells a sink.
+func NewEventStream(s Sink) *EventStream { return &EventStream{sink: s, need: preludeSize} }
+
+// Write reads the next bytes of the stream. It fails with ErrCRC or ErrFrame, then always, and with
+// io.ErrClosedPipe after Close.
+func (e *EventStream) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) && e.err == nil {
+		p := b[done:min(len(b), done+e.need)]
+		if e.at != trailer {
+			e.crc = crc32.Update(e.crc, crc32.IEEETable, p)
+		}
+		switch {
+		case e.at == payload:
+			e.sink.Data(p)
+		case e.at != value:
+			e.buf.add(p)
+		case e.header != nil:
+			e.header.add(p)
+		}
+		e.need -= len(p)
+		done += len(p)
+		for e.need == 0 && e.err == nil {
+			e.next()
+			e.buf.clear()
+		}
+	}
+	return done, e.err
+}
+
+// Close ends the stream. An event that is under way is dropped.
+func (e *EventStream) Close() { e.err = io.ErrClosedPipe }
+
+// Unfinished reports whether the stream stands within a message; once it has ended, whether it
+// was cut off there.
+func (e *EventStream) Unfinished() bool { return e.at != prelude || e.need != preludeSize }
+
+// next acts on a part that is whole, and says which comes then.
+func (e *EventStream) next() {
+	b := e.buf.buf
+	switch e.at {
+	case prelude:
+		e.begin(b)
+	case nameSize:
+		e.expect(headerName, int(b[0]))
+	case headerName:
+		e.header = e.kept(b)
+		e.expect(valueType, 1)
+	case valueType:
+		e.typed(b[0])
+	case valueSize:
+		e.expect(value, int(binary.BigEndian.Uint16(b)))
+	case value:
+		e.headerOrPayload()
+	case payload:
+		e.at, e.need = trailer, crcSize
+	case trailer:
+		if binary.BigEndian.Uint32(b) != e.crc {
+			e.err = ErrCRC
+			return
+		}
+		e.sink.End(e.event)
+		e.at, e.need, e.crc = prelude, preludeSize, 0
+	}
+}
+
+// begin reads a prelude.
+func (e *EventStream) begin(b []byte) {
+	total, headers := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	switch {
+	case crc32.ChecksumIEEE(b[:8]) != binary.BigEndian.Uint32(b[8:]):
+		e.err = ErrCRC
+	case total < preludeSize+crcSize, total > maxMessage, headers > maxHeaders, headers > total-preludeSize-crcSize:
+		e.err = ErrFrame
+	default:
+		e.mode.clear()
+		e.name.clear()
+		e.mime.clear()
+		e.headers, e.payload = int(headers), int(total-headers)-preludeSize-crcSize
+		e.headerOrPayload()
+	}
+}
+
+// expect says which part of the headers comes next.
+func (e *EventStream) expect(at part, n int) {
+	if n > e.headers {
+		e.err = ErrFrame
+		return
+	}
+	e.at, e.need = at, n
+	e.headers -= n
+}
+
+// headerOrPayload begins the next header, or the payload after the last one.
+func (e *EventStream) headerOrPayload() {
+	if e.headers > 0 {
+		e.expect(nameSize, 1)
+		return
+	}
+	mode := e.mode.String()
+	e.event = Head{Name: e.name.String(), Exception: mode == "exception" || mode == "error", ContentType: e.mime.String()}
+	e.sink.Begin(e.event)
+	e.at, e.need = payload, e.payload
+}
+
+// typed begins a header's value of a type.
+func (e *EventStream) typed(kind byte) {
+	if kind != stringType {
+		e.header = nil
+	}
+	if e.header != nil {
+		e.header.clear()
+	}
+	switch {
+	case int(kind) >= len(sizes):
+		e.err = ErrFrame
+	case sizes[kind] < 0:
+		e.expect(valueSize, 2)
+	default:
+		e.expect(value, sizes[kind])
+	}
+}
+
+// kept is where a header's value is kept.
+func (e *EventStream) kept(name []byte) *text {
+	switch string(name) {
+	case ":message-type":
+		return &e.mode
+	case ":event-type", ":exception-type", ":error-code":
+		return &e.name
+	case ":content-type":
+		return &e.mime
+	}
+	return nil
+}

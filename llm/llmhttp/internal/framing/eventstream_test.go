@@ -1,0 +1,184 @@
+package framing_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/framing"
+)
+
+// text is a header of a text.
+func text(name, value string) string {
+	return string(rune(len(name))) + name + "\x07" + string(binary.BigEndian.AppendUint16(nil, uint16(len(value)))) + value
+}
+
+// message is a whole message.
+func message(headers string, payload []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(16+len(headers)+len(payload)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(headers)))
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	b = append(append(b, headers...), payload...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+}
+
+// lengths is a prelude that says what it likes.
+func lengths(total, headers uint32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, total)
+	b = binary.BigEndian.AppendUint32(b, headers)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+}
+
+// TestEventStreamOfAWS reads the frames that the AWS SDK for Go tests its own reader with
+// (aws/protocol/eventstream/testdata, Apache-2.0).
+func TestEventStreamOfAWS(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame string
+		want  []heard
+		err   error
+	}{
+		"all headers":             {"AAAAzAAAAK8PrmTKCmV2ZW50LXR5cGUEAACgDAxjb250ZW50LXR5cGUHABBhcHBsaWNhdGlvbi9qc29uCmJvb2wgZmFsc2UBCWJvb2wgdHJ1ZQAEYnl0ZQLPCGJ5dGUgYnVmBgAUSSdtIGEgbGl0dGxlIHRlYXBvdCEJdGltZXN0YW1wCAAAAAAAhF/tBWludDE2AwAqBWludDY0BQAAAAACh1eyBHV1aWQJAQIDBAUGBwgJCgsMDQ4PEHsnZm9vJzonYmFyJ32rpfEM", []heard{{data: "{'foo':'bar'}"}}, nil},
+		"empty message":           {"AAAAEAAAAAAFwkjrfZjI/w==", []heard{{}}, nil},
+		"int32 header":            {"AAAALQAAABBBxCS4CmV2ZW50LXR5cGUEAACgDHsnZm9vJzonYmFyJ3029ICg", []heard{{data: "{'foo':'bar'}"}}, nil},
+		"no headers":              {"AAAAHQAAAAD9Uoxaeydmb28nOidiYXInfcNlOTY=", []heard{{data: "{'foo':'bar'}"}}, nil},
+		"one header":              {"AAAAPQAAACAH/YOWDGNvbnRlbnQtdHlwZQcAEGFwcGxpY2F0aW9uL2pzb257J2Zvbyc6J2Jhcid9jZwIsQ==", []heard{{data: "{'foo':'bar'}"}}, nil},
+		"corrupted header length": {"AAAAPQAAACEH/YOWDGNvbnRlbnQtdHlwZQcAEGFwcGxpY2F0aW9uL2pzb257J2Zvbyc6J2Jhcid9jZwIsQ==", nil, framing.ErrCRC},
+		"corrupted headers":       {"AAAAPQAAACAH/YOWDGNvbnRlbnQtdHlwZQcAEGFwcGxpY2F0aW9uL2pzb257YWZvbyc6J2Jhcid9jZwIsQ==", nil, framing.ErrCRC},
+		"corrupted length":        {"AAAAPgAAACAH/YOWDGNvbnRlbnQtdHlwZQcAEGFwcGxpY2F0aW9uL2pzb257J2Zvbyc6J2Jhcid9jZwIsQ==", nil, framing.ErrCRC},
+		"corrupted payload":       {"AAAAHQAAAAD9UoxaWydmb28nOidiYXInfcNlOTY=", nil, framing.ErrCRC},
+	} {
+		frame, err := base64.StdEncoding.DecodeString(c.frame)
+		require.NoError(t, err)
+		events, _, err := everySplit(t, eventStream, frame)
+		require.ErrorIs(t, err, c.err, name)
+		require.Equal(t, c.want, events, name)
+	}
+}
+
+func TestEventStream(t *testing.T) {
+	long := strings.Repeat("e", 5_000)
+	event := text(":message-type", "event")
+	first := message(event+text(":event-type", "chunk")+text(":content-type", "application/json"), []byte("{}"))
+	heardFirst := heard{framing.Head{Name: "chunk", ContentType: "application/json"}, "{}"}
+	for name, c := range map[string]struct {
+		then []byte // after the first message
+		want []heard
+		err  error
+	}{
+		"nothing":                  {nil, nil, nil},
+		"a message":                {message("", nil), []heard{{}}, nil},
+		"an exception":             {message(text(":message-type", "exception")+text(":exception-type", "throttlingException"), []byte("{}")), []heard{{framing.Head{Name: "throttlingException", Exception: true}, "{}"}}, nil},
+		"an error":                 {message(text(":error-code", "InternalError")+text(":message-type", "error"), nil), []heard{{head: framing.Head{Name: "InternalError", Exception: true}}}, nil},
+		"a name that is no text":   {message("\x0b:event-type\x06\x00\x01x", nil), []heard{{}}, nil},
+		"a name twice":             {message(text(":event-type", "a")+text(":event-type", "b"), nil), []heard{{head: framing.Head{Name: "b"}}}, nil},
+		"an empty text":            {message(text(":event-type", ""), []byte("1")), []heard{{data: "1"}}, nil},
+		"long texts":               {message(text(":event-type", long)+text("x", long), nil), []heard{{head: framing.Head{Name: long[:1<<10]}}}, nil},
+		"a message cut off":        {first[:len(first)-1], nil, nil},
+		"a header beyond the rest": {message("\x01x\x07\x00\x09x", []byte("12345678")), nil, framing.ErrFrame},
+		"a name beyond the rest":   {message("\x09x", []byte("12345678")), nil, framing.ErrFrame},
+		"no type":                  {message("\x01x", nil), nil, framing.ErrFrame},
+		"an unknown type":          {message("\x01x\x0a", nil), nil, framing.ErrFrame},
+		"no room for checksums":    {lengths(15, 0), nil, framing.ErrFrame},
+		"no room for headers":      {lengths(20, 5), nil, framing.ErrFrame},
+		"too long":                 {lengths(24<<20+1, 0), nil, framing.ErrFrame},
+		"too many headers":         {lengths(1<<20, 128<<10+1), nil, framing.ErrFrame},
+		"as long as can be":        {lengths(24<<20, 128<<10), nil, nil},
+	} {
+		events, unfinished, err := everySplit(t, eventStream, append(first[:len(first):len(first)], c.then...))
+		require.ErrorIs(t, err, c.err, name)
+		require.Equal(t, append([]heard{heardFirst}, c.want...), events, name)
+		require.Equal(t, c.want == nil && c.then != nil, unfinished, name)
+	}
+}
+
+// TestEventStreamStaysBroken after the first mistake, whatever comes.
+func TestEventStreamStaysBroken(t *testing.T) {
+	heard := &counter{}
+	r := framing.NewEventStream(heard)
+	_, err := r.Write(lengths(1, 0))
+	require.ErrorIs(t, err, framing.ErrFrame)
+	n, err := r.Write(message("", nil))
+	require.ErrorIs(t, err, framing.ErrFrame)
+	require.Zero(t, n)
+	require.Zero(t, *heard)
+}
+
+// headersOf reads a block of headers that is whole: the reference of the fuzz test.
+func headersOf(b string) (head framing.Head, ok bool) {
+	for len(b) > 0 {
+		n := int(b[0])
+		if n+1 >= len(b) {
+			return head, false
+		}
+		name, kind, size := b[1:n+1], b[n+1], 0
+		b = b[n+2:]
+		switch kind {
+		case 0, 1:
+		case 2:
+			size = 1
+		case 3:
+			size = 2
+		case 4:
+			size = 4
+		case 5, 8:
+			size = 8
+		case 9:
+			size = 16
+		case 6, 7:
+			if len(b) < 2 {
+				return head, false
+			}
+			size = int(b[0])<<8 + int(b[1])
+			b = b[2:]
+		default:
+			return head, false
+		}
+		if size > len(b) {
+			return head, false
+		}
+		value := b[:min(size, 1<<10)]
+		b = b[size:]
+		if kind != 7 {
+			continue
+		}
+		switch name {
+		case ":message-type":
+			head.Exception = value == "exception" || value == "error"
+		case ":event-type", ":exception-type", ":error-code":
+			head.Name = value
+		case ":content-type":
+			head.ContentType = value
+		}
+	}
+	return head, true
+}
+
+// FuzzEventStream reads a message with any headers and payload, then with one bit wrong, then any
+// bytes at all.
+func FuzzEventStream(f *testing.F) {
+	f.Add(text(":event-type", "chunk")+"\x01x\x09"+strings.Repeat("u", 16), []byte("{}"), uint(9), uint(70))
+	f.Add("\x01x\x03\x00", []byte("{}"), uint(9), uint(70))
+	f.Fuzz(func(t *testing.T, headers string, payload []byte, cut, wrong uint) {
+		frame := message(headers, payload)
+		at, bit := int(cut%uint(len(frame)+1)), wrong%uint(8*len(frame))
+		events, _, err := read(t, eventStream, frame[:at], frame[at:])
+		if head, ok := headersOf(headers); ok {
+			require.NoError(t, err)
+			require.Equal(t, []heard{{head, string(payload)}}, events)
+		} else {
+			require.ErrorIs(t, err, framing.ErrFrame)
+			require.Empty(t, events)
+		}
+		frame[bit/8] ^= 1 << (bit % 8)
+		events, _, err = read(t, eventStream, frame[:at], frame[at:])
+		require.Error(t, err)
+		require.Empty(t, events)
+		_, _, err = read(t, eventStream, payload)
+		require.True(t, err == nil || errors.Is(err, framing.ErrCRC) || errors.Is(err, framing.ErrFrame))
+	})
+}

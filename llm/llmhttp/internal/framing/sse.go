@@ -1,0 +1,171 @@
+package framing
+
+import (
+	"bytes"
+	"io"
+)
+
+// SSE reads text/event-stream as the WHATWG has defined it: lines end in CR, LF or CRLF, an
+// event's data lines are joined by LF, an event without one is dropped, a byte order mark and
+// comments are skipped. The fields id and retry mean nothing here. Make it with NewSSE.
+type SSE struct {
+	sink Sink
+	err  error
+
+	mark    int  // bytes of the byte order mark that were seen; len(byteOrderMark) after it
+	afterCR bool // a LF that follows belongs to the line before
+
+	at    place   // where in its line the next byte is
+	name  [6]byte // the name of the line's field, as far as it matters
+	n     int     // how much of it there is
+	field field   // what the name says
+	value text    // of the field event
+
+	event Head // what is known of the event under way
+	begun bool // it has a data line
+}
+
+// place is where in a line a byte stands.
+type place uint8
+
+const (
+	inName place = iota
+	afterColon
+	inValue
+)
+
+// field is what a line is about.
+type field uint8
+
+const (
+	other field = iota // or a comment
+	data
+	event
+)
+
+const byteOrderMark = "\xEF\xBB\xBF"
+
+// lineFeed joins data lines.
+var lineFeed = []byte{'\n'}
+
+// NewSSE makes a reader that tells a sink.
+func NewSSE(s Sink) *SSE { return &SSE{sink: s} }
+
+// Write reads the next bytes of the stream. It fails after Close alone, with io.ErrClosedPipe.
+func (s *SSE) Write(b []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	lf := -1 // where the next LF is
+	for i := 0; i < len(b); {
+		if s.afterCR {
+			s.afterCR = false
+			if b[i] == '\n' {
+				i++
+				continue
+			}
+		}
+		if lf < i {
+			lf = i + before(b[i:], '\n')
+		}
+		end := i + before(b[i:lf], '\r')
+		s.line(b[i:end])
+		if end < len(b) {
+			s.afterCR = b[end] == '\r'
+			s.endLine()
+		}
+		i = end + 1
+	}
+	return len(b), nil
+}
+
+// Close ends the stream. An event that is under way is dropped.
+func (s *SSE) Close() { s.err = io.ErrClosedPipe }
+
+// Unfinished reports whether the stream stands within an event or a line; once it has ended,
+// whether it was cut off there.
+func (s *SSE) Unfinished() bool { return s.begun || s.event.Name != "" || s.at != inName || s.n > 0 }
+
+// line reads some of a line, without its end.
+func (s *SSE) line(p []byte) {
+	for ; s.at == inName && len(p) > 0; p = p[1:] {
+		s.nameByte(p[0])
+	}
+	if len(p) == 0 {
+		return
+	}
+	if s.at == afterColon {
+		s.at = inValue
+		if p[0] == ' ' {
+			p = p[1:]
+		}
+	}
+	switch {
+	case s.field == event:
+		s.value.add(p)
+	case s.field == data && len(p) > 0:
+		s.sink.Data(p)
+	}
+}
+
+// nameByte reads a byte of a field's name, or the colon behind it.
+func (s *SSE) nameByte(c byte) {
+	if s.mark < len(byteOrderMark) {
+		if c != byteOrderMark[s.mark] {
+			s.mark = len(byteOrderMark)
+		} else if s.mark++; s.mark == len(byteOrderMark) {
+			s.n = 0
+			return
+		}
+	}
+	switch {
+	case c == ':':
+		s.endName()
+	case s.n < len(s.name):
+		s.name[s.n] = c
+		s.n++
+	}
+}
+
+// endName acts on a field's name that is whole.
+func (s *SSE) endName() {
+	s.at = afterColon
+	switch string(s.name[:s.n]) {
+	case "data":
+		s.field = data
+		if s.begun {
+			s.sink.Data(lineFeed)
+			return
+		}
+		s.begun = true
+		s.sink.Begin(s.event)
+	case "event":
+		s.field = event
+		s.value.clear()
+	}
+}
+
+// endLine acts on a line that is whole.
+func (s *SSE) endLine() {
+	switch {
+	case s.at == inName && s.n == 0:
+		if s.begun {
+			s.sink.End(s.event)
+		}
+		s.event, s.begun = Head{}, false
+	case s.at == inName: // a field without a colon has no value
+		s.endName()
+	}
+	if s.field == event {
+		s.event.Name = s.value.String()
+	}
+	s.at, s.n, s.field, s.mark = inName, 0, other, len(byteOrderMark)
+}
+
+// before is how many bytes stand before the first c.
+func before(b []byte, c byte) int {
+	if i := bytes.IndexByte(b, c); i >= 0 {
+		return i
+	}
+	return len(b)
+}
