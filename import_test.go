@@ -364,6 +364,14 @@ var importTable = []importRow{
 		reason: "how bytes are cut into events, whoever sends them and whatever is in them",
 	},
 	{
+		folder: "llm/llmtest",
+		std: append([]string{
+			"compress/gzip", "context", "encoding/base64", "encoding/binary", "encoding/json", "hash/crc32", "io", "net/http", "net/http/httptest", "net/http/httptrace", "net/url", "testing",
+		}, pureStd...),
+		reason: "a provider knows nothing of who counts what it answers, or it would confirm his mistakes; nothing that ships imports it",
+		tests:  true,
+	},
+	{
 		folder:  "examples",
 		project: []string{".", "admin", "ddbmem"},
 		others:  []string{sdk, "golang.org/x/sync"},

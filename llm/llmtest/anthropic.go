@@ -1,0 +1,86 @@
+package llmtest
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+)
+
+// messages is Anthropic's Messages.
+type messages struct{ *reply }
+
+func (m messages) header(h http.Header) { h.Set("Request-Id", m.named("req_")) }
+
+func (m messages) whole() any {
+	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.counts(m.u.Output))
+}
+
+// message is a reply with what is known of its usage.
+func (m messages) message(content []any, stop any, usage object) object {
+	usage["cache_creation"] = object{"ephemeral_5m_input_tokens": m.u.CacheWrite, "ephemeral_1h_input_tokens": m.u.CacheWrite1h}
+	usage["service_tier"] = cmp.Or(m.Tier, "standard")
+	return m.told(object{
+		"id": m.named("msg_"), "type": "message", "role": "assistant", "model": m.Model,
+		"content": content, "stop_reason": stop, "stop_sequence": nil,
+	}, "usage", usage)
+}
+
+// counts is the usage with some of the output. No count is in another.
+func (m messages) counts(output int64) object {
+	o := object{
+		"input_tokens": m.u.Input, "output_tokens": output,
+		"cache_read_input_tokens": m.u.CacheRead, "cache_creation_input_tokens": m.u.CacheWrite + m.u.CacheWrite1h,
+	}
+	if m.u.Reasoning > 0 {
+		o["output_tokens_details"] = object{"thinking_tokens": min(m.u.Reasoning, output)}
+	}
+	return o
+}
+
+func (m messages) events() []event {
+	var events []event
+	add := func(name string, o object) {
+		o["type"] = name
+		events = append(events, event{name: name, data: o})
+	}
+	delta := func(stop any, output int64) object {
+		return m.told(object{"delta": object{"stop_reason": stop, "stop_sequence": nil}}, "usage", m.counts(output))
+	}
+	add("message_start", object{"message": m.message([]any{}, nil, m.counts(min(m.u.Output, 1)))})
+	add("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
+	add("ping", object{})
+	for _, piece := range m.pieces() {
+		add("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": piece}})
+	}
+	add("content_block_stop", object{"index": 0})
+	add("message_delta", delta(nil, m.u.Output/2)) // the counts are sums so far: the last one is right
+	add("message_delta", delta("end_turn", m.u.Output))
+	add("message_stop", object{})
+	return events
+}
+
+// anthropicErrors are the types of errors by their status.
+var anthropicErrors = map[int]string{
+	400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
+	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
+}
+
+func (m messages) failure(h http.Header) any {
+	if m.RetryAfter > 0 {
+		h.Set("Retry-After", seconds(m.RetryAfter))
+	}
+	kind := cmp.Or(anthropicErrors[m.Status], "api_error")
+	if m.Code == "" || strings.HasSuffix(m.Code, "_error") || m.Code == "request_too_large" {
+		return m.wrong(cmp.Or(m.Code, kind))
+	}
+	o := m.wrong(kind) // such as enforced_spend_limit_reached
+	o["error"].(object)["details"] = object{"error_code": m.Code}
+	return o
+}
+
+// wrong is an error of a type.
+func (m messages) wrong(kind string) object {
+	return object{"type": "error", "error": object{"type": kind, "message": m.why()}, "request_id": m.named("req_")}
+}
+
+func (m messages) broken() event { return event{name: "error", data: m.wrong(m.Error)} }

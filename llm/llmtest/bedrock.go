@@ -1,0 +1,117 @@
+package llmtest
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// amazon is what all of Bedrock has.
+type amazon struct{ *reply }
+
+func (a amazon) header(h http.Header) { h.Set("X-Amzn-Requestid", a.named("00000000-0000-4000-8000-")) }
+
+// amazonErrors are the names of errors by their status.
+var amazonErrors = map[int]string{
+	400: "ValidationException", 403: "AccessDeniedException", 404: "ResourceNotFoundException", 408: "ModelTimeoutException",
+	424: "ModelErrorException", 429: "ThrottlingException", 503: "ServiceUnavailableException",
+}
+
+func (a amazon) failure(h http.Header) any {
+	h.Set("X-Amzn-Errortype", cmp.Or(a.Code, amazonErrors[a.Status], "InternalServerException"))
+	return object{"message": a.why()}
+}
+
+func (a amazon) broken() event {
+	return event{name: a.Error, data: object{"message": a.why()}, exception: true}
+}
+
+// invoke is InvokeModel of an Anthropic model.
+type invoke struct {
+	messages
+	amazon amazon
+}
+
+func (i invoke) header(h http.Header) {
+	i.amazon.header(h)
+	if i.form == aws {
+		h.Set("X-Amzn-Bedrock-Content-Type", "application/json")
+		return
+	}
+	if i.NoUsage || i.Status >= http.StatusMultipleChoices {
+		return
+	}
+	h.Set("X-Amzn-Bedrock-Invocation-Latency", "1")
+	for name, n := range map[string]int64{
+		"Input": i.u.Input, "Output": i.u.Output, "Cache-Read-Input": i.u.CacheRead, "Cache-Write-Input": i.u.CacheWrite + i.u.CacheWrite1h,
+	} {
+		h.Set("X-Amzn-Bedrock-"+name+"-Token-Count", strconv.FormatInt(n, 10))
+	}
+}
+
+func (i invoke) events() []event {
+	events := i.messages.events()
+	if !i.NoUsage {
+		events[len(events)-1].data.(object)["amazon-bedrock-invocationMetrics"] = object{
+			"inputTokenCount": i.u.Input, "outputTokenCount": i.u.Output, "invocationLatency": 1, "firstByteLatency": 1,
+			"cacheReadInputTokenCount": i.u.CacheRead, "cacheWriteInputTokenCount": i.u.CacheWrite + i.u.CacheWrite1h,
+		}
+	}
+	for n, e := range events {
+		b, _ := json.Marshal(e.data) // objects of texts and numbers
+		events[n] = event{name: "chunk", data: object{"bytes": base64.StdEncoding.EncodeToString(b), "p": "abcdefgh"}}
+	}
+	return events
+}
+
+func (i invoke) failure(h http.Header) any { return i.amazon.failure(h) }
+func (i invoke) broken() event             { return i.amazon.broken() }
+
+// converse is Bedrock's Converse.
+type converse struct{ amazon }
+
+// counts is the usage. No count but the total is in another.
+func (c converse) counts() object {
+	o := object{
+		"inputTokens": c.u.Input, "outputTokens": c.u.Output, "totalTokens": c.u.total(),
+		"cacheReadInputTokens": c.u.CacheRead, "cacheWriteInputTokens": c.u.CacheWrite + c.u.CacheWrite1h,
+	}
+	var details []object
+	if c.u.CacheWrite1h > 0 {
+		details = append(details, object{"ttl": "1h", "inputTokens": c.u.CacheWrite1h})
+	}
+	if c.u.CacheWrite > 0 {
+		details = append(details, object{"ttl": "5m", "inputTokens": c.u.CacheWrite})
+	}
+	if details != nil {
+		o["cacheDetails"] = details
+	}
+	return o
+}
+
+// measured is an answer with its usage.
+func (c converse) measured(o object) object {
+	o["metrics"] = object{"latencyMs": 1}
+	if c.Tier != "" {
+		o["serviceTier"] = object{"type": c.Tier}
+	}
+	return c.told(o, "usage", c.counts())
+}
+
+func (c converse) whole() any {
+	message := object{"role": "assistant", "content": []any{object{"text": c.Text}}}
+	return c.measured(object{"output": object{"message": message}, "stopReason": "end_turn"})
+}
+
+func (c converse) events() []event {
+	events := []event{{name: "messageStart", data: object{"role": "assistant", "p": "abcd"}}}
+	for _, piece := range c.pieces() {
+		events = append(events, event{name: "contentBlockDelta", data: object{"contentBlockIndex": 0, "delta": object{"text": piece}, "p": "abcdefgh"}})
+	}
+	return append(events,
+		event{name: "contentBlockStop", data: object{"contentBlockIndex": 0, "p": "ab"}},
+		event{name: "messageStop", data: object{"stopReason": "end_turn", "p": "abc"}},
+		event{name: "metadata", data: c.measured(object{"p": "abcde"})})
+}

@@ -1,0 +1,104 @@
+package llmtest
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+)
+
+// gemini is Google's generateContent, of Gemini and of Vertex.
+type gemini struct{ *reply }
+
+func (g gemini) header(http.Header) {}
+
+// response is a whole reply or a piece of one, with the usage up to there: the prompt has what
+// was cached in it, and thoughts are no part of the candidates.
+func (g gemini) response(text, finish string, output int64) object {
+	candidate := object{"index": 0, "content": object{"role": "model", "parts": []any{object{"text": text}}}}
+	if finish != "" {
+		candidate["finishReason"] = finish
+	}
+	counts := object{
+		"promptTokenCount": g.u.prompt(), "candidatesTokenCount": output, "totalTokenCount": g.u.prompt() + output + g.u.Reasoning,
+		"promptTokensDetails": []any{object{"modality": "TEXT", "tokenCount": g.u.prompt()}},
+	}
+	if g.u.CacheRead > 0 {
+		counts["cachedContentTokenCount"] = g.u.CacheRead
+	}
+	if g.u.Reasoning > 0 {
+		counts["thoughtsTokenCount"] = g.u.Reasoning
+	}
+	if g.Tier != "" {
+		counts["trafficType"] = g.Tier
+	}
+	return g.told(object{
+		"candidates": []any{candidate}, "modelVersion": g.Model, "responseId": g.named("r"),
+	}, "usageMetadata", counts)
+}
+
+func (g gemini) whole() any { return g.response(g.Text, "STOP", g.u.Output-g.u.Reasoning) }
+
+func (g gemini) events() []event {
+	events := make([]event, g.Events)
+	for i, piece := range g.pieces() {
+		finish := ""
+		if i == len(events)-1 {
+			finish = "STOP"
+		}
+		events[i] = event{data: g.response(piece, finish, (g.u.Output-g.u.Reasoning)*int64(i+1)/int64(len(events)))}
+	}
+	return events
+}
+
+// statuses are Google's names of statuses.
+var statuses = map[int]string{
+	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
+	500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+}
+
+func (g gemini) failure(http.Header) any {
+	o := object{"code": g.Status, "message": g.why(), "status": cmp.Or(g.Code, statuses[g.Status], "UNKNOWN")}
+	if g.RetryAfter > 0 {
+		delay := strconv.FormatFloat(g.RetryAfter.Seconds(), 'f', -1, 64) + "s"
+		o["details"] = []any{object{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}}
+	}
+	return object{"error": o}
+}
+
+func (g gemini) broken() event {
+	code := http.StatusInternalServerError
+	for status, name := range statuses {
+		if name == g.Error {
+			code = status
+		}
+	}
+	return event{data: object{"error": object{"code": code, "message": g.why(), "status": g.Error}}}
+}
+
+// geminiEmbeddings answers with a vector for each text. Only predict tells a usage.
+func (a *reply) geminiEmbeddings(method string) dialect {
+	a.u.Output, a.u.Reasoning = 0, 0
+	vectors := func(key string) []object {
+		all, _ := a.asked[key].([]any)
+		vectors := make([]object, max(len(all), 1))
+		for i := range vectors {
+			vectors[i] = object{"values": []float64{0.6, 0.8}}
+		}
+		return vectors
+	}
+	switch method {
+	case "batchEmbedContents":
+		return fixed{gemini{a}, object{"embeddings": vectors("requests")}}
+	case "predict":
+		predictions := vectors("instances")
+		for i, v := range predictions {
+			var tokens int64
+			if i == 0 { // the others are told to have none, so that the sum is right
+				tokens = a.u.prompt()
+			}
+			predictions[i] = object{"embeddings": a.told(v, "statistics", object{"token_count": tokens, "truncated": false})}
+		}
+		return fixed{gemini{a}, object{"predictions": predictions}}
+	}
+	return fixed{gemini{a}, object{"embedding": vectors("")[0]}}
+}

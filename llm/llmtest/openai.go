@@ -1,0 +1,146 @@
+package llmtest
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+)
+
+// created is when every answer of OpenAI was made.
+const created = 1_767_225_600
+
+// chat is OpenAI's Chat Completions.
+type chat struct{ *reply }
+
+func (c chat) header(h http.Header) {
+	h.Set("X-Request-Id", c.named("req_"))
+	h.Set("Openai-Processing-Ms", "1")
+}
+
+// frame is a whole reply or a piece of one.
+func (c chat) frame(kind string, choices ...any) object {
+	if choices == nil {
+		choices = []any{}
+	}
+	o := object{"id": c.named("chatcmpl-"), "object": kind, "created": created, "model": c.Model, "choices": choices}
+	if c.Tier != "" {
+		o["service_tier"] = c.Tier
+	}
+	return o
+}
+
+// counts is the usage: the prompt has what was cached in it, the reply the reasoning.
+func (c chat) counts() object {
+	in := object{"cached_tokens": c.u.CacheRead, "audio_tokens": 0}
+	if written := c.u.CacheWrite + c.u.CacheWrite1h; written > 0 {
+		in["cache_write_tokens"] = written
+	}
+	return object{
+		"prompt_tokens": c.u.prompt(), "completion_tokens": c.u.Output, "total_tokens": c.u.total(),
+		"prompt_tokens_details":     in,
+		"completion_tokens_details": object{"reasoning_tokens": c.u.Reasoning, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
+	}
+}
+
+func (c chat) whole() any {
+	message := object{"role": "assistant", "content": c.Text, "refusal": nil, "annotations": []any{}}
+	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": "stop"}
+	return c.told(c.frame("chat.completion", choice), "usage", c.counts())
+}
+
+func (c chat) events() []event {
+	choice := func(delta object, finish any) object {
+		return object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}
+	}
+	choices := []object{choice(object{"role": "assistant", "content": "", "refusal": nil}, nil)}
+	for _, piece := range c.pieces() {
+		choices = append(choices, choice(object{"content": piece}, nil))
+	}
+	return c.chunks("chat.completion.chunk", append(choices, choice(object{}, "stop")))
+}
+
+// chunks are events with one choice each, and one with the usage if that was asked for.
+func (c chat) chunks(kind string, choices []object) []event {
+	options, _ := c.asked["stream_options"].(map[string]any)
+	include, _ := options["include_usage"].(bool)
+	var events []event
+	for _, choice := range choices {
+		o := c.frame(kind, choice)
+		o["obfuscation"] = "wQ3xZ7"
+		if include {
+			o["usage"] = nil
+		}
+		events = append(events, event{data: o})
+	}
+	if include && !c.NoUsage {
+		events = append(events, event{data: c.told(c.frame(kind), "usage", c.counts())})
+	}
+	return append(events, event{data: raw("[DONE]")})
+}
+
+func (c chat) failure(h http.Header) any {
+	if c.RetryAfter > 0 {
+		h.Set("Retry-After", seconds(c.RetryAfter))
+		h.Set("Retry-After-Ms", strconv.FormatInt(c.RetryAfter.Milliseconds(), 10))
+	}
+	kind, code := "invalid_request_error", c.Code
+	switch {
+	case c.Status == http.StatusTooManyRequests:
+		kind, code = "tokens", cmp.Or(code, "rate_limit_exceeded")
+		if code == "insufficient_quota" {
+			kind = code
+		}
+	case c.Status == http.StatusUnauthorized:
+		code = cmp.Or(code, "invalid_api_key")
+	case c.Status >= http.StatusInternalServerError:
+		kind = "server_error"
+	}
+	return c.wrong(kind, code)
+}
+
+// wrong is an error.
+func (c chat) wrong(kind, code string) object {
+	o := object{"message": c.why(), "type": kind, "param": nil, "code": nil}
+	if code != "" {
+		o["code"] = code
+	}
+	return object{"error": o}
+}
+
+func (c chat) broken() event { return event{data: c.wrong("server_error", c.Error)} }
+
+// completions is OpenAI's API of before the chat.
+type completions struct{ chat }
+
+func (c completions) whole() any {
+	return c.told(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.counts())
+}
+
+func (c completions) events() []event {
+	var choices []object
+	for _, piece := range c.pieces() {
+		choices = append(choices, c.choice(piece, nil))
+	}
+	return c.chunks("text_completion", append(choices, c.choice("", "stop")))
+}
+
+func (c completions) choice(text string, finish any) object {
+	return object{"index": 0, "text": text, "logprobs": nil, "finish_reason": finish}
+}
+
+// embeddings answers with a vector for each input. There is no output.
+func (a *reply) embeddings() dialect {
+	a.u.Output, a.u.Reasoning, a.form = 0, 0, none
+	inputs := 1
+	if all, ok := a.asked["input"].([]any); ok && len(all) > 0 {
+		if _, token := all[0].(float64); !token {
+			inputs = len(all)
+		}
+	}
+	vectors := make([]object, inputs)
+	for i := range vectors {
+		vectors[i] = object{"object": "embedding", "index": i, "embedding": []float64{0.6, 0.8}}
+	}
+	body := object{"object": "list", "model": a.Model, "data": vectors}
+	return fixed{chat{a}, a.told(body, "usage", object{"prompt_tokens": a.u.prompt(), "total_tokens": a.u.prompt()})}
+}

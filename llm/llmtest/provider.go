@@ -1,0 +1,110 @@
+// Package llmtest is for the tests of services that call models: a provider that answers by
+// script, in the dialects of OpenAI, Anthropic, Bedrock and Gemini, whole and streamed. Nothing
+// leaves the process.
+//
+//	provider := llmtest.New(t)
+//	client := openai.NewClient(option.WithHTTPClient(&http.Client{Transport: provider.Transport()}))
+//	provider.Next(llmtest.Answer{Input: 700, Output: 50}, llmtest.Answer{Status: 429, RetryAfter: time.Second})
+//	… // the first call is answered, the second one denied
+//	provider.Calls()[0].Billed // what the service should have counted
+//
+// A request is recognised by its path, whatever host and prefix it has, so that the routes of
+// Azure, of Vertex, and of Bedrock in OpenAI's dialect are known as well. One that is not is
+// answered 404, unless the script has a Status or a Body for it.
+package llmtest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Provider is a provider for one test. It is an http.Handler, and safe for concurrent use.
+type Provider struct {
+	t testing.TB
+
+	mu     sync.Mutex
+	script []Answer
+	calls  []Call
+	server *httptest.Server
+}
+
+// Call is a request that arrived.
+type Call struct {
+	Method string
+	// Path is as it was on the wire, escaped, with the query.
+	Path   string
+	Header http.Header
+	Body   []byte
+	// Billed is the usage that the answer told, or would have told: also of a stream that broke
+	// or ended in an error. It is nothing for a status of 300 or more and for counting tokens.
+	Billed Usage
+	// Left says that the client went away before the answer's end. Over a socket it is noticed
+	// a little later, and not at all once the rest is under way.
+	Left bool
+}
+
+// New makes a provider that answers every call alike until Next says otherwise. It ends with
+// the test.
+func New(t testing.TB) *Provider { return &Provider{t: t} }
+
+// Next says how the next calls are answered, in their order, after those that were said
+// before. Then a call is answered by Answer{} again.
+func (p *Provider) Next(answers ...Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.script = append(p.script, answers...)
+}
+
+// Calls are the requests that have arrived so far, in their order.
+func (p *Provider) Calls() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.calls)
+}
+
+// URL is that of a server on this machine, without a slash at its end; the first call starts it.
+// What it is made in, such as a bubble of testing/synctest, must bear sockets: see Transport.
+func (p *Provider) URL() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		p.server = httptest.NewServer(p)
+		p.t.Cleanup(func() {
+			p.server.CloseClientConnections() // ends what waits for a Delay or a Hold
+			p.server.Close()
+		})
+	}
+	return p.server.URL
+}
+
+// ServeHTTP answers a request. It panics with http.ErrAbortHandler, as net/http wants it, where
+// an answer is to break off.
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client went away before it had asked
+	}
+	call, a := p.arrived(r, body)
+	if err := a.serve(w, r); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.calls[call].Left = true
+	}
+}
+
+// arrived notes a call, and says how it is answered.
+func (p *Provider) arrived(r *http.Request, body []byte) (call int, a served) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var answer Answer
+	if len(p.script) > 0 {
+		answer, p.script = p.script[0], p.script[1:]
+	}
+	a = newServed(answer, r, body, len(p.calls)+1)
+	p.calls = append(p.calls, Call{r.Method, r.URL.RequestURI(), r.Header.Clone(), body, a.billed(), false})
+	return len(p.calls) - 1, a
+}

@@ -1,0 +1,85 @@
+package llmtest
+
+import "net/http"
+
+// responses is OpenAI's Responses.
+type responses struct{ *reply }
+
+func (r responses) header(h http.Header)      { chat(r).header(h) }
+func (r responses) failure(h http.Header) any { return chat(r).failure(h) }
+
+func (r responses) whole() any { return r.response("completed", r.item("completed", r.Text)) }
+
+// response is one as it stands.
+func (r responses) response(status string, items ...any) object {
+	if items == nil {
+		items = []any{}
+	}
+	o := object{
+		"id": r.named("resp_"), "object": "response", "created_at": created, "status": status, "model": r.Model, "output": items,
+		"error": nil, "incomplete_details": nil, "instructions": nil, "metadata": object{}, "parallel_tool_calls": true,
+		"temperature": 1, "tool_choice": "auto", "tools": []any{}, "top_p": 1,
+	}
+	if status == "in_progress" {
+		o["usage"] = nil
+		return o
+	}
+	in := object{"cached_tokens": r.u.CacheRead}
+	if written := r.u.CacheWrite + r.u.CacheWrite1h; written > 0 {
+		in["cache_write_tokens"] = written
+	}
+	if r.Tier != "" {
+		o["service_tier"] = r.Tier
+	}
+	return r.told(o, "usage", object{
+		"input_tokens": r.u.prompt(), "output_tokens": r.u.Output, "total_tokens": r.u.total(),
+		"input_tokens_details": in, "output_tokens_details": object{"reasoning_tokens": r.u.Reasoning},
+	})
+}
+
+// item is the message.
+func (r responses) item(status, text string) object {
+	o := object{"type": "message", "id": r.named("msg_"), "status": status, "role": "assistant", "content": []any{}}
+	if text != "" {
+		o["content"] = []any{r.part(text)}
+	}
+	return o
+}
+
+func (r responses) part(text string) object {
+	return object{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
+}
+
+func (r responses) events() []event {
+	var events []event
+	add := func(name string, o object) {
+		o["type"], o["sequence_number"] = name, len(events)
+		events = append(events, event{name: name, data: o})
+	}
+	content := func(key string, value any) object {
+		return object{"item_id": r.named("msg_"), "output_index": 0, "content_index": 0, key: value}
+	}
+	add("response.created", object{"response": r.response("in_progress")})
+	add("response.in_progress", object{"response": r.response("in_progress")})
+	add("response.output_item.added", object{"output_index": 0, "item": r.item("in_progress", "")})
+	add("response.content_part.added", content("part", r.part("")))
+	for _, piece := range r.pieces() {
+		add("response.output_text.delta", content("delta", piece))
+	}
+	add("response.output_text.done", content("text", r.Text))
+	add("response.content_part.done", content("part", r.part(r.Text)))
+	add("response.output_item.done", object{"output_index": 0, "item": r.item("completed", r.Text)})
+	add("response.completed", object{"response": r.whole()})
+	return events
+}
+
+func (r responses) broken() event {
+	if r.NoUsage {
+		return event{name: "error", data: object{
+			"type": "error", "code": r.Error, "message": r.why(), "param": nil, "sequence_number": r.ErrorAfter,
+		}}
+	}
+	failed := r.response("failed")
+	failed["error"] = object{"code": r.Error, "message": r.why()}
+	return event{name: "response.failed", data: object{"type": "response.failed", "sequence_number": r.ErrorAfter, "response": failed}}
+}

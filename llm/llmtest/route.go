@@ -1,0 +1,128 @@
+package llmtest
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// served is a reply as it is served.
+type served struct {
+	*reply
+	dialect
+}
+
+// newServed finds out what a request wants.
+func newServed(a Answer, r *http.Request, body []byte, id int) served {
+	reply := &reply{Answer: a, id: id, u: a.usage()}
+	_ = json.Unmarshal(body, &reply.asked) // what is no object asks for nothing
+	reply.Text = cmp.Or(a.Text, "Hello.")
+	reply.Events = cmp.Or(max(a.Events, 0), 3)
+	s := served{reply, reply.route(r.URL)}
+	if s.dialect == nil {
+		s.dialect, s.u = chat{reply}, Usage{}
+		if a.Body == "" {
+			s.Status = cmp.Or(a.Status, http.StatusNotFound)
+		}
+	}
+	return s
+}
+
+// route finds the dialect by the path, nil if there is none.
+func (a *reply) route(u *url.URL) dialect {
+	path := u.EscapedPath()
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	before := strings.TrimSuffix(path, "/"+last)
+	if strings.Contains(path, "/model/") {
+		a.by(after(before, "/model/"))
+		return a.bedrock(last)
+	}
+	if model, method, ok := strings.Cut(last, ":"); ok {
+		a.by(model)
+		return a.google(model, method, u.Query().Get("alt") == "sse")
+	}
+	if model, ok := a.asked["model"].(string); ok {
+		a.by(model)
+	}
+	a.by(after(before, "/deployments/"))
+	if stream, _ := a.asked["stream"].(bool); stream {
+		a.form = sse
+	}
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return chat{a}
+	case last == "completions":
+		return completions{chat{a}}
+	case last == "responses":
+		return responses{a}
+	case last == "embeddings":
+		return a.embeddings()
+	case last == "input_tokens":
+		return a.counted(chat{a}, object{"object": "response.input_tokens", "input_tokens": a.u.prompt()})
+	case last == "messages":
+		return messages{a}
+	case last == "count_tokens":
+		return a.counted(messages{a}, object{"input_tokens": a.u.prompt()})
+	}
+	return nil
+}
+
+// by notes the model that was asked for, unless another one answers.
+func (a *reply) by(model string) {
+	if m, err := url.PathUnescape(model); err == nil {
+		model = m
+	}
+	a.Model = cmp.Or(a.Model, model)
+}
+
+// bedrock finds the dialect by the method of Bedrock.
+func (a *reply) bedrock(method string) dialect {
+	if strings.HasSuffix(method, "-stream") {
+		a.form = aws
+	}
+	switch method {
+	case "invoke", "invoke-with-response-stream":
+		return invoke{messages{a}, amazon{a}}
+	case "converse", "converse-stream":
+		return converse{amazon{a}}
+	case "count-tokens":
+		return a.counted(converse{amazon{a}}, object{"inputTokens": a.u.prompt()})
+	}
+	return nil
+}
+
+// google finds the dialect by the method of Gemini or Vertex.
+func (a *reply) google(model, method string, alt bool) dialect {
+	switch method {
+	case "rawPredict":
+		if model == "count-tokens" {
+			return a.counted(messages{a}, object{"input_tokens": a.u.prompt()})
+		}
+		return messages{a}
+	case "streamRawPredict":
+		a.form = sse
+		return messages{a}
+	case "generateContent":
+		return gemini{a}
+	case "streamGenerateContent":
+		a.form = array
+		if alt {
+			a.form = sse
+		}
+		return gemini{a}
+	case "countTokens":
+		return a.counted(gemini{a}, object{"totalTokens": a.u.prompt()})
+	case "embedContent", "batchEmbedContents", "predict":
+		return a.geminiEmbeddings(method)
+	}
+	return nil
+}
+
+// after is the part of a path that follows, up to the next slash.
+func after(path, prefix string) string {
+	_, rest, _ := strings.Cut(path, prefix)
+	part, _, _ := strings.Cut(rest, "/")
+	return part
+}

@@ -1,0 +1,206 @@
+package llmtest
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// contentTypes are those of streams.
+var contentTypes = map[form]string{
+	none: "application/json", sse: "text/event-stream; charset=utf-8", aws: "application/vnd.amazon.eventstream", array: "application/json",
+}
+
+// serve writes the answer. It fails if the client went away.
+func (a served) serve(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	if err := pause(ctx, a.Delay); err != nil {
+		return err
+	}
+	if a.CutAfter < 0 {
+		panic(http.ErrAbortHandler)
+	}
+	status := cmp.Or(a.Status, http.StatusOK)
+	if status >= http.StatusMultipleChoices || a.Body != "" {
+		a.form = none
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentTypes[a.form])
+	a.header(h)
+	var body []byte
+	switch {
+	case a.form != none:
+	case a.Body != "":
+		body = []byte(a.Body)
+	case status >= http.StatusBadRequest:
+		body = encoded(a.failure(h))
+	case status < http.StatusMultipleChoices:
+		body = encoded(a.whole())
+	}
+	if a.form == none {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	maps.Copy(h, a.Header)
+	to := newOutlet(w, a.Gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), status)
+	if a.form != none {
+		return a.stream(ctx, to)
+	}
+	return a.once(ctx, to, body)
+}
+
+// once writes a body that is no stream.
+func (a served) once(ctx context.Context, to *outlet, body []byte) error {
+	if err := held(ctx, a.Hold); err != nil {
+		return err
+	}
+	if a.CutAfter > 0 {
+		_ = to.write(body[:len(body)/2]) // it breaks off in any case
+		panic(http.ErrAbortHandler)
+	}
+	err := to.write(body)
+	to.end()
+	return err
+}
+
+// stream writes events.
+func (a served) stream(ctx context.Context, to *outlet) error {
+	events := a.events()
+	if a.Error != "" {
+		events = append(events[:min(max(a.ErrorAfter, 0), len(events))], a.broken())
+	}
+	for i, e := range events {
+		last := i == len(events)-1
+		if i > 0 {
+			if err := pause(ctx, a.Between); err != nil {
+				return err
+			}
+		}
+		if last {
+			if err := held(ctx, a.Hold); err != nil {
+				return err
+			}
+		}
+		b := a.framed(e, i == 0, last)
+		if err := to.write(b); err != nil {
+			return err
+		}
+		if i+1 == a.CutAfter {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	to.end()
+	return nil
+}
+
+// encoded is JSON, but for raw.
+func encoded(v any) []byte {
+	if text, ok := v.(raw); ok {
+		return []byte(text)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // objects of texts and numbers
+	}
+	return b
+}
+
+// framed is an event as it stands in the stream.
+func (a served) framed(e event, first, last bool) []byte {
+	b := encoded(e.data)
+	switch a.form {
+	case aws:
+		b = frame(e, b)
+		if last && a.WrongCRC {
+			b[len(b)-1] ^= 1
+		}
+		return b
+	case array:
+		start, end := ",\r\n", ""
+		if first {
+			start = "["
+		}
+		if last {
+			end = "\n]\n"
+		}
+		return []byte(start + string(b) + end)
+	default:
+		var text bytes.Buffer
+		if e.name != "" {
+			text.WriteString("event: " + e.name + "\n")
+		}
+		text.WriteString("data: ")
+		text.Write(b)
+		text.WriteString("\n\n")
+		return text.Bytes()
+	}
+}
+
+// outlet is where an answer goes.
+type outlet struct {
+	to    io.Writer
+	zip   *gzip.Writer // nil if it is not compressed
+	flush func() error
+}
+
+// newOutlet writes the header.
+func newOutlet(w http.ResponseWriter, compress bool, status int) *outlet {
+	o := &outlet{to: w, flush: http.NewResponseController(w).Flush}
+	if compress {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Del("Content-Length")
+		o.zip = gzip.NewWriter(w)
+		o.to = o.zip
+	}
+	w.WriteHeader(status)
+	return o
+}
+
+// write sends a piece at once.
+func (o *outlet) write(b []byte) error {
+	_, err := o.to.Write(b)
+	if err == nil && o.zip != nil {
+		err = o.zip.Flush()
+	}
+	if err == nil {
+		err = o.flush()
+	}
+	return err
+}
+
+// end sends what ends a compressed answer. A client may have what it wants already.
+func (o *outlet) end() {
+	if o.zip != nil {
+		_ = o.zip.Close()
+	}
+}
+
+// pause waits for a while, or until the client goes away.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	return held(ctx, timer.C)
+}
+
+// held waits for something, or until the client goes away. Nil is not waited for.
+func held[T any](ctx context.Context, until <-chan T) error {
+	if until == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-until:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,154 @@
+package llmtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync"
+)
+
+// Transport sends requests to the provider without a socket, so that they can be made in a bubble
+// of testing/synctest. A body arrives as it is written. A request that is cancelled fails; one
+// whose body is closed early has ended for the provider, too, when Close returns. Like the
+// transport of net/http it tells an httptrace.ClientTrace when the request was written and when
+// the answer began. It decompresses nothing.
+func (p *Provider) Transport() http.RoundTripper { return transport{p} }
+
+type transport struct{ p *Provider }
+
+var errEnded = errors.New("llmtest: the test of this provider has ended")
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	in, err := written(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	read, write := io.Pipe()
+	w := &writer{header: http.Header{}, body: write, ready: make(chan struct{})}
+	done := make(chan struct{})
+	ended := context.AfterFunc(t.p.t.Context(), func() { cancel(errEnded) })
+	cut := context.AfterFunc(ctx, func() { write.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		defer close(done)
+		write.CloseWithError(cmp.Or(t.p.answer(w, in.WithContext(ctx)), context.Cause(ctx)))
+		cut()
+		ended()
+		cancel(nil)
+	}()
+	select {
+	case <-w.ready:
+	case <-done:
+	case <-ctx.Done():
+		<-done
+	}
+	trace := httptrace.ContextClientTrace(r.Context())
+	select {
+	case <-w.ready:
+		if trace != nil && trace.GotFirstResponseByte != nil {
+			trace.GotFirstResponseByte()
+		}
+		return w.response(r, &answerBody{read, func() { cancel(nil); <-done }}), nil
+	default:
+		_, err := read.Read(nil)
+		return nil, err
+	}
+}
+
+// written reads what the client sends, as a server has it.
+func written(r *http.Request) (*http.Request, error) {
+	var body []byte
+	if r.Body != nil {
+		defer r.Body.Close()
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	if r.Context().Err() != nil {
+		return nil, context.Cause(r.Context())
+	}
+	in := r.Clone(r.Context())
+	in.RequestURI, in.Body, in.ContentLength = r.URL.RequestURI(), io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.WroteRequest != nil {
+		trace.WroteRequest(httptrace.WroteRequestInfo{})
+	}
+	return in, nil
+}
+
+// answer serves a request, and says how the answer ended: nil if it is whole.
+func (p *Provider) answer(w *writer, r *http.Request) (err error) {
+	defer func() {
+		switch broken := recover(); broken {
+		case nil:
+		case http.ErrAbortHandler:
+			err = io.ErrUnexpectedEOF
+		default:
+			panic(broken)
+		}
+	}()
+	p.ServeHTTP(w, r)
+	return nil
+}
+
+// writer is an http.ResponseWriter whose reader is in the process.
+type writer struct {
+	header http.Header
+	body   *io.PipeWriter
+	once   sync.Once
+	ready  chan struct{} // closed when status and sent are set
+	status int
+	sent   http.Header
+}
+
+func (w *writer) Header() http.Header { return w.header }
+
+func (w *writer) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status, w.sent = status, w.header.Clone()
+		close(w.ready)
+	})
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if len(b) == 0 {
+		return 0, nil // a pipe would wait for a reader
+	}
+	return w.body.Write(b)
+}
+
+// Flush implements http.Flusher. Nothing is held back.
+func (w *writer) Flush() {}
+
+func (w *writer) response(r *http.Request, body io.ReadCloser) *http.Response {
+	size, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64)
+	if err != nil {
+		size = -1
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.sent, Body: body, ContentLength: size, Request: r,
+	}
+}
+
+// answerBody is a response's body.
+type answerBody struct {
+	*io.PipeReader
+	leave func()
+}
+
+// Close tells the provider that nobody reads any longer, and waits until it has noticed.
+func (a *answerBody) Close() error {
+	err := a.PipeReader.Close()
+	a.leave()
+	return err
+}
