@@ -104,7 +104,7 @@ func TestErrors(t *testing.T) {
 		{"bedrock, in an invoked stream", llmtest.Answer{Error: "modelStreamErrorException"}, aws + "invoke-with-response-stream", `{}`},
 		{"gemini, come back", llmtest.Answer{Status: 429, RetryAfter: 1500e6}, gemini + "generateContent", `{}`},
 		{"gemini, in the stream", llmtest.Answer{Error: "UNAVAILABLE"}, gemini + "streamGenerateContent?alt=sse", `{}`},
-		{"as it is", llmtest.Answer{Status: 302, Header: http.Header{"Location": {"/"}}}, chat, `{}`},
+		{"as it is", llmtest.Answer{Status: 302, Header: http.Header{"location": {"/"}}}, chat, `{}`},
 		{"a body as it is", llmtest.Answer{Body: "{}", Header: http.Header{"Content-Type": {"text/html"}}}, chat, `{"stream":true}`},
 	} {
 		show(t, &b, r.name, r.a, r.url, r.body)

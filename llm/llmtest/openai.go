@@ -31,15 +31,20 @@ func (c chat) frame(kind string, choices ...any) object {
 
 // counts is the usage: the prompt has what was cached in it, the reply the reasoning.
 func (c chat) counts() object {
-	in := object{"cached_tokens": c.u.CacheRead, "audio_tokens": 0}
-	if written := c.u.CacheWrite + c.u.CacheWrite1h; written > 0 {
-		in["cache_write_tokens"] = written
-	}
 	return object{
 		"prompt_tokens": c.u.prompt(), "completion_tokens": c.u.Output, "total_tokens": c.u.total(),
-		"prompt_tokens_details":     in,
+		"prompt_tokens_details":     c.cached(),
 		"completion_tokens_details": object{"reasoning_tokens": c.u.Reasoning, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
 	}
+}
+
+// cached is what of the prompt had to do with a cache.
+func (a *reply) cached() object {
+	o := object{"cached_tokens": a.u.CacheRead}
+	if written := a.u.CacheWrite + a.u.CacheWrite1h; written > 0 {
+		o["cache_write_tokens"] = written
+	}
+	return o
 }
 
 func (c chat) whole() any {

@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -86,7 +87,7 @@ func (a *reply) told(o object, key string, usage any) object {
 
 // why is what an error says.
 func (a *reply) why() string {
-	return strings.TrimSpace("This error is by llmtest. " + a.Error + a.Code)
+	return strings.TrimSpace("This error is by llmtest. " + cmp.Or(a.Error, a.Code))
 }
 
 // seconds are whole, and not too few.

@@ -24,16 +24,12 @@ func (r responses) response(status string, items ...any) object {
 		o["usage"] = nil
 		return o
 	}
-	in := object{"cached_tokens": r.u.CacheRead}
-	if written := r.u.CacheWrite + r.u.CacheWrite1h; written > 0 {
-		in["cache_write_tokens"] = written
-	}
 	if r.Tier != "" {
 		o["service_tier"] = r.Tier
 	}
 	return r.told(o, "usage", object{
 		"input_tokens": r.u.prompt(), "output_tokens": r.u.Output, "total_tokens": r.u.total(),
-		"input_tokens_details": in, "output_tokens_details": object{"reasoning_tokens": r.u.Reasoning},
+		"input_tokens_details": r.cached(), "output_tokens_details": object{"reasoning_tokens": r.u.Reasoning},
 	})
 }
 

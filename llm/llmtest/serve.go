@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,7 +47,9 @@ func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	if a.form == none {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	maps.Copy(h, a.Header)
+	for name, values := range a.Header {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
 	to := newOutlet(w, a.Gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), status)
 	if a.form != none {
 		return a.stream(ctx, to)
