@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
 // TestCostOfOperations is the price list, in requests and capacity units.
@@ -71,7 +73,9 @@ func TestCostOfOperations(t *testing.T) {
 				_, err := w.a.SubmitBatch(ctx, orgO, appA, usages)
 				require.NoError(t, err)
 			}
-			send(callsFrom(1000)) // its second transaction tells of its shard
+			w.engine.SetFaults(fixture.NewGate(2).Before("TransactWriteItems")) // so each tells of its shard
+			send(callsFrom(1000))
+			w.engine.SetFaults(nil)
 			return func() { send(callsFrom(0)) }
 		}, cost{2, 204, 0}},
 		{"adjust", MeteringStrict, fixtureOrg(), func(w *world) func() {
