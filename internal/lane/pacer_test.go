@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // A lane that is paced takes all that fits, although it was refused: it has few writes.
@@ -17,8 +19,34 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		driver{lane: l}.throttled(false, time.Millisecond)
 		assert.Zero(t, (&turn{lane: l}).halvings())
 		<-time.After(3 * time.Minute)
-		assert.Zero(t, driver{lane: l}.untilTurn())
+		assert.Nil(t, driver{lane: l}.pacer())
 		assert.Equal(t, 2, (&turn{lane: l}).halvings(), "as ever when that is over")
+	})
+}
+
+// Nothing leaves the queue before the lane's turn, whoever comes as the last driver stops.
+func TestNothingIsTakenBeforeItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resting(t)
+		dr := driver{lane: l}
+		dr.throttled(false, time.Millisecond)
+		l.running = true
+		_, wait, ok := dr.take()
+		assert.Zero(t, wait)
+		assert.False(t, ok)
+		assert.False(t, l.running, "at rest at once: who comes next finds no driver that has seen no queue")
+
+		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
+		l.queue.ops = []*Op{o}
+		_, wait, ok = dr.take()
+		assert.Positive(t, wait)
+		assert.False(t, ok)
+		assert.Equal(t, opQueued, o.state)
+		<-time.After(wait)
+		b, wait, ok := dr.take()
+		assert.Zero(t, wait)
+		assert.True(t, ok)
+		assert.Equal(t, []*Op{o}, b.takes)
 	})
 }
 

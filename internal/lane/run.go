@@ -44,11 +44,11 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 		defer end()
 	}
 	for !dr.answered() {
-		if dr.untilTurn() > 0 { // its caller waits beside it
+		b, wait, ok := dr.take()
+		if wait > 0 { // its caller waits beside it
 			go driver{lane: l}.run()
 			return
 		}
-		b, ok := dr.next()
 		if !ok {
 			l.owner.Stopped()
 			return
@@ -89,7 +89,6 @@ func (dr driver) run() {
 	defer dr.lane.owner.Stopped()
 	growStack(0)
 	for {
-		dr.awaitTurn()
 		b, ok := dr.next()
 		if !ok {
 			return
@@ -128,51 +127,52 @@ func (dr driver) goOn(t *turn, unfinished func()) {
 	driver{lane: dr.lane}.run()
 }
 
-// next takes the batch of the next write out of the queue. If nothing is queued, the lane
-// rests, and next is false.
+// next takes the batch of the next write out of the queue when that may start. The lane sends
+// nothing until then, so the time does not count as silence of the bucket. If nothing is queued,
+// the lane rests, and next is false.
 func (dr driver) next() (batch, bool) {
-	l := dr.lane
+	contact := &dr.lane.Contact
+	defer contact.resume()
+	for {
+		b, wait, ok := dr.take()
+		if wait == 0 {
+			return b, ok
+		}
+		contact.pause()
+		dr.lane.pacer.Load().pause(wait)
+	}
+}
+
+// take is next without waiting: wait is how long the next write has to wait, 0 if it was taken.
+// That nothing is queued, and that something has to wait, is found at once with what follows from
+// it: who comes between would be written before the lane's turn.
+func (dr driver) take() (b batch, wait time.Duration, ok bool) {
+	l, p := dr.lane, dr.pacer()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, ok := l.queue.next(l.learnt.adjustsOnly)
-	if !ok {
+	if wait = p.left(); wait > 0 && len(l.queue.ops) > 0 {
+		return b, wait, false
+	}
+	if b, ok = l.queue.next(l.learnt.adjustsOnly); !ok {
 		l.running = false
-		return batch{}, false
+		return b, 0, false
 	}
 	l.learnt.adjustsOnly = false
 	l.queue.ops = append(l.queue.ops, l.Ahead.rideIn(&b)...)
 	b.carry()
-	return b, true
+	return b, 0, true
 }
 
-// untilTurn is how long the lane's next write has to wait; 0 if it may start at once.
-func (dr driver) untilTurn() time.Duration {
+// pacer is the lane's, nil if it is not paced, or not any more.
+func (dr driver) pacer() *pacer {
 	l := dr.lane
 	p := l.pacer.Load()
-	if p == nil {
-		return 0
-	}
-	if p.over() {
+	if p != nil && p.over() {
 		l.pacer.Store(nil)
 		l.owner.notPaced(l, p)
-		return 0
+		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue.ops) == 0 {
-		return 0
-	}
-	return p.left()
-}
-
-// awaitTurn waits until the lane's next write may start. The lane sends nothing
-// meanwhile, so the time does not count as silence of the bucket.
-func (dr driver) awaitTurn() {
-	for wait := dr.untilTurn(); wait > 0; wait = dr.untilTurn() {
-		dr.lane.Contact.pause()
-		dr.lane.pacer.Load().pause(wait)
-	}
-	dr.lane.Contact.resume()
+	return p
 }
 
 // throttled starts or lengthens the lane's pacing, because a read, or a write that took
