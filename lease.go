@@ -125,20 +125,27 @@ type correction struct {
 
 // correct makes a correction at every level.
 func (lease *Lease) correct(ctx context.Context, change correction) error {
+	_, err := lease.bring(ctx, change)
+	return err
+}
+
+// bring is correct, and reports whether nothing is left to do: it was made, if not everywhere
+// with an answer, or it ends a lease that has ended already.
+func (lease *Lease) bring(ctx context.Context, change correction) (done bool, err error) {
 	if err := lease.usable(ctx); err != nil {
-		return err
+		return false, err
 	}
 	if !change.soon && lease.hasEnded() {
-		return change.ended
+		return change.ended == nil, change.ended
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()
 	if !lease.begin(ctx) {
-		return &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
+		return false, &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
 	}
 	defer lease.finish()
 	if lease.ended || lease.soon && !change.soon {
-		return change.ended
+		return change.ended == nil, change.ended
 	}
 	c := lease.held()
 	c.final = change.soon
@@ -146,9 +153,9 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 	lease.recognise(ctx, target)
 	target = c.known(target)
 	if err := c.checkTarget(target); err != nil {
-		return err
+		return false, err
 	}
-	done, err := true, lease.locate(ctx)
+	done, err = true, lease.locate(ctx)
 	switch {
 	case err == nil:
 		k := c.correct(ctx, target)
@@ -162,7 +169,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) error {
 		}
 	}
 	lease.conclude(target, done, change.ends)
-	return err
+	return done, err
 }
 
 // conclude notes what a correction that is done has brought the lease to.

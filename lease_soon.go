@@ -98,8 +98,8 @@ func (s *settling) enter(lanes []*lane.Lane) bool {
 
 // inLine settles the lease while its caller waits.
 func (s *settling) inLine(change correction) error {
-	err := s.lease.correct(s.ctx, change)
-	if s.lease.hasEnded() {
+	done, err := s.lease.bring(s.ctx, change)
+	if done {
 		s.settled(err)
 	}
 	return err

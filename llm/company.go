@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -87,6 +88,11 @@ func (c *companies) lead(ctx context.Context, key [2]string, g *company, wait ti
 		delete(c.open, key)
 	}
 	c.mu.Unlock()
+	defer close(g.done)
+	defer func() {
+		if cause := recover(); cause != nil { // the keeper is the user's: it must not end the process behind a call
+			g.err = fmt.Errorf("llm: the keeper panicked: %v", cause)
+		}
+	}()
 	g.results, g.err = c.keeper.SubmitBatch(ctx, key[0], key[1], g.records)
-	close(g.done)
 }

@@ -207,6 +207,28 @@ func TestARefusalIsFinal(t *testing.T) {
 	})
 }
 
+// buggy is a keeper that panics when it is given records.
+type buggy struct{ *budget.Keeper }
+
+func (buggy) SubmitBatch(context.Context, string, string, []budget.Usage) ([]budget.BatchResult, error) {
+	panic("a bug")
+}
+
+// TestKeeperThatPanics: it neither ends the process nor leaves a record waiting; each is told of.
+func TestKeeperThatPanics(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		g := w.guard(both, func(o *llm.Options) { o.Keeper = buggy{w.keeper} })
+		for range 3 {
+			w.settle(w.start(g, request()))
+		}
+		w.flush()
+		require.Len(t, w.refused, 3)
+		for _, r := range w.refused {
+			assert.EqualError(t, r.Err, "llm: the keeper panicked: a bug")
+		}
+	})
+}
+
 // TestACallIsPricedByItsModel, which its label had when it began.
 func TestACallIsPricedByItsModel(t *testing.T) {
 	w := memWorld(t)
