@@ -37,7 +37,7 @@ func TestCaseA2NoRoundingLeak(t *testing.T) {
 		together(16, 1000, func(i int) {
 			u := call(i)
 			u.Label, u.Model, u.Tokens = "micro", microModel, Tokens{Input: 28, Output: 7}
-			_, err := w.a.Submit(t.Context(), orgO, appA, u)
+			_, err := w.send(w.a, u)
 			assert.NoError(t, err)
 		})
 		assert.Equal(t, int64(1960), w.total(appA, "micro", "").CostMicros)

@@ -83,7 +83,7 @@ func TestCaseB12NoLostUpdates(t *testing.T) {
 			if i%2 == 1 {
 				k = w.b
 			}
-			_, err := k.Submit(t.Context(), orgO, appA, call(i))
+			_, err := w.send(k, call(i))
 			assert.NoError(t, err)
 		})
 		got := w.total(appA, "premium", "20260123")
