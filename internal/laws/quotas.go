@@ -1,6 +1,9 @@
 package laws
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -183,6 +186,9 @@ func (r *replay) returned(name, window string) (must, may int64) {
 				continue
 			}
 			s := part.stake.whole()
+			if s.takenIn(k, a) != k {
+				continue
+			}
 			may += max(0, min(-a.Amount, s.inWindow[k]))
 			must += max(0, min(-a.Amount, s.inWindow[k], s.inWindow[k.sinceFlip(r.j.flips)]))
 		}
@@ -190,8 +196,22 @@ func (r *replay) returned(name, window string) (must, may int64) {
 	return must, may
 }
 
-// windows books what the calls of a write took in a window, and gave back of it. again says that
-// it had landed before.
+// takenIn is the window of which a call gives an amount back: the one that its client names, if its
+// lease took as much there, or else the one that the limit is in. A lease has taken in two of them
+// where a grant that nobody went by comes back after a later one has landed.
+func (s *stake) takenIn(here windowLot, a plan.Signed) windowLot {
+	for k, n := range s.inWindow {
+		named := here
+		named.window = k.window
+		if k == named && k.ordinal() == a.Window && n >= -a.Amount {
+			return k
+		}
+	}
+	return here
+}
+
+// windows books what the calls of a write took in a window, and gave back of it or of another one.
+// again says that it had landed before.
 func (r *replay) windows(name, window string, again bool) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
@@ -205,7 +225,8 @@ func (r *replay) windows(name, window string, again bool) {
 			case a.Amount > 0 && !again:
 				s.took(k, a.Amount, r.j.flips)
 			case a.Amount < 0:
-				for _, k := range []windowLot{k, k.sinceFlip(r.j.flips)} {
+				from := s.takenIn(k, a)
+				for _, k := range []windowLot{from, from.sinceFlip(r.j.flips)} {
 					s.inWindow[k] -= max(0, min(-a.Amount, s.inWindow[k]))
 				}
 			}
@@ -227,6 +248,14 @@ func (k windowLot) sinceFlip(flips map[windowLot]int) windowLot {
 	limit.window = ""
 	k.flip = 1 + flips[limit]
 	return k
+}
+
+// ordinal is the window's; 0 of a token bucket.
+func (k windowLot) ordinal() (n int64) {
+	if _, digits, quota := strings.Cut(k.window, " "); quota {
+		n, _ = strconv.ParseInt(digits, 10, 64)
+	}
+	return n
 }
 
 // lotOf is a window of one limit of the item that a write is replayed on.
