@@ -209,8 +209,14 @@ var importTable = []importRow{
 	{
 		folder:  "httplimit",
 		std:     append([]string{"bufio", "context", "crypto/sha256", "encoding/hex", "encoding/json", "io", "log/slog", "net", "net/http", "net/netip"}, pureStd...),
-		project: []string{".", "fault", "internal/problem", "internal/schema"},
+		project: []string{".", "fault", "internal/problem", "internal/refusal", "internal/schema"},
 		reason:  "a middleware of net/http alone: routers and budgets are its users' own",
+	},
+	{
+		folder:  "internal/refusal",
+		std:     []string{"context", "errors", "fmt", "time"},
+		project: []string{"."},
+		reason:  "what a caller who is not served may be told is the same over every protocol, and knows none",
 	},
 	{
 		folder:  "internal/problem",
@@ -441,6 +447,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"budget/internal/store", module + "/budget/internal/calendar"},
 		{"httplimit", module + "/budget"},
 		{"httplimit", "github.com/go-chi/chi/v5"},
+		{"internal/refusal", "net/http"},
 		{"llm", module + "/ddbmem"},
 		{"llm", module + "/internal/laws"},
 		{"llm", sdk + "/service/dynamodb"},

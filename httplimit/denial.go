@@ -1,15 +1,14 @@
 package httplimit
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
 // Denial is why a request is not served, as problem details (RFC 9457) tell it. It says nothing
@@ -19,8 +18,8 @@ type Denial struct {
 	Type string `json:"type"`
 	// Title is the problem in a few words.
 	Title string `json:"title"`
-	// Status is 429 for what does not fit, 403 for a block, 503 if the limits cannot be asked now,
-	// and 500 if they cannot be asked because of a mistake.
+	// Status is 429 for what does not fit, 403 for a block, 503 for a pause and if the limits
+	// cannot be asked now, and 500 if they cannot be asked because of a mistake.
 	Status int `json:"status"`
 	// Detail says what is wrong with this request.
 	Detail string `json:"detail,omitempty"`
@@ -54,57 +53,27 @@ const (
 )
 
 // denialOf is what an error of an acquire is answered with.
-func denialOf(c caller, err error) *Denial {
-	d := &Denial{Type: "about:blank", Err: err}
-	d.RetryAfter, _ = dynalimit.RetryAfter(err)
-	var exceeded *dynalimit.LimitExceededError
-	switch {
-	case errors.As(err, &exceeded):
+func denialOf(c refusal.Caller, err error) *Denial {
+	r := c.Refuse(err)
+	d := &Denial{Type: "about:blank", Detail: r.Detail, RetryAfter: r.RetryAfter, Err: err}
+	for _, s := range r.Violated {
+		d.Violated = append(d.Violated, c.Policy(s))
+	}
+	switch r.Kind {
+	case refusal.Exceeded:
 		d.Type, d.Status, d.Title = quotaExceeded, http.StatusTooManyRequests, "Too many requests"
-		d.Detail, d.Violated = c.violated(exceeded)
-	case errors.Is(err, dynalimit.ErrBlocked):
-		d.Status, d.Title, d.Detail = http.StatusForbidden, "Blocked", "an administrator has blocked this"
-	case passing(err):
-		d.Type, d.Status, d.Title = reducedCapacity, http.StatusServiceUnavailable, "Limits cannot be checked"
-		d.Detail, d.RetryAfter = "try again", max(d.RetryAfter, time.Second)
+	case refusal.Blocked:
+		d.Status, d.Title = http.StatusForbidden, "Blocked"
+	case refusal.Passing:
+		d.Type, d.Status, d.Title = reducedCapacity, http.StatusServiceUnavailable, "Try again later"
 	default:
 		d.Status, d.Title = http.StatusInternalServerError, "Internal server error"
 	}
 	return d
 }
 
-// passing reports whether the same request may be admitted later although nobody mends
-// anything.
-func passing(err error) bool {
-	for _, of := range []error{dynalimit.ErrUnavailable, dynalimit.ErrContended, dynalimit.ErrClosed, context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	return false
-}
-
 // exceededOf is the denial by a limit in an error; nil if there is none.
 func exceededOf(err error) *dynalimit.LimitExceededError {
 	exceeded, _ := errors.AsType[*dynalimit.LimitExceededError](err)
 	return exceeded
-}
-
-// violated tells a caller what does not fit, and which of its own limits deny.
-func (c caller) violated(e *dynalimit.LimitExceededError) (detail string, names []string) {
-	for i := range e.Statuses {
-		if s := &e.Statuses[i]; s.Exceeded && c.owns(s) {
-			names = append(names, c.policy(s))
-		}
-	}
-	s := c.binding(e.Statuses)
-	switch {
-	case len(names) == 0 && e.RetryAfter == dynalimit.Never:
-		return "this is more than a limit that others share ever allows", nil
-	case len(names) == 0:
-		return "a limit that others share is used up", nil
-	case s.RetryAfter == dynalimit.Never:
-		return fmt.Sprintf("%s: %d asked, at most %d can ever be", c.policy(s), s.Requested, s.Limit.Burst), names
-	}
-	return fmt.Sprintf("%s: %d asked, %d left", c.policy(s), s.Requested, max(s.Remaining, 0)), names
 }

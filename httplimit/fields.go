@@ -8,44 +8,16 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// caller is whose limits an answer shows, and what it asked for.
-type caller struct{ entity, resource string }
-
-// owns reports whether a status is of a limit of the caller's own that may deny: not of a
-// parent, which is others' too, and not of one in shadow.
-func (c caller) owns(s *dynalimit.LimitStatus) bool {
-	return s.EntityID == c.entity && s.Requested > 0 && !s.Limit.Shadow
-}
-
-// binding is the caller's own limit that denies the longest, or of which the fewest such
-// requests are left; nil if there is none.
-func (c caller) binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus {
-	var tightest *dynalimit.LimitStatus
-	left := func(s *dynalimit.LimitStatus) float64 { return float64(s.Remaining) / float64(s.Requested) }
-	for i := range statuses {
-		switch s := &statuses[i]; {
-		case !c.owns(s):
-		case tightest == nil, s.RetryAfter > tightest.RetryAfter, s.RetryAfter == tightest.RetryAfter && left(s) < left(tightest):
-			tightest = s
-		}
-	}
-	return tightest
-}
-
-// policy names a limit: a group's by the group too.
-func (c caller) policy(s *dynalimit.LimitStatus) string {
-	if s.Resource == c.resource {
-		return s.Limit.Name
-	}
-	return s.Resource + "/" + s.Limit.Name
-}
+// fields are those about a caller's limits.
+type fields struct{ refusal.Caller }
 
 // show sets the fields about the caller's limits. wait is Retry-After, Never if the answer has
 // none.
-func (c caller) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
-	s := c.binding(statuses)
+func (c fields) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
+	s := c.Binding(statuses)
 	if s == nil {
 		return
 	}
@@ -58,18 +30,18 @@ func (c caller) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.
 
 // showDraft sets the fields of the draft, of the limits that count requests: it has no unit for
 // tokens and money.
-func (c caller) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
+func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
 	var policies, limits []byte
 	for i := range statuses {
 		s := &statuses[i]
-		if !c.owns(s) || s.Requested != 1 || s.Limit.Unit != "" {
+		if !c.Owns(s) || s.Requested != 1 || s.Limit.Unit != "" {
 			continue
 		}
-		policies = item(policies, c.policy(s), ";q=", s.Limit.Burst)
+		policies = item(policies, c.Policy(s), ";q=", s.Limit.Burst)
 		if w := window(s.Limit); w > 0 {
 			policies = append(append(policies, ";w="...), problem.Seconds(w)...)
 		}
-		limits = item(limits, c.policy(s), ";r=", s.Remaining)
+		limits = item(limits, c.Policy(s), ";r=", s.Remaining)
 		// Within t no more than r is promised, so t is not past Retry-After.
 		limits = append(append(limits, ";t="...), problem.Seconds(min(s.Reset, wait))...)
 	}

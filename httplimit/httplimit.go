@@ -23,6 +23,7 @@ import (
 	"net/http"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/refusal"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -71,8 +72,8 @@ type middleware struct {
 
 // serve limits one request.
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	c := caller{entity: m.entity(r), resource: m.Resource(r)}
-	lease, err := m.limiter.Acquire(r.Context(), c.entity, c.resource, m.Amounts(r), m.Acquire...)
+	c := fields{refusal.Caller{Entity: m.entity(r), Resource: m.Resource(r)}}
+	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), m.Acquire...)
 	if err != nil {
 		m.deny(w, r, c, err)
 		return
@@ -116,8 +117,8 @@ func (m *middleware) entity(r *http.Request) string {
 }
 
 // deny answers a request that is not served.
-func (m *middleware) deny(w http.ResponseWriter, r *http.Request, c caller, err error) {
-	d := denialOf(c, err)
+func (m *middleware) deny(w http.ResponseWriter, r *http.Request, c fields, err error) {
+	d := denialOf(c.Caller, err)
 	if d.Status == http.StatusInternalServerError {
 		m.Logger.LogAttrs(r.Context(), slog.LevelError, "httplimit: a request could not be limited", slog.Any("error", err))
 	}

@@ -60,7 +60,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		"store silent, block": {
 			before:     (*world).silence,
-			want:       httplimit.Denial{Status: 503, Type: reduced, Title: "Limits cannot be checked", Detail: "try again"},
+			want:       httplimit.Denial{Status: 503, Type: reduced, Title: "Try again later", Detail: "limits cannot be checked now"},
 			retryAfter: "1", doesNotLeak: "Item",
 		},
 		"store silent, allow": {
@@ -72,8 +72,15 @@ func TestOutcomes(t *testing.T) {
 		},
 		"closed": {
 			before:     func(w *world) { require.NoError(w.t, w.limiter.Close(w.t.Context())) },
-			want:       httplimit.Denial{Status: 503, Type: reduced, Title: "Limits cannot be checked", Detail: "try again"},
+			want:       httplimit.Denial{Status: 503, Type: reduced, Title: "Try again later", Detail: "limits cannot be checked now"},
 			retryAfter: "1",
+		},
+		"paused": {
+			before: func(w *world) {
+				require.NoError(w.t, w.limiter.Pause(w.t.Context(), "ana", "http", 10*time.Second, "secret"))
+			},
+			want:       httplimit.Denial{Status: 503, Type: reduced, Title: "Try again later", Detail: "this is paused"},
+			retryAfter: "11", doesNotLeak: "secret",
 		},
 		"a bad resource": {
 			change:      func(o *httplimit.Options) { o.Resource = func(*http.Request) string { return "#secret" } },

@@ -1,0 +1,47 @@
+package refusal
+
+import (
+	"fmt"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Caller is whose limits an answer shows, and what it asked for.
+type Caller struct{ Entity, Resource string }
+
+// Owns reports whether a status is of a limit of the caller's own that may deny: not of a
+// parent, which is others' too, and not of one in shadow.
+func (c Caller) Owns(s *dynalimit.LimitStatus) bool {
+	return s.EntityID == c.Entity && s.Requested > 0 && !s.Limit.Shadow
+}
+
+// Binding is the caller's own limit that denies the longest, or of which the fewest such
+// requests are left; nil if there is none.
+func (c Caller) Binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus {
+	var tightest *dynalimit.LimitStatus
+	left := func(s *dynalimit.LimitStatus) float64 { return float64(s.Remaining) / float64(s.Requested) }
+	for i := range statuses {
+		switch s := &statuses[i]; {
+		case !c.Owns(s):
+		case tightest == nil, s.RetryAfter > tightest.RetryAfter, s.RetryAfter == tightest.RetryAfter && left(s) < left(tightest):
+			tightest = s
+		}
+	}
+	return tightest
+}
+
+// Policy names a limit: a group's by the group too.
+func (c Caller) Policy(s *dynalimit.LimitStatus) string {
+	if s.Resource == c.Resource {
+		return s.Limit.Name
+	}
+	return s.Resource + "/" + s.Limit.Name
+}
+
+// Describe says how a limit stands to what was asked of it.
+func (c Caller) Describe(s *dynalimit.LimitStatus) string {
+	if s.RetryAfter == dynalimit.Never {
+		return fmt.Sprintf("%s: %d asked, at most %d can ever be", c.Policy(s), s.Requested, s.Limit.Burst)
+	}
+	return fmt.Sprintf("%s: %d asked, %d left", c.Policy(s), s.Requested, max(s.Remaining, 0))
+}

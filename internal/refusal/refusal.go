@@ -1,0 +1,82 @@
+// Package refusal is what a caller who is not served may be told, whatever the protocol: which of
+// its own limits deny and when to come back, and nothing of parents or of what is wrong inside.
+package refusal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Kind is why a call is not served.
+type Kind int
+
+const (
+	// Mistake means that somebody has to mend something first.
+	Mistake Kind = iota
+	// Exceeded means that the call does not fit.
+	Exceeded
+	// Blocked means that an administrator has blocked it.
+	Blocked
+	// Passing means that the same call may be admitted later although nobody mends anything.
+	Passing
+)
+
+// Refusal is what a caller may be told.
+type Refusal struct {
+	// Kind is why.
+	Kind Kind
+	// Detail says what is wrong with this call; empty for a mistake.
+	Detail string
+	// Violated are the caller's own limits that deny; none if only a parent's do.
+	Violated []*dynalimit.LimitStatus
+	// RetryAfter is the exact wait; 0 if it is not known or no wait helps.
+	RetryAfter time.Duration
+}
+
+// Refuse is what an error of an acquire comes to.
+func (c Caller) Refuse(err error) Refusal {
+	var r Refusal
+	r.RetryAfter, _ = dynalimit.RetryAfter(err)
+	var exceeded *dynalimit.LimitExceededError
+	switch {
+	case errors.As(err, &exceeded):
+		r.Kind = Exceeded
+		r.Detail, r.Violated = c.violated(exceeded)
+	case errors.Is(err, dynalimit.ErrBlocked):
+		r.Kind, r.Detail = Blocked, "an administrator has blocked this"
+	case errors.Is(err, dynalimit.ErrPaused):
+		r.Kind, r.Detail = Passing, "this is paused"
+	case passing(err):
+		r.Kind, r.Detail, r.RetryAfter = Passing, "limits cannot be checked now", max(r.RetryAfter, time.Second)
+	}
+	return r
+}
+
+// passing reports whether an error goes by on its own.
+func passing(err error) bool {
+	for _, of := range []error{dynalimit.ErrUnavailable, dynalimit.ErrContended, dynalimit.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// violated tells a caller what does not fit, and which of its own limits deny.
+func (c Caller) violated(e *dynalimit.LimitExceededError) (detail string, own []*dynalimit.LimitStatus) {
+	for i := range e.Statuses {
+		if s := &e.Statuses[i]; s.Exceeded && c.Owns(s) {
+			own = append(own, s)
+		}
+	}
+	switch {
+	case len(own) > 0:
+		return c.Describe(c.Binding(e.Statuses)), own
+	case e.RetryAfter == dynalimit.Never:
+		return "this is more than a limit that others share ever allows", nil
+	}
+	return "a limit that others share is used up", nil
+}
