@@ -1,0 +1,194 @@
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/dynalimittest"
+	"github.com/dynalimit/dynalimit/grpclimit"
+)
+
+// TestRetries: gRPC's own retries come back exactly when the trailer says, and not at all when no
+// wait helps. Their own backoff would have given up after milliseconds.
+func TestRetries(t *testing.T) {
+	const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+		"retryableStatusCodes": ["RESOURCE_EXHAUSTED"]
+	}}]}`
+	for name, test := range map[string]struct {
+		asked int64
+		code  codes.Code
+		after time.Duration
+	}{
+		"two tokens": {2, codes.OK, time.Minute},
+		"never":      {3, codes.ResourceExhausted, 0},
+	} {
+		for place, ask := range map[string]func(context.Context, *grpc.ClientConn) (metadata.MD, error){"unary": call, "stream": stream} {
+			t.Run(name+", "+place, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := dynalimittest.New(t, two()...)
+					l.Exhaust("ana", "grpc")
+					o := byUser()
+					o.Amounts = func(context.Context, *grpclimit.Call) dynalimit.Amounts { return dynalimit.Amounts{"rpm": test.asked} }
+					conn := serve(t, &service{}, limited(interceptors(t, l, o)), grpc.WithDefaultServiceConfig(retries))
+					began := time.Now()
+					_, err := ask(as(t.Context(), "ana"), conn)
+					assert.Equal(t, test.code, status.Code(err), err)
+					assert.Equal(t, test.after, time.Since(began))
+				})
+			})
+		}
+	}
+}
+
+// TestClientStreamsEnd: whichever way a stream of a client ends, its lease ends with it.
+func TestClientStreamsEnd(t *testing.T) {
+	open := func(ctx context.Context, t *testing.T, conn *grpc.ClientConn) grpc.BidiStreamingClient[request, response] {
+		t.Helper()
+		s, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(ctx)
+		require.NoError(t, err)
+		require.NoError(t, s.Send(&request{}))
+		_, err = s.Recv()
+		require.NoError(t, err)
+		return s
+	}
+	for name, test := range map[string]struct {
+		end  func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, cancel func())
+		code codes.Code
+	}{
+		"read to its end": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			s := open(ctx, t, conn)
+			require.NoError(t, s.CloseSend())
+			_, err := s.Recv()
+			require.NoError(t, ended(err))
+		}, codes.OK},
+		"answered": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			s, err := testgrpc.NewTestServiceClient(conn).StreamingInputCall(ctx)
+			require.NoError(t, err)
+			_, err = s.CloseAndRecv()
+			require.NoError(t, err)
+		}, codes.OK},
+		"fails": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			s, err := testgrpc.NewTestServiceClient(conn).StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			require.Equal(t, codes.Unimplemented, status.Code(err))
+		}, codes.Unimplemented},
+		"never read, cancelled": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, cancel func()) {
+			open(ctx, t, conn)
+			cancel()
+		}, codes.Canceled},
+		"never read, connection closed": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			open(ctx, t, conn)
+			require.NoError(t, conn.Close())
+		}, codes.Canceled},
+		"not opened": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			require.NoError(t, conn.Close())
+			_, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(ctx)
+			require.Equal(t, codes.Canceled, status.Code(err))
+		}, codes.Canceled},
+		"refused by an interceptor inside": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			_, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(metadata.AppendToOutgoingContext(ctx, "refuse", "me"))
+			require.Equal(t, codes.Aborted, status.Code(err))
+		}, codes.Aborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := dynalimittest.New(t, two()...)
+			o := byUser()
+			ends := make(chan codes.Code, 2)
+			o.Refund = func(c codes.Code) bool { ends <- c; return false }
+			var lease *dynalimit.Lease
+			inside := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				lease = grpclimit.Lease(ctx)
+				if md, _ := metadata.FromOutgoingContext(ctx); md["refuse"] != nil {
+					return nil, status.Error(codes.Aborted, "refused")
+				}
+				return streamer(ctx, desc, conn, method, opts...)
+			}
+			conn := serve(t, &service{}, nil, append(limiting(interceptors(t, l, o)), grpc.WithChainStreamInterceptor(inside))...)
+			ctx, cancel := context.WithCancel(as(t.Context(), "ana"))
+			defer cancel()
+			test.end(ctx, t, conn, cancel)
+			assert.Equal(t, test.code, <-ends)
+			conn.Close()
+			assert.Empty(t, ends, "it ends once")
+			require.NoError(t, lease.Settle(t.Context(), nil)) // waits for the end
+			assert.ErrorIs(t, lease.Adjust(t.Context(), one), dynalimit.ErrLeaseEnded)
+			l.AssertTaken("ana", "grpc", one)
+		})
+	}
+}
+
+// TestStreamsAreOneCall: however many messages there are.
+func TestStreamsAreOneCall(t *testing.T) {
+	for place, side := range sides {
+		l := dynalimittest.New(t, two()...)
+		conn := around(t, &service{}, side.client, interceptors(t, l, byUser()))
+		s, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(as(t.Context(), "ana"))
+		require.NoError(t, err)
+		for range 10 {
+			require.NoError(t, s.Send(&request{}))
+			_, err = s.Recv()
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.CloseSend())
+		_, err = s.Recv()
+		require.NoError(t, ended(err), place)
+		l.AssertTaken("ana", "grpc", one)
+	}
+}
+
+// TestMadeUpKeys: 10,000 keys that nobody gave out make one item, and take nothing from who is
+// known.
+func TestMadeUpKeys(t *testing.T) {
+	l := dynalimittest.New(t, dynalimit.PerMinute("rpm", 100))
+	i := interceptors(t, l, &grpclimit.Options{
+		Key:       grpclimit.APIKey("authorization"),
+		Known:     func(key string) bool { return key == anas },
+		Strangers: "guests",
+	})
+	ask := func(secret string) error {
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+secret))
+		_, err := i.UnaryServerInterceptor(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { return nil, nil })
+		return err
+	}
+	seen := map[codes.Code]int{}
+	for n := range 10_000 {
+		err := ask(fmt.Sprintf("made-up-%d", n))
+		seen[status.Code(err)]++
+		assert.NotContains(t, fmt.Sprint(status.Convert(err).Proto()), "guests")
+	}
+	assert.Equal(t, map[codes.Code]int{codes.OK: 100, codes.ResourceExhausted: 9_900}, seen)
+	require.NoError(t, ask("ana's"))
+	assert.Equal(t, map[string]int{"ENTITY#guests": 1, "ENTITY#" + anas: 1}, buckets(t, l))
+}
+
+// TestMadeUpMethods: of a server that takes all that come, those that it does not have make one
+// item.
+func TestMadeUpMethods(t *testing.T) {
+	l := dynalimittest.New(t, dynalimit.PerMinute("rpm", 1_000))
+	i := interceptors(t, l, &grpclimit.Options{Resource: grpclimit.Method})
+	anything := func(any, grpc.ServerStream) error { return status.Error(codes.NotFound, "none") }
+	conn := serve(t, &service{}, append(limited(i), grpc.UnknownServiceHandler(anything)))
+	for n := range 50 {
+		err := conn.Invoke(t.Context(), fmt.Sprintf("/made.up/Method%d", n), &testgrpc.Empty{}, &testgrpc.Empty{})
+		require.Equal(t, codes.NotFound, status.Code(err))
+	}
+	_, err := call(t.Context(), conn)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"ENTITY#strangers": 2}, buckets(t, l))
+	l.AssertTaken("strangers", "unrouted", dynalimit.Amounts{"rpm": 50})
+	l.AssertTaken("strangers", "grpc.testing.TestService/UnaryCall", one)
+}

@@ -1,0 +1,97 @@
+package grpclimit
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/refusal"
+)
+
+// Denial is why a call is not made or served, as its status tells it. The status says nothing of
+// other callers, of parents, or of what is wrong inside:
+//
+//   - RESOURCE_EXHAUSTED for what does not fit, with a QuotaFailure of the caller's own limits that
+//     deny, without violations if only a parent's does;
+//   - PERMISSION_DENIED for a block;
+//   - UNAVAILABLE for a pause and if the limits cannot be asked now, INTERNAL if they cannot be asked
+//     because of a mistake;
+//   - CANCELLED or DEADLINE_EXCEEDED if the call has ended meanwhile.
+//
+// If a wait helps, it has a RetryInfo with the exact one.
+type Denial struct {
+	// RetryAfter is the exact wait; 0 if it is not known or no wait helps.
+	RetryAfter time.Duration
+	// Err is the error of the acquire, for logs and metrics: it is not for clients.
+	Err error
+
+	status *status.Status
+}
+
+// Error is the text of the status alone.
+func (d *Denial) Error() string { return d.status.String() }
+
+// GRPCStatus is the status, for package status and for servers.
+func (d *Denial) GRPCStatus() *status.Status { return d.status }
+
+// Unwrap is Err: errors.As finds a *dynalimit.LimitExceededError.
+func (d *Denial) Unwrap() error { return d.Err }
+
+var mistake = status.New(codes.Internal, "limits cannot be checked")
+
+// denialOf is what an error of an acquire comes to.
+func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
+	r := c.Refuse(err)
+	d := &Denial{RetryAfter: r.RetryAfter, Err: err}
+	var details []protoadapt.MessageV1
+	switch r.Kind {
+	case refusal.Exceeded:
+		d.status = status.New(codes.ResourceExhausted, r.Detail)
+		details = append(details, quotaFailure(c, r.Violated))
+	case refusal.Blocked:
+		d.status = status.New(codes.PermissionDenied, r.Detail)
+	case refusal.Passing:
+		if ended := ctx.Err(); ended != nil {
+			d.status, d.RetryAfter = status.FromContextError(ended), 0
+			return d
+		}
+		d.status = status.New(codes.Unavailable, r.Detail)
+	default:
+		d.status = mistake
+	}
+	if d.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(d.RetryAfter)})
+	}
+	if detailed, err := d.status.WithDetails(details...); err == nil { // names are of ASCII, so that they can be encoded
+		d.status = detailed
+	}
+	return d
+}
+
+// quotaFailure names limits of the caller's own.
+func quotaFailure(c refusal.Caller, violated []*dynalimit.LimitStatus) *errdetails.QuotaFailure {
+	q := &errdetails.QuotaFailure{}
+	for _, s := range violated {
+		q.Violations = append(q.Violations, &errdetails.QuotaFailure_Violation{QuotaId: c.Policy(s), QuotaValue: s.Limit.Burst, Description: c.Describe(s)})
+	}
+	return q
+}
+
+// pushback tells the retries of gRPC when to come back, in milliseconds as 32 bits hold them; -1 is
+// not at all.
+func (d *Denial) pushback() metadata.MD {
+	ms := int64(-1)
+	if wait := (d.RetryAfter + time.Millisecond - 1) / time.Millisecond; wait > 0 && wait <= math.MaxInt32 {
+		ms = int64(wait)
+	}
+	return metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(ms, 10))
+}

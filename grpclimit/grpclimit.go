@@ -1,0 +1,161 @@
+// Package grpclimit limits the calls of gRPC servers and clients: interceptors that take a lease
+// for each call, and answer what does not fit.
+//
+//	limit, err := grpclimit.New(limiter, &grpclimit.Options{
+//		Key:      grpclimit.APIKey("authorization"), // hashed: the entity is no secret
+//		Known:    customers.Has,
+//		Resource: grpclimit.Method,
+//	})
+//	…
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(limit.UnaryServerInterceptor),
+//		grpc.ChainStreamInterceptor(limit.StreamServerInterceptor),
+//	)
+//
+// A call that does not fit ends with RESOURCE_EXHAUSTED, a blocked one with PERMISSION_DENIED, and
+// one whose limits cannot be asked with UNAVAILABLE, see [Denial]. Clients get nothing that tells
+// of others. A call that is admitted is charged whatever becomes of it, unless Options.Refund or
+// the handler, by its [Lease], says otherwise. A stream is one call.
+//
+// Only keys that Options.Known knows have buckets of their own. All others share one, so that
+// nobody can make items by inventing keys.
+package grpclimit
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/refusal"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Interceptors are those of one New, for servers and clients. A nil or zero one refuses each call.
+type Interceptors struct {
+	limiter *dynalimit.RateLimiter
+	o       Options
+}
+
+// New returns interceptors. It fails with a *ValidationError. The limiter stays the caller's to
+// close.
+func New(limiter *dynalimit.RateLimiter, opts *Options) (*Interceptors, error) {
+	if limiter == nil {
+		return nil, invalid("limiter", "is nil; make one with dynalimit.New(repo, nil)")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Interceptors{limiter: limiter, o: o.withDefaults()}, nil
+}
+
+// Lease is what a call was granted, for the handler, or for an interceptor of a client, to correct
+// once it knows what was used: Settle charges that, Rollback nothing. It is nil for a call that was
+// not limited; what is neither settled nor rolled back stays as it was charged. Of several
+// interceptors it is the innermost one's.
+func Lease(ctx context.Context) *dynalimit.Lease {
+	lease, _ := ctx.Value(leaseKey{}).(*dynalimit.Lease)
+	return lease
+}
+
+type leaseKey struct{}
+
+// Call is a call that is to be limited.
+type Call struct {
+	// Method is its full name, such as "/package.Service/Method".
+	Method string
+	// Request is the message of a unary call; nil of a stream.
+	Request any
+	// Unknown means that the server has no such method: grpc.UnknownServiceHandler serves it, and
+	// its name is the client's own writing. It is false at a client.
+	Unknown bool
+}
+
+// admitted is a call with its lease, which is nil for a call that is skipped.
+type admitted struct {
+	*Interceptors
+	ctx   context.Context
+	lease *dynalimit.Lease
+}
+
+// admit takes the lease of a call. Its error is what a call that is not admitted ends with, and
+// trailer what the client gets then.
+func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metadata.MD)) (admitted, error) {
+	if i == nil || i.limiter == nil {
+		return admitted{}, &Denial{status: mistake, Err: invalid("interceptors", "are none; make them with New")}
+	}
+	if i.o.Skip != nil && i.o.Skip(ctx, call) {
+		return admitted{ctx: ctx}, nil
+	}
+	c := refusal.Caller{Entity: i.entity(ctx, call), Resource: i.o.Resource(ctx, call)}
+	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), i.o.Acquire...)
+	if err != nil {
+		d := denialOf(ctx, c, err)
+		trailer(d.pushback())
+		return admitted{}, i.refuse(ctx, call, d)
+	}
+	return admitted{i, context.WithValue(ctx, leaseKey{}, lease), lease}, nil
+}
+
+// entity is whom a call is charged to.
+func (i *Interceptors) entity(ctx context.Context, call *Call) string {
+	if i.o.Key == nil {
+		return i.o.Strangers
+	}
+	if key := i.o.Key(ctx, call); schema.CheckEntity(key) == "" && i.o.Known(key) {
+		return key
+	}
+	return i.o.Strangers
+}
+
+// refuse is the error of a call that is not made or served.
+func (i *Interceptors) refuse(ctx context.Context, call *Call, d *Denial) error {
+	if d.status.Code() == codes.Internal {
+		i.o.Logger.LogAttrs(ctx, slog.LevelError, "grpclimit: a call could not be limited", slog.String("method", call.Method), slog.Any("error", d.Err))
+	}
+	if i.o.OnDenied != nil {
+		if err := i.o.OnDenied(ctx, call, d); err != nil {
+			return err
+		}
+	}
+	return d
+}
+
+// run makes or serves the call, and ends its lease. A panic leaves it charged, and goes on.
+func (a admitted) run(next func(context.Context) error) (err error) {
+	returned := false
+	defer func() { a.end(returned, err) }()
+	err = next(a.ctx)
+	returned = true
+	return err
+}
+
+// end ends the lease of a call that has returned with err, or that has not returned.
+func (a admitted) end(returned bool, err error) {
+	if a.lease == nil {
+		return
+	}
+	if returned && a.o.Refund != nil && a.o.Refund(codeOf(err)) {
+		err = a.lease.Rollback(a.ctx)
+	} else {
+		err = a.lease.Settle(a.ctx, nil)
+	}
+	if err != nil {
+		a.o.Logger.LogAttrs(a.ctx, slog.LevelError, "grpclimit: the lease of a call could not be ended", slog.Any("error", err))
+	}
+}
+
+// codeOf is the code that a call ends with, as the server sends it for an error that is no status.
+func codeOf(err error) codes.Code {
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	return status.FromContextError(err).Code()
+}

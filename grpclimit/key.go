@@ -1,0 +1,63 @@
+package grpclimit
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/dynalimit/dynalimit/httplimit"
+)
+
+// APIKey finds the caller by the secret that a server received in its metadata, as in "x-api-key:
+// secret" or "authorization: Bearer secret". The key is httplimit.HashKey of it, so that it is one
+// caller over HTTP and gRPC: "" without the secret, of one above 1 KiB, and of two. At a client it
+// is who called the handler that calls.
+func APIKey(name string) func(context.Context, *Call) string {
+	find := httplimit.APIKey(name)
+	return func(ctx context.Context, _ *Call) string {
+		return find(&http.Request{Header: http.Header{http.CanonicalHeaderKey(name): metadata.ValueFromIncomingContext(ctx, name)}})
+	}
+}
+
+// Address finds the caller by the address that a call comes from, as httplimit.Address does: behind
+// proxies that are in the trusted networks by the metadata x-forwarded-for, read from its end. The
+// key is "" if the address cannot be read.
+func Address(trusted ...netip.Prefix) func(context.Context, *Call) string {
+	find := httplimit.Address(trusted...)
+	return func(ctx context.Context, _ *Call) string {
+		p, ok := peer.FromContext(ctx)
+		if !ok || p.Addr == nil {
+			return ""
+		}
+		return find(&http.Request{
+			RemoteAddr: p.Addr.String(),
+			Header:     http.Header{"X-Forwarded-For": metadata.ValueFromIncomingContext(ctx, "x-forwarded-for")},
+		})
+	}
+}
+
+const maxResource = 256 // bytes
+
+// Method makes the method of a call its resource: "/package.Service/Method" is
+// "package.Service/Method", and "unrouted" is what the server has no method for.
+func Method(_ context.Context, call *Call) string {
+	name := strings.TrimPrefix(call.Method, "/")
+	if call.Unknown || name == "" {
+		return "unrouted"
+	}
+	name = strings.Map(func(c rune) rune {
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '-' && c <= '9' { // - . / and digits are in a row
+			return c
+		}
+		return '_'
+	}, name)
+	name = name[max(len(name)-maxResource, 0):] // what tells methods apart is at the end
+	if c := name[0]; c < '0' || c == '_' {
+		name = "x" + name[1:]
+	}
+	return name
+}

@@ -1,0 +1,74 @@
+package grpclimit_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/dynalimit/dynalimit/grpclimit"
+	"github.com/dynalimit/dynalimit/httplimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+var anas = httplimit.HashKey("ana's")
+
+// TestAPIKey: what is no key has its tests in httplimit.
+func TestAPIKey(t *testing.T) {
+	for _, test := range []struct {
+		name, want string
+		received   metadata.MD
+	}{
+		{"authorization", anas, metadata.Pairs("authorization", "Bearer ana's")},
+		{"X-Api-Key", anas, metadata.Pairs("x-api-key", "ana's")},
+		{"x-api-key", "", metadata.Pairs("x-api-key", "ana's", "x-api-key", "another")},
+		{"x-api-key", "", nil},
+	} {
+		ctx := metadata.NewOutgoingContext(context.Background(), metadata.Pairs("x-api-key", "of the client"))
+		if test.received != nil {
+			ctx = metadata.NewIncomingContext(ctx, test.received)
+		}
+		assert.Equal(t, test.want, grpclimit.APIKey(test.name)(ctx, nil), "%s %v", test.name, test.received)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	find := grpclimit.Address(netip.MustParsePrefix("10.0.0.0/8"))
+	for _, test := range []struct {
+		peer            net.Addr
+		forwarded, want string
+	}{
+		{&net.TCPAddr{IP: net.ParseIP("203.0.113.7"), Port: 80}, "198.51.100.1", "ip:203.0.113.7"},
+		{&net.TCPAddr{IP: net.ParseIP("10.0.0.1"), Port: 80}, "192.0.2.1, 198.51.100.1", "ip:198.51.100.1"},
+		{&net.UnixAddr{Name: "@", Net: "unix"}, "", ""},
+		{nil, "", ""},
+	} {
+		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-forwarded-for", test.forwarded))
+		assert.Equal(t, test.want, find(peer.NewContext(ctx, &peer.Peer{Addr: test.peer}), nil))
+	}
+	assert.Empty(t, find(t.Context(), nil), "without a peer")
+}
+
+// FuzzMethod: whatever a method is called, a resource can be.
+func FuzzMethod(f *testing.F) {
+	for method, want := range map[string]string{
+		"/grpc.testing.TestService/UnaryCall": "grpc.testing.TestService/UnaryCall",
+		"/_hidden.Service/Call":               "xhidden.Service/Call",
+		"no slash":                            "no_slash",
+		"//x":                                 "xx",
+		"":                                    "unrouted",
+		"/a/" + strings.Repeat("ß", 300):      "x" + strings.Repeat("_", 255),
+	} {
+		f.Add(method)
+		assert.Equal(f, want, grpclimit.Method(f.Context(), &grpclimit.Call{Method: method}))
+	}
+	f.Fuzz(func(t *testing.T, method string) {
+		got := grpclimit.Method(t.Context(), &grpclimit.Call{Method: method})
+		assert.Empty(t, schema.CheckResource(got))
+	})
+}

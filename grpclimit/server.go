@@ -1,0 +1,47 @@
+package grpclimit
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// UnaryServerInterceptor limits the unary calls of a server: give it to grpc.ChainUnaryInterceptor.
+// The trailer of a call that is not served has grpc-retry-pushback-ms, for the retries of clients.
+func (i *Interceptors) UnaryServerInterceptor(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	call := &Call{Method: info.FullMethod, Request: request}
+	// Without a server around it, as in a test, nobody takes a trailer.
+	err = i.serve(ctx, call, func(t metadata.MD) { _ = grpc.SetTrailer(ctx, t) }, func(ctx context.Context) error {
+		reply, err = handler(ctx, request)
+		return err
+	})
+	return reply, err
+}
+
+// StreamServerInterceptor limits the streams of a server, each by one lease from its beginning to
+// its end: give it to grpc.ChainStreamInterceptor. The trailer is as of UnaryServerInterceptor.
+func (i *Interceptors) StreamServerInterceptor(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	call := &Call{Method: info.FullMethod, Unknown: service == nil}
+	return i.serve(stream.Context(), call, stream.SetTrailer, func(ctx context.Context) error {
+		return handler(service, serverStream{stream, ctx})
+	})
+}
+
+// serve serves a call that is admitted.
+func (i *Interceptors) serve(ctx context.Context, call *Call, setTrailer func(metadata.MD), handler func(context.Context) error) error {
+	a, err := i.admit(ctx, call, setTrailer)
+	if err != nil {
+		return err
+	}
+	return a.run(handler)
+}
+
+// serverStream is a stream whose context has the lease.
+type serverStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context is that of the handler.
+func (s serverStream) Context() context.Context { return s.ctx }
