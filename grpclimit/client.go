@@ -2,7 +2,8 @@ package grpclimit
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -21,20 +22,53 @@ func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string
 }
 
 // StreamClientInterceptor limits the streams of a client before they are opened, each by one lease:
-// give it to grpc.WithChainStreamInterceptor. The lease ends with the stream, whoever ends it: it
-// was read to its end or failed, its context is done, or the connection was closed.
+// give it to grpc.WithChainStreamInterceptor. The lease ends when the stream has been read to its
+// end or has failed, or when its context is done: one that is not read keeps it until then.
 func (i *Interceptors) StreamClientInterceptor(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	a, err := i.admit(ctx, &Call{Method: method}, noTrailer)
 	if err != nil {
 		return nil, err
 	}
+	stream, err := streamer(a.ctx, desc, conn, method, opts...)
+	if a.lease == nil {
+		return stream, err
+	}
+	if err != nil {
+		a.end(true, err)
+		return nil, err
+	}
 	var once sync.Once
 	end := func(err error) { once.Do(func() { a.end(true, err) }) }
-	stream, err := streamer(a.ctx, desc, conn, method, append(slices.Clip(opts), grpc.OnFinish(end))...)
-	if err != nil {
-		end(err) // of an interceptor inside that has not called gRPC
+	stop := context.AfterFunc(ctx, func() { end(ctx.Err()) })
+	return &clientStream{stream, !desc.ServerStreams, func(err error) { stop(); end(err) }}, nil
+}
+
+// clientStream is a stream that ends its lease.
+type clientStream struct {
+	grpc.ClientStream
+	single bool // one message is the whole answer
+	end    func(error)
+}
+
+// SendMsg ends the lease if it fails here: of io.EOF it is RecvMsg that says why.
+func (s *clientStream) SendMsg(m any) error {
+	err := s.ClientStream.SendMsg(m)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.end(err)
 	}
-	return stream, err
+	return err
+}
+
+// RecvMsg ends the lease with the stream.
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	switch {
+	case errors.Is(err, io.EOF):
+		s.end(nil)
+	case err != nil || s.single:
+		s.end(err)
+	}
+	return err
 }
 
 func noTrailer(metadata.MD) {}

@@ -90,10 +90,22 @@ func TestClientStreamsEnd(t *testing.T) {
 			open(ctx, t, conn)
 			cancel()
 		}, codes.Canceled},
-		"never read, connection closed": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
-			open(ctx, t, conn)
+		"connection closed": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			s := open(ctx, t, conn)
 			require.NoError(t, conn.Close())
+			_, err := s.Recv()
+			require.Equal(t, codes.Canceled, status.Code(err))
 		}, codes.Canceled},
+		"a message that cannot be sent": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			s := open(ctx, t, conn)
+			require.Equal(t, codes.Internal, status.Code(s.SendMsg("no message")))
+		}, codes.Internal},
+		"opened twice by an interceptor inside": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
+			s := open(metadata.AppendToOutgoingContext(ctx, "twice", "yes"), t, conn)
+			require.NoError(t, s.CloseSend())
+			_, err := s.Recv()
+			require.NoError(t, ended(err))
+		}, codes.OK},
 		"not opened": {func(ctx context.Context, t *testing.T, conn *grpc.ClientConn, _ func()) {
 			require.NoError(t, conn.Close())
 			_, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(ctx)
@@ -112,8 +124,16 @@ func TestClientStreamsEnd(t *testing.T) {
 			var lease *dynalimit.Lease
 			inside := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 				lease = grpclimit.Lease(ctx)
-				if md, _ := metadata.FromOutgoingContext(ctx); md["refuse"] != nil {
+				md, _ := metadata.FromOutgoingContext(ctx)
+				switch {
+				case md["refuse"] != nil:
 					return nil, status.Error(codes.Aborted, "refused")
+				case md["twice"] != nil:
+					first, leave := context.WithCancel(ctx)
+					s, err := streamer(first, desc, conn, method, opts...)
+					require.NoError(t, err)
+					leave()
+					require.Equal(t, codes.Canceled, status.Code(s.RecvMsg(&response{})))
 				}
 				return streamer(ctx, desc, conn, method, opts...)
 			}
