@@ -1,7 +1,6 @@
 package grpclimit_test
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"strings"
@@ -29,7 +28,7 @@ func TestAPIKey(t *testing.T) {
 		{"x-api-key", "", metadata.Pairs("x-api-key", "ana's", "x-api-key", "another")},
 		{"x-api-key", "", nil},
 	} {
-		ctx := metadata.NewOutgoingContext(context.Background(), metadata.Pairs("x-api-key", "of the client"))
+		ctx := metadata.NewOutgoingContext(t.Context(), metadata.Pairs("x-api-key", "of the client"))
 		if test.received != nil {
 			ctx = metadata.NewIncomingContext(ctx, test.received)
 		}
@@ -48,7 +47,7 @@ func TestAddress(t *testing.T) {
 		{&net.UnixAddr{Name: "@", Net: "unix"}, "", ""},
 		{nil, "", ""},
 	} {
-		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-forwarded-for", test.forwarded))
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-forwarded-for", test.forwarded))
 		assert.Equal(t, test.want, find(peer.NewContext(ctx, &peer.Peer{Addr: test.peer}), nil))
 	}
 	assert.Empty(t, find(t.Context(), nil), "without a peer")
