@@ -10,7 +10,8 @@ type Estimate struct {
 	// InputTokens is the length of the prompt.
 	InputTokens int64
 	// MaxOutputTokens is the most that the reply may have, reasoning included: the bound
-	// that is sent to the provider. With several Choices, of each.
+	// that is sent to the provider. With several Choices, of each. 0: there is none, or nobody
+	// knows.
 	MaxOutputTokens int64
 	// LikelyOutputTokens is what the limits are charged for the reply before
 	// the call. Defaults to MaxOutputTokens for each choice.
@@ -64,7 +65,7 @@ func (e Estimate) validate() error {
 			return invalid("estimate."+n.name, "is %d; give 0 to %d", n.value, n.most)
 		}
 	}
-	if most := e.mostOutput(); e.LikelyOutputTokens > most {
+	if most := e.mostOutput(); most > 0 && e.LikelyOutputTokens > most {
 		return invalid("estimate.LikelyOutputTokens", "is %d, more than MaxOutputTokens (%d)", e.LikelyOutputTokens, most)
 	}
 	for name, uses := range e.Tools {

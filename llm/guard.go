@@ -128,6 +128,19 @@ func (g *Guard) Close(ctx context.Context) error {
 	return g.records.drain(ctx)
 }
 
+// Pause pauses a bucket of the limiter, because a provider said stop; see
+// dynalimit.RateLimiter.Pause. It fails with a *ValidationError without a limiter that is a Pauser.
+func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
+	if err := g.usable(ctx); err != nil {
+		return err
+	}
+	limiter, ok := g.opts.Limiter.(Pauser)
+	if !ok {
+		return invalid("guard", "has no Limiter that can be paused; give a *dynalimit.RateLimiter")
+	}
+	return limiter.Pause(ctx, entity, resource, d, why)
+}
+
 // Start admits a call: it picks a label that has room in its quota and acquires the limits,
 // or consumes nothing. The Call must be settled or rolled back; `defer
 // call.Rollback(ctx)` is safe.
@@ -242,9 +255,16 @@ func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Leas
 		if err == nil {
 			return g.limited(ctx, r, n, lease)
 		}
-		if !capped(n.estimate, n.least, err) {
+		switch {
+		case capped(n.estimate, n.least, err):
+			continue
+		case r.Wait > 0 && (errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrPaused)):
+			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkCharged has looked
+		}
+		if err != nil {
 			return nil, err
 		}
+		return g.limited(ctx, r, n, lease)
 	}
 }
 
@@ -314,6 +334,9 @@ func (g *Guard) checkCharged(r Request) error {
 	}
 	if reason := schema.CheckResource(r.Resource); r.Resource != "" && reason != "" {
 		return invalid("request.Resource", "%s", reason)
+	}
+	if _, ok := g.opts.Limiter.(Waiter); r.Wait < 0 || r.Wait > 0 && !ok {
+		return invalid("request.Wait", "is %v; give 0 or more, and a Limiter that is a Waiter", r.Wait)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dynalimit/dynalimit"
 )
@@ -35,6 +36,10 @@ type Request struct {
 	Estimate Estimate
 	// Limits replace the guard's for this call.
 	Limits map[string]Measure
+	// Wait is how long the call may stand in line for its limits, never longer than nine tenths
+	// of the time until its context's deadline: it is denied then, in time. Defaults to 0: it is
+	// denied at once.
+	Wait time.Duration
 	// AcquireOptions are the limiter's, for example dynalimit.WithLimits.
 	AcquireOptions []dynalimit.AcquireOption
 }
