@@ -100,7 +100,7 @@ func (s *Scanner) open(state state, kind Kind, end byte) int {
 		return 0
 	}
 	s.stack = append(s.stack, frame{node: s.at, end: end})
-	s.emit(s.at, Event{Kind: kind})
+	s.emit(s.at, Event{Kind: kind, Offset: s.off})
 	s.state, s.at = state, s.at.each()
 	return 1
 }
