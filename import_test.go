@@ -360,6 +360,21 @@ var importTable = []importRow{
 		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, backs off as all do, and sums money exactly",
 	},
 	{
+		folder: "llm/llmhttp",
+		std: append([]string{
+			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/rand", "crypto/sha256", "io", "log/slog",
+			"math/rand/v2", "net/http", "net/http/httptrace", "sync/atomic",
+		}, pureStd...),
+		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "fault", "internal/problem", "internal/refusal", "internal/schema"},
+		reason:  "calls on their way to a provider, with net/http alone: no SDK reaches who uses another",
+	},
+	{
+		folder:  "llm/llmhttp/internal/dialect",
+		std:     append([]string{"encoding/base64", "encoding/json", "net/http", "net/url", "path"}, pureStd...),
+		project: []string{"llm/llmhttp/internal/framing", "llm/llmhttp/internal/jsonscan", "internal/problem"},
+		reason:  "what is on the wire, as tables: it sends nothing and knows no limit",
+	},
+	{
 		folder: "llm/llmhttp/internal/jsonscan",
 		std:    []string{"encoding/binary", "errors", "fmt", "math/bits", "strconv", "strings", "unicode/utf16", "unicode/utf8"},
 		reason: "it reads JSON and knows nothing of whose",

@@ -1,0 +1,143 @@
+package llmhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
+)
+
+// answer is the body of an answer. It reads the usage as bytes pass, and settles the call once:
+// before its reader has the end, when it is closed, or when the request's context ends.
+type answer struct {
+	io.ReadCloser
+	attempt *attempt
+	ctx     context.Context //nolint:containedctx // of the request, which the body belongs to
+	status  int
+	header  http.Header
+	stop    func() bool
+
+	mu     sync.Mutex
+	reader *dialect.Reader
+	plain  *plain // undoes a compression beside the stream; nil if there is none
+	ended  bool
+}
+
+func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
+	b := &answer{
+		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, header: res.Header.Clone(),
+		reader: a.route.NewReader(res.Header),
+	}
+	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
+	b.mu.Lock() // the context may have ended
+	b.stop = context.AfterFunc(b.ctx, func() { b.end(b.ctx.Err()) })
+	b.mu.Unlock()
+	if a.injected && b.reader.Streams() && b.plain == nil {
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
+		return newWithout(b)
+	}
+	return b
+}
+
+// Read passes on what arrives.
+func (b *answer) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.see(p[:n])
+	}
+	if err != nil {
+		b.end(err)
+	}
+	return n, err
+}
+
+// see reads the usage in what has passed. What is read after the end counts no more.
+func (b *answer) see(passed []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.plain.write(b.reader, passed)
+	}
+}
+
+// Close settles what was not read to its end, too.
+func (b *answer) Close() error {
+	err := b.ReadCloser.Close()
+	b.end(errClosed)
+	return err
+}
+
+var errClosed = errors.New("llmhttp: the answer was closed before its end")
+
+// end settles the call by what was seen. cause is why no more is read.
+func (b *answer) end(cause error) {
+	if !b.ends() {
+		return
+	}
+	b.stop()
+	b.plain.close()
+	if cause == io.EOF { //nolint:errorlint // readers return it as it is
+		b.reader.Close()
+	}
+	b.attempt.report(b.ctx, b.settle())
+	b.attempt.transport.pressed(b.attempt, b.status, b.header, b.reader.Failure())
+}
+
+// ends reports whether this is the first end.
+func (b *answer) ends() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := !b.ended
+	b.ended = true
+	return first
+}
+
+// settle ends the call: at its usage, if that was told, or by how it ended.
+func (b *answer) settle() error {
+	call, route := b.attempt.call, b.attempt.route
+	usage, whole := b.reader.Usage(route.Embeds)
+	failure := b.reader.Failure()
+	if whole && b.status < 300 {
+		err := call.SettleSoon(b.ctx, used(usage))
+		if invalid := (*llm.ValidationError)(nil); !errors.As(err, &invalid) {
+			return err
+		}
+	}
+	o := llm.Outcome{Status: b.status, Counts: route.Counts}
+	if b.status >= 300 || !b.reader.Streams() {
+		o.Processed = route.Shape.Billed(failure)
+		return call.Failed(b.ctx, o)
+	}
+	if failure != nil {
+		o.Event = max(route.Shape.StatusOf(failure), http.StatusBadRequest)
+	}
+	o.Cut = failure == nil && !b.reader.Whole()
+	call.Meter().Add(budget.Tokens{
+		Input: usage.Input, CacheRead: usage.CacheRead, CacheWrite5m: usage.CacheWrite, CacheWrite1h: usage.CacheWriteHour,
+		Output: max(usage.Output, b.reader.Pieces()),
+	})
+	if !o.Cut && failure == nil {
+		return call.Meter().Close(context.WithoutCancel(b.ctx))
+	}
+	return call.Failed(b.ctx, o)
+}
+
+// used is a usage as the guard takes it.
+func used(u dialect.Usage) llm.Usage {
+	usage := llm.Usage{
+		Tokens: budget.Tokens{
+			Input: u.Input, CacheRead: u.CacheRead, CacheWrite5m: u.CacheWrite, CacheWrite1h: u.CacheWriteHour, Output: u.Output,
+		},
+		SoundTokens: u.Sound, ServiceTier: u.Tier,
+	}
+	if u.Searches > 0 {
+		usage.Tools = map[string]int64{"web_search": u.Searches}
+	}
+	return usage
+}

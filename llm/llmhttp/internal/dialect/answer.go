@@ -1,0 +1,316 @@
+package dialect
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/framing"
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
+)
+
+// Said is what a value of an answer means.
+type Said uint8
+
+const (
+	Input          Said = iota + 1
+	CacheRead           // input that a cache gave
+	CacheWrite          // input that a cache took, for however long
+	CacheWriteHour      // the part of it that is kept for an hour or longer
+	Output              // all of it
+	OutputSoFar         // at the start of a stream
+	MoreInput           // input beside Input, as a tool's
+	MoreOutput          // output beside Output, as thoughts
+	SoundInput          // the part of the input that was sound
+	Searches            // uses of web search
+	ServedTier          // the tier that served
+	ServedModel         // the model that did
+	Piece               // a piece of a streamed reply
+	Ended               // the reply is whole
+	Total               // of all tokens: what is not told beside it is 0
+	Detail              // a detail of the input: starts a new one
+	DetailKind          // its time in a cache, or its modality
+	DetailTokens        // its tokens
+	Iteration           // a part of the answer with a usage of its own: starts a new one
+	IterationType       // its type
+	IterationInput
+	IterationOutput
+	ErrorName   // of an error: its type, code or status; of several all are told
+	ErrorStatus // as a number
+	RetryDelay  // when to come back, as "31s"
+)
+
+// Usage is what an answer says was used. Input is without what a cache gave and took.
+type Usage struct {
+	Input, CacheRead, CacheWrite, CacheWriteHour, Output, Sound int64
+	Searches                                                    int64
+	Tier, Model                                                 string
+}
+
+// Failure is an error that an answer tells.
+type Failure struct {
+	Names      []string
+	Status     int           // that it names as a number; 0 if none
+	RetryDelay time.Duration // 0 if it names none
+}
+
+// Reader reads an answer as it passes. It keeps none of it, and never fails: what cannot be read
+// says nothing.
+type Reader struct {
+	dialect *Dialect
+	into    interface{ Write(b []byte) (int, error) } // the framing, or the body's scanner
+	stream  bool
+	value   *jsonscan.Scanner // of the body, or of one event
+	wrapped *jsonscan.Scanner // of an event's envelope
+	base64  []byte            // what is left of a group of four
+	line    []byte            // the start of an event: [DONE] is no JSON
+
+	said              map[Said]int64
+	told              Usage
+	failure           Failure
+	failed            bool
+	done              bool
+	whole             bool // an event said so
+	pieces            Text
+	detail, iteration part
+	more              struct{ input, output int64 } // of iterations
+}
+
+// part is a detail or an iteration that is read.
+type part struct {
+	kind                  string
+	tokens, input, output int64
+}
+
+// NewReader makes the reader of an answer with such headers.
+func (d *Dialect) NewReader(h http.Header) *Reader {
+	r := &Reader{dialect: d, said: map[Said]int64{}}
+	for name, said := range d.Headers {
+		if n, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && n >= 0 {
+			r.said[said] = n
+		}
+	}
+	if name, _, _ := strings.Cut(h.Get(d.Shape.header), ":"); d.Shape.header != "" && name != "" {
+		r.failed, r.failure.Names = true, []string{name}
+	}
+	r.value = jsonscan.New(d.tells, jsonscan.Options{Chunk: r.chunk}, r.take)
+	switch kind, _, _ := strings.Cut(h.Get("Content-Type"), ";"); strings.TrimSpace(kind) {
+	case "text/event-stream":
+		r.stream, r.into = true, framing.NewSSE(r)
+	case "application/vnd.amazon.eventstream":
+		r.stream, r.into = true, framing.NewEventStream(r)
+		if d.Enveloped {
+			r.wrapped = jsonscan.New(envelope, jsonscan.Options{Chunk: r.unwrap}, func(jsonscan.Event) error { return nil })
+		}
+	default:
+		r.into = r.value
+	}
+	return r
+}
+
+var envelope = jsonscan.Compile("bytes")
+
+// Write reads a piece. It takes all of it.
+func (r *Reader) Write(b []byte) (int, error) {
+	if r.into != nil {
+		if _, err := r.into.Write(b); err != nil {
+			r.into = nil
+		}
+	}
+	return len(b), nil
+}
+
+// Begin starts an event of a stream.
+func (r *Reader) Begin(framing.Head) {
+	r.value.Reset()
+	r.base64, r.line = r.base64[:0], r.line[:0]
+	if r.wrapped != nil {
+		r.wrapped.Reset()
+	}
+}
+
+// Data reads a piece of an event.
+func (r *Reader) Data(b []byte) {
+	if n := len(done) - len(r.line); n > 0 {
+		r.line = append(r.line, b[:min(n, len(b))]...)
+	}
+	if r.wrapped != nil {
+		_, _ = r.wrapped.Write(b)
+		return
+	}
+	_, _ = r.value.Write(b)
+}
+
+const done = "[DONE]"
+
+// End ends an event.
+func (r *Reader) End(e framing.Head) {
+	_ = r.value.Close()
+	if string(r.line) == done {
+		r.whole = true
+	}
+	if e.Exception {
+		r.failed = true
+		r.failure.Names = append(r.failure.Names, e.Name)
+	}
+}
+
+// unwrap reads base64 as it arrives.
+func (r *Reader) unwrap(_ int, b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), 1024-len(r.base64))
+		r.base64 = append(r.base64, b[:n]...)
+		b = b[n:]
+		groups := len(r.base64) / 4 * 4
+		var out [768]byte
+		n, _ = base64.StdEncoding.Decode(out[:], r.base64[:groups])
+		_, _ = r.value.Write(out[:n])
+		r.base64 = append(r.base64[:0], r.base64[groups:]...)
+	}
+}
+
+// chunk counts the pieces of a reply.
+func (r *Reader) chunk(path int, b []byte) {
+	if r.dialect.Answer[path].Said == Piece {
+		r.pieces.Add(b)
+	}
+}
+
+// take takes one value.
+func (r *Reader) take(e jsonscan.Event) error {
+	tell := r.dialect.Answer[e.Path]
+	switch e.Kind {
+	case jsonscan.Null:
+		return nil
+	case jsonscan.Object, jsonscan.Array:
+		r.start(tell.Said, e.Kind)
+		return nil
+	case jsonscan.End:
+		r.end(tell.Said)
+		return nil
+	}
+	r.whole = r.whole || tell.Final
+	switch tell.Said {
+	case ServedTier:
+		r.told.Tier = string(e.Text)
+	case ServedModel:
+		r.told.Model = string(e.Text)
+	case DetailKind:
+		r.detail.kind = string(e.Text)
+	case IterationType:
+		r.iteration.kind = string(e.Text)
+	case ErrorName:
+		r.failed = true
+		r.failure.Names = append(r.failure.Names, string(e.Text))
+	case RetryDelay:
+		r.failure.RetryDelay, _ = time.ParseDuration(string(e.Text))
+	default:
+		if n, err := e.Int(); err == nil {
+			r.count(tell.Said, n)
+		}
+	}
+	return nil
+}
+
+// count takes a number. Of one that is told again the last holds.
+func (r *Reader) count(said Said, n int64) {
+	switch said {
+	case DetailTokens:
+		r.detail.tokens = n
+	case IterationInput:
+		r.iteration.input = n
+	case IterationOutput:
+		r.iteration.output = n
+	case ErrorStatus:
+		r.failed, r.failure.Status = true, int(min(n, 999))
+	default:
+		r.said[said] = n
+	}
+}
+
+// start starts a list of parts, or one of them.
+func (r *Reader) start(said Said, kind jsonscan.Kind) {
+	switch {
+	case said == Detail && kind == jsonscan.Array:
+		delete(r.said, CacheWriteHour)
+		delete(r.said, SoundInput)
+	case said == Iteration && kind == jsonscan.Array:
+		r.more.input, r.more.output = 0, 0
+	case said == Detail:
+		r.detail = part{}
+	case said == Iteration:
+		r.iteration = part{}
+	}
+}
+
+// end ends a part.
+func (r *Reader) end(said Said) {
+	switch said {
+	case Detail:
+		switch r.detail.kind {
+		case "1h":
+			r.said[CacheWriteHour] += r.detail.tokens
+		case "AUDIO":
+			r.said[SoundInput] += r.detail.tokens
+		}
+		r.detail = part{}
+	case Iteration: // the tokens of other types are in the usage of the whole
+		if r.iteration.kind == "compaction" {
+			r.more.input += r.iteration.input
+			r.more.output += r.iteration.output
+		}
+		r.iteration = part{}
+	}
+}
+
+// Close says that the answer has ended; it must not be called for one that broke off.
+func (r *Reader) Close() {
+	if !r.stream && r.into != nil {
+		r.done = r.value.Close() == nil
+		return
+	}
+	r.done = r.into != nil
+}
+
+// Streams reports whether the answer is a stream of events.
+func (r *Reader) Streams() bool { return r.stream }
+
+// Failure is the error that the answer tells; nil if it tells none.
+func (r *Reader) Failure() *Failure {
+	if !r.failed {
+		return nil
+	}
+	return &r.failure
+}
+
+// Usage is what the answer says so far; whole reports whether that is all of it: the answer has
+// ended, or said that it does, and what was used.
+func (r *Reader) Usage(embeds bool) (u Usage, whole bool) {
+	u = r.told
+	u.CacheRead, u.CacheWriteHour = r.said[CacheRead], r.said[CacheWriteHour]
+	u.CacheWrite = max(0, r.said[CacheWrite]-u.CacheWriteHour)
+	u.Input = r.said[Input] + r.said[MoreInput] + r.more.input
+	if r.dialect.Inclusive {
+		u.Input = max(0, u.Input-u.CacheRead-u.CacheWrite-u.CacheWriteHour)
+	}
+	output, told := r.said[Output]
+	if !told {
+		output = r.said[OutputSoFar]
+		_, told = r.said[Total]
+	}
+	u.Output = output + r.said[MoreOutput] + r.more.output
+	u.Searches = r.said[Searches]
+	u.Sound = min(r.said[SoundInput], u.Input+u.CacheRead+u.CacheWrite+u.CacheWriteHour)
+	if embeds {
+		_, told = r.said[Input]
+	}
+	return u, told && (r.done || r.whole)
+}
+
+// Whole reports whether the answer has ended as it should.
+func (r *Reader) Whole() bool { return r.whole || r.done && !r.stream }
+
+// Pieces is about how many tokens of a streamed reply have passed.
+func (r *Reader) Pieces() int64 { return r.pieces.Tokens() }

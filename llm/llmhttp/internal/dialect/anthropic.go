@@ -1,0 +1,96 @@
+package dialect
+
+import "strings"
+
+// anthropic finds Anthropic's messages, direct and on Vertex. Those on Bedrock are Bedrock's.
+func anthropic(path string) (Route, bool) {
+	switch {
+	case strings.HasSuffix(path, "/v1/messages"):
+		return Route{Dialect: messages}, true
+	case strings.HasSuffix(path, "/v1/messages/count_tokens"):
+		return Route{Dialect: messages, Free: true}, true
+	}
+	rest, ok := after(path, "/publishers/anthropic/models/")
+	if !ok {
+		return Route{}, false
+	}
+	model, verb, _ := cutVerb(rest)
+	switch {
+	case model == "count-tokens":
+		return Route{Dialect: messages, Free: true}, true
+	case verb == "rawPredict", verb == "streamRawPredict":
+		return Route{Dialect: messages, Model: model, Streams: verb == "streamRawPredict"}, true
+	}
+	return Route{}, false
+}
+
+var messages = compiled(&Dialect{
+	Name:    "Anthropic Messages",
+	Request: anthropicAsks,
+	Answer:  anthropicTells,
+	Shape: &Shape{
+		names: map[int]string{
+			400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
+			415: "invalid_request_error", 429: "rate_limit_error", 500: "api_error", 503: "overloaded_error",
+		},
+		body: func(_ int, name, message string) any {
+			return map[string]any{"type": "error", "error": map[string]any{"type": name, "message": message}}
+		},
+		Events: anthropicEvents,
+		Final:  []string{"enforced_spend_limit_reached"},
+	},
+})
+
+var anthropicAsks = []Ask{
+	{"model", Model},
+	{"max_tokens", MaxOutput},
+	{"stream", Stream},
+	{"service_tier", Tier},
+	{"cache_control.ttl", CacheTTL},
+	{"system[].cache_control.ttl", CacheTTL},
+	{"messages[].content[].cache_control.ttl", CacheTTL},
+	{"messages[].content[].source.data", Data},
+	{"messages[].content[].source.url", Part},
+	{"messages[].content[].source.file_id", Part},
+	{"messages[].content[].content[].source.data", Data},
+	{"messages[].content[].content[].source.url", Part},
+	{"container", Part},
+	{"mcp_servers[]", Part},
+	{"tools[]", Tool},
+	{"tools[].type", ToolType},
+	{"tools[].max_uses", ToolUses},
+	{"tools[].cache_control.ttl", CacheTTL},
+}
+
+var anthropicTells = []Tell{
+	{Path: "model", Said: ServedModel},
+	{Path: "usage.input_tokens", Said: Input},
+	{Path: "usage.output_tokens", Said: Output, Final: true},
+	{Path: "usage.cache_read_input_tokens", Said: CacheRead},
+	{Path: "usage.cache_creation_input_tokens", Said: CacheWrite},
+	{Path: "usage.cache_creation.ephemeral_1h_input_tokens", Said: CacheWriteHour},
+	{Path: "usage.server_tool_use.web_search_requests", Said: Searches},
+	{Path: "usage.service_tier", Said: ServedTier},
+	{Path: "usage.iterations", Said: Iteration},
+	{Path: "usage.iterations[]", Said: Iteration},
+	{Path: "usage.iterations[].type", Said: IterationType},
+	{Path: "usage.iterations[].input_tokens", Said: IterationInput},
+	{Path: "usage.iterations[].output_tokens", Said: IterationOutput},
+	{Path: "message.model", Said: ServedModel},
+	{Path: "message.usage.input_tokens", Said: Input},
+	{Path: "message.usage.output_tokens", Said: OutputSoFar},
+	{Path: "message.usage.cache_read_input_tokens", Said: CacheRead},
+	{Path: "message.usage.cache_creation_input_tokens", Said: CacheWrite},
+	{Path: "message.usage.cache_creation.ephemeral_1h_input_tokens", Said: CacheWriteHour},
+	{Path: "message.usage.service_tier", Said: ServedTier},
+	{Path: "delta.text", Said: Piece},
+	{Path: "delta.thinking", Said: Piece},
+	{Path: "delta.partial_json", Said: Piece},
+	{Path: "error.type", Said: ErrorName},
+	{Path: "error.details.error_code", Said: ErrorName},
+}
+
+var anthropicEvents = map[string]int{
+	"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
+	"request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529,
+}

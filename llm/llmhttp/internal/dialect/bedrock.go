@@ -1,0 +1,111 @@
+package dialect
+
+import "strings"
+
+// bedrock finds calls of Bedrock's own routes. The path names the model.
+func bedrock(path string) (Route, bool) {
+	rest, ok := after(path, "/model/")
+	if !ok {
+		return Route{}, false
+	}
+	id, verb, _ := strings.Cut(rest, "/")
+	route := Route{Dialect: converse, Model: unescaped(id)}
+	switch verb {
+	case "converse":
+	case "converse-stream":
+		route.Streams = true
+	case "invoke":
+		route.Dialect = invoke
+	case "invoke-with-response-stream":
+		route.Dialect, route.Streams = invoke, true
+	case "count-tokens":
+		route.Free = true
+	default:
+		return Route{}, false
+	}
+	return route, true
+}
+
+var converse = compiled(&Dialect{
+	Name: "Bedrock Converse",
+	Request: []Ask{
+		{"inferenceConfig.maxTokens", MaxOutput},
+		{"serviceTier.type", Tier},
+		{"system[].cachePoint.ttl", CacheTTL},
+		{"messages[].content[].cachePoint.ttl", CacheTTL},
+		{"toolConfig.tools[].cachePoint.ttl", CacheTTL},
+		{"messages[].content[].image.source.bytes", Data},
+		{"messages[].content[].document.source.bytes", Data},
+		{"messages[].content[].video.source.bytes", Data},
+		{"messages[].content[].audio", Sound},
+		{"messages[].content[].audio.source.bytes", Data},
+		{"messages[].content[].image.source.s3Location", Part},
+		{"messages[].content[].document.source.s3Location", Part},
+		{"messages[].content[].video.source.s3Location", Part},
+	},
+	Answer: []Tell{
+		{Path: "usage.inputTokens", Said: Input},
+		{Path: "usage.outputTokens", Said: Output, Final: true},
+		{Path: "usage.cacheReadInputTokens", Said: CacheRead},
+		{Path: "usage.cacheWriteInputTokens", Said: CacheWrite},
+		{Path: "usage.cacheDetails", Said: Detail},
+		{Path: "usage.cacheDetails[]", Said: Detail},
+		{Path: "usage.cacheDetails[].ttl", Said: DetailKind},
+		{Path: "usage.cacheDetails[].inputTokens", Said: DetailTokens},
+		{Path: "serviceTier.type", Said: ServedTier},
+		{Path: "delta.text", Said: Piece},
+		{Path: "delta.reasoningContent.text", Said: Piece},
+		{Path: "delta.toolUse.input", Said: Piece},
+	},
+	Shape: awsErrors,
+})
+
+// invoke has the bodies of the models: Anthropic's, Nova's, Titan's, Llama's and those like them.
+var invoke = compiled(&Dialect{
+	Name: "Bedrock InvokeModel",
+	Request: append(anthropicAsks[1:len(anthropicAsks):len(anthropicAsks)], // without the model, which the path names
+		Ask{"max_gen_len", MaxOutput},
+		Ask{"max_completion_tokens", MaxOutput},
+		Ask{"textGenerationConfig.maxTokenCount", MaxOutput},
+		Ask{"inferenceConfig.maxTokens|max_new_tokens", MaxOutput},
+	),
+	Answer: append(anthropicTells[:len(anthropicTells):len(anthropicTells)],
+		Tell{Path: "usage.inputTokens|prompt_tokens", Said: Input},
+		Tell{Path: "usage.outputTokens|completion_tokens", Said: Output, Final: true},
+		Tell{Path: "prompt_token_count", Said: Input},
+		Tell{Path: "generation_token_count", Said: Output},
+		Tell{Path: "amazon-bedrock-invocationMetrics.inputTokenCount", Said: Input},
+		Tell{Path: "amazon-bedrock-invocationMetrics.outputTokenCount", Said: Output, Final: true},
+		Tell{Path: "amazon-bedrock-invocationMetrics.cacheReadInputTokenCount", Said: CacheRead},
+		Tell{Path: "amazon-bedrock-invocationMetrics.cacheWriteInputTokenCount", Said: CacheWrite},
+		Tell{Path: "contentBlockDelta.delta.text", Said: Piece},
+		Tell{Path: "generation", Said: Piece},
+		Tell{Path: "outputText", Said: Piece},
+	),
+	Headers: map[string]Said{
+		"X-Amzn-Bedrock-Input-Token-Count":             Input,
+		"X-Amzn-Bedrock-Output-Token-Count":            Output,
+		"X-Amzn-Bedrock-Cache-Read-Input-Token-Count":  CacheRead,
+		"X-Amzn-Bedrock-Cache-Write-Input-Token-Count": CacheWrite,
+	},
+	Enveloped: true,
+	Shape:     awsErrors,
+})
+
+var awsErrors = &Shape{
+	names: map[int]string{
+		400: "ValidationException", 401: "AccessDeniedException", 403: "AccessDeniedException", 404: "ResourceNotFoundException",
+		413: "ValidationException", 415: "ValidationException", 429: "ServiceQuotaExceededException", 500: "InternalFailure",
+		503: "ServiceUnavailableException",
+	},
+	// The SDK tries a ThrottlingException three times, and ends with this one. An internal error
+	// of status 500 it tries again, too.
+	status: map[int]int{401: 403, 413: 400, 415: 400, 429: 400, 500: 400},
+	body:   func(_ int, _, message string) any { return map[string]any{"message": message} },
+	header: "X-Amzn-Errortype",
+	Events: map[string]int{
+		"throttlingException": 429, "modelStreamErrorException": 424, "serviceUnavailableException": 503, "internalServerException": 500,
+		"ThrottlingException": 429, "validationException": 400, "modelTimeoutException": 408, "overloaded_error": 529, "rate_limit_error": 429, "api_error": 500,
+	},
+	Processed: []string{"ModelErrorException", "ModelTimeoutException", "ModelStreamErrorException"},
+}

@@ -1,0 +1,80 @@
+// Package dialect knows how the model calls of each provider look on the wire: which request is
+// one, where its body bounds the call, where the answer says what was used, and what shape an
+// error has. A provider is one file: a table of paths, and its routes.
+package dialect
+
+import "github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
+
+// Dialect is one form of calls.
+type Dialect struct {
+	// Name is for messages.
+	Name string
+	// Request is where a request's body says what bounds its call.
+	Request []Ask
+	// Answer is where an answer, or an event of a streamed one, says what was used.
+	Answer []Tell
+	// Headers are headers of an answer that say what was used, for bodies that do not.
+	Headers map[string]Said
+	// Inclusive means that the input which is reported includes what a cache gave and took.
+	Inclusive bool
+	// Counts means that the provider counts requests that fail.
+	Counts bool
+	// Array means that a streamed answer may be one array of events.
+	Array bool
+	// Enveloped means that an event of a stream is the base64 of the JSON, in "bytes".
+	Enveloped bool
+	// Shape is how errors look.
+	Shape *Shape
+
+	asks, tells *jsonscan.Paths
+}
+
+// Ask is a path of a request, and what stands there.
+type Ask struct {
+	Path string
+	Asked
+}
+
+// Tell is a path of an answer, and what stands there. Final means that a stream which has told it
+// is whole.
+type Tell struct {
+	Path string
+	Said
+	Final bool
+}
+
+// Route is what a request's method, path and headers say of its call.
+type Route struct {
+	*Dialect
+	// Model is the one that the path names; it stands over the body's. Empty: the body names it.
+	Model string
+	// Streams means that the path asks for a streamed answer.
+	Streams bool
+	// Free means that the call costs nothing, as one that counts tokens.
+	Free bool
+	// Embeds means that the answer has no tokens of its own.
+	Embeds bool
+	// Injects means that the usage of a streamed answer has to be asked for.
+	Injects bool
+}
+
+// compiled makes the paths of a dialect's tables.
+func compiled(d *Dialect) *Dialect {
+	asks := make([]string, len(d.Request))
+	for i, a := range d.Request {
+		asks[i] = a.Path
+	}
+	d.asks = jsonscan.Compile(asks...)
+	if d.Array { // what an event says, each element of the array says
+		for _, t := range d.Answer[:len(d.Answer):len(d.Answer)] {
+			t.Path = "[]." + t.Path
+			d.Answer = append(d.Answer, t)
+		}
+	}
+	tells := make([]string, len(d.Answer))
+	for i, t := range d.Answer {
+		tells[i] = t.Path
+	}
+	d.tells = jsonscan.Compile(tells...)
+	return d
+}

@@ -1,0 +1,78 @@
+package dialect
+
+import (
+	"net/http"
+)
+
+// gemini finds calls of Gemini, of its own interface and of Vertex. The path names the model.
+func gemini(path string) (Route, bool) {
+	rest, ok := after(path, "odels/") // models/ and tunedModels/
+	if !ok {
+		return Route{}, false
+	}
+	model, verb, ok := cutVerb(rest)
+	if !ok {
+		return Route{}, false
+	}
+	route := Route{Dialect: generate, Model: model}
+	switch verb {
+	case "generateContent":
+	case "streamGenerateContent":
+		route.Streams = true
+	case "embedContent", "batchEmbedContents":
+		route.Embeds = true
+	case "countTokens":
+		route.Free = true
+	default:
+		return Route{}, false
+	}
+	return route, true
+}
+
+var generate = compiled(&Dialect{
+	Name: "Gemini",
+	Request: []Ask{
+		{"generationConfig|generation_config.maxOutputTokens|max_output_tokens", MaxOutput},
+		{"generationConfig|generation_config.candidateCount|candidate_count", Choices},
+		{"contents[].parts[].inlineData|inline_data.data", Data},
+		{"contents[].parts[].inlineData|inline_data.mimeType|mime_type", MediaType},
+		{"contents[].parts[].fileData|file_data.fileUri|file_uri", Part},
+		{"contents[].parts[].fileData|file_data.mimeType|mime_type", MediaType},
+		{"cachedContent|cached_content", Part},
+		{"tools[].googleSearch|google_search", Search},
+		{"tools[].urlContext|url_context", Part},
+	},
+	Answer: []Tell{
+		{Path: "modelVersion", Said: ServedModel},
+		{Path: "usageMetadata.promptTokenCount", Said: Input},
+		{Path: "usageMetadata.candidatesTokenCount", Said: Output},
+		{Path: "usageMetadata.thoughtsTokenCount", Said: MoreOutput},
+		{Path: "usageMetadata.toolUsePromptTokenCount", Said: MoreInput},
+		{Path: "usageMetadata.cachedContentTokenCount", Said: CacheRead},
+		{Path: "usageMetadata.totalTokenCount", Said: Total},
+		{Path: "usageMetadata.promptTokensDetails", Said: Detail},
+		{Path: "usageMetadata.promptTokensDetails[]", Said: Detail},
+		{Path: "usageMetadata.promptTokensDetails[].modality", Said: DetailKind},
+		{Path: "usageMetadata.promptTokensDetails[].tokenCount", Said: DetailTokens},
+		{Path: "candidates[].content.parts[].text", Said: Piece},
+		{Path: "candidates[].finishReason", Said: Ended, Final: true},
+		{Path: "error.code", Said: ErrorStatus},
+		{Path: "error.status", Said: ErrorName},
+		{Path: "error.details[].retryDelay", Said: RetryDelay},
+	},
+	Inclusive: true,
+	Counts:    true,
+	Array:     true,
+	Shape: &Shape{
+		names: map[int]string{
+			400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT",
+			415: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
+		},
+		body: func(status int, name, message string) any {
+			return map[string]any{"error": map[string]any{"code": status, "message": message, "status": name}}
+		},
+		Events: map[string]int{
+			"RESOURCE_EXHAUSTED": http.StatusTooManyRequests, "UNAVAILABLE": 503, "INTERNAL": 500, "DEADLINE_EXCEEDED": 504, "INVALID_ARGUMENT": 400,
+		},
+	},
+})

@@ -1,0 +1,150 @@
+package dialect
+
+import "strings"
+
+// openAI finds OpenAI's calls, wherever they are served: also Azure, Bedrock and Vertex have
+// routes that end so.
+func openAI(path string) (Route, bool) {
+	deployment := ""
+	if rest, ok := after(path, "/openai/deployments/"); ok { // Azure bills what the path names
+		deployment, _, _ = strings.Cut(rest, "/")
+		deployment = unescaped(deployment)
+	}
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return Route{Dialect: chat, Model: deployment, Injects: true}, true
+	case strings.HasSuffix(path, "/responses"):
+		return Route{Dialect: responses, Model: deployment}, true
+	case strings.HasSuffix(path, "/responses/input_tokens"):
+		return Route{Dialect: responses, Free: true}, true
+	case strings.HasSuffix(path, "/embeddings"):
+		return Route{Dialect: embeddings, Model: deployment, Embeds: true}, true
+	case strings.HasSuffix(path, "/completions"):
+		return Route{Dialect: chat, Model: deployment, Injects: true}, true
+	}
+	return Route{}, false
+}
+
+var chat = compiled(&Dialect{
+	Name: "OpenAI Chat Completions",
+	Request: []Ask{
+		{"model", Model},
+		{"max_tokens", MaxOutput},
+		{"max_completion_tokens", MaxOutput},
+		{"n", Choices},
+		{"best_of", Choices},
+		{"stream", Stream},
+		{"stream_options", Options},
+		{"stream_options.include_usage", AsksUsage},
+		{"service_tier", Tier},
+		{"messages[].content[].image_url.url", Part},
+		{"messages[].content[].input_audio", Sound},
+		{"messages[].content[].input_audio.data", Data},
+		{"messages[].content[].file.file_data", Data},
+		{"messages[].content[].file.file_id", Part},
+		{"messages[].audio.id", Part},
+		{"web_search_options", Search},
+	},
+	Answer: []Tell{
+		{Path: "model", Said: ServedModel},
+		{Path: "service_tier", Said: ServedTier},
+		{Path: "usage.prompt_tokens", Said: Input},
+		{Path: "usage.completion_tokens", Said: Output},
+		{Path: "usage.prompt_tokens_details.cached_tokens", Said: CacheRead},
+		{Path: "usage.prompt_tokens_details.cache_write_tokens", Said: CacheWrite},
+		{Path: "usage.prompt_tokens_details.audio_tokens", Said: SoundInput},
+		{Path: "choices[].delta.content", Said: Piece},
+		{Path: "choices[].delta.reasoning_content", Said: Piece},
+		{Path: "choices[].delta.refusal", Said: Piece},
+		{Path: "choices[].delta.tool_calls[].function.arguments", Said: Piece},
+		{Path: "choices[].text", Said: Piece},
+		{Path: "error.code", Said: ErrorName},
+		{Path: "error.type", Said: ErrorName},
+	},
+	Inclusive: true,
+	Counts:    true,
+	Shape:     openAIErrors,
+})
+
+var responses = compiled(&Dialect{
+	Name: "OpenAI Responses",
+	Request: []Ask{
+		{"model", Model},
+		{"max_output_tokens", MaxOutput},
+		{"stream", Stream},
+		{"service_tier", Tier},
+		{"previous_response_id", Part},
+		{"conversation", Part},
+		{"prompt.id", Part},
+		{"input[].content[].image_url", Part},
+		{"input[].content[].file_id", Part},
+		{"input[].content[].file_url", Part},
+		{"input[].content[].file_data", Data},
+		{"input[].content[].input_audio", Sound},
+		{"input[].content[].input_audio.data", Data},
+		{"tools[]", Tool},
+		{"tools[].type", ToolType},
+		{"max_tool_calls", AllUses},
+	},
+	Answer: append(tellsOf(""), append(tellsOf("response."),
+		Tell{Path: "delta", Said: Piece},
+		Tell{Path: "error.code", Said: ErrorName},
+		Tell{Path: "error.type", Said: ErrorName},
+		Tell{Path: "code", Said: ErrorName}, // of an event: error
+		Tell{Path: "response.error.code", Said: ErrorName},
+	)...),
+	Inclusive: true,
+	Counts:    true,
+	Shape:     openAIErrors,
+})
+
+// tellsOf are the paths of a response, which the last event of a stream holds whole.
+func tellsOf(prefix string) []Tell {
+	return []Tell{
+		{Path: prefix + "model", Said: ServedModel},
+		{Path: prefix + "service_tier", Said: ServedTier},
+		{Path: prefix + "usage.input_tokens", Said: Input},
+		{Path: prefix + "usage.output_tokens", Said: Output, Final: true},
+		{Path: prefix + "usage.input_tokens_details.cached_tokens", Said: CacheRead},
+		{Path: prefix + "usage.input_tokens_details.cache_write_tokens", Said: CacheWrite},
+		{Path: prefix + "usage.input_tokens_details.cache_write_tokens_details.ttl_12h_tokens", Said: CacheWriteHour},
+		{Path: prefix + "tool_usage.web_search.num_requests", Said: Searches},
+		{Path: prefix + "tool_usage.image_gen.input_tokens", Said: MoreInput},
+		{Path: prefix + "tool_usage.image_gen.output_tokens", Said: MoreOutput},
+	}
+}
+
+var embeddings = compiled(&Dialect{
+	Name:      "OpenAI Embeddings",
+	Request:   []Ask{{"model", Model}},
+	Answer:    []Tell{{Path: "model", Said: ServedModel}, {Path: "usage.prompt_tokens", Said: Input}, {Path: "error.code", Said: ErrorName}, {Path: "error.type", Said: ErrorName}},
+	Inclusive: true,
+	Counts:    true,
+	Shape:     openAIErrors,
+})
+
+var openAIErrors = &Shape{
+	names: map[int]string{
+		400: "invalid_request", 401: "invalid_api_key", 403: "access_denied", 404: "model_not_found", 413: "request_too_large",
+		415: "invalid_request", 429: "rate_limit_exceeded", 500: "internal_error", 503: "service_unavailable",
+	},
+	body: func(status int, name, message string) any {
+		kind := "invalid_request_error"
+		switch {
+		case status == 429:
+			kind = "rate_limit_error"
+		case status >= 500:
+			kind = "server_error"
+		}
+		return map[string]any{"error": map[string]any{"message": message, "type": kind, "param": nil, "code": name}}
+	},
+	Events: map[string]int{
+		"rate_limit_exceeded": 429, "rate_limit_error": 429, "insufficient_quota": 429, "server_error": 500, "server_is_overloaded": 503, "slow_down": 503,
+		"content_filter": 400, "invalid_request_error": 400,
+	},
+	Final: []string{
+		"insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
+		"organization_usage_limit_exceeded", "billing_hard_limit_reached",
+	},
+	Processed: []string{"content_filter"}, // of Azure
+}

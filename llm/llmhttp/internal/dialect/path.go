@@ -1,0 +1,50 @@
+package dialect
+
+import (
+	"net/url"
+	slashes "path"
+	"strconv"
+	"strings"
+)
+
+// after is what follows the last of a mark in a path.
+func after(path, mark string) (rest string, ok bool) {
+	i := strings.LastIndex(path, mark)
+	if i < 0 {
+		return "", false
+	}
+	return path[i+len(mark):], true
+}
+
+func unescaped(segment string) string {
+	if plain, err := url.PathUnescape(segment); err == nil {
+		return plain
+	}
+	return segment
+}
+
+// cutVerb cuts "model:verb".
+func cutVerb(rest string) (model, verb string, ok bool) {
+	i := strings.LastIndexByte(rest, ':')
+	if i < 0 {
+		return unescaped(rest), "", false
+	}
+	return unescaped(rest[:i]), rest[i+1:], true
+}
+
+// normal is a path as providers read it: "%73" is "s", and "/./" and a "/" at the end are nothing.
+// A slash within a segment stays escaped, and so does a percent sign.
+func normal(path string) string {
+	plain := make([]byte, 0, len(path))
+	for i := 0; i < len(path); i++ {
+		if path[i] == '%' && i+2 < len(path) {
+			if c, err := strconv.ParseUint(path[i+1:i+3], 16, 8); err == nil && c != '/' && c != '%' {
+				plain = append(plain, byte(c))
+				i += 2
+				continue
+			}
+		}
+		plain = append(plain, path[i])
+	}
+	return slashes.Clean(string(plain))
+}

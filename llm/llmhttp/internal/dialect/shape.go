@@ -1,0 +1,86 @@
+package dialect
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// Refusal is an answer that no provider gave.
+type Refusal struct {
+	// Status is 400, 401, 403, 404, 413, 415, 429, 500 or 503.
+	Status int
+	// Message says why.
+	Message string
+	// Wait is when to come back; 0 if nobody knows, negative if no wait helps.
+	Wait time.Duration
+}
+
+// Shape is how a provider's errors look.
+type Shape struct {
+	// names are what it calls each status of a Refusal.
+	names map[int]string
+	// status is its own status of some of them.
+	status map[int]int
+	// body is the error's JSON.
+	body func(status int, name, message string) any
+	// header holds the name of the error; empty if only the body does.
+	header string
+	// Events are the statuses of errors by their names, for those inside a stream.
+	Events map[string]int
+	// Final are the names of errors with status 429 which no wait cures.
+	Final []string
+	// Processed are the names of errors whose prompt is billed.
+	Processed []string
+}
+
+// Answer is a refusal in the shape of the provider.
+func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte) {
+	status, name := refusal.Status, s.names[refusal.Status]
+	if own, ok := s.status[status]; ok {
+		status = own
+	}
+	h = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
+	if s.header != "" {
+		h.Set(s.header, name)
+	}
+	again := refusal.Status == http.StatusServiceUnavailable
+	h.Set("X-Should-Retry", strconv.FormatBool(again))
+	if refusal.Wait > 0 {
+		h.Set("Retry-After", problem.Seconds(refusal.Wait))
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64((refusal.Wait+time.Millisecond-1)/time.Millisecond), 10))
+	}
+	body, _ = json.Marshal(s.body(status, name, refusal.Message)) // strings and numbers
+	return status, h, body
+}
+
+// StatusOf is the status that an error inside a stream names; 0 if it names none that is known.
+func (s *Shape) StatusOf(f *Failure) int {
+	for _, name := range f.Names {
+		if status := s.Events[name]; status != 0 {
+			return status
+		}
+	}
+	return f.Status
+}
+
+// Curable reports whether a wait may cure an error.
+func (s *Shape) Curable(f *Failure) bool {
+	return f == nil || !slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Final, name) })
+}
+
+// Billed reports whether the prompt of a failed call is billed all the same.
+func (s *Shape) Billed(f *Failure) bool {
+	return f != nil && slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Processed, name) })
+}
+
+// Plain is the shape of errors where no provider is known: problem details (RFC 9457).
+var Plain = &Shape{
+	body: func(status int, _, message string) any {
+		return map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": message}
+	},
+}

@@ -1,0 +1,267 @@
+package llmhttp_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/llm/llmhttp"
+)
+
+const (
+	chatPath   = "/v1/chat/completions"
+	claudePath = "/v1/messages"
+	// The text of each body is estimated at this many tokens.
+	chatBody, chatPrompt     = `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":"Tell me a story"}]}`, 30
+	streamBody, streamPrompt = `{"model":"m","max_tokens":50,"stream":true,"stream_options":{"include_usage":true}}`, 28
+	claudeBody, claudePrompt = `{"model":"m","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"Hi"}]}`, 31
+)
+
+// TestHowACallEnds has a row for each row of the table of outcomes.
+func TestHowACallEnds(t *testing.T) {
+	start := "event: message_start\n" + sse(`{"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1}}}`)
+	piece := "event: content_block_delta\n" + sse(`{"type":"content_block_delta","delta":{"text":"Hello, world, how are you"}}`)
+	const pieceTokens = 7
+	overloaded := "event: error\n" + sse(`{"type":"error","error":{"type":"overloaded_error","message":"x"}}`)
+	for _, c := range []struct {
+		name, path, body string
+		answer           http.HandlerFunc
+		rpm, tpm         int64
+		status           string
+		source           llm.Source
+	}{
+		{"redirected", chatPath, chatBody, fails(300, jsonType, ""), 0, 0, "", ""},
+		{"OpenAI counts what fails", chatPath, chatBody, fails(500, jsonType, `{"error":{"code":null}}`), 1, 0, llm.StatusError, llm.Reported},
+		{"Anthropic does not", claudePath, claudeBody, fails(529, jsonType, `{"error":{"type":"overloaded_error"}}`), 0, 0, "", ""},
+		{
+			"Azure's filter has read the prompt", chatPath, chatBody, fails(400, jsonType, `{"error":{"code":"content_filter","status":400}}`),
+			1, chatPrompt, llm.StatusError, llm.Estimated,
+		},
+		{
+			"Bedrock's model has failed", "/model/us.m:0/converse", `{"messages":[]}`, fails(424, jsonType, `{"message":"x"}`, "X-Amzn-ErrorType", "ModelErrorException:http://x"),
+			1, 6, llm.StatusError, llm.Estimated,
+		},
+		{
+			"no answer", chatPath, chatBody, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			1, chatPrompt, llm.StatusError, llm.Estimated,
+		},
+		{"an error before the first token", claudePath, claudeBody, replies(sseType, overloaded), 1, claudePrompt, llm.StatusError, llm.Estimated},
+		{"an error behind it", claudePath, claudeBody, replies(sseType, start+piece+overloaded), 1, 10 + pieceTokens, llm.StatusError, llm.Metered},
+		{"an exception frame", "/model/us.m:0/converse-stream", `{"messages":[]}`, replies(awsType, frame("exception", "throttlingException", `{}`)), 1, 6, llm.StatusError, llm.Estimated},
+		{"cut", claudePath, claudeBody, breaks(sseType, start+piece), 1, 10 + pieceTokens, llm.StatusCut, llm.Metered},
+		{"cut by a clean end", claudePath, claudeBody, replies(sseType, start+piece), 1, 10 + pieceTokens, llm.StatusCut, llm.Metered},
+		{"cut before the first token", claudePath, claudeBody, breaks(sseType, ": hi\n\n"), 1, claudePrompt, llm.StatusCut, llm.Estimated},
+		{
+			"a stream without a usage", chatPath, streamBody, replies(sseType, sse(`{"choices":[{"delta":{"content":"Hello, world, how are you"}}]}`, "[DONE]")),
+			1, streamPrompt + pieceTokens, llm.StatusOK, llm.Estimated,
+		},
+		{"a stream without anything", chatPath, streamBody, replies(sseType, sse("[DONE]")), 1, streamPrompt + 50, llm.StatusOK, llm.Estimated},
+		{"an answer without a usage", chatPath, chatBody, replies(jsonType, `{"choices":[]}`), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
+		{"an answer that breaks off", chatPath, chatBody, breaks(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":2}`), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
+		{"an answer of another kind", chatPath, chatBody, replies("text/html", "<html>"), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
+		{
+			"a usage that cannot be", chatPath, chatBody, replies(jsonType, `{"usage":{"prompt_tokens":1e3,"completion_tokens":-2}}`),
+			1, chatPrompt + 50, llm.StatusOK, llm.Estimated,
+		},
+		{
+			"a usage above all bounds", chatPath, chatBody, replies(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":9007199254740992}}`),
+			1, chatPrompt + 50, llm.StatusOK, llm.Estimated,
+		},
+		{
+			"a usage that is told twice", claudePath, claudeBody,
+			replies(sseType, start+sse(`{"usage":{"output_tokens":9}}`, `{"usage":{"output_tokens":8}}`)), 1, 18, llm.StatusOK, llm.Reported,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, llmhttp.Options{}, c.answer)
+			w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			if res, err := w.client.Do(w.request(t.Context(), c.path, c.body)); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				require.NoError(t, res.Body.Close())
+			}
+			s := w.end()
+			require.NoError(t, s.Err)
+			assert.Equal(t, c.status, s.Status)
+			assert.Equal(t, c.source, s.Source)
+			w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": c.rpm, "tpm": c.tpm})
+		})
+	}
+}
+
+func TestWhatWasNeverSentIsGivenBack(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	w.url = "http://127.0.0.1:1"
+	_, err := w.client.Do(w.request(t.Context(), chatPath, chatBody)) //nolint:bodyclose // there is none
+	require.Error(t, err)
+	assert.Empty(t, w.end().Status)
+	w.limiter.AssertTaken("ana", "m", nil)
+}
+
+// lost is a transport that tells nothing of its steps, and has no answer.
+type lost struct{ reads bool }
+
+func (l lost) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.reads {
+		_, _ = io.ReadAll(r.Body)
+	}
+	return nil, errors.New("lost")
+}
+
+func TestATransportThatTellsNothing(t *testing.T) {
+	for reads, tpm := range map[bool]int64{true: chatPrompt, false: 0} {
+		w := newWorld(t, llmhttp.Options{}, nil)
+		transport, err := llmhttp.NewTransport(lost{reads}, w.guard, &llmhttp.Options{Models: models})
+		require.NoError(t, err)
+		_, err = transport.RoundTrip(w.request(t.Context(), chatPath, chatBody)) //nolint:bodyclose // there is none
+		require.ErrorContains(t, err, "lost")
+		w.end()
+		w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": min(tpm, 1), "tpm": tpm})
+	}
+}
+
+// TestACallThatIsLeftIsSettled has clients who leave in mid-stream, by their context, by closing,
+// and by neither reading nor closing.
+func TestACallThatIsLeftIsSettled(t *testing.T) {
+	for name, leave := range map[string]func(cancel func(), res *http.Response){
+		"context": func(cancel func(), res *http.Response) {
+			cancel()
+			_, _ = io.ReadAll(res.Body)
+		},
+		"close":     func(_ func(), res *http.Response) { _ = res.Body.Close() },
+		"abandoned": func(cancel func(), _ *http.Response) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			hold := make(chan struct{})
+			w := newWorld(t, llmhttp.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Content-Type", sseType)
+				_, _ = io.WriteString(rw, sse(`{"choices":[{"delta":{"content":"Hello, world, how are you"}}]}`))
+				_ = http.NewResponseController(rw).Flush()
+				select {
+				case <-hold:
+				case <-r.Context().Done():
+				}
+			})
+			defer close(hold)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			res, err := w.client.Do(w.request(ctx, chatPath, streamBody))
+			require.NoError(t, err)
+			defer res.Body.Close()
+			_, err = res.Body.Read(make([]byte, 512))
+			require.NoError(t, err)
+			leave(cancel, res)
+			require.Eventually(t, func() bool { return len(w.ends()) == 1 }, wait, tick)
+			s := w.end()
+			assert.Equal(t, llm.StatusCut, s.Status)
+			w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": streamPrompt + 7})
+		})
+	}
+}
+
+// TestTheNextCallIsDecidedAfterTheSettlement calls again as soon as an answer has ended, with
+// room for one call only.
+func TestTheNextCallIsDecidedAfterTheSettlement(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, replies(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":0}}`), dynalimit.PerMinute("tpm", 130))
+	for range 40 {
+		status, answer := w.call(chatPath, chatBody)
+		require.Equal(t, 200, status, answer)
+	}
+	w.ends()
+	w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"tpm": 40})
+}
+
+func TestCompressedAnswersAreRead(t *testing.T) {
+	const answer = `{"usage":{"prompt_tokens":3,"completion_tokens":4}}`
+	var zipped, deflated bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(z, answer)
+	require.NoError(t, z.Close())
+	d := zlib.NewWriter(&deflated)
+	_, _ = io.WriteString(d, answer)
+	require.NoError(t, d.Close())
+	for encoding, c := range map[string]struct {
+		body string
+		tpm  int64
+	}{
+		"gzip":         {zipped.String(), 7},
+		"deflate":      {deflated.String(), 7},
+		"br":           {"?", chatPrompt + 50},
+		"gzip, broken": {zipped.String()[:20], chatPrompt + 50},
+	} {
+		t.Run(encoding, func(t *testing.T) {
+			name, _, _ := strings.Cut(encoding, ",")
+			w := newWorld(t, llmhttp.Options{}, replies(jsonType, c.body, "Content-Encoding", name))
+			status, read := w.call(chatPath, chatBody, "Accept-Encoding", "gzip", "Authorization", "AWS4-HMAC-SHA256 Credential=x")
+			assert.Equal(t, 200, status)
+			assert.Equal(t, c.body, read, "the answer passes as it is")
+			w.ends()
+			w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": c.tpm})
+			assert.Equal(t, "gzip", w.headers[0].Get("Accept-Encoding"))
+		})
+	}
+}
+
+func TestWhatIsNoCallPasses(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		w := newWorld(t, llmhttp.Options{Strict: strict}, replies(jsonType, "{}"))
+		status, _ := w.call("/v1/images/generations", `{"model":"x"}`)
+		assert.Equal(t, map[bool]int{false: 200, true: 404}[strict], status)
+		status, _ = w.call("/v1/messages/count_tokens", `{"model":"x"}`)
+		assert.Equal(t, 200, status, "counting is free")
+		res, err := w.client.Get(w.url + "/v1/models") //nolint:noctx // of a test
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, 200, res.StatusCode, "looking, too")
+		assert.Empty(t, w.ends())
+	}
+}
+
+// TestStreamsAreCutEverywhere ends a stream at each of its bytes.
+func TestStreamsAreCutEverywhere(t *testing.T) {
+	for _, c := range recorded {
+		if c.kind == jsonType {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, llmhttp.Options{}, nil, dynalimit.PerMinute("rpm", 1_000_000))
+				for i := range len(c.answer) {
+					transport, err := llmhttp.NewTransport(canned{c.kind, c.answer[:i]}, w.guard, &llmhttp.Options{Models: models})
+					require.NoError(t, err)
+					res, err := transport.RoundTrip(w.request(t.Context(), c.path, c.request))
+					require.NoError(t, err)
+					read, err := io.ReadAll(res.Body)
+					require.NoError(t, err)
+					require.Equal(t, c.answer[:i], string(read))
+					require.NoError(t, res.Body.Close())
+				}
+				for _, s := range w.ends() {
+					require.NoError(t, s.Err)
+				}
+				w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": int64(len(c.answer))})
+			})
+		})
+	}
+}
+
+// canned answers without a network.
+type canned struct{ kind, body string }
+
+func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	return &http.Response{
+		StatusCode: 200, Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
+	}, nil
+}

@@ -1,0 +1,73 @@
+package llmhttp
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
+)
+
+// plain undoes the compression of an answer beside it, for the reader alone.
+type plain struct {
+	in   *io.PipeWriter
+	done chan struct{}
+}
+
+// newPlain starts what undoes an encoding: nil for none. What cannot be undone says nothing.
+func newPlain(encoding string, to *dialect.Reader) *plain {
+	var open func(io.Reader) (io.Reader, error)
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		open = func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }
+	case "deflate":
+		open = inflate
+	default:
+		open = func(io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
+	}
+	out, in := io.Pipe()
+	p := &plain{in: in, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		r, err := open(out)
+		if err == nil {
+			_, err = io.Copy(onlyWriter{to}, r)
+		}
+		out.CloseWithError(io.ErrClosedPipe)
+		_ = err // what was read until then counts
+	}()
+	return p
+}
+
+// inflate is of zlib, as RFC 9110 has it, or of the bare format that some send instead.
+func inflate(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return zlib.NewReader(b)
+	}
+	return flate.NewReader(b), nil
+}
+
+type onlyWriter struct{ io.Writer }
+
+// write reads a piece as it came.
+func (p *plain) write(to *dialect.Reader, b []byte) {
+	if p == nil {
+		_, _ = to.Write(b)
+		return
+	}
+	_, _ = p.in.Write(b)
+}
+
+// close waits until all that came was read.
+func (p *plain) close() {
+	if p != nil {
+		_ = p.in.Close()
+		<-p.done
+	}
+}

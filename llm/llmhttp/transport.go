@@ -1,0 +1,291 @@
+package llmhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/refusal"
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
+)
+
+// Transport limits the model calls among its requests. NewTransport makes it. It is safe for
+// concurrent use.
+type Transport struct {
+	base   http.RoundTripper
+	guard  *llm.Guard
+	opts   Options
+	pauses pauses
+}
+
+// NewTransport makes a transport that sends by base, http.DefaultTransport if it is nil. It fails
+// with a *ValidationError. The guard stays the caller's.
+func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Transport, error) {
+	if guard == nil {
+		return nil, invalid("guard", "is nil; make one with llm.New(&llm.Options{Limiter: limiter})")
+	}
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if problem.IsNil(base) {
+		return nil, invalid("base", "is a nil pointer; give a transport, or nil for http.DefaultTransport")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Transport{base: base, guard: guard, opts: o.withDefaults()}, nil
+}
+
+// Close waits for the pauses that are being written, and for what the guard has still to settle,
+// until ctx ends. Answers that are being read go on.
+func (t *Transport) Close(ctx context.Context) error {
+	if err := problem.NoContext(ctx, "llmhttp"); err != nil {
+		return err
+	}
+	return errors.Join(t.pauses.wait(ctx), t.guard.Close(ctx))
+}
+
+// CloseIdleConnections closes those of the transport below.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// RoundTrip makes one attempt of a call: it admits it, sends it, and gives back an answer that
+// settles it as it is read. A denial is an answer, not an error; see Denial.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
+	switch {
+	case ok && route.Free, !ok && (!t.opts.Strict || looks(r)):
+		return t.base.RoundTrip(r)
+	case !ok:
+		return refused(r, dialect.Plain, dialect.Refusal{Status: http.StatusNotFound, Message: "this is no model call that is known here"}), nil
+	}
+	a := &attempt{transport: t, route: route, request: r}
+	caller, err := t.identify(r)
+	if err != nil {
+		return a.refuse(http.StatusUnauthorized, "the caller is not known"), nil
+	}
+	if refusal := a.read(); refusal != nil {
+		return refusal, nil
+	}
+	if refusal, err := a.admit(caller); refusal != nil || err != nil {
+		return refusal, err
+	}
+	return a.send()
+}
+
+// attempt is one request on its way.
+type attempt struct {
+	transport *Transport
+	route     dialect.Route
+	request   *http.Request
+	asked     *dialect.Request
+	body      []byte         // that is sent
+	model     string         // on the wire
+	caller    refusal.Caller // whose limits they are
+	injected  bool           // the usage is asked for on the caller's behalf
+	call      *llm.Call
+}
+
+// read reads what is asked for. It returns the answer to what cannot be admitted.
+func (a *attempt) read() *http.Response {
+	body, err := a.readBody()
+	switch {
+	case err != nil:
+		return a.refuse(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
+	case int64(len(body)) > a.transport.opts.MaxBody, a.request.ContentLength > a.transport.opts.MaxBody:
+		return a.refuse(http.StatusRequestEntityTooLarge, "the request's body is too long")
+	case encoded(a.request.Header.Get("Content-Encoding")):
+		return a.refuse(http.StatusUnsupportedMediaType, "the request's body is compressed; send it plain")
+	}
+	if a.asked, err = a.route.Read(body); err != nil {
+		return a.refuse(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
+	}
+	a.body = body
+	a.model = a.asked.Model
+	if a.route.Model != "" {
+		a.model = a.route.Model
+	}
+	if a.route.Injects && a.asked.Stream && !a.asked.AsksUsage && !a.transport.opts.Count && !signed(a.request) {
+		a.body, a.injected = inject(body, a.asked)
+	}
+	return nil
+}
+
+// readBody reads the body, and a byte more than it may have; nothing of one that says that it is
+// too long. It closes it.
+func (a *attempt) readBody() (body []byte, err error) {
+	if a.request.Body == nil {
+		return nil, nil
+	}
+	if most := a.transport.opts.MaxBody; a.request.ContentLength <= most {
+		body, err = io.ReadAll(io.LimitReader(a.request.Body, most+1))
+	}
+	return body, errors.Join(err, a.request.Body.Close())
+}
+
+// admit takes what the call needs. It returns the answer to one that is denied.
+func (a *attempt) admit(caller Caller) (*http.Response, error) {
+	model, known := a.transport.opts.Models.find(a.model)
+	switch {
+	case !known:
+		return a.refuse(http.StatusNotFound, "the model "+quoted(a.model)+" is not served here"), nil
+	case !caller.may(a.model):
+		return a.refuse(http.StatusForbidden, "this caller may not use the model "+quoted(a.model)), nil
+	}
+	a.caller = refusal.Caller{Entity: caller.Entity, Resource: model.Resource}
+	if err := a.transport.pauses.await(a); err != nil {
+		return a.deny(err)
+	}
+	if caller.App != "" && model.Label == "" {
+		return a.deny(invalid("options.Models", "has no Label for %q, which the budget of a caller with an App needs", a.model))
+	}
+	var err error
+	if a.call, err = a.transport.guard.Start(a.request.Context(), a.estimated(caller, model)); err != nil {
+		return a.deny(err)
+	}
+	return nil, nil //nolint:nilnil // admitted
+}
+
+var errUnknownCaller = errors.New("llmhttp: no caller; use WithCaller or Options.Identify")
+
+func (t *Transport) identify(r *http.Request) (Caller, error) {
+	c, ok := CallerOf(r.Context())
+	if t.opts.Identify != nil {
+		var err error
+		if c, err = t.opts.Identify(r); err != nil {
+			return c, err
+		}
+		ok = true
+	}
+	if !ok || c.Entity == "" && c.App == "" {
+		return c, errUnknownCaller
+	}
+	return c, nil
+}
+
+// estimated is what the guard is asked for.
+func (a *attempt) estimated(c Caller, m Model) llm.Request {
+	asked, opts := a.asked, &a.transport.opts
+	hidden := asked.Parts
+	if len(asked.Tools) > 0 {
+		hidden++
+	}
+	e := llm.Estimate{
+		InputTokens:     asked.Tokens + asked.Parts*opts.Unmetered,
+		InputBytes:      int64(len(a.body)),
+		AddedTokens:     hidden * opts.Unmetered,
+		MaxOutputTokens: asked.MaxOutput,
+		Choices:         asked.Choices,
+		Sound:           asked.Sound,
+		CacheHour:       asked.CacheHour,
+		ServiceTier:     asked.Tier,
+		Tools:           asked.Tools,
+	}
+	switch {
+	case a.route.Embeds:
+		e.MaxOutputTokens = 0
+	case e.MaxOutputTokens == 0 && m.MaxOutput > 0:
+		e.MaxOutputTokens = m.MaxOutput
+	case e.MaxOutputTokens == 0:
+		e.LikelyOutputTokens = likelyOutput
+	}
+	request := llm.Request{
+		Entity: c.Entity, Resource: m.Resource, Model: m.Priced, Label: m.Label, Org: c.Org, App: c.App, Tags: c.Tags,
+		Estimate: e, Wait: opts.Wait,
+	}
+	if opts.Estimate != nil {
+		request.Estimate = opts.Estimate(a.request, request)
+	}
+	return request
+}
+
+// send sends an admitted call.
+func (a *attempt) send() (*http.Response, error) {
+	ctx := a.request.Context()
+	out, sent := a.outgoing()
+	res, err := a.transport.base.RoundTrip(out)
+	if err != nil {
+		if sent() {
+			a.call.Sent()
+		}
+		a.report(ctx, a.call.Failed(ctx, llm.Outcome{}))
+		return nil, err
+	}
+	a.call.Sent()
+	if res.StatusCode == http.StatusSwitchingProtocols { // nobody reads what follows
+		a.report(ctx, a.call.Failed(ctx, llm.Outcome{Status: res.StatusCode}))
+		return res, nil
+	}
+	res.Body = newAnswer(a, res)
+	if a.transport.opts.Headers {
+		show(res.Header, a.caller, a.call.Lease().Statuses())
+	}
+	return res, nil
+}
+
+// outgoing is the request that is sent, and whether all of it was.
+func (a *attempt) outgoing() (out *http.Request, sent func() bool) {
+	w := &written{}
+	out = a.request.Clone(w.trace(a.request.Context()))
+	body := a.body
+	out.GetBody = func() (io.ReadCloser, error) { return w.body(body), nil }
+	out.Body, out.ContentLength = w.body(body), int64(len(body))
+	if len(body) == 0 {
+		out.Body = http.NoBody
+	}
+	out.TransferEncoding = nil
+	if !signed(a.request) {
+		out.Header.Del("Accept-Encoding") // the transport asks for gzip itself, and undoes it
+	}
+	return out, w.sent
+}
+
+// report logs what of a call could not be settled.
+func (a *attempt) report(ctx context.Context, err error) {
+	if err != nil {
+		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a call could not be settled",
+			slog.String("request_id", a.call.RequestID), slog.Any("error", err))
+	}
+}
+
+// inject asks for the usage of a stream; injected is false where the caller has options of its
+// own that cannot be added to.
+func inject(body []byte, asked *dialect.Request) (with []byte, injected bool) {
+	at := int(asked.OptionsAt)
+	add := `"include_usage":true`
+	if at == 0 {
+		at, add = bytes.IndexByte(body, '{')+1, `"stream_options":{`+add+`}`
+	}
+	rest := bytes.TrimLeft(body[at:], " \t\r\n")
+	if len(rest) > 0 && rest[0] != '}' {
+		add += ","
+	}
+	with = make([]byte, 0, len(body)+len(add))
+	return append(append(append(with, body[:at]...), add...), body[at:]...), true
+}
+
+// looks reports whether a request changes nothing and opens no connection of another kind.
+func looks(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && r.Header.Get("Upgrade") == ""
+}
+
+// signed reports whether a request is signed by its headers and body, as AWS has it.
+func signed(r *http.Request) bool {
+	const scheme = "AWS4-"
+	auth := r.Header.Get("Authorization")
+	return len(auth) >= len(scheme) && auth[:len(scheme)] == scheme
+}
+
+func encoded(with string) bool { return with != "" && with != "identity" && with != "aws-chunked" }
