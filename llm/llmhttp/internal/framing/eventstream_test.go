@@ -61,7 +61,7 @@ func TestEventStreamOfAWS(t *testing.T) {
 }
 
 func TestEventStream(t *testing.T) {
-	long := strings.Repeat("e", 5_000)
+	long := strings.Repeat("e", 1_100)
 	event := text(":message-type", "event")
 	first := message(event+text(":event-type", "chunk")+text(":content-type", "application/json"), []byte("{}"))
 	heardFirst := heard{framing.Head{Name: "chunk", ContentType: "application/json"}, "{}"}
