@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Acquire takes the amounts from the entity's bucket for the resource, from those for the
@@ -30,14 +29,12 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	if err := l.check(ctx, &r, &known, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, end := l.observe(ctx, entity, resource, amounts)
+	ctx, call := l.desk.observe(ctx, entity, resource, amounts)
 	lease, memory, err := known.answer(ctx)
 	if !memory {
 		lease, memory, err = l.acquire(ctx, &r, known.by, position{})
 	}
-	if end != nil {
-		end(lease, memory, err)
-	}
+	call.tell(ctx, lease.Degraded, memory, err)
 	return lease, err
 }
 
@@ -84,23 +81,6 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 		return ErrClosed
 	}
 	return nil
-}
-
-// observe tells the observer that an acquire starts, and the function that it returns
-// tells how it ended; nil if nobody observes.
-func (l *RateLimiter) observe(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, func(lease *Lease, memory bool, err error)) {
-	o := l.desk.observer
-	if o == nil {
-		return ctx, nil
-	}
-	began := l.desk.clock()
-	ctx = orGiven(o.AcquireStart(ctx, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts}), ctx)
-	return ctx, func(lease *Lease, memory bool, err error) {
-		o.AcquireEnd(ctx, observe.AcquireEnd{
-			EntityID: entity, Resource: resource, Duration: l.desk.clock().Sub(began), Err: err,
-			Degraded: lease != nil && lease.Degraded(), FromMemory: memory,
-		})
-	}
 }
 
 // acquire takes what a request asks: from what was debited ahead if that is enough,

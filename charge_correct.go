@@ -48,7 +48,7 @@ func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
 	k := correcting{charge: c, ops: make([]*lane.Op, len(c.levels)), results: make([]lane.Result, len(c.levels))}
 	for i := range c.levels {
 		lv := &c.levels[i]
-		lv.resolve(c.desk.lanes, c.desk.observer)
+		lv.resolve(c.desk.lanes, &c.desk.observer)
 		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(lv.share.of(target)), func(limit string) bool { return c.passes(i, limit) })
 		if !c.count(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
@@ -160,7 +160,7 @@ func (c *charge) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	case r.Err == nil:
 		lv.bookLanded(o.Amounts, r)
 		for _, d := range r.Down {
-			lv.tellOverrun(c.desk.observer, d.Name, d.Amount)
+			lv.tellOverrun(&c.desk.observer, d.Name, d.Amount)
 		}
 		return nil
 	case r.Pending:

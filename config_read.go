@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // config returns the stored configuration of an entity on a resource, from the
@@ -100,8 +101,18 @@ type configFound struct {
 	bucket schema.Item
 }
 
-// load reads and resolves.
+// load reads and resolves, and tells the observers of it.
 func (c *configRead) load(ctx context.Context) (*resolvedConfig, error) {
+	began := c.repo.clock.Source()
+	cfg, err := c.resolve(ctx)
+	c.repo.listeners.loaded(observe.ConfigLoad{
+		EntityID: c.key.entity, Resource: c.key.resource, Duration: c.repo.clock.Source().Sub(began), Err: err,
+	})
+	return cfg, err
+}
+
+// resolve reads and resolves.
+func (c *configRead) resolve(ctx context.Context) (*resolvedConfig, error) {
 	r := c.repo
 	items, bucket, err := c.items(ctx, !c.forced)
 	var cfg *resolvedConfig

@@ -20,8 +20,8 @@ type desk struct {
 	table    availability
 	store    transactor
 	clock    func() time.Time
-	ownClock bool             // which is not the repository's
-	observer observe.Observer // nil for nobody
+	ownClock bool // which is not the repository's
+	observer observe.Observer
 	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
 	// and Cascade.
 	share            float64

@@ -13,18 +13,17 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// degradedLeases is an observer that writes a line in CloudWatch's embedded metric format
+// degradedLeases writes a line in CloudWatch's embedded metric format
 // for each call that was admitted without its buckets. Where a service's standard output is
 // collected by CloudWatch, each line counts in the metric that the alarm of the templates
 // is on: DegradedLeases of the table, in the namespace dynalimit.
 type degradedLeases struct {
-	observe.Nop
 	out   io.Writer
 	table string
 	now   func() time.Time
 }
 
-func (d degradedLeases) AcquireEnd(_ context.Context, e observe.AcquireEnd) {
+func (d degradedLeases) acquireEnd(_ context.Context, e observe.AcquireEnd) {
 	if !e.Degraded {
 		return
 	}
@@ -50,7 +49,7 @@ func ExampleOptions_metrics() {
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
 		Limits:        []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)},
 		OnUnavailable: dynalimit.Allow, Timeout: 2 * time.Second,
-		Observer: degradedLeases{out: os.Stdout, table: repo.Table(), now: standingStill.Now},
+		Observer: observe.Observer{AcquireEnd: degradedLeases{os.Stdout, repo.Table(), standingStill.Now}.acquireEnd},
 	}))
 	must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"rpm": 1}))
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })

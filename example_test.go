@@ -299,28 +299,21 @@ func ExampleWithOnUnavailable() {
 	// true
 }
 
-// counting is an observer that counts writes and the callers they carry.
-type counting struct {
-	observe.Nop
-	writes, callers int
-}
-
-func (c *counting) WriteEnd(_ context.Context, e observe.WriteEnd) {
-	c.writes += e.Tries
-	c.callers += e.Callers
-}
-
 // An Observer hears of every acquire and every write, for metrics and traces.
 func ExampleOptions_observer() {
 	ctx := context.Background()
 	_, repo := newLimiter()
-	seen := &counting{}
+	writes, callers := 0, 0
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
-		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 60)}, Observer: seen,
+		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 60)},
+		Observer: observe.Observer{WriteEnd: func(_ context.Context, e observe.WriteEnd) {
+			writes += e.Tries
+			callers += e.Callers
+		}},
 	}))
 	for range 3 {
 		must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"rpm": 1}))
 	}
-	fmt.Println(seen.writes, "writes for", seen.callers, "callers")
+	fmt.Println(writes, "writes for", callers, "callers")
 	// Output: 3 writes for 3 callers
 }

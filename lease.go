@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Lease is what an acquire was granted, at every level of its cascade. It is safe for
@@ -84,13 +85,18 @@ func (lease *Lease) begin(ctx context.Context) bool {
 
 // keep ends a lease that was served from memory and never corrected as it is, because nothing of
 // it is to be written. It reports whether it did.
-func (lease *Lease) keep() bool {
+func (lease *Lease) keep(ctx context.Context) bool {
+	var heard *heardCorrection
+	defer func() { heard.tell(ctx, nil) }() // without the lock
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	if lease.served == nil || lease.corrected || lease.busy || lease.soon {
 		return false
 	}
 	lease.ended = true
+	if lease.desk().observer.Corrected != nil { // so that the charge is made for those who hear it
+		heard = hearCorrection(observe.CorrectionSettle, lease.held())
+	}
 	return true
 }
 
@@ -113,6 +119,8 @@ func (lease *Lease) unlocked(do func()) {
 
 // correction is one change of the amounts that a lease holds.
 type correction struct {
+	// kind names it for the observer.
+	kind observe.CorrectionKind
 	// target computes the new amounts from those that the lease holds.
 	target func(consumed []plan.Signed) []plan.Signed
 	// ends means that the lease ends with the correction.
@@ -138,8 +146,11 @@ func (lease *Lease) bring(ctx context.Context, change correction) (done bool, er
 	if !change.soon && lease.hasEnded() {
 		return change.ended == nil, change.ended
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.desk().cleanup)
 	defer cancel()
+	var heard *heardCorrection
+	defer func() { heard.tell(caller, err) }() // once finish has released the lock
 	if !lease.begin(ctx) {
 		return false, &UnavailableError{Op: "correct a lease while another correction of it is under way", Err: ctx.Err()}
 	}
@@ -155,6 +166,7 @@ func (lease *Lease) bring(ctx context.Context, change correction) (done bool, er
 	if err := c.checkTarget(target); err != nil {
 		return false, err
 	}
+	heard = hearCorrection(change.kind, c)
 	done, err = true, lease.locate(ctx)
 	switch {
 	case err == nil:
@@ -169,6 +181,7 @@ func (lease *Lease) bring(ctx context.Context, change correction) (done bool, er
 		}
 	}
 	lease.conclude(target, done, change.ends)
+	heard.note(c.consumed)
 	return done, err
 }
 
@@ -292,7 +305,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 		return err
 	}
 	return lease.correct(ctx, correction{
-		ended:  ErrLeaseEnded,
+		kind: observe.CorrectionAdjust, ended: ErrLeaseEnded,
 		target: func(consumed []plan.Signed) []plan.Signed { return plan.Plus(consumed, signedOf(deltas)) },
 	})
 }
@@ -302,7 +315,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 // nil, whatever the amounts: what is used after the end is not charged. If it fails with
 // amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
-	if len(actual) == 0 && lease.usable(ctx) == nil && lease.keep() {
+	if len(actual) == 0 && lease.usable(ctx) == nil && lease.keep(ctx) {
 		return nil
 	}
 	change, err := settlement(actual)
@@ -320,7 +333,7 @@ func settlement(actual Amounts) (correction, error) {
 		}
 	}
 	named := signedOf(actual)
-	return correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
+	return correction{kind: observe.CorrectionSettle, ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		target := plan.Merged(consumed, named, func(held, _ int64) int64 { return held })
 		for i := range target {
 			if amount, ok := plan.AmountOf(named, target[i].Name); ok {
@@ -336,7 +349,7 @@ func settlement(actual Amounts) (correction, error) {
 // surely not written, it may be called again. Give-backs that may have been written stay
 // consumed, and the *UnconfirmedError says so.
 func (lease *Lease) Rollback(ctx context.Context) error {
-	return lease.correct(ctx, correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
+	return lease.correct(ctx, correction{kind: observe.CorrectionRollback, ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		return plan.Merged(consumed, nil, func(int64, int64) int64 { return 0 })
 	}})
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Consume takes further amounts. It may be denied as an Acquire may; a denial leaves the
 // lease unchanged. It is refused while the entity is blocked. Errors as of Acquire, and
 // ErrLeaseEnded.
-func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
+func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if err := lease.usable(ctx); err != nil {
 		return err
 	}
@@ -24,6 +25,8 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if lease.hasEnded() {
 		return ErrLeaseEnded
 	}
+	var heard *heardCorrection
+	defer func() { heard.tell(ctx, err) }() // once finish has released the lock
 	if !lease.begin(ctx) {
 		return ctx.Err()
 	}
@@ -31,6 +34,16 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if lease.ended || lease.soon {
 		return ErrLeaseEnded
 	}
+	began := hearCorrection(observe.CorrectionConsume, lease.held())
+	if err = lease.consume(ctx, amounts); err == nil || unavailable(err) { // a denial was told
+		heard = began
+		heard.note(lease.charge.consumed)
+	}
+	return err
+}
+
+// consume takes further amounts. lease.mu is held; it is released meanwhile.
+func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	c := lease.held()
 	if err := lease.locate(ctx); leftToPolicy(err) && c.policy.admits() {
 		return lease.consumeUnlocated(amounts)
@@ -38,7 +51,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 		return err
 	}
 	for i := range c.levels {
-		c.levels[i].resolve(c.desk.lanes, c.desk.observer) // before another bucket may be taken from
+		c.levels[i].resolve(c.desk.lanes, &c.desk.observer) // before another bucket may be taken from
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
@@ -91,7 +104,8 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	defer lease.mu.Lock()
 	served := c.desk.serves(&r, &asked) && asked.serve(ctx)
 	if !served {
-		if _, err := asked.recall(ctx, &r, position{}, c.desk.nowMS()); err != nil {
+		if memory, err := asked.recall(ctx, &r, position{}, c.desk.nowMS()); err != nil {
+			c.desk.tellDenied(ctx, err, memory)
 			return nil, err
 		}
 	}
@@ -102,7 +116,9 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 		return further, nil
 	}
 	t := taking{charge: further, patience: patience{most: c.desk.timeout}}
-	return further, t.take(ctx)
+	err := t.take(ctx)
+	c.desk.tellDenied(ctx, err, false)
+	return further, err
 }
 
 // consumeUnlocated admits further amounts while the configuration cannot be read.

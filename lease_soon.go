@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // SettleSoon is Settle for a caller who has an answer to pass on and nothing to wait for. What
@@ -116,6 +117,7 @@ func (s *settling) queue(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.charge
 	lease.busy, lease.corrected = true, true
 	ctx, cancel := context.WithTimeout(s.ctx, c.desk.cleanup)
+	heard := hearCorrection(observe.CorrectionSettle, c)
 	k := c.correct(ctx, target)
 	lanes := k.lanes()
 	if k.charges() || len(lanes) == 0 || !s.enter(lanes) { // charges: of what an earlier correction could not write
@@ -123,7 +125,9 @@ func (s *settling) queue(target []plan.Signed) error {
 		k.send(ctx, &lease.mu)
 		done, err := k.book()
 		lease.conclude(target, done, true)
-		if lease.finish(); done {
+		heard.note(c.consumed)
+		lease.finish()
+		if heard.tell(ctx, err); done {
 			s.settled(err)
 		}
 		return err
@@ -141,7 +145,9 @@ func (s *settling) queue(target []plan.Signed) error {
 		lease.mu.Lock()
 		_, err := k.book()
 		lease.conclude(target, true, true)
+		heard.note(target)
 		lease.finish()
+		heard.tell(ctx, err)
 		s.end(err)
 	}()
 	return nil

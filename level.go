@@ -240,7 +240,7 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 
 // resolve learns what became of corrections that were under way when the lease went on. The
 // observer hears of what was not charged.
-func (lv *level) resolve(lanes *lane.Registry, o observe.Observer) {
+func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
 		r, known := op.Outcome()
 		if !known || r.Unconfirmed {
@@ -270,10 +270,10 @@ func (lv *level) resolve(lanes *lane.Registry, o observe.Observer) {
 	})
 }
 
-// tellOverrun tells an observer, nil for nobody, that the bucket was not charged an amount of a
+// tellOverrun tells an observer that the bucket was not charged an amount of a
 // limit, in millitokens; nothing of 0.
-func (lv *level) tellOverrun(o observe.Observer, limit string, amount int64) {
-	if o != nil && amount > 0 {
+func (lv *level) tellOverrun(o *observe.Observer, limit string, amount int64) {
+	if o.Overran != nil && amount > 0 {
 		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Shadow: lv.cfg.InShadow(limit)})
 	}
 }

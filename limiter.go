@@ -92,10 +92,10 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	lanes := lane.Options{
 		Store: buckets{repo, d.routes.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: d.nowMS, SureMS: sure, Tick: repo.tick,
 		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
-		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate,
+		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
 	}
-	if o.Observer != nil {
-		lanes.Trace = writeTrace{table, o.Observer}
+	if t := (writeTrace{table, o.Observer}); t.hears() {
+		lanes.Trace = t
 	}
 	var err error
 	if d.lanes, err = lane.New(lanes); err != nil {
@@ -103,7 +103,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	d.routes.lanes = d.lanes
 	l := &RateLimiter{repo: repo, desk: d, closing: make(chan struct{}), log: o.Logger}
-	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: d.lanes.Refilled})
+	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: d.lanes.Refilled, loaded: o.Observer.ConfigLoaded})
 	return l, nil
 }
 
@@ -119,8 +119,8 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 // availabilityChanged tells the observer that the table stopped answering, or answers
 // again.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {
-	if o := l.desk.observer; o != nil {
-		o.AvailabilityChanged(observe.AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
+	if hear := l.desk.observer.AvailabilityChanged; hear != nil {
+		hear(observe.AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
 	}
 }
 
@@ -151,6 +151,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	if n, amounts := l.desk.lanes.Waiting(); n > 0 {
 		l.log.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
 			slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
+		l.desk.tellDropped(amounts)
 		lost := &UnconfirmedError{Amounts: tokensOf(amounts), NotWritten: true, Err: ErrClosed}
 		return joined(err, lost)
 	}

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -9,12 +10,85 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// orGiven is the context that an observer returned, the given one if that is nil.
-func orGiven(returned, given context.Context) context.Context {
-	if returned == nil {
-		return given
+// begun tells that something begins. It returns the context that it goes on with: the one that
+// the observer returned, or the given one.
+func begun[E any](ctx context.Context, tell func(context.Context, E) context.Context, e E) context.Context {
+	if tell == nil {
+		return ctx
 	}
-	return returned
+	if returned := tell(ctx, e); returned != nil {
+		return returned
+	}
+	return ctx
+}
+
+// observed is an acquire that an observer hears of, if it hears of such.
+type observed struct {
+	desk             *desk
+	entity, resource string
+	amounts          Amounts
+	began            time.Time
+}
+
+// observe tells the observer that an acquire starts.
+func (d *desk) observe(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, observed) {
+	call := observed{desk: d, entity: entity, resource: resource, amounts: amounts}
+	o := &d.observer
+	if o.AcquireEnd != nil {
+		call.began = d.clock()
+	}
+	if o.AcquireStart != nil { // so that the event is made for those who hear it
+		ctx = begun(ctx, o.AcquireStart, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts})
+	}
+	return ctx, call
+}
+
+// tell tells the observer how an acquire ended.
+func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, err error) {
+	o := &c.desk.observer
+	c.desk.tellDenied(ctx, err, memory)
+	if o.AcquireEnd == nil {
+		return
+	}
+	o.AcquireEnd(ctx, observe.AcquireEnd{
+		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Duration: c.desk.clock().Sub(c.began), Err: err,
+		Degraded: degraded(), FromMemory: memory,
+	})
+}
+
+// tellDenied tells the observer of a denial, if err is one.
+func (d *desk) tellDenied(ctx context.Context, err error, memory bool) {
+	hear := d.observer.Denied
+	if hear == nil || err == nil {
+		return
+	}
+	denial, ok := errors.AsType[*LimitExceededError](err)
+	if !ok {
+		return
+	}
+	e := observe.Denial{EntityID: denial.EntityID, Resource: denial.Resource, RetryAfter: denial.RetryAfter, FromMemory: memory}
+	for i := range denial.Statuses {
+		s := &denial.Statuses[i]
+		if !s.Exceeded {
+			continue
+		}
+		at := observe.LevelParent
+		if s.EntityID == denial.EntityID {
+			at = observe.LevelEntity
+		}
+		e.Exceeded = append(e.Exceeded, observe.Exceeded{
+			EntityID: s.EntityID, Resource: s.Resource, Level: at, Limit: s.Limit.Name,
+			Requested: s.Requested, Remaining: s.Remaining, RetryAfter: s.RetryAfter,
+		})
+	}
+	hear(ctx, e)
+}
+
+// tellDropped tells the observer of amounts that no bucket will be told.
+func (d *desk) tellDropped(amounts []plan.Signed) {
+	if hear := d.observer.Dropped; hear != nil {
+		hear(observe.Drop{Amounts: tokensOf(amounts)})
+	}
 }
 
 // writeTrace tells an observer about the writes of the lanes.
@@ -23,13 +97,21 @@ type writeTrace struct {
 	observer observe.Observer
 }
 
+// hears reports whether the observer hears of anything about lanes' writes.
+func (t writeTrace) hears() bool {
+	return t.observer.WriteStart != nil || t.observer.WriteEnd != nil || t.observer.PacingChanged != nil
+}
+
 // Begin tells of the start of a write. The function that it returns tells of its end.
 func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(a lane.Answer, took time.Duration)) {
-	start := observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: writeKinds[w.Kind], Callers: w.Callers}
-	ctx = orGiven(t.observer.WriteStart(ctx, start), ctx)
+	kind := writeKinds[w.Kind]
+	ctx = begun(ctx, t.observer.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})
 	return ctx, func(a lane.Answer, took time.Duration) {
+		if t.observer.WriteEnd == nil {
+			return
+		}
 		t.observer.WriteEnd(ctx, observe.WriteEnd{
-			EntityID: w.Entity, Resource: w.Resource, Kind: start.Kind, Callers: w.Callers,
+			EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers,
 			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.table.userErrorOf(w.Entity, w.Resource, a.Err),
 		})
 	}
@@ -37,7 +119,9 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 
 // Paced tells that the writes of a bucket begin to be paced, or are not paced any more.
 func (t writeTrace) Paced(p lane.Paced) {
-	t.observer.PacingChanged(observe.PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
+	if t.observer.PacingChanged != nil {
+		t.observer.PacingChanged(observe.PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
+	}
 }
 
 // writeKinds names the shapes of lanes' writes.

@@ -49,7 +49,7 @@ type Options struct {
 	// CleanupTimeout bounds what a lease writes after its caller's context has
 	// ended, and the give-backs of a denied cascade. Defaults to 10 s.
 	CleanupTimeout time.Duration
-	// Observer hears of acquires and writes. Defaults to nobody.
+	// Observer hears of acquires, leases and writes. Defaults to nobody.
 	Observer observe.Observer
 	// Logger receives what an operator should know. Defaults to the
 	// repository's.

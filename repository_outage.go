@@ -12,13 +12,14 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // neverHolds is a condition that is false for every item, and for an absent item.
 const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
 
-// hearers are the limiters that a Repository tells about outages of its table, and about
-// buckets that it filled by hand.
+// hearers are the limiters that a Repository tells about outages of its table, about buckets
+// that it filled by hand, and about the configurations that it reads.
 type hearers struct {
 	mu   sync.Mutex
 	list []*hearer
@@ -28,6 +29,7 @@ type hearers struct {
 type hearer struct {
 	notify   func(ddb.State)
 	refilled func(entity, resource string)
+	loaded   func(observe.ConfigLoad)
 }
 
 // newBreaker makes the breaker of the repository's table. It measures waits, so it uses
@@ -105,6 +107,14 @@ func (a *hearers) refilled(entity, resource string) {
 	for _, l := range a.all() {
 		if l.refilled != nil {
 			l.refilled(entity, resource)
+		}
+	}
+}
+
+func (a *hearers) loaded(e observe.ConfigLoad) {
+	for _, l := range a.all() {
+		if l.loaded != nil {
+			l.loaded(e)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func (k *knownCall) answer(ctx context.Context) (*Lease, bool, error) {
 	if k.by == nil || hasEnded(ctx) {
 		return nil, false, nil
 	}
-	if k.by.desk.observer != nil { // it may have taken its time
+	if k.by.desk.observer.AcquireStart != nil { // it may have taken its time
 		_, k.at = k.by.desk.read()
 	}
 	if lease := k.by.serve(ctx, &k.needs, k.at); lease != nil {

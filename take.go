@@ -53,12 +53,12 @@ func (t *taking) take(ctx context.Context) error {
 	}
 	c.countUnasked()
 	c.bookServed()
-	if c.desk.observer == nil {
+	if c.desk.observer.Overran == nil {
 		return nil
 	}
 	for i := range c.levels {
 		for _, h := range c.levels[i].holdings {
-			c.levels[i].tellOverrun(c.desk.observer, h.Name, h.Uncharged())
+			c.levels[i].tellOverrun(&c.desk.observer, h.Name, h.Uncharged())
 		}
 	}
 	return nil

@@ -158,12 +158,12 @@ func (t *transaction) doubtUnanswered() {
 // observe tells the observer that a transaction begins. The function it returns
 // tells of its end.
 func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)) {
-	o, r, clock := t.charge.desk.observer, t.charge.request, t.charge.desk.clock
-	if o == nil {
+	o, r, clock := &t.charge.desk.observer, &t.charge.request, t.charge.desk.clock
+	if o.WriteStart == nil && o.WriteEnd == nil {
 		return func(transactionAnswer) {}
 	}
 	began := clock()
-	*ctx = orGiven(o.WriteStart(*ctx, observe.WriteStart{EntityID: r.entity, Resource: r.resource, Kind: observe.WriteTransaction, Callers: 1}), *ctx)
+	*ctx = begun(*ctx, o.WriteStart, observe.WriteStart{EntityID: r.entity, Resource: r.resource, Kind: observe.WriteTransaction, Callers: 1})
 	seen := *ctx
 	return func(a transactionAnswer) {
 		e := observe.WriteEnd{
@@ -173,7 +173,9 @@ func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)
 		if a.verdict != ddb.Refused {
 			e.Err = a.err
 		}
-		o.WriteEnd(seen, e)
+		if o.WriteEnd != nil {
+			o.WriteEnd(seen, e)
+		}
 	}
 }
 

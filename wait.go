@@ -26,12 +26,10 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	if err := l.check(ctx, &r, new(knownCall), entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, end := l.observe(ctx, entity, resource, amounts)
+	ctx, call := l.desk.observe(ctx, entity, resource, amounts)
 	w := waiting{limiter: l, request: &r, at: position{waits: true}, patience: patienceOf(ctx)}
 	lease, memory, err := w.wait(ctx)
-	if end != nil {
-		end(lease, memory, err)
-	}
+	call.tell(ctx, lease.Degraded, memory, err)
 	return lease, err
 }
 

@@ -12,18 +12,15 @@ import (
 )
 
 // watch tells operators of what a Tail missed, and of what it tries again.
-type watch struct {
-	aggregator.NopTailObserver // of what else happens, nothing
-}
-
-func (watch) Processed(e aggregator.RecordsProcessed) {
-	for _, gap := range e.Result.Gaps {
-		slog.Warn("consumption without a record", "entity", gap.Entity, "resource", gap.Resource, "limit", gap.Limit, "millitokens", gap.Missing)
-	}
-}
-
-func (watch) Retrying(e aggregator.TailRetry) {
-	slog.Warn("trying again", "what", e.Op, "shard", e.Shard.ID, "try", e.Try, "err", e.Err)
+var watch = aggregator.TailObserver{
+	Processed: func(e aggregator.RecordsProcessed) {
+		for _, gap := range e.Result.Gaps {
+			slog.Warn("consumption without a record", "entity", gap.Entity, "resource", gap.Resource, "limit", gap.Limit, "millitokens", gap.Missing)
+		}
+	},
+	Retrying: func(e aggregator.TailRetry) {
+		slog.Warn("trying again", "what", e.Op, "shard", e.Shard.ID, "try", e.Try, "err", e.Err)
+	},
 }
 
 // A Tail has the records of a table's stream added to usage, until its context ends.
@@ -65,7 +62,7 @@ func follow(ctx context.Context, streams aggregator.StreamsAPI, client aggregato
 	tail, err := aggregator.NewTail(streams, client, "limits", process, &aggregator.TailOptions{
 		Holder:    "aggregator-1", // such as the name of the host
 		FoldEvery: -1,             // at once; by default records are gathered for a minute
-		Observer:  watch{},
+		Observer:  watch,
 	})
 	if err != nil {
 		return err

@@ -249,12 +249,13 @@ func TestProcessPanics(t *testing.T) {
 		require.NoError(t, err)
 		h.spend(1)
 		var told []aggregator.TailRetry
+		observer := aggregator.TailObserver{Retrying: func(e aggregator.TailRetry) { told = append(told, e) }}
 		tail, err := aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 			if panics--; panics >= 0 {
 				panic("oh")
 			}
 			return p.Process(ctx, records)
-		}, &aggregator.TailOptions{FoldEvery: -1, Observer: &retries{told: &told}})
+		}, &aggregator.TailOptions{FoldEvery: -1, Observer: observer})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -279,13 +280,20 @@ func (b *broken) hear(what string) {
 	panic("oh, " + what)
 }
 
-func (b *broken) ShardChanged(e aggregator.ShardChange)  { b.hear(string(e.State)) }
-func (b *broken) Lagged(aggregator.ShardLag)             { b.hear("lagged") }
-func (b *broken) Processed(aggregator.RecordsProcessed)  { b.hear("processed") }
-func (b *broken) Skipped(aggregator.RecordSkipped)       { b.hear("skipped") }
-func (b *broken) Trimmed(aggregator.ShardTrimmed)        { b.hear("trimmed") }
-func (b *broken) Disordered(aggregator.RecordDisordered) { b.hear("disordered") }
-func (b *broken) Retrying(e aggregator.TailRetry)        { b.hear(e.Op) }
+// hearing has it hear of one thing.
+func hearing[E any](b *broken, what string) func(E) { return func(E) { b.hear(what) } }
+
+func (b *broken) observer() aggregator.TailObserver {
+	return aggregator.TailObserver{
+		ShardChanged: func(e aggregator.ShardChange) { b.hear(string(e.State)) },
+		Lagged:       hearing[aggregator.ShardLag](b, "lagged"),
+		Processed:    hearing[aggregator.RecordsProcessed](b, "processed"),
+		Skipped:      hearing[aggregator.RecordSkipped](b, "skipped"),
+		Trimmed:      hearing[aggregator.ShardTrimmed](b, "trimmed"),
+		Disordered:   hearing[aggregator.RecordDisordered](b, "disordered"),
+		Retrying:     func(e aggregator.TailRetry) { b.hear(e.Op) },
+	}
+}
 
 // TestTailObserverPanics: whatever it panics at, everything is counted, its shards are left to
 // others, and the end of Run tells what it first panicked with, and where.
@@ -304,7 +312,7 @@ func TestTailObserverPanics(t *testing.T) {
 				return aggregator.Result{}, errors.New("not now")
 			}
 			return p.Process(ctx, records)
-		}, &aggregator.TailOptions{FoldEvery: -1, Observer: b})
+		}, &aggregator.TailOptions{FoldEvery: -1, Observer: b.observer()})
 		require.NoError(t, err)
 		for range 2 {
 			h.spend(1, 2)
@@ -327,14 +335,6 @@ func TestTailObserverPanics(t *testing.T) {
 		x.end(t)
 	})
 }
-
-// retries remembers what was tried again.
-type retries struct {
-	aggregator.NopTailObserver
-	told *[]aggregator.TailRetry
-}
-
-func (r *retries) Retrying(e aggregator.TailRetry) { *r.told = append(*r.told, e) }
 
 // TestListsAreRangedAgain: a list that was left early, or is read by several at once, is read
 // from its beginning each time.

@@ -59,7 +59,7 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	of, keys := &table.Table{Client: store, Name: tableName}, schema.TailKeys{Name: o.Name}
 	return &Tail{table: of, clock: clock, keys: keys, intake: &intake{
 		stream: tableStream{streams, store, of}, points: checkpoints{of, keys, o.Now}, process: process, options: o,
-		observer: &shielded{to: o.Observer}, room: semaphore.NewWeighted(int64(o.MaxRecords)),
+		observer: &shielded{TailObserver: o.Observer}, room: semaphore.NewWeighted(int64(o.MaxRecords)),
 	}}, nil
 }
 
@@ -117,7 +117,7 @@ func (t *Tail) follow(ctx context.Context) error {
 			_ = ddb.Sleep(ctx, lookEvery)
 		case !errors.Is(err, fault.ErrLost): // which each shard has told
 			failures++
-			t.intake.observer.Retrying(TailRetry{Op: "take the stream", Try: failures, Err: err})
+			tell(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "take the stream", Try: failures, Err: err})
 			_ = pauses.Pause(ctx, failures)
 		}
 	}
@@ -148,6 +148,6 @@ func (t *Tail) begin(ctx context.Context) (string, error) {
 		if !pauses.Pause(ctx, try) {
 			return "", ctx.Err()
 		}
-		t.intake.observer.Retrying(TailRetry{Op: "find the stream", Try: try + 1, Err: err})
+		tell(t.intake.observer, t.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: try + 1, Err: err})
 	}
 }

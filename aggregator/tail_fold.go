@@ -37,7 +37,7 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 			rest, skipped, err = attempts.left(rest, result)
 			for _, s := range skipped {
 				counted, s.Shard = true, r.shard()
-				r.intake.observer.Skipped(s)
+				tell(r.intake.observer, r.intake.observer.Skipped, s)
 			}
 		}
 		if len(rest) == 0 {
@@ -57,7 +57,7 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result, error) {
 	began := r.intake.options.Now()
 	result, err := r.processSafely(ctx, records)
-	r.intake.observer.Processed(RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.intake.options.Now().Sub(began)})
+	tell(r.intake.observer, r.intake.observer.Processed, RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.intake.options.Now().Sub(began)})
 	return result, err
 }
 

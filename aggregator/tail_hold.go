@@ -67,7 +67,7 @@ func (h *hold) step(held, reading context.Context) time.Duration {
 		if err := h.list(reading); err != nil {
 			if reading.Err() == nil {
 				h.failures++
-				h.intake.observer.Retrying(TailRetry{Op: "look for shards", Try: h.failures, Err: err})
+				tell(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "look for shards", Try: h.failures, Err: err})
 			}
 			return pauses.Wait(h.failures)
 		}
@@ -86,7 +86,7 @@ func (h *hold) step(held, reading context.Context) time.Duration {
 func (h *hold) list(ctx context.Context) error {
 	arn, err := h.intake.stream.source(ctx)
 	if err != nil && ctx.Err() == nil { // what the last stream still has can be read
-		h.intake.observer.Retrying(TailRetry{Op: "find the stream", Try: 1, Err: err})
+		tell(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: 1, Err: err})
 	} else if err == nil {
 		h.arn = arn
 	}

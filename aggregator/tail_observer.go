@@ -2,29 +2,28 @@ package aggregator
 
 import "time"
 
-// TailObserver is told what a Tail does, for metrics and logs. Its methods are called by
-// several goroutines, one for each shard: they must be quick and safe for concurrent use. One
-// that panics misses what it was told, and Run fails with it at its end. Embed NopTailObserver
-// and implement only the methods that you need; then a method added later does not break your
-// type.
-type TailObserver interface {
-	// ShardChanged is called when this Tail takes a shard, and when it is done with it.
-	ShardChanged(e ShardChange)
-	// Lagged is called after each read of a shard, and after its records were processed.
-	Lagged(e ShardLag)
-	// Processed is called after each call of the ProcessFunc: its Result tells of gaps.
-	Processed(e RecordsProcessed)
-	// Skipped is called for a record that was given up because it can never be processed.
-	Skipped(e RecordSkipped)
-	// Trimmed is called when records of a shard were gone from the stream before they were
+// TailObserver is told what a Tail does, for metrics and logs. Every function is optional: what is
+// nil is not heard. They are called by several goroutines, one for each shard: they must be quick
+// and safe for concurrent use. One that panics misses what it was told, and Run fails with it at
+// its end.
+type TailObserver struct {
+	// ShardChanged hears when this Tail takes a shard, and when it is done with it.
+	ShardChanged func(ShardChange)
+	// Lagged hears of each read of a shard, and again when its records were processed.
+	Lagged func(ShardLag)
+	// Processed hears of each call of the ProcessFunc: its Result tells of gaps.
+	Processed func(RecordsProcessed)
+	// Skipped hears of a record that was given up because it can never be processed.
+	Skipped func(RecordSkipped)
+	// Trimmed hears that records of a shard were gone from the stream before they were
 	// read, or may have been: the shard is gone, and nobody came to its end. A Processor tells
 	// of the gap at the next record of each bucket.
-	Trimmed(e ShardTrimmed)
-	// Disordered is called for a record whose sequence number is not above that of one
+	Trimmed func(ShardTrimmed)
+	// Disordered hears of a record whose sequence number is not above that of one
 	// before it. It is processed all the same, though a Processor may take it for repeated.
-	Disordered(e RecordDisordered)
-	// Retrying is called when something failed that is tried again.
-	Retrying(e TailRetry)
+	Disordered func(RecordDisordered)
+	// Retrying hears that something failed that is tried again.
+	Retrying func(TailRetry)
 }
 
 // Shard names a shard of a table's stream. It is a plain value.
@@ -136,29 +135,3 @@ type TailRetry struct {
 	// Err is the failure.
 	Err error
 }
-
-// NopTailObserver hears of everything and does nothing.
-type NopTailObserver struct{}
-
-var _ TailObserver = NopTailObserver{}
-
-// ShardChanged does nothing.
-func (NopTailObserver) ShardChanged(ShardChange) {}
-
-// Lagged does nothing.
-func (NopTailObserver) Lagged(ShardLag) {}
-
-// Processed does nothing.
-func (NopTailObserver) Processed(RecordsProcessed) {}
-
-// Skipped does nothing.
-func (NopTailObserver) Skipped(RecordSkipped) {}
-
-// Trimmed does nothing.
-func (NopTailObserver) Trimmed(ShardTrimmed) {}
-
-// Disordered does nothing.
-func (NopTailObserver) Disordered(RecordDisordered) {}
-
-// Retrying does nothing.
-func (NopTailObserver) Retrying(TailRetry) {}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -104,9 +103,6 @@ func (o *TailOptions) complete() error {
 	orDefault(&o.Drain, defaultDrain)
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if problem.IsNil(o.Observer) {
-		o.Observer = NopTailObserver{}
 	}
 	if reason := schema.CheckLease(o.Name); reason != "" {
 		return invalid("options.Name", "%s", reason)

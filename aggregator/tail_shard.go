@@ -53,7 +53,7 @@ func (r *shardReader) run(held, reading context.Context) {
 	if !r.insist(reading, "begin the shard", func() error { return r.start(reading) }) || r.finished {
 		return
 	}
-	r.intake.observer.ShardChanged(ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.intake.reading.Add(1))})
+	tell(r.intake.observer, r.intake.observer.ShardChanged, ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.intake.reading.Add(1))})
 	r.unprocessed = r.follow(held, reading)
 	change := ShardChange{Shard: r.shard(), State: ShardReleased, Held: int(r.intake.reading.Add(-1))}
 	if lost := context.Cause(held); r.finished {
@@ -61,11 +61,11 @@ func (r *shardReader) run(held, reading context.Context) {
 	} else if errors.Is(lost, fault.ErrLost) {
 		change.State, change.Err = ShardLost, lost
 	}
-	r.intake.observer.ShardChanged(change)
+	tell(r.intake.observer, r.intake.observer.ShardChanged, change)
 }
 
 func (r *shardReader) retrying(op string, try int, err error) {
-	r.intake.observer.Retrying(TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
+	tell(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
 // follow reads and processes. The error is why not all that was gathered was processed.
@@ -203,10 +203,10 @@ func (r *shardReader) page(ctx context.Context, limit int32) (records []streamty
 		case ctx.Err() != nil:
 			return nil, false
 		case isGone(err):
-			r.intake.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
+			tell(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			return nil, true
 		case isTrimmed(err):
-			r.intake.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
+			tell(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			r.trimmed = true
 		case !isExpired(err):
 			r.retrying("read the shard", try, err)
@@ -247,7 +247,7 @@ func (r *shardReader) gather(records []streamtypes.Record) (kept int) {
 		}
 		switch {
 		case err != nil:
-			r.intake.observer.Skipped(RecordSkipped{
+			tell(r.intake.observer, r.intake.observer.Skipped, RecordSkipped{
 				Shard: r.shard(), Err: err, Tries: 1,
 				Record: Record{EventID: aws.ToString(raw.EventID), Sequence: r.at, Shard: r.id.Shard},
 			})
@@ -268,7 +268,7 @@ func (r *shardReader) ordered(number string) {
 	switch {
 	case !ok: // whoever processes the record refuses it
 	case seq <= r.last:
-		r.intake.observer.Disordered(RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.intake.disordered.Add(1)})
+		tell(r.intake.observer, r.intake.observer.Disordered, RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.intake.disordered.Add(1)})
 	default:
 		r.last = seq
 	}
@@ -283,7 +283,7 @@ func (r *shardReader) lagged() {
 	case r.more:
 		lag.Behind = max(0, r.intake.options.Now().Sub(r.lastAt))
 	}
-	r.intake.observer.Lagged(lag)
+	tell(r.intake.observer, r.intake.observer.Lagged, lag)
 }
 
 // drop lets go of what was gathered. The room is free once that was told, so that what is told

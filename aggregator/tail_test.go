@@ -154,7 +154,6 @@ func (w *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWrit
 
 // log is an observer that remembers.
 type log struct {
-	aggregator.NopTailObserver
 	mu         sync.Mutex
 	changes    []aggregator.ShardChange
 	held       map[aggregator.Shard]time.Time // since when
@@ -168,6 +167,13 @@ type log struct {
 	gaps       []aggregator.Gap
 	calls      int
 	counted    int
+}
+
+func (l *log) observer() aggregator.TailObserver {
+	return aggregator.TailObserver{
+		ShardChanged: l.ShardChanged, Lagged: l.Lagged, Processed: l.Processed, Skipped: l.Skipped,
+		Trimmed: l.Trimmed, Disordered: l.Disordered, Retrying: l.Retrying,
+	}
 }
 
 func (l *log) ShardChanged(e aggregator.ShardChange) {
@@ -272,7 +278,7 @@ func (h *harbor) bent(bend func(*dynamodbstreams.GetRecordsOutput), opts aggrega
 		require.NoError(h.t, err)
 		process = append(process, p.Process)
 	}
-	opts.Observer = x.log
+	opts.Observer = x.observer()
 	tail, err := aggregator.NewTail(x.wire, x.wire, "limits", process[0], &opts)
 	require.NoError(h.t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(h.t.Context()))

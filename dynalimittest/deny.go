@@ -51,54 +51,72 @@ func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (*dynali
 	return l.Acquire(ctx, entity, resource, left)
 }
 
-// denying is the observer of the service, with what DenyNext does.
-type denying struct {
-	observe.Observer
-	limiter *Limiter
+// isOwn reports whether it is a call of this package.
+func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
+
+// denying is the observer of the service, with what DenyNext does, and without the calls of this
+// package.
+func (l *Limiter) denying(o observe.Observer) observe.Observer {
+	service := o
+	o.AcquireStart = func(ctx context.Context, e observe.AcquireStart) context.Context {
+		if isOwn(ctx) {
+			return ctx
+		}
+		if service.AcquireStart != nil {
+			if given := service.AcquireStart(ctx, e); given != nil {
+				ctx = given
+			}
+		}
+		return l.beginDenial(ctx, e)
+	}
+	o.AcquireEnd = func(ctx context.Context, e observe.AcquireEnd) {
+		if !isOwn(ctx) {
+			l.endDenial(ctx, e)
+		}
+		forService(service.AcquireEnd)(ctx, e)
+	}
+	o.Denied, o.Corrected = forService(service.Denied), forService(service.Corrected)
+	return o
 }
 
-func observerOr(o observe.Observer) observe.Observer {
-	if o == nil {
-		return observe.Nop{}
+// forService tells the service of calls that are not this package's.
+func forService[E any](hear func(context.Context, E)) func(context.Context, E) {
+	return func(ctx context.Context, e E) {
+		if hear != nil && !isOwn(ctx) {
+			hear(ctx, e)
+		}
 	}
-	return o
 }
 
 // held is what a call that is to be denied finds exhausted, in its context.
 type held struct{ lease *dynalimit.Lease }
 
-func (d denying) AcquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
-	if ctx.Value(own{}) != nil {
+// beginDenial exhausts the limits of a call that DenyNext denies.
+func (l *Limiter) beginDenial(ctx context.Context, e observe.AcquireStart) context.Context {
+	if l.denials.Add(-1) < 0 {
+		l.denials.Add(1)
 		return ctx
 	}
-	if given := d.Observer.AcquireStart(ctx, e); given != nil {
-		ctx = given
-	}
-	if d.limiter.denials.Add(-1) < 0 {
-		d.limiter.denials.Add(1)
-		return ctx
-	}
-	lease, err := d.limiter.exhaust(ctx, e.EntityID, e.Resource)
+	lease, err := l.exhaust(ctx, e.EntityID, e.Resource)
 	if err != nil {
-		d.limiter.t.Errorf("dynalimittest: deny %s on %s: %v", e.EntityID, e.Resource, err)
+		l.t.Errorf("dynalimittest: deny %s on %s: %v", e.EntityID, e.Resource, err)
 		return ctx
 	}
 	return context.WithValue(ctx, held{}, held{lease})
 }
 
-func (d denying) AcquireEnd(ctx context.Context, e observe.AcquireEnd) {
-	if ctx.Value(own{}) != nil {
+// endDenial gives back what beginDenial took.
+func (l *Limiter) endDenial(ctx context.Context, e observe.AcquireEnd) {
+	h, ok := ctx.Value(held{}).(held)
+	if !ok {
 		return
 	}
-	if h, ok := ctx.Value(held{}).(held); ok {
-		if e.Err == nil {
-			d.limiter.t.Errorf("dynalimittest: %s on %s was admitted, though DenyNext was called: nothing limits what it asks for", e.EntityID, e.Resource)
-		}
-		if len(h.lease.Consumed()) > 0 {
-			if err := h.lease.Rollback(ctx); err != nil {
-				d.limiter.t.Errorf("dynalimittest: give back what DenyNext took: %v", err)
-			}
+	if e.Err == nil {
+		l.t.Errorf("dynalimittest: %s on %s was admitted, though DenyNext was called: nothing limits what it asks for", e.EntityID, e.Resource)
+	}
+	if len(h.lease.Consumed()) > 0 {
+		if err := h.lease.Rollback(context.WithValue(ctx, own{}, true)); err != nil {
+			l.t.Errorf("dynalimittest: give back what DenyNext took: %v", err)
 		}
 	}
-	d.Observer.AcquireEnd(ctx, e)
 }

@@ -75,7 +75,7 @@ func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	l.Repo, err = dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: l.clock.now, Principal: "test"})
 	l.check("make a repository", err)
 	l.check("make the table", l.Repo.CreateTable(t.Context()))
-	opts.Observer = denying{observerOr(opts.Observer), l}
+	opts.Observer = l.denying(opts.Observer)
 	l.RateLimiter, err = dynalimit.New(l.Repo, &opts)
 	l.check("make a limiter", err)
 	t.Cleanup(func() {

@@ -51,21 +51,24 @@ func acquire(t *testing.T, l *dynalimittest.Limiter, entity string, tpm int64) e
 	return err
 }
 
-// calls is an observer of a service.
-type calls struct {
-	observe.Nop
-	began, ended int
-}
+// calls is what the observer of a service hears of.
+type calls struct{ began, ended, denied, corrected int }
 
-func (c *calls) AcquireStart(context.Context, observe.AcquireStart) context.Context {
-	c.began++
-	return nil
+func (c *calls) observer() observe.Observer {
+	return observe.Observer{
+		AcquireStart: func(context.Context, observe.AcquireStart) context.Context {
+			c.began++
+			return nil
+		},
+		AcquireEnd: func(context.Context, observe.AcquireEnd) { c.ended++ },
+		Denied:     func(context.Context, observe.Denial) { c.denied++ },
+		Corrected:  func(context.Context, observe.Correction) { c.corrected++ },
+	}
 }
-func (c *calls) AcquireEnd(context.Context, observe.AcquireEnd) { c.ended++ }
 
 func TestDenyNextDeniesOneCall(t *testing.T) {
 	seen := &calls{}
-	limiter := dynalimittest.NewWithOptions(t, dynalimit.Options{Limits: limits, Observer: seen})
+	limiter := dynalimittest.NewWithOptions(t, dynalimit.Options{Limits: limits, Observer: seen.observer()})
 	require.NoError(t, acquire(t, limiter, "ana", 600))
 	limiter.DenyNext()
 	limiter.DenyNext()
@@ -77,7 +80,7 @@ func TestDenyNextDeniesOneCall(t *testing.T) {
 	require.NoError(t, acquire(t, limiter, "ana", 5_400), "all that was left before")
 	limiter.AssertTaken("ana", "gpt-4", dynalimit.Amounts{"tpm": 6_000, "rpm": 0})
 	limiter.AssertTaken("ben", "gpt-4", nil)
-	assert.Equal(t, calls{began: 4, ended: 4}, *seen, "the service's calls alone")
+	assert.Equal(t, calls{began: 4, ended: 4, denied: 2}, *seen, "the service's calls alone")
 }
 
 func TestDenyNextSaysThatNothingLimits(t *testing.T) {

@@ -125,17 +125,12 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	lacks("u", "the system's", "Limits.Set for the system")
 }
 
-// contextless is an observer that returns no context.
-type contextless struct{ observe.Nop }
-
-func (contextless) AcquireStart(context.Context, observe.AcquireStart) context.Context { return nil }
-
-func (contextless) WriteStart(context.Context, observe.WriteStart) context.Context { return nil }
-
 func TestObserverMayReturnNoContext(t *testing.T) {
 	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
 		o := perMinute()
-		o.Observer, o.Cascade = contextless{}, mode
+		o.Cascade = mode
+		o.Observer.AcquireStart = func(context.Context, observe.AcquireStart) context.Context { return nil }
+		o.Observer.WriteStart = func(context.Context, observe.WriteStart) context.Context { return nil }
 		s := memProcess(t, o)
 		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "child", ParentID: "parent", Cascade: true}))
 		lease, err := s.limiter.Acquire(t.Context(), "child", model, dynalimit.Amounts{"rpm": 1})

@@ -34,6 +34,13 @@ func listen(t *testing.T) *listener {
 	return l
 }
 
+func (l *listener) observer() observe.Observer {
+	return observe.Observer{
+		AcquireStart: l.AcquireStart, AcquireEnd: l.AcquireEnd, WriteStart: l.WriteStart, WriteEnd: l.WriteEnd,
+		AvailabilityChanged: l.AvailabilityChanged, PacingChanged: l.PacingChanged, Overran: l.Overran,
+	}
+}
+
 func (l *listener) start(ctx context.Context, what string) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +121,7 @@ func (l *listener) WriteEnd(ctx context.Context, e observe.WriteEnd) {
 func TestObserverHearsPairs(t *testing.T) {
 	ears := listen(t)
 	opts := perMinute()
-	opts.Observer = ears
+	opts.Observer = ears.observer()
 	s := memProcess(t, opts)
 	lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 	assert.Equal(t, []string{"create user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
@@ -134,10 +141,9 @@ func TestObserverHearsPairs(t *testing.T) {
 
 func TestObserverHearsOfFaults(t *testing.T) {
 	opts := perMinute()
-	var ears *listener
-	opts.Observer = observerOf(func() observe.Observer { return ears })
+	ears := listen(t)
+	opts.Observer = ears.observer()
 	virtual(t, opts, func(t *testing.T, s *process) {
-		ears = listen(t)
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		ears.take()
 		s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
@@ -171,21 +177,3 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		assert.Equal(t, "table open: false", ears.take()[0])
 	})
 }
-
-// observerOf is the observer a function returns.
-type observerOf func() observe.Observer
-
-func (o observerOf) AcquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
-	return o().AcquireStart(ctx, e)
-}
-func (o observerOf) AcquireEnd(ctx context.Context, e observe.AcquireEnd) { o().AcquireEnd(ctx, e) }
-func (o observerOf) WriteStart(ctx context.Context, e observe.WriteStart) context.Context {
-	return o().WriteStart(ctx, e)
-}
-func (o observerOf) WriteEnd(ctx context.Context, e observe.WriteEnd) { o().WriteEnd(ctx, e) }
-
-func (o observerOf) AvailabilityChanged(e observe.AvailabilityChange) { o().AvailabilityChanged(e) }
-
-func (o observerOf) PacingChanged(e observe.PacingChange) { o().PacingChanged(e) }
-
-func (o observerOf) Overran(e observe.Overrun) { o().Overran(e) }

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Close in or after an outage: what was used is told to its bucket, or told to be lost or in
@@ -113,7 +114,9 @@ func TestCloseTellsABucketThatIsBeingTold(t *testing.T) {
 // What a policy admits while the limiter closes, or what was not located by then, no bucket
 // will be told: Health says so.
 func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
-	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+	heard := int64(0)
+	hears := observe.Observer{Dropped: func(e observe.Drop) { heard += e.Amounts["rpm"] }}
+	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: hears}, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}))
 		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
@@ -131,6 +134,7 @@ func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 		s.db.SetFaults(nil)
 		s.limiter.lanes.Flush(t.Context())
 		assert.Equal(t, dynalimit.Amounts{"rpm": 2 + 8 + 16}, s.limiter.Health().Dropped)
+		assert.EqualValues(t, 2+8+16, heard, "by the observer")
 		assert.Equal(t, int64(1+4), s.stored(userOf(0), "rpm").Consumed/milli)
 	})
 }

@@ -57,7 +57,7 @@ func (s *process) writesOfLog(entity string) (n int) {
 func TestThrottledWriteIsDecidedAnew(t *testing.T) {
 	ears := &listener{t: t, open: map[int]string{}}
 	opts := perMinute()
-	opts.Observer = ears
+	opts.Observer = ears.observer()
 	virtual(t, opts, func(t *testing.T, s *process) {
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		ears.take()

@@ -278,23 +278,16 @@ func TestMoneyInShadowDoesNotBlock(t *testing.T) {
 
 // What the observer hears of a limit that was exceeded and denied nobody.
 func TestOverrunsAreHeard(t *testing.T) {
-	heard := &overruns{}
-	s := memProcess(t, &dynalimit.Options{Observer: heard, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("tpm", 100).Shadowed()}})
+	var heard []observe.Overrun
+	hears := observe.Observer{Overran: func(e observe.Overrun) { heard = append(heard, e) }}
+	s := memProcess(t, &dynalimit.Options{Observer: hears, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("tpm", 100).Shadowed()}})
 	lease := s.acquire("key", dynalimit.Amounts{"rpm": 90, "tpm": 300})
 	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 150}))
 	assert.Equal(t, []observe.Overrun{
 		{EntityID: "key", Resource: model, Limit: "tpm", Amount: 300, Shadow: true},
 		{EntityID: "key", Resource: model, Limit: "rpm", Amount: 40},
-	}, heard.all)
+	}, heard)
 }
-
-// overruns hears of overruns.
-type overruns struct {
-	observe.Nop
-	all []observe.Overrun
-}
-
-func (o *overruns) Overran(e observe.Overrun) { o.all = append(o.all, e) }
 
 // A limit in shadow is stored where versions that do not know it refuse the level.
 func TestShadowIsStored(t *testing.T) {

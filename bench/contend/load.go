@@ -46,7 +46,6 @@ func (t tally) plus(o tally) tally {
 // load calls one limiter from many goroutines.
 type load struct {
 	task
-	observe.Nop
 	asker           asker
 	landed, callers atomic.Int64
 
@@ -58,7 +57,7 @@ type load struct {
 // alike.
 func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
 	l := &load{task: t}
-	limiter, _, err := subject.Open(client, &dynalimit.Options{Observer: l, Prefetch: t.Settings.Prefetch})
+	limiter, _, err := subject.Open(client, &dynalimit.Options{Observer: observe.Observer{WriteEnd: l.writeEnd}, Prefetch: t.Settings.Prefetch})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +70,8 @@ func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, err
 	return l, nil
 }
 
-// WriteEnd counts a write.
-func (l *load) WriteEnd(_ context.Context, e observe.WriteEnd) {
+// writeEnd counts a write.
+func (l *load) writeEnd(_ context.Context, e observe.WriteEnd) {
 	if e.Outcome == "landed" {
 		l.landed.Add(1)
 		l.callers.Add(int64(e.Callers))

@@ -145,7 +145,7 @@ func (w *world) prepare(ctx context.Context) error {
 
 // process starts one.
 func (w *world) process() (*process, error) {
-	limiter, _, err := subject.Open(w.db.Client(), &dynalimit.Options{Observer: memory{world: w}, Timeout: w.timeout, Prefetch: w.prefetch})
+	limiter, _, err := subject.Open(w.db.Client(), &dynalimit.Options{Observer: observe.Observer{AcquireEnd: w.acquireEnd}, Timeout: w.timeout, Prefetch: w.prefetch})
 	return &process{limiter: limiter}, err
 }
 
@@ -232,22 +232,16 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// memory counts what needed no request of its own.
-type memory struct {
-	observe.Nop
-	world *world
-}
-
-// AcquireEnd counts grants, and those from memory.
-func (m memory) AcquireEnd(_ context.Context, e observe.AcquireEnd) {
-	m.world.mu.Lock()
-	defer m.world.mu.Unlock()
-	if !m.world.counting || e.Err != nil {
+// acquireEnd counts grants, and those that needed no request of their own.
+func (w *world) acquireEnd(_ context.Context, e observe.AcquireEnd) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.counting || e.Err != nil {
 		return
 	}
-	m.world.counts.grants++
+	w.counts.grants++
 	if e.FromMemory {
-		m.world.counts.served++
+		w.counts.served++
 	}
 }
 

@@ -131,7 +131,7 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 	if err != nil {
 		return nil, err
 	}
-	opts := &aggregator.TailOptions{Holder: hostname(), FoldEvery: c.FoldEvery, Now: clockOf(ctx), Observer: t.progress}
+	opts := &aggregator.TailOptions{Holder: hostname(), FoldEvery: c.FoldEvery, Now: clockOf(ctx), Observer: t.progress.Observer()}
 	if c.Once {
 		opts.FoldEvery, opts.Poll, opts.Drain = -1, t.pace.poll, t.pace.drain
 	}

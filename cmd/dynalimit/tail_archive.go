@@ -62,7 +62,7 @@ func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, 
 	if err != nil {
 		return nil, err
 	}
-	opts.Name, opts.Observer = archiveName, a.progress
+	opts.Name, opts.Observer = archiveName, a.progress.Observer()
 	a.tail, err = aggregator.NewTail(streams, client, table, a.watched(files.Process), &opts)
 	return a, err
 }

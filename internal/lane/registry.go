@@ -65,7 +65,7 @@ type Registry struct {
 	Unsettled Unsettled
 }
 
-// Options are what lanes are made of. All but Trace are required.
+// Options are what lanes are made of. All but Trace and OnDrop are required.
 type Options struct {
 	// Store sends the requests; Keys names the buckets in the table.
 	Store Store
@@ -94,6 +94,8 @@ type Options struct {
 	Horizon func(resource string) time.Duration
 	// Trace is told of writes; nil if nobody is.
 	Trace Trace
+	// OnDrop is told of amounts that no bucket will be told; nil if nobody is.
+	OnDrop func(amounts []plan.Signed)
 	// Log receives what an operator should know.
 	Log *slog.Logger
 }
@@ -115,7 +117,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	byKey.Held = func(l *Lane) bool { return l.Line.Waited() || l.Contact.silent() }
 	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), Began: time.Now().Add(-time.Second)}
 	s.life, s.End = context.WithCancel(context.Background())
-	s.paced.most = mostPaced
+	s.paced.most, s.tally.onDrop = mostPaced, o.OnDrop
 	s.aheads.now, s.aheads.nowMS, s.aheads.doubt = s.elapsed, s.NowMS, s.tally.doubt
 	s.told.life, s.told.work, s.told.table, s.told.turns, s.told.tally, s.told.log = s.life, &s.work, s.Table, s.Turns, &s.tally, s.Log
 	s.told.by = by(s)

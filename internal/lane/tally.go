@@ -10,6 +10,8 @@ import (
 type tally struct {
 	mu                        sync.Mutex
 	doubted, dropped, pending []plan.Signed
+	// onDrop is told of what is dropped; nil if nobody is.
+	onDrop func(amounts []plan.Signed)
 }
 
 // doubt counts amounts that were perhaps charged or given back.
@@ -37,9 +39,13 @@ func (t *tally) underWay() []plan.Signed {
 
 // drop counts amounts that will never be charged.
 func (t *tally) drop(amounts []plan.Signed) {
+	amounts = plan.Absolute(amounts)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.dropped = plan.Plus(t.dropped, plan.Absolute(amounts))
+	t.dropped = plan.Plus(t.dropped, amounts)
+	t.mu.Unlock()
+	if t.onDrop != nil {
+		t.onDrop(amounts)
+	}
 }
 
 // amounts returns both counts.

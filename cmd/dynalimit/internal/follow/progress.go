@@ -54,8 +54,6 @@ type Progress struct {
 	began time.Time
 }
 
-var _ aggregator.TailObserver = (*Progress)(nil)
-
 // shard is one that is read.
 type shard struct {
 	lag *aggregator.ShardLag // nil before the first read
@@ -69,6 +67,14 @@ type shard struct {
 // line, what somebody should know of.
 func New(now func() time.Time, tell func(string)) *Progress {
 	return &Progress{now: now, tell: tell, shards: map[aggregator.Shard]*shard{}, quiet: now(), began: now()}
+}
+
+// Observer has a Tail tell of what happens.
+func (p *Progress) Observer() aggregator.TailObserver {
+	return aggregator.TailObserver{
+		ShardChanged: p.ShardChanged, Lagged: p.Lagged, Processed: p.Processed, Skipped: p.Skipped,
+		Trimmed: p.Trimmed, Disordered: p.Disordered, Retrying: p.Retrying,
+	}
 }
 
 // Status is how things are.
@@ -128,7 +134,7 @@ func (p *Progress) hear(what func(say func(format string, args ...any))) {
 	}
 }
 
-// ShardChanged implements aggregator.TailObserver.
+// ShardChanged is that of an aggregator.TailObserver.
 func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	p.hear(func(say func(string, ...any)) {
 		p.stir()
@@ -143,7 +149,7 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	})
 }
 
-// Lagged implements aggregator.TailObserver.
+// Lagged is that of an aggregator.TailObserver.
 func (p *Progress) Lagged(e aggregator.ShardLag) {
 	p.hear(func(func(string, ...any)) {
 		r := p.shards[e.Shard]
@@ -158,7 +164,7 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 	})
 }
 
-// Processed implements aggregator.TailObserver.
+// Processed is that of an aggregator.TailObserver.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	p.hear(func(say func(string, ...any)) {
 		p.status.Folds++
@@ -180,7 +186,7 @@ func (p *Progress) gaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	}
 }
 
-// Skipped implements aggregator.TailObserver.
+// Skipped is that of an aggregator.TailObserver.
 func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 	p.hear(func(say func(string, ...any)) {
 		p.status.Skipped++
@@ -188,7 +194,7 @@ func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 	})
 }
 
-// Trimmed implements aggregator.TailObserver.
+// Trimmed is that of an aggregator.TailObserver.
 func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
 	p.hear(func(say func(string, ...any)) {
 		p.status.Trimmed++
@@ -196,14 +202,14 @@ func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
 	})
 }
 
-// Disordered implements aggregator.TailObserver.
+// Disordered is that of an aggregator.TailObserver.
 func (p *Progress) Disordered(e aggregator.RecordDisordered) {
 	p.hear(func(say func(string, ...any)) {
 		say("shard %s gave record %s after %s: it may be taken for repeated", e.Shard.ID, e.Sequence, e.After)
 	})
 }
 
-// Retrying implements aggregator.TailObserver. The first of failures in a row is told, and
+// Retrying is that of an aggregator.TailObserver. The first of failures in a row is told, and
 // each tenth.
 func (p *Progress) Retrying(e aggregator.TailRetry) {
 	p.hear(func(say func(string, ...any)) {

@@ -1,0 +1,50 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// heardCorrection is a correction of a lease of which an observer hears; nil if none does.
+type heardCorrection struct {
+	desk   *desk
+	began  time.Time
+	before []plan.Signed
+	event  observe.Correction
+}
+
+// hearCorrection begins a correction of a lease that the observer hears of. The lease's lock must be held.
+func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
+	if c.desk.observer.Corrected == nil {
+		return nil
+	}
+	return &heardCorrection{
+		desk: c.desk, began: c.desk.clock(), before: c.consumed,
+		event: observe.Correction{EntityID: c.request.entity, Resource: c.request.resource, Kind: kind, Used: tokensOf(c.consumed)},
+	}
+}
+
+// note notes what the lease holds since the correction.
+func (h *heardCorrection) note(consumed []plan.Signed) {
+	if h == nil {
+		return
+	}
+	h.event.Used, h.event.Change = tokensOf(consumed), map[string]int64{}
+	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {
+		if a.Amount != 0 {
+			h.event.Change[a.Name] = a.Amount / milli
+		}
+	}
+}
+
+// tell tells the observer how the correction ended. The lease's lock must not be held.
+func (h *heardCorrection) tell(ctx context.Context, err error) {
+	if h == nil {
+		return
+	}
+	h.event.Duration, h.event.Err = h.desk.clock().Sub(h.began), err
+	h.desk.observer.Corrected(ctx, h.event)
+}

@@ -1,0 +1,70 @@
+package observe
+
+import "time"
+
+// AcquireStart describes an acquire.
+type AcquireStart struct {
+	// EntityID and Resource are the call's own; the events do not name its parents.
+	EntityID, Resource string
+	// Amounts is what it asks for, in whole tokens. It is the caller's own map: do not change or
+	// keep it.
+	Amounts map[string]int64
+}
+
+// AcquireEnd describes how an acquire ended.
+type AcquireEnd struct {
+	// EntityID and Resource are what the call names.
+	EntityID, Resource string
+	// Amounts is what it asked for, as in AcquireStart.
+	Amounts map[string]int64
+	// Duration is the time it took.
+	Duration time.Duration
+	// Err is nil for a grant; errors.Is(err, dynalimit.ErrLimitExceeded) distinguishes a denial
+	// from a failure of the store.
+	Err error
+	// Degraded means that a policy granted the call, not its buckets.
+	Degraded bool
+	// FromMemory means that no request was needed: the call was denied by what was last
+	// seen, a block included, granted from tokens debited ahead (dynalimit.Options.Prefetch), or
+	// nothing limits it.
+	FromMemory bool
+}
+
+// Level says which bucket of a cascade it is.
+type Level string
+
+// The levels of a cascade.
+const (
+	// LevelEntity is the entity that the call names.
+	LevelEntity Level = "entity"
+	// LevelParent is a parent of it, or a parent of a parent.
+	LevelParent Level = "parent"
+)
+
+// Denial says that limits denied a call. Nothing was taken.
+type Denial struct {
+	// EntityID and Resource are what the call names.
+	EntityID, Resource string
+	// Exceeded are the limits that denied it, at least one.
+	Exceeded []Exceeded
+	// RetryAfter is the wait until the whole call fits; dynalimit.Never if it never does.
+	RetryAfter time.Duration
+	// FromMemory means that no request was needed: it was denied by what was last seen.
+	FromMemory bool
+}
+
+// Exceeded is a limit that denied a call.
+type Exceeded struct {
+	// EntityID and Resource name the bucket: the entity may be a parent of the one that the call
+	// names, and the resource a group of that one.
+	EntityID, Resource string
+	// Level is the bucket's place in the cascade.
+	Level Level
+	// Limit is the limit's name.
+	Limit string
+	// Requested is what the call asked for, and Remaining what the bucket held, in whole tokens;
+	// below 0 in debt.
+	Requested, Remaining int64
+	// RetryAfter is the wait until Requested fits; dynalimit.Never if it never does.
+	RetryAfter time.Duration
+}
