@@ -214,8 +214,8 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/refusal",
-		std:     []string{"context", "errors", "fmt", "time"},
-		project: []string{"."},
+		std:     []string{"context", "errors", "fmt", "strconv", "time"},
+		project: []string{".", "internal/problem"},
 		reason:  "what a caller who is not served may be told is the same over every protocol, and knows none",
 	},
 	{

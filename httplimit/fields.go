@@ -17,11 +17,10 @@ type fields struct{ refusal.Caller }
 // show sets the fields about the caller's limits. wait is Retry-After, Never if the answer has
 // none.
 func (c fields) show(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
-	s := c.Binding(statuses)
-	if s == nil {
+	values, ok := c.Standing(statuses)
+	if !ok {
 		return
 	}
-	values := [...]string{strconv.FormatInt(s.Limit.Burst, 10), strconv.FormatInt(max(s.Remaining, 0), 10), problem.Seconds(s.Reset)}
 	h["X-Ratelimit-Limit"], h["X-Ratelimit-Remaining"], h["X-Ratelimit-Reset"] = values[:1:1], values[1:2:2], values[2:3:3]
 	if draft {
 		c.showDraft(h, statuses, wait)

@@ -2,8 +2,10 @@ package refusal
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Caller is whose limits an answer shows, and what it asked for.
@@ -28,6 +30,16 @@ func (c Caller) Binding(statuses []dynalimit.LimitStatus) *dynalimit.LimitStatus
 		}
 	}
 	return tightest
+}
+
+// Standing is how the caller's own limit that binds stands, as X-RateLimit-Limit, -Remaining and
+// -Reset tell it; ok is false if there is none.
+func (c Caller) Standing(statuses []dynalimit.LimitStatus) (values [3]string, ok bool) {
+	s := c.Binding(statuses)
+	if s == nil {
+		return values, false
+	}
+	return [3]string{strconv.FormatInt(s.Limit.Burst, 10), strconv.FormatInt(max(s.Remaining, 0), 10), problem.Seconds(s.Reset)}, true
 }
 
 // Policy names a limit: a group's by the group too.

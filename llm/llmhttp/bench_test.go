@@ -49,7 +49,7 @@ func BenchmarkFirstByte(b *testing.B) {
 			r := benchRequest(b, chatBody)
 			call, err := guard.Start(r.Context(), llm.Request{Entity: "ana", Resource: "m", Estimate: llm.Estimate{InputTokens: 30, MaxOutputTokens: 50}})
 			require.NoError(b, err)
-			_, err = base.RoundTrip(r)
+			_, err = base.RoundTrip(r) //nolint:bodyclose // it holds nothing
 			require.NoError(b, err)
 			require.NoError(b, call.SettleSoon(r.Context(), llm.Usage{Tokens: tokens{Input: 9, Output: 2}}))
 		}
@@ -62,6 +62,7 @@ func BenchmarkFirstByte(b *testing.B) {
 				require.NoError(b, err)
 				_, err = io.Copy(io.Discard, res.Body)
 				require.NoError(b, err)
+				require.NoError(b, res.Body.Close())
 			}
 		})
 	}

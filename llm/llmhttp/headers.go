@@ -2,11 +2,9 @@ package llmhttp
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
@@ -18,9 +16,9 @@ func show(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus) {
 			delete(h, name)
 		}
 	}
-	if s := c.Binding(statuses); s != nil {
-		h.Set("X-Ratelimit-Limit", strconv.FormatInt(s.Limit.Burst, 10))
-		h.Set("X-Ratelimit-Remaining", strconv.FormatInt(max(s.Remaining, 0), 10))
-		h.Set("X-Ratelimit-Reset", problem.Seconds(s.Reset))
+	if values, ok := c.Standing(statuses); ok {
+		h.Set("X-Ratelimit-Limit", values[0])
+		h.Set("X-Ratelimit-Remaining", values[1])
+		h.Set("X-Ratelimit-Reset", values[2])
 	}
 }

@@ -74,7 +74,7 @@ func TestAProviderThatSaysStop(t *testing.T) {
 					return res
 				}
 				denied := func(header ...string) bool {
-					denial, ok := llmhttp.Denial(call(header...))
+					denial, ok := llmhttp.Denial(call(header...)) //nolint:bodyclose // call has
 					if ok {
 						require.ErrorIs(t, denial, dynalimit.ErrPaused)
 					}

@@ -70,7 +70,7 @@ func newWorld(t *testing.T, o llmhttp.Options, answer http.HandlerFunc, limits .
 		t.Cleanup(server.CloseClientConnections)
 	}
 	t.Cleanup(func() {
-		require.NoError(t, w.transport.Close(context.Background())) //nolint:usetesting // the test's has ended
+		require.NoError(t, w.transport.Close(context.Background()))
 		w.client.CloseIdleConnections()
 	})
 	return w

@@ -72,8 +72,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return refused(r, dialect.Plain, dialect.Refusal{Status: http.StatusNotFound, Message: "this is no model call that is known here"}), nil
 	}
 	a := &attempt{transport: t, route: route, request: r}
-	caller, err := t.identify(r)
-	if err != nil {
+	caller, known := t.identify(r)
+	if !known {
 		return a.refuse(http.StatusUnauthorized, "the caller is not known"), nil
 	}
 	if refusal := a.read(); refusal != nil {
@@ -158,21 +158,15 @@ func (a *attempt) admit(caller Caller) (*http.Response, error) {
 	return nil, nil //nolint:nilnil // admitted
 }
 
-var errUnknownCaller = errors.New("llmhttp: no caller; use WithCaller or Options.Identify")
-
-func (t *Transport) identify(r *http.Request) (Caller, error) {
-	c, ok := CallerOf(r.Context())
+// identify is whose call a request is.
+func (t *Transport) identify(r *http.Request) (c Caller, known bool) {
+	c, known = CallerOf(r.Context())
 	if t.opts.Identify != nil {
 		var err error
-		if c, err = t.opts.Identify(r); err != nil {
-			return c, err
-		}
-		ok = true
+		c, err = t.opts.Identify(r)
+		known = err == nil
 	}
-	if !ok || c.Entity == "" && c.App == "" {
-		return c, errUnknownCaller
-	}
-	return c, nil
+	return c, known && (c.Entity != "" || c.App != "")
 }
 
 // estimated is what the guard is asked for.

@@ -18,7 +18,6 @@ type without struct {
 	held  []byte // of an event that is not whole
 	ready []byte // to be passed on
 	long  bool   // the event is longer than is held; it is passed on
-	last  byte   // before held
 	err   error
 }
 

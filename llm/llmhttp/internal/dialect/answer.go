@@ -14,6 +14,7 @@ import (
 // Said is what a value of an answer means.
 type Said uint8
 
+// What there is in answers.
 const (
 	Input          Said = iota + 1
 	CacheRead           // input that a cache gave

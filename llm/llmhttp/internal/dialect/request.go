@@ -10,6 +10,7 @@ import (
 // Asked is what a value of a request means.
 type Asked uint8
 
+// What there is in requests.
 const (
 	Model     Asked = iota + 1
 	MaxOutput       // the most tokens of one reply; of several the largest holds

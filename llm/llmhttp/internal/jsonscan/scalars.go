@@ -70,9 +70,10 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // readNumber reads up to what ends a number.
 func (s *Scanner) readNumber(b []byte) int {
-	n, next := 0, s.part
+	n := 0
 	for ; n < len(b); n++ {
-		if next = s.part.then(b[n]); next == noPart {
+		next := s.part.then(b[n])
+		if next == noPart {
 			break
 		}
 		s.part = next
