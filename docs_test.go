@@ -17,7 +17,7 @@ import (
 // Every exported name says what it is, every exported field and method too, and every
 // option what it is when it is not set.
 func TestExportedNamesAreDocumented(t *testing.T) {
-	for _, folder := range []string{".", "aggregator", "aggregator/archive", "aggregator/s3archive", "budget", "budget/budgetclient", "budget/budgethttp", "budget/credentials", "ddbmem", "dynalimittest", "fault", "admin", "grpclimit", "httplimit", "lambda", "llm"} {
+	for _, folder := range []string{".", "aggregator", "aggregator/archive", "aggregator/s3archive", "budget", "budget/budgetclient", "budget/budgethttp", "budget/credentials", "ddbmem", "dynalimittest", "fault", "admin", "grpclimit", "httplimit", "lambda", "llm", "llm/llmhttp", "llm/llmtest", "observe"} {
 		seen := 0
 		for _, file := range sources(t, folder) {
 			for _, d := range file.Decls {

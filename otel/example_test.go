@@ -1,0 +1,67 @@
+package otel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/otel"
+)
+
+// A service has Prometheus scrape what its limiter does.
+func Example() {
+	ctx := context.Background()
+	registry := prometheus.NewRegistry()
+	reader := must(exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo()))
+	meters := metric.NewMeterProvider(metric.WithReader(reader))
+
+	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", nil))
+	check(repo.CreateTable(ctx))
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{
+		Limits:   []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000)},
+		Observer: must(otel.New(meters, nil, nil)),
+	}))
+	must(otel.Watch(meters, limiter, repo))
+
+	lease := must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpd": 900}))
+	check(lease.Settle(ctx, dynalimit.Amounts{"tpd": 850}))
+	_, err := limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpd": 500})
+	fmt.Println(errors.Is(err, dynalimit.ErrLimitExceeded))
+	check(limiter.Close(ctx))
+
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, "_total{") && !strings.Contains(line, "write") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// true
+	// dynalimit_config_lookups_total{dynalimit_result="hit"} 1
+	// dynalimit_config_lookups_total{dynalimit_result="miss"} 1
+	// dynalimit_config_lookups_total{dynalimit_result="stale"} 0
+	// dynalimit_corrected_tokens_total{dynalimit_direction="given_back",dynalimit_kind="settle",dynalimit_limit="tpd",dynalimit_resource="gpt-4"} 50
+	// dynalimit_denials_total{dynalimit_from_memory="true",dynalimit_level="entity",dynalimit_limit="tpd",dynalimit_resource="gpt-4"} 1
+	// dynalimit_granted_tokens_total{dynalimit_limit="tpd",dynalimit_resource="gpt-4"} 900
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,78 @@
+package otel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
+)
+
+// The attributes.
+const (
+	resourceKey  = attribute.Key("dynalimit.resource")
+	entityKey    = attribute.Key("dynalimit.entity")
+	limitKey     = attribute.Key("dynalimit.limit")
+	levelKey     = attribute.Key("dynalimit.level")
+	outcomeKey   = attribute.Key("dynalimit.outcome")
+	kindKey      = attribute.Key("dynalimit.kind")
+	memoryKey    = attribute.Key("dynalimit.from_memory")
+	directionKey = attribute.Key("dynalimit.direction")
+	shadowKey    = attribute.Key("dynalimit.shadow")
+	causeKey     = attribute.Key("dynalimit.cause")
+	tableKey     = attribute.Key("dynalimit.table")
+	resultKey    = attribute.Key("dynalimit.result")
+)
+
+// labels makes the attributes of events.
+type labels struct{ entity bool }
+
+// of are the attributes of an entity on a resource, with others.
+func (l labels) of(entity, resource string, more ...attribute.KeyValue) []attribute.KeyValue {
+	more = append(more, resourceKey.String(resource))
+	if l.entity {
+		more = append(more, entityKey.String(entity))
+	}
+	return more
+}
+
+// outcomes names errors, the first that fits.
+var outcomes = []struct {
+	is   error
+	name string
+}{
+	{dynalimit.ErrLimitExceeded, "denied"},
+	{dynalimit.ErrBlocked, "blocked"},
+	{dynalimit.ErrPaused, "paused"},
+	{dynalimit.ErrUnconfirmed, "unconfirmed"},
+	{dynalimit.ErrUnavailable, "unavailable"},
+	{dynalimit.ErrContended, "contended"},
+	{context.Canceled, "canceled"},
+	{context.DeadlineExceeded, "canceled"},
+}
+
+// outcome names what became of something: done if it succeeded.
+func outcome(err error, done string) attribute.KeyValue {
+	if err == nil {
+		return outcomeKey.String(done)
+	}
+	for _, o := range outcomes {
+		if errors.Is(err, o.is) {
+			return outcomeKey.String(o.name)
+		}
+	}
+	if _, ok := errors.AsType[*fault.ValidationError](err); ok {
+		return outcomeKey.String("invalid")
+	}
+	return outcomeKey.String("failed")
+}
+
+// granted names how an acquire was granted.
+func granted(degraded bool) string {
+	if degraded {
+		return "degraded"
+	}
+	return "granted"
+}

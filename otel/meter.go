@@ -1,0 +1,141 @@
+package otel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// buckets are the bounds of histograms of durations, in seconds: a call from memory takes
+// microseconds, one that waits for an outage seconds.
+var buckets = metric.WithExplicitBucketBoundaries(.000_01, .000_1, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60)
+
+// meter measures what a limiter does.
+type meter struct {
+	labels labels
+	// acquires, corrections, writes and loads are durations, waits those that denials name.
+	acquires, corrections, writes, loads, waits metric.Float64Histogram
+	// granted, corrected, overrun and dropped are tokens.
+	granted, corrected, overrun, dropped metric.Int64Counter
+	// denials are limits that denied, callers those that writes carried, requests what writes
+	// took, outages those of tables, pacings those of buckets.
+	denials, callers, requests, outages, pacings metric.Int64Counter
+}
+
+// instruments makes instruments, and gathers what fails.
+type instruments struct {
+	metric.Meter
+	errs []error
+}
+
+func (i *instruments) counter(name, unit, what string) metric.Int64Counter {
+	c, err := i.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	i.errs = append(i.errs, err)
+	return c
+}
+
+func (i *instruments) duration(name, what string) metric.Float64Histogram {
+	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), buckets)
+	i.errs = append(i.errs, err)
+	return h
+}
+
+func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
+	i := &instruments{Meter: meters.Meter(scope)}
+	m := &meter{
+		labels:      l,
+		acquires:    i.duration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire."),
+		corrections: i.duration("dynalimit.correction.duration", "Time of a correction of a lease."),
+		writes:      i.duration("dynalimit.write.duration", "Time of a write to a bucket, with its tries."),
+		loads:       i.duration("dynalimit.config.load.duration", "Time of a read of a configuration."),
+		waits:       i.duration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps."),
+		granted:     i.counter("dynalimit.granted.tokens", "{token}", "Tokens that acquires were granted."),
+		corrected:   i.counter("dynalimit.corrected.tokens", "{token}", "Tokens that leases were charged further, or given back."),
+		overrun:     i.counter("dynalimit.overrun.tokens", "{token}", "Tokens beyond a limit that denied nobody."),
+		dropped:     i.counter("dynalimit.dropped.tokens", "{token}", "Tokens that no bucket will be told."),
+		denials:     i.counter("dynalimit.denials", "{denial}", "Limits that denied a call."),
+		callers:     i.counter("dynalimit.write.callers", "{caller}", "Callers that writes carried."),
+		requests:    i.counter("dynalimit.write.requests", "{request}", "Requests that writes took."),
+		outages:     i.counter("dynalimit.outages", "{outage}", "Times that a table stopped answering."),
+		pacings:     i.counter("dynalimit.pacings", "{pacing}", "Times that writes to a bucket began to be paced."),
+	}
+	return m, errors.Join(i.errs...)
+}
+
+// observer has the meter hear.
+func (m *meter) observer() observe.Observer {
+	return observe.Observer{
+		AcquireEnd: m.acquireEnd, Denied: m.denied, Corrected: m.correctedBy, Overran: m.overran, WriteEnd: m.writeEnd,
+		ConfigLoaded: m.configLoaded, AvailabilityChanged: m.availabilityChanged, PacingChanged: m.pacingChanged, Dropped: m.droppedBy,
+	}
+}
+
+func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
+	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, granted(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
+	if e.Err != nil {
+		return
+	}
+	for limit, tokens := range e.Amounts {
+		m.granted.Add(ctx, tokens, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(limit))...))
+	}
+}
+
+func (m *meter) denied(ctx context.Context, e observe.Denial) {
+	for i := range e.Exceeded {
+		x := &e.Exceeded[i]
+		m.denials.Add(ctx, 1, metric.WithAttributes(m.labels.of(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory))...))
+	}
+	if e.RetryAfter != dynalimit.Never {
+		m.waits.Record(ctx, e.RetryAfter.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource)...))
+	}
+}
+
+func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
+	kind := kindKey.String(string(e.Kind))
+	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, kind, outcome(e.Err, "done"))...))
+	for limit, change := range e.Change {
+		direction := "charged"
+		if change < 0 {
+			direction, change = "given_back", -change
+		}
+		m.corrected.Add(ctx, change, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction))...))
+	}
+}
+
+func (m *meter) overran(e observe.Overrun) {
+	m.overrun.Add(context.Background(), e.Amount, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow))...))
+}
+
+func (m *meter) writeEnd(ctx context.Context, e observe.WriteEnd) {
+	kind := kindKey.String(string(e.Kind))
+	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
+	of := metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, kind)...)
+	m.callers.Add(ctx, int64(e.Callers), of)
+	m.requests.Add(ctx, int64(e.Tries), of)
+}
+
+func (m *meter) configLoaded(e observe.ConfigLoad) {
+	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, "done"))...))
+}
+
+func (m *meter) availabilityChanged(e observe.AvailabilityChange) {
+	if e.Open {
+		m.outages.Add(context.Background(), 1, metric.WithAttributes(tableKey.String(e.Table)))
+	}
+}
+
+func (m *meter) pacingChanged(e observe.PacingChange) {
+	if e.Paced {
+		m.pacings.Add(context.Background(), 1, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, causeKey.String(string(e.Why)))...))
+	}
+}
+
+func (m *meter) droppedBy(e observe.Drop) {
+	for limit, tokens := range e.Amounts {
+		m.dropped.Add(context.Background(), tokens, metric.WithAttributes(limitKey.String(limit)))
+	}
+}

@@ -1,0 +1,51 @@
+// Package otel gives what a limiter and a keeper of budgets do to OpenTelemetry: metrics and spans.
+//
+//	observer, err := otel.New(meters, tracers, nil)
+//	limiter, err := dynalimit.New(repo, &dynalimit.Options{Observer: observer})
+//	watched, err := otel.Watch(meters, limiter, repo)
+//
+// New tells what happens, Watch how things are. KeeperEvents and WatchKeeper do so for package
+// budget. The names of metrics and attributes begin with "dynalimit.": docs/metrics.md lists them.
+// Nothing names an entity unless Options.Entity is set, because each would be a series of its own.
+package otel
+
+import (
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// scope names who measures.
+const scope = "github.com/dynalimit/dynalimit/otel"
+
+// Options says what is told besides. nil and the zero value give the defaults.
+type Options struct {
+	// Entity adds the attribute "dynalimit.entity": of calls the entity that they name, of
+	// buckets theirs. Set it where entities are few, such as teams. Defaults to false.
+	Entity bool
+}
+
+// New makes an observer for dynalimit.Options.Observer that gives what a limiter does to a
+// provider of meters and to one of tracers; nil stands for no metrics, or no spans. Several
+// limiters may have the same one. An error is one of the provider.
+func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Options) (observe.Observer, error) {
+	l := labels{}
+	if opts != nil {
+		l.entity = opts.Entity
+	}
+	var o observe.Observer
+	if meters != nil {
+		m, err := newMeter(meters, l)
+		if err != nil {
+			return observe.Observer{}, err
+		}
+		o = m.observer()
+	}
+	if tracers != nil {
+		s := spans{tracers.Tracer(scope), l}
+		o.AcquireStart, o.AcquireEnd = s.acquireStart, both(o.AcquireEnd, s.acquireEnd)
+		o.WriteStart, o.WriteEnd = s.writeStart, both(o.WriteEnd, s.writeEnd)
+	}
+	return o, nil
+}

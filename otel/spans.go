@@ -1,0 +1,95 @@
+package otel
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// spans makes a span of each acquire that went to the store, and of each write below that of the
+// acquire whose goroutine sent it. What memory decides makes none.
+type spans struct {
+	tracer trace.Tracer
+	labels labels
+}
+
+// both hears with two functions; the first may be nil.
+func both[E any](first, second func(context.Context, E)) func(context.Context, E) {
+	return func(ctx context.Context, e E) {
+		if first != nil {
+			first(ctx, e)
+		}
+		second(ctx, e)
+	}
+}
+
+// acquire is one whose span begins once something is written for it, or at its end.
+type acquire struct {
+	began  time.Time
+	attrs  []attribute.KeyValue
+	mu     sync.Mutex
+	span   trace.Span
+	closed bool // its span has ended, or there will be none
+}
+
+// acquireKey is where a context has its acquire.
+type acquireKey struct{}
+
+func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
+	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.of(e.EntityID, e.Resource)})
+}
+
+// begin begins the span of an acquire, if none has begun and it goes on.
+func (s spans) begin(ctx context.Context, a *acquire) trace.Span {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.span == nil && !a.closed {
+		_, a.span = s.tracer.Start(ctx, "dynalimit.acquire", trace.WithTimestamp(a.began), trace.WithAttributes(a.attrs...))
+	}
+	return a.span
+}
+
+func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
+	a, ok := ctx.Value(acquireKey{}).(*acquire)
+	if !ok {
+		return
+	}
+	if !e.FromMemory {
+		s.begin(ctx, a)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed = true; a.span != nil {
+		end(a.span, e.Err, outcome(e.Err, granted(e.Degraded)))
+	}
+}
+
+func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Context {
+	if a, ok := ctx.Value(acquireKey{}).(*acquire); ok {
+		if span := s.begin(ctx, a); span != nil {
+			ctx = trace.ContextWithSpan(ctx, span)
+		}
+	}
+	ctx, _ = s.tracer.Start(ctx, "dynalimit.write", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(s.labels.of(e.EntityID, e.Resource, kindKey.String(string(e.Kind)), attribute.Int("dynalimit.callers", e.Callers))...))
+	return ctx
+}
+
+func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
+	end(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
+}
+
+// end ends a span. A denial is no error of it.
+func end(span trace.Span, err error, attrs ...attribute.KeyValue) {
+	span.SetAttributes(attrs...)
+	if err != nil && attrs[0] != outcomeKey.String("denied") {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}

@@ -1,0 +1,83 @@
+package otel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// gauges are what is looked at when metrics are read.
+type gauges struct {
+	metric.Meter
+	all  []metric.Observable
+	errs []error
+}
+
+func (g *gauges) gauge(name, unit, what string) metric.Int64ObservableGauge {
+	i, err := g.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
+	g.all, g.errs = append(g.all, i), append(g.errs, err)
+	return i
+}
+
+func (g *gauges) counter(name, unit, what string) metric.Int64ObservableCounter {
+	i, err := g.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	g.all, g.errs = append(g.all, i), append(g.errs, err)
+	return i
+}
+
+// watch has look called whenever the metrics are read.
+func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) {
+	if err := errors.Join(g.errs...); err != nil {
+		return nil, err
+	}
+	return g.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		look(to)
+		return nil
+	}, g.all...)
+}
+
+// Watch measures how a limiter and its repository are, by Health and ConfigCacheStats, whenever
+// metrics are read, without requests. One limiter of a provider can be watched at a time.
+// Unregister it when the limiter is closed. An error is one of the provider.
+func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dynalimit.Repository) (metric.Registration, error) {
+	g := &gauges{Meter: meters.Meter(scope)}
+	open := g.gauge("dynalimit.table.open", "", "1 while the table does not answer.")
+	silent := g.gauge("dynalimit.silent.buckets", "{bucket}", "Buckets that do not answer although the table may.")
+	waiting := g.gauge("dynalimit.waiting.tokens", "{token}", "Tokens of which buckets have still to be told.")
+	settling := g.gauge("dynalimit.settling.leases", "{lease}", "Leases that are settled behind their callers.")
+	size := g.gauge("dynalimit.config.cached", "{configuration}", "Configurations that are held.")
+	doubt := g.counter("dynalimit.doubt.tokens", "{token}", "Tokens that may have been written although no answer came.")
+	lookups := g.counter("dynalimit.config.lookups", "{lookup}", "Look-ups of configurations.")
+	return g.watch(func(to metric.Observer) {
+		h, c := limiter.Health(), repo.ConfigCacheStats()
+		to.ObserveInt64(open, number(h.Open))
+		to.ObserveInt64(silent, int64(h.SilentBuckets))
+		to.ObserveInt64(settling, int64(h.Settling))
+		to.ObserveInt64(size, int64(c.Size))
+		for limit, tokens := range h.Waiting {
+			to.ObserveInt64(waiting, tokens, metric.WithAttributes(limitKey.String(limit)))
+		}
+		for limit, tokens := range h.Doubt {
+			to.ObserveInt64(doubt, tokens, metric.WithAttributes(limitKey.String(limit)))
+		}
+		byResult(to, lookups, map[string]int64{"hit": c.Hits, "stale": c.StaleHits, "miss": c.Misses})
+	})
+}
+
+// byResult observes values of one instrument.
+func byResult(to metric.Observer, i metric.Int64Observable, values map[string]int64, more ...attribute.KeyValue) {
+	for result, n := range values {
+		to.ObserveInt64(i, n, metric.WithAttributes(append(more[:len(more):len(more)], resultKey.String(result))...))
+	}
+}
+
+func number(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
