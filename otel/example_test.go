@@ -10,27 +10,39 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/otel"
 )
 
+// measured is a limiter that is measured.
+func measured(repo *dynalimit.Repository, limits []dynalimit.Limit, meters metric.MeterProvider, tracers trace.TracerProvider) (*dynalimit.RateLimiter, error) {
+	observer, err := otel.New(meters, tracers, nil) // nil for no metrics, or no spans
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := dynalimit.New(repo, &dynalimit.Options{Limits: limits, Observer: observer})
+	if err != nil {
+		return nil, err
+	}
+	_, err = otel.Watch(meters, limiter, repo)
+	return limiter, err
+}
+
 // A service has Prometheus scrape what its limiter does.
 func Example() {
 	ctx := context.Background()
 	registry := prometheus.NewRegistry()
 	reader := must(exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo()))
-	meters := metric.NewMeterProvider(metric.WithReader(reader))
+	meters := sdk.NewMeterProvider(sdk.WithReader(reader))
 
 	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", nil))
 	check(repo.CreateTable(ctx))
-	limiter := must(dynalimit.New(repo, &dynalimit.Options{
-		Limits:   []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000)},
-		Observer: must(otel.New(meters, nil, nil)),
-	}))
-	must(otel.Watch(meters, limiter, repo))
+	limiter := must(measured(repo, []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000)}, meters, nil))
 
 	lease := must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpd": 900}))
 	check(lease.Settle(ctx, dynalimit.Amounts{"tpd": 850}))

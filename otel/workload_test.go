@@ -127,10 +127,10 @@ func (s *service) run(seconds int, each func()) {
 		end := time.Now().Add(time.Second)
 		for n, calls := 0, 2+60*second/seconds; n < calls && time.Now().Before(end); n++ {
 			s.call(second + n)
-			time.Sleep(time.Second / time.Duration(calls) / 2)
+			elapse(time.Second / time.Duration(calls) / 2)
 		}
 		s.spend(second)
-		time.Sleep(time.Until(end))
+		elapse(time.Until(end))
 		each()
 	}
 	s.latency(0)
@@ -150,7 +150,7 @@ func (s *service) spend(n int) {
 func (s *service) drop() {
 	ctx := context.WithoutCancel(s.t.Context())
 	s.latency(0)
-	time.Sleep(time.Minute)
+	elapse(time.Minute)
 	lease, err := s.limiter.Acquire(ctx, keys[0], "gpt-4", dynalimit.Amounts{"tpm": 1})
 	require.NoError(s.t, err)
 	s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: time.Hour} })
@@ -204,3 +204,6 @@ func (s *service) scrape() series {
 	}
 	return all
 }
+
+// elapse lets virtual time pass.
+func elapse(d time.Duration) { <-time.After(d) }

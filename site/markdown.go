@@ -43,7 +43,7 @@ func (s *site) render(p *page, source []byte) error {
 		case *ast.Link:
 			err = s.redirect(p, &node.Destination)
 		case *ast.Image:
-			err = s.redirect(p, &node.Destination)
+			err = s.addImage(p, string(node.Destination))
 		}
 		return ast.WalkContinue, err
 	})
@@ -59,6 +59,16 @@ func (s *site) render(p *page, source []byte) error {
 	body := strings.NewReplacer("<table>", `<div class="table"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`).Replace(b.String())
 	p.Body = template.HTML(flagWord.ReplaceAllString(body, `<code class="flag">$1</code>`)) //nolint:gosec // made by a renderer that escapes
 	return p.outline()
+}
+
+// addImage adds the file of an image to the site, where it is to its page as in the repository.
+func (s *site) addImage(p *page, to string) error {
+	file, err := fs.ReadFile(s.repository, path.Join(path.Dir(p.Source), to))
+	if err != nil {
+		return fmt.Errorf("the link to %s leads nowhere", to)
+	}
+	s.files[path.Join(path.Dir(p.Path), to)] = file
+	return nil
 }
 
 // flagWord is a flag in a sentence.

@@ -1,0 +1,141 @@
+package otel_test
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// history is what was scraped, once a second.
+type history []series
+
+// window is over how many seconds rates are taken.
+const window = 5
+
+// answer is one value of a query, of labels.
+type answer struct {
+	labels map[string]string
+	value  float64
+}
+
+func (a *answer) key() (key string) {
+	for _, name := range slices.Sorted(maps.Keys(a.labels)) {
+		key += name + "=" + a.labels[name] + " "
+	}
+	return key
+}
+
+var (
+	aQuantile    = regexp.MustCompile(`^histogram_quantile\(([\d.]+), (.*)\)$`)
+	anAggregate  = regexp.MustCompile(`^(sum|max)(?: by \(([^)]*)\) | )?\((?:(rate|increase)\()?(dynalimit_[a-z_]+)(?:\{([a-z_]+)="([^"]*)"\})?(?:\[[^\]]+\]\))?\)$`)
+	aPlaceholder = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
+)
+
+// query answers a query of the dashboard at a second.
+func (h history) query(t *testing.T, expr string, at int) map[string]answer {
+	t.Helper()
+	if m := aQuantile.FindStringSubmatch(expr); m != nil {
+		q, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		return quantiles(q, h.query(t, m[2], at))
+	}
+	if part, whole, ok := strings.Cut(expr, " / "); ok {
+		parts, wholes := h.query(t, part, at), h.query(t, whole, at)
+		for key, a := range parts {
+			a.value /= wholes[key].value
+			parts[key] = a
+		}
+		return parts
+	}
+	m := anAggregate.FindStringSubmatch(expr)
+	require.NotNil(t, m, "a query of another form: %s", expr)
+	before := series{}
+	if m[3] == "rate" {
+		before = h[max(at-window, 0)]
+	}
+	sums := h[at].total(t, m, +1, map[string]answer{})
+	before.total(t, m, -1, sums)
+	if m[3] == "rate" {
+		for key, a := range sums {
+			a.value /= window
+			sums[key] = a
+		}
+	}
+	return sums
+}
+
+// total adds the samples that an aggregate is of, with a sign.
+func (s series) total(t *testing.T, m []string, sign float64, sums map[string]answer) map[string]answer {
+	t.Helper()
+	for _, sample := range s[m[4]] {
+		if m[5] != "" && sample.labels[m[5]] != m[6] {
+			require.Contains(t, sample.labels, m[5], m[0])
+			continue
+		}
+		a := answer{labels: map[string]string{}}
+		for _, by := range strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' }) {
+			require.Contains(t, sample.labels, by, m[0])
+			a.labels[by] = sample.labels[by]
+		}
+		a.value = sums[a.key()].value + sign*sample.value
+		sums[a.key()] = a
+	}
+	return sums
+}
+
+// quantiles are those of histograms, each of which has a value for each bound le.
+func quantiles(q float64, bounds map[string]answer) map[string]answer {
+	type bucket struct{ le, count float64 }
+	of, buckets := map[string]answer{}, map[string][]bucket{}
+	for _, b := range bounds {
+		le, _ := strconv.ParseFloat(b.labels["le"], 64)
+		a := answer{labels: maps.Clone(b.labels), value: math.NaN()}
+		delete(a.labels, "le")
+		of[a.key()], buckets[a.key()] = a, append(buckets[a.key()], bucket{le, b.value})
+	}
+	for key, list := range buckets {
+		slices.SortFunc(list, func(a, b bucket) int { return int(math.Copysign(1, a.le-b.le)) })
+		rank, below := q*list[len(list)-1].count, bucket{}
+		for _, b := range list {
+			if b.count >= rank && b.count > 0 {
+				a := of[key]
+				if a.value = below.le; !math.IsInf(b.le, 1) && b.count > below.count {
+					a.value += (b.le - below.le) * (rank - below.count) / (b.count - below.count)
+				}
+				of[key] = a
+				break
+			}
+			below = b
+		}
+	}
+	return of
+}
+
+// lines answers a query at each second; what has no number anywhere is left out.
+func (h history) lines(t *testing.T, expr, legend string) (all []line) {
+	t.Helper()
+	byKey := map[string]*line{}
+	for at := range h {
+		for key, a := range h.query(t, expr, at) {
+			if byKey[key] == nil {
+				byKey[key] = &line{values: slices.Repeat([]float64{math.NaN()}, len(h)), legend: aPlaceholder.ReplaceAllStringFunc(legend, func(p string) string {
+					require.Contains(t, a.labels, p[2:len(p)-2], "a legend of %s", expr)
+					return a.labels[p[2:len(p)-2]]
+				})}
+			}
+			byKey[key].values[at] = a.value
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		if slices.ContainsFunc(byKey[key].values, func(v float64) bool { return !math.IsNaN(v) }) {
+			all = append(all, *byKey[key])
+		}
+	}
+	return all
+}
