@@ -56,7 +56,12 @@ type Options struct {
 }
 
 // Pool is a bucket: an entity's, on a resource.
-type Pool struct{ Entity, Resource string }
+type Pool struct {
+	// Entity is whose bucket it is.
+	Entity string
+	// Resource is what the bucket is for.
+	Resource string
+}
 
 // Models are the models that may be called, as they are named on the wire. A name that ends in "*"
 // stands for all that begin so; of several the longest holds. What is not here is refused, for

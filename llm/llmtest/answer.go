@@ -15,7 +15,8 @@ type Answer struct {
 	// Input and what follows is the usage that is reported, in tokens, of which none is in
 	// another: Input is neither read from a cache nor written to one. Each dialect sums them up
 	// in its way. If all are 0, Input is 12 and Output 3.
-	Input     int64
+	Input int64
+	// CacheRead is what a cache gave.
 	CacheRead int64
 	// CacheWrite is written for 5 minutes, CacheWrite1h for an hour. OpenAI reports the sum of
 	// the two, Gemini neither: there they are input.
@@ -49,7 +50,8 @@ type Answer struct {
 	// Error ends a stream with an error, by the dialect's name of it, such as overloaded_error,
 	// server_error, throttlingException or UNAVAILABLE, after ErrorAfter events. OpenAI's
 	// Responses end with response.failed and the usage, or with NoUsage in the event error.
-	Error      string
+	Error string
+	// ErrorAfter is after how many events Error comes. Defaults to 0: it is the first.
 	ErrorAfter int
 	// WrongCRC makes the checksum of an AWS stream's last frame wrong.
 	WrongCRC bool
@@ -64,7 +66,16 @@ type Answer struct {
 }
 
 // Usage is what a call used, in tokens, as in Answer.
-type Usage struct{ Input, CacheRead, CacheWrite, CacheWrite1h, Output, Reasoning int64 }
+type Usage struct {
+	// Input is neither read from a cache nor written to one.
+	Input int64
+	// CacheRead is what a cache gave.
+	CacheRead int64
+	// CacheWrite is written to a cache for 5 minutes, CacheWrite1h for an hour.
+	CacheWrite, CacheWrite1h int64
+	// Output is the whole reply, Reasoning what of it is not shown.
+	Output, Reasoning int64
+}
 
 // usage is what the answer reports.
 func (a *Answer) usage() Usage {

@@ -34,11 +34,14 @@ type Provider struct {
 
 // Call is a request that arrived.
 type Call struct {
+	// Method is that of HTTP.
 	Method string
 	// Path is as it was on the wire, escaped, with the query.
-	Path   string
+	Path string
+	// Header is the request's.
 	Header http.Header
-	Body   []byte
+	// Body is the request's, all of it.
+	Body []byte
 	// Billed is the usage that the answer told, or would have told: also of a stream that broke
 	// or ended in an error. It is nothing for a status of 300 or more and for counting tokens.
 	Billed Usage

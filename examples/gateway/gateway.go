@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/hashicorp/golang-lru/v2/expirable"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/httplimit"
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/otel"
+)
+
+// models are what the gateway serves, and the longest replies of requests that name no bound.
+var models = llmhttp.Models{"gpt-4.1": {MaxOutput: 32_768}, "gpt-4.1-mini": {MaxOutput: 32_768}}
+
+// gateway relays calls to a provider, by a secret that clients do not know.
+type gateway struct {
+	http.ServeMux
+	repo      *dynalimit.Repository
+	limiter   *dynalimit.RateLimiter
+	transport *llmhttp.Transport
+	callers   *expirable.LRU[string, llmhttp.Caller] // by key, for a minute
+}
+
+func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gateway {
+	meters := metric.NewMeterProvider(metric.WithReader(must(prometheus.New())))
+	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
+	g.repo = must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
+	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
+	measures := map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}
+	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: measures}))
+	g.transport = must(llmhttp.NewTransport(nil, guard, &llmhttp.Options{Models: models, Strict: true, Headers: true, Logger: slog.Default()}))
+	proxy := &httputil.ReverseProxy{Transport: g.transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(provider)
+		r.Out.Header.Set("Authorization", "Bearer "+secret)
+	}}
+	g.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := g.caller(r); ok { // to the others the transport says no
+			r = r.WithContext(llmhttp.WithCaller(r.Context(), c))
+		}
+		proxy.ServeHTTP(w, r)
+	})
+	g.Handle("/metrics", promhttp.Handler())
+	return g
+}
+
+// caller is who has the key of a request: an entity with a parent, the team.
+func (g *gateway) caller(r *http.Request) (c llmhttp.Caller, ok bool) {
+	key := httplimit.APIKey("Authorization")(r)
+	if c, ok = g.callers.Get(key); ok || key == "" {
+		return c, ok
+	}
+	entity, err := admin.New(g.repo).Entities.Get(r.Context(), key)
+	if err != nil || entity.ParentID == "" {
+		return c, false
+	}
+	_ = json.Unmarshal(entity.Metadata, &c) // {"models": […]} bounds what the key may ask for
+	c.Entity = key
+	g.callers.Add(key, c)
+	return c, true
+}
+
+// Close settles what is left, when no request is served any more.
+func (g *gateway) Close(ctx context.Context) error {
+	return errors.Join(g.transport.Close(ctx), g.limiter.Close(ctx))
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/httplimit"
+	"github.com/dynalimit/dynalimit/llm/llmtest"
+)
+
+const (
+	patience = 30 * time.Second
+	tick     = 50 * time.Millisecond
+	body     = `{"model":"gpt-4.1-mini","max_tokens":20,"messages":[{"role":"user","content":"Hi"}]}`
+	streamed = `{"model":"gpt-4.1-mini","max_tokens":20,"stream":true,"messages":[{"role":"user","content":"Hi"}]}`
+)
+
+// fleet is a store, a provider, and processes of the gateway between them.
+type fleet struct {
+	*testing.T
+	db       *ddbmem.DB
+	store    string
+	provider *llmtest.Provider
+	program  string
+	repo     *dynalimit.Repository
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{T: t, db: ddbmem.New(), provider: llmtest.New(t), program: filepath.Join(t.TempDir(), "gateway")}
+	server := httptest.NewServer(f.db)
+	t.Cleanup(server.Close)
+	f.store = server.URL
+	f.run("go", "build", "-o", f.program, ".")
+	var err error
+	f.repo, err = dynalimit.NewRepository(f.db.Client(), "limits", nil)
+	require.NoError(t, err)
+	require.NoError(t, f.repo.CreateTable(t.Context()))
+	limits, err := os.ReadFile("limits.yaml")
+	require.NoError(t, err)
+	f.apply(string(limits))
+	return f
+}
+
+func (f *fleet) run(name string, args ...string) {
+	f.Helper()
+	out, err := exec.CommandContext(f.Context(), name, args...).CombinedOutput() //nolint:gosec // of this test
+	require.NoError(f, err, string(out))
+}
+
+// apply makes the limits those of a manifest.
+func (f *fleet) apply(limits string) {
+	f.Helper()
+	file := filepath.Join(f.TempDir(), "limits.yaml")
+	require.NoError(f, os.WriteFile(file, []byte(limits), 0o600))
+	f.run("go", "run", "../../cmd/dynalimit", "manifest", "apply", file, "--yes", "--endpoint", f.store)
+}
+
+// start starts a process, and returns its URL.
+func (f *fleet) start() (url string, process *exec.Cmd) {
+	f.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(f, err)
+	address := free.Addr().String()
+	require.NoError(f, free.Close())
+	process = exec.CommandContext(f.Context(), f.program, "-listen", address, "-endpoint", f.store, "-provider", f.provider.URL()) //nolint:gosec // of this test
+	out, err := process.StdoutPipe()
+	require.NoError(f, err)
+	require.NoError(f, process.Start())
+	f.Cleanup(func() { _ = process.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(f, err, line)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	require.Eventually(f, func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	}, patience, tick)
+	return "http://" + address, process
+}
+
+// call makes a call with a key.
+func (f *fleet) call(ctx context.Context, url, key, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	require.NoError(f, err)
+	r.Header.Set("Authorization", "Bearer "+key)
+	return http.DefaultClient.Do(r)
+}
+
+// status is that of a call which is read to its end.
+func (f *fleet) status(url, key, body string) int {
+	res, err := f.call(f.Context(), url, key, body)
+	if !assert.NoError(f, err) {
+		return 0
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	assert.NoError(f, err)
+	return res.StatusCode
+}
+
+// taken is what was taken from a bucket and not given back.
+func (f *fleet) taken(entity, resource, limit string) (n int64) {
+	for b, err := range admin.New(f.repo).Buckets.List(f.Context(), entity) {
+		if assert.NoError(f, err) && b.Resource == resource {
+			n = b.Consumed[limit]
+		}
+	}
+	return n
+}
+
+// TestThreeProcesses has three gateways on one table: a day's money is never exceeded, what was
+// settled is what the provider billed, and a manifest changes limits while calls run.
+func TestThreeProcesses(t *testing.T) {
+	f := newFleet(t)
+	limits, err := os.ReadFile("limits.yaml")
+	require.NoError(t, err)
+	// A call names no tier, so that it is held and charged at the dearest: about 830 µ$, and 17 for
+	// the 12 and 3 tokens that the provider bills.
+	poor := strings.Replace(string(limits), `usd: {capacity: "$60"`, `usd: {capacity: "$0.001500"`, 1)
+	f.apply(poor)
+	urls := make([]string, 3)
+	for i := range urls {
+		urls[i], _ = f.start()
+	}
+	all := func(key string) map[int]int {
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		by := map[int]int{}
+		for i := range 90 {
+			group.Go(func() {
+				for range 4 {
+					status := f.status(urls[i%3], key, []string{body, streamed}[i%2])
+					mu.Lock()
+					by[status]++
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		return by
+	}
+	by := all("sk-a")
+	assert.Len(t, by, 2, "admitted or denied: %v", by)
+	assert.Positive(t, by[200])
+	calls := int64(len(f.provider.Calls()))
+	assert.Equal(t, int64(by[200]), calls)
+	require.Eventually(t, func() bool { return f.taken("acme", "all", "usd") == 17*calls }, patience, tick, "each call costs 17 µ$")
+	assert.LessOrEqual(t, 17*calls, int64(1500))
+
+	f.apply(string(limits)) // while the gateways run
+	require.Eventually(t, func() bool { return f.status(urls[0], "sk-a", body) == 200 }, patience, tick)
+
+	metrics, err := http.Get(urls[0] + "/metrics")
+	require.NoError(t, err)
+	defer metrics.Body.Close()
+	text, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `dynalimit_denials_total{dynalimit_from_memory="true",dynalimit_level="parent",dynalimit_limit="usd"`)
+
+	assert.Equal(t, 401, f.status(urls[1], "sk-x", body))
+	assert.Equal(t, 403, f.status(urls[1], "sk-b", strings.Replace(body, "-mini", "", 1)))
+	assert.Equal(t, 404, f.status(urls[2], "sk-a", strings.Replace(body, "gpt-4.1-mini", "invented", 1)))
+}
+
+// TestEndsOfStreams has a client who leaves, a gateway that is stopped, and one that is killed.
+func TestEndsOfStreams(t *testing.T) {
+	f := newFleet(t)
+	hold := make(chan struct{})
+	url, process := f.start()
+	key := httplimit.HashKey("sk-a")
+	open := func(ctx context.Context) *http.Response {
+		f.provider.Next(llmtest.Answer{Hold: hold})
+		res, err := f.call(ctx, url, "sk-a", streamed)
+		require.NoError(t, err)
+		_, err = res.Body.Read(make([]byte, 1))
+		require.NoError(t, err)
+		return res
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	gone := open(ctx)
+	held := f.taken(key, "all", "usd")
+	leave()
+	_ = gone.Body.Close()
+	require.Eventually(t, func() bool { return f.taken(key, "all", "usd") < held }, time.Second, tick, "settled within a second")
+	cut := f.taken(key, "all", "usd")
+
+	last := open(t.Context())
+	require.NoError(t, process.Process.Signal(syscall.SIGINT))
+	close(hold)
+	rest, err := io.ReadAll(last.Body)
+	require.NoError(t, err)
+	require.NoError(t, last.Body.Close())
+	assert.Contains(t, string(rest), "[DONE]", "a gateway that is stopped ends its streams")
+	require.NoError(t, process.Wait())
+	assert.Equal(t, cut+17, f.taken(key, "all", "usd"))
+
+	hold = make(chan struct{})
+	defer close(hold)
+	url, process = f.start()
+	killed := open(t.Context())
+	defer killed.Body.Close()
+	require.NoError(t, process.Process.Kill())
+	_ = process.Wait()
+	assert.Equal(t, cut+17+held, f.taken(key, "all", "usd"), "what a killed gateway held stays charged")
+}

@@ -1,0 +1,68 @@
+// Command gateway is an OpenAI-compatible gateway in front of a fake provider; docs/gateway.md
+// says what it shows. It needs nothing but Go: DynamoDB runs in the process.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/llm/llmtest"
+)
+
+//go:embed help.txt
+var help string
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	listen := flag.String("listen", "127.0.0.1:8080", "where to serve")
+	store := flag.String("endpoint", "", "the `URL` of a store with limits (default: one in this process, with those of limits.yaml)")
+	provider := flag.String("provider", "", "the `URL` of the provider, whose key is $PROVIDER_KEY (default: a fake in this process)")
+	flag.Parse()
+	if *provider == "" {
+		*provider = httptest.NewServer(new(llmtest.Provider)).URL
+	}
+	fresh := *store == ""
+	if fresh {
+		*store = httptest.NewServer(ddbmem.New()).URL
+	}
+	g := newGateway(dynamodb.New(dynamodb.Options{ // with AWS: dynamodb.NewFromConfig(cfg)
+		BaseEndpoint: store, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
+	if fresh {
+		must(0, g.repo.CreateTable(ctx))
+		apply := exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store)
+		fmt.Fprintln(os.Stderr, string(must(apply.CombinedOutput())))
+	}
+	server := &http.Server{Addr: *listen, Handler: g, ReadHeaderTimeout: 10 * time.Second}
+	closed := make(chan error, 1)
+	context.AfterFunc(ctx, func() { closed <- server.Shutdown(context.WithoutCancel(ctx)) })
+	fmt.Print(strings.NewReplacer("{listen}", *listen, "{store}", *store).Replace(help))
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatal(err)
+	}
+	must(0, errors.Join(<-closed, g.Close(context.WithoutCancel(ctx))))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
