@@ -82,7 +82,7 @@ func (b *answer) end(cause error) {
 	}
 	b.stop()
 	b.plain.close()
-	if cause == io.EOF { //nolint:errorlint // readers return it as it is
+	if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
 		b.reader.Close()
 	}
 	b.attempt.report(b.ctx, b.settle())
@@ -104,7 +104,11 @@ func (b *answer) settle() error {
 	usage, whole := b.reader.Usage(route.Embeds)
 	failure := b.reader.Failure()
 	if whole && b.status < 300 {
-		err := call.SettleSoon(b.ctx, used(usage))
+		told := used(usage)
+		if failure != nil {
+			told.Status = llm.StatusError
+		}
+		err := call.SettleSoon(b.ctx, told)
 		if invalid := (*llm.ValidationError)(nil); !errors.As(err, &invalid) {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 // DenialOf finds why a call was denied in the error that an SDK made of the answer, or in one of
 // this package: dynalimit.LimitExceededError, dynalimit.PausedError and budget.QuotaExceededError are
 // found in it by errors.As. It knows the last 1,024 denials of this process, by a mark in their
-// messages.
+// messages or in the JSON that they keep.
 func DenialOf(err error) (*llm.DeniedError, bool) {
 	if err == nil {
 		return nil, false
@@ -27,7 +27,20 @@ func DenialOf(err error) (*llm.DeniedError, bool) {
 	if denial, ok := errors.AsType[*llm.DeniedError](err); ok {
 		return denial, true
 	}
-	return denials.find(err.Error())
+	if denial, ok := denials.find(err.Error()); ok {
+		return denial, true
+	}
+	if answered, ok := errors.AsType[answered](err); ok {
+		return denials.find(answered.RawJSON())
+	}
+	return nil, false
+}
+
+// answered is an error of the SDKs of OpenAI and Anthropic. That of OpenAI keeps the answer out
+// of its message.
+type answered interface {
+	error
+	RawJSON() string
 }
 
 // Denial is why an answer of a Transport denies a call; false for any other answer.

@@ -3,6 +3,7 @@ package llmhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,13 +23,12 @@ const geminiPath, conversePath = "/v1beta/models/m:generateContent", "/model/us.
 // shapes are how each provider tells a refusal with status 429.
 var shapes = []struct {
 	path, body string
-	status     int
 	holds      string
 }{
-	{chatPath, chatBody, 429, `"code":"rate_limit_exceeded"`},
-	{claudePath, claudeBody, 429, `"type":"rate_limit_error"`},
-	{conversePath, `{"messages":[]}`, 400, `{"message":"`},
-	{geminiPath, `{"contents":[]}`, 429, `"status":"RESOURCE_EXHAUSTED"`},
+	{chatPath, chatBody, `"code":"rate_limit_exceeded"`},
+	{claudePath, claudeBody, `"type":"rate_limit_error"`},
+	{conversePath, `{"messages":[]}`, `{"message":"`},
+	{geminiPath, `{"contents":[]}`, `"status":"RESOURCE_EXHAUSTED"`},
 }
 
 func TestDenialsHaveTheProvidersShape(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDenialsHaveTheProvidersShape(t *testing.T) {
 		w.limiter.Exhaust("ana", "m")
 		res := w.do(c.path, c.body)
 		defer res.Body.Close()
-		assert.Equal(t, c.status, res.StatusCode)
+		assert.Equal(t, 429, res.StatusCode)
 		assert.Equal(t, "false", res.Header.Get("X-Should-Retry"))
 		assert.Equal(t, "0", res.Header.Get("X-Ratelimit-Remaining"))
 		assert.Equal(t, "1", res.Header.Get("Retry-After"), "rounded up")
@@ -54,11 +54,21 @@ func TestDenialsHaveTheProvidersShape(t *testing.T) {
 		again, ok := llmhttp.DenialOf(errors.New("an SDK's error: " + body))
 		assert.True(t, ok)
 		assert.Same(t, denial, again)
+		again, ok = llmhttp.DenialOf(fmt.Errorf("asked: %w", silent(body)))
+		assert.True(t, ok)
+		assert.Same(t, denial, again)
 		assert.Zero(t, w.arrived())
 	}
 	_, ok := llmhttp.DenialOf(errors.New("denial-AAAAAAAAAAAAAAAAAAAAAAAAAA"))
 	assert.False(t, ok)
 }
+
+// silent is an error that does not tell the answer it is of.
+type silent string
+
+func (silent) Error() string { return "429" }
+
+func (s silent) RawJSON() string { return string(s) }
 
 // TestWhoMayNotCall has a case for each status of a refusal.
 func TestWhoMayNotCall(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -59,6 +60,11 @@ func TestHowACallEnds(t *testing.T) {
 		},
 		{"an error before the first token", claudePath, claudeBody, replies(sseType, overloaded), 1, claudePrompt, llm.StatusError, llm.Estimated},
 		{"an error behind it", claudePath, claudeBody, replies(sseType, start+piece+overloaded), 1, 10 + pieceTokens, llm.StatusError, llm.Metered},
+		{
+			"an error behind a usage", "/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`,
+			replies(sseType, sse(`{"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1}}`, `{"error":{"code":500,"status":"INTERNAL"}}`)),
+			1, 6, llm.StatusError, llm.Reported,
+		},
 		{"an exception frame", "/model/us.m:0/converse-stream", `{"messages":[]}`, replies(awsType, frame("exception", "throttlingException", `{}`)), 1, 6, llm.StatusError, llm.Estimated},
 		{"cut", claudePath, claudeBody, breaks(sseType, start+piece), 1, 10 + pieceTokens, llm.StatusCut, llm.Metered},
 		{"cut by a clean end", claudePath, claudeBody, replies(sseType, start+piece), 1, 10 + pieceTokens, llm.StatusCut, llm.Metered},
@@ -69,6 +75,14 @@ func TestHowACallEnds(t *testing.T) {
 		},
 		{"a stream without anything", chatPath, streamBody, replies(sseType, sse("[DONE]")), 1, streamPrompt + 50, llm.StatusOK, llm.Estimated},
 		{"an answer without a usage", chatPath, chatBody, replies(jsonType, `{"choices":[]}`), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
+		{
+			"a stream that has ended", claudePath, claudeBody, replies(sseType, sse(`{"delta":{"text":"Hello, world, how are you"}}`, `{"delta":{"stop_reason":"end_turn"}}`)),
+			1, claudePrompt + pieceTokens, llm.StatusOK, llm.Estimated,
+		},
+		{
+			"a response that has ended", "/v1/responses", `{"model":"m","stream":true}`, replies(sseType, "event: response.completed\n"+sse(`{"response":{}}`)),
+			1, 10 + 4096, llm.StatusOK, llm.Estimated,
+		},
 		{"an answer that breaks off", chatPath, chatBody, breaks(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":2}`), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
 		{"an answer of another kind", chatPath, chatBody, replies("text/html", "<html>"), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
 		{
@@ -98,6 +112,17 @@ func TestHowACallEnds(t *testing.T) {
 			w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": c.rpm, "tpm": c.tpm})
 		})
 	}
+}
+
+// TestAnAnswerThatIsClosedWhole is settled as one that is read to its end: decoders of JSON stop
+// before that.
+func TestAnAnswerThatIsClosedWhole(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, replies(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":2}}`+strings.Repeat(" ", 64<<10)))
+	res := w.do(chatPath, chatBody)
+	require.NoError(t, json.NewDecoder(res.Body).Decode(new(any)))
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, llm.Reported, w.end().Source)
+	w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": 3})
 }
 
 func TestWhatWasNeverSentIsGivenBack(t *testing.T) {

@@ -149,7 +149,7 @@ const done = "[DONE]"
 // End ends an event.
 func (r *Reader) End(e framing.Head) {
 	_ = r.value.Close()
-	if string(r.line) == done {
+	if string(r.line) == done || e.Name != "" && e.Name == r.dialect.Last {
 		r.whole = true
 	}
 	if e.Exception {
@@ -266,7 +266,7 @@ func (r *Reader) end(said Said) {
 	}
 }
 
-// Close says that the answer has ended; it must not be called for one that broke off.
+// Close says that the answer has ended; it must not be called for a stream that broke off.
 func (r *Reader) Close() {
 	if !r.stream && r.into != nil {
 		r.done = r.value.Close() == nil

@@ -83,6 +83,7 @@ var anthropicTells = []Tell{
 	{Path: "message.usage.cache_creation_input_tokens", Said: CacheWrite},
 	{Path: "message.usage.cache_creation.ephemeral_1h_input_tokens", Said: CacheWriteHour},
 	{Path: "message.usage.service_tier", Said: ServedTier},
+	{Path: "delta.stop_reason", Said: Ended, Final: true},
 	{Path: "delta.text", Said: Piece},
 	{Path: "delta.thinking", Said: Piece},
 	{Path: "delta.partial_json", Said: Piece},

@@ -53,6 +53,7 @@ var converse = compiled(&Dialect{
 		{Path: "usage.cacheDetails[].ttl", Said: DetailKind},
 		{Path: "usage.cacheDetails[].inputTokens", Said: DetailTokens},
 		{Path: "serviceTier.type", Said: ServedTier},
+		{Path: "stopReason", Said: Ended, Final: true},
 		{Path: "delta.text", Said: Piece},
 		{Path: "delta.reasoningContent.text", Said: Piece},
 		{Path: "delta.toolUse.input", Said: Piece},
@@ -98,9 +99,10 @@ var awsErrors = &Shape{
 		413: "ValidationException", 415: "ValidationException", 429: "ServiceQuotaExceededException", 500: "InternalFailure",
 		503: "ServiceUnavailableException",
 	},
-	// The SDK tries a ThrottlingException three times, and ends with this one. An internal error
-	// of status 500 it tries again, too.
-	status: map[int]int{401: 403, 413: 400, 415: 400, 429: 400, 500: 400},
+	// AWS's SDK tries a ThrottlingException three times, and ends with this one whatever its status,
+	// which is Bedrock's 400: Anthropic's SDK knows a denial by 429. An internal error of status
+	// 500 AWS's tries again, too.
+	status: map[int]int{401: 403, 413: 400, 415: 400, 500: 400},
 	body:   func(_ int, _, message string) any { return map[string]any{"message": message} },
 	header: "X-Amzn-Errortype",
 	Events: map[string]int{

@@ -23,6 +23,8 @@ type Dialect struct {
 	Array bool
 	// Enveloped means that an event of a stream is the base64 of the JSON, in "bytes".
 	Enveloped bool
+	// Last is the name of the event that ends a stream; empty if the tables say what does.
+	Last string
 	// Shape is how errors look.
 	Shape *Shape
 

@@ -95,6 +95,7 @@ var responses = compiled(&Dialect{
 	)...),
 	Inclusive: true,
 	Counts:    true,
+	Last:      "response.completed",
 	Shape:     openAIErrors,
 })
 
