@@ -21,12 +21,16 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: ## Vet and test every module; needs nothing but Go
+test: ## Vet and test every module but that of test-sdks; needs nothing but Go
 	@scripts/test.sh $(ARGS)
 
 .PHONY: test-race
 test-race: ## Test every module with the race detector; needs a C compiler
 	@CGO_ENABLED=1 scripts/test.sh -race $(ARGS)
+
+.PHONY: test-sdks
+test-sdks: ## Test llm/llmhttp with the providers' SDKs, which take minutes to compile
+	@cd llm/llmhttp/sdks && go vet . && go test -timeout=20m -vet=off $(ARGS) .
 
 .PHONY: test-engine
 test-engine: ## Test against a third-party DynamoDB engine too; installs it once, with cargo

@@ -1,0 +1,269 @@
+package sdks
+
+import (
+	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/openai/openai-go/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/llm/llmtest"
+)
+
+// TestWhatIsSettledIsWhatWasBilled: by each SDK, to the token.
+func TestWhatIsSettledIsWhatWasBilled(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, every, func(w *world, s sdk) {
+		w.provider.Next(s.usage)
+		reply, err := w.call(w.Context(), s)
+		require.NoError(w, err)
+		w.assertBilled(s, reply)
+	})
+}
+
+// assertBilled says that the one call has its reply, and was settled as it was billed.
+func (w *world) assertBilled(s sdk, reply string) {
+	w.Helper()
+	assert.Equal(w, map[bool]string{false: "Hello.", true: "[0.6 0.8]"}[s.embeds], reply)
+	settled := w.end()
+	assert.Equal(w, billed(w.provider.Calls()[0].Billed), settled.Tokens)
+	assert.Equal(w, llm.Reported, settled.Source)
+	assert.Equal(w, llm.StatusOK, settled.Status)
+	w.assertTaken(1)
+}
+
+// TestCompressedAnswers are read as others are, over a socket.
+func TestCompressedAnswers(t *testing.T) {
+	for _, s := range sdks {
+		t.Run(s.name, func(t *testing.T) {
+			w := newWorld(t, llmhttp.Options{}, &http.Transport{})
+			answer := s.usage
+			answer.Gzip = true
+			w.provider.Next(answer)
+			reply, err := s.call(caller(w.Context()), w.client, w.provider.URL())
+			require.NoError(w, err)
+			assert.Equal(w, "gzip", w.provider.Calls()[0].Header.Get("Accept-Encoding"))
+			w.assertBilled(s, reply)
+		})
+	}
+}
+
+// TestADenialIsTheSDKsOwnError: after one attempt, of which the provider hears nothing.
+func TestADenialIsTheSDKsOwnError(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, every, func(w *world, s sdk) {
+		w.limiter.Exhaust("ana", model)
+		_, err := w.call(w.Context(), s)
+		require.Error(w, err)
+		assert.Equal(w, 1, w.attempts)
+		assert.Empty(w, w.provider.Calls())
+		assert.True(w, s.denied(err), "%T %v", err, err)
+		denial, ok := llmhttp.DenialOf(err)
+		require.True(w, ok, "%v", err)
+		wait, ok := denial.RetryIn()
+		assert.True(w, ok)
+		assert.Positive(w, wait)
+	})
+}
+
+// TestARetryIsACallOfItsOwn: two leases, of which the first keeps what its outcome says.
+func TestARetryIsACallOfItsOwn(t *testing.T) {
+	for name, first := range map[string]llmtest.Answer{
+		"internal error": {Status: 500},
+		"overloaded":     {Status: 503},
+		"too many":       {Status: 429, RetryAfter: time.Second},
+		"no answer":      {CutAfter: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachSDK(t, llmhttp.Options{Wait: 10 * time.Second}, every, func(w *world, s sdk) {
+				w.provider.Next(first)
+				_, err := w.call(w.Context(), s)
+				calls, ends := w.provider.Calls(), w.ends()
+				require.Len(w, ends, len(calls))
+				var tokens, want int64
+				requests := len(calls)
+				if again := s.retries && (first.Status != http.StatusTooManyRequests || s.family != gemini); again {
+					require.NoError(w, err)
+					require.Len(w, calls, 2)
+					want = sum(billed(calls[1].Billed))
+				} else {
+					require.Error(w, err)
+					require.Len(w, calls, 1)
+				}
+				for _, e := range ends {
+					tokens += sum(e.Tokens)
+					if first.Status == 0 && e.Status == llm.StatusError { // it may be billed
+						assert.Positive(w, e.Tokens.Input)
+						want += e.Request.Estimate.InputTokens
+					}
+				}
+				if first.Status != 0 && !s.counts {
+					requests--
+				}
+				assert.Equal(w, want, tokens)
+				w.assertTaken(int64(requests))
+			})
+		})
+	}
+}
+
+// TestStreamsThatEndOtherwise: an error of the provider, a broken connection, and no usage.
+func TestStreamsThatEndOtherwise(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer llmtest.Answer
+		status string
+		seen   bool // some of the reply
+	}{
+		"error at once": {llmtest.Answer{NoUsage: true, Error: "x"}, llm.StatusError, false},
+		"error":         {llmtest.Answer{NoUsage: true, Error: "x", ErrorAfter: 5}, llm.StatusError, true},
+		"cut":           {llmtest.Answer{NoUsage: true, CutAfter: 5}, llm.StatusCut, true},
+		"no usage":      {llmtest.Answer{NoUsage: true}, llm.StatusOK, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachSDK(t, llmhttp.Options{}, streamed, func(w *world, s sdk) {
+				answer := c.answer
+				answer.Text, answer.Events = strings.Repeat("word ", 60), 6
+				if answer.Error != "" {
+					answer.Error = s.wrong
+				}
+				w.provider.Next(answer)
+				_, err := w.call(w.Context(), s)
+				unnoticed := s.family == amazons && c.status == llm.StatusCut // between frames
+				assert.Equal(w, c.status != llm.StatusOK && !unnoticed, err != nil, "%v", err)
+				settled := w.end()
+				assert.Equal(w, c.status, settled.Status)
+				assert.Equal(w, llm.Estimated, settled.Source)
+				assert.Equal(w, settled.Request.Estimate.InputTokens, settled.Tokens.Input)
+				assert.Equal(w, c.seen, settled.Tokens.Output > 0, "%d", settled.Tokens.Output)
+				assert.LessOrEqual(w, settled.Tokens.Output, int64(120))
+				w.assertTaken(1)
+			})
+		})
+	}
+}
+
+// TestErrorsAfterAUsageAreErrors: what a stream had told of its usage does not make it a success.
+func TestErrorsAfterAUsageAreErrors(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, streamed, func(w *world, s sdk) {
+		answer := s.usage
+		answer.Events, answer.Error, answer.ErrorAfter = 6, s.wrong, 5
+		w.provider.Next(answer)
+		_, err := w.call(w.Context(), s)
+		require.Error(w, err)
+		assert.Equal(w, llm.StatusError, w.end().Status)
+		w.assertTaken(1)
+	})
+}
+
+// TestAWrongChecksumEndsTheReading: what was told until then is settled.
+func TestAWrongChecksumEndsTheReading(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, func(s sdk) bool { return s.streamed && s.aws }, func(w *world, s sdk) {
+		w.provider.Next(llmtest.Answer{WrongCRC: true, Input: 700, Output: 2})
+		_, err := w.call(w.Context(), s)
+		require.Error(w, err)
+		settled := w.end()
+		if settled.Source != llm.Reported { // the last frame has the only usage
+			assert.Equal(w, llm.StatusCut, settled.Status)
+			assert.Equal(w, settled.Request.Estimate.InputTokens, settled.Tokens.Input)
+		} else {
+			assert.Equal(w, billed(w.provider.Calls()[0].Billed), settled.Tokens)
+		}
+		w.assertTaken(1)
+	})
+}
+
+// TestACallerWhoLeaves is charged what was seen.
+func TestACallerWhoLeaves(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, streamed, func(w *world, s sdk) {
+		w.provider.Next(llmtest.Answer{Between: time.Minute, NoUsage: true, Text: strings.Repeat("word ", 60), Events: 6})
+		ctx, leave := context.WithTimeout(w.Context(), 5*time.Minute-time.Second) // five events
+		defer leave()
+		_, err := w.call(ctx, s)
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		synctest.Wait() // for who hears of the context's end
+		settled := w.end()
+		assert.Equal(w, llm.StatusCut, settled.Status)
+		assert.Positive(w, settled.Tokens.Output)
+		assert.True(w, w.provider.Calls()[0].Left)
+		w.assertTaken(1)
+	})
+}
+
+// TestManyCallsAtOnce are settled at the sum of what they were billed.
+func TestManyCallsAtOnce(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, every, func(w *world, s sdk) {
+		const calls = 50
+		for i := range int64(calls) {
+			w.provider.Next(llmtest.Answer{Input: 10 + i, CacheRead: i, Output: 2*i + 1})
+		}
+		var all sync.WaitGroup
+		for range calls {
+			all.Go(func() {
+				_, err := w.call(w.Context(), s)
+				assert.NoError(w, err)
+			})
+		}
+		all.Wait()
+		var want, got int64
+		for _, c := range w.provider.Calls() {
+			want += sum(billed(c.Billed))
+		}
+		for _, e := range w.ends() {
+			got += sum(e.Tokens)
+		}
+		assert.Equal(w, want, got)
+		w.assertTaken(calls)
+	})
+}
+
+// TestTheUsageIsAskedForOnTheCallersBehalf: he sees the event with it only if he asked.
+func TestTheUsageIsAskedForOnTheCallersBehalf(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		w := newWorld(t, llmhttp.Options{}, nil)
+		params := question
+		if asks {
+			params.StreamOptions.IncludeUsage = openai.Bool(true)
+		}
+		client := newOpenAI(w.client, "http://provider")
+		s := client.Chat.Completions.NewStreaming(caller(w.Context()), params)
+		told := 0
+		for s.Next() {
+			if e := s.Current(); len(e.Choices) == 0 {
+				assert.EqualValues(t, 12, e.Usage.PromptTokens)
+				told++
+			}
+		}
+		require.NoError(t, s.Err())
+		assert.Equal(t, map[bool]int{false: 0, true: 1}[asks], told)
+		assert.Contains(t, string(w.provider.Calls()[0].Body), `"include_usage":true`)
+		assert.Equal(t, billed(w.provider.Calls()[0].Billed), w.end().Tokens)
+	}
+}
+
+// TestACustomAuthority: the transport that the SDK has configured is the base.
+func TestACustomAuthority(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	server := httptest.NewTLSServer(w.provider)
+	t.Cleanup(server.Close)
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	t.Setenv("AWS_CA_BUNDLE", bundle)
+	loaded, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("us-east-1"), config.WithCredentialsProvider(awsConfig.Credentials))
+	require.NoError(t, err)
+	own := newWorld(t, llmhttp.Options{}, baseOf(loaded))
+	reply, err := converse(caller(t.Context()), own.client, server.URL)
+	require.NoError(t, err)
+	assert.Equal(t, "Hello.", reply)
+	assert.Equal(t, billed(w.provider.Calls()[0].Billed), own.end().Tokens)
+}
