@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,14 +54,15 @@ func main() {
 	context.AfterFunc(ctx, func() { closed <- server.Shutdown(context.WithoutCancel(ctx)) })
 	fmt.Print(strings.NewReplacer("{listen}", *listen, "{store}", *store).Replace(help))
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		log.Fatal(err)
+		must(0, err)
 	}
 	must(0, errors.Join(<-closed, g.Close(context.WithoutCancel(ctx))))
 }
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+		os.Exit(1)
 	}
 	return v
 }
