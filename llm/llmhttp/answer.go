@@ -22,6 +22,7 @@ type answer struct {
 	header  http.Header
 	stop    func() bool
 
+	once   sync.Once // settles
 	mu     sync.Mutex
 	reader *dialect.Reader
 	plain  *plain // undoes a compression beside the stream; nil if there is none
@@ -34,6 +35,7 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 		reader: a.route.NewReader(res.Header),
 	}
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
+	a.transport.open.add(b)
 	b.mu.Lock() // the context may have ended
 	b.stop = context.AfterFunc(b.ctx, func() { b.end(b.ctx.Err()) })
 	b.mu.Unlock()
@@ -75,27 +77,26 @@ func (b *answer) Close() error {
 
 var errClosed = errors.New("llmhttp: the answer was closed before its end")
 
-// end settles the call by what was seen. cause is why no more is read.
+// end settles the call by what was seen, once; who comes second waits for it. cause is why no more
+// is read.
 func (b *answer) end(cause error) {
-	if !b.ends() {
-		return
-	}
-	b.stop()
-	b.plain.close()
-	if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
-		b.reader.Close()
-	}
-	b.attempt.report(b.ctx, b.settle())
-	b.attempt.transport.pressed(b.attempt, b.status, b.header, b.reader.Failure())
+	b.once.Do(func() {
+		b.readNoMore()
+		b.stop()
+		b.plain.close()
+		if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
+			b.reader.Close()
+		}
+		b.attempt.report(b.ctx, b.settle())
+		b.attempt.transport.pressed(b.attempt, b.status, b.header, b.reader.Failure())
+		b.attempt.transport.open.remove(b)
+	})
 }
 
-// ends reports whether this is the first end.
-func (b *answer) ends() bool {
+func (b *answer) readNoMore() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first := !b.ended
 	b.ended = true
-	return first
 }
 
 // settle ends the call: at its usage, if that was told, or by how it ended.

@@ -187,8 +187,7 @@ func TestACallThatIsLeftIsSettled(t *testing.T) {
 			_, err = res.Body.Read(make([]byte, 512))
 			require.NoError(t, err)
 			leave(cancel, res)
-			require.Eventually(t, func() bool { return len(w.ends()) == 1 }, wait, tick)
-			s := w.end()
+			s := w.end() // Close settles what was left, however its goroutines run
 			assert.Equal(t, llm.StatusCut, s.Status)
 			w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": streamPrompt + 7})
 		})

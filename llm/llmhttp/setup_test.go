@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -201,8 +200,3 @@ func frame(kind, name, payload string) string {
 }
 
 type tokens = budget.Tokens
-
-const (
-	wait = 10 * time.Second
-	tick = 5 * time.Millisecond
-)

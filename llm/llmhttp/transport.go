@@ -21,6 +21,7 @@ type Transport struct {
 	guard  *llm.Guard
 	opts   Options
 	pauses pauses
+	open   open
 }
 
 // NewTransport makes a transport that sends by base, http.DefaultTransport if it is nil. It fails
@@ -51,6 +52,7 @@ func (t *Transport) Close(ctx context.Context) error {
 	if err := problem.NoContext(ctx, "llmhttp"); err != nil {
 		return err
 	}
+	t.open.settle()
 	return errors.Join(t.pauses.wait(ctx), t.guard.Close(ctx))
 }
 
