@@ -37,7 +37,7 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
 	a.transport.open.add(b)
 	b.mu.Lock() // the context may have ended
-	b.stop = context.AfterFunc(b.ctx, func() { b.end(b.ctx.Err()) })
+	b.stop = context.AfterFunc(b.ctx, b.settleIfLeft)
 	b.mu.Unlock()
 	if a.injected && b.reader.Streams() && b.plain == nil {
 		res.Header.Del("Content-Length")
@@ -76,6 +76,13 @@ func (b *answer) Close() error {
 }
 
 var errClosed = errors.New("llmhttp: the answer was closed before its end")
+
+// settleIfLeft settles the call if its request has ended.
+func (b *answer) settleIfLeft() {
+	if err := b.ctx.Err(); err != nil {
+		b.end(err)
+	}
+}
 
 // end settles the call by what was seen, once; who comes second waits for it. cause is why no more
 // is read.

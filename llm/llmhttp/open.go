@@ -1,39 +1,44 @@
 package llmhttp
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// reading is an answer that somebody reads, or has left.
+type reading interface {
+	// settleIfLeft settles an answer whose request has ended.
+	settleIfLeft()
+}
 
 // open are the answers that are being read.
 type open struct {
 	mu  sync.Mutex
-	all map[*answer]struct{}
+	all map[reading]struct{}
 }
 
-func (o *open) add(b *answer) {
+func (o *open) add(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
-		o.all = map[*answer]struct{}{}
+		o.all = map[reading]struct{}{}
 	}
-	o.all[b] = struct{}{}
+	o.all[r] = struct{}{}
 }
 
-func (o *open) remove(b *answer) {
+func (o *open) remove(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.all, b)
+	delete(o.all, r)
 }
 
 // settle settles the answers whose requests have ended: a goroutine may be on its way to.
 func (o *open) settle() {
 	o.mu.Lock()
-	var left []*answer
-	for b := range o.all {
-		if b.ctx.Err() != nil {
-			left = append(left, b)
-		}
-	}
+	all := slices.Collect(maps.Keys(o.all))
 	o.mu.Unlock()
-	for _, b := range left {
-		b.end(b.ctx.Err())
+	for _, r := range all {
+		r.settleIfLeft()
 	}
 }
