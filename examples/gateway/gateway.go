@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
@@ -35,6 +36,7 @@ type gateway struct {
 	limiter   *dynalimit.RateLimiter
 	transport *llmhttp.Transport
 	callers   *expirable.LRU[string, llmhttp.Caller] // by key, for a minute
+	reads     singleflight.Group
 }
 
 func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gateway {
@@ -42,8 +44,7 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
 	g.repo = must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
 	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
-	measures := map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}
-	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: measures}))
+	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}}))
 	g.transport = must(llmhttp.NewTransport(nil, guard, &llmhttp.Options{Models: models, Strict: true, Headers: true, Logger: slog.Default()}))
 	proxy := &httputil.ReverseProxy{Transport: g.transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(provider)
@@ -65,14 +66,14 @@ func (g *gateway) caller(r *http.Request) (c llmhttp.Caller, ok bool) {
 	if c, ok = g.callers.Get(key); ok || key == "" {
 		return c, ok
 	}
-	entity, err := admin.New(g.repo).Entities.Get(r.Context(), key)
-	if err != nil || entity.ParentID == "" {
-		return c, false
+	found, err, _ := g.reads.Do(key, func() (any, error) { return admin.New(g.repo).Entities.Get(context.WithoutCancel(r.Context()), key) })
+	entity, _ := found.(admin.Entity)
+	if ok = err == nil && entity.ParentID != ""; ok {
+		_ = json.Unmarshal(entity.Metadata, &c) // {"models": […]} bounds what the key may ask for
+		c.Entity = key
+		g.callers.Add(key, c)
 	}
-	_ = json.Unmarshal(entity.Metadata, &c) // {"models": […]} bounds what the key may ask for
-	c.Entity = key
-	g.callers.Add(key, c)
-	return c, true
+	return c, ok
 }
 
 // Close settles what is left, when no request is served any more.
