@@ -33,8 +33,8 @@ type Options struct {
 	// is in memory until it is sent. Defaults to 10 MiB.
 	MaxBody int64
 	// Count leaves the requests of OpenAI's streams as they are: those that do not ask for their
-	// usage are counted by what passes. Defaults to false: they are made to ask, and the event
-	// with the usage is taken out again. Signed requests are always left as they are.
+	// usage are counted by what passes, which shows no hidden reasoning. Defaults to false: they
+	// are made to ask, and the event with the usage is taken out again. Signed requests are always left as they are.
 	Count bool
 	// Wait is how long a call may stand in line for its limits. It ends before the deadline of the
 	// request's context. Defaults to 0: it is denied at once.

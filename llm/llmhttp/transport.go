@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/refusal"
@@ -120,7 +121,7 @@ func (a *attempt) read() *http.Response {
 		a.model = a.route.Model
 	}
 	if a.route.Injects && a.asked.Stream && !a.asked.AsksUsage && !a.transport.opts.Count && !signed(a.request) {
-		a.body, a.injected = inject(body, a.asked)
+		a.body, a.injected = inject(body, a.asked), true
 	}
 	return nil
 }
@@ -256,9 +257,12 @@ func (a *attempt) report(ctx context.Context, err error) {
 	}
 }
 
-// inject asks for the usage of a stream; injected is false where the caller has options of its
-// own that cannot be added to.
-func inject(body []byte, asked *dialect.Request) (with []byte, injected bool) {
+// inject asks for the usage of a stream, also where the caller declines it: what is not told is not
+// charged, such as reasoning that is not shown.
+func inject(body []byte, asked *dialect.Request) []byte {
+	if no := asked.Declines; no.Len > 0 {
+		return slices.Concat(body[:no.At], []byte(no.Instead), body[no.At+no.Len:])
+	}
 	at := int(asked.OptionsAt)
 	add := `"include_usage":true`
 	if at == 0 {
@@ -268,8 +272,7 @@ func inject(body []byte, asked *dialect.Request) (with []byte, injected bool) {
 	if len(rest) > 0 && rest[0] != '}' {
 		add += ","
 	}
-	with = make([]byte, 0, len(body)+len(add))
-	return append(append(append(with, body[:at]...), add...), body[at:]...), true
+	return slices.Concat(body[:at], []byte(add), body[at:])
 }
 
 // looks reports whether a request changes nothing and opens no connection of another kind.

@@ -36,7 +36,8 @@ type Request struct {
 	Model              string
 	MaxOutput, Choices int64 // 0: not said
 	Stream             bool
-	AsksUsage          bool  // it says whether a stream tells its usage
+	AsksUsage          bool  // a stream is to tell its usage
+	Declines           Word  // what says that a stream is not to tell it
 	OptionsAt          int64 // where the options of a stream begin, behind their brace; 0 without any
 	Tier               string
 	CacheHour, Sound   bool
@@ -48,6 +49,13 @@ type Request struct {
 	tool    string // the type of the one that is read
 	uses    int64
 	allUses int64
+}
+
+// Word is a word of a body, such as false, and what stands for it if it is to say the opposite; no
+// Len: there is none.
+type Word struct {
+	At, Len int64
+	Instead string
 }
 
 // maxModel is the longest name of a model, in bytes.
@@ -77,7 +85,7 @@ func (d *Dialect) Read(body []byte) (*Request, error) {
 // take takes one value.
 func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 	if e.Kind == jsonscan.Null {
-		r.AsksUsage = r.AsksUsage || what == Options || what == AsksUsage
+		r.decline(what, e, "null")
 		return nil
 	}
 	switch what {
@@ -94,8 +102,9 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 	case Stream:
 		r.Stream, err = truth(e)
 	case AsksUsage:
-		r.AsksUsage = true
-		_, err = truth(e)
+		if r.AsksUsage, err = truth(e); !r.AsksUsage {
+			r.decline(what, e, "false")
+		}
 	case Options:
 		if e.Kind == jsonscan.Object {
 			r.OptionsAt = e.Offset + 1
@@ -104,6 +113,16 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 		err = r.takePart(what, e)
 	}
 	return err
+}
+
+// decline notes a word that says no to the usage of a stream.
+func (r *Request) decline(what Asked, e jsonscan.Event, word string) {
+	switch what {
+	case Options:
+		r.Declines = Word{e.Offset, int64(len(word)), `{"include_usage":true}`}
+	case AsksUsage:
+		r.Declines = Word{e.Offset, int64(len(word)), "true"}
+	}
 }
 
 // takePart takes a value of a part of the prompt, or of a tool.

@@ -31,7 +31,7 @@ type Event struct {
 	Text []byte
 	// Len is how many bytes of the input a string has between its quotes, or a number in all.
 	Len int64
-	// Offset is where an object or array begins: how many bytes of the input are before it.
+	// Offset is where an object, an array or a word begins: how many bytes of the input are before it.
 	Offset int64
 	// Key is the key of a value that "*" found, cut as Text is. An End has none.
 	Key []byte

@@ -22,7 +22,7 @@ func (s *Scanner) readWord(b []byte) int {
 	case s.state == inMark:
 		s.state = wantValue
 	default:
-		s.ended(s.at, Event{Kind: s.word})
+		s.ended(s.at, Event{Kind: s.word, Offset: s.begun})
 	}
 	return n
 }
