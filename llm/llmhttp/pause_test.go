@@ -57,6 +57,8 @@ func TestAProviderThatSaysStop(t *testing.T) {
 		{"none left", chatPath, chatBody, answers{200, http.Header{"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"12s"}}, canned{jsonType, "{}"}}, 12 * time.Second},
 		{"none left of Azure", chatPath, chatBody, answers{200, http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"3"}}, canned{jsonType, "{}"}}, 3 * time.Second},
 		{"none left of Anthropic", claudePath, claudeBody, answers{200, http.Header{"Anthropic-Ratelimit-Input-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Input-Tokens-Reset": {"2000-01-01T00:00:04Z"}}, canned{jsonType, "{}"}}, 4 * time.Second},
+		{"an event: error", "/v1/responses", chatBody, answers{200, nil, canned{sseType, sse(`{"code":"rate_limit_exceeded","type":"error"}`)}}, time.Second},
+		{"a program that the model wrote", "/v1/responses", chatBody, answers{200, nil, canned{sseType, sse(`{"type":"response.code_interpreter_call_code.done","code":"rate_limit_exceeded"}`)}}, 0},
 		{"no money", chatPath, chatBody, answers{429, http.Header{"Retry-After": {"7"}}, canned{jsonType, `{"error":{"code":"insufficient_quota"}}`}}, 0},
 		{"no money at Anthropic", claudePath, claudeBody, answers{429, nil, canned{jsonType, `{"error":{"type":"rate_limit_error","details":{"error_code":"enforced_spend_limit_reached"}}}`}}, 0},
 		{"another failure", chatPath, chatBody, answers{500, http.Header{"Retry-After": {"7"}}, canned{jsonType, "{}"}}, 0},

@@ -41,6 +41,8 @@ const (
 	ErrorName   // of an error: its type, code or status; of several all are told
 	ErrorStatus // as a number
 	RetryDelay  // when to come back, as "31s"
+	EventType   // of an event of a stream
+	EventCode   // the name of its error, if its type is error: others have a code, too
 )
 
 // Usage is what an answer says was used. Input is without what a cache gave and took.
@@ -74,6 +76,7 @@ type Reader struct {
 	failed            bool
 	done              bool
 	whole             bool // an event said so
+	event             struct{ kind, code string }
 	pieces            Text
 	detail, iteration part
 	more              struct{ input, output int64 } // of iterations
@@ -127,6 +130,7 @@ func (r *Reader) Write(b []byte) (int, error) {
 func (r *Reader) Begin(framing.Head) {
 	r.value.Reset()
 	r.base64, r.line = r.base64[:0], r.line[:0]
+	r.event.kind, r.event.code = "", ""
 	if r.wrapped != nil {
 		r.wrapped.Reset()
 	}
@@ -153,9 +157,17 @@ func (r *Reader) End(e framing.Head) {
 		r.whole = true
 	}
 	if e.Exception {
-		r.failed = true
-		r.failure.Names = append(r.failure.Names, e.Name)
+		r.fail(e.Name)
 	}
+	if r.event.kind == "error" {
+		r.fail(r.event.code)
+	}
+}
+
+// fail notes an error by its name.
+func (r *Reader) fail(name string) {
+	r.failed = true
+	r.failure.Names = append(r.failure.Names, name)
 }
 
 // unwrap reads base64 as it arrives.
@@ -203,8 +215,11 @@ func (r *Reader) take(e jsonscan.Event) error {
 	case IterationType:
 		r.iteration.kind = string(e.Text)
 	case ErrorName:
-		r.failed = true
-		r.failure.Names = append(r.failure.Names, string(e.Text))
+		r.fail(string(e.Text))
+	case EventType:
+		r.event.kind = string(e.Text)
+	case EventCode:
+		r.event.code = string(e.Text)
 	case RetryDelay:
 		r.failure.RetryDelay, _ = time.ParseDuration(string(e.Text))
 	default:

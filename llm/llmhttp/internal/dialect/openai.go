@@ -90,7 +90,8 @@ var responses = compiled(&Dialect{
 		Tell{Path: "delta", Said: Piece},
 		Tell{Path: "error.code", Said: ErrorName},
 		Tell{Path: "error.type", Said: ErrorName},
-		Tell{Path: "code", Said: ErrorName}, // of an event: error
+		Tell{Path: "type", Said: EventType},
+		Tell{Path: "code", Said: EventCode},
 		Tell{Path: "response.error.code", Said: ErrorName},
 	)...),
 	Inclusive: true,
