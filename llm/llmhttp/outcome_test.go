@@ -194,6 +194,20 @@ func TestACallThatIsLeftIsSettled(t *testing.T) {
 	}
 }
 
+// TestAnAnswerIsWholeWithItsJSON has a client that reads a value, and closes without the end.
+func TestAnAnswerIsWholeWithItsJSON(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		replies(jsonType, `{"usage":{"prompt_tokens":3,"completion_tokens":4}}`)(rw, r)
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done() // the end comes late
+	})
+	res := w.do(chatPath, chatBody)
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&struct{}{}))
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, llm.Reported, w.end().Source)
+	w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": 7})
+}
+
 // TestTheNextCallIsDecidedAfterTheSettlement calls again as soon as an answer has ended, with
 // room for one call only.
 func TestTheNextCallIsDecidedAfterTheSettlement(t *testing.T) {
