@@ -122,7 +122,7 @@ func (b *answer) settle() error {
 		}
 	}
 	o := llm.Outcome{Status: b.status, Counts: route.Counts}
-	if b.status >= 300 || !b.reader.Streams() {
+	if b.status >= 300 || !b.reader.Streams() || b.plain.unread() || b.attempt.asked.Background && failure == nil {
 		o.Processed = route.Shape.Billed(failure)
 		return call.Failed(b.ctx, o)
 	}

@@ -32,6 +32,7 @@
 //	4xx or 5xx                            the tokens are given back; OpenAI and Gemini count the request
 //	sent, and no answer                   the prompt's estimate stays
 //	an error inside a stream              what was seen; before the first token the prompt's estimate
+//	a stream that nobody can read         the whole estimate, as of one that goes on in the background
 //	a stream that is cut                  the prompt and what was seen; for Cost, Options.CutTokens of the guard more
 //	200 without a usage                   a stream: the prompt's estimate and what was seen; else the whole estimate
 package llmhttp

@@ -84,6 +84,22 @@ func TestHowACallEnds(t *testing.T) {
 			1, 10 + 4096, llm.StatusOK, llm.Estimated,
 		},
 		{"an answer that breaks off", chatPath, chatBody, breaks(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":2}`), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
+		{
+			"a stream that nobody can read", chatPath, streamBody,
+			replies(sseType, "?", "Content-Encoding", "br"), 1, streamPrompt + 50, llm.StatusOK, llm.Estimated,
+		},
+		{
+			"a stream that is not what it says", chatPath, streamBody,
+			replies(sseType, sse("[DONE]"), "Content-Encoding", "x-gzip"), 1, streamPrompt + 50, llm.StatusOK, llm.Estimated,
+		},
+		{
+			"cut, and goes on in the background", "/v1/responses", `{"model":"m","max_output_tokens":50,"stream":true,"background":true}`,
+			replies(sseType, sse(`{"type":"response.created","response":{"usage":null}}`)), 1, 23 + 50, llm.StatusOK, llm.Estimated,
+		},
+		{
+			"no answer, and goes on in the background", "/v1/responses", `{"model":"m","max_output_tokens":50,"stream":true,"background":true}`,
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, 23 + 50, llm.StatusOK, llm.Estimated,
+		},
 		{"an answer of another kind", chatPath, chatBody, replies("text/html", "<html>"), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
 		{
 			"a usage that cannot be", chatPath, chatBody, replies(jsonType, `{"usage":{"prompt_tokens":1e3,"completion_tokens":-2}}`),

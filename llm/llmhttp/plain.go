@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"io"
 	"strings"
 
@@ -13,11 +14,12 @@ import (
 
 // plain undoes the compression of an answer beside it, for the reader alone.
 type plain struct {
-	in   *io.PipeWriter
-	done chan struct{}
+	in    *io.PipeWriter
+	done  chan struct{}
+	blind bool // nothing of the answer could be read
 }
 
-// newPlain starts what undoes an encoding: nil for none. What cannot be undone says nothing.
+// newPlain starts what undoes an encoding: nil for none.
 func newPlain(encoding string, to *dialect.Reader) *plain {
 	var open func(io.Reader) (io.Reader, error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -28,7 +30,7 @@ func newPlain(encoding string, to *dialect.Reader) *plain {
 	case "deflate":
 		open = inflate
 	default:
-		open = func(io.Reader) (io.Reader, error) { return nil, io.ErrUnexpectedEOF }
+		open = func(io.Reader) (io.Reader, error) { return nil, errors.ErrUnsupported }
 	}
 	out, in := io.Pipe()
 	p := &plain{in: in, done: make(chan struct{})}
@@ -36,10 +38,10 @@ func newPlain(encoding string, to *dialect.Reader) *plain {
 		defer close(p.done)
 		r, err := open(out)
 		if err == nil {
-			_, err = io.Copy(onlyWriter{to}, r)
+			_, _ = io.Copy(onlyWriter{to}, r) // what is read until an error counts
 		}
+		p.blind = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 		out.CloseWithError(io.ErrClosedPipe)
-		_ = err // what was read until then counts
 	}()
 	return p
 }
@@ -71,3 +73,6 @@ func (p *plain) close() {
 		<-p.done
 	}
 }
+
+// unread reports, after close, whether nobody could read what came.
+func (p *plain) unread() bool { return p != nil && p.blind }

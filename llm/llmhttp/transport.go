@@ -214,10 +214,14 @@ func (a *attempt) send() (*http.Response, error) {
 	out, sent := a.outgoing()
 	res, err := a.transport.base.RoundTrip(out)
 	if err != nil {
+		var o llm.Outcome
 		if sent() {
 			a.call.Sent()
+			if a.asked.Background { // it goes on
+				o.Status = http.StatusOK
+			}
 		}
-		a.report(ctx, a.call.Failed(ctx, llm.Outcome{}))
+		a.report(ctx, a.call.Failed(ctx, o))
 		return nil, err
 	}
 	a.call.Sent()

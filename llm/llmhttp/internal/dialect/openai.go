@@ -85,6 +85,7 @@ var responses = compiled(&Dialect{
 		{"tools[]", Tool},
 		{"tools[].type", ToolType},
 		{"max_tool_calls", AllUses},
+		{"background", InBackground},
 	},
 	Answer: append(tellsOf(""), append(tellsOf("response."),
 		Tell{Path: "delta", Said: Piece},

@@ -12,23 +12,24 @@ type Asked uint8
 
 // What there is in requests.
 const (
-	Model     Asked = iota + 1
-	MaxOutput       // the most tokens of one reply; of several the largest holds
-	Choices         // how many replies
-	Stream          // whether the answer is streamed
-	Options         // the object of options of a stream
-	AsksUsage       // whether a stream is to tell its usage
-	Tier            // the service tier
-	CacheTTL        // how long the cache keeps a part of the prompt
-	Part            // a part of the prompt that the bytes do not show: a picture, a file, an id
-	Data            // such a part as base64, which is no text
-	Sound           // a part that is sound
-	MediaType       // of a part; sound if it is audio/…
-	Tool            // one of the tools: starts a new one
-	ToolType        // its type
-	ToolUses        // the most uses of it
-	AllUses         // the most uses of all tools together
-	Search          // web search, with no bound of its own
+	Model        Asked = iota + 1
+	MaxOutput          // the most tokens of one reply; of several the largest holds
+	Choices            // how many replies
+	Stream             // whether the answer is streamed
+	Options            // the object of options of a stream
+	AsksUsage          // whether a stream is to tell its usage
+	Tier               // the service tier
+	CacheTTL           // how long the cache keeps a part of the prompt
+	Part               // a part of the prompt that the bytes do not show: a picture, a file, an id
+	Data               // such a part as base64, which is no text
+	Sound              // a part that is sound
+	MediaType          // of a part; sound if it is audio/…
+	Tool               // one of the tools: starts a new one
+	ToolType           // its type
+	ToolUses           // the most uses of it
+	AllUses            // the most uses of all tools together
+	InBackground       // whether the call goes on when nobody reads its answer
+	Search             // web search, with no bound of its own
 )
 
 // Request is what a request's body says of its call.
@@ -41,6 +42,7 @@ type Request struct {
 	OptionsAt          int64 // where the options of a stream begin, behind their brace; 0 without any
 	Tier               string
 	CacheHour, Sound   bool
+	Background         bool  // it goes on when nobody reads its answer
 	Parts              int64 // parts of the prompt whose tokens the text does not show
 	Tokens             int64 // of the text, about
 	Tools              map[string]int64
@@ -101,6 +103,8 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 		err = most(&r.allUses, e)
 	case Stream:
 		r.Stream, err = truth(e)
+	case InBackground:
+		r.Background, err = truth(e)
 	case AsksUsage:
 		if r.AsksUsage, err = truth(e); !r.AsksUsage {
 			r.decline(what, e, "false")
