@@ -26,7 +26,7 @@ const (
 type pauses struct {
 	mu      sync.Mutex
 	until   map[[32]byte]time.Time
-	writing sync.WaitGroup
+	writing *sync.WaitGroup // nil before the first
 }
 
 // await waits for the end of a pause of the call's credential, if the call may wait so long. Else
@@ -87,11 +87,31 @@ func (p *pauses) pause(a *attempt, d time.Duration) {
 	}
 }
 
-// wait waits for what is being written.
+// write writes a pause; nobody waits for it but wait.
+func (p *pauses) write(pause func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.writing == nil {
+		p.writing = new(sync.WaitGroup)
+	}
+	p.writing.Go(pause)
+}
+
+// wait waits for what is being written. What begins meanwhile is of another group: one that is
+// waited for must not grow again.
 func (p *pauses) wait(ctx context.Context) error {
+	p.mu.Lock()
+	before := p.writing
+	if before == nil {
+		p.mu.Unlock()
+		return nil
+	}
+	p.writing = new(sync.WaitGroup)
+	p.writing.Go(before.Wait) // for whoever waits next
+	p.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		p.writing.Wait()
+		before.Wait()
 		close(done)
 	}()
 	select {
@@ -130,7 +150,7 @@ func (t *Transport) pressed(a *attempt, status int, h http.Header, f *dialect.Fa
 		return
 	}
 	pool := t.opts.Pool(a.request)
-	t.pauses.writing.Go(func() { // nobody waits for it
+	t.pauses.write(func() {
 		if err := t.guard.Pause(context.WithoutCancel(ctx), pool.Entity, pool.Resource, d, "the provider says stop"); err != nil {
 			t.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a pause could not be written", slog.Any("error", err))
 		}

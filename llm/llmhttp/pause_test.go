@@ -3,6 +3,7 @@ package llmhttp_test
 import (
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,4 +112,23 @@ func TestAPoolIsPausedForAll(t *testing.T) {
 	require.True(t, ok)
 	require.ErrorIs(t, denial, dynalimit.ErrPaused)
 	assert.Equal(t, 1, w.arrived())
+}
+
+// TestATransportIsClosedWhilePausesAreWritten is for the race detector.
+func TestATransportIsClosedWhilePausesAreWritten(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	transport, err := llmhttp.NewTransport(answers{429, nil, canned{jsonType, "{}"}}, w.guard, &llmhttp.Options{
+		Models: models, Pool: func(*http.Request) llmhttp.Pool { return llmhttp.Pool{Entity: "pool", Resource: "m"} },
+	})
+	require.NoError(t, err)
+	var closing sync.WaitGroup
+	for range 20 {
+		res, err := transport.RoundTrip(w.request(t.Context(), claudePath, claudeBody))
+		require.NoError(t, err)
+		_ = read(t, res)
+		require.NoError(t, res.Body.Close())
+		closing.Go(func() { assert.NoError(t, transport.Close(t.Context())) })
+	}
+	closing.Wait()
+	require.NoError(t, transport.Close(t.Context()))
 }
