@@ -40,7 +40,7 @@ type Options struct {
 	// request's context. Defaults to 0: it is denied at once.
 	Wait time.Duration
 	// Strict refuses what is not recognised, with 404, but for requests that only look, such as
-	// GET /v1/models. Defaults to false: it passes unmetered.
+	// GET /v1/models, and whatever comes from a caller who is not known, with 401. Defaults to false: it passes unmetered.
 	Strict bool
 	// Pool names the bucket that all calls with a request's credential charge, in all
 	// processes: a parent of the callers. When the provider says stop, it is paused

@@ -274,10 +274,14 @@ func TestWhatIsNoCallPasses(t *testing.T) {
 		assert.Equal(t, map[bool]int{false: 200, true: 404}[strict], status)
 		status, _ = w.call("/v1/messages/count_tokens", `{"model":"x"}`)
 		assert.Equal(t, 200, status, "counting is free")
-		res, err := w.client.Get(w.url + "/v1/models") //nolint:noctx // of a test
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		assert.Equal(t, 200, res.StatusCode, "looking, too")
+		look := w.request(t.Context(), "/v1/models", "")
+		look.Method = http.MethodGet
+		for status, ctx := range map[int]context.Context{200: look.Context(), map[bool]int{false: 200, true: 401}[strict]: t.Context()} {
+			res, err := w.client.Do(look.WithContext(ctx))
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			assert.Equal(t, status, res.StatusCode, "looking, too")
+		}
 		assert.Empty(t, w.ends())
 	}
 }

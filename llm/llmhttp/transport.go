@@ -68,17 +68,16 @@ func (t *Transport) CloseIdleConnections() {
 // settles it as it is read. A denial is an answer, not an error; see Denial.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
+	caller, known := t.identify(r)
 	switch {
+	case !known && (t.opts.Strict || ok && !route.Free):
+		return refused(r, route.Errors(), dialect.Refusal{Status: http.StatusUnauthorized, Message: "the caller is not known"}), nil
 	case ok && route.Free, !ok && (!t.opts.Strict || looks(r)):
 		return t.base.RoundTrip(r)
 	case !ok:
 		return refused(r, dialect.Plain, dialect.Refusal{Status: http.StatusNotFound, Message: "this is no model call that is known here"}), nil
 	}
 	a := &attempt{transport: t, route: route, request: r}
-	caller, known := t.identify(r)
-	if !known {
-		return a.refuse(http.StatusUnauthorized, "the caller is not known"), nil
-	}
 	if refusal := a.read(); refusal != nil {
 		return refusal, nil
 	}

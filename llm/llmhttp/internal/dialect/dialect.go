@@ -60,6 +60,14 @@ type Route struct {
 	Injects bool
 }
 
+// Errors is the shape of errors; Plain of no call that is known.
+func (r Route) Errors() *Shape {
+	if r.Dialect == nil {
+		return Plain
+	}
+	return r.Shape
+}
+
 // compiled makes the paths of a dialect's tables.
 func compiled(d *Dialect) *Dialect {
 	asks := make([]string, len(d.Request))
