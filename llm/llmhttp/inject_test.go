@@ -100,6 +100,7 @@ func TestWhatIsTakenForARequest(t *testing.T) {
 		{"the model's bound", chatPath, `{"model":"m-1"}`, 6 + 77},
 		{"a picture", chatPath, `{"model":"m","max_tokens":1,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 10_000) + `"}}]}]}`, 2000 + 1 + 21},
 		{"a picture elsewhere", claudePath, `{"model":"m","max_tokens":1,"messages":[{"content":[{"source":{"type":"url","url":"https://x"}}]}]}`, 2000 + 1 + 40},
+		{"one part that is no list", geminiPath, `{"contents":{"parts":{"fileData":{"fileUri":"gs://x"}}},"generationConfig":{"maxOutputTokens":1}}`, 2000 + 1 + 37},
 		{"embeddings", "/v1/embeddings", `{"model":"m","input":"Hello"}`, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -323,3 +323,17 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 		StatusCode: 200, Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
 	}, nil
 }
+
+// TestGoogleIsAskedForTheUsage refuses what hides it.
+func TestGoogleIsAskedForTheUsage(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, replies(jsonType, "{}"))
+	for query, want := range map[string]int{
+		"": 200, "?alt=sse": 200, "?%24alt=json": 200, "?key=k": 200,
+		"?fields=candidates": 400, "?%24fields=candidates": 400, "?alt=sse&alt=proto": 400, "?callback=f": 400,
+	} {
+		status, _ := w.call(geminiPath+query, "{}")
+		assert.Equal(t, want, status, query)
+	}
+	status, _ := w.call(geminiPath, "{}", "X-Goog-FieldMask", "candidates")
+	assert.Equal(t, 400, status)
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/refusal"
@@ -108,6 +109,8 @@ func (a *attempt) read() *http.Response {
 		return a.refuse(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
 	case int64(len(body)) > a.transport.opts.MaxBody, a.request.ContentLength > a.transport.opts.MaxBody:
 		return a.refuse(http.StatusRequestEntityTooLarge, "the request's body is too long")
+	case a.route.Masks && masked(a.request):
+		return a.refuse(http.StatusBadRequest, "an answer without its usage cannot be asked for here: leave out fields, callback and alt")
 	case encoded(a.request.Header.Get("Content-Encoding")):
 		return a.refuse(http.StatusUnsupportedMediaType, "the request's body is compressed; send it plain")
 	}
@@ -281,6 +284,21 @@ func inject(body []byte, asked *dialect.Request) []byte {
 // looks reports whether a request changes nothing and opens no connection of another kind.
 func looks(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && r.Header.Get("Upgrade") == ""
+}
+
+// masked reports whether a request asks Google for a part of the answer, or for one in another form.
+func masked(r *http.Request) bool {
+	for name, values := range r.URL.Query() {
+		switch strings.TrimPrefix(name, "$") {
+		case "fields", "callback":
+			return true
+		case "alt":
+			if slices.ContainsFunc(values, func(v string) bool { return v != "json" && v != "sse" }) {
+				return true
+			}
+		}
+	}
+	return r.Header.Get("X-Goog-Fieldmask") != ""
 }
 
 // signed reports whether a request is signed by its headers and body, as AWS has it.

@@ -21,6 +21,8 @@ type Dialect struct {
 	Counts bool
 	// Array means that a streamed answer may be one array of events.
 	Array bool
+	// Masks means that a request may ask for an answer without its usage, as Google's field masks do.
+	Masks bool
 	// Enveloped means that an event of a stream is the base64 of the JSON, in "bytes".
 	Enveloped bool
 	// Last is the name of the event that ends a stream; empty if the tables say what does.

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net/http"
+	"strings"
 )
 
 // gemini finds calls of Gemini, of its own interface and of Vertex. The path names the model.
@@ -31,7 +32,7 @@ func gemini(path string) (Route, bool) {
 
 var generate = compiled(&Dialect{
 	Name: "Gemini",
-	Request: []Ask{
+	Request: alone([]Ask{
 		{"generationConfig|generation_config.maxOutputTokens|max_output_tokens", MaxOutput},
 		{"generationConfig|generation_config.candidateCount|candidate_count", Choices},
 		{"contents[].parts[].inlineData|inline_data.data", Data},
@@ -41,7 +42,7 @@ var generate = compiled(&Dialect{
 		{"cachedContent|cached_content", Part},
 		{"tools[].googleSearch|google_search", Search},
 		{"tools[].urlContext|url_context", Part},
-	},
+	}),
 	Answer: []Tell{
 		{Path: "modelVersion", Said: ServedModel},
 		{Path: "usageMetadata.promptTokenCount", Said: Input},
@@ -63,6 +64,7 @@ var generate = compiled(&Dialect{
 	Inclusive: true,
 	Counts:    true,
 	Array:     true,
+	Masks:     true,
 	Shape: &Shape{
 		names: map[int]string{
 			400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT",
@@ -76,3 +78,15 @@ var generate = compiled(&Dialect{
 		},
 	},
 })
+
+// alone has the lists of paths also as Google takes those of one element: without brackets.
+func alone(asks []Ask) []Ask {
+	for _, list := range []string{"contents[]", "parts[]", "tools[]"} {
+		for _, a := range asks[:len(asks):len(asks)] {
+			if one := strings.Replace(a.Path, list, strings.TrimSuffix(list, "[]"), 1); one != a.Path {
+				asks = append(asks, Ask{one, a.Asked})
+			}
+		}
+	}
+	return asks
+}
