@@ -4,10 +4,10 @@ import "strings"
 
 // anthropic finds Anthropic's messages, direct and on Vertex. Those on Bedrock are Bedrock's.
 func anthropic(path string) (Route, bool) {
-	switch {
-	case strings.HasSuffix(path, "/v1/messages"):
+	switch whole := folded(path); {
+	case strings.HasSuffix(whole, "/v1/messages"):
 		return Route{Dialect: messages}, true
-	case strings.HasSuffix(path, "/v1/messages/count_tokens"):
+	case strings.HasSuffix(whole, "/v1/messages/count_tokens"):
 		return Route{Dialect: messages, Free: true}, true
 	}
 	rest, ok := after(path, "/publishers/anthropic/models/")

@@ -6,10 +6,12 @@ import "strings"
 // routes that end so.
 func openAI(path string) (Route, bool) {
 	deployment := ""
-	if rest, ok := after(path, "/openai/deployments/"); ok { // Azure bills what the path names
+	if i := strings.LastIndex(lower(path), azure); i >= 0 { // it bills what the path names
+		rest := path[i+len(azure):]
 		deployment, _, _ = strings.Cut(rest, "/")
 		deployment = unescaped(deployment)
 	}
+	path = folded(path)
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
 		return Route{Dialect: chat, Model: deployment, Injects: true}, true
@@ -24,6 +26,8 @@ func openAI(path string) (Route, bool) {
 	}
 	return Route{}, false
 }
+
+const azure = "/openai/deployments/"
 
 var chat = compiled(&Dialect{
 	Name: "OpenAI Chat Completions",

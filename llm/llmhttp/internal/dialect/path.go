@@ -48,3 +48,17 @@ func normal(path string) string {
 	}
 	return slashes.Clean(string(plain))
 }
+
+// folded is a path as servers read it that make no difference of cases, nor of "/" and "%2F".
+func folded(path string) string { return strings.ReplaceAll(lower(path), "%2f", "/") }
+
+// lower has the letters of ASCII in lower case, and each byte where it was.
+func lower(path string) string {
+	plain := []byte(path)
+	for i, c := range plain {
+		if 'A' <= c && c <= 'Z' {
+			plain[i] = c | 0x20
+		}
+	}
+	return string(plain)
+}
