@@ -351,3 +351,27 @@ func TestSpellingsOfPathsAreCalls(t *testing.T) {
 		assert.Len(t, w.ends(), i+1, path)
 	}
 }
+
+// odd is a transport that breaks its contract.
+type odd struct{ answer *http.Response }
+
+func (o odd) RoundTrip(*http.Request) (*http.Response, error) { return o.answer, nil }
+
+func TestATransportThatBreaksItsContract(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	for _, answer := range []*http.Response{nil, {StatusCode: 200}} {
+		transport, err := llmhttp.NewTransport(odd{answer}, w.guard, &llmhttp.Options{Models: models})
+		require.NoError(t, err)
+		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+		if answer == nil {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Empty(t, read(t, res))
+		require.NoError(t, res.Body.Close())
+	}
+	assert.Len(t, w.ends(), 2)
+	_, err := w.transport.RoundTrip(&http.Request{Method: http.MethodPost}) //nolint:bodyclose // there is none
+	require.Error(t, err)
+}

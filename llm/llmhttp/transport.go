@@ -68,6 +68,9 @@ func (t *Transport) CloseIdleConnections() {
 // RoundTrip makes one attempt of a call: it admits it, sends it, and gives back an answer that
 // settles it as it is read. A denial is an answer, not an error; see Denial.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL == nil {
+		return t.base.RoundTrip(r) // which says so
+	}
 	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
 	caller, known := t.identify(r)
 	switch {
@@ -215,6 +218,9 @@ func (a *attempt) send() (*http.Response, error) {
 	ctx := a.request.Context()
 	out, sent := a.outgoing()
 	res, err := a.transport.base.RoundTrip(out)
+	if res == nil && err == nil {
+		err = errNoAnswer
+	}
 	if err != nil {
 		var o llm.Outcome
 		if sent() {
@@ -231,12 +237,17 @@ func (a *attempt) send() (*http.Response, error) {
 		a.report(ctx, a.call.Failed(ctx, llm.Outcome{Status: res.StatusCode}))
 		return res, nil
 	}
+	if res.Body == nil {
+		res.Body = http.NoBody
+	}
 	res.Body = newAnswer(a, res)
 	if a.transport.opts.Headers {
 		show(res.Header, a.caller, a.call.Lease().Statuses())
 	}
 	return res, nil
 }
+
+var errNoAnswer = errors.New("llmhttp: the transport below gave neither an answer nor an error")
 
 // outgoing is the request that is sent, and whether all of it was.
 func (a *attempt) outgoing() (out *http.Request, sent func() bool) {
