@@ -67,6 +67,7 @@ func TestWhatIsTakenOutIsTheUsageAlone(t *testing.T) {
 		usage + "\n":                                 usage + "\n", // never whole
 		`data: {"choices":[{}],"usage":{}}` + "\n\n": `data: {"choices":[{}],"usage":{}}` + "\n\n",
 		"data: " + strings.Repeat("x", 200<<10) + "\n\n" + usage + "\n\n": "data: " + strings.Repeat("x", 200<<10) + "\n\n",
+		`data: {"error":{"code":"x"},"usage":{}}` + "\n\n":                `data: {"error":{"code":"x"},"usage":{}}` + "\n\n",
 		"": "",
 	} {
 		w := newWorld(t, llmhttp.Options{}, nil)

@@ -72,7 +72,7 @@ func blank(b []byte) bool {
 	return bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n")) || string(b) == "\n" || string(b) == "\r\n"
 }
 
-// usageAlone reports whether an event holds a usage, and no choices.
+// usageAlone reports whether an event holds a usage, and neither choices nor an error.
 func usageAlone(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
 	if !ok {
@@ -81,7 +81,7 @@ func usageAlone(event []byte) bool {
 	choices, usage := 0, false
 	s := jsonscan.New(usageEvent, jsonscan.Options{}, func(e jsonscan.Event) error {
 		switch {
-		case e.Path == 0 && e.Kind != jsonscan.End:
+		case e.Path != 1 && e.Kind != jsonscan.End && e.Kind != jsonscan.Null:
 			choices++
 		case e.Path == 1 && e.Kind == jsonscan.Object:
 			usage = true
@@ -94,4 +94,4 @@ func usageAlone(event []byte) bool {
 	return usage && choices == 0
 }
 
-var usageEvent = jsonscan.Compile("choices[]", "usage")
+var usageEvent = jsonscan.Compile("choices[]", "usage", "error")
