@@ -73,6 +73,11 @@ func TestHowACallEnds(t *testing.T) {
 			"a stream without a usage", chatPath, streamBody, replies(sseType, sse(`{"choices":[{"delta":{"content":"Hello, world, how are you"}}]}`, "[DONE]")),
 			1, streamPrompt + pieceTokens, llm.StatusOK, llm.Estimated,
 		},
+		{
+			"a stream of calls of tools", chatPath, streamBody,
+			replies(sseType, sse(`{"choices":[{"delta":{"tool_calls":[{"custom":{"input":"Hello, world, how are you"}}]}}]}`, `{"choices":[{"delta":{"function_call":{"arguments":"abcd"}}}]}`, "[DONE]")),
+			1, streamPrompt + pieceTokens + 1, llm.StatusOK, llm.Estimated,
+		},
 		{"a stream without anything", chatPath, streamBody, replies(sseType, sse("[DONE]")), 1, streamPrompt + 50, llm.StatusOK, llm.Estimated},
 		{"an answer without a usage", chatPath, chatBody, replies(jsonType, `{"choices":[]}`), 1, chatPrompt + 50, llm.StatusOK, llm.Estimated},
 		{

@@ -61,6 +61,8 @@ var chat = compiled(&Dialect{
 		{Path: "choices[].delta.reasoning_content", Said: Piece},
 		{Path: "choices[].delta.refusal", Said: Piece},
 		{Path: "choices[].delta.tool_calls[].function.arguments", Said: Piece},
+		{Path: "choices[].delta.tool_calls[].custom.input", Said: Piece},
+		{Path: "choices[].delta.function_call.arguments", Said: Piece},
 		{Path: "choices[].text", Said: Piece},
 		{Path: "error.code", Said: ErrorName},
 		{Path: "error.type", Said: ErrorName},
