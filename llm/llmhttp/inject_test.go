@@ -97,6 +97,9 @@ func TestWhatIsTakenForARequest(t *testing.T) {
 		tpm              int64
 	}{
 		{"a bound and two replies", chatPath, `{"model":"m","n":2,"max_tokens":10,"max_completion_tokens":100}`, 23 + 200},
+		{"two prompts, two replies to each", "/v1/completions", `{"model":"m","max_tokens":10,"n":2,"prompt":["a","b"]}`, 26 + 40},
+		{"a prompt of tokens", "/v1/completions", `{"model":"m","max_tokens":10,"prompt":[1,2,3]}`, 22 + 10},
+		{"no bound of two replies", chatPath, `{"model":"m","n":2}`, 8 + 2*4096},
 		{"no bound", chatPath, `{"model":"m"}`, 6 + 4096},
 		{"the model's bound", chatPath, `{"model":"m-1"}`, 6 + 77},
 		{"a picture", chatPath, `{"model":"m","max_tokens":1,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 10_000) + `"}}]}]}`, 2000 + 1 + 21},

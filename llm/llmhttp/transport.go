@@ -201,7 +201,7 @@ func (a *attempt) estimated(c Caller, m Model) llm.Request {
 	case e.MaxOutputTokens == 0 && m.MaxOutput > 0:
 		e.MaxOutputTokens = m.MaxOutput
 	case e.MaxOutputTokens == 0:
-		e.LikelyOutputTokens = likelyOutput
+		e.LikelyOutputTokens = likelyOutput * max(1, asked.Choices)
 	}
 	request := llm.Request{
 		Entity: c.Entity, Resource: m.Resource, Model: m.Priced, Label: m.Label, Org: c.Org, App: c.App, Tags: c.Tags,

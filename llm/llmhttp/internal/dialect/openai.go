@@ -37,6 +37,7 @@ var chat = compiled(&Dialect{
 		{"max_completion_tokens", MaxOutput},
 		{"n", Choices},
 		{"best_of", Choices},
+		{"prompt[]", Prompt},
 		{"stream", Stream},
 		{"stream_options", Options},
 		{"stream_options.include_usage", AsksUsage},

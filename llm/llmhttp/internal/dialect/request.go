@@ -28,6 +28,7 @@ const (
 	ToolType           // its type
 	ToolUses           // the most uses of it
 	AllUses            // the most uses of all tools together
+	Prompt             // one of several prompts, or a token of the one: each prompt has its choices
 	InBackground       // whether the call goes on when nobody reads its answer
 	Search             // web search, with no bound of its own
 )
@@ -47,6 +48,7 @@ type Request struct {
 	Tokens             int64 // of the text, about
 	Tools              map[string]int64
 
+	prompts int64
 	text    Text
 	tool    string // the type of the one that is read
 	uses    int64
@@ -59,6 +61,9 @@ type Word struct {
 	At, Len int64
 	Instead string
 }
+
+// mostPrompts is more than a call may have of prompts and of choices.
+const mostPrompts = 1 << 20
 
 // maxModel is the longest name of a model, in bytes.
 const maxModel = 256
@@ -103,6 +108,10 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 		err = most(&r.allUses, e)
 	case Stream:
 		r.Stream, err = truth(e)
+	case Prompt:
+		if e.Kind == jsonscan.String || e.Kind == jsonscan.Array {
+			r.prompts++
+		}
 	case InBackground:
 		r.Background, err = truth(e)
 	case AsksUsage:
@@ -176,8 +185,11 @@ func (r *Request) endTool() {
 	r.tool, r.uses = "", 0
 }
 
-// bound bounds what the tools have no bound of their own for.
+// bound bounds what has no bound of its own: the replies to all prompts, and the uses of tools.
 func (r *Request) bound() {
+	if r.prompts > 1 {
+		r.Choices = min(max(1, r.Choices), mostPrompts) * min(r.prompts, mostPrompts)
+	}
 	for name, uses := range r.Tools {
 		if uses == 0 {
 			r.Tools[name] = r.allUses
