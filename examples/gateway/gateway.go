@@ -50,12 +50,14 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 		r.SetURL(provider)
 		r.Out.Header.Set("Authorization", "Bearer "+secret)
 	}}
-	g.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+	relay := func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := g.caller(r); ok { // to the others the transport says no
 			r = r.WithContext(llmhttp.WithCaller(r.Context(), c))
 		}
 		proxy.ServeHTTP(w, r)
-	})
+	}
+	g.HandleFunc("POST /v1/", relay)
+	g.HandleFunc("GET /v1/models", relay) // what else the provider stores is not one caller's
 	g.Handle("/metrics", promhttp.Handler())
 	return g
 }
@@ -68,12 +70,12 @@ func (g *gateway) caller(r *http.Request) (c llmhttp.Caller, ok bool) {
 	}
 	found, err, _ := g.reads.Do(key, func() (any, error) { return admin.New(g.repo).Entities.Get(context.WithoutCancel(r.Context()), key) })
 	entity, _ := found.(admin.Entity)
-	if ok = err == nil && entity.ParentID != ""; ok {
-		_ = json.Unmarshal(entity.Metadata, &c) // {"models": […]} bounds what the key may ask for
-		c.Entity = key
-		g.callers.Add(key, c)
+	if err != nil || entity.ParentID == "" || len(entity.Metadata) > 0 && json.Unmarshal(entity.Metadata, &c) != nil {
+		return c, false // {"models": […]} bounds what the key may ask for
 	}
-	return c, ok
+	c.Entity = key
+	g.callers.Add(key, c)
+	return c, true
 }
 
 // Close settles what is left, when no request is served any more.

@@ -179,6 +179,12 @@ func TestThreeProcesses(t *testing.T) {
 	assert.Contains(t, string(text), `dynalimit_denials_total{dynalimit_from_memory="true",dynalimit_level="parent",dynalimit_limit="usd"`)
 
 	assert.Equal(t, 401, f.status(urls[1], "sk-x", body))
+	for path, status := range map[string]int{"/v1/models": 401, "/v1/files": 405} {
+		res, err := http.Get(urls[1] + path)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, status, res.StatusCode, path)
+	}
 	assert.Equal(t, 403, f.status(urls[1], "sk-b", strings.Replace(body, "-mini", "", 1)))
 	assert.Equal(t, 404, f.status(urls[2], "sk-a", strings.Replace(body, "gpt-4.1-mini", "invented", 1)))
 }
