@@ -32,11 +32,9 @@ func main() {
 	defer stop()
 	listen := flag.String("listen", "127.0.0.1:8080", "where to serve")
 	store := flag.String("endpoint", "", "the `URL` of a store with limits (default: one in this process, with those of limits.yaml)")
-	provider := flag.String("provider", "", "the `URL` of the provider, whose key is $PROVIDER_KEY (default: a fake in this process)")
+	fake := httptest.NewServer(new(llmtest.Provider)).URL
+	provider := flag.String("provider", fake, "the `URL` of the provider, whose key is $PROVIDER_KEY; one in this process is a fake")
 	flag.Parse()
-	if *provider == "" {
-		*provider = httptest.NewServer(new(llmtest.Provider)).URL
-	}
 	fresh := *store == ""
 	if fresh {
 		*store = httptest.NewServer(ddbmem.New()).URL
