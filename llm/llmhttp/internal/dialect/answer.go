@@ -27,6 +27,7 @@ const (
 	SoundInput          // the part of the input that was sound
 	Searches            // uses of web search
 	ServedTier          // the tier that served
+	ServedPlace         // where, or how fast, it did
 	ServedModel         // the model that did
 	Piece               // a piece of a streamed reply
 	Ended               // the reply is whole
@@ -79,6 +80,7 @@ type Reader struct {
 	event             struct{ kind, code string }
 	pieces            Text
 	detail, iteration part
+	place             string
 	more              struct{ input, output int64 } // of iterations
 }
 
@@ -208,6 +210,8 @@ func (r *Reader) take(e jsonscan.Event) error {
 	switch tell.Said {
 	case ServedTier:
 		r.told.Tier = string(e.Text)
+	case ServedPlace:
+		r.place = placeOf(r.place, string(e.Text))
 	case ServedModel:
 		r.told.Model = string(e.Text)
 	case DetailKind:
@@ -305,6 +309,7 @@ func (r *Reader) Failure() *Failure {
 // ended, or said that it does, and what was used.
 func (r *Reader) Usage(embeds bool) (u Usage, whole bool) {
 	u = r.told
+	u.Tier = tierAt(u.Tier, r.place)
 	u.CacheRead, u.CacheWriteHour = r.said[CacheRead], r.said[CacheWriteHour]
 	u.CacheWrite = max(0, r.said[CacheWrite]-u.CacheWriteHour)
 	u.Input = r.said[Input] + r.said[MoreInput] + r.more.input

@@ -19,6 +19,7 @@ const (
 	Options            // the object of options of a stream
 	AsksUsage          // whether a stream is to tell its usage
 	Tier               // the service tier
+	Place              // where, or how fast, a call is served, which has a price as a tier has
 	CacheTTL           // how long the cache keeps a part of the prompt
 	Part               // a part of the prompt that the bytes do not show: a picture, a file, an id
 	Data               // such a part as base64, which is no text
@@ -49,6 +50,7 @@ type Request struct {
 	Tools              map[string]int64
 
 	prompts int64
+	place   string
 	text    Text
 	tool    string // the type of the one that is read
 	uses    int64
@@ -100,6 +102,11 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 		r.Model, err = text(e)
 	case Tier:
 		r.Tier, err = text(e)
+	case Place:
+		var is string
+		if is, err = text(e); err == nil {
+			r.place = placeOf(r.place, is)
+		}
 	case MaxOutput:
 		err = most(&r.MaxOutput, e)
 	case Choices:
@@ -185,11 +192,13 @@ func (r *Request) endTool() {
 	r.tool, r.uses = "", 0
 }
 
-// bound bounds what has no bound of its own: the replies to all prompts, and the uses of tools.
+// bound bounds what has no bound of its own: the replies to all prompts, the uses of tools, and the
+// price at a place.
 func (r *Request) bound() {
 	if r.prompts > 1 {
 		r.Choices = min(max(1, r.Choices), mostPrompts) * min(r.prompts, mostPrompts)
 	}
+	r.Tier = tierAt(r.Tier, r.place)
 	for name, uses := range r.Tools {
 		if uses == 0 {
 			r.Tools[name] = r.allUses
