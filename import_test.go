@@ -362,7 +362,7 @@ var importTable = []importRow{
 	{
 		folder: "llm/llmhttp",
 		std: append([]string{
-			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/rand", "crypto/sha256", "io", "log/slog",
+			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/rand", "crypto/sha256", "io", "log/slog", "maps",
 			"math/rand/v2", "net/http", "net/http/httptrace", "sync/atomic",
 		}, pureStd...),
 		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "fault", "internal/problem", "internal/refusal", "internal/schema"},

@@ -23,12 +23,19 @@ func BenchmarkStream(b *testing.B) {
 	answer := strings.Repeat("data: "+event+"\n\n", 1<<20/len(event)) + sse(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`, "[DONE]")
 	base := canned{sseType, answer}
 	transport := benchTransport(b, base)
-	for name, to := range map[string]http.RoundTripper{"bare": base, "limited": transport} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range []struct {
+		name, body string
+		to         http.RoundTripper
+	}{
+		{"bare", streamBody, base},
+		{"limited", streamBody, transport},
+		{"usage taken out", `{"model":"m","max_tokens":50,"stream":true}`, transport},
+	} {
+		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(answer)))
 			buf := make([]byte, 32<<10)
 			for b.Loop() {
-				res, err := to.RoundTrip(benchRequest(b, streamBody))
+				res, err := c.to.RoundTrip(benchRequest(b, c.body))
 				require.NoError(b, err)
 				_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{res.Body}, buf)
 				require.NoError(b, err)

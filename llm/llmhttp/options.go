@@ -34,13 +34,15 @@ type Options struct {
 	MaxBody int64
 	// Count leaves the requests of OpenAI's streams as they are: those that do not ask for their
 	// usage are counted by what passes, which shows no hidden reasoning. Defaults to false: they
-	// are made to ask, and the event with the usage is taken out again. Signed requests are always left as they are.
+	// are made to ask, and the event with the usage is taken out again. Signed requests are always
+	// left as they are.
 	Count bool
 	// Wait is how long a call may stand in line for its limits. It ends before the deadline of the
 	// request's context. Defaults to 0: it is denied at once.
 	Wait time.Duration
 	// Strict refuses what is not recognised, with 404, but for requests that only look, such as
-	// GET /v1/models, and whatever comes from a caller who is not known, with 401. Defaults to false: it passes unmetered.
+	// GET /v1/models, and whatever comes from a caller who is not known, with 401. Defaults to
+	// false: it passes unmetered.
 	Strict bool
 	// Pool names the bucket that all calls with a request's credential charge, in all
 	// processes: a parent of the callers. When the provider says stop, it is paused

@@ -115,6 +115,10 @@ func TestHowACallEnds(t *testing.T) {
 			1, chatPrompt + 50, llm.StatusOK, llm.Estimated,
 		},
 		{
+			"a usage above all bounds in a stream", chatPath, streamBody, replies(sseType, sse(`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":9007199254740992}}`, "[DONE]")),
+			1, streamPrompt + 50, llm.StatusOK, llm.Estimated,
+		},
+		{
 			"a usage that is told twice", claudePath, claudeBody,
 			replies(sseType, start+sse(`{"usage":{"output_tokens":9}}`, `{"usage":{"output_tokens":8}}`)), 1, 18, llm.StatusOK, llm.Reported,
 		},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +28,7 @@ const (
 type pauses struct {
 	mu      sync.Mutex
 	until   map[[32]byte]time.Time
-	writing *sync.WaitGroup // nil before the first
+	writing map[chan struct{}]bool // closed when a pause is written
 }
 
 // await waits for the end of a pause of the call's credential, if the call may wait so long. Else
@@ -89,37 +91,35 @@ func (p *pauses) pause(a *attempt, d time.Duration) {
 
 // write writes a pause; nobody waits for it but wait.
 func (p *pauses) write(pause func()) {
+	done := make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.writing == nil {
-		p.writing = new(sync.WaitGroup)
+		p.writing = map[chan struct{}]bool{}
 	}
-	p.writing.Go(pause)
+	p.writing[done] = true
+	go func() {
+		defer close(done)
+		pause()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.writing, done)
+	}()
 }
 
-// wait waits for what is being written. What begins meanwhile is of another group: one that is
-// waited for must not grow again.
+// wait waits for what is being written.
 func (p *pauses) wait(ctx context.Context) error {
 	p.mu.Lock()
-	before := p.writing
-	if before == nil {
-		p.mu.Unlock()
-		return nil
-	}
-	p.writing = new(sync.WaitGroup)
-	p.writing.Go(before.Wait) // for whoever waits next
+	writing := slices.Collect(maps.Keys(p.writing))
 	p.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		before.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, done := range writing {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	return nil
 }
 
 // keyOf is a credential with a model, and tells neither.

@@ -72,11 +72,15 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(r) // which says so
 	}
 	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
+	metered := ok && !route.Free
+	if !metered && !t.opts.Strict {
+		return t.base.RoundTrip(r)
+	}
 	caller, known := t.identify(r)
 	switch {
-	case !known && (t.opts.Strict || ok && !route.Free):
+	case !known:
 		return refused(r, route.Errors(), dialect.Refusal{Status: http.StatusUnauthorized, Message: "the caller is not known"}), nil
-	case ok && route.Free, !ok && (!t.opts.Strict || looks(r)):
+	case route.Free, !ok && safe(r):
 		return t.base.RoundTrip(r)
 	case !ok:
 		return refused(r, dialect.Plain, dialect.Refusal{Status: http.StatusNotFound, Message: "this is no model call that is known here"}), nil
@@ -292,8 +296,9 @@ func inject(body []byte, asked *dialect.Request) []byte {
 	return slices.Concat(body[:at], []byte(add), body[at:])
 }
 
-// looks reports whether a request changes nothing and opens no connection of another kind.
-func looks(r *http.Request) bool {
+// safe reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of
+// another kind.
+func safe(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && r.Header.Get("Upgrade") == ""
 }
 

@@ -75,7 +75,7 @@ func blank(b []byte) bool {
 // usageAlone reports whether an event holds a usage, and neither choices nor an error.
 func usageAlone(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
-	if !ok {
+	if !ok || !bytes.Contains(data, promptTokens) {
 		return false
 	}
 	choices, usage := 0, false
@@ -93,5 +93,8 @@ func usageAlone(event []byte) bool {
 	}
 	return usage && choices == 0
 }
+
+// promptTokens is in each usage, and in few events else: those need not be read once more.
+var promptTokens = []byte(`"prompt_tokens"`)
 
 var usageEvent = jsonscan.Compile("choices[]", "usage", "error")

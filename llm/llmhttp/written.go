@@ -36,7 +36,7 @@ func (w *written) body(b []byte) io.ReadCloser {
 }
 
 type noted struct {
-	*bytes.Reader
+	io.Reader
 	read *atomic.Bool
 }
 
@@ -44,12 +44,6 @@ type noted struct {
 func (n *noted) Read(p []byte) (int, error) {
 	n.read.Store(true)
 	return n.Reader.Read(p)
-}
-
-// WriteTo hides that of the reader, which would not be noted.
-func (n *noted) WriteTo(w io.Writer) (int64, error) {
-	n.read.Store(true)
-	return n.Reader.WriteTo(w)
 }
 
 // Close does nothing.

@@ -28,7 +28,6 @@ const (
 	Searches            // uses of web search
 	ServedTier          // the tier that served
 	ServedPlace         // where, or how fast, it did
-	ServedModel         // the model that did
 	Piece               // a piece of a streamed reply
 	Ended               // the reply is whole
 	Total               // of all tokens: what is not told beside it is 0
@@ -50,7 +49,7 @@ const (
 type Usage struct {
 	Input, CacheRead, CacheWrite, CacheWriteHour, Output, Sound int64
 	Searches                                                    int64
-	Tier, Model                                                 string
+	Tier                                                        string
 }
 
 // Failure is an error that an answer tells.
@@ -166,11 +165,15 @@ func (r *Reader) End(e framing.Head) {
 	}
 }
 
-// fail notes an error by its name.
+// fail notes an error by its name. Of many the first are enough.
 func (r *Reader) fail(name string) {
 	r.failed = true
-	r.failure.Names = append(r.failure.Names, name)
+	if len(r.failure.Names) < maxNames {
+		r.failure.Names = append(r.failure.Names, name)
+	}
 }
+
+const maxNames = 16
 
 // unwrap reads base64 as it arrives.
 func (r *Reader) unwrap(_ int, b []byte) {
@@ -212,8 +215,6 @@ func (r *Reader) take(e jsonscan.Event) error {
 		r.told.Tier = string(e.Text)
 	case ServedPlace:
 		r.place = placeOf(r.place, string(e.Text))
-	case ServedModel:
-		r.told.Model = string(e.Text)
 	case DetailKind:
 		r.detail.kind = string(e.Text)
 	case IterationType:

@@ -19,13 +19,12 @@ func anthropic(path string) (Route, bool) {
 	case model == "count-tokens":
 		return Route{Dialect: messages, Free: true}, true
 	case verb == "rawPredict", verb == "streamRawPredict":
-		return Route{Dialect: messages, Model: model, Streams: verb == "streamRawPredict"}, true
+		return Route{Dialect: messages, Model: model}, true
 	}
 	return Route{}, false
 }
 
 var messages = compiled(&Dialect{
-	Name:    "Anthropic Messages",
 	Request: anthropicAsks,
 	Answer:  anthropicTells,
 	Shape: &Shape{
@@ -65,7 +64,6 @@ var anthropicAsks = []Ask{
 }
 
 var anthropicTells = []Tell{
-	{Path: "model", Said: ServedModel},
 	{Path: "usage.input_tokens", Said: Input},
 	{Path: "usage.output_tokens", Said: Output, Final: true},
 	{Path: "usage.cache_read_input_tokens", Said: CacheRead},
@@ -80,7 +78,6 @@ var anthropicTells = []Tell{
 	{Path: "usage.iterations[].type", Said: IterationType},
 	{Path: "usage.iterations[].input_tokens", Said: IterationInput},
 	{Path: "usage.iterations[].output_tokens", Said: IterationOutput},
-	{Path: "message.model", Said: ServedModel},
 	{Path: "message.usage.input_tokens", Said: Input},
 	{Path: "message.usage.output_tokens", Said: OutputSoFar},
 	{Path: "message.usage.cache_read_input_tokens", Said: CacheRead},

@@ -11,13 +11,9 @@ func bedrock(path string) (Route, bool) {
 	id, verb, _ := strings.Cut(rest, "/")
 	route := Route{Dialect: converse, Model: unescaped(id)}
 	switch verb {
-	case "converse":
-	case "converse-stream":
-		route.Streams = true
-	case "invoke":
+	case "converse", "converse-stream":
+	case "invoke", "invoke-with-response-stream":
 		route.Dialect = invoke
-	case "invoke-with-response-stream":
-		route.Dialect, route.Streams = invoke, true
 	case "count-tokens":
 		route.Free = true
 	default:
@@ -27,7 +23,6 @@ func bedrock(path string) (Route, bool) {
 }
 
 var converse = compiled(&Dialect{
-	Name: "Bedrock Converse",
 	Request: []Ask{
 		{"inferenceConfig.maxTokens", MaxOutput},
 		{"serviceTier.type", Tier},
@@ -63,7 +58,6 @@ var converse = compiled(&Dialect{
 
 // invoke has the bodies of the models: Anthropic's, Nova's, Titan's, Llama's and those like them.
 var invoke = compiled(&Dialect{
-	Name: "Bedrock InvokeModel",
 	Request: append(anthropicAsks[1:len(anthropicAsks):len(anthropicAsks)], // without the model, which the path names
 		Ask{"max_gen_len", MaxOutput},
 		Ask{"max_completion_tokens", MaxOutput},

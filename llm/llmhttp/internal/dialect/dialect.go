@@ -7,8 +7,6 @@ import "github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
 
 // Dialect is one form of calls.
 type Dialect struct {
-	// Name is for messages.
-	Name string
 	// Request is where a request's body says what bounds its call.
 	Request []Ask
 	// Answer is where an answer, or an event of a streamed one, says what was used.
@@ -52,8 +50,6 @@ type Route struct {
 	*Dialect
 	// Model is the one that the path names; it stands over the body's. Empty: the body names it.
 	Model string
-	// Streams means that the path asks for a streamed answer.
-	Streams bool
 	// Free means that the call costs nothing, as one that counts tokens.
 	Free bool
 	// Embeds means that the answer has no tokens of its own.

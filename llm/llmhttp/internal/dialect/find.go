@@ -2,7 +2,8 @@ package dialect
 
 import "net/http"
 
-// Find recognises a call by its method and its path as it is sent, still escaped; ok is false for anything else.
+// Find recognises a call by its method and its path as it is sent, still escaped; ok is false for
+// anything else.
 func Find(method, path string) (route Route, ok bool) {
 	if method != http.MethodPost {
 		return Route{}, false

@@ -17,9 +17,7 @@ func gemini(path string) (Route, bool) {
 	}
 	route := Route{Dialect: generate, Model: model}
 	switch verb {
-	case "generateContent":
-	case "streamGenerateContent":
-		route.Streams = true
+	case "generateContent", "streamGenerateContent":
 	case "embedContent", "batchEmbedContents":
 		route.Embeds = true
 	case "countTokens":
@@ -31,7 +29,6 @@ func gemini(path string) (Route, bool) {
 }
 
 var generate = compiled(&Dialect{
-	Name: "Gemini",
 	Request: alone([]Ask{
 		{"generationConfig|generation_config.maxOutputTokens|max_output_tokens", MaxOutput},
 		{"generationConfig|generation_config.candidateCount|candidate_count", Choices},
@@ -44,7 +41,6 @@ var generate = compiled(&Dialect{
 		{"tools[].urlContext|url_context", Part},
 	}),
 	Answer: []Tell{
-		{Path: "modelVersion", Said: ServedModel},
 		{Path: "usageMetadata.promptTokenCount", Said: Input},
 		{Path: "usageMetadata.candidatesTokenCount", Said: Output},
 		{Path: "usageMetadata.thoughtsTokenCount", Said: MoreOutput},

@@ -30,7 +30,6 @@ func openAI(path string) (Route, bool) {
 const azure = "/openai/deployments/"
 
 var chat = compiled(&Dialect{
-	Name: "OpenAI Chat Completions",
 	Request: []Ask{
 		{"model", Model},
 		{"max_tokens", MaxOutput},
@@ -51,7 +50,6 @@ var chat = compiled(&Dialect{
 		{"web_search_options", Search},
 	},
 	Answer: []Tell{
-		{Path: "model", Said: ServedModel},
 		{Path: "service_tier", Said: ServedTier},
 		{Path: "usage.prompt_tokens", Said: Input},
 		{Path: "usage.completion_tokens", Said: Output},
@@ -74,7 +72,6 @@ var chat = compiled(&Dialect{
 })
 
 var responses = compiled(&Dialect{
-	Name: "OpenAI Responses",
 	Request: []Ask{
 		{"model", Model},
 		{"max_output_tokens", MaxOutput},
@@ -111,7 +108,6 @@ var responses = compiled(&Dialect{
 // tellsOf are the paths of a response, which the last event of a stream holds whole.
 func tellsOf(prefix string) []Tell {
 	return []Tell{
-		{Path: prefix + "model", Said: ServedModel},
 		{Path: prefix + "service_tier", Said: ServedTier},
 		{Path: prefix + "usage.input_tokens", Said: Input},
 		{Path: prefix + "usage.output_tokens", Said: Output, Final: true},
@@ -125,9 +121,8 @@ func tellsOf(prefix string) []Tell {
 }
 
 var embeddings = compiled(&Dialect{
-	Name:      "OpenAI Embeddings",
 	Request:   []Ask{{"model", Model}},
-	Answer:    []Tell{{Path: "model", Said: ServedModel}, {Path: "usage.prompt_tokens", Said: Input}, {Path: "error.code", Said: ErrorName}, {Path: "error.type", Said: ErrorName}},
+	Answer:    []Tell{{Path: "usage.prompt_tokens", Said: Input}, {Path: "error.code", Said: ErrorName}, {Path: "error.type", Said: ErrorName}},
 	Inclusive: true,
 	Counts:    true,
 	Shape:     openAIErrors,

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"io"
 )
 
 // What ends the reading of an event stream, for good: the bytes that follow have no place any more.
@@ -41,9 +40,9 @@ type EventStream struct {
 	headers int    // bytes of headers after this part
 	payload int    // bytes of payload
 
-	header           *text // where the header's value is kept, nil if nowhere
-	mode, name, mime text  // the headers of interest
-	event            Head
+	header     *text // where the header's value is kept, nil if nowhere
+	mode, name text  // the headers of interest
+	event      Head
 }
 
 // part is a piece of a message.
@@ -69,8 +68,7 @@ const stringType = 7
 // NewEventStream makes a reader that tells a sink.
 func NewEventStream(s Sink) *EventStream { return &EventStream{sink: s, need: preludeSize} }
 
-// Write reads the next bytes of the stream. It fails with ErrCRC or ErrFrame, then always, and with
-// io.ErrClosedPipe after Close.
+// Write reads the next bytes of the stream. It fails with ErrCRC or ErrFrame, then always.
 func (e *EventStream) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) && e.err == nil {
@@ -95,13 +93,6 @@ func (e *EventStream) Write(b []byte) (int, error) {
 	}
 	return done, e.err
 }
-
-// Close ends the stream. An event that is under way is dropped.
-func (e *EventStream) Close() { e.err = io.ErrClosedPipe }
-
-// Unfinished reports whether the stream stands within a message; once it has ended, whether it
-// was cut off there.
-func (e *EventStream) Unfinished() bool { return e.at != prelude || e.need != preludeSize }
 
 // next acts on a part that is whole, and says which comes then.
 func (e *EventStream) next() {
@@ -143,7 +134,6 @@ func (e *EventStream) begin(b []byte) {
 	default:
 		e.mode.clear()
 		e.name.clear()
-		e.mime.clear()
 		e.headers, e.payload = int(headers), int(total-headers)-preludeSize-crcSize
 		e.headerOrPayload()
 	}
@@ -166,7 +156,7 @@ func (e *EventStream) headerOrPayload() {
 		return
 	}
 	mode := e.mode.String()
-	e.event = Head{Name: e.name.String(), Exception: mode == "exception" || mode == "error", ContentType: e.mime.String()}
+	e.event = Head{Name: e.name.String(), Exception: mode == "exception" || mode == "error"}
 	e.sink.Begin(e.event)
 	e.at, e.need = payload, e.payload
 }
@@ -196,8 +186,6 @@ func (e *EventStream) kept(name []byte) *text {
 		return &e.mode
 	case ":event-type", ":exception-type", ":error-code":
 		return &e.name
-	case ":content-type":
-		return &e.mime
 	}
 	return nil
 }

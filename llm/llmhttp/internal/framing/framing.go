@@ -20,8 +20,6 @@ type Head struct {
 	Name string
 	// Exception says that the :message-type of AWS is exception or error.
 	Exception bool
-	// ContentType is the :content-type of AWS.
-	ContentType string
 }
 
 // maxText is how much is kept of a text.

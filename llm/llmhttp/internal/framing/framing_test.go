@@ -2,7 +2,6 @@ package framing_test
 
 import (
 	"bytes"
-	"io"
 	"runtime"
 	"slices"
 	"testing"
@@ -45,15 +44,13 @@ func (s *sink) End(e framing.Head) {
 // reader is what both readers are.
 type reader interface {
 	Write(b []byte) (int, error)
-	Unfinished() bool
-	Close()
 }
 
 func sse(s framing.Sink) reader         { return framing.NewSSE(s) }
 func eventStream(s framing.Sink) reader { return framing.NewEventStream(s) }
 
 // read pushes pieces into a new reader.
-func read(t require.TestingT, of func(framing.Sink) reader, pieces ...[]byte) (events []heard, unfinished bool, err error) {
+func read(t require.TestingT, of func(framing.Sink) reader, pieces ...[]byte) (events []heard, err error) {
 	s := &sink{t: t}
 	r := of(s)
 	for _, p := range pieces {
@@ -63,16 +60,15 @@ func read(t require.TestingT, of func(framing.Sink) reader, pieces ...[]byte) (e
 		}
 		require.Equal(t, len(p), n)
 	}
-	return s.events, r.Unfinished(), err
+	return s.events, err
 }
 
 // everySplit checks that a stream is read alike wherever it is cut in two, and byte by byte.
-func everySplit(t require.TestingT, of func(framing.Sink) reader, stream []byte) ([]heard, bool, error) {
-	events, unfinished, err := read(t, of, stream)
+func everySplit(t require.TestingT, of func(framing.Sink) reader, stream []byte) ([]heard, error) {
+	events, err := read(t, of, stream)
 	same := func(pieces ...[]byte) {
-		e, u, failed := read(t, of, pieces...)
+		e, failed := read(t, of, pieces...)
 		require.Equal(t, events, e, "%q", pieces)
-		require.Equal(t, unfinished, u, "%q", pieces)
 		require.Equal(t, err, failed, "%q", pieces)
 	}
 	bytes := make([][]byte, len(stream))
@@ -81,7 +77,7 @@ func everySplit(t require.TestingT, of func(framing.Sink) reader, stream []byte)
 		bytes[i] = stream[i : i+1]
 	}
 	same(bytes...)
-	return events, unfinished, err
+	return events, err
 }
 
 // counter is a sink that keeps nothing.
@@ -129,16 +125,5 @@ func TestEventsCostNoMemory(t *testing.T) {
 	} {
 		r := c.of(&counter{})
 		require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = r.Write(c.stream) }), name)
-	}
-}
-
-// TestClosed hears nothing any more.
-func TestClosed(t *testing.T) {
-	for _, of := range []func(framing.Sink) reader{sse, eventStream} {
-		r := of(&counter{})
-		r.Close()
-		n, err := r.Write([]byte("data: 1\n\n"))
-		require.Zero(t, n)
-		require.ErrorIs(t, err, io.ErrClosedPipe)
 	}
 }

@@ -1,16 +1,12 @@
 package framing
 
-import (
-	"bytes"
-	"io"
-)
+import "bytes"
 
 // SSE reads text/event-stream as the WHATWG has defined it: lines end in CR, LF or CRLF, an
 // event's data lines are joined by LF, an event without one is dropped, a byte order mark and
 // comments are skipped. The fields id and retry mean nothing here. Make it with NewSSE.
 type SSE struct {
 	sink Sink
-	err  error
 
 	mark    int  // bytes of the byte order mark that were seen; len(byteOrderMark) after it
 	afterCR bool // a LF that follows belongs to the line before
@@ -51,11 +47,8 @@ var lineFeed = []byte{'\n'}
 // NewSSE makes a reader that tells a sink.
 func NewSSE(s Sink) *SSE { return &SSE{sink: s} }
 
-// Write reads the next bytes of the stream. It fails after Close alone, with io.ErrClosedPipe.
+// Write reads the next bytes of the stream. It never fails.
 func (s *SSE) Write(b []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
 	lf := -1 // where the next LF is
 	for i := 0; i < len(b); {
 		if s.afterCR {
@@ -78,13 +71,6 @@ func (s *SSE) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
-
-// Close ends the stream. An event that is under way is dropped.
-func (s *SSE) Close() { s.err = io.ErrClosedPipe }
-
-// Unfinished reports whether the stream stands within an event or a line; once it has ended,
-// whether it was cut off there.
-func (s *SSE) Unfinished() bool { return s.begun || s.event.Name != "" || s.at != inName || s.n > 0 }
 
 // line reads some of a line, without its end.
 func (s *SSE) line(p []byte) {
