@@ -61,11 +61,11 @@ func TestTheUsageOfAStreamIsAskedFor(t *testing.T) {
 func TestWhatIsTakenOutIsTheUsageAlone(t *testing.T) {
 	usage := `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`
 	for in, out := range map[string]string{
-		usage + "\n\n":                               "",
-		usage + "\r\n\r\ndata: x\r\n\r\n":            "data: x\r\n\r\n",
-		"data: a\n\n" + usage + "\n\n: c\n\n":        "data: a\n\n: c\n\n",
-		usage + "\n":                                 usage + "\n", // never whole
-		`data: {"choices":[{}],"usage":{}}` + "\n\n": `data: {"choices":[{}],"usage":{}}` + "\n\n",
+		usage + "\n\n":                        "",
+		usage + "\r\n\r\ndata: x\r\n\r\n":     "data: x\r\n\r\n",
+		"data: a\n\n" + usage + "\n\n: c\n\n": "data: a\n\n: c\n\n",
+		usage + "\n":                          usage + "\n", // never whole
+		`data: {"choices":[{}],"usage":{"prompt_tokens":9}}` + "\n\n":     `data: {"choices":[{}],"usage":{"prompt_tokens":9}}` + "\n\n",
 		"data: " + strings.Repeat("x", 200<<10) + "\n\n" + usage + "\n\n": "data: " + strings.Repeat("x", 200<<10) + "\n\n",
 		`data: {"error":{"code":"x"},"usage":{}}` + "\n\n":                `data: {"error":{"code":"x"},"usage":{}}` + "\n\n",
 		"": "",
