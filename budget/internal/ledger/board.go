@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type ownAmount struct {
 type Board struct {
 	l     *Ledger
 	Scope string // its key
+	// renewAfter is the age of a query at which another is asked ahead of its end. It differs
+	// from board to board, so that those that were first read at once are not for ever.
+	renewAfter time.Duration
 
 	mu         sync.Mutex // guards what follows; not held while the store is asked
 	want       Need
@@ -41,7 +45,8 @@ type Board struct {
 }
 
 func newBoard(l *Ledger, scope string) *Board {
-	return &Board{l: l, Scope: scope, rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
+	fifth := l.Fresh / 5
+	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
 // note adds an acknowledged write of this process.
@@ -80,7 +85,7 @@ func (b *Board) Known() (stand Stand, fresh, ends bool) {
 func (b *Board) Stand() (stand Stand, ends bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ends = b.fresh() && b.l.Now().Sub(b.fetched) >= b.l.Fresh/5*4 && b.query == nil && b.ahead != b.fetched; ends {
+	if ends = b.fresh() && b.l.Now().Sub(b.fetched) >= b.renewAfter && b.query == nil && b.ahead != b.fetched; ends {
 		b.ahead = b.fetched
 	}
 	return Stand{b.version, b.notes}, ends
