@@ -33,8 +33,6 @@ type Event struct {
 	Len int64
 	// Offset is where an object, an array or a word begins: how many bytes of the input are before it.
 	Offset int64
-	// Key is the key of a value that "*" found, cut as Text is. An End has none.
-	Key []byte
 }
 
 var errNotWhole = errors.New("jsonscan: not a whole number from 0 to 2^53 in plain digits")

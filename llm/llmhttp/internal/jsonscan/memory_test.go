@@ -84,10 +84,10 @@ func TestNoAllocations(t *testing.T) {
 
 // TestReset wants the memory of a large value back.
 func TestReset(t *testing.T) {
-	s := New(Compile("*"), Options{Capture: mebibyte}, func(Event) error { return nil })
+	s := New(Compile("long"), Options{Capture: mebibyte}, func(Event) error { return nil })
 	long := `"` + strings.Repeat("x", mebibyte) + `"`
-	require.NoError(t, write(s, `{`+long+`:`+long+`,"":`+strings.Repeat("[", 900)+strings.Repeat("]", 900)+`}`, mebibyte))
-	require.Greater(t, cap(s.text.b)+cap(s.key.b), mebibyte)
+	require.NoError(t, write(s, `{"long":`+long+`,"":`+strings.Repeat("[", 900)+strings.Repeat("]", 900)+`}`, mebibyte))
+	require.GreaterOrEqual(t, cap(s.text.b), mebibyte)
 	s.Reset()
 	require.LessOrEqual(t, cap(s.text.b)+cap(s.key.b)+cap(s.stack)*int(reflect.TypeFor[frame]().Size()), 64<<10)
 }

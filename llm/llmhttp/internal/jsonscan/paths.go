@@ -10,7 +10,6 @@ import (
 type Paths struct {
 	root    *node
 	longest int  // bytes of the longest spelling of a key
-	wild    bool // a path has a "*"
 }
 
 // node is a value that is on a path. A value that is on none has a nil one.
@@ -19,8 +18,16 @@ type node struct {
 	written string           // its key with all spellings
 	path    int              // the place in the list of the path that ends here, or none
 	bit     uint64           // of its key, in frame.seen
-	keys    map[string]*node // by each spelling; "*" is each other key
-	element *node            // each element of an array
+	keys    []spelled // of the values in an object
+	lengths uint64    // of the spellings in keys, a bit each; the last is for 63 bytes and more
+	element *node     // each element of an array
+}
+
+// spelled is a spelling of a key. A list of them is looked through faster than a map: most keys
+// have another length than all.
+type spelled struct {
+	key  string
+	node *node
 }
 
 const none = -1
@@ -29,7 +36,6 @@ const none = -1
 // their place:
 //
 //   - "a|b" is one key that has two spellings, which is written so in every path;
-//   - "*" is each key that no other path names in this object;
 //   - "a[]" is each element of the array at a, and a path that begins with "[]" each element of
 //     an array that is the whole value.
 //
@@ -62,21 +68,18 @@ func Compile(paths ...string) *Paths {
 // child is the node of a key, as a path has it, below n.
 func (p *Paths) child(n *node, key, path string) *node {
 	spellings := strings.Split(key, "|")
-	if c := n.keys[spellings[0]]; c != nil && c.written == key {
+	if c := n.below([]byte(spellings[0])); c != nil && c.written == key {
 		return c
-	}
-	if n.keys == nil {
-		n.keys = map[string]*node{}
 	}
 	c := &node{name: strings.TrimPrefix(n.name+"."+spellings[0], "."), written: key, path: none, bit: 1 << len(n.keys)}
 	for _, spelling := range spellings {
-		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || strings.Contains(spelling, "*") && key != "*"
-		refuse(bad || n.keys[spelling] != nil || !utf8.ValidString(spelling), path)
-		n.keys[spelling] = c
+		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || !utf8.ValidString(spelling)
+		refuse(bad || n.below([]byte(spelling)) != nil, path)
+		n.keys = append(n.keys, spelled{spelling, c})
+		n.lengths |= 1 << min(len(spelling), 63)
 		p.longest = max(p.longest, len(spelling))
 	}
 	refuse(len(n.keys) > 64, path)
-	p.wild = p.wild || key == "*"
 	return c
 }
 
@@ -84,6 +87,19 @@ func refuse(wrong bool, path string) {
 	if wrong {
 		panic(fmt.Sprintf("jsonscan: path %q is there twice, spells a key otherwise than another does, or is none", path))
 	}
+}
+
+// below is the node of a key, as it is spelled; nil if it is on no path.
+func (n *node) below(key []byte) *node {
+	if n == nil || n.lengths>>min(len(key), 63)&1 == 0 {
+		return nil
+	}
+	for i := range n.keys {
+		if n.keys[i].key == string(key) {
+			return n.keys[i].node
+		}
+	}
+	return nil
 }
 
 // each is the node of the elements of n.

@@ -46,16 +46,8 @@ func (r *reference) leads(path []string, at []string) bool {
 		return false
 	}
 	for i, step := range at {
-		if spells(path[i], step) {
-			continue
-		}
-		if path[i] != ".*" || step == "[]" {
+		if !spells(path[i], step) {
 			return false
-		}
-		for _, other := range r.paths {
-			if o := steps(other); len(o) > i && slices.Equal(o[:i], path[:i]) && spells(o[i], step) {
-				return false // it is named by another path
-			}
 		}
 	}
 	return true
@@ -65,9 +57,6 @@ func (r *reference) emit(at []string, e seen) {
 	for id, path := range r.paths {
 		if p := steps(path); len(p) == len(at) && r.leads(p, at) {
 			e.Path = id
-			if p[len(p)-1] == ".*" && e.Kind != End {
-				e.Key = at[len(at)-1][1:]
-			}
 			r.events = append(r.events, e)
 		}
 	}

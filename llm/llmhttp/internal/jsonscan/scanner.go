@@ -7,12 +7,12 @@ const maxDepth = 1000
 
 // Options says how a Scanner reads.
 type Options struct {
-	// Capture is how many bytes Event.Text and Event.Key hold at most. Defaults to 256.
+	// Capture is how many bytes Event.Text holds at most. Defaults to 256.
 	Capture int
 	// Strict refuses what parsers differ about: a key on a path that its object has twice, in
 	// either spelling, invalid UTF-8, halves of surrogate pairs and a byte order mark. Otherwise
 	// both values of such a key are reported, invalid UTF-8 is let through, half a pair is U+FFFD
-	// and the mark is skipped. Paths with "*" cannot be strict: New panics.
+	// and the mark is skipped.
 	Strict bool
 	// Chunk is given all of the strings at paths, decoded, in pieces as they arrive, which may
 	// cut a rune. A piece is valid during the call. Defaults to nobody.
@@ -44,18 +44,12 @@ type Scanner struct {
 // New makes a scanner that calls found for each value at one of the paths. An error of found ends
 // the reading.
 func New(p *Paths, o Options, found func(Event) error) *Scanner {
-	if o.Strict && p.wild {
-		panic(`jsonscan: a path with "*" cannot be strict`)
-	}
 	if o.Capture <= 0 {
 		o.Capture = 256
 	}
 	s := &Scanner{paths: p, options: o, found: found}
 	s.text.most = o.Capture
 	s.key.most = p.longest + 1 // what is cut is no spelling
-	if p.wild {
-		s.key.most = max(s.key.most, o.Capture)
-	}
 	s.Reset()
 	return s
 }
@@ -106,7 +100,7 @@ func (s *Scanner) step(b []byte) int {
 		if n := blanks(b); n > 0 {
 			return n
 		}
-		return s.readPunctuation(b[0])
+		return s.readPunctuation(b)
 	}
 }
 
@@ -122,8 +116,5 @@ func (s *Scanner) emit(n *node, e Event) {
 		return
 	}
 	e.Path = n.path
-	if n.written == "*" && e.Kind != End {
-		e.Key = s.key.b[:min(len(s.key.b), s.options.Capture)]
-	}
 	s.err = s.found(e)
 }

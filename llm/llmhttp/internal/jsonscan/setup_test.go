@@ -8,7 +8,6 @@ type seen struct {
 	Kind Kind
 	Text string
 	Len  int64
-	Key  string
 }
 
 // reading is what a scanner made of an input.
@@ -24,7 +23,7 @@ func read(t require.TestingT, p *Paths, o Options, input string, size int) readi
 	chunks := map[int]string{}
 	o.Chunk = func(path int, b []byte) { chunks[path] += string(b) }
 	s := New(p, o, func(e Event) error {
-		r.events = append(r.events, seen{e.Path, e.Kind, string(e.Text), e.Len, string(e.Key)})
+		r.events = append(r.events, seen{e.Path, e.Kind, string(e.Text), e.Len})
 		if e.Kind == String {
 			whole := chunks[e.Path]
 			require.Equal(t, whole[:min(len(whole), o.Capture)], string(e.Text), "%q", input)

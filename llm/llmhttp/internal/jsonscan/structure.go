@@ -34,49 +34,82 @@ var wanted = [...]string{
 	"want a comma or the end of the object or array", "want nothing after the value",
 }
 
-// readPunctuation reads a byte that is in no white space, string, number or word.
-func (s *Scanner) readPunctuation(c byte) int {
-	switch {
-	case s.state == wantValue, s.state == firstElement && c != ']':
-		return s.begin(c)
-	case (s.state == wantKey || s.state == firstKey) && c == '"':
-		s.beginKey()
-	case s.state == wantColon && c == ':':
-		s.state = wantValue
-	case s.state == afterValue && c == ',' && s.top().end == ']':
-		s.state, s.at = wantValue, s.top().node.each()
-	case s.state == afterValue && c == ',':
-		s.state = wantKey
-	case (s.state == firstElement || s.state == firstKey || s.state == afterValue) && c == s.top().end:
-		closed := s.top().node
-		s.stack = s.stack[:len(s.stack)-1]
-		s.ended(closed, Event{Kind: End})
-	default:
+// readPunctuation reads from a byte that is in no white space, string, number or word.
+func (s *Scanner) readPunctuation(b []byte) int {
+	c := b[0]
+	switch s.state {
+	case wantValue:
+		return s.begin(b)
+	case firstElement:
+		if c != ']' {
+			return s.begin(b)
+		}
+		return s.close(c)
+	case firstKey:
+		if c == '}' {
+			return s.close(c)
+		}
+		fallthrough
+	case wantKey:
+		if c == '"' {
+			return s.beginKey(b)
+		}
+	case wantColon:
+		if c == ':' {
+			s.state = wantValue
+			return 1
+		}
+	case afterValue:
+		switch {
+		case c != ',':
+			return s.close(c)
+		case s.top().end == ']':
+			s.state, s.at = wantValue, s.top().node.each()
+		default:
+			s.state = wantKey
+		}
+		return 1
+	}
+	return s.fail(0, wanted[s.state])
+}
+
+// close ends the object or array that is open.
+func (s *Scanner) close(c byte) int {
+	if c != s.top().end {
 		return s.fail(0, wanted[s.state])
 	}
+	closed := s.top().node
+	s.stack = s.stack[:len(s.stack)-1]
+	s.ended(closed, Event{Kind: End})
 	return 1
 }
 
 // blanks counts the white space that b begins with.
 func blanks(b []byte) int {
 	n := 0
-	for n < len(b) && (b[n] == ' ' || b[n] == '\n' || b[n] == '\r' || b[n] == '\t') {
+	for n < len(b) && b[n] <= ' ' && (b[n] == ' ' || b[n] == '\n' || b[n] == '\r' || b[n] == '\t') {
 		n++
 	}
 	return n
 }
 
 // begin begins a value.
-func (s *Scanner) begin(c byte) int {
-	s.to, s.begun = nil, s.off
-	if s.at.reported() {
-		s.to = s.text.empty()
-	}
+func (s *Scanner) begin(b []byte) int {
+	c := b[0]
 	switch {
 	case c == '{':
 		return s.open(firstKey, Object, '}')
 	case c == '[':
 		return s.open(firstElement, Array, ']')
+	}
+	if n := s.whole(b); n > 0 {
+		return n
+	}
+	s.to, s.begun = nil, s.off
+	if s.at.reported() {
+		s.to = s.text.empty()
+	}
+	switch {
 	case c == '"':
 		s.state, s.str = inString, str{}
 		return 1
@@ -117,11 +150,15 @@ func (s *Scanner) ended(n *node, e Event) {
 }
 
 // beginKey begins a key, which is kept if it may be on a path.
-func (s *Scanner) beginKey() {
+func (s *Scanner) beginKey(b []byte) int {
+	if n := s.wholeKey(b); n > 0 {
+		return n
+	}
 	s.state, s.str, s.to, s.begun = inString, str{key: true}, nil, s.off
-	if n := s.top().node; n != nil && n.keys != nil {
+	if n := s.top().node; n != nil && len(n.keys) > 0 {
 		s.to = s.key.empty()
 	}
+	return 1
 }
 
 // endKey finds the node of the value that comes next.
@@ -131,10 +168,9 @@ func (s *Scanner) endKey() {
 		return
 	}
 	open := s.top()
-	s.at = open.node.keys[string(s.key.b)]
+	s.at = open.node.below(s.key.b)
 	switch {
 	case s.at == nil:
-		s.at = open.node.keys["*"]
 	case s.options.Strict && open.seen&s.at.bit != 0:
 		s.err = &DuplicateError{Path: s.at.name}
 	default:
