@@ -135,16 +135,21 @@ func (a *attempt) read() *http.Response {
 	return nil
 }
 
+// maxGrown is how much of a body gets memory before it is there.
+const maxGrown = 128 << 10
+
 // readBody reads the body, and a byte more than it may have; nothing of one that says that it is
 // too long. It closes it.
-func (a *attempt) readBody() (body []byte, err error) {
+func (a *attempt) readBody() (_ []byte, err error) {
 	if a.request.Body == nil {
 		return nil, nil
 	}
+	var read bytes.Buffer
 	if most := a.transport.opts.MaxBody; a.request.ContentLength <= most {
-		body, err = io.ReadAll(io.LimitReader(a.request.Body, most+1))
+		read.Grow(int(min(max(a.request.ContentLength, 0), maxGrown)) + bytes.MinRead)
+		_, err = read.ReadFrom(io.LimitReader(a.request.Body, most+1))
 	}
-	return body, errors.Join(err, a.request.Body.Close())
+	return read.Bytes(), errors.Join(err, a.request.Body.Close())
 }
 
 // admit takes what the call needs. It returns the answer to one that is denied.

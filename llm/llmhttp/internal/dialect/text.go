@@ -5,11 +5,14 @@ type Text struct{ letters, dense, wide int64 }
 
 // Add counts b.
 func (t *Text) Add(b []byte) {
-	var n [3]int64
+	var dense, wide int
 	for _, c := range b {
-		n[classes[c]]++
+		dense += int(signs[c])
+		wide += int(c >> 7)
 	}
-	t.letters, t.dense, t.wide = t.letters+n[0], t.dense+n[1], t.wide+n[2]
+	t.letters += int64(len(b) - dense - wide)
+	t.dense += int64(dense)
+	t.wide += int64(wide)
 }
 
 // Tokens is about how many tokens they are: one for four letters, for two digits or signs, and for
@@ -19,16 +22,14 @@ func (t *Text) Tokens() int64 {
 	return (3*t.letters + 6*t.dense + 4*t.wide + 11) / 12
 }
 
-// classes are of each byte: 0 letters and blanks, 1 digits and signs, 2 beyond ASCII.
-var classes = func() (c [256]uint8) {
-	for i := range c {
+// signs are 1 for digits and signs, 0 for letters, blanks and what is beyond ASCII.
+var signs = func() (is [256]uint8) {
+	for i := range is[:0x80] {
 		switch b := byte(i); {
-		case b >= 0x80:
-			c[i] = 2
 		case b|0x20 >= 'a' && b|0x20 <= 'z', b == ' ', b == '\n', b == '\t', b == '\r':
 		default:
-			c[i] = 1
+			is[i] = 1
 		}
 	}
-	return c
+	return is
 }()

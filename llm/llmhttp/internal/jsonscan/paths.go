@@ -9,15 +9,15 @@ import (
 // Paths is a set of paths. It never changes, so any number of scanners may share it.
 type Paths struct {
 	root    *node
-	longest int  // bytes of the longest spelling of a key
+	longest int // bytes of the longest spelling of a key
 }
 
 // node is a value that is on a path. A value that is on none has a nil one.
 type node struct {
-	name    string           // the path that leads to it
-	written string           // its key with all spellings
-	path    int              // the place in the list of the path that ends here, or none
-	bit     uint64           // of its key, in frame.seen
+	name    string    // the path that leads to it
+	written string    // its key with all spellings
+	path    int       // the place in the list of the path that ends here, or none
+	bit     uint64    // of its key, in frame.seen
 	keys    []spelled // of the values in an object
 	lengths uint64    // of the spellings in keys, a bit each; the last is for 63 bytes and more
 	element *node     // each element of an array
