@@ -14,11 +14,12 @@ const maxHeld = 64 << 10
 // without is the stream of an answer without the event of the usage that the caller did not ask
 // for. An event is passed on when it is whole.
 type without struct {
-	body  *answer
-	held  []byte // of an event that is not whole
-	ready []byte // to be passed on
-	long  bool   // the event is longer than is held; it is passed on
-	err   error
+	body   *answer
+	held   []byte // of an event that is not whole
+	ready  []byte // to be passed on
+	passed int    // how much of ready was
+	long   bool   // the event is longer than is held; it is passed on
+	err    error
 }
 
 func newWithout(body *answer) io.ReadCloser { return &without{body: body} }
@@ -28,15 +29,15 @@ func (w *without) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	for len(w.ready) == 0 && w.err == nil {
+	for w.passed == len(w.ready) && w.err == nil {
 		n, err := w.body.Read(p)
 		w.take(p[:n])
 		if err != nil {
 			w.ready, w.held, w.err = append(w.ready, w.held...), nil, err
 		}
 	}
-	n := copy(p, w.ready)
-	w.ready = w.ready[n:]
+	n := copy(p, w.ready[w.passed:])
+	w.passed += n
 	if n == 0 {
 		return 0, w.err
 	}
@@ -48,23 +49,47 @@ func (w *without) Close() error { return w.body.Close() }
 
 // take holds what arrives, and lets go what is whole.
 func (w *without) take(b []byte) {
-	w.ready = w.ready[:0]
-	for len(b) > 0 {
-		i := bytes.IndexByte(b, '\n')
-		line := b
-		if i >= 0 {
-			line = b[:i+1]
+	w.held = append(w.held, b...)
+	n := wholeEvents(w.held)
+	w.ready, w.passed = w.ready[:0], 0
+	w.letGo(w.held[:n])
+	w.held = append(w.held[:0], w.held[n:]...)
+	w.long = w.long && n == 0 || len(w.held) > maxHeld
+	if w.long {
+		w.ready, w.held = append(w.ready, w.held...), w.held[:0]
+	}
+}
+
+// letGo passes on whole events, but for that of the usage, which few of them may be.
+func (w *without) letGo(events []byte) {
+	for bytes.Contains(events, promptTokens) {
+		n := firstEvent(events)
+		if w.long || !usageAlone(events[:n]) {
+			w.ready = append(w.ready, events[:n]...)
 		}
-		b = b[len(line):]
-		w.held = append(w.held, line...)
-		switch whole := blank(w.held); {
-		case whole && !w.long && usageAlone(w.held):
-			w.held = w.held[:0]
-		case whole || w.long || len(w.held) > maxHeld:
-			w.ready = append(w.ready, w.held...)
-			w.held, w.long = w.held[:0], !whole
+		w.long, events = false, events[n:]
+	}
+	w.ready = append(w.ready, events...)
+}
+
+// firstEvent is how long the first of whole events is, with the empty line behind it.
+func firstEvent(b []byte) int {
+	for n := 0; ; {
+		line := 1 + bytes.IndexByte(b[n:], '\n')
+		n += line
+		if line <= len("\r\n") && blank(b[:n]) {
+			return n
 		}
 	}
+}
+
+// wholeEvents is how long the events are that are whole in b: up to the last empty line.
+func wholeEvents(b []byte) int {
+	n := len(b)
+	for n > 0 && !blank(b[:n]) {
+		n = 1 + bytes.LastIndexByte(b[:n-1], '\n')
+	}
+	return n
 }
 
 // blank reports whether a text ends with an empty line.
@@ -75,7 +100,7 @@ func blank(b []byte) bool {
 // usageAlone reports whether an event holds a usage, and neither choices nor an error.
 func usageAlone(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
-	if !ok || !bytes.Contains(data, promptTokens) {
+	if !ok {
 		return false
 	}
 	choices, usage := 0, false
