@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
@@ -68,11 +69,42 @@ func (b *answer) see(passed []byte) {
 	}
 }
 
-// Close settles what was not read to its end, too.
+// Close settles what was not read to its end, too. A client that leaves behind the last token
+// did not see the usage, which alone tells of hidden reasoning: it is read.
 func (b *answer) Close() error {
+	b.readUsage()
 	err := b.ReadCloser.Close()
 	b.end(errClosed)
 	return err
+}
+
+// The usage comes right behind the last token: how long Close waits for it, and how much it reads.
+const (
+	usageWait = 250 * time.Millisecond
+	usageSize = 64 << 10
+)
+
+// readUsage reads on until a usage that is owed was told.
+func (b *answer) readUsage() {
+	if !b.owes() {
+		return
+	}
+	defer time.AfterFunc(usageWait, func() { _ = b.ReadCloser.Close() }).Stop()
+	var buf [4 << 10]byte
+	for read := 0; read < usageSize && b.owes(); {
+		n, err := b.Read(buf[:])
+		if err != nil {
+			return
+		}
+		read += n
+	}
+}
+
+// owes reports whether a usage is to come. What is compressed is not known at once.
+func (b *answer) owes() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.ended && b.plain == nil && b.reader.Owes()
 }
 
 var errClosed = errors.New("llmhttp: the answer was closed before its end")

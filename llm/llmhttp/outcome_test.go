@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -217,6 +218,60 @@ func TestACallThatIsLeftIsSettled(t *testing.T) {
 			w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": streamPrompt + 7})
 		})
 	}
+}
+
+// TestAUsageThatIsOwedIsRead has clients who close behind the last token: what reasoned hidden is
+// told behind it.
+func TestAUsageThatIsOwedIsRead(t *testing.T) {
+	last := sse(`{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}`)
+	usage := sse(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":40}}`, "[DONE]")
+	for body, rest := range map[string]string{streamBody: usage, chatBody[:len(chatBody)-1] + `,"stream":true}`: usage, streamBody + " ": sse("[DONE]")} {
+		leaves := make(chan struct{})
+		w := newWorld(t, llmhttp.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+			replies(sseType, last)(rw, r)
+			_ = http.NewResponseController(rw).Flush()
+			<-leaves
+			_, _ = io.WriteString(rw, rest)
+		})
+		res := w.do(chatPath, body)
+		_, err := io.ReadFull(res.Body, make([]byte, len(last)))
+		require.NoError(t, err)
+		close(leaves)
+		require.NoError(t, res.Body.Close())
+		end := w.end()
+		assert.Equal(t, rest == usage, end.Source == llm.Reported)
+		assert.Equal(t, llm.StatusOK, end.Status)
+	}
+}
+
+// TestAUsageThatDoesNotCome holds Close up for a quarter of a second.
+func TestAUsageThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmhttp.Options{}, nil)
+		out, in := io.Pipe()
+		transport, err := llmhttp.NewTransport(piped{out}, w.guard, &llmhttp.Options{Models: models})
+		require.NoError(t, err)
+		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, streamBody))
+		require.NoError(t, err)
+		go func() {
+			_, _ = io.WriteString(in, sse(`{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}`))
+		}()
+		_, err = res.Body.Read(make([]byte, 512))
+		require.NoError(t, err)
+		began := time.Now()
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, 250*time.Millisecond, time.Since(began))
+		require.NoError(t, transport.Close(t.Context()))
+		w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": streamPrompt + 1})
+	})
+}
+
+// piped answers with what comes out of a pipe.
+type piped struct{ *io.PipeReader }
+
+func (p piped) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {sseType}}, Body: p, Request: r}, nil
 }
 
 // TestAnAnswerIsWholeWithItsJSON has a client that reads a value, and closes without the end.

@@ -29,7 +29,7 @@ const (
 	ServedTier          // the tier that served
 	ServedPlace         // where, or how fast, it did
 	Piece               // a piece of a streamed reply
-	Ended               // the reply is whole
+	Ended               // the reply is whole, or one of several is
 	Total               // of all tokens: what is not told beside it is 0
 	Detail              // a detail of the input: starts a new one
 	DetailKind          // its time in a cache, or its modality
@@ -76,6 +76,7 @@ type Reader struct {
 	failed            bool
 	done              bool
 	whole             bool // an event said so
+	ended             bool // so is the reply; its usage may come behind it
 	event             struct{ kind, code string }
 	pieces            Text
 	detail, iteration part
@@ -154,7 +155,10 @@ const done = "[DONE]"
 // End ends an event.
 func (r *Reader) End(e framing.Head) {
 	_ = r.value.Close()
-	if string(r.line) == done || e.Name != "" && e.Name == r.dialect.Last {
+	if string(r.line) == done {
+		r.whole, r.ended = true, false
+	}
+	if e.Name != "" && e.Name == r.dialect.Last {
 		r.whole = true
 	}
 	if e.Exception {
@@ -211,6 +215,8 @@ func (r *Reader) take(e jsonscan.Event) error {
 	}
 	r.whole = r.whole || tell.Final
 	switch tell.Said {
+	case Ended:
+		r.ended = true
 	case ServedTier:
 		r.told.Tier = string(e.Text)
 	case ServedPlace:
@@ -297,6 +303,12 @@ func (r *Reader) Close() {
 
 // Streams reports whether the answer is a stream of events.
 func (r *Reader) Streams() bool { return r.stream }
+
+// Owes reports whether the reply of a stream has ended and its usage is still to come.
+func (r *Reader) Owes() bool {
+	_, told := r.said[Output]
+	return r.stream && r.ended && !told && !r.failed
+}
 
 // Failure is the error that the answer tells; nil if it tells none.
 func (r *Reader) Failure() *Failure {

@@ -63,6 +63,7 @@ var chat = compiled(&Dialect{
 		{Path: "choices[].delta.tool_calls[].custom.input", Said: Piece},
 		{Path: "choices[].delta.function_call.arguments", Said: Piece},
 		{Path: "choices[].text", Said: Piece},
+		{Path: "choices[].finish_reason", Said: Ended},
 		{Path: "error.code", Said: ErrorName},
 		{Path: "error.type", Said: ErrorName},
 	},
