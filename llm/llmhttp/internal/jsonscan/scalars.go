@@ -5,9 +5,6 @@ import "strings"
 // bom is a byte order mark.
 const bom = "\xef\xbb\xbf"
 
-// words are the values that are words, by their kinds.
-var words = [...]string{Null: "null", False: "false", True: "true"}
-
 // readWord reads a word, or a byte order mark.
 func (s *Scanner) readWord(b []byte) int {
 	n := 0
@@ -65,8 +62,6 @@ func (p part) then(c byte) part {
 		return noPart
 	}
 }
-
-func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // readNumber reads up to what ends a number.
 func (s *Scanner) readNumber(b []byte) int {

@@ -1,8 +1,6 @@
 package jsonscan
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -118,24 +116,4 @@ func (s *Scanner) endCode(r rune) {
 			s.endPair()
 		}
 	}
-}
-
-// plain counts the bytes before the first that ends a string, begins an escape or may not be in a
-// string. It looks at eight at once.
-func plain(b []byte) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	n := 0
-	for ; len(b)-n >= 8; n += 8 {
-		w := binary.LittleEndian.Uint64(b[n:])
-		quote, slash := w^ones*'"', w^ones*'\\'
-		// The lowest high bit is that of a byte which is 0, or below a space: others borrow from it.
-		found := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & highs
-		if found != 0 {
-			return n + bits.TrailingZeros64(found)/8
-		}
-	}
-	for n < len(b) && b[n] >= ' ' && b[n] != '"' && b[n] != '\\' {
-		n++
-	}
-	return n
 }

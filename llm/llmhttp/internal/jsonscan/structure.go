@@ -126,6 +126,68 @@ func (s *Scanner) begin(b []byte) int {
 	return 0
 }
 
+// wholeKey reads a key with its colon, and before it all members that nobody asks for.
+func (s *Scanner) wholeKey(b []byte) int {
+	if s.options.Strict {
+		return 0
+	}
+	read, parent := 0, s.top().node
+	for {
+		n := wholeString(b[read:])
+		if n == 0 || read+n == len(b) || b[read+n] != ':' {
+			return read
+		}
+		s.state, s.at = wantValue, parent.below(b[read+1:read+n-1])
+		read += n + 1
+		if s.at != nil {
+			return read
+		}
+		n, _ = wholeScalar(b[read:])
+		if n == 0 {
+			return read
+		}
+		s.state = afterValue
+		read += n
+		if read == len(b) || b[read] != ',' {
+			return read
+		}
+		s.state = wantKey
+		read++
+	}
+}
+
+// whole reads a string, a number in digits alone or a word.
+func (s *Scanner) whole(b []byte) int {
+	if s.options.Strict {
+		return 0
+	}
+	n, kind := wholeScalar(b)
+	if n == 0 {
+		return 0
+	}
+	s.state = afterValue
+	if len(s.stack) == 0 {
+		s.state = afterAll
+	}
+	if !s.at.reported() {
+		return n
+	}
+	e := Event{Kind: kind, Offset: s.off}
+	switch kind {
+	case String:
+		e = Event{Kind: String, Text: b[1 : n-1]}
+		if s.options.Chunk != nil && n > 2 {
+			s.options.Chunk(s.at.path, e.Text)
+		}
+	case Number:
+		e = Event{Kind: Number, Text: b[:n]}
+	}
+	e.Len = int64(len(e.Text))
+	e.Text = e.Text[:min(len(e.Text), s.options.Capture)]
+	s.emit(s.at, e)
+	return n
+}
+
 // open begins an object or array.
 func (s *Scanner) open(state state, kind Kind, end byte) int {
 	if len(s.stack) == maxDepth {

@@ -1,69 +1,12 @@
 package jsonscan
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // What stands in the bytes at hand as a whole and plainly, as nearly all does, is read at once.
 // The rest is left, by 0, to what reads pieces.
-
-// wholeKey reads a key with its colon, and before it all members that nobody asks for.
-func (s *Scanner) wholeKey(b []byte) int {
-	if s.options.Strict {
-		return 0
-	}
-	read, parent := 0, s.top().node
-	for {
-		n := wholeString(b[read:])
-		if n == 0 || read+n == len(b) || b[read+n] != ':' {
-			return read
-		}
-		s.state, s.at = wantValue, parent.below(b[read+1:read+n-1])
-		read += n + 1
-		if s.at != nil {
-			return read
-		}
-		n, _ = wholeScalar(b[read:])
-		if n == 0 {
-			return read
-		}
-		s.state = afterValue
-		read += n
-		if read == len(b) || b[read] != ',' {
-			return read
-		}
-		s.state = wantKey
-		read++
-	}
-}
-
-// whole reads a string, a number in digits alone or a word.
-func (s *Scanner) whole(b []byte) int {
-	if s.options.Strict {
-		return 0
-	}
-	n, kind := wholeScalar(b)
-	if n == 0 {
-		return 0
-	}
-	s.state = afterValue
-	if len(s.stack) == 0 {
-		s.state = afterAll
-	}
-	if !s.at.reported() {
-		return n
-	}
-	e := Event{Kind: kind, Offset: s.off}
-	switch kind {
-	case String:
-		e = Event{Kind: String, Text: b[1 : n-1]}
-		if s.options.Chunk != nil && n > 2 {
-			s.options.Chunk(s.at.path, e.Text)
-		}
-	case Number:
-		e = Event{Kind: Number, Text: b[:n]}
-	}
-	e.Len = int64(len(e.Text))
-	e.Text = e.Text[:min(len(e.Text), s.options.Capture)]
-	s.emit(s.at, e)
-	return n
-}
 
 // wholeScalar is how long a value is that stands whole in b, and of which kind.
 func wholeScalar(b []byte) (int, Kind) {
@@ -111,4 +54,29 @@ func wholeWord(b []byte) (int, Kind) {
 		}
 	}
 	return 0, 0
+}
+
+// words are the values that are words, by their kinds.
+var words = [...]string{Null: "null", False: "false", True: "true"}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// plain counts the bytes before the first that ends a string, begins an escape or may not be in a
+// string. It looks at eight at once.
+func plain(b []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; len(b)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote, slash := w^ones*'"', w^ones*'\\'
+		// The lowest high bit is that of a byte which is 0, or below a space: others borrow from it.
+		found := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & highs
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for n < len(b) && b[n] >= ' ' && b[n] != '"' && b[n] != '\\' {
+		n++
+	}
+	return n
 }
