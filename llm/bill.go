@@ -6,11 +6,13 @@ import (
 )
 
 // bill is what a usage costs. A tier that nobody reports is the one asked for.
-func bill(p budget.CallPrice, u Usage, asked string) int64 {
+// One without a price is billed at the dearest.
+func bill(p budget.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named || !p.HasTier(tier) {
 		tier, named = tierOf(asked)
 	}
+	named = named && p.HasTier(tier)
 	rates, sound := p.For(inputTokens(u.Tokens), tiers(p, tier, named, inputTokens(u.Tokens))...)
 	var sum money.Picos
 	left := u.SoundTokens
@@ -27,7 +29,7 @@ func bill(p budget.CallPrice, u Usage, asked string) int64 {
 		}
 		sum = sum.Add(money.Cost(class.tokens-ofSound, class.rate)).Add(money.Cost(ofSound, sound))
 	}
-	return sum.Add(money.Cost(u.Tokens.Output, rates.Output)).Add(used(p, u.Tools)).MicrosUp()
+	return sum.Add(money.Cost(u.Tokens.Output, rates.Output)).Add(used(p, u.Tools))
 }
 
 // used is what tools cost. One without a price has the dearest.

@@ -5,17 +5,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/money"
 )
 
-// most is the most that a call can cost, in µ$, or why that cannot be said.
-func most(p budget.CallPrice, e Estimate) (int64, error) {
+// most is the most that a call can cost, or why that cannot be said.
+func most(p budget.CallPrice, e Estimate) (money.Picos, error) {
 	if err := bounded(p, e); err != nil {
-		return 0, err
+		return money.Picos{}, err
 	}
 	return dearest(p, e, e.mostOutput()), nil
 }
 
 // dearest is what the longest prompt of an estimate costs at most, with so long a reply and
 // every use of its tools.
-func dearest(p budget.CallPrice, e Estimate, output int64) int64 {
+func dearest(p budget.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
 	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
 	if e.CacheHour {
@@ -24,7 +24,7 @@ func dearest(p budget.CallPrice, e Estimate, output int64) int64 {
 	if e.Sound {
 		input = max(input, sound)
 	}
-	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(used(p, e.Tools)).MicrosUp()
+	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(used(p, e.Tools))
 }
 
 // ratesOf are the dearest rates that the call of an estimate may have. Whoever asks for

@@ -155,7 +155,7 @@ func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	s := Settled{Request: c.request, Model: c.Model}
 	s.Request.RequestID = c.RequestID
 	if c.record != nil {
-		s.Tokens, s.Status, s.Source = c.record.Tokens, c.record.Status, c.source()
+		s.Tokens, s.Parts, s.Status, s.Source = c.record.Tokens, c.used.Parts, c.record.Status, c.source()
 	}
 	for name := range c.need.money {
 		s.CostMicros = max(s.CostMicros, amounts[name])

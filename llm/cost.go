@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/money"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -34,7 +35,8 @@ type Prices interface {
 // the prompt, a tier, sound or tool that the prices do not have, a tool without its uses or
 // without AddedTokens.
 //
-// Afterwards it is the bill of the usage. A usage with StatusCut is charged
+// Afterwards it is the bill of the usage, of each of its Parts at the price of its model, of which
+// nothing was held. A usage with StatusCut is charged
 // Options.CutTokens more, for what the model wrote meanwhile. What nobody reported of a call
 // (the prompt of a cut stream, what a stream without any usage did) costs what was held for it.
 //
@@ -46,7 +48,7 @@ func Cost(prices Prices) Measure {
 		}
 		h := u.held
 		if h != nil && h.price != nil {
-			return settled(h, u), nil
+			return settled(h, u, prices).MicrosUp(), nil
 		}
 		at := u.Time
 		if h != nil {
@@ -57,20 +59,30 @@ func Cost(prices Prices) Measure {
 			return 0, err
 		}
 		if h == nil {
-			return bill(price, u, ""), nil
+			return settled(&held{price: &price, at: at}, u, prices).MicrosUp(), nil
 		}
-		if h.micros, err = most(price, h.estimate); err == nil {
+		if h.most, err = most(price, h.estimate); err == nil {
 			h.price = &price
 		}
-		return h.micros, err
+		return h.most.MicrosUp(), err
 	}
 }
 
 // settled is what a call is charged at the end.
-func settled(h *held, u Usage) int64 {
+func settled(h *held, u Usage, prices Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {
-		return h.micros
+		return h.most
+	}
+	for _, p := range u.Parts {
+		price := *h.price
+		if p.Model != "" {
+			if known, err := prices.Price(p.Model, h.at); err == nil {
+				price = known
+			}
+		}
+		sum = sum.Add(bill(price, Usage{Tokens: p.Tokens, ServiceTier: u.ServiceTier}, e.ServiceTier))
+		u.Tokens = less(u.Tokens, p.Tokens)
 	}
 	if u.Status == StatusCut {
 		u.Tokens.Output = min(u.Tokens.Output+h.cut, max(u.Tokens.Output, e.mostOutput()))
@@ -79,7 +91,7 @@ func settled(h *held, u Usage) int64 {
 		}
 	}
 	if u.unseen == promptUnseen {
-		return dearest(*h.price, e, u.Tokens.Output)
+		return sum.Add(dearest(*h.price, e, u.Tokens.Output))
 	}
 	if u.unseen == partsUnseen {
 		u.Tools = e.Tools
@@ -87,5 +99,5 @@ func settled(h *held, u Usage) int64 {
 			u.SoundTokens = inputTokens(u.Tokens)
 		}
 	}
-	return bill(*h.price, u, e.ServiceTier)
+	return sum.Add(bill(*h.price, u, e.ServiceTier))
 }

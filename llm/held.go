@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/money"
 )
 
 // held is how the money of one call is measured, from the estimate on.
@@ -12,6 +13,6 @@ type held struct {
 	at       time.Time
 	cut      int64 // tokens that are charged beyond what was seen of a call that was cut
 
-	price  *budget.CallPrice // nil until a Cost has asked for it
-	micros int64             // what the estimate came to
+	price *budget.CallPrice // nil until a Cost has asked for it
+	most  money.Picos       // what the estimate came to
 }

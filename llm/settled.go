@@ -25,6 +25,8 @@ type Settled struct {
 	Model string
 	// Tokens are what were counted; none for a call that was given back.
 	Tokens budget.Tokens
+	// Parts are those of Tokens that have a price of their own, as the Usage has them.
+	Parts []Part
 	// Source says where they are from; empty for a call that was given back.
 	Source Source
 	// CostMicros is what the dearest limit that Cost measures was charged, in micro-dollars; 0

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -29,6 +30,10 @@ type Usage struct {
 	// "priority", or the place that did, where that has a price, such as "us". Defaults to
 	// the Estimate's, and if that names none to the dearest. Only Cost looks at it.
 	ServiceTier string
+	// Parts are those of Tokens that another model used for the same answer, such as an advisor's,
+	// or the called one apart from it, such as a compaction's. The rest is of the model that was
+	// called. Only Cost looks at them.
+	Parts []Part
 	// Status is at most 32 bytes. Defaults to StatusOK.
 	Status string
 	// Time is when the call was made. Defaults to when it was started: it counts on that
@@ -58,7 +63,7 @@ func (u Usage) empty() bool {
 
 // saysNoMore reports whether it says nothing that only Cost looks at.
 func (u Usage) saysNoMore() bool {
-	return u.SoundTokens == 0 && len(u.Tools) == 0 && u.ServiceTier == ""
+	return u.SoundTokens == 0 && len(u.Tools) == 0 && len(u.Parts) == 0 && u.ServiceTier == ""
 }
 
 func validUsage(u Usage) error {
@@ -92,6 +97,13 @@ func (u Usage) validate() error {
 	}
 	if most := inputTokens(u.Tokens); u.SoundTokens > most {
 		return invalid("usage.SoundTokens", "is %d, more than the input's tokens (%d)", u.SoundTokens, most)
+	}
+	rest := Usage{Tokens: u.Tokens}
+	for i, p := range u.Parts {
+		rest.Tokens = less(rest.Tokens, p.Tokens)
+		if (Usage{Tokens: p.Tokens}).validate() != nil || rest.validate() != nil {
+			return invalid(fmt.Sprintf("usage.Parts[%d]", i), "is %+v, which is not among %+v with the other parts", p.Tokens, u.Tokens)
+		}
 	}
 	return nil
 }

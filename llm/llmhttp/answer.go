@@ -144,7 +144,7 @@ func (b *answer) settle() error {
 	usage, whole := b.reader.Usage(route.Embeds)
 	failure := b.reader.Failure()
 	if whole && b.status < 300 {
-		told := used(usage)
+		told := b.attempt.used(usage)
 		if failure != nil {
 			told.Status = llm.StatusError
 		}
@@ -162,10 +162,8 @@ func (b *answer) settle() error {
 		o.Event = max(route.Shape.StatusOf(failure), http.StatusBadRequest)
 	}
 	o.Cut = failure == nil && !b.reader.Whole()
-	call.Meter().Add(budget.Tokens{
-		Input: usage.Input, CacheRead: usage.CacheRead, CacheWrite5m: usage.CacheWrite, CacheWrite1h: usage.CacheWriteHour,
-		Output: max(usage.Output, b.reader.Pieces()),
-	})
+	usage.Output = max(usage.Output, b.reader.Pieces())
+	call.Meter().Add(budget.Tokens(usage.Tokens))
 	if !o.Cut && failure == nil {
 		return call.Meter().Close(context.WithoutCancel(b.ctx))
 	}
@@ -173,12 +171,15 @@ func (b *answer) settle() error {
 }
 
 // used is a usage as the guard takes it.
-func used(u dialect.Usage) llm.Usage {
-	usage := llm.Usage{
-		Tokens: budget.Tokens{
-			Input: u.Input, CacheRead: u.CacheRead, CacheWrite5m: u.CacheWrite, CacheWrite1h: u.CacheWriteHour, Output: u.Output,
-		},
-		SoundTokens: u.Sound, ServiceTier: u.Tier,
+func (a *attempt) used(u dialect.Usage) llm.Usage {
+	usage := llm.Usage{Tokens: budget.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier}
+	for _, p := range u.Runs {
+		part := llm.Part{Tokens: budget.Tokens(p.Tokens)}
+		if p.Model != "" && p.Model != a.model {
+			model, _ := a.transport.opts.Models.find(p.Model)
+			part.Model = model.Priced
+		}
+		usage.Parts = append(usage.Parts, part)
 	}
 	if u.Searches > 0 {
 		usage.Tools = map[string]int64{"web_search": u.Searches}

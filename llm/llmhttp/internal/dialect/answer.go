@@ -34,22 +34,34 @@ const (
 	Detail              // a detail of the input: starts a new one
 	DetailKind          // its time in a cache, or its modality
 	DetailTokens        // its tokens
-	Iteration           // a part of the answer with a usage of its own: starts a new one
+	Iteration           // a part of the answer with a usage of its own: what is told in it is its own
 	IterationType       // its type
-	IterationInput
-	IterationOutput
-	ErrorName   // of an error: its type, code or status; of several all are told
-	ErrorStatus // as a number
-	RetryDelay  // when to come back, as "31s"
-	EventType   // of an event of a stream
-	EventCode   // the name of its error, if its type is error: others have a code, too
+	IterationModel      // the model that made it
+	ErrorName           // of an error: its type, code or status; of several all are told
+	ErrorStatus         // as a number
+	RetryDelay          // when to come back, as "31s"
+	EventType           // of an event of a stream
+	EventCode           // the name of its error, if its type is error: others have a code, too
 )
 
-// Usage is what an answer says was used. Input is without what a cache gave and took.
+// Usage is what an answer says was used, by all models.
 type Usage struct {
-	Input, CacheRead, CacheWrite, CacheWriteHour, Output, Sound int64
-	Searches                                                    int64
-	Tier                                                        string
+	Tokens
+	Sound, Searches int64
+	Tier            string
+	Runs            []Run // of Tokens, those with a bill of their own
+}
+
+// Tokens are those of the classes that have prices. Input is without what a cache gave and took.
+type Tokens struct {
+	Input, CacheRead, CacheWrite5m, CacheWrite1h, Output int64
+}
+
+// plus adds tokens.
+func (t Tokens) plus(u Tokens) Tokens {
+	return Tokens{
+		t.Input + u.Input, t.CacheRead + u.CacheRead, t.CacheWrite5m + u.CacheWrite5m, t.CacheWrite1h + u.CacheWrite1h, t.Output + u.Output,
+	}
 }
 
 // Failure is an error that an answer tells.
@@ -70,24 +82,25 @@ type Reader struct {
 	base64  []byte            // what is left of a group of four
 	line    []byte            // the start of an event: [DONE] is no JSON
 
-	said              map[Said]int64
-	told              Usage
-	failure           Failure
-	failed            bool
-	done              bool
-	whole             bool // an event said so
-	ended             bool // so is the reply; its usage may come behind it
-	event             struct{ kind, code string }
-	pieces            Text
-	detail, iteration part
-	place             string
-	more              struct{ input, output int64 } // of iterations
+	said       map[Said]int64
+	told       Usage
+	failure    Failure
+	failed     bool
+	done       bool
+	whole      bool // an event said so
+	ended      bool // so is the reply; its usage may come behind it
+	event      struct{ kind, code string }
+	pieces     Text
+	detail     detail
+	place      string
+	iteration  *iteration // that is read
+	iterations iterations
 }
 
-// part is a detail or an iteration that is read.
-type part struct {
-	kind                  string
-	tokens, input, output int64
+// detail is one of the input that is read.
+type detail struct {
+	kind   string
+	tokens int64
 }
 
 // NewReader makes the reader of an answer with such headers.
@@ -133,6 +146,7 @@ func (r *Reader) Begin(framing.Head) {
 	r.value.Reset()
 	r.base64, r.line = r.base64[:0], r.line[:0]
 	r.event.kind, r.event.code = "", ""
+	r.iteration = nil // of one that broke off
 	if r.wrapped != nil {
 		r.wrapped.Reset()
 	}
@@ -223,8 +237,8 @@ func (r *Reader) take(e jsonscan.Event) error {
 		r.place = placeOf(r.place, string(e.Text))
 	case DetailKind:
 		r.detail.kind = string(e.Text)
-	case IterationType:
-		r.iteration.kind = string(e.Text)
+	case IterationType, IterationModel:
+		r.iteration.name(tell.Said, string(e.Text))
 	case ErrorName:
 		r.fail(string(e.Text))
 	case EventType:
@@ -246,13 +260,13 @@ func (r *Reader) count(said Said, n int64) {
 	switch said {
 	case DetailTokens:
 		r.detail.tokens = n
-	case IterationInput:
-		r.iteration.input = n
-	case IterationOutput:
-		r.iteration.output = n
 	case ErrorStatus:
 		r.failed, r.failure.Status = true, int(min(n, 999))
 	default:
+		if r.iteration != nil {
+			r.iteration.said[said] = n
+			return
+		}
 		r.said[said] = n
 	}
 }
@@ -264,11 +278,11 @@ func (r *Reader) start(said Said, kind jsonscan.Kind) {
 		delete(r.said, CacheWriteHour)
 		delete(r.said, SoundInput)
 	case said == Iteration && kind == jsonscan.Array:
-		r.more.input, r.more.output = 0, 0
+		r.iterations = nil
 	case said == Detail:
-		r.detail = part{}
+		r.detail = detail{}
 	case said == Iteration:
-		r.iteration = part{}
+		r.iteration = &iteration{said: map[Said]int64{}}
 	}
 }
 
@@ -282,13 +296,13 @@ func (r *Reader) end(said Said) {
 		case "AUDIO":
 			r.said[SoundInput] += r.detail.tokens
 		}
-		r.detail = part{}
-	case Iteration: // the tokens of other types are in the usage of the whole
-		if r.iteration.kind == "compaction" {
-			r.more.input += r.iteration.input
-			r.more.output += r.iteration.output
+		r.detail = detail{}
+	case Iteration:
+		if it := r.iteration; it != nil {
+			it.Tokens = r.dialect.tokens(it.said)
+			r.iterations.add(*it)
+			r.iteration = nil
 		}
-		r.iteration = part{}
 	}
 }
 
@@ -323,24 +337,32 @@ func (r *Reader) Failure() *Failure {
 func (r *Reader) Usage(embeds bool) (u Usage, whole bool) {
 	u = r.told
 	u.Tier = tierAt(u.Tier, r.place)
-	u.CacheRead, u.CacheWriteHour = r.said[CacheRead], r.said[CacheWriteHour]
-	u.CacheWrite = max(0, r.said[CacheWrite]-u.CacheWriteHour)
-	u.Input = r.said[Input] + r.said[MoreInput] + r.more.input
-	if r.dialect.Inclusive {
-		u.Input = max(0, u.Input-u.CacheRead-u.CacheWrite-u.CacheWriteHour)
-	}
-	output, told := r.said[Output]
-	if !told {
-		output = r.said[OutputSoFar]
-		_, told = r.said[Total]
-	}
-	u.Output = output + r.said[MoreOutput] + r.more.output
+	u.Tokens = r.dialect.tokens(r.said)
+	u.Sound = min(r.said[SoundInput], u.Input+u.CacheRead+u.CacheWrite5m+u.CacheWrite1h)
+	u.Tokens, u.Runs = r.iterations.runs(u.Tokens)
 	u.Searches = r.said[Searches]
-	u.Sound = min(r.said[SoundInput], u.Input+u.CacheRead+u.CacheWrite+u.CacheWriteHour)
-	if embeds {
+	_, told := r.said[Output]
+	_, total := r.said[Total]
+	if told = told || total; embeds {
 		_, told = r.said[Input]
 	}
 	return u, told && (r.done || r.whole)
+}
+
+// tokens are those that numbers say.
+func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
+	t.CacheRead, t.CacheWrite1h = said[CacheRead], said[CacheWriteHour]
+	t.CacheWrite5m = max(0, said[CacheWrite]-t.CacheWrite1h)
+	t.Input = said[Input] + said[MoreInput]
+	if d.Inclusive {
+		t.Input = max(0, t.Input-t.CacheRead-t.CacheWrite5m-t.CacheWrite1h)
+	}
+	output, told := said[Output]
+	if !told {
+		output = said[OutputSoFar]
+	}
+	t.Output = output + said[MoreOutput]
+	return t
 }
 
 // Whole reports whether the answer has ended as it should.
