@@ -69,6 +69,10 @@ func TestHowACallEnds(t *testing.T) {
 		{"an exception frame", "/model/us.m:0/converse-stream", `{"messages":[]}`, replies(awsType, frame("exception", "throttlingException", `{}`)), 1, 6, llm.StatusError, llm.Estimated},
 		{"cut", claudePath, claudeBody, breaks(sseType, start+piece), 1, 10 + pieceTokens, llm.StatusCut, llm.Metered},
 		{"cut by a clean end", claudePath, claudeBody, replies(sseType, start+piece), 1, 10 + pieceTokens, llm.StatusCut, llm.Metered},
+		{
+			"cut behind a usage so far", claudePath, claudeBody,
+			breaks(sseType, start+piece+sse(`{"type":"message_delta","delta":{"stop_reason":null},"usage":{"output_tokens":5}}`)+piece), 1, 10 + 2*pieceTokens, llm.StatusCut, llm.Metered,
+		},
 		{"cut before the first token", claudePath, claudeBody, breaks(sseType, ": hi\n\n"), 1, claudePrompt, llm.StatusCut, llm.Estimated},
 		{
 			"a stream without a usage", chatPath, streamBody, replies(sseType, sse(`{"choices":[{"delta":{"content":"Hello, world, how are you"}}]}`, "[DONE]")),

@@ -65,7 +65,7 @@ var anthropicAsks = []Ask{
 
 var anthropicTells = []Tell{
 	{Path: "usage.input_tokens", Said: Input},
-	{Path: "usage.output_tokens", Said: Output, Final: true},
+	{Path: "usage.output_tokens", Said: Output},
 	{Path: "usage.cache_read_input_tokens", Said: CacheRead},
 	{Path: "usage.cache_creation_input_tokens", Said: CacheWrite},
 	{Path: "usage.cache_creation.ephemeral_1h_input_tokens", Said: CacheWriteHour},
