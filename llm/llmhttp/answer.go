@@ -141,7 +141,7 @@ func (b *answer) readNoMore() {
 // settle ends the call: at its usage, if that was told, or by how it ended.
 func (b *answer) settle() error {
 	call, route := b.attempt.call, b.attempt.route
-	usage, whole := b.reader.Usage(route.Embeds)
+	usage, whole := b.reader.Usage(route)
 	failure := b.reader.Failure()
 	if whole && b.status < 300 {
 		told := b.attempt.used(usage)

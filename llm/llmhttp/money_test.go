@@ -35,13 +35,13 @@ func TestPlacesHaveTheirPrice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			answer := canned{jsonType, `{"usage":{"input_tokens":1000,"output_tokens":1000,` + c.tells + `}}`}
-			assert.Equal(t, c.status, paid(t, prices, answer, c.asks, dynalimit.Amounts{"usd": c.micros, "tpm": c.tokens}))
+			assert.Equal(t, c.status, paid(t, prices, answer, claudePath, `{"model":"m","max_tokens":1000,`+c.asks+`}`, dynalimit.Amounts{"usd": c.micros, "tpm": c.tokens}))
 		})
 	}
 }
 
-// paid makes a call of Claude, which takes so much money and so many tokens.
-func paid(t *testing.T, prices llm.Prices, answer canned, asks string, want dynalimit.Amounts) (status int) {
+// paid makes a call, which takes so much money and so many tokens.
+func paid(t *testing.T, prices llm.Prices, answer canned, path, body string, want dynalimit.Amounts) (status int) {
 	t.Helper()
 	usd := dynalimit.DailyMoney("usd", 1_000_000, "UTC")
 	usd.PerModel = true
@@ -51,7 +51,7 @@ func paid(t *testing.T, prices llm.Prices, answer canned, asks string, want dyna
 	transport, err := llmhttp.NewTransport(answer, guard, &llmhttp.Options{Models: models})
 	require.NoError(t, err)
 	w := &world{T: t, url: "http://provider"}
-	res, err := transport.RoundTrip(w.request(t.Context(), claudePath, `{"model":"m","max_tokens":1000,`+asks+`}`))
+	res, err := transport.RoundTrip(w.request(t.Context(), path, body))
 	require.NoError(t, err)
 	_ = read(t, res)
 	require.NoError(t, res.Body.Close())
@@ -89,6 +89,7 @@ func TestEachModelOfAnAnswerHasItsPrice(t *testing.T) {
 		{"declined before", "global", `{"type":"fallback_message","model":"big","input_tokens":1000,"output_tokens":100}`, 1_100, 15_000},
 	} {
 		start := `"input_tokens":1000,"service_tier":"standard","inference_geo":"` + c.place + `"`
+		body := `{"model":"m","max_tokens":1000,"service_tier":"standard_only","inference_geo":"` + c.place + `"}`
 		end := `"output_tokens":100,"iterations":[` + c.iterations + `]`
 		for name, answer := range map[string]canned{
 			"whole": {jsonType, `{"usage":{` + start + `,` + end + `}}`},
@@ -98,7 +99,27 @@ func TestEachModelOfAnAnswerHasItsPrice(t *testing.T) {
 				`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{`+end+`}}`, `{"type":"message_stop"}`)},
 		} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				assert.Equal(t, 200, paid(t, prices, answer, `"service_tier":"standard_only","inference_geo":"`+c.place+`"`, dynalimit.Amounts{"usd": c.micros, "tpm": c.tokens}))
+				assert.Equal(t, 200, paid(t, prices, answer, claudePath, body, dynalimit.Amounts{"usd": c.micros, "tpm": c.tokens}))
+			})
+		}
+	}
+}
+
+// TestGeminisSearchesAreBilled: each query once, and empty ones not; until Gemini 2.5 one for the call.
+func TestGeminisSearchesAreBilled(t *testing.T) {
+	prices := budget.PriceList{Calls: map[string]budget.CallPrice{"m": {
+		Rates: budget.Rates{Input: 1_000_000, Output: 1_000_000}, Tools: map[string]int64{"web_search": 14_000},
+	}}}
+	const first, rest = `"groundingMetadata":{"webSearchQueries":["a",""]}`, `"groundingMetadata":{"webSearchQueries":["a","b"]}`
+	const usage = `"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":10}`
+	for model, micros := range map[string]int64{"gemini-3.5-flash": 28_020, "gemini-2.5-flash": 14_020} {
+		for method, answer := range map[string]canned{
+			"generateContent":               {jsonType, `{"candidates":[{` + rest + `}],` + usage + `}`},
+			"streamGenerateContent?alt=sse": {sseType, sse(`{"candidates":[{`+first+`}]}`, `{"candidates":[{`+rest+`,"finishReason":"STOP"}],`+usage+`}`)},
+		} {
+			t.Run(model+" "+method, func(t *testing.T) {
+				path, body := "/v1beta/models/"+model+":"+method, `{"contents":[],"generationConfig":{"maxOutputTokens":100}}`
+				assert.Equal(t, 200, paid(t, prices, answer, path, body, dynalimit.Amounts{"usd": micros, "tpm": 20}))
 			})
 		}
 	}

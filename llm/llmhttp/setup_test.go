@@ -40,7 +40,7 @@ type world struct {
 	settled []llm.Settled
 }
 
-var models = llmhttp.Models{"m": {}, "m-*": {Resource: "family"}, "us.m:0": {Resource: "m"}, "arn:aws:bedrock:m/us.m": {Resource: "m"}, "wire-big": {Priced: "big"}}
+var models = llmhttp.Models{"m": {}, "m-*": {Resource: "family"}, "us.m:0": {Resource: "m"}, "arn:aws:bedrock:m/us.m": {Resource: "m"}, "wire-big": {Priced: "big"}, "gemini-*": {Resource: "m", Priced: "m"}}
 
 // newWorld has a provider that gives an answer; nil: none, as in bubbles, where no socket may be.
 func newWorld(t *testing.T, o llmhttp.Options, answer http.HandlerFunc, limits ...dynalimit.Limit) *world {

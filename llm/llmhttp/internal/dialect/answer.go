@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ const (
 	MoreOutput          // output beside Output, as thoughts
 	SoundInput          // the part of the input that was sound
 	Searches            // uses of web search
+	Query               // one of them, by its words
 	ServedTier          // the tier that served
 	ServedPlace         // where, or how fast, it did
 	Piece               // a piece of a streamed reply
@@ -95,6 +97,7 @@ type Reader struct {
 	place      string
 	iteration  *iteration // that is read
 	iterations iterations
+	queries    []string
 }
 
 // detail is one of the input that is read.
@@ -191,7 +194,7 @@ func (r *Reader) fail(name string) {
 	}
 }
 
-const maxNames = 16
+const maxNames, maxQueries = 16, 1_000
 
 // unwrap reads base64 as it arrives.
 func (r *Reader) unwrap(_ int, b []byte) {
@@ -237,6 +240,10 @@ func (r *Reader) take(e jsonscan.Event) error {
 		r.place = placeOf(r.place, string(e.Text))
 	case DetailKind:
 		r.detail.kind = string(e.Text)
+	case Query:
+		if q := string(e.Text); q != "" && len(r.queries) < maxQueries && !slices.Contains(r.queries, q) {
+			r.queries = append(r.queries, q)
+		}
 	case IterationType, IterationModel:
 		r.iteration.name(tell.Said, string(e.Text))
 	case ErrorName:
@@ -334,16 +341,19 @@ func (r *Reader) Failure() *Failure {
 
 // Usage is what the answer says so far; whole reports whether that is all of it: the answer has
 // ended, or said that it does, and what was used.
-func (r *Reader) Usage(embeds bool) (u Usage, whole bool) {
+func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	u = r.told
 	u.Tier = tierAt(u.Tier, r.place)
 	u.Tokens = r.dialect.tokens(r.said)
 	u.Sound = min(r.said[SoundInput], u.Input+u.CacheRead+u.CacheWrite5m+u.CacheWrite1h)
 	u.Tokens, u.Runs = r.iterations.runs(u.Tokens)
-	u.Searches = r.said[Searches]
+	u.Searches = r.said[Searches] + int64(len(r.queries))
+	if of.OneSearch {
+		u.Searches = min(u.Searches, 1)
+	}
 	_, told := r.said[Output]
 	_, total := r.said[Total]
-	if told = told || total; embeds {
+	if told = told || total; of.Embeds {
 		_, told = r.said[Input]
 	}
 	return u, told && (r.done || r.whole)

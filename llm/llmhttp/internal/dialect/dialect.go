@@ -54,6 +54,8 @@ type Route struct {
 	Free bool
 	// Embeds means that the answer has no tokens of its own.
 	Embeds bool
+	// OneSearch means that all searches of the call are billed as one.
+	OneSearch bool
 	// Injects means that the usage of a streamed answer has to be asked for.
 	Injects bool
 }

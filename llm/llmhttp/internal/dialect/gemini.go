@@ -15,7 +15,7 @@ func gemini(path string) (Route, bool) {
 	if !ok {
 		return Route{}, false
 	}
-	route := Route{Dialect: generate, Model: model}
+	route := Route{Dialect: generate, Model: model, OneSearch: strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2")}
 	switch verb {
 	case "generateContent", "streamGenerateContent":
 	case "embedContent", "batchEmbedContents":
@@ -51,6 +51,7 @@ var generate = compiled(&Dialect{
 		{Path: "usageMetadata.promptTokensDetails[]", Said: Detail},
 		{Path: "usageMetadata.promptTokensDetails[].modality", Said: DetailKind},
 		{Path: "usageMetadata.promptTokensDetails[].tokenCount", Said: DetailTokens},
+		{Path: "candidates[].groundingMetadata.webSearchQueries[]", Said: Query},
 		{Path: "candidates[].content.parts[].text", Said: Piece},
 		{Path: "candidates[].finishReason", Said: Ended, Final: true},
 		{Path: "error.code", Said: ErrorStatus},
