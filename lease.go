@@ -84,7 +84,7 @@ func (lease *Lease) begin(ctx context.Context) bool {
 }
 
 // keep ends a lease that was served from memory and never corrected as it is, because nothing of
-// it is to be written. It reports whether it did.
+// it is to be written. It reports whether it did, now or before.
 func (lease *Lease) keep(ctx context.Context) bool {
 	var heard *heardCorrection
 	defer func() { heard.tell(ctx, nil) }() // without the lock
@@ -93,8 +93,9 @@ func (lease *Lease) keep(ctx context.Context) bool {
 	if lease.served == nil || lease.corrected || lease.busy || lease.soon {
 		return false
 	}
+	first := !lease.ended
 	lease.ended = true
-	if lease.desk().observer.Corrected != nil { // so that the charge is made for those who hear it
+	if first && lease.desk().observer.Corrected != nil { // so that the charge is made for those who hear it
 		heard = hearCorrection(observe.CorrectionSettle, lease.held())
 	}
 	return true

@@ -23,7 +23,7 @@ func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
 	}
 	return &heardCorrection{
 		desk: c.desk, began: c.desk.clock(), before: c.consumed,
-		event: observe.Correction{EntityID: c.request.entity, Resource: c.request.resource, Kind: kind, Used: tokensOf(c.consumed)},
+		event: observe.Correction{EntityID: c.request.entity, Resource: c.request.resource, Kind: kind, Used: tokensOf(c.consumed), Change: map[string]int64{}},
 	}
 }
 
@@ -32,7 +32,7 @@ func (h *heardCorrection) note(consumed []plan.Signed) {
 	if h == nil {
 		return
 	}
-	h.event.Used, h.event.Change = tokensOf(consumed), map[string]int64{}
+	h.event.Used = tokensOf(consumed)
 	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {
 		if a.Amount != 0 {
 			h.event.Change[a.Name] = a.Amount / milli
