@@ -129,14 +129,16 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 // buckets what was admitted without them. Both take Options.CleanupTimeout at most. It returns
 // when everything in flight has ended, or with ctx's error when ctx has ended. What no bucket was
 // told is lost: it is logged, Health still shows it, and Close returns it as an *UnconfirmedError
-// of no entity. Leases of which it is not known that they were settled are an *UnsettledError.
+// of no entity. A further Close tries to tell it again, and neither logs it nor tells the observer
+// again. Leases of which it is not known that they were settled are an *UnsettledError.
 // Leases can still be adjusted, settled and rolled back, but what cannot be written then is not
 // kept for later.
 func (l *RateLimiter) Close(ctx context.Context) error {
 	if err := l.usable(ctx); err != nil {
 		return err
 	}
-	if !l.closed.Swap(true) {
+	first := !l.closed.Swap(true)
+	if first {
 		close(l.closing)
 	}
 	defer l.detachListener()
@@ -149,9 +151,11 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	l.desk.lanes.End()
 	err := joined(l.desk.lanes.Drain(ctx), l.desk.settling.unsettled())
 	if n, amounts := l.desk.lanes.Waiting(); n > 0 {
-		l.log.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
-			slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
-		l.desk.tellDropped(amounts)
+		if first { // a further one can but write some of it
+			l.log.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
+				slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
+			l.desk.tellDropped(amounts)
+		}
 		lost := &UnconfirmedError{Amounts: tokensOf(amounts), NotWritten: true, Err: ErrClosed}
 		return joined(err, lost)
 	}

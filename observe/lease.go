@@ -48,9 +48,10 @@ type Overrun struct {
 	Shadow bool
 }
 
-// Drop says that amounts will not be charged, counted or given back any more, as
-// dynalimit.Health.Dropped counts them: their bucket or limit is gone, too many buckets waited, or
-// the limiter was closed.
+// Drop says that amounts will not be charged, counted or given back any more: their bucket or limit
+// is gone, or too many buckets waited, or a policy admitted them while the limiter was closed, which
+// dynalimit.Health.Dropped counts; or they waited when it had been closed, which Health.Waiting
+// still shows.
 type Drop struct {
 	// Amounts is how much, in whole tokens by limit, whatever the sign.
 	Amounts map[string]int64

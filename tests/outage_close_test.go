@@ -85,6 +85,27 @@ func TestCloseTellsOthersThanASilentBucket(t *testing.T) {
 	})
 }
 
+// What is lost is heard of once, however often the limiter is closed; a further Close writes it if
+// that can be done by then.
+func TestCloseAgainTellsNoLossAgain(t *testing.T) {
+	var heard []observe.Drop
+	hears := observe.Observer{Dropped: func(e observe.Drop) { heard = append(heard, e) }}
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow, Observer: hears}, func(t *testing.T, s *process) {
+		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
+		s.isCutOff(t)
+		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 10})
+		s.down(throttled1)
+		for range 3 {
+			require.ErrorIs(t, s.limiter.Close(t.Context()), dynalimit.ErrUnconfirmed)
+			assert.Equal(t, []observe.Drop{{Amounts: map[string]int64{"rpm": 10}}}, heard)
+		}
+		s.db.SetFaults(nil)
+		require.NoError(t, s.limiter.Close(t.Context()))
+		assert.Len(t, heard, 1)
+		assert.Equal(t, int64(11), s.consumed(1, "rpm"))
+	})
+}
+
 // What comes to wait for a bucket while that is being told something is told before Close
 // returns, and so is what was throttled meanwhile.
 func TestCloseTellsABucketThatIsBeingTold(t *testing.T) {
