@@ -12,9 +12,10 @@ import (
 )
 
 // WatchKeeper measures how a keeper is, by its Health and Stats, whenever metrics are read, without
-// requests. One keeper of a provider can be watched at a time. An error is one of the provider.
+// requests; no provider, nil, measures nothing. One keeper of a provider can be watched at a time. An
+// error is one of the provider.
 func WatchKeeper(meters metric.MeterProvider, keeper *budget.Keeper) (metric.Registration, error) {
-	g := &gauges{Meter: meters.Meter(scope)}
+	g := &gauges{Meter: meterOf(meters)}
 	open := g.gauge("dynalimit.keeper.store_open", "", "1 while DynamoDB does not answer.")
 	queued := g.gauge("dynalimit.keeper.queued_operations", "{operation}", "Operations that wait in this process to be written.")
 	spooled := g.gauge("dynalimit.keeper.spooled_records", "{record}", "Records that wait in the spool.")
@@ -35,9 +36,10 @@ func WatchKeeper(meters metric.MeterProvider, keeper *budget.Keeper) (metric.Reg
 }
 
 // KeeperEvents makes a function for budget.Options.OnEvent that counts quotas which were used to a
-// percentage, and apps that moved to another label. An error is one of the provider.
+// percentage, and apps that moved to another label; no provider, nil, counts nothing. An error is one
+// of the provider.
 func KeeperEvents(meters metric.MeterProvider) (func(context.Context, budget.Event), error) {
-	i := &instruments{Meter: meters.Meter(scope)}
+	i := &instruments{Meter: meterOf(meters)}
 	thresholds := i.counter("dynalimit.keeper.quota_thresholds", "{quota}", "Quotas that were used to a percentage.")
 	flips := i.counter("dynalimit.keeper.flips", "{app}", "Apps that moved to another label.")
 	return func(ctx context.Context, e budget.Event) {

@@ -11,6 +11,7 @@ package otel
 
 import (
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dynalimit/dynalimit/observe"
@@ -24,6 +25,14 @@ type Options struct {
 	// Entity adds the attribute "dynalimit.entity": of calls the entity that they name, of
 	// buckets theirs. Set it where entities are few, such as teams. Defaults to false.
 	Entity bool
+}
+
+// meterOf is the meter of a provider; one that measures nothing of nil.
+func meterOf(meters metric.MeterProvider) metric.Meter {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	return meters.Meter(scope)
 }
 
 // New makes an observer for dynalimit.Options.Observer that gives what a limiter does to a

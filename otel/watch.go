@@ -41,10 +41,10 @@ func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) 
 }
 
 // Watch measures how a limiter and its repository are, by Health and ConfigCacheStats, whenever
-// metrics are read, without requests. One limiter of a provider can be watched at a time.
-// Unregister it when the limiter is closed. An error is one of the provider.
+// metrics are read, without requests; no provider, nil, measures nothing. One limiter of a provider
+// can be watched at a time. Unregister it when the limiter is closed. An error is one of the provider.
 func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dynalimit.Repository) (metric.Registration, error) {
-	g := &gauges{Meter: meters.Meter(scope)}
+	g := &gauges{Meter: meterOf(meters)}
 	open := g.gauge("dynalimit.table.open", "", "1 while the table does not answer.")
 	silent := g.gauge("dynalimit.silent.buckets", "{bucket}", "Buckets that do not answer although the table may.")
 	waiting := g.gauge("dynalimit.waiting.tokens", "{token}", "Tokens of which buckets have still to be told.")

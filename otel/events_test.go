@@ -1,0 +1,162 @@
+package otel_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/observe"
+	"github.com/dynalimit/dynalimit/otel"
+)
+
+// tokens are amounts by limit.
+type tokens = map[string]int64
+
+// measuredBy is all that a provider has, by metric and attributes: of a duration how many there
+// were and their sum.
+func measuredBy(t *testing.T, reader metric.Reader) map[string]string {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	values := map[string]string{}
+	note := func(name string, of attribute.Set, value any) {
+		var labels []string
+		for _, a := range of.ToSlice() {
+			labels = append(labels, strings.TrimPrefix(string(a.Key), "dynalimit.")+"="+a.Value.Emit())
+		}
+		values[strings.TrimPrefix(name, "dynalimit.")+" "+strings.Join(labels, " ")] = fmt.Sprint(value)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					note(m.Name, p.Attributes, p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					note(m.Name, p.Attributes, fmt.Sprintf("%d: %gs", p.Count, p.Sum))
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, d)
+			}
+		}
+	}
+	return values
+}
+
+// What each event counts, and nothing else does.
+func TestWhatEachEventCounts(t *testing.T) {
+	const at, second = "gpt-4", time.Second
+	ctx := t.Context()
+	denied := observe.Denial{EntityID: "key", Resource: at, RetryAfter: 3 * second, Exceeded: []observe.Exceeded{
+		{EntityID: "key", Resource: at, Level: observe.LevelEntity, Limit: "rpm", RetryAfter: second},
+		{EntityID: "team", Resource: "group", Level: observe.LevelParent, Limit: "tpm", RetryAfter: 3 * second},
+	}}
+	never := observe.Denial{EntityID: "key", Resource: at, RetryAfter: dynalimit.Never, FromMemory: true, Exceeded: []observe.Exceeded{
+		{EntityID: "key", Resource: at, Level: observe.LevelEntity, Limit: "rpm", RetryAfter: dynalimit.Never},
+	}}
+	type values = map[string]string
+	for name, c := range map[string]struct {
+		tell  func(o *observe.Observer)
+		wants values
+	}{
+		"a grant": {func(o *observe.Observer) {
+			o.AcquireEnd(ctx, observe.AcquireEnd{EntityID: "key", Resource: at, Amounts: tokens{"rpm": 1, "tpm": 500}, Duration: second})
+		}, values{
+			"acquire.duration from_memory=false outcome=granted resource=gpt-4": "1: 1s",
+			"granted.tokens limit=rpm resource=gpt-4":                           "1", "granted.tokens limit=tpm resource=gpt-4": "500",
+		}},
+		"a grant by a policy": {func(o *observe.Observer) {
+			o.AcquireEnd(ctx, observe.AcquireEnd{EntityID: "key", Resource: at, Amounts: tokens{"rpm": 1}, Degraded: true})
+		}, values{"acquire.duration from_memory=false outcome=degraded resource=gpt-4": "1: 0s", "granted.tokens limit=rpm resource=gpt-4": "1"}},
+		"the end of a denied acquire": {func(o *observe.Observer) {
+			o.AcquireEnd(ctx, observe.AcquireEnd{EntityID: "key", Resource: at, Amounts: tokens{"rpm": 1}, Err: &dynalimit.LimitExceededError{}, FromMemory: true})
+		}, values{"acquire.duration from_memory=true outcome=denied resource=gpt-4": "1: 0s"}},
+		"a denial": {func(o *observe.Observer) { o.Denied(ctx, denied) }, values{
+			"denials from_memory=false level=entity limit=rpm resource=gpt-4": "1",
+			"denials from_memory=false level=parent limit=tpm resource=group": "1",
+			"denial.retry_after resource=gpt-4":                               "1: 3s",
+		}},
+		"a denial that no wait ends": {func(o *observe.Observer) { o.Denied(ctx, never) }, values{
+			"denials from_memory=true level=entity limit=rpm resource=gpt-4": "1",
+		}},
+		"a correction": {func(o *observe.Observer) {
+			o.Corrected(ctx, observe.Correction{EntityID: "key", Resource: at, Kind: observe.CorrectionSettle, Used: tokens{"rpm": 1, "tpm": 300}, Change: tokens{"tpm": -200, "usd": 5}, Duration: second})
+		}, values{
+			"correction.duration kind=settle outcome=done resource=gpt-4":                "1: 1s",
+			"corrected.tokens direction=given_back kind=settle limit=tpm resource=gpt-4": "200",
+			"corrected.tokens direction=charged kind=settle limit=usd resource=gpt-4":    "5",
+		}},
+		"a correction that failed": {func(o *observe.Observer) {
+			o.Corrected(ctx, observe.Correction{EntityID: "key", Resource: at, Kind: observe.CorrectionRollback, Err: &dynalimit.UnconfirmedError{}})
+		}, values{"correction.duration kind=rollback outcome=unconfirmed resource=gpt-4": "1: 0s"}},
+		"an overrun": {func(o *observe.Observer) {
+			o.Overran(observe.Overrun{EntityID: "team", Resource: at, Limit: "tpm", Amount: 7, Shadow: true})
+		}, values{"overrun.tokens limit=tpm resource=gpt-4 shadow=true": "7"}},
+		"a write": {func(o *observe.Observer) {
+			o.WriteEnd(ctx, observe.WriteEnd{EntityID: "key", Resource: at, Kind: observe.WriteSpend, Callers: 4, Outcome: "landed", Tries: 2, Duration: second})
+		}, values{
+			"write.duration kind=spend outcome=landed resource=gpt-4": "1: 1s",
+			"write.callers kind=spend resource=gpt-4":                 "4", "write.requests kind=spend resource=gpt-4": "2",
+		}},
+		"a configuration": {func(o *observe.Observer) {
+			o.ConfigLoaded(observe.ConfigLoad{EntityID: "key", Resource: at, Duration: second, Err: errors.New("broken")})
+		}, values{"config.load.duration outcome=failed resource=gpt-4": "1: 1s"}},
+		"an outage, begun and ended": {func(o *observe.Observer) {
+			o.AvailabilityChanged(observe.AvailabilityChange{Table: "limits", Open: true})
+			o.AvailabilityChanged(observe.AvailabilityChange{Table: "limits"})
+		}, values{"outages table=limits": "1"}},
+		"pacing, begun and ended": {func(o *observe.Observer) {
+			o.PacingChanged(observe.PacingChange{EntityID: "key", Resource: at, Why: observe.WritesThrottled, Paced: true})
+			o.PacingChanged(observe.PacingChange{EntityID: "key", Resource: at, Why: observe.WritesThrottled})
+		}, values{"pacings cause=writes throttled resource=gpt-4": "1"}},
+		"a drop": {func(o *observe.Observer) { o.Dropped(observe.Drop{Amounts: tokens{"rpm": 1, "tpm": 2}}) }, values{
+			"dropped.tokens limit=rpm": "1", "dropped.tokens limit=tpm": "2",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := metric.NewManualReader()
+			observer, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), nil, nil)
+			require.NoError(t, err)
+			c.tell(&observer)
+			assert.Equal(t, c.wants, measuredBy(t, reader))
+		})
+	}
+}
+
+// What each event of a keeper counts.
+func TestWhatEachEventOfAKeeperCounts(t *testing.T) {
+	reader := metric.NewManualReader()
+	hear, err := otel.KeeperEvents(metric.NewMeterProvider(metric.WithReader(reader)))
+	require.NoError(t, err)
+	hear(t.Context(), budget.Event{Kind: budget.EventThreshold, Percent: 80})
+	hear(t.Context(), budget.Event{Kind: budget.EventFlip})
+	assert.Equal(t, map[string]string{"keeper.quota_thresholds percent=80": "1", "keeper.flips ": "1"}, measuredBy(t, reader))
+}
+
+// Without a provider nothing is measured.
+func TestWithoutAProvider(t *testing.T) {
+	observer, err := otel.New(nil, nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, observe.Observer{}, observer)
+	watched, err := otel.Watch(nil, &dynalimit.RateLimiter{}, &dynalimit.Repository{})
+	require.NoError(t, err)
+	require.NoError(t, watched.Unregister())
+	watched, err = otel.WatchKeeper(nil, &budget.Keeper{})
+	require.NoError(t, err)
+	require.NoError(t, watched.Unregister())
+	hear, err := otel.KeeperEvents(nil)
+	require.NoError(t, err)
+	hear(t.Context(), budget.Event{Kind: budget.EventFlip})
+}
