@@ -82,7 +82,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	table := availability{repo.breaker, repo}
 	d := &desk{
-		table: table, store: repo, clock: clock, ownClock: o.Now != nil, observer: o.Observer,
+		table: table, store: repo, clock: clock, ownClock: o.Now != nil, observer: shielded(o.Observer, o.Logger),
 		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.Cascade,
 	}
 	d.routes = &routes{
@@ -94,7 +94,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
 		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
 	}
-	if t := (writeTrace{table, o.Observer}); t.hears() {
+	if t := (writeTrace{table, d.observer}); t.hears() {
 		lanes.Trace = t
 	}
 	var err error
@@ -103,7 +103,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	d.routes.lanes = d.lanes
 	l := &RateLimiter{repo: repo, desk: d, closing: make(chan struct{}), log: o.Logger}
-	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: d.lanes.Refilled, loaded: o.Observer.ConfigLoaded})
+	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: d.lanes.Refilled, loaded: d.observer.ConfigLoaded})
 	return l, nil
 }
 

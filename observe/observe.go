@@ -8,8 +8,14 @@ import "context"
 // nothing. Each takes one struct, so that a later version can tell more.
 //
 // The limiter calls them on its hot path, from many goroutines: they must be quick and safe for
-// concurrent use, and must not use the lease that they hear of. A context is that of the call,
-// or of the write.
+// concurrent use. A context is that of the call, or of the write. A panic is logged
+// (dynalimit.Options.Logger), and the limiter goes on.
+//
+// They may ask for dynalimit.RateLimiter.Health and dynalimit.Repository.ConfigCacheStats. Leave
+// all else to another goroutine, and do not wait for it. Some are called while a lease is locked:
+// who uses it then, if only by Consumed, waits for ever. Others are called while a bucket, or
+// those who wait for a configuration, wait for them to return: a call that needs either waits
+// until its time is over, and Close without end.
 type Observer struct {
 	// AcquireStart hears of an Acquire, Wait or Do before anything is looked up. The call goes
 	// on with the context that it returns, so a start can put a span into it; nil stands for
