@@ -71,7 +71,7 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 		s.down(ddbmem.Fault{Drop: true})
 		assert.True(t, s.acquire("u", dynalimit.Amounts{"rpm": 7}).Degraded())
 		s.acquire("stranger", dynalimit.Amounts{"misspelt": 1}) // nobody can know yet
-		s.recovers() // what was admitted is told, or dropped, behind the callers
+		s.recovers()                                            // what was admitted is told, or dropped, behind the callers
 		require.NoError(t, s.limiter.Close(ctx))
 		doubt := s.limiter.Health().Doubt["rpm"]
 		assert.InDelta(t, 37, s.stored("u", "rpm").Consumed/milli, float64(doubt))
