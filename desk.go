@@ -21,6 +21,8 @@ type desk struct {
 	store    transactor
 	clock    func() time.Time
 	ownClock bool // which is not the repository's
+	// stopwatch is what durations are measured by: the clock before it is corrected, which is a step.
+	stopwatch func() time.Time
 	observer observe.Observer
 	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
 	// and Cascade.

@@ -22,7 +22,7 @@ func hearCorrection(kind observe.CorrectionKind, c *charge) *heardCorrection {
 		return nil
 	}
 	return &heardCorrection{
-		desk: c.desk, began: c.desk.clock(), before: c.consumed,
+		desk: c.desk, began: c.desk.stopwatch(), before: c.consumed,
 		event: observe.Correction{EntityID: c.request.entity, Resource: c.request.resource, Kind: kind, Used: tokensOf(c.consumed), Change: map[string]int64{}},
 	}
 }
@@ -45,6 +45,6 @@ func (h *heardCorrection) tell(ctx context.Context, err error) {
 	if h == nil {
 		return
 	}
-	h.event.Duration, h.event.Err = h.desk.clock().Sub(h.began), err
+	h.event.Duration, h.event.Err = h.desk.stopwatch().Sub(h.began), err
 	h.desk.observer.Corrected(ctx, h.event)
 }

@@ -76,13 +76,13 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		return nil, err
 	}
 	o = o.withDefaults(repo)
-	clock, sure := repo.clock.Now, repo.clock.SureMS
+	clock, stopwatch, sure := repo.clock.Now, repo.clock.Source, repo.clock.SureMS
 	if o.Now != nil {
-		clock, sure = o.Now, func() int64 { return o.Now().UnixMilli() }
+		clock, stopwatch, sure = o.Now, o.Now, func() int64 { return o.Now().UnixMilli() }
 	}
 	table := availability{repo.breaker, repo}
 	d := &desk{
-		table: table, store: repo, clock: clock, ownClock: o.Now != nil, observer: shielded(o.Observer, o.Logger),
+		table: table, store: repo, clock: clock, ownClock: o.Now != nil, stopwatch: stopwatch, observer: shielded(o.Observer, o.Logger),
 		share: o.LocalShare, timeout: o.Timeout, cleanup: o.CleanupTimeout, mode: o.Cascade,
 	}
 	d.routes = &routes{
@@ -94,7 +94,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		Patience: o.Timeout, Table: table, Log: o.Logger, Horizon: o.horizon(),
 		Queues: repo.queues, Turns: &repo.turns, Locate: d.routes.locate, OnDrop: d.tellDropped,
 	}
-	if t := (writeTrace{table, d.observer}); t.hears() {
+	if t := (writeTrace{d}); t.hears() {
 		lanes.Trace = t
 	}
 	var err error

@@ -35,7 +35,7 @@ func (d *desk) observe(ctx context.Context, entity, resource string, amounts Amo
 	call := observed{desk: d, entity: entity, resource: resource, amounts: amounts}
 	o := &d.observer
 	if o.AcquireEnd != nil {
-		call.began = d.clock()
+		call.began = d.stopwatch()
 	}
 	if o.AcquireStart != nil { // so that the event is made for those who hear it
 		ctx = begun(ctx, o.AcquireStart, observe.AcquireStart{EntityID: entity, Resource: resource, Amounts: amounts})
@@ -51,7 +51,7 @@ func (c *observed) tell(ctx context.Context, degraded func() bool, memory bool, 
 		return
 	}
 	o.AcquireEnd(ctx, observe.AcquireEnd{
-		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Duration: c.desk.clock().Sub(c.began), Err: err,
+		EntityID: c.entity, Resource: c.resource, Amounts: c.amounts, Duration: c.desk.stopwatch().Sub(c.began), Err: err,
 		Degraded: degraded(), FromMemory: memory,
 	})
 }
@@ -92,10 +92,7 @@ func (d *desk) tellDropped(amounts []plan.Signed) {
 }
 
 // writeTrace tells an observer about the writes of the lanes.
-type writeTrace struct {
-	table    availability
-	observer observe.Observer
-}
+type writeTrace struct{ *desk }
 
 // hears reports whether the observer hears of anything about lanes' writes.
 func (t writeTrace) hears() bool {
@@ -103,16 +100,16 @@ func (t writeTrace) hears() bool {
 }
 
 // Begin tells of the start of a write. The function that it returns tells of its end.
-func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(a lane.Answer, took time.Duration)) {
-	kind := writeKinds[w.Kind]
+func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(lane.Answer)) {
+	kind, began := writeKinds[w.Kind], t.stopwatch()
 	ctx = begun(ctx, t.observer.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})
-	return ctx, func(a lane.Answer, took time.Duration) {
+	return ctx, func(a lane.Answer) {
 		if t.observer.WriteEnd == nil {
 			return
 		}
 		t.observer.WriteEnd(ctx, observe.WriteEnd{
 			EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers,
-			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.table.userErrorOf(w.Entity, w.Resource, a.Err),
+			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: t.stopwatch().Sub(began), Err: t.table.userErrorOf(w.Entity, w.Resource, a.Err),
 		})
 	}
 }

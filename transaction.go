@@ -158,17 +158,17 @@ func (t *transaction) doubtUnanswered() {
 // observe tells the observer that a transaction begins. The function it returns
 // tells of its end.
 func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)) {
-	o, r, clock := &t.charge.desk.observer, &t.charge.request, t.charge.desk.clock
+	o, r, stopwatch := &t.charge.desk.observer, &t.charge.request, t.charge.desk.stopwatch
 	if o.WriteStart == nil && o.WriteEnd == nil {
 		return func(transactionAnswer) {}
 	}
-	began := clock()
+	began := stopwatch()
 	*ctx = begun(*ctx, o.WriteStart, observe.WriteStart{EntityID: r.entity, Resource: r.resource, Kind: observe.WriteTransaction, Callers: 1})
 	seen := *ctx
 	return func(a transactionAnswer) {
 		e := observe.WriteEnd{
 			EntityID: r.entity, Resource: r.resource, Kind: observe.WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
-			Tries: a.tries, Duration: clock().Sub(began),
+			Tries: a.tries, Duration: stopwatch().Sub(began),
 		}
 		if a.verdict != ddb.Refused {
 			e.Err = a.err

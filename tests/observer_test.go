@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -176,4 +177,28 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		s.recovers()
 		assert.Equal(t, "table open: false", ears.take()[0])
 	})
+}
+
+// Durations are what passed, however far the clock of this process is from DynamoDB's: the first
+// answer corrects it, in the middle of the first call.
+func TestDurationsWithAWrongClock(t *testing.T) {
+	for _, wrong := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var took []time.Duration
+			hears := observe.Observer{
+				AcquireEnd:   func(_ context.Context, e observe.AcquireEnd) { took = append(took, e.Duration) },
+				Corrected:    func(_ context.Context, e observe.Correction) { took = append(took, e.Duration) },
+				WriteEnd:     func(_ context.Context, e observe.WriteEnd) { took = append(took, e.Duration) },
+				ConfigLoaded: func(e observe.ConfigLoad) { took = append(took, e.Duration) },
+			}
+			e := memEngine(t, ddbmem.WithClock(func() time.Time { return time.Now().Add(wrong) }))
+			first := (&process{engine: e, t: t}).on(e.repository(t, nil), nil)
+			s := first.on(e.open(t, first.repo.table, nil), &dynalimit.Options{Limits: perMinute().Limits, Observer: hears})
+			s.slowly(1500*time.Microsecond, time.Millisecond)
+			lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+			require.NoError(t, lease.Rollback(t.Context()))
+			const request = 2500 * time.Microsecond
+			assert.Equal(t, []time.Duration{request, request, 2 * request, request, request}, took)
+		})
+	}
 }

@@ -62,11 +62,11 @@ func onPanicking(t *testing.T, before func() *lane.Answer, test func(t *testing.
 // startPanics is a trace that panics when a write begins.
 type startPanics struct{ armed *bool }
 
-func (o startPanics) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer, time.Duration)) {
+func (o startPanics) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer)) {
 	if *o.armed {
 		panic("observer")
 	}
-	return ctx, func(lane.Answer, time.Duration) {}
+	return ctx, func(lane.Answer) {}
 }
 
 func (o startPanics) Paced(lane.Paced) {}

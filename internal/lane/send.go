@@ -54,10 +54,7 @@ func (w *sending) trace() {
 	if l.owner.Trace == nil {
 		return
 	}
-	began := l.owner.NowMS()
-	under, ended := l.owner.Trace.Begin(w.ctx, Writing{l.Entity, l.Resource, w.write.Kind, len(w.carried)})
-	w.ctx = under
-	w.ended = func(a Answer) { ended(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond) }
+	w.ctx, w.ended = l.owner.Trace.Begin(w.ctx, Writing{l.Entity, l.Resource, w.write.Kind, len(w.carried)})
 }
 
 // deliver sends the write until it is known whether it landed, and books the answer. It

@@ -73,8 +73,8 @@ type Table interface {
 type Trace interface {
 	// Begin is called before a write is first sent, with the context of the write. The
 	// write continues under the context that Begin returns. end is called once the
-	// outcome is known, or cannot be known, with the time it took.
-	Begin(ctx context.Context, w Writing) (under context.Context, end func(a Answer, took time.Duration))
+	// outcome is known, or cannot be known.
+	Begin(ctx context.Context, w Writing) (under context.Context, end func(a Answer))
 	// Paced is called when a lane begins to leave an interval between its writes,
 	// and when that is over, at its next use.
 	Paced(p Paced)

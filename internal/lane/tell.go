@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -124,11 +123,10 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 	if d.lanes.Trace == nil {
 		return write(ctx)
 	}
-	began := d.lanes.NowMS()
 	ctx, end := d.lanes.Trace.Begin(ctx, Writing{l.Entity, l.Resource, kind, 0})
 	a := write(ctx)
 	a.Tries = 1
-	end(a, time.Duration(d.lanes.NowMS()-began)*time.Millisecond)
+	end(a)
 	return a
 }
 

@@ -191,9 +191,9 @@ type delivered struct{ write *sentWrite }
 type outcomes struct{ mu *sync.Mutex }
 
 // Begin implements lane.Trace.
-func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer, time.Duration)) {
+func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer)) {
 	d := &delivered{}
-	return context.WithValue(ctx, delivered{}, d), func(a lane.Answer, _ time.Duration) {
+	return context.WithValue(ctx, delivered{}, d), func(a lane.Answer) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		d.write.granted = a.Verdict == ddb.Landed
