@@ -35,7 +35,8 @@ type Correction struct {
 }
 
 // Overrun says that something was counted and not charged: an acquire beyond a limit in shadow,
-// or a correction beyond the deepest debt of a limit (dynalimit.Limit.MaxDebt).
+// what its lease is charged further, or a correction beyond the deepest debt of a limit
+// (dynalimit.Limit.MaxDebt).
 type Overrun struct {
 	// EntityID and Resource name the bucket: the entity may be a parent of the one that a
 	// call names.

@@ -282,9 +282,11 @@ func TestOverrunsAreHeard(t *testing.T) {
 	hears := observe.Observer{Overran: func(e observe.Overrun) { heard = append(heard, e) }}
 	s := memProcess(t, &dynalimit.Options{Observer: hears, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("tpm", 100).Shadowed()}})
 	lease := s.acquire("key", dynalimit.Amounts{"rpm": 90, "tpm": 300})
+	require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 50}))
 	require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 150}))
 	assert.Equal(t, []observe.Overrun{
 		{EntityID: "key", Resource: model, Limit: "tpm", Amount: 300, Shadow: true},
+		{EntityID: "key", Resource: model, Limit: "tpm", Amount: 50, Shadow: true},
 		{EntityID: "key", Resource: model, Limit: "rpm", Amount: 40},
 	}, heard)
 }
