@@ -127,22 +127,27 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	c.settled = true
 	told, follow := c.settledAs(amounts), c.guard.records.follow()
 	c.mu.Unlock()
-	ended := false
-	leaseErr := c.lease.SettleSoon(ctx, amounts, func(err error) {
-		ended = true
-		told(err)
-		follow()
-	})
-	if leaseErr != nil && !ended { // it was to be charged more, at once
-		told(leaseErr)
-		follow()
-	}
+	ends, leaseErr := c.bringSoon(ctx, amounts, func(err error) { told(err); follow() })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settled = leaseErr == nil || ended
+	c.settled = ends
 	ctx, cancel := c.guard.lasting(ctx)
 	defer cancel()
 	return c.unsettled(c.handOver(ctx), leaseErr)
+}
+
+// bringSoon settles the lease behind the caller, and tells once what came of it. It reports whether
+// that ends the lease: what could not be charged at once does not.
+func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell func(error)) (ends bool, err error) {
+	done := false // read after an error alone: then nobody else writes it
+	err = c.lease.SettleSoon(ctx, amounts, func(err error) {
+		done = true
+		tell(err)
+	})
+	if err != nil && !done {
+		tell(err)
+	}
+	return err == nil || done, err
 }
 
 // settledAs tells once how the call ended, with what its limits were charged; nil for a call that
@@ -245,30 +250,43 @@ func (c *Call) Rollback(ctx context.Context) error {
 	if c.wasSent() {
 		return c.Failed(ctx, Outcome{})
 	}
-	return c.giveBack(ctx)
+	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
+		ctx, cancel := c.guard.lasting(ctx)
+		defer cancel()
+		err := c.lease.Rollback(ctx)
+		tell(err)
+		return err
+	})
 }
 
-// giveBack gives all of it back.
-func (c *Call) giveBack(ctx context.Context) error {
-	tell, err := c.rollback(ctx)
-	tell(err)
-	return err
+// giveBackSoon gives all of it back behind the caller.
+func (c *Call) giveBackSoon(ctx context.Context) error {
+	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
+		none := c.lease.Consumed()
+		for name := range none {
+			none[name] = 0
+		}
+		follow := c.guard.records.follow()
+		_, err := c.bringSoon(ctx, none, func(err error) { tell(err); follow() })
+		return err
+	})
 }
 
-func (c *Call) rollback(ctx context.Context) (tell func(error), err error) {
+// giveBack gives all of it back, and tells what came of it.
+func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(error)) error) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.record != nil || c.settled {
-		return func(error) {}, nil
+		c.mu.Unlock()
+		return nil
 	}
 	c.rolledBack = true
-	tell = c.settledAs(nil)
+	tell := c.settledAs(nil)
+	c.mu.Unlock()
 	if c.lease == nil {
-		return tell, nil
+		tell(nil)
+		return nil
 	}
-	ctx, cancel := c.guard.lasting(ctx)
-	defer cancel()
-	return tell, c.lease.Rollback(ctx)
+	return back(ctx, tell)
 }
 
 // Sent says that the request is on its way to the provider. From then on nothing gives the call
@@ -310,7 +328,7 @@ func (c *Call) Failed(ctx context.Context, o Outcome) error {
 	seen.Tokens, seen.unseen = c.metered(seen)
 	usage, back := o.keeps(seen, c.request.Estimate, c.wasSent(), ctx.Err() != nil)
 	if back {
-		return c.giveBack(ctx)
+		return c.giveBackSoon(ctx)
 	}
 	usage, bad := c.possible(ctx, usage, nil)
 	return errors.Join(bad, c.SettleSoon(ctx, usage))

@@ -182,6 +182,26 @@ func TestSettlingHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// TestGivingBackHoldsNobodyUp: nor does a call that a provider refused wait for a silent store.
+func TestGivingBackHoldsNobodyUp(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		heard := &endings{}
+		g := w.guard(both, heard.hear)
+		c := w.start(g, request())
+		w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
+		c.Sent()
+		began := time.Now()
+		require.NoError(t, c.Failed(t.Context(), llm.Outcome{Status: 529}))
+		require.NoError(t, c.Rollback(t.Context()))
+		assert.Zero(t, time.Since(began))
+		<-time.After(5 * time.Second)
+		w.recovers()
+		require.NoError(t, g.Close(t.Context()))
+		assert.Equal(t, budget.Tokens{}, heard.one(t).Tokens)
+		require.ErrorIs(t, c.Settle(t.Context(), used), llm.ErrEnded)
+	})
+}
+
 // TestSettleSoonChargesWhatIsAboveAtOnce, and says what it could not charge.
 func TestSettleSoonChargesWhatIsAboveAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
