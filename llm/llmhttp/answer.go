@@ -36,8 +36,8 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 		reader: a.route.NewReader(res.Header),
 	}
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
+	b.mu.Lock() // the context may have ended, and Transport.Close may settle what is open
 	a.transport.open.add(b)
-	b.mu.Lock() // the context may have ended
 	b.stop = context.AfterFunc(b.ctx, b.settleIfLeft)
 	b.mu.Unlock()
 	if a.injected && b.reader.Streams() && b.plain == nil {

@@ -1,6 +1,7 @@
 package llmhttp_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
 
@@ -134,4 +136,39 @@ func TestATransportIsClosedWhilePausesAreWritten(t *testing.T) {
 	}
 	closing.Wait()
 	require.NoError(t, transport.Close(t.Context()))
+}
+
+// leaves is a transport whose callers go away before they have the answer.
+type leaves struct{ canned }
+
+type leave struct{}
+
+func (l leaves) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Context().Value(leave{}).(context.CancelFunc)()
+	return l.canned.RoundTrip(r)
+}
+
+// TestATransportIsClosedWhileCallersLeave has both settle an answer that is being made.
+func TestATransportIsClosedWhileCallersLeave(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	require.NoError(t, admin.New(w.limiter.Repo).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "ana"})) // which is fast
+	transport, err := llmhttp.NewTransport(leaves{canned{jsonType, ""}}, w.guard, &llmhttp.Options{Models: models})
+	require.NoError(t, err)
+	var closing sync.WaitGroup
+	defer closing.Wait()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	for range 6 {
+		closing.Go(func() {
+			for ctx.Err() == nil {
+				_ = transport.Close(ctx)
+			}
+		})
+	}
+	for range 20_000 {
+		ctx, cancel := context.WithCancel(ctx)
+		res, err := transport.RoundTrip(w.request(context.WithValue(ctx, leave{}, cancel), chatPath, chatBody))
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+	}
 }
