@@ -23,17 +23,17 @@ type answer struct {
 	header  http.Header
 	stop    func() bool
 
-	once   sync.Once // settles
-	mu     sync.Mutex
-	reader *dialect.Reader
-	plain  *plain // undoes a compression beside the stream; nil if there is none
-	ended  bool
+	mu      sync.Mutex // never held while the call is settled
+	reader  *dialect.Reader
+	plain   *plain // undoes a compression beside the stream; nil if there is none
+	ended   bool
+	settled chan struct{} // closed when the call is
 }
 
 func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	b := &answer{
 		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, header: res.Header.Clone(),
-		reader: a.route.NewReader(res.Header),
+		reader: a.route.NewReader(res.Header), settled: make(chan struct{}),
 	}
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
 	b.mu.Lock() // the context may have ended, and Transport.Close may settle what is open
@@ -119,23 +119,28 @@ func (b *answer) settleIfLeft() {
 // end settles the call by what was seen, once; who comes second waits for it. cause is why no more
 // is read.
 func (b *answer) end(cause error) {
-	b.once.Do(func() {
-		b.readNoMore()
-		b.stop()
-		b.plain.close()
-		if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
-			b.reader.Close()
-		}
-		b.attempt.report(b.ctx, b.settle())
-		b.attempt.transport.pressed(b.attempt, b.status, b.header, b.reader.Failure())
-		b.attempt.transport.open.remove(b)
-	})
+	if b.hasEnded() {
+		<-b.settled
+		return
+	}
+	defer close(b.settled)
+	b.stop()
+	b.plain.close()
+	if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
+		b.reader.Close()
+	}
+	b.attempt.report(b.ctx, b.settle())
+	b.attempt.transport.pressed(b.attempt, b.status, b.header, b.reader.Failure())
+	b.attempt.transport.open.remove(b)
 }
 
-func (b *answer) readNoMore() {
+// hasEnded ends the answer, and reports whether it had ended before.
+func (b *answer) hasEnded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	had := b.ended
 	b.ended = true
+	return had
 }
 
 // settle ends the call: at its usage, if that was told, or by how it ended.

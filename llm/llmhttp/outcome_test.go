@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
@@ -390,6 +391,25 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: 200, Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
 	}, nil
+}
+
+// TestCloseWaitsForWhatIsBeingCharged, in a bubble, where nobody may hold a lock meanwhile.
+func TestCloseWaitsForWhatIsBeingCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmhttp.Options{}, nil)
+		const dear = `{"usage":{"prompt_tokens":3,"completion_tokens":400}}`
+		transport, err := llmhttp.NewTransport(canned{jsonType, dear}, w.guard, &llmhttp.Options{Models: models})
+		require.NoError(t, err)
+		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+		require.NoError(t, err)
+		w.limiter.DB.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 100 * time.Millisecond} })
+		began := time.Now()
+		go func() { _, _ = io.ReadAll(res.Body) }()
+		elapse(50 * time.Millisecond)
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		assert.Equal(t, tokens{Input: 3, Output: 400}, w.end().Tokens)
+	})
 }
 
 // TestGoogleIsAskedForTheUsage refuses what hides it.
