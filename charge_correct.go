@@ -240,14 +240,10 @@ func (c *charge) locate(found *cascade) {
 	}
 }
 
-// undo gives back what levels granted to an acquire that failed as a whole, even if ctx has
-// ended. Nobody does so again: what cannot be given back now waits for its bucket.
+// undo gives back what levels granted to an acquire that failed as a whole, and counted, even if
+// ctx has ended. Nobody does so again: what cannot be given back now waits for its bucket.
 func (c *charge) undo(ctx context.Context) error {
-	granted := false
-	for i := range c.levels {
-		granted = granted || c.levels[i].wrote()
-	}
-	if !granted {
+	if !slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.holdings) > 0 }) {
 		return nil
 	}
 	c.final = true

@@ -108,8 +108,8 @@ func (c *cascade) orPaused(d *desk, err error) error {
 	return d.pausedAmong(len(c.rungs), func(i int) *lane.Lane { return c.rungs[i].lane })
 }
 
-// returnPaused is the error of a take. Without one it gives back what was taken, if an answer to
-// that showed a pause.
+// returnPaused is the error of a take. Without one it gives back what was taken, or counted, if a
+// pause is known by now.
 func (t *taking) returnPaused(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -119,6 +119,5 @@ func (t *taking) returnPaused(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	c.undoLocal()
-	return joined(err, c.undo(ctx))
+	return joined(err, c.undo(ctx)) // with the process's share
 }

@@ -165,6 +165,28 @@ func TestPauseWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// A call that a policy has admitted when a pause becomes known is not counted.
+func TestPauseInAnOutageCountsNothing(t *testing.T) {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Allow, dynalimit.Local} {
+		t.Run(string(policy), func(t *testing.T) {
+			virtual(t, &dynalimit.Options{Limits: perMinute().Limits, OnUnavailable: policy}, func(t *testing.T, s *process) {
+				s.acquire("pool", dynalimit.Amounts{"tpm": 100})
+				taken := s.stored("pool", "tpm").Consumed
+				s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
+				var pausing sync.WaitGroup
+				pausing.Go(func() {
+					elapse(500 * time.Millisecond)
+					assert.ErrorIs(t, s.limiter.Pause(t.Context(), "pool", model, 30*time.Second, "429"), dynalimit.ErrUnavailable)
+				})
+				require.ErrorIs(t, second(s.limiter.Acquire(t.Context(), "pool", model, dynalimit.Amounts{"tpm": 100})), dynalimit.ErrPaused)
+				pausing.Wait()
+				s.recovers()
+				assert.Equal(t, taken, s.stored("pool", "tpm").Consumed)
+			})
+		})
+	}
+}
+
 func TestPauseRefusesBadInput(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		requireInvalid(t, s.limiter.Pause(t.Context(), "pool", model, 0, ""), "d")
