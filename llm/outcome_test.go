@@ -202,6 +202,22 @@ func TestGivingBackHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// TestCloseAgainWaitsForWhatTheFirstDidNot: a lease that is being settled is not forgotten.
+func TestCloseAgainWaitsForWhatTheFirstDidNot(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		heard := &endings{}
+		g := w.guard(both, heard.hear)
+		c := w.start(g, request())
+		w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: 500 * time.Millisecond} })
+		require.NoError(t, c.SettleSoon(t.Context(), used))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, g.Close(ctx), context.DeadlineExceeded)
+		require.NoError(t, g.Close(t.Context()))
+		assert.Equal(t, used.Tokens, heard.one(t).Tokens)
+	})
+}
+
 // TestSettleSoonChargesWhatIsAboveAtOnce, and says what it could not charge.
 func TestSettleSoonChargesWhatIsAboveAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {

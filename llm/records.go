@@ -138,7 +138,21 @@ func (r *records) drain(ctx context.Context) (err error) {
 	}
 	taken.stop()
 	<-all
+	r.inherit(leases)
 	return err
+}
+
+// inherit has the next Close wait for leases of which this one has heard nothing in time.
+func (r *records) inherit(leases <-chan struct{}) {
+	select {
+	case <-leases:
+	default:
+		follow := r.follow()
+		go func() {
+			<-leases
+			follow()
+		}()
+	}
 }
 
 // ended is closed when a group is done.
