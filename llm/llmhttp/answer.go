@@ -20,7 +20,7 @@ type answer struct {
 	attempt *attempt
 	ctx     context.Context //nolint:containedctx // of the request, which the body belongs to
 	status  int
-	header  http.Header
+	says    says
 	stop    func() bool
 
 	mu      sync.Mutex // never held while the call is settled
@@ -32,7 +32,7 @@ type answer struct {
 
 func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	b := &answer{
-		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, header: res.Header.Clone(),
+		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, says: saysOf(res.Header, time.Now()),
 		reader: a.route.NewReader(res.Header), settled: make(chan struct{}),
 	}
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
@@ -130,7 +130,7 @@ func (b *answer) end(cause error) {
 		b.reader.Close()
 	}
 	b.attempt.report(b.ctx, b.settle())
-	b.attempt.transport.pressed(b.attempt, b.status, b.header, b.reader.Failure())
+	b.attempt.transport.pressed(b.attempt, b.status, b.says, b.reader.Failure())
 	b.attempt.transport.open.remove(b)
 }
 

@@ -137,8 +137,8 @@ func keyOf(a *attempt) [32]byte {
 }
 
 // pressed pauses what the provider has said stop to.
-func (t *Transport) pressed(a *attempt, status int, h http.Header, f *dialect.Failure) {
-	d := pressure(a.route.Shape, status, h, f, time.Now())
+func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) {
+	d := pressure(a.route.Shape, status, s, f, time.Now())
 	if d <= 0 {
 		return
 	}
@@ -157,8 +157,21 @@ func (t *Transport) pressed(a *attempt, status int, h http.Header, f *dialect.Fa
 	})
 }
 
+// says is what the headers of an answer say of when to come back; zero times if nothing.
+type says struct{ retry, refilled time.Time }
+
+func saysOf(h http.Header, now time.Time) (s says) {
+	if d := retryAfter(h, now); d > 0 {
+		s.retry = now.Add(d)
+	}
+	if d := exhausted(h, now); d > 0 {
+		s.refilled = now.Add(d)
+	}
+	return s
+}
+
 // pressure is for how long an answer says stop; 0 if it does not, or if no wait helps.
-func pressure(shape *dialect.Shape, status int, h http.Header, f *dialect.Failure, now time.Time) time.Duration {
+func pressure(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) time.Duration {
 	if f != nil && status < 300 {
 		status = shape.StatusOf(f)
 	}
@@ -170,12 +183,12 @@ func pressure(shape *dialect.Shape, status int, h http.Header, f *dialect.Failur
 		if f != nil && f.RetryDelay > 0 {
 			return f.RetryDelay
 		}
-		if d := retryAfter(h, now); d > 0 {
+		if d := s.retry.Sub(now); d > 0 {
 			return d
 		}
 		return shortPause
 	case status < 300:
-		return exhausted(h, now)
+		return s.refilled.Sub(now)
 	}
 	return 0
 }

@@ -103,6 +103,28 @@ func TestAProviderThatSaysStop(t *testing.T) {
 	}
 }
 
+// TestAResetCountsFromTheHeaders has a stream that goes on while the provider's limit refills.
+func TestAResetCountsFromTheHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmhttp.Options{}, nil)
+		transport, err := llmhttp.NewTransport(answers{200, http.Header{"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"12s"}}, canned{sseType, sse("[DONE]")}},
+			w.guard, &llmhttp.Options{Models: models})
+		require.NoError(t, err)
+		call := func(lasts time.Duration) (denied bool) {
+			res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+			require.NoError(t, err)
+			elapse(lasts)
+			_ = read(t, res)
+			require.NoError(t, res.Body.Close())
+			_, denied = llmhttp.Denial(res)
+			return denied
+		}
+		require.False(t, call(10*time.Second))
+		assert.True(t, call(2*time.Second+time.Millisecond))
+		assert.False(t, call(0))
+	})
+}
+
 func TestAPoolIsPausedForAll(t *testing.T) {
 	w := newWorld(t, llmhttp.Options{Pool: func(*http.Request) llmhttp.Pool { return llmhttp.Pool{Entity: "ana", Resource: "m"} }},
 		fails(429, jsonType, "{}", "Retry-After", "7"))
