@@ -225,14 +225,14 @@ func (a *attempt) estimated(c Caller, m Model) llm.Request {
 // send sends an admitted call.
 func (a *attempt) send() (*http.Response, error) {
 	ctx := a.request.Context()
-	out, sent := a.outgoing()
+	out, on := a.outgoing()
 	res, err := a.transport.base.RoundTrip(out)
 	if res == nil && err == nil {
 		err = errNoAnswer
 	}
 	if err != nil {
 		var o llm.Outcome
-		if sent() {
+		if on.sent() {
 			a.call.Sent()
 			if a.asked.Background { // it goes on
 				o.Status = http.StatusOK
@@ -242,6 +242,8 @@ func (a *attempt) send() (*http.Response, error) {
 		return nil, err
 	}
 	a.call.Sent()
+	on.answered()
+	a.body = nil
 	if res.StatusCode == http.StatusSwitchingProtocols { // nobody reads what follows
 		a.report(ctx, a.call.Failed(ctx, llm.Outcome{Status: res.StatusCode}))
 		return res, nil
@@ -258,13 +260,15 @@ func (a *attempt) send() (*http.Response, error) {
 
 var errNoAnswer = errors.New("llmhttp: the transport below gave neither an answer nor an error")
 
-// outgoing is the request that is sent, and whether all of it was.
-func (a *attempt) outgoing() (out *http.Request, sent func() bool) {
-	w := &written{}
-	out = a.request.Clone(w.trace(a.request.Context()))
+// outgoing is the request that is sent, and how far.
+func (a *attempt) outgoing() (out *http.Request, w *written) {
 	body := a.body
-	out.GetBody = func() (io.ReadCloser, error) { return w.body(body), nil }
-	out.Body, out.ContentLength = w.body(body), int64(len(body))
+	w = &written{}
+	w.all.Store(&body)
+	out = a.request.Clone(w.trace(a.request.Context()))
+	out.GetBody = w.body
+	out.Body, _ = w.body()
+	out.ContentLength = int64(len(body))
 	if len(body) == 0 {
 		out.Body = http.NoBody
 	}
@@ -272,7 +276,7 @@ func (a *attempt) outgoing() (out *http.Request, sent func() bool) {
 	if !signed(a.request) {
 		out.Header.Del("Accept-Encoding") // the transport asks for gzip itself, and undoes it
 	}
-	return out, w.sent
+	return out, w
 }
 
 // report logs what of a call could not be settled.

@@ -3,14 +3,19 @@ package llmhttp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
 )
 
 // written knows whether a request was sent. A transport that tells its steps says so itself; of
 // another one, a request whose body was read was sent.
-type written struct{ connected, wrote, read atomic.Bool }
+type written struct {
+	connected, wrote, read atomic.Bool
+	all                    atomic.Pointer[[]byte] // the body; nil once it was answered
+}
 
 func (w *written) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -31,19 +36,33 @@ func (w *written) sent() bool {
 }
 
 // body is a request's body that notes its first read.
-func (w *written) body(b []byte) io.ReadCloser {
-	return &noted{Reader: bytes.NewReader(b), read: &w.read}
+func (w *written) body() (io.ReadCloser, error) {
+	b := w.all.Load()
+	if b == nil {
+		return nil, errAnswered
+	}
+	return &noted{Reader: bytes.NewReader(*b), read: &w.read}, nil
 }
+
+// answered lets the body go, which nobody sends again: an answer refers to its request for as long
+// as it is read.
+func (w *written) answered() { w.all.Store(nil) }
+
+var errAnswered = errors.New("llmhttp: the request was answered, its body is gone")
 
 type noted struct {
 	io.Reader
 	read *atomic.Bool
 }
 
-// Read notes that the body is read.
+// Read notes that the body is read. One that was read lets go of it.
 func (n *noted) Read(p []byte) (int, error) {
 	n.read.Store(true)
-	return n.Reader.Read(p)
+	read, err := n.Reader.Read(p)
+	if err != nil {
+		n.Reader = http.NoBody
+	}
+	return read, err
 }
 
 // Close does nothing.
