@@ -29,7 +29,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	if err := l.check(ctx, &r, &known, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, call := l.desk.observe(ctx, entity, resource, amounts)
+	ctx, call := l.desk.observe(ctx, entity, resource, r.named)
 	lease, memory, err := known.answer(ctx)
 	if !memory {
 		lease, memory, err = l.acquire(ctx, &r, known.by, position{})

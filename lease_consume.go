@@ -35,7 +35,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 		return ErrLeaseEnded
 	}
 	began := hearCorrection(observe.CorrectionConsume, lease.held())
-	if err = lease.consume(ctx, amounts); err == nil || unavailable(err) { // a denial was told
+	if err = lease.consume(ctx, amounts); err == nil || failedOnTheWay(ctx, err) { // a denial was told
 		heard = began
 		heard.note(lease.charge.consumed)
 	}

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -47,4 +48,9 @@ func (h *heardCorrection) tell(ctx context.Context, err error) {
 	}
 	h.event.Duration, h.event.Err = h.desk.stopwatch().Sub(h.began), err
 	h.desk.observer.Corrected(ctx, h.event)
+}
+
+// failedOnTheWay reports whether an error says that something was tried, and neither refused nor denied.
+func failedOnTheWay(ctx context.Context, err error) bool {
+	return unavailable(err) || errors.Is(err, ErrContended) || hasEnded(ctx) && errors.Is(err, ctx.Err())
 }
