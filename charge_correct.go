@@ -198,7 +198,7 @@ func (c *charge) keep(lv *level, amounts []plan.Signed) bool {
 // returns false if the limiter is closed: then no bucket is told, and the share, which other
 // limiters on the repository have too, stays.
 func (c *charge) count(lv *level, changes []plan.Signed) bool {
-	without, kept := lv.count(c.desk, changes)
+	without, kept := lv.count(c.desk.lanes, &c.desk.observer, changes)
 	if !kept {
 		return false
 	}

@@ -105,7 +105,7 @@ func (c *charge) countUnasked() {
 // countAdmitted counts what the policy admitted at a level. If the limiter was closed
 // meanwhile, no bucket will be told.
 func (c *charge) countAdmitted(lv *level) {
-	if _, kept := lv.count(c.desk, lv.asked); !kept {
+	if _, kept := lv.count(c.desk.lanes, &c.desk.observer, lv.asked); !kept {
 		c.desk.lanes.Drop(lv.asked)
 	}
 }

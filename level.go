@@ -99,7 +99,7 @@ func (lv *level) grant(r *lane.Result) {
 // shadow, and has the bucket told of them. What lowers comes first off what a write of the bucket
 // counted: without is what of the amounts was without it. It returns false if the limiter is
 // closed, and nothing is kept.
-func (lv *level) count(d *desk, amounts []plan.Signed) (without []plan.Signed, kept bool) {
+func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
 	for _, a := range amounts {
 		h, written := lv.of(a.Name), int64(0)
@@ -112,7 +112,7 @@ func (lv *level) count(d *desk, amounts []plan.Signed) (without []plan.Signed, k
 			without = appendPart(without, a, a.Amount+written)
 		}
 	}
-	if !d.lanes.Count(lv.lane, counts, lv.cfg) || !d.lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.cfg) {
+	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.cfg) {
 		return nil, false
 	}
 	for _, a := range amounts {
@@ -121,7 +121,7 @@ func (lv *level) count(d *desk, amounts []plan.Signed) (without []plan.Signed, k
 			h.Uncount(-a.Amount)
 		case lv.beyondShadow(h):
 			h.WriteDown(a.Amount)
-			lv.tellOverrun(&d.observer, a.Name, a.Amount)
+			lv.tellOverrun(observer, a.Name, a.Amount)
 		default:
 			h.Counted += a.Amount
 			lv.degraded = true
