@@ -154,9 +154,9 @@ func (b *answer) settle() error {
 			told.Status = llm.StatusError
 		}
 		err := call.SettleSoon(b.ctx, told)
-		if invalid := (*llm.ValidationError)(nil); !errors.As(err, &invalid) {
+		if unsettled := (*llm.UnsettledError)(nil); err == nil || errors.As(err, &unsettled) {
 			return err
-		}
+		} // else the usage cannot be
 	}
 	o := llm.Outcome{Status: b.status, Counts: route.Counts}
 	if b.status >= 300 || !b.reader.Streams() || b.plain.unread() || b.attempt.asked.Background && failure == nil {

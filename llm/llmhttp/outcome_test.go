@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -391,6 +392,28 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: 200, Header: http.Header{"Content-Type": {c.kind}}, Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
 	}, nil
+}
+
+// TestWhatCouldNotBeSettledIsLogged: also where a measure of the user's own fails.
+func TestWhatCouldNotBeSettledIsLogged(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	guard, err := llm.New(&llm.Options{Limiter: w.limiter, Limits: map[string]llm.Measure{"tpm": func(u llm.Usage) (int64, error) {
+		if u.Tokens.Output == 4 {
+			return -1, nil
+		}
+		return 50, nil
+	}}})
+	require.NoError(t, err)
+	var logged bytes.Buffer
+	transport, err := llmhttp.NewTransport(canned{jsonType, `{"usage":{"prompt_tokens":3,"completion_tokens":4}}`}, guard, &llmhttp.Options{
+		Models: models, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+	})
+	require.NoError(t, err)
+	res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+	require.NoError(t, err)
+	_ = read(t, res)
+	require.NoError(t, res.Body.Close())
+	assert.Contains(t, logged.String(), "limits[tpm]")
 }
 
 // TestCloseWaitsForWhatIsBeingCharged, in a bubble, where nobody may hold a lock meanwhile.
