@@ -45,37 +45,40 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	g.repo = must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
 	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
 	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}}))
-	g.transport = must(llmhttp.NewTransport(nil, guard, &llmhttp.Options{Models: models, Strict: true, Headers: true, Logger: slog.Default()}))
-	proxy := &httputil.ReverseProxy{Transport: g.transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10
+	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Strict: true, Headers: true, Logger: slog.Default()}))
+	proxy := &httputil.ReverseProxy{Transport: g.transport, BufferPool: pieces{}, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out = r.Out.WithContext(llmhttp.WithCaller(r.Out.Context(), g.caller(r.In)))
 		r.SetURL(provider)
 		r.Out.Header.Set("Authorization", "Bearer "+secret)
 	}}
-	relay := func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := g.caller(r); ok { // to the others the transport says no
-			r = r.WithContext(llmhttp.WithCaller(r.Context(), c))
-		}
-		proxy.ServeHTTP(w, r)
-	}
-	g.HandleFunc("POST /v1/", relay)
-	g.HandleFunc("GET /v1/models", relay) // what else the provider stores is not one caller's
+	g.Handle("POST /v1/", proxy)
+	g.Handle("GET /v1/models", proxy) // what else the provider stores is not one caller's
 	g.Handle("/metrics", promhttp.Handler())
 	return g
 }
 
-// caller is who has the key of a request: an entity with a parent, the team.
-func (g *gateway) caller(r *http.Request) (c llmhttp.Caller, ok bool) {
+// pieces make the buffers that streams are copied with: the proxy's own have 32 KiB each.
+type pieces struct{}
+
+func (pieces) Get() []byte { return make([]byte, 2<<10) }
+func (pieces) Put([]byte)  {}
+
+// caller is who has the key of a request: an entity with a parent, the team; else nobody.
+func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
 	key := httplimit.APIKey("Authorization")(r)
-	if c, ok = g.callers.Get(key); ok || key == "" {
-		return c, ok
+	if known, ok := g.callers.Get(key); ok || key == "" {
+		return known
 	}
 	found, err, _ := g.reads.Do(key, func() (any, error) { return admin.New(g.repo).Entities.Get(context.WithoutCancel(r.Context()), key) })
 	entity, _ := found.(admin.Entity)
 	if err != nil || entity.ParentID == "" || len(entity.Metadata) > 0 && json.Unmarshal(entity.Metadata, &c) != nil {
-		return c, false // {"models": […]} bounds what the key may ask for
+		return llmhttp.Caller{} // {"models": […]} bounds what the key may ask for
 	}
 	c.Entity = key
 	g.callers.Add(key, c)
-	return c, true
+	return c
 }
 
 // Close settles what is left, when no request is served any more.

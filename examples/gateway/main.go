@@ -31,18 +31,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	listen := flag.String("listen", "127.0.0.1:8080", "where to serve")
-	store := flag.String("endpoint", "", "the `URL` of a store with limits (default: one in this process, with those of limits.yaml)")
+	local := httptest.NewServer(ddbmem.New()).URL
+	store := flag.String("endpoint", local, "the `URL` of a store with limits; one in this process has those of limits.yaml")
 	fake := httptest.NewServer(new(llmtest.Provider)).URL
 	provider := flag.String("provider", fake, "the `URL` of the provider, whose key is $PROVIDER_KEY; one in this process is a fake")
 	flag.Parse()
-	fresh := *store == ""
-	if fresh {
-		*store = httptest.NewServer(ddbmem.New()).URL
-	}
 	g := newGateway(dynamodb.New(dynamodb.Options{ // with AWS: dynamodb.NewFromConfig(cfg)
 		BaseEndpoint: store, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
-	if fresh {
+	if *store == local {
 		must(0, g.repo.CreateTable(ctx))
 		apply := exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store)
 		fmt.Fprintln(os.Stderr, string(must(apply.CombinedOutput())))

@@ -1,6 +1,9 @@
 // Command load holds many streams of a gateway open at once, and says what came of them.
 //
 //	go run ./examples/gateway/load -streams 1000
+//
+// With -provide it is the gateway's provider, too, whose streams go on until all have been open
+// for 5 seconds; with -pid it says then how much memory of the gateway's process is resident.
 package main
 
 import (
@@ -8,10 +11,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,8 +31,31 @@ func main() {
 	model := flag.String("model", "gpt-4.1-mini", "the model of the calls")
 	streams := flag.Int("streams", 100, "how many streams are open at once")
 	rounds := flag.Int("rounds", 1, "how often each is opened")
+	provide := flag.String("provide", "", "the address to be the provider at")
+	pid := flag.Int("pid", 0, "the gateway's process, to be measured")
 	flag.Parse()
 	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = *streams //nolint:forcetypeassert // it is one
+
+	allOpen := make(chan struct{})
+	if *provide != "" {
+		listener, err := net.Listen("tcp", *provide)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "load:", err)
+			os.Exit(1)
+		}
+		go func() { _ = http.Serve(listener, provider(allOpen)) }() //nolint:gosec // for as long as this runs
+	}
+	var opened sync.WaitGroup
+	opened.Add(*streams)
+	before := resident(*pid)
+	go func() {
+		opened.Wait()
+		time.Sleep(5 * time.Second)
+		if now := resident(*pid); now > 0 {
+			fmt.Printf("resident: %d KiB, and before %d: %.1f a stream\n", now, before, float64(now-before)/float64(*streams))
+		}
+		close(allOpen)
+	}()
 
 	var mu sync.Mutex
 	var first []time.Duration
@@ -35,8 +64,12 @@ func main() {
 	var group sync.WaitGroup
 	for range *streams {
 		group.Go(func() {
-			for range *rounds {
-				took, how := open(ctx, *url, *key, *model)
+			for round := range *rounds {
+				took, how := open(ctx, *url, *key, *model, func() {
+					if round == 0 {
+						opened.Done()
+					}
+				})
 				mu.Lock()
 				first, ended[how] = append(first, took), ended[how]+1
 				if n := len(first); n%100 == 0 {
@@ -52,8 +85,35 @@ func main() {
 	fmt.Printf("%d calls in %v, ended: %v\nfirst byte: p50 %v, p99 %v\n", len(first), time.Since(began).Round(time.Millisecond), ended, at(0.5), at(0.99))
 }
 
-// open makes one call, and reads its stream to the end.
-func open(ctx context.Context, url, key, model string) (first time.Duration, how string) {
+// provider streams a reply, a piece each half a second until the end.
+func provider(end <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for ticks := time.Tick(time.Second / 2); ; {
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}`+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-ticks:
+			case <-end:
+				_, _ = io.WriteString(w, `data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":3}}`+"\n\ndata: [DONE]\n\n")
+				return
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+}
+
+// resident is the memory of a process that is resident, in KiB, on Linux; 0 if that is not known.
+func resident(pid int) (kib int) {
+	status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, _ = fmt.Sscan(rest, &kib)
+	return kib
+}
+
+// open makes one call, says when its stream is open, and reads that to the end.
+func open(ctx context.Context, url, key, model string, opened func()) (first time.Duration, how string) {
 	began := time.Now()
 	body := `{"model":"` + model + `","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hi"}]}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
@@ -63,6 +123,7 @@ func open(ctx context.Context, url, key, model string) (first time.Duration, how
 	r.Header.Set("Authorization", "Bearer "+key)
 	res, err := http.DefaultClient.Do(r)
 	first = time.Since(began)
+	opened()
 	if err != nil {
 		return first, "no answer"
 	}
