@@ -284,7 +284,7 @@ func (t *turn) write(m move) *sending {
 }
 
 // recovered ends every op that the lane carries with an error if the turn panicked, in our code
-// or in an observer. So no caller waits for a lane that has stopped, and the process goes on.
+// or in the client. So no caller waits for a lane that has stopped, and the process goes on.
 // A request that was sent may have landed. It is deferred.
 func (t *turn) recovered() {
 	p := recover()
