@@ -23,7 +23,7 @@ type desk struct {
 	ownClock bool // which is not the repository's
 	// stopwatch is what durations are measured by: the clock before it is corrected, which is a step.
 	stopwatch func() time.Time
-	observer observe.Observer
+	observer  observe.Observer
 	// share, timeout, cleanup and mode are Options' LocalShare, Timeout, CleanupTimeout
 	// and Cascade.
 	share            float64
