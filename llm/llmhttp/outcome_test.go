@@ -471,7 +471,7 @@ func (o odd) RoundTrip(*http.Request) (*http.Response, error) { return o.answer,
 func TestATransportThatBreaksItsContract(t *testing.T) {
 	w := newWorld(t, llmhttp.Options{}, nil)
 	for _, answer := range []*http.Response{nil, {StatusCode: 200}} {
-		transport, err := llmhttp.NewTransport(odd{answer}, w.guard, &llmhttp.Options{Models: models})
+		transport, err := llmhttp.NewTransport(odd{answer}, w.guard, &llmhttp.Options{Models: models, Headers: true})
 		require.NoError(t, err)
 		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
 		if answer == nil {

@@ -251,6 +251,9 @@ func (a *attempt) send() (*http.Response, error) {
 	if res.Body == nil {
 		res.Body = http.NoBody
 	}
+	if res.Header == nil {
+		res.Header = http.Header{}
+	}
 	res.Body = newAnswer(a, res)
 	if a.transport.opts.Headers {
 		show(res.Header, a.caller, a.call.Lease().Statuses())
