@@ -44,6 +44,7 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
 	g.repo = must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
 	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
+	must(otel.Watch(meters, g.limiter, g.repo))
 	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}}))
 	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10

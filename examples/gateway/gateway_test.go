@@ -33,23 +33,32 @@ const (
 	streamed = `{"model":"gpt-4.1-mini","max_tokens":20,"stream":true,"messages":[{"role":"user","content":"Hi"}]}`
 )
 
+// programs is the folder of the gateway and of the command.
+var programs string
+
+func TestMain(m *testing.M) {
+	programs = must(os.MkdirTemp("", "gateway"))
+	must(exec.Command("go", "build", "-o", programs, ".", "../../cmd/dynalimit").Output()) //nolint:gosec,noctx // of this test
+	code := m.Run()
+	_ = os.RemoveAll(programs)
+	os.Exit(code)
+}
+
 // fleet is a store, a provider, and processes of the gateway between them.
 type fleet struct {
 	*testing.T
 	db       *ddbmem.DB
 	store    string
 	provider *llmtest.Provider
-	program  string
 	repo     *dynalimit.Repository
 }
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{T: t, db: ddbmem.New(), provider: llmtest.New(t), program: filepath.Join(t.TempDir(), "gateway")}
+	f := &fleet{T: t, db: ddbmem.New(), provider: llmtest.New(t)}
 	server := httptest.NewServer(f.db)
 	t.Cleanup(server.Close)
 	f.store = server.URL
-	f.run("go", "build", "-o", f.program, ".")
 	var err error
 	f.repo, err = dynalimit.NewRepository(f.db.Client(), "limits", nil)
 	require.NoError(t, err)
@@ -60,28 +69,29 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-func (f *fleet) run(name string, args ...string) {
-	f.Helper()
-	out, err := exec.CommandContext(f.Context(), name, args...).CombinedOutput() //nolint:gosec // of this test
-	require.NoError(f, err, string(out))
-}
-
 // apply makes the limits those of a manifest.
 func (f *fleet) apply(limits string) {
 	f.Helper()
 	file := filepath.Join(f.TempDir(), "limits.yaml")
 	require.NoError(f, os.WriteFile(file, []byte(limits), 0o600))
-	f.run("go", "run", "../../cmd/dynalimit", "manifest", "apply", file, "--yes", "--endpoint", f.store)
+	out, err := exec.CommandContext(f.Context(), filepath.Join(programs, "dynalimit"), "manifest", "apply", file, "--yes", "--endpoint", f.store).CombinedOutput() //nolint:gosec // of this test
+	require.NoError(f, err, string(out))
 }
 
 // start starts a process, and returns its URL.
 func (f *fleet) start() (url string, process *exec.Cmd) {
 	f.Helper()
+	return f.startAt(f.store)
+}
+
+func (f *fleet) startAt(store string) (url string, process *exec.Cmd) {
+	f.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(f, err)
 	address := free.Addr().String()
 	require.NoError(f, free.Close())
-	process = exec.CommandContext(f.Context(), f.program, "-listen", address, "-endpoint", f.store, "-provider", f.provider.URL()) //nolint:gosec // of this test
+	process = exec.CommandContext(f.Context(), filepath.Join(programs, "gateway"), "-listen", address, "-endpoint", store, "-provider", f.provider.URL()) //nolint:gosec // of this test
+	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	require.NoError(f, err)
 	require.NoError(f, process.Start())

@@ -41,8 +41,7 @@ func main() {
 	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
 	if *store == local {
 		must(0, g.repo.CreateTable(ctx))
-		apply := exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store)
-		fmt.Fprintln(os.Stderr, string(must(apply.CombinedOutput())))
+		fmt.Fprintln(os.Stderr, string(must(exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store).CombinedOutput())))
 	}
 	server := &http.Server{Addr: *listen, Handler: g, ReadHeaderTimeout: 10 * time.Second}
 	closed := make(chan error, 1)
