@@ -29,10 +29,12 @@ package dynalimit
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -148,13 +150,20 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	flush, cancel := context.WithTimeout(ctx, l.desk.cleanup)
 	l.desk.lanes.Flush(flush)
 	cancel()
+	_, before := l.desk.lanes.Uncertain()
 	l.desk.lanes.End()
 	err := joined(l.desk.lanes.Drain(ctx), l.desk.settling.unsettled())
-	if n, amounts := l.desk.lanes.Waiting(); n > 0 {
-		if first { // a further one can but write some of it
+	n, amounts := l.desk.lanes.Waiting()
+	if n > 0 && first { // a further one can but write some of it
+		l.desk.tellDropped(amounts)
+	}
+	_, dropped := l.desk.lanes.Uncertain() // with what was on its way to a bucket that does not answer
+	amounts = plan.Plus(amounts, plan.Plus(dropped, plan.Negated(before)))
+	amounts = slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
+	if len(amounts) > 0 {
+		if first {
 			l.log.WarnContext(ctx, "dynalimit: closed while buckets had to be told what was admitted without them; their counters miss it",
 				slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
-			l.desk.tellDropped(amounts)
 		}
 		lost := &UnconfirmedError{Amounts: tokensOf(amounts), NotWritten: true, Err: ErrClosed}
 		return joined(err, lost)

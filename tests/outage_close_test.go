@@ -66,6 +66,27 @@ func TestCloseTellsWhatWaits(t *testing.T) {
 	}
 }
 
+// A give-back on its way to a bucket that cannot be reached is lost when the limiter closes: told
+// as dropped, and by Close.
+func TestCloseTellsWhatIsUnderWay(t *testing.T) {
+	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
+		f := &brokenWire{unsent: true, match: only("UpdateItem", "PutItem")}
+		cut := s.faulty(&dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, f)
+		lease := cut.acquire(userOf(0), dynalimit.Amounts{"rpm": 10})
+		f.times(-1)
+		require.NoError(t, lease.SettleSoon(t.Context(), dynalimit.Amounts{"rpm": 1}, nil))
+		elapse(time.Minute)
+		require.Equal(t, dynalimit.Amounts{"rpm": 9}, cut.limiter.Health().Waiting)
+		var lost *dynalimit.UnconfirmedError
+		require.ErrorAs(t, cut.limiter.Close(t.Context()), &lost)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 9}, lost.Amounts)
+		h := cut.limiter.Health()
+		assert.Equal(t, dynalimit.Amounts{"rpm": 9}, h.Dropped)
+		assert.Empty(t, h.Doubt)
+		f.times(0)
+	})
+}
+
 // Close tells what it can although a partition of the table does not answer.
 func TestCloseTellsOthersThanASilentBucket(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {

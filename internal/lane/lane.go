@@ -182,8 +182,13 @@ func (l *Lane) account(o *Op, r Result) {
 			l.GiveBack(o, r)
 		}
 	case r.Err == nil:
-	case !l.owner.Count(l, charges, o.cfg) || !l.owner.GiveBackLater(l, plan.Negated(backs), o.Incarnation, o.cfg):
-		l.owner.Doubt(o.Amounts)
+	default: // it was not written; after Close nothing is kept
+		if !l.owner.Count(l, charges, o.cfg) {
+			l.owner.Drop(charges)
+		}
+		if !l.owner.GiveBackLater(l, plan.Negated(backs), o.Incarnation, o.cfg) {
+			l.owner.Drop(backs)
+		}
 	}
 }
 
