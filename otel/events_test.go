@@ -32,7 +32,7 @@ func measuredBy(t *testing.T, reader metric.Reader) map[string]string {
 	note := func(name string, of attribute.Set, value any) {
 		var labels []string
 		for _, a := range of.ToSlice() {
-			labels = append(labels, strings.TrimPrefix(string(a.Key), "dynalimit.")+"="+a.Value.Emit())
+			labels = append(labels, strings.TrimPrefix(string(a.Key), "dynalimit.")+"="+a.Value.String())
 		}
 		values[strings.TrimPrefix(name, "dynalimit.")+" "+strings.Join(labels, " ")] = fmt.Sprint(value)
 	}

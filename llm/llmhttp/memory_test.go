@@ -30,7 +30,7 @@ func TestAnOpenStreamHoldsNoPrompt(t *testing.T) {
 	for i := range open {
 		r := w.request(t.Context(), chatPath, body)
 		r.GetBody = nil // as a server's
-		open[i], err = transport.RoundTrip(r)
+		open[i], err = transport.RoundTrip(r) //nolint:bodyclose // below
 		require.NoError(t, err)
 		require.Equal(t, 200, open[i].StatusCode)
 	}

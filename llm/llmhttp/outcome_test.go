@@ -423,7 +423,7 @@ func TestCloseWaitsForWhatIsBeingCharged(t *testing.T) {
 		const dear = `{"usage":{"prompt_tokens":3,"completion_tokens":400}}`
 		transport, err := llmhttp.NewTransport(canned{jsonType, dear}, w.guard, &llmhttp.Options{Models: models})
 		require.NoError(t, err)
-		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, chatBody)) //nolint:bodyclose // it is
 		require.NoError(t, err)
 		w.limiter.DB.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 100 * time.Millisecond} })
 		began := time.Now()

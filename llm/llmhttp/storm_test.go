@@ -125,12 +125,12 @@ func drawCall(t *rapid.T) stormCall {
 func (s storm) blow(began time.Time) ddbmem.FaultFunc {
 	var requests atomic.Int64
 	return func(*ddbmem.Request) ddbmem.Fault {
-		now, n := time.Since(began), time.Duration(requests.Add(1))
+		now, n := time.Since(began), requests.Add(1)
 		for _, g := range s.gusts {
 			if left := g.at + g.lasts - now; now >= g.at && left > 0 {
 				return []ddbmem.Fault{
 					{Lose: n%2 == 0}, {Drop: n%2 == 0}, {Error: &ddbmem.Error{Code: "ThrottlingException"}},
-					{Before: left + n%2*time.Hour}, {Error: &ddbmem.Error{Code: "InternalServerError"}}, {After: n * 377 % 1500 * time.Millisecond},
+					{Before: left + time.Duration(n%2)*time.Hour}, {Error: &ddbmem.Error{Code: "InternalServerError"}}, {After: time.Duration(n*377%1500) * time.Millisecond},
 				}[g.kind]
 			}
 		}
@@ -230,7 +230,7 @@ func (k *sky) call(ctx context.Context, i int) {
 		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x")
 		r.Header.Set("Accept-Encoding", "gzip")
 	}
-	res, err := k.transport.RoundTrip(r)
+	res, err := k.transport.RoundTrip(r) //nolint:bodyclose // some callers do not
 	if err != nil {
 		return
 	}
@@ -247,7 +247,7 @@ func (c stormCall) read(body io.ReadCloser) (whole bool) {
 		b := make([]byte, c.slice)
 		for range most {
 			if _, err := body.Read(b); err != nil {
-				return err == io.EOF //nolint:errorlint // as readers have it
+				return err == io.EOF // as readers have it
 			}
 		}
 		return false
