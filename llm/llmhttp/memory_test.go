@@ -29,7 +29,7 @@ func TestAnOpenStreamHoldsNoPrompt(t *testing.T) {
 	before := live()
 	for i := range open {
 		r := w.request(t.Context(), chatPath, body)
-		r.GetBody = nil // as a server's
+		r.GetBody = nil                       // as a server's
 		open[i], err = transport.RoundTrip(r) //nolint:bodyclose // below
 		require.NoError(t, err)
 		require.Equal(t, 200, open[i].StatusCode)
