@@ -163,6 +163,7 @@ func TestTheStoreGoesDown(t *testing.T) {
 	}
 	for _, how := range []string{"hangs", "resets", "refuses"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			f := newFleet(t)
 			f.apply(limits(10_000))
 			d := newDoor(f)
@@ -209,6 +210,7 @@ func TestMoneyWithoutTheStore(t *testing.T) {
 	}
 	for _, how := range []string{"hangs", "resets", "refuses"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			f := newFleet(t)
 			d := newDoor(f)
 			outage := func(policy string) (url string, open map[int]int) {

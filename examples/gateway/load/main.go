@@ -50,7 +50,7 @@ func main() {
 	before := resident(*pid)
 	go func() {
 		opened.Wait()
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if now := resident(*pid); now > 0 {
 			fmt.Printf("resident: %d KiB, and before %d: %.1f a stream\n", now, before, float64(now-before)/float64(*streams))
 		}
