@@ -208,9 +208,9 @@ func TestEndsOfStreams(t *testing.T) {
 	key := httplimit.HashKey("sk-a")
 	open := func(ctx context.Context) *http.Response {
 		f.provider.Next(llmtest.Answer{Hold: hold})
-		res, err := f.call(ctx, url, "sk-a", streamed)
+		res, err := f.call(ctx, url, "sk-a", strings.Replace(streamed, "{", `{"stream_options":{"include_usage":true},`, 1))
 		require.NoError(t, err)
-		for seen := ""; !strings.Contains(seen, `"finish_reason":"stop"`); { // a cut before may cost all that is held
+		for seen := ""; !strings.Contains(seen, `"usage":{`); { // a cut before may cost all that is held
 			var piece [512]byte
 			n, err := res.Body.Read(piece[:])
 			require.NoError(t, err)
