@@ -424,6 +424,7 @@ func TestAdjustmentSentByManyHasOneEvent(t *testing.T) {
 
 // Calls do not wait for an adjustment of their label that waits for the control table.
 func TestCallsGoOnWhileTheControlTableIsThrottled(t *testing.T) {
+	const senders = 8 // that a lane has at most
 	for _, org := range []Org{fixtureOrg(), fixtureOrg()} {
 		simulated(t, Options{}, org, func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 			_, err := k.Submit(t.Context(), orgO, appA, call(1))
@@ -435,15 +436,19 @@ func TestCallsGoOnWhileTheControlTableIsThrottled(t *testing.T) {
 				return ddbmem.Fault{}
 			})
 			adjusted := make(chan error)
-			go func() {
-				adjusted <- adjust(t.Context(), k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 7, Reason: "x"})
-			}()
+			for range senders {
+				go func() {
+					adjusted <- adjust(t.Context(), k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 7, Reason: "x"})
+				}()
+			}
 			pass(time.Millisecond)
 			began := time.Now()
 			_, err = k.Submit(t.Context(), orgO, appA, call(2))
 			require.NoError(t, err)
 			assert.Less(t, time.Since(began), 100*time.Millisecond)
-			require.ErrorIs(t, <-adjusted, fault.ErrUnavailable)
+			for range senders {
+				require.ErrorIs(t, <-adjusted, fault.ErrUnavailable)
+			}
 			db.SetFaults(nil)
 			assert.Len(t, eventsOf(t, k, orgO), 1)
 		})
