@@ -62,7 +62,7 @@ func (t task) open(store http.RoundTripper) (http.Handler, part, error) {
 		if t.Settings.Partitions {
 			options = append(options, ddbmem.WithPartitions(1000, 3000))
 		}
-		db, h := ddbmem.New(options...), newHot(t.Settings)
+		db, h := ddbmem.New(options...), newHot(t.Settings.Latency, t.Settings.Busy)
 		return db, part{
 			look: func() (used, error) { return h.look(db) },
 			end:  func() error { db.Close(); return nil },

@@ -16,7 +16,6 @@ import (
 // counter is refused, as DynamoDB does it. Each is on its counters for busy.
 type hot struct {
 	latency, busy time.Duration
-	pause         func(time.Duration) // waits for the latency; nil: the runtime's timers do
 
 	mu           sync.Mutex
 	until        map[string]time.Time // by counter
@@ -24,22 +23,12 @@ type hot struct {
 	conflicts    int64
 }
 
-// newHot is of a load. In real time a store with the runtime's timers would take up to two
-// milliseconds more than its latency.
-func newHot(s settings) *hot {
-	h := &hot{latency: s.Latency, busy: s.Busy, until: map[string]time.Time{}}
-	if !s.Virtual && s.Busy == 0 {
-		h.pause = pause
-	}
-	return h
+func newHot(latency, busy time.Duration) *hot {
+	return &hot{latency: latency, busy: busy, until: map[string]time.Time{}}
 }
 
 // fault is for ddbmem.DB.SetFaults.
 func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
-	if h.pause != nil {
-		h.pause(h.latency)
-		return ddbmem.Fault{}
-	}
 	f := ddbmem.Fault{Before: h.latency / 2, After: h.latency - h.latency/2}
 	if r.Operation != "TransactWriteItems" || h.busy == 0 {
 		return f
