@@ -37,7 +37,7 @@ type tenants struct {
 
 func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
-		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
+		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Spread: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
 		Leave:    tables.away,
 		Definite: func(err error) bool { return !unavailable(err) },
 	})

@@ -16,12 +16,12 @@ func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V
 // known not to answer.
 func (c *Loading[K, V]) ends(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
-	if e == nil || e.readWithin(now, c.TTL-c.Ahead) || c.outage() != nil {
+	if e == nil || e.readWithin(now, e.again) || c.outage() != nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e = c.entries.Peek(key); e == nil || e.refreshing || e.readWithin(now, c.TTL-c.Ahead) || e.retry != nil && now.Before(*e.retry) {
+	if e = c.entries.Peek(key); e == nil || e.refreshing || e.readWithin(now, e.again) || e.retry != nil && now.Before(*e.retry) {
 		return false
 	}
 	e.refreshing = true

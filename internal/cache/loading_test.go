@@ -161,6 +161,36 @@ func TestLoadingAhead(t *testing.T) {
 	}
 }
 
+// Values that were first read at once are read ahead at instants of their own.
+func TestLoadingAheadIsSpread(t *testing.T) {
+	const ahead, spread, keys = ttl / 5, ttl / 5, 10
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Ahead: ahead, Spread: spread}), &store{}
+		ask := func() int {
+			for k := range keys {
+				_ = c.Ready(t.Context(), name(rune('a'+k)), s.load)
+			}
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.reads
+		}
+		for k := range keys {
+			go func() { _, _ = c.Get(t.Context(), name(rune('a'+k)), s.load) }()
+		}
+		synctest.Wait()
+		elapse(ttl - ahead - spread - 1)
+		assert.Equal(t, keys, ask(), "none before")
+		elapse(spread / 2)
+		some := ask()
+		assert.Greater(t, some, keys)
+		assert.Less(t, some, 2*keys)
+		elapse(spread/2 + 1)
+		assert.Equal(t, 2*keys, ask(), "all")
+		elapse(loadTakes)
+	})
+}
+
 // What is evicted while it is read ahead is not there again after it.
 func TestLoadingAheadOfAnEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
