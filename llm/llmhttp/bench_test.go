@@ -50,7 +50,7 @@ func BenchmarkStream(b *testing.B) {
 // first-µs is how long the first byte took; the rest of ns/op is its settlement.
 func BenchmarkFirstByte(b *testing.B) {
 	guard := benchGuard(b)
-	base := canned{jsonType, `{"usage":{"prompt_tokens":9,"completion_tokens":2}}`}
+	base := canned{jsonType, `{"usage":{"prompt_tokens":30,"completion_tokens":50}}`} // what is held: nothing is given back
 	transport, err := llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models})
 	require.NoError(b, err)
 	b.Run("guard", func(b *testing.B) {
@@ -60,7 +60,7 @@ func BenchmarkFirstByte(b *testing.B) {
 			res, err := base.RoundTrip(r)
 			require.NoError(b, err)
 			return res, func() {
-				require.NoError(b, call.SettleSoon(r.Context(), llm.Usage{Tokens: tokens{Input: 9, Output: 2}}))
+				require.NoError(b, call.SettleSoon(r.Context(), llm.Usage{Tokens: tokens{Input: 30, Output: 50}}))
 			}
 		})
 	})
