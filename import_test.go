@@ -111,7 +111,7 @@ var importTable = []importRow{
 	},
 	{
 		folder: "internal/cache",
-		std:    []string{"context", "errors", "hash/maphash", "math", "math/rand/v2", "sync", "sync/atomic", "time"},
+		std:    []string{"context", "errors", "hash/maphash", "math", "sync", "sync/atomic", "time"},
 		others: []string{"golang.org/x/sync"},
 		reason: "what is kept is the users' own; how it is kept is the same for everybody",
 	},

@@ -1,6 +1,10 @@
 package cache
 
-import "context"
+import (
+	"context"
+	"hash/maphash"
+	"time"
+)
 
 // Ready is what Get returns without waiting: a fresh value, which is read again with load,
 // beside the caller, when it is about to end; else the zero V.
@@ -16,12 +20,16 @@ func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V
 // known not to answer.
 func (c *Loading[K, V]) ends(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
-	if e == nil || e.readWithin(now, e.again) || c.outage() != nil {
+	if e == nil || e.readWithin(now, c.TTL-c.Ahead-c.Spread) {
+		return false
+	}
+	sooner := time.Duration(maphash.Comparable(c.entries.seed, key) % uint64(c.Spread+1)) //nolint:gosec // neither is negative
+	if e.readWithin(now, c.TTL-c.Ahead-sooner) || c.outage() != nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e = c.entries.Peek(key); e == nil || e.refreshing || e.readWithin(now, e.again) || e.retry != nil && now.Before(*e.retry) {
+	if e = c.entries.Peek(key); e == nil || e.refreshing || e.readWithin(now, c.TTL-c.Ahead-sooner) || e.retry != nil && now.Before(*e.retry) {
 		return false
 	}
 	e.refreshing = true

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +32,8 @@ type Options[V any] struct {
 	// Ahead is how long before the end of its TTL a value is read again, beside the caller
 	// who asks for it, so that a value in use never ends. 0: it is read again when it has ended.
 	Ahead time.Duration
-	// Spread is how much sooner than that it may be, drawn for each value, so that values that
-	// were first read at once are not for ever. 0: not at all.
+	// Spread is how much sooner than that it may be, by the key, so that values that were first
+	// read at once are not for ever. 0: not at all.
 	Spread time.Duration
 	// Away returns why the store does not answer; nil while it does. While it does not,
 	// nobody waits for a read, and values are used until MaxStale past their TTL. If
@@ -109,8 +108,7 @@ type Loading[K Key, V comparable] struct {
 type entry[K Key, V any] struct {
 	key      K
 	value    V
-	read     time.Time     // when the read began
-	again    time.Duration // the age from which it is read ahead
+	read     time.Time // when the read began
 	negative bool
 	evicted  bool // it is used only because its read brings no answer
 
@@ -382,7 +380,7 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 		switch {
 		case f.dropped:
 		case err == nil:
-			if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began, again: c.TTL - c.Ahead - rand.N(c.Spread+1), negative: c.Negative != nil && c.Negative(v)}) {
+			if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
 				c.stats.Evictions++
 			}
 		case e != nil && c.definite(err):

@@ -39,6 +39,17 @@ type Scanner struct {
 	part  part              // of the number that is read
 	rest  string            // of the word that is read, still to come
 	word  Kind              // of it
+
+	start start
+	fresh bool // nothing of this value was asked for so far
+}
+
+// start is how the last value began, up to the first value that was asked for. The events of a
+// stream mostly begin alike: what has been read is not read again.
+type start struct {
+	text  []byte
+	stack []frame
+	at    *node
 }
 
 // New makes a scanner that calls found for each value at one of the paths. An error of found ends
@@ -57,19 +68,45 @@ func New(p *Paths, o Options, found func(Event) error) *Scanner {
 // Reset makes s ready for the next value.
 func (s *Scanner) Reset() {
 	s.err, s.off, s.state, s.at, s.stack = nil, 0, wantValue, s.paths.root, s.stack[:0]
+	s.fresh = !s.options.Strict
 	s.key.release()
 	s.text.release()
 }
 
 // Write reads on. It returns the first error of s, and how much of b was read before it.
 func (s *Scanner) Write(b []byte) (int, error) {
-	n := 0
+	n := s.skipStart(b)
 	for n < len(b) && s.err == nil {
+		if s.fresh && s.state == wantValue && s.at.reported() {
+			s.noteStart(b[:n])
+		}
 		read := s.step(b[n:])
 		n += read
 		s.off += int64(read)
 	}
 	return n, s.err
+}
+
+// skipStart skips the start of a value that begins as the last one did.
+func (s *Scanner) skipStart(b []byte) int {
+	n := len(s.start.text)
+	if s.off > 0 || n == 0 || !s.fresh || len(b) < n || string(b[:n]) != string(s.start.text) {
+		return 0
+	}
+	s.off, s.state, s.at, s.fresh = int64(n), wantValue, s.start.at, false
+	s.stack = append(s.stack, s.start.stack...)
+	return n
+}
+
+// maxStart bounds the start that is noted, in bytes.
+const maxStart = 1 << 10
+
+// noteStart notes the start of a value, if it is short and has come at once.
+func (s *Scanner) noteStart(b []byte) {
+	s.fresh = false
+	if s.off == int64(len(b)) && len(b) <= maxStart {
+		s.start.text, s.start.stack, s.start.at = append(s.start.text[:0], b...), append(s.start.stack[:0], s.stack...), s.at
+	}
 }
 
 // Close ends the value. It fails unless one whole value was written.
@@ -115,6 +152,6 @@ func (s *Scanner) emit(n *node, e Event) {
 	if !n.reported() {
 		return
 	}
-	e.Path = n.path
+	e.Path, s.fresh = n.path, false
 	s.err = s.found(e)
 }

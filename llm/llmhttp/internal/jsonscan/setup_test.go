@@ -16,8 +16,8 @@ type reading struct {
 	err    error
 }
 
-// read writes input in pieces of so many bytes. It checks that the chunks are the strings, cut
-// nowhere.
+// read writes input in pieces of so many bytes, twice, as the second time the start is known. It
+// checks that the chunks are the strings, cut nowhere.
 func read(t require.TestingT, p *Paths, o Options, input string, size int) reading {
 	var r reading
 	chunks := map[int]string{}
@@ -31,7 +31,15 @@ func read(t require.TestingT, p *Paths, o Options, input string, size int) readi
 		}
 		return nil
 	})
-	r.err = write(s, input, size)
+	for range 2 {
+		first := r
+		r, chunks = reading{}, map[int]string{}
+		s.Reset()
+		r.err = write(s, input, size)
+		if first.err != nil || first.events != nil {
+			require.Equal(t, first, r, "%q again", input)
+		}
+	}
 	return r
 }
 
