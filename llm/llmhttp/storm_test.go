@@ -129,8 +129,12 @@ func (s storm) blow(began time.Time) ddbmem.FaultFunc {
 		for _, g := range s.gusts {
 			if left := g.at + g.lasts - now; now >= g.at && left > 0 {
 				return []ddbmem.Fault{
-					{Lose: n%2 == 0}, {Drop: n%2 == 0}, {Error: &ddbmem.Error{Code: "ThrottlingException"}},
-					{Before: left + time.Duration(n%2)*time.Hour}, {Error: &ddbmem.Error{Code: "InternalServerError"}}, {After: time.Duration(n*377%1500) * time.Millisecond},
+					{Lose: n%2 == 0},
+					{Drop: n%2 == 0},
+					{Error: &ddbmem.Error{Code: "ThrottlingException"}},
+					{Before: left + time.Duration(n%2)*time.Hour},
+					{Error: &ddbmem.Error{Code: "InternalServerError"}},
+					{After: time.Duration(n*377%1500) * time.Millisecond},
 				}[g.kind]
 			}
 		}
