@@ -72,8 +72,9 @@ func (b *answer) see(passed []byte) {
 // Close settles what was not read to its end, too. A client that leaves behind the last token
 // did not see the usage, which alone tells of hidden reasoning: it is read.
 func (b *answer) Close() error {
-	b.readUsage()
-	err := b.ReadCloser.Close()
+	closed := sync.OnceValue(b.ReadCloser.Close)
+	b.readUsage(closed)
+	err := closed()
 	b.end(errClosed)
 	return err
 }
@@ -84,12 +85,12 @@ const (
 	usageSize = 64 << 10
 )
 
-// readUsage reads on until a usage that is owed was told.
-func (b *answer) readUsage() {
+// readUsage reads on until a usage that is owed was told, or there is no more time.
+func (b *answer) readUsage(closed func() error) {
 	if !b.owes() {
 		return
 	}
-	defer time.AfterFunc(usageWait, func() { _ = b.ReadCloser.Close() }).Stop()
+	defer time.AfterFunc(usageWait, func() { _ = closed() }).Stop()
 	var buf [4 << 10]byte
 	for read := 0; read < usageSize && b.owes(); {
 		n, err := b.Read(buf[:])

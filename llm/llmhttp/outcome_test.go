@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,7 +256,8 @@ func TestAUsageThatDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmhttp.Options{}, nil)
 		out, in := io.Pipe()
-		transport, err := llmhttp.NewTransport(piped{out}, w.guard, &llmhttp.Options{Models: models})
+		var closed atomic.Int32
+		transport, err := llmhttp.NewTransport(piped{out, &closed}, w.guard, &llmhttp.Options{Models: models})
 		require.NoError(t, err)
 		res, err := transport.RoundTrip(w.request(t.Context(), chatPath, streamBody))
 		require.NoError(t, err)
@@ -267,13 +269,22 @@ func TestAUsageThatDoesNotCome(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, res.Body.Close())
 		assert.Equal(t, 250*time.Millisecond, time.Since(began))
+		assert.Equal(t, int32(1), closed.Load())
 		require.NoError(t, transport.Close(t.Context()))
 		w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": streamPrompt + 1})
 	})
 }
 
 // piped answers with what comes out of a pipe.
-type piped struct{ *io.PipeReader }
+type piped struct {
+	*io.PipeReader
+	closed *atomic.Int32 // how often its body was
+}
+
+func (p piped) Close() error {
+	p.closed.Add(1)
+	return p.PipeReader.Close()
+}
 
 func (p piped) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
