@@ -233,21 +233,26 @@ func TestAUsageThatIsOwedIsRead(t *testing.T) {
 	last := sse(`{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}`)
 	usage := sse(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":40}}`, "[DONE]")
 	for body, rest := range map[string]string{streamBody: usage, chatBody[:len(chatBody)-1] + `,"stream":true}`: usage, streamBody + " ": sse("[DONE]")} {
-		leaves := make(chan struct{})
-		w := newWorld(t, llmhttp.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-			replies(sseType, last)(rw, r)
-			_ = http.NewResponseController(rw).Flush()
-			<-leaves
-			_, _ = io.WriteString(rw, rest)
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, llmhttp.Options{}, nil)
+			out, in := io.Pipe()
+			transport, err := llmhttp.NewTransport(piped{out, new(atomic.Int32)}, w.guard, &llmhttp.Options{Models: models})
+			require.NoError(t, err)
+			res, err := transport.RoundTrip(w.request(t.Context(), chatPath, body))
+			require.NoError(t, err)
+			go func() {
+				_, _ = io.WriteString(in, last)
+				elapse(200 * time.Millisecond)
+				_, _ = io.WriteString(in, rest)
+			}()
+			_, err = io.ReadFull(res.Body, make([]byte, len(last)))
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.NoError(t, transport.Close(t.Context()))
+			end := w.end()
+			assert.Equal(t, rest == usage, end.Source == llm.Reported)
+			assert.Equal(t, llm.StatusOK, end.Status)
 		})
-		res := w.do(chatPath, body)
-		_, err := io.ReadFull(res.Body, make([]byte, len(last)))
-		require.NoError(t, err)
-		close(leaves)
-		require.NoError(t, res.Body.Close())
-		end := w.end()
-		assert.Equal(t, rest == usage, end.Source == llm.Reported)
-		assert.Equal(t, llm.StatusOK, end.Status)
 	}
 }
 
