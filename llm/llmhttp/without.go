@@ -50,7 +50,7 @@ func (w *without) Close() error { return w.body.Close() }
 // take holds what arrives, and lets go what is whole.
 func (w *without) take(b []byte) {
 	w.held = append(w.held, b...)
-	n := wholeEvents(w.held)
+	n := wholeEvents(w.held, len(b))
 	w.ready, w.passed = w.ready[:0], 0
 	w.letGo(w.held[:n])
 	w.held = append(w.held[:0], w.held[n:]...)
@@ -83,13 +83,15 @@ func firstEvent(b []byte) int {
 	}
 }
 
-// wholeEvents is how long the events are that are whole in b: up to the last empty line.
-func wholeEvents(b []byte) int {
-	n := len(b)
-	for n > 0 && !blank(b[:n]) {
-		n = 1 + bytes.LastIndexByte(b[:n-1], '\n')
+// wholeEvents is how long the events are that are whole in b: up to the last empty line, which ends
+// in the last news bytes if there is one.
+func wholeEvents(b []byte, news int) int {
+	for n := len(b); n > len(b)-news; n = 1 + bytes.LastIndexByte(b[:n-1], '\n') {
+		if blank(b[:n]) {
+			return n
+		}
 	}
-	return n
+	return 0
 }
 
 // blank reports whether a text ends with an empty line.

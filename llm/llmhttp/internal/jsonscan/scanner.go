@@ -90,7 +90,7 @@ func (s *Scanner) Write(b []byte) (int, error) {
 // skipStart skips the start of a value that begins as the last one did.
 func (s *Scanner) skipStart(b []byte) int {
 	n := len(s.start.text)
-	if s.off > 0 || n == 0 || !s.fresh || len(b) < n || string(b[:n]) != string(s.start.text) {
+	if s.off > 0 || s.err != nil || n == 0 || !s.fresh || len(b) < n || string(b[:n]) != string(s.start.text) {
 		return 0
 	}
 	s.off, s.state, s.at, s.fresh = int64(n), wantValue, s.start.at, false
