@@ -29,7 +29,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	if err := l.check(ctx, &r, &known, entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, call := l.desk.observe(ctx, entity, resource, r.named)
+	ctx, call := l.desk.observe(ctx, entity, resource, r.amounts)
 	lease, memory, err := known.answer(ctx)
 	if !memory {
 		lease, memory, err = l.acquire(ctx, &r, known.by, position{})
@@ -73,7 +73,7 @@ func (l *RateLimiter) check(ctx context.Context, r *request, known *knownCall, e
 		return err
 	}
 	if l.desk.know(known, entity, resource, amounts, opts) {
-		r.entity, r.resource, r.amounts, r.named = entity, resource, amounts, amounts
+		r.entity, r.resource, r.amounts = entity, resource, amounts
 	} else if *r, err = newRequest(entity, resource, amounts, opts); err != nil {
 		return err
 	}
@@ -97,10 +97,9 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		p := patience{most: d.timeout} // begins when something has to be asked of the store
 		var rungs [1]rung              // room for most cascades, on the stack: a denial from memory makes nothing else
 		var asked [4]plan.Signed
-		charged := r
 		c, policy, err := known.find(ctx, d.routes, r, cascade{rungs: rungs[:0], asked: asked[:0]}, &p)
 		if err != nil && unavailable(err) {
-			charged, c, err = d.routes.unconfigured(r, c, policy, err)
+			c, err = d.routes.unconfigured(r, c, policy, err)
 		}
 		if err = c.orPaused(d, err); err != nil { // before anything is asked, or served
 			return nil, p.began.IsZero() && remembered(err), err
@@ -115,7 +114,7 @@ func (l *RateLimiter) acquire(ctx context.Context, r *request, known *shortcut, 
 		held := &heldLease{}
 		held.charge = &held.room
 		lease := &held.Lease
-		lease.charge.open(d, charged, &c, policy)
+		lease.charge.open(d, r, &c, policy)
 		if served {
 			lease.charge.bookServed()
 			d.remember(r, &c, known)

@@ -27,8 +27,6 @@ type rung struct {
 	cfg  *plan.Config
 	// from and to are where its amounts lie among the cascade's.
 	from, to int
-	// share is how what is asked differs from what the call's lease uses.
-	share *share
 	// served means that the amounts were taken from what the lane debited ahead. shown
 	// is the bucket as last seen at now; servedAt is when the amounts were debited, by
 	// the lane's clock.
@@ -40,10 +38,10 @@ type rung struct {
 
 // with is the cascade with one more bucket, and with those of the amounts that its
 // configuration has.
-func (c cascade) with(at *lane.Lane, cfg *plan.Config, p part) cascade {
+func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade {
 	from := len(c.asked)
-	c.asked = appendAmounts(c.asked, cfg, p.amounts)
-	c.rungs = append(c.rungs, rung{lane: at, cfg: cfg, share: p.share, from: from, to: len(c.asked)})
+	c.asked = appendAmounts(c.asked, cfg, amounts)
+	c.rungs = append(c.rungs, rung{lane: at, cfg: cfg, from: from, to: len(c.asked)})
 	return c
 }
 
@@ -84,7 +82,7 @@ func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 	asked = append(asked, c.asked...) // a copy that keeps the cascade on the stack
 	for i := range c.rungs {
 		r := &c.rungs[i]
-		room = append(room, level{lane: r.lane, cfg: r.cfg, counts: r.cfg, share: r.share, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
+		room = append(room, level{lane: r.lane, cfg: r.cfg, counts: r.cfg, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
 		if r.served {
 			room[i].noteAnswer(lane.Result{Image: r.shown, Now: r.now, Config: r.cfg})
 		}
@@ -112,7 +110,7 @@ func (c *cascade) has(name string) bool {
 }
 
 // has reports whether a limit is charged at the rung.
-func (r *rung) has(name string) bool { return r.cfg.Index(name) >= 0 && r.share.covers(name) }
+func (r *rung) has(name string) bool { return r.cfg.Index(name) >= 0 }
 
 // amountsAt are the amounts above 0 of limits that a configuration has, in
 // millitokens and name order.

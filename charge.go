@@ -47,13 +47,13 @@ func (c *charge) open(d *desk, r *request, from *cascade, policy UnavailablePoli
 	if len(c.levels) == 1 {
 		c.levels[0].holdings = c.room.holdings[:0]
 	}
-	if len(c.levels) == 1 && len(c.levels[0].asked) == len(r.amounts) && c.levels[0].share == nil {
+	if len(c.levels) == 1 && len(c.levels[0].asked) == len(r.amounts) {
 		c.consumed = c.levels[0].asked // lists are never changed
 	} else {
-		c.consumed = c.known(signedOf(r.named))
+		c.consumed = c.known(signedOf(r.amounts))
 	}
 	if c.levels == nil && !c.unlimited { // its levels are found by them later, whatever its caller does to them
-		c.request.amounts, c.request.named = maps.Clone(r.amounts), maps.Clone(r.named)
+		c.request.amounts = maps.Clone(r.amounts)
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *charge) countAs(lease *charge) {
 // configurations of each; -1 if none has.
 func (c *charge) highest(in column, by func(*level) *plan.Config) int {
 	for i := len(c.levels) - 1; i >= 0; i-- {
-		if lv := &c.levels[i]; lv.lane.Resource == in.resource && by(lv).Index(in.limit) >= 0 && lv.share.covers(in.limit) {
+		if lv := &c.levels[i]; lv.lane.Resource == in.resource && by(lv).Index(in.limit) >= 0 {
 			return i
 		}
 	}

@@ -49,7 +49,7 @@ func (c *charge) correct(ctx context.Context, target []plan.Signed) correcting {
 	for i := range c.levels {
 		lv := &c.levels[i]
 		lv.resolve(c.desk.lanes, &c.desk.observer)
-		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(lv.share.of(target)), func(limit string) bool { return c.passes(i, limit) })
+		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return c.passes(i, limit) })
 		if !c.count(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
 		}
@@ -211,18 +211,9 @@ func (c *charge) count(lv *level, changes []plan.Signed) bool {
 // countUnlocated counts the way from what was used to what is, for buckets that are not known
 // yet.
 func (c *charge) countUnlocated(was, is []plan.Signed) bool {
-	r := &c.request
-	count := func(resource string, own bool) bool {
-		share := r.part(resource, own).share
-		change := plan.Plus(share.of(is), plan.Negated(share.of(was)))
-		change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
-		return c.desk.lanes.CountUnlocated(r.entity, resource, !own, change)
-	}
-	counted := count(r.resource, true)
-	for _, b := range r.opts.also {
-		counted = count(b.resource, false) && counted
-	}
-	return counted
+	change := plan.Plus(is, plan.Negated(was))
+	change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
+	return c.desk.lanes.CountUnlocated(c.request.entity, c.request.resource, false, change)
 }
 
 // locate takes over the levels that a charge was found to have, which had been made while
@@ -232,7 +223,7 @@ func (c *charge) locate(found *cascade) {
 	for i := range c.levels {
 		lv := &c.levels[i]
 		lv.degraded = true
-		for _, a := range lv.share.of(c.consumed) {
+		for _, a := range c.consumed {
 			if lv.has(a.Name) {
 				lv.holding(a.Name).Counted += a.Amount
 			}

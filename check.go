@@ -93,10 +93,7 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 		return newRequest(entity, resource, amounts, opts)
 	}
 	r, err := newRequest(entity, resource, Amounts{"any": 0}, opts)
-	r.amounts, r.named = nil, nil
-	if len(r.opts.also) > 0 && err == nil {
-		err = r.nameAlso()
-	}
+	r.amounts = nil
 	return r, err
 }
 

@@ -150,7 +150,7 @@ func (c *resolvedConfig) policyFor(r *request, cfg *plan.Config) UnavailablePoli
 		return c.onUnavailable
 	}
 	for _, l := range r.opts.limits {
-		if r.named[l.Name] > 0 && l.Unit != "" && !l.Shadow {
+		if r.amounts[l.Name] > 0 && l.Unit != "" && !l.Shadow {
 			return Block
 		}
 	}
@@ -158,7 +158,7 @@ func (c *resolvedConfig) policyFor(r *request, cfg *plan.Config) UnavailablePoli
 		return ""
 	}
 	for i, l := range cfg.Limits {
-		if r.named[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) {
+		if r.amounts[l.Name] > 0 && cfg.IsMoney(i) && !cfg.InShadow(l.Name) {
 			return Block
 		}
 	}

@@ -46,21 +46,3 @@ func ExampleRateLimiter_Acquire_group() {
 	// all 40000
 }
 
-// One call charges a pool besides its model, and corrects both when it ends.
-func ExampleWithAlso() {
-	ctx := context.Background()
-	limiter, repo := newLimiter()
-	limits := admin.New(repo).Limits
-	check(limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60_000)}))
-	check(limits.Set(ctx, admin.Scope{Everyone: true, Resource: "night-jobs"}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 10_000)}))
-
-	lease := must(limiter.Acquire(ctx, "team-a", "gpt-4", dynalimit.Amounts{"tpm": 4000},
-		dynalimit.WithAlso("night-jobs", dynalimit.Amounts{"tpm": 4000})))
-	check(lease.Settle(ctx, dynalimit.Amounts{"tpm": 2500}))
-	for _, s := range lease.Statuses() {
-		fmt.Println(s.Resource, s.Remaining)
-	}
-	// Output:
-	// gpt-4 57500
-	// night-jobs 7500
-}

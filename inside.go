@@ -41,10 +41,9 @@ func (c *charge) inside() []inside.Level {
 			Lane: lv.lane, Degraded: lv.degraded, Holdings: lv.holdings, Config: lv.cfg, Incarnation: &lv.incarnation, Last: lv.last.Reading,
 			Charges: func(further map[string]int64) []plan.Signed {
 				if further != nil {
-					used := plan.Plus(c.consumed, plan.Negated(signedOf(further)))
-					return amountsAt(lv.cfg, lv.share.further(used, further))
+					return amountsAt(lv.cfg, further)
 				}
-				return amountsAt(lv.cfg, c.request.part(lv.lane.Resource, lv.share == nil || !lv.share.alone).amounts)
+				return amountsAt(lv.cfg, c.request.amounts)
 			},
 		})
 	}

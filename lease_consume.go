@@ -94,12 +94,12 @@ func (lease *Lease) takeFurther(ctx context.Context, amounts Amounts) (*charge, 
 	c := lease.charge
 	asked := cascade{unlimited: c.unlimited}
 	for i := range c.levels {
-		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, part{c.levels[i].share.further(c.consumed, amounts), c.levels[i].share})
+		asked = asked.with(c.levels[i].lane, c.levels[i].cfg, amounts)
 	}
 	c.begin(signedOf(amounts))
 	asked.passOn(c.passes)
 	r, further := c.request, &charge{}
-	r.amounts, r.named = amounts, amounts
+	r.amounts = amounts
 	lease.mu.Unlock()
 	defer lease.mu.Lock()
 	served := c.desk.serves(&r, &asked) && asked.serve(ctx)
@@ -152,7 +152,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		return nil
 	}
 	for name := range amounts {
-		if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 && lv.share.covers(name) }) {
+		if !slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
 			return c.desk.routes.fallback.unknownLimit(&c.request, name, configs(c.levels))
 		}
 	}

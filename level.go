@@ -16,8 +16,6 @@ type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
-	// share is how what is charged differs from what the lease uses; nil if it does not.
-	share *share
 	// counts is the configuration with which the lease was made: by it a limit that the lease
 	// used then is counted here, or at another level, for as long as the lease lasts.
 	counts *plan.Config
@@ -184,7 +182,7 @@ func (lv *level) wrote() bool {
 
 // has reports whether the level has a limit, or had when the lease used it.
 func (lv *level) has(name string) bool {
-	return (lv.cfg.Index(name) >= 0 || lv.knows(name)) && lv.share.covers(name)
+	return lv.cfg.Index(name) >= 0 || lv.knows(name)
 }
 
 // key names the level's configuration.

@@ -8,7 +8,6 @@ type acquireOptions struct {
 	onUnavailable UnavailablePolicy
 	cascade       CascadeMode
 	ignoreUnknown bool
-	also          []besides
 }
 
 // WithLimits adds limits to those of the entity, or replaces those of the same name; it
@@ -38,30 +37,17 @@ func WithIgnoreUnknown() AcquireOption {
 	return func(o *acquireOptions) { o.ignoreUnknown = true }
 }
 
-// WithAlso charges the buckets of another resource too, with amounts of its own: those of the
-// entity and of the parents that the call charges, by the limits that records made for that
-// resource have, as of a group (admin.LimitConfig.Groups). Given twice for one resource, the
-// amounts are added; of a group that the call charges anyway, they are taken besides. What the
-// lease is later corrected by changes what is taken there by as much, for the limits that
-// amounts names; where nothing is used of a limit any more, nothing is kept of it.
-func WithAlso(resource string, amounts Amounts) AcquireOption {
-	return func(o *acquireOptions) { o.also = append(o.also, besides{resource, amounts}) }
-}
-
 // request is a call whose input has been checked.
 type request struct {
 	entity, resource string
 	amounts          Amounts
-	// named are the amounts of all limits that the call names, those of WithAlso too: what the
-	// lease is corrected from.
-	named Amounts
 	// group means that the resource is a group, which no call charges alone.
 	group bool
 	opts  acquireOptions
 }
 
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
-	r := request{entity: entity, resource: resource, amounts: amounts, named: amounts}
+	r := request{entity: entity, resource: resource, amounts: amounts}
 	if len(opts) > 0 {
 		r.opts = applyOptions(opts)
 	}
@@ -85,9 +71,6 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 		if r.opts.limits, err = CheckLimits("WithLimits", r.opts.limits); err != nil {
 			return r, err
 		}
-	}
-	if len(r.opts.also) > 0 {
-		return r, r.nameAlso()
 	}
 	return r, nil
 }

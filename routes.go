@@ -123,7 +123,7 @@ func (rs *routes) charge(c cascade, r *request, buckets []route, anew bool) (cas
 			return c, err
 		}
 		if cfg != nil {
-			c = c.with(at.lane, cfg, r.part(at.key.resource, i == 0 || slices.Contains(buckets[0].resolved.groups(), at.key.resource)))
+			c = c.with(at.lane, cfg, r.amounts)
 		}
 		c.unlimited = c.unlimited || at.resolved.unlimited
 	}
@@ -318,29 +318,23 @@ func (rs *routes) knownPolicy() UnavailablePolicy {
 
 // unconfigured decides a call whose configuration could not be read. Allow admits it
 // without any limit known; Local admits by the limiter's own limits, if it has any, which
-// say nothing of parents, of groups and of what WithAlso names. The request is what is
-// charged then.
-func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (*request, cascade, error) {
+// say nothing of parents and groups.
+func (rs *routes) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
 	c.rungs, c.asked, c.unlimited = c.rungs[:0], c.asked[:0], false
 	switch {
 	case !leftToPolicy(err):
 		err = askedAgain(err, 0)
 	case policy == Allow:
-		return r, c, nil
+		return c, nil
 	case policy == Local && rs.fallback != nil:
 		cfg := newBucketConfig(rs.fallback.limits, levels.Options, false, rs.nowMS(), rs.repo.tick())
 		if len(r.opts.limits) > 0 {
 			cfg = overridden(cfg, rs.fallback.limits, r.opts.limits, rs.nowMS(), rs.repo.tick())
 		}
-		charged := r.alone()
-		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, part{amounts: r.amounts})
-		err = rs.fallback.checkKnown(charged, &c)
-		if charged != r { // what the lease uses of WithAlso is passed over
-			charged.opts.ignoreUnknown = true
-		}
-		return charged, c, err
+		c = c.with(rs.lanes.Of(r.entity, r.resource), cfg, r.amounts)
+		return c, rs.fallback.checkKnown(r, &c)
 	}
-	return r, c, err
+	return c, err
 }
 
 // silentRead marks the error of a call that left a read of the configuration as silence, if

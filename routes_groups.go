@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -50,4 +51,9 @@ func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 		all.Go(func() { read(shared) })
 	}
 	all.Wait()
+}
+
+// others are the groups that a call charges at a level beside its resource.
+func (r *request) others(groups []string) []string {
+	return slices.DeleteFunc(groups, func(group string) bool { return group == r.resource }) // charged once
 }

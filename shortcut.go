@@ -121,7 +121,7 @@ func (s *shortcut) find(ctx context.Context, rs *routes, r *request, c cascade, 
 	if s == nil {
 		return rs.find(ctx, r, c, p)
 	}
-	return c.with(s.lane, s.cfg, part{amounts: r.amounts}), cmp.Or(s.resolved.Value.policyFor(r, s.cfg), s.policy), nil
+	return c.with(s.lane, s.cfg, r.amounts), cmp.Or(s.resolved.Value.policyFor(r, s.cfg), s.policy), nil
 }
 
 // needs are those of amounts. It returns false if they are not right, or not for the shortcut.
@@ -214,11 +214,11 @@ func (g *grant) charge() *charge {
 			amounts[s.cfg.Limits[i].Name] = g.needs[i] / milli
 		}
 	}
-	c := cascade{}.with(s.lane, s.cfg, part{amounts: amounts})
+	c := cascade{}.with(s.lane, s.cfg, amounts)
 	at := &c.rungs[0]
 	at.served, at.shown, at.now = true, g.shown, g.now
 	held := &charge{}
-	held.open(s.desk, &request{entity: s.lane.Entity, resource: s.lane.Resource, amounts: amounts, named: amounts}, &c, s.policy)
+	held.open(s.desk, &request{entity: s.lane.Entity, resource: s.lane.Resource, amounts: amounts}, &c, s.policy)
 	held.bookServed()
 	return held
 }

@@ -20,11 +20,11 @@ func (f *fallbackLimits) checkKnown(r *request, c *cascade) error {
 	if len(c.rungs) == 0 {
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with admin.Limits.Set, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
-	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) && len(r.opts.also) == 0 {
+	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
 		return nil
 	}
 	known, levels := 0, c.configs()
-	for name := range r.named {
+	for name := range r.amounts {
 		switch {
 		case c.has(name):
 			known++
@@ -32,30 +32,8 @@ func (f *fallbackLimits) checkKnown(r *request, c *cascade) error {
 			return f.unknownLimit(r, name, levels)
 		}
 	}
-	if known == 0 && len(r.named) > 0 { // nothing would limit the call
-		return f.unknownLimit(r, r.named.names()[0], levels)
-	}
-	return f.checkAlso(r, c)
-}
-
-// checkAlso refuses amounts of WithAlso of limits that its resource does not have, though
-// another bucket of the call may.
-func (f *fallbackLimits) checkAlso(r *request, c *cascade) error {
-	for _, b := range r.opts.also {
-		var levels []*plan.Config
-		for i := range c.rungs {
-			if c.rungs[i].lane.Resource == b.resource {
-				levels = append(levels, c.rungs[i].cfg)
-			}
-		}
-		for _, name := range b.amounts.names() {
-			has := slices.ContainsFunc(levels, func(cfg *plan.Config) bool { return cfg.Index(name) >= 0 })
-			if !has && !(r.opts.ignoreUnknown && !f.hides(name, levels)) {
-				of := *r
-				of.resource = b.resource
-				return f.unknownLimit(&of, name, levels)
-			}
-		}
+	if known == 0 && len(r.amounts) > 0 { // nothing would limit the call
+		return f.unknownLimit(r, r.amounts.names()[0], levels)
 	}
 	return nil
 }

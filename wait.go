@@ -26,7 +26,7 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	if err := l.check(ctx, &r, new(knownCall), entity, resource, amounts, opts); err != nil {
 		return nil, err
 	}
-	ctx, call := l.desk.observe(ctx, entity, resource, r.named)
+	ctx, call := l.desk.observe(ctx, entity, resource, r.amounts)
 	w := waiting{limiter: l, request: &r, at: position{waits: true}, patience: patienceOf(ctx)}
 	lease, memory, err := w.wait(ctx)
 	call.tell(ctx, lease.Degraded, memory, err)

@@ -6,9 +6,8 @@ import "time"
 type AcquireStart struct {
 	// EntityID and Resource are the call's own; the events do not name its parents.
 	EntityID, Resource string
-	// Amounts is what it asks for, in whole tokens, with the limits that dynalimit.WithAlso alone
-	// names: what its lease holds at first. It may be the caller's own map: do not change or
-	// keep it.
+	// Amounts are the requested amounts in whole tokens. It may be the caller's own map: do not
+	// change or keep it.
 	Amounts map[string]int64
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // Processes of every policy, one of which debits ahead and one of which charges in transactions,
-// share buckets of an entity, its parent, a group and what WithAlso names, while limits of them go
+// share buckets of an entity, its parent and a group, while limits of them go
 // into shadow and out of it, windows end, answers are lost or late, and nobody answers for a while.
 // Then the counters are what the leases say they used, to the token, but for what is in doubt or
 // dropped; no quota was deeper in debt than it may be; and nothing was denied by a limit in shadow.
@@ -29,7 +29,6 @@ func TestHistoriesOfCounters(t *testing.T) {
 			s := liveProcess(t, memEngine(t), nil)
 			s.family("key", "team")
 			s.ofGroup(model)
-			s.limits(admin.Scope{Everyone: true, Resource: "pool"}, dynalimit.PerHour("x", 20).Shadowed())
 			changes := rand.New(rand.NewPCG(seed, 2))
 			set := func() {
 				shadow := func(l dynalimit.Limit) dynalimit.Limit {
@@ -44,7 +43,7 @@ func TestHistoriesOfCounters(t *testing.T) {
 			}
 			set()
 			var used usage
-			used.add(s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1, "usd": 1}, dynalimit.WithAlso("pool", dynalimit.Amounts{"x": 1})).Consumed())
+			used.add(s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1, "usd": 1}).Consumed())
 			s.db.OnWrite(func(w ddbmem.Write) {
 				if m, err := schema.NewLimitSets().DecodeBucket(w.New, nil, 0); err == nil && m != nil {
 					if i := m.Set.Index("usd"); i >= 0 && (m.Limits[i].Tokens < -50*milli || m.Limits[i].Tokens > m.Limits[i].Burst) {
@@ -88,7 +87,7 @@ func TestHistoriesOfCounters(t *testing.T) {
 					}
 				}
 			}
-			for _, at := range [][2]string{{model, "rpm"}, {model, "tpm"}, {model, "usd"}, {group, "usd"}, {"pool", "x"}} {
+			for _, at := range [][2]string{{model, "rpm"}, {model, "tpm"}, {model, "usd"}, {group, "usd"}} {
 				for _, id := range []string{"key", "team"} {
 					assert.InDelta(t, used.of[at[1]], s.storedOn(id, at[0], at[1]).Consumed/milli, float64(unknown[at[1]]), "seed %d: %s of %s", seed, at, id)
 				}
@@ -125,11 +124,7 @@ func (s *process) usesAtRandom(r *rand.Rand, used *usage) {
 		if r.IntN(8) == 0 {
 			ctx, cancel = context.WithTimeout(s.t.Context(), time.Duration(1+r.IntN(8))*time.Millisecond)
 		}
-		var opts []dynalimit.AcquireOption
-		if r.IntN(3) == 0 {
-			opts = append(opts, dynalimit.WithAlso("pool", dynalimit.Amounts{"x": 1 + r.Int64N(9)}))
-		}
-		lease, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"rpm": 1, "tpm": r.Int64N(90), "usd": r.Int64N(90)}, opts...)
+		lease, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"rpm": 1, "tpm": r.Int64N(90), "usd": r.Int64N(90)})
 		cancel()
 		if err != nil {
 			if denial, denied := errors.AsType[*dynalimit.LimitExceededError](err); denied {

@@ -57,47 +57,6 @@ func TestSickBucketOfAGroup(t *testing.T) {
 	}
 }
 
-// What was admitted while not even the configuration was known is counted at every bucket that
-// the calls charge: those of groups, and of what WithAlso names.
-func TestGroupsThatWereNotKnownAreCounted(t *testing.T) {
-	virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-		s.family("key", "team")
-		s.ofGroup(model)
-		for _, id := range []string{"key", "team"} { // not of the other resource, which is charged as a group
-			s.limits(admin.Scope{Entity: id}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("tpm", 100))
-		}
-		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerDay("rpm", 100))
-		s.limits(admin.Scope{Everyone: true, Resource: pool}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("jobs", 100), dynalimit.PerDay("tpm", 100))
-		p := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
-		p.down(ddbmem.Fault{Drop: true})
-		also := dynalimit.WithAlso(pool, dynalimit.Amounts{"rpm": 3, "jobs": 2})
-		kept, settled, rolled := p.acquire("key", dynalimit.Amounts{"rpm": 10, "tpm": 4}, also), p.acquire("key", dynalimit.Amounts{"rpm": 10}, also), p.acquire("key", dynalimit.Amounts{"rpm": 10}, also)
-		require.NoError(t, settled.Settle(t.Context(), dynalimit.Amounts{"rpm": 8, "jobs": 1}))
-		require.NoError(t, rolled.Rollback(t.Context()))
-		p.recovers()
-		used := func(resource, limit string, want int64) {
-			t.Helper()
-			for i, id := range []string{"key", "team"} {
-				assert.Equal(t, want, p.storedOn(id, resource, limit).Consumed/milli, "%s of %s on %s", limit, id, resource)
-				assert.Equal(t, []int64{want, 0}[i], p.storedOn(id, resource, limit).Passed/milli, "each resource is counted once in totals, at its top")
-			}
-		}
-		used(model, "rpm", 18)
-		used(group, "rpm", 18)
-		used(pool, "rpm", 3+1)
-		used(pool, "jobs", 2+1)
-		used(model, "tpm", 4)
-		used(pool, "tpm", 0) // WithAlso does not name it there
-		require.NoError(t, kept.Settle(t.Context(), dynalimit.Amounts{"rpm": 9}))
-		p.recovers()
-		used(model, "rpm", 17)
-		used(group, "rpm", 17)
-		used(pool, "rpm", 2+1)
-		used(pool, "jobs", 2+1)
-		assert.Empty(t, p.limiter.Health().Dropped)
-	})
-}
-
 // Of each resource that a call charges, totals count its use once.
 func TestResourcesOfACallCountApart(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
@@ -118,26 +77,6 @@ func TestResourcesOfACallCountApart(t *testing.T) {
 	})
 }
 
-// Under Local, a call whose configuration is not known is admitted by the limiter's own limits,
-// which say nothing of what WithAlso names: that is passed over, also when the lease names it.
-func TestLocalPassesOverAlso(t *testing.T) {
-	opts := &dynalimit.Options{OnUnavailable: dynalimit.Local, Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}
-	virtual(t, opts, func(t *testing.T, s *process) {
-		s.limits(admin.Scope{Everyone: true, Resource: pool}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("jobs", 100))
-		p := s.peer(opts)
-		p.down(ddbmem.Fault{Drop: true})
-		also := dynalimit.WithAlso(pool, dynalimit.Amounts{"rpm": 30, "jobs": 2})
-		lease := p.acquire("key", dynalimit.Amounts{"rpm": 10}, also)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 10}, lease.Consumed())
-		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 8, "jobs": 1}))
-		_, err := p.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 10, "rpn": 1}, also)
-		requireInvalid(t, err, "amounts[rpn]")
-		p.recovers()
-		assert.EqualValues(t, 8, p.stored("key", "rpm").Consumed/milli)
-		assert.Nil(t, p.itemOn("key", pool))
-	})
-}
-
 // Who is unlimited is admitted while the table does not answer, whatever groups there are that
 // nothing limits.
 func TestUnlimitedInAGroupInAnOutage(t *testing.T) {
@@ -153,26 +92,6 @@ func TestUnlimitedInAGroupInAnOutage(t *testing.T) {
 			require.ErrorIs(t, err, dynalimit.ErrUnavailable)
 			s.acquire("key", dynalimit.Amounts{"rpm": 1})
 		}
-	})
-}
-
-// A lease goes by the amounts that its call named, whatever the caller does to them afterwards.
-func TestAmountsOfAnUnknownCallAreItsLeases(t *testing.T) {
-	virtual(t, nil, func(t *testing.T, s *process) {
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 100))
-		s.limits(admin.Scope{Everyone: true, Resource: pool}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("jobs", 100))
-		p := s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
-		p.down(ddbmem.Fault{Drop: true})
-		own, other := dynalimit.Amounts{"rpm": 10}, dynalimit.Amounts{"rpm": 3, "jobs": 2}
-		lease, plain := p.acquire("key", own, dynalimit.WithAlso(pool, other)), p.acquire("key", own)
-		own["rpm"], own["other"], other["rpm"], other["jobs"] = 50, 1, 70, 90
-		p.recovers()
-		require.NoError(t, lease.Rollback(t.Context()))
-		require.NoError(t, plain.Rollback(t.Context()))
-		p.recovers()
-		assert.Zero(t, p.stored("key", "rpm").Consumed)
-		assert.Zero(t, p.storedOn("key", pool, "rpm").Consumed)
-		assert.Zero(t, p.storedOn("key", pool, "jobs").Consumed)
 	})
 }
 

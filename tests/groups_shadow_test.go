@@ -302,15 +302,11 @@ func (h *shadowPlay) judge() {
 func (h *shadowPlay) call(p *process, r *rand.Rand) {
 	ctx := context.WithoutCancel(h.t.Context())
 	entity, on := shadowChain[r.IntN(2)], shadowModels[r.IntN(3)]
-	amounts, also := dynalimit.Amounts{"tpm": 1 + r.Int64N(60)}, map[string]dynalimit.Amounts{}
+	amounts := dynalimit.Amounts{"tpm": 1 + r.Int64N(60)}
 	if r.IntN(2) == 0 {
 		amounts["rpm"] = 1 + r.Int64N(20)
 	}
 	var opts []dynalimit.AcquireOption
-	for range r.IntN(5) / 3 {
-		g, a := shadowGroups[r.IntN(2)], dynalimit.Amounts{shadowLimits[r.IntN(2)]: 1 + r.Int64N(30)}
-		opts, also[g] = append(opts, dynalimit.WithAlso(g, a)), a
-	}
 	call, began := p.limiter.Acquire, time.Now()
 	if r.IntN(4) == 0 {
 		call = p.limiter.Wait
@@ -324,7 +320,7 @@ func (h *shadowPlay) call(p *process, r *rand.Rand) {
 	switch {
 	case err == nil:
 		if !lease.Degraded() {
-			h.s.leased(entity, on, amounts, also, lease.Statuses(), began)
+			h.s.leased(entity, on, amounts, nil, lease.Statuses(), began)
 		}
 		h.correct(lease, r)
 	case errors.As(err, &block):

@@ -179,9 +179,6 @@ func (s *process) callsAtRandom(r *rand.Rand, known *tidings) {
 			amounts["tpm"] = r.Int64N(500)
 		}
 		var opts []dynalimit.AcquireOption
-		if r.IntN(4) == 0 {
-			opts = append(opts, dynalimit.WithAlso("pool", dynalimit.Amounts{"tpm": 1 + r.Int64N(9)}))
-		}
 		if r.IntN(5) == 0 {
 			acquire = s.limiter.Wait
 		}

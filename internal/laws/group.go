@@ -2,13 +2,10 @@ package laws
 
 import (
 	"context"
-	"maps"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 )
 
@@ -37,20 +34,6 @@ func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 		err = limits.Set(ctx, everyone, h.limits(r))
 	}
 	require.NoError(h.t, err)
-}
-
-// also is what some calls charge on the group besides; nil of the others.
-func (h *history) also(r *rand.Rand, amounts dynalimit.Amounts) dynalimit.AcquireOption {
-	if !h.grouped || r.IntN(4) > 0 {
-		return nil
-	}
-	more := dynalimit.Amounts{}
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		if more[name] = amounts[name]; r.IntN(2) == 0 {
-			more[name] = 1 + r.Int64N(5)
-		}
-	}
-	return dynalimit.WithAlso(group, more)
 }
 
 // eitherBucket is the resource of a bucket that goes: the group's now and then, where there is

@@ -83,8 +83,5 @@ func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOpt
 	if w.r.Float64() < .2 {
 		opts = append(opts, dynalimit.WithCascade(w.h.cascade(w.r)))
 	}
-	if also := w.h.also(w.r, amounts); also != nil {
-		opts = append(opts, also)
-	}
 	return opts, allows
 }
