@@ -45,4 +45,3 @@ func ExampleRateLimiter_Acquire_group() {
 	// Output:
 	// all 40000
 }
-

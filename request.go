@@ -41,9 +41,7 @@ func WithIgnoreUnknown() AcquireOption {
 type request struct {
 	entity, resource string
 	amounts          Amounts
-	// group means that the resource is a group, which no call charges alone.
-	group bool
-	opts  acquireOptions
+	opts             acquireOptions
 }
 
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {

@@ -87,7 +87,7 @@ func (rs *routes) find(ctx context.Context, r *request, c cascade, p *patience) 
 }
 
 // keyOf names the configuration of an entity on the resource of a request.
-func (r *request) keyOf(entity string) configKey { return configKey{entity, r.resource, r.group} }
+func (r *request) keyOf(entity string) configKey { return configKey{entity, r.resource, false} }
 
 // route is the lane of a bucket and its stored configuration.
 type route struct {
@@ -201,7 +201,7 @@ func (rs *routes) last(r *request, entity string) iter.Seq2[configKey, *resolved
 			if !yield(r.keyOf(entity), own) || own == nil {
 				return
 			}
-			for _, group := range r.others(own.groups()) {
+			for _, group := range r.otherGroups(own.groups()) {
 				key := configKey{entity, group, true}
 				if !yield(key, rs.repo.configs.last(key)) {
 					return
@@ -250,7 +250,7 @@ func (rs *routes) blockFor(ctx context.Context, r *request, at configKey) (oldes
 			charged = charged || keys[0] == at
 			if own == nil {
 				own = resolved
-				for _, group := range r.others(own.groups()) {
+				for _, group := range r.otherGroups(own.groups()) {
 					keys = append(keys, configKey{id, group, true})
 				}
 			}
@@ -354,10 +354,9 @@ func (rs *routes) silentRead(err error, key configKey, p *patience) error {
 	return &UnavailableError{Op: readConfig, Err: silentCause{errOutOfTime}, RetryAfter: rs.table.RetryAfter()}
 }
 
-// locate finds the buckets that calls of an entity charge on a resource and its groups or, with
-// group, on a group alone.
-func (rs *routes) locate(ctx context.Context, entity, resource string, group bool) ([]lane.Located, error) {
-	c, _, err := rs.find(ctx, &request{entity: entity, resource: resource, group: group}, cascade{}, nil)
+// locate finds the buckets that calls of an entity charge on a resource and its groups.
+func (rs *routes) locate(ctx context.Context, entity, resource string) ([]lane.Located, error) {
+	c, _, err := rs.find(ctx, &request{entity: entity, resource: resource}, cascade{}, nil)
 	if err != nil && !isValidation(err) {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 // resolveGroups is resolve for the groups that a call charges beside own. Those that are not
 // known are read side by side, and the parent with them, which is resolved next.
 func (rs *routes) resolveGroups(ctx context.Context, r *request, own *resolvedConfig, entity string, p *patience) ([]route, error) {
-	groups := r.others(own.groups())
+	groups := r.otherGroups(own.groups())
 	if len(groups) == 0 { // the usual case
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 	all.Wait()
 }
 
-// others are the groups that a call charges at a level beside its resource.
-func (r *request) others(groups []string) []string {
-	return slices.DeleteFunc(groups, func(group string) bool { return group == r.resource }) // charged once
+// otherGroups returns the groups without the resource of the call, which is charged once.
+func (r *request) otherGroups(groups []string) []string {
+	return slices.DeleteFunc(groups, func(group string) bool { return group == r.resource })
 }

@@ -33,8 +33,6 @@ type bucketKey struct{ entity, resource string }
 type toldKey struct {
 	bucketKey
 	unlocated bool
-	// group means that what is unlocated was admitted on a group of resources.
-	group bool
 }
 
 // teller writes what waits.
