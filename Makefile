@@ -6,6 +6,8 @@ SHELL := bash
 
 # Flags for go test in every test target: make test ARGS='-run TestLaws -v'
 ARGS ?=
+# Steps of CI: all of them if empty.
+STEPS ?=
 # How long each fuzz target runs.
 FUZZTIME ?= 30s
 # Which benchmarks run, and how often each.
@@ -35,6 +37,10 @@ test-sdks: ## Test llm/llmhttp with the providers' SDKs, which take minutes to c
 .PHONY: test-engine
 test-engine: ## Test against a third-party DynamoDB engine too; installs it once, with cargo
 	@scripts/test-engine.sh $(ARGS)
+
+.PHONY: ci
+ci: ## Run all of CI on this machine, or the steps named by STEPS (test lint …)
+	@scripts/ci.sh $(STEPS)
 
 .PHONY: lint
 lint: ## Check format, vet, linters, shell scripts, templates and known vulnerabilities

@@ -28,7 +28,7 @@ var (
 		{"README.md", "docs/operations.md", "docs/administration.md", "docs/permissions.md", "docs/cost.md", "docs/performance.md", "docs/*.md"},
 		{},
 		{"docs/design/README.md", "docs/design/*.md"},
-		{"CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"},
+		{"CONTRIBUTING.md", "RELEASING.md", "CHANGELOG.md", "SECURITY.md"},
 	}
 )
 

@@ -1,0 +1,124 @@
+package house
+
+import (
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStepsOfCI: the workflow runs the steps of scripts/ci.sh.
+func TestStepsOfCI(t *testing.T) {
+	list, err := exec.Command(filepath.Join("..", "..", "scripts", "ci.sh"), "--list").Output()
+	require.NoError(t, err)
+	workflow, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", "ci.yml"))
+	require.NoError(t, err)
+	steps := regexp.MustCompile(`(?m)^ +step: \[(.*)\]$`).FindSubmatch(workflow)
+	require.NotNil(t, steps, "the workflow has no list of steps")
+	assert.Equal(t, strings.Fields(string(list)), strings.Split(string(steps[1]), ", "))
+}
+
+// TestUnreleasedChanges: each file is an item of a list, and its name begins with its kind.
+func TestUnreleasedChanges(t *testing.T) {
+	folder := filepath.Join("..", "..", "changelog", "unreleased")
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		assert.Regexp(t, `^(added|changed|fixed|removed)-[a-z0-9-]+\.md$`, entry.Name())
+		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+		require.NoError(t, err)
+		assert.Regexp(t, `^- \S[^\n]*\n(  \S[^\n]*\n)*$`, string(text), entry.Name())
+	}
+}
+
+// foreignNames are the names in the pages that belong to AWS and to providers' SDKs.
+var foreignNames = []string{
+	"AutomaticContinuation", "ConsumedReadCapacityUnits", "ConsumedWriteCapacityUnits",
+	"SuccessfulRequestLatency", "TimeToLiveDeletedItemCount",
+}
+
+// TestNamesInPages: each file and each name of several words that a page puts in backticks is
+// in the repository.
+func TestNamesInPages(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, words := map[string]bool{}, map[string]bool{}
+	for _, name := range foreignNames {
+		words[name] = true
+	}
+	word := regexp.MustCompile(`[A-Za-z_]\w+`)
+	var pages []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if entry != nil && entry.Name() == ".git" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		files[entry.Name()] = true
+		switch filepath.Ext(path) {
+		case ".md":
+			pages = append(pages, path)
+		case ".go", ".yaml", ".yml", ".tf", ".txt", ".json", ".py", ".mjs", ".sh":
+			text, err := os.ReadFile(path)
+			if filepath.Ext(path) == ".go" {
+				text = withoutComments(text)
+			}
+			for _, w := range word.FindAll(text, -1) {
+				words[string(w)] = true
+			}
+			return err
+		}
+		return nil
+	}))
+	quoted, compound := regexp.MustCompile("`([\\w./-]+)`"), regexp.MustCompile(`^([A-Z][a-z]+){2,}$|^([A-Z][a-z]+)+(\.([A-Z][a-z]+)+)+$`)
+	for _, page := range pages {
+		if slices.Contains([]string{"CHANGELOG.md", "upgrading.md", "differences.md", "from-zae-limiter.md"}, filepath.Base(page)) {
+			continue // they name what is gone or another library's
+		}
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for n, line := range strings.Split(string(text), "\n") {
+			if strings.Contains(line, "| old |") {
+				break // the old words of the glossary follow
+			}
+			if strings.Contains(line, "Rejected") {
+				continue
+			}
+			for _, match := range quoted.FindAllStringSubmatch(line, -1) {
+				name := match[1]
+				known := true
+				switch {
+				case strings.HasSuffix(name, ".go"):
+					known = files[filepath.Base(name)]
+				case compound.MatchString(name):
+					known = !slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return !words[part] })
+				}
+				assert.True(t, known, "%s:%d names %s, which is nowhere", page, n+1, name)
+			}
+		}
+	}
+}
+
+// withoutComments returns the tokens of a Go file.
+func withoutComments(source []byte) []byte {
+	files := token.NewFileSet()
+	var s scanner.Scanner
+	s.Init(files.AddFile("", -1, len(source)), source, nil, 0)
+	var text []byte
+	for {
+		_, tok, literal := s.Scan()
+		if tok == token.EOF {
+			return text
+		}
+		text = append(append(text, literal...), ' ')
+	}
+}
