@@ -41,7 +41,7 @@ type commands struct {
 	Template  templateCmd  `cmd:"" help:"Print a template of tables, roles, alarms and functions, for CloudFormation or Terraform." group:"tables"`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's." group:"tables"`
 
-	Usage  usageCmd  `cmd:"" help:"Show, watch and export what was used, by hour, day and month." group:"look"`
+	Usage  usageCmd  `cmd:"" help:"Show and export what was used, by hour, day and month." group:"look"`
 	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage." group:"look"`
 	Top    topCmd    `cmd:"" help:"Show the fullest buckets of a resource, or those of an entity, once or as they change." group:"look"`
 	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration." group:"look"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -21,16 +20,11 @@ type usageListCmd struct {
 	whose
 	window
 	period
-	watch
 }
 
-func (c usageListCmd) Validate() error { return cmp.Or(c.whose.Validate(), c.watch.Validate()) }
+func (c usageListCmd) Validate() error { return c.whose.Validate() }
 
 func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.again(ctx, out, func(out *term.Output) error { return c.show(ctx, g, out) })
-}
-
-func (c usageListCmd) show(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), c.usual())
 	if err != nil {
 		return badInput("%w", err)

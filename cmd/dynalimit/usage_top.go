@@ -22,7 +22,6 @@ type usageTopCmd struct {
 	Of       string `help:"Only by this limit. Default: by each." placeholder:"LIMIT"`
 	Most     int    `help:"At most so many entities of each limit; 0 for all." default:"20"`
 	period
-	watch
 }
 
 func (c usageTopCmd) Validate() error {
@@ -32,7 +31,7 @@ func (c usageTopCmd) Validate() error {
 	if c.Most < 0 {
 		return fmt.Errorf("--most %d is no number of entities: give 0 or more", c.Most)
 	}
-	return c.watch.Validate()
+	return nil
 }
 
 // topUsage is a ranking, for programs.
@@ -58,10 +57,6 @@ type topEntry struct {
 }
 
 func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.again(ctx, out, func(out *term.Output) error { return c.show(ctx, g, out) })
-}
-
-func (c usageTopCmd) show(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), 24*time.Hour)
 	if err != nil {
 		return badInput("%w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// watch is the flag of lists that can follow what they show.
+// watch is the flag of top to follow what it shows.
 type watch struct {
 	Watch time.Duration `help:"Show it anew after each of these times, such as 10s, until Ctrl-C." placeholder:"PERIOD"`
 }
