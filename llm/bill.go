@@ -5,15 +5,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/money"
 )
 
-// bill is what a usage costs. A tier that nobody reports is the one asked for.
-// One without a price is billed at the dearest.
+// bill is what a usage costs. A tier that nobody reports is the one asked for, or the standard
+// one. One without a price is billed at the dearest.
 func bill(p budget.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
-	if !named || !p.HasTier(tier) {
-		tier, named = tierOf(asked)
+	if !named {
+		tier, _ = tierOf(asked)
 	}
-	named = named && p.HasTier(tier)
-	rates, sound := p.For(inputTokens(u.Tokens), tiers(p, tier, named, inputTokens(u.Tokens))...)
+	rates, sound := p.For(inputTokens(u.Tokens), tiers(p, tier, inputTokens(u.Tokens))...)
 	var sum money.Picos
 	left := u.SoundTokens
 	for _, class := range []struct{ tokens, rate int64 }{
@@ -32,12 +31,26 @@ func bill(p budget.CallPrice, u Usage, asked string) money.Picos {
 	return sum.Add(money.Cost(u.Tokens.Output, rates.Output)).Add(used(p, u.Tools))
 }
 
+// withoutFee are tools of providers that cost the tokens which they bring in, and nothing for a
+// use. A price of the operator's comes before it.
+var withoutFee = map[string]bool{
+	"web_fetch":   true, // Anthropic: "Web fetch tool", pricing; 2026-11
+	"mcp":         true, // OpenAI: "Connectors and MCP servers", pricing; 2026-11
+	"url_context": true, // Google: "URL context", pricing; 2026-11
+}
+
+// feeOf is what a use of a tool costs; known is false for a tool that has no price.
+func feeOf(p budget.CallPrice, tool string) (micros int64, known bool) {
+	micros, known = p.Tools[tool]
+	return micros, known || withoutFee[tool]
+}
+
 // used is what tools cost. One without a price has the dearest.
 func used(p budget.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
-		each, priced := p.Tools[name]
+		each, known := feeOf(p, name)
 		for _, micros := range p.Tools {
-			if !priced {
+			if !known {
 				each = max(each, micros)
 			}
 		}
@@ -58,10 +71,10 @@ func tierOf(name string) (tier string, named bool) {
 	return name, true
 }
 
-// tiers are those whose rates a call is billed by: all, if none is named. A long context may
-// cost more than a tier that has no price of its own for it.
-func tiers(p budget.CallPrice, tier string, named bool, inputTokens int64) []string {
-	if !named {
+// tiers are those whose rates a call is billed by: all, if its own has no price. A long context
+// may cost more than a tier that has no price of its own for it.
+func tiers(p budget.CallPrice, tier string, inputTokens int64) []string {
+	if !p.HasTier(tier) {
 		return nil
 	}
 	for _, v := range p.Variants {

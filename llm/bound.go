@@ -30,10 +30,8 @@ func dearest(p budget.CallPrice, e Estimate, output int64) money.Picos {
 // ratesOf are the dearest rates that the call of an estimate may have. Whoever asks for
 // another tier may get the standard one.
 func ratesOf(p budget.CallPrice, e Estimate) (rates budget.Rates, sound int64) {
-	if tier, named := tierOf(e.ServiceTier); named {
-		return p.For(e.mostInput(), tier, "")
-	}
-	return p.For(e.mostInput())
+	tier, _ := tierOf(e.ServiceTier)
+	return p.For(e.mostInput(), tier, "")
 }
 
 // bounded refuses what can cost more than anybody can say.
@@ -53,11 +51,11 @@ func bounded(p budget.CallPrice, e Estimate) error {
 		return invalid("estimate.AddedTokens", "is 0, but what tools bring in is input too; give the most that it can be")
 	}
 	for name, uses := range e.Tools {
-		if uses == 0 {
-			return invalid("estimate.Tools["+name+"]", "is 0, no bound; set max_uses in the request, and give it here too")
+		if _, known := feeOf(p, name); !known {
+			return invalid("estimate.Tools["+name+"]", "has no price for this model; leave the tool out, or add it to the price")
 		}
-		if _, priced := p.Tools[name]; !priced {
-			return invalid("estimate.Tools["+name+"]", "has no price for this model; add it to the price")
+		if uses == 0 {
+			return invalid("estimate.Tools["+name+"]", "is 0, no bound; bound its uses in the request (max_uses, max_tool_calls), and give the bound here too")
 		}
 	}
 	return nil

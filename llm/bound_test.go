@@ -53,8 +53,8 @@ func openAI() []worst {
 			10*2 + 9_990*0.5 + 500*8,
 		},
 		{
-			"served with priority unasked", "gpt-4.1",
-			llm.Estimate{InputTokens: 10_000, MaxOutputTokens: 4_000, ServiceTier: "auto"},
+			"served with priority, as the project is set", "gpt-4.1",
+			llm.Estimate{InputTokens: 10_000, MaxOutputTokens: 4_000, ServiceTier: "priority"},
 			llm.Usage{Tokens: tokens{Input: 10_000, Output: 4_000}, ServiceTier: "priority"},
 			10_000*3.5 + 4_000*14,
 		},
@@ -137,7 +137,7 @@ func anthropic() []worst {
 		},
 		{
 			"thinking to the bound, in the US", "claude-opus-5",
-			llm.Estimate{InputTokens: 1_000, MaxOutputTokens: 64_000},
+			llm.Estimate{InputTokens: 1_000, MaxOutputTokens: 64_000, ServiceTier: "us"},
 			llm.Usage{Tokens: tokens{Input: 1_000, Output: 64_000}, ServiceTier: "us"},
 			1_000*5.5 + 64_000*27.5,
 		},
@@ -190,7 +190,7 @@ func gemini() []worst {
 		},
 		{
 			"sound with priority", "gemini-3-flash-preview",
-			llm.Estimate{InputTokens: 57_600, MaxOutputTokens: 500, Sound: true},
+			llm.Estimate{InputTokens: 57_600, MaxOutputTokens: 500, Sound: true, ServiceTier: "priority"},
 			llm.Usage{Tokens: tokens{Input: 57_600, Output: 500}, SoundTokens: 57_600, ServiceTier: "priority"},
 			57_600*1.8 + 500*5.4,
 		},

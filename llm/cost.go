@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -18,7 +19,7 @@ type Prices interface {
 
 // Cost measures a call in micro-dollars, rounded up once, for a limit on money. The guard asks
 // for the price once, before the call, of the call's Model, and settles at the same; a model
-// without a price is refused.
+// without a price is refused with ErrNoPrice.
 //
 // Before the call it is the most that the call can cost, never lowered to a burst: a call that
 // is dearer than the whole limit is dynalimit.ErrExceedsBurst. It is
@@ -28,15 +29,16 @@ type Prices interface {
 // where the prompt has InputTokens, or with InputBytes the larger of that and InputBytes +
 // 1,000, and AddedTokens more; and the reply MaxOutputTokens × Choices. The input classes are
 // uncached, read from the cache, written to it for 5 minutes, for an hour with CacheHour, and
-// sound with Sound. Each class costs what it does where it is dearest: in the tiers that may
-// serve the call, which are the one that is named and the standard one, or all; and with a
-// context as long as the prompt may be. A cache, a batch or a cheaper tier lowers the bill, not
-// what is held. What cannot be bounded is a *ValidationError: no MaxOutputTokens, no length of
-// the prompt, a tier, sound or tool that the prices do not have, a tool without its uses or
-// without AddedTokens.
+// sound with Sound. Each class costs what it does where it is dearest: in the tier that is named
+// and in the standard one, and with a context as long as the prompt may be. A cache, a batch or a
+// cheaper tier lowers the bill, not what is held. What cannot be bounded is a *ValidationError: no
+// MaxOutputTokens, no length of the prompt, a tier, sound or tool that the prices do not have, a
+// tool without its uses or without AddedTokens. Tools that cost tokens alone need no price:
+// "web_fetch", "mcp" and "url_context".
 //
-// Afterwards it is the bill of the usage, of each of its Parts at the price of its model, of which
-// nothing was held. A usage with StatusCut is charged
+// Afterwards it is the bill of the usage, in the tier that it names, else in the Estimate's, else
+// in the standard one, and of each of its Parts at the price of its model, of which nothing was
+// held. A usage with StatusCut is charged
 // Options.CutTokens more, for what the model wrote meanwhile. What nobody reported of a call
 // (the prompt of a cut stream, what a stream without any usage did) costs what was held for it.
 //
@@ -47,6 +49,10 @@ func Cost(prices Prices) Measure {
 			return 0, invalid("prices", "are nil; give Cost a budget.PriceList, for example budget.CatalogList()")
 		}
 		h := u.held
+		if h != nil && h.asked {
+			h.money = true
+			return 0, nil
+		}
 		if h != nil && h.price != nil {
 			return settled(h, u, prices).MicrosUp(), nil
 		}
@@ -56,7 +62,7 @@ func Cost(prices Prices) Measure {
 		}
 		price, err := prices.Price(u.Model, at)
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("%w: %w", ErrNoPrice, err)
 		}
 		if h == nil {
 			return settled(&held{price: &price, at: at}, u, prices).MicrosUp(), nil

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestTheMostIsHeld(t *testing.T) {
 		micros   float64
 	}{
 		"a tier that is cheaper":        {"gpt-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100, ServiceTier: "flex"}, 800*1.25*1.25 + 100*10},
-		"no tier is named":              {"gpt-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100}, 800*2.5*1.25 + 100*20},
+		"no tier is named":              {"gpt-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100}, 800*1.25*1.25 + 100*10},
 		"no hour is asked for":          {"claude-opus-5", llm.Estimate{InputTokens: 800, MaxOutputTokens: 100, ServiceTier: "standard_only"}, 800*6.25 + 100*25},
 		"the context is short":          {"claude-sonnet-4-5", llm.Estimate{InputBytes: 199_000, MaxOutputTokens: 100}, 200_000*3.75 + 100*15},
 		"the context may be long":       {"claude-sonnet-4-5", llm.Estimate{InputBytes: 199_001, MaxOutputTokens: 100}, 200_001*7.5 + 100*22.5},
@@ -96,9 +97,74 @@ func TestWhatMayCostAnythingIsRefused(t *testing.T) {
 			var bad *llm.ValidationError
 			require.ErrorAs(t, err, &bad)
 			assert.Equal(t, tt.field, bad.Field)
+			assert.Equal(t, tt.field == "model", errors.Is(err, llm.ErrNoPrice))
 		})
 	}
 	assert.Zero(t, w.db.Meter().Sub(before).Requests())
+}
+
+// TestTheTierOfACall: it is the one that was told, else the one that was asked for, else the standard
+// one. A tier without a price costs what the dearest does. gpt-5 costs $1.25, $2.50 with priority and
+// $0.625 as flex for a million tokens.
+func TestTheTierOfACall(t *testing.T) {
+	w, g := moneyWorld(t)
+	for _, tt := range []struct {
+		asked, told string
+		micros      float64
+	}{
+		{"", "", 1_250},
+		{"auto", "", 1_250},
+		{"auto", "auto", 1_250},
+		{"", "priority", 2_500},
+		{"", "flex", 625},
+		{"", "scale", 2_500},
+		{"priority", "", 2_500},
+		{"priority", "default", 1_250},
+		{"flex", "", 625},
+		{"default", "scale", 2_500},
+	} {
+		t.Run(tt.asked+" "+tt.told, func(t *testing.T) {
+			c := w.start(g, callOf("gpt-5", llm.Estimate{InputTokens: 1_000, MaxOutputTokens: 1, ServiceTier: tt.asked}))
+			require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: tokens{Input: 1_000}, ServiceTier: tt.told}))
+			assert.InDelta(t, tt.micros, usd(c), 0)
+		})
+	}
+}
+
+// TestToolsWithoutAFeeCostTokensAlone: also those need a bound of what they bring in.
+func TestToolsWithoutAFeeCostTokensAlone(t *testing.T) {
+	w, g := moneyWorld(t)
+	for _, tool := range []string{"web_fetch", "mcp", "url_context"} {
+		e := llm.Estimate{InputTokens: 1_000, AddedTokens: 500, MaxOutputTokens: 100, Tools: map[string]int64{tool: 5}}
+		c := w.start(g, callOf("claude-haiku-4-5", e))
+		assert.Equal(t, int64(1_500*5/4+500), usd(c))
+		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: tokens{Input: 1_500}, Tools: map[string]int64{tool: 5}}))
+		assert.Equal(t, int64(1_500), usd(c), "a search's price is not its")
+		e.Tools[tool] = 0
+		_, err := g.Start(t.Context(), callOf("claude-haiku-4-5", e))
+		require.ErrorContains(t, err, "no bound")
+	}
+}
+
+// TestAGuardKnowsWhetherItLimitsMoney, also behind a measure of the user's own.
+func TestAGuardKnowsWhetherItLimitsMoney(t *testing.T) {
+	w := memWorld(t)
+	cost := llm.Cost(budget.CatalogList())
+	for _, tt := range []struct {
+		limits map[string]llm.Measure
+		money  bool
+	}{
+		{nil, false},
+		{map[string]llm.Measure{"tpm": llm.TotalTokens}, false},
+		{map[string]llm.Measure{"tpm": llm.TotalTokens, "usd": cost}, true},
+		{map[string]llm.Measure{"cents": func(u llm.Usage) (int64, error) { n, err := cost(u); return n / 10_000, err }}, true},
+		{map[string]llm.Measure{"odd": func(llm.Usage) (int64, error) { panic("no usage") }}, false},
+	} {
+		g, err := llm.New(&llm.Options{Limiter: w.limiter, Limits: tt.limits})
+		require.NoError(t, err)
+		assert.Equal(t, tt.money, g.LimitsMoney())
+	}
+	assert.False(t, (*llm.Guard)(nil).LimitsMoney())
 }
 
 // TestMoneyIsNotLoweredToTheBurst: a call that is dearer than the whole limit is not made.

@@ -14,6 +14,10 @@ import (
 // back.
 var ErrEnded = errors.New("llm: the call was given back before it was settled")
 
+// ErrNoPrice says that a limit measures money and that the model has no price. Nothing was taken.
+// The *ValidationError of the prices is in it, too.
+var ErrNoPrice = errors.New("llm: the model has no price")
+
 // ValidationError says which input is wrong: Field names it, for example
 // "estimate.InputTokens", and Reason says what would be right. Nothing was written,
 // unless the Reason says what. It is one type for the packages dynalimit and budget

@@ -33,12 +33,12 @@ type Estimate struct {
 	CacheHour bool
 	// Choices is how many replies are asked for, at most 1,000. Defaults to 1.
 	Choices int64
-	// ServiceTier is the tier that the request names, such as "priority". "default",
-	// "standard" and "standard_only" are the standard one. Empty and "auto" name none: the
-	// dearest tier or place that the prices have may serve the call.
+	// ServiceTier is the tier that serves the call, such as "priority": the one that the request
+	// names, or the one that the provider serves a request by that names none. Defaults to the
+	// standard one, which "auto", "default", "standard" and "standard_only" are, too.
 	ServiceTier string
 	// Tools are how often the provider may use each of its own tools, by the names that the
-	// prices have: the max_uses of the request. Defaults to none.
+	// prices have: the max_uses of the request. 0 is no bound. Defaults to none.
 	Tools map[string]int64
 }
 

@@ -69,6 +69,7 @@ type Options struct {
 // Meter for a streamed reply.
 type Guard struct {
 	opts    Options
+	money   bool // Cost measures a limit
 	records *records
 }
 
@@ -114,7 +115,11 @@ func New(opts *Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Guard{opts: o, records: newRecords(o.Keeper, o.OnRefused)}, nil
+	g := &Guard{opts: o, records: newRecords(o.Keeper, o.OnRefused)}
+	for name, measure := range o.Limits {
+		g.money = g.money || o.Limiter != nil && measure.ofMoney(name)
+	}
+	return g, nil
 }
 
 // Close waits until the Keeper has the records of all calls that were settled, and until the
@@ -141,11 +146,15 @@ func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Durat
 	return limiter.Pause(ctx, entity, resource, d, why)
 }
 
+// LimitsMoney reports whether Cost measures one of Options.Limits. New finds that out: it asks each
+// Measure once, for the empty Usage.
+func (g *Guard) LimitsMoney() bool { return g != nil && g.money }
+
 // Start admits a call: it picks a label that has room in its quota and acquires the limits,
 // or consumes nothing. The Call must be settled or rolled back; `defer
 // call.Rollback(ctx)` is safe.
 //
-// Errors: *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
+// Errors: ErrNoPrice, *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
 // budget.ErrQuotaExceeded, *ValidationError of this package and of the other
 // two, *dynalimit.UnavailableError, *fault.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {

@@ -13,6 +13,8 @@ type held struct {
 	at       time.Time
 	cut      int64 // tokens that are charged beyond what was seen of a call that was cut
 
+	asked, money bool // whether the measure is one of money is asked; it is
+
 	price *budget.CallPrice // nil until a Cost has asked for it
 	most  money.Picos       // what the estimate came to
 }

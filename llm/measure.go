@@ -53,6 +53,13 @@ func (m Measure) of(limit string, u Usage) (n int64, err error) {
 	return n, nil
 }
 
+// ofMoney reports whether a Measure is one of money, or asks one.
+func (m Measure) ofMoney(limit string) bool {
+	h := held{asked: true}
+	_, _ = m.of(limit, Usage{held: &h})
+	return h.money
+}
+
 func checkLimits(field string, limits map[string]Measure) error {
 	if len(limits) == 0 {
 		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")

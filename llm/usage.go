@@ -28,7 +28,7 @@ type Usage struct {
 	Tools map[string]int64
 	// ServiceTier is the tier that served the call, as the provider reports it, such as
 	// "priority", or the place that did, where that has a price, such as "us". Defaults to
-	// the Estimate's, and if that names none to the dearest. Only Cost looks at it.
+	// the Estimate's. One without a price costs what the dearest does. Only Cost looks at it.
 	ServiceTier string
 	// Parts are those of Tokens that another model used for the same answer, such as an advisor's,
 	// or the called one apart from it, such as a compaction's. The rest is of the model that was

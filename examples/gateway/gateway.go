@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -27,7 +30,14 @@ import (
 )
 
 // models are what the gateway serves, and the longest replies of requests that name no bound.
-var models = llmhttp.Models{"gpt-4.1": {MaxOutput: 32_768}, "gpt-4.1-mini": {MaxOutput: 32_768}}
+var models = llmhttp.Models{
+	"gpt-4.1": {MaxOutput: 32_768}, "gpt-4.1-2025-04-14": {Resource: "gpt-4.1", MaxOutput: 32_768},
+	"gpt-4.1-mini": {MaxOutput: 32_768}, "gpt-4.1-mini-2025-04-14": {Resource: "gpt-4.1-mini", MaxOutput: 32_768},
+}
+
+// forwarded are the headers of a client that the provider is sent, beside those of its SDK: no other
+// key of the client's, and no project that it may choose.
+var forwarded = []string{"Accept", "Accept-Encoding", "Content-Encoding", "Content-Type", "User-Agent", "Openai-Beta"}
 
 // gateway relays calls to a provider, by a secret that clients do not know.
 type gateway struct {
@@ -48,16 +58,38 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}}))
 	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10
-	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Strict: true, Headers: true, Logger: slog.Default()}))
-	proxy := &httputil.ReverseProxy{Transport: g.transport, BufferPool: pieces{}, Rewrite: func(r *httputil.ProxyRequest) {
+	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Headers: true, Logger: slog.Default()}))
+	proxy := &httputil.ReverseProxy{Transport: g.transport, BufferPool: pieces{}, ModifyResponse: hideAccount, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out = r.Out.WithContext(llmhttp.WithCaller(r.Out.Context(), g.caller(r.In)))
 		r.SetURL(provider)
+		maps.DeleteFunc(r.Out.Header, func(name string, _ []string) bool {
+			return !slices.Contains(forwarded, name) && !strings.HasPrefix(name, "X-Stainless-")
+		})
 		r.Out.Header.Set("Authorization", "Bearer "+secret)
 	}}
 	g.Handle("POST /v1/", proxy)
-	g.Handle("GET /v1/models", proxy) // what else the provider stores is not one caller's
+	g.Handle("GET /v1/models", proxy)
+	g.Handle("GET /v1/models/{model}", proxy)
+	g.HandleFunc("/", notServed) // what else the provider stores is not one caller's
 	g.Handle("/metrics", promhttp.Handler())
 	return g
+}
+
+// hideAccount keeps from clients whose account is the gateway's.
+func hideAccount(res *http.Response) error {
+	for _, name := range []string{"Set-Cookie", "Openai-Organization", "Openai-Project"} {
+		res.Header.Del(name)
+	}
+	return nil
+}
+
+// notServed answers in the shape of OpenAI's errors.
+func notServed(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
+		"message": r.Method + " of this path is not served here", "type": "invalid_request_error", "param": nil, "code": "unknown_url",
+	}})
 }
 
 // pieces make the buffers that streams are copied with: the proxy's own have 32 KiB each.

@@ -146,8 +146,7 @@ func TestThreeProcesses(t *testing.T) {
 	f := newFleet(t)
 	limits, err := os.ReadFile("limits.yaml")
 	require.NoError(t, err)
-	// A call names no tier, so that it is held and charged at the dearest: about 830 µ$, and 17 for
-	// the 12 and 3 tokens that the provider bills.
+	// A call holds at most about 600 µ$, and is charged 10 for the 12 and 3 tokens that the provider bills.
 	poor := strings.Replace(string(limits), `usd: {capacity: "$60"`, `usd: {capacity: "$0.001500"`, 1)
 	f.apply(poor)
 	urls := make([]string, 3)
@@ -176,8 +175,8 @@ func TestThreeProcesses(t *testing.T) {
 	assert.Positive(t, by[200])
 	calls := int64(len(f.provider.Calls()))
 	assert.Equal(t, int64(by[200]), calls)
-	require.Eventually(t, func() bool { return f.taken("acme", "all", "usd") == 17*calls }, patience, tick, "each call costs 17 µ$")
-	assert.LessOrEqual(t, 17*calls, int64(1500))
+	require.Eventually(t, func() bool { return f.taken("acme", "all", "usd") == 10*calls }, patience, tick, "each call costs 10 µ$")
+	assert.LessOrEqual(t, 10*calls, int64(1500))
 
 	f.apply(string(limits)) // while the gateways run
 	require.Eventually(t, func() bool { return f.status(urls[0], "sk-a", body) == 200 }, patience, tick)
@@ -190,12 +189,16 @@ func TestThreeProcesses(t *testing.T) {
 	assert.Contains(t, string(text), `dynalimit_denials_total{dynalimit_from_memory="true",dynalimit_level="parent",dynalimit_limit="usd"`)
 
 	assert.Equal(t, 401, f.status(urls[1], "sk-x", body))
-	for path, status := range map[string]int{"/v1/models": 401, "/v1/files": 405} {
+	for path, status := range map[string]int{"/v1/models": 401, "/v1/models/gpt-4.1": 401, "/v1/files": 404, "/v1/responses/r": 404} {
 		res, err := http.Get(urls[1] + path)
+		require.NoError(t, err)
+		answer, err := io.ReadAll(res.Body)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		assert.Equal(t, status, res.StatusCode, path)
+		assert.Contains(t, string(answer), `{"error":{`, path)
 	}
+	assert.Equal(t, 200, f.status(urls[0], "sk-a", strings.Replace(body, "-mini", "-mini-2025-04-14", 1)), "a dated name")
 	assert.Equal(t, 403, f.status(urls[1], "sk-b", strings.Replace(body, "-mini", "", 1)))
 	assert.Equal(t, 404, f.status(urls[2], "sk-a", strings.Replace(body, "gpt-4.1-mini", "invented", 1)))
 }
@@ -234,7 +237,7 @@ func TestEndsOfStreams(t *testing.T) {
 	require.NoError(t, last.Body.Close())
 	assert.Contains(t, string(rest), "[DONE]", "a gateway that is stopped ends its streams")
 	require.NoError(t, process.Wait())
-	assert.Equal(t, cut+17, f.taken(key, "all", "usd"))
+	assert.Equal(t, cut+10, f.taken(key, "all", "usd"))
 
 	hold = make(chan struct{})
 	defer close(hold)
@@ -243,5 +246,34 @@ func TestEndsOfStreams(t *testing.T) {
 	defer killed.Body.Close()
 	require.NoError(t, process.Process.Kill())
 	_ = process.Wait()
-	assert.Equal(t, cut+17+held, f.taken(key, "all", "usd"), "what a killed gateway held stays charged")
+	assert.Equal(t, cut+10+held, f.taken(key, "all", "usd"), "what a killed gateway held stays charged")
+}
+
+// TestAccountsAreNotMixed: a client chooses no project of the gateway's account, and learns none; its own
+// keys stay at the gateway.
+func TestAccountsAreNotMixed(t *testing.T) {
+	f := newFleet(t)
+	url, _ := f.start()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	require.NoError(t, err)
+	client := []string{"OpenAI-Project", "OpenAI-Organization", "X-Api-Key", "Api-Key", "Cookie", "Idempotency-Key", "X-Invented"}
+	for _, name := range client {
+		r.Header.Set(name, "of the client")
+	}
+	r.Header.Set("Authorization", "Bearer sk-a")
+	r.Header.Set("X-Stainless-Lang", "go")
+	f.provider.Next(llmtest.Answer{Header: http.Header{"Set-Cookie": {"a=b"}, "Openai-Organization": {"acme"}, "Openai-Project": {"p"}}})
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 200, res.StatusCode)
+	sent := f.provider.Calls()[0].Header
+	for _, name := range client {
+		assert.Empty(t, sent.Get(name), name)
+	}
+	assert.Equal(t, "go", sent.Get("X-Stainless-Lang"))
+	assert.NotContains(t, sent.Get("Authorization"), "sk-a")
+	for _, name := range []string{"Set-Cookie", "Openai-Organization", "Openai-Project"} {
+		assert.Empty(t, res.Header.Get(name), name)
+	}
 }

@@ -178,7 +178,9 @@ func (b *answer) settle() error {
 
 // used is a usage as the guard takes it.
 func (a *attempt) used(u dialect.Usage) llm.Usage {
-	usage := llm.Usage{Tokens: budget.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier}
+	usage := llm.Usage{
+		Tokens: budget.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),
+	}
 	for _, p := range u.Runs {
 		part := llm.Part{Tokens: budget.Tokens(p.Tokens)}
 		if p.Model != "" && p.Model != a.model {
@@ -186,9 +188,6 @@ func (a *attempt) used(u dialect.Usage) llm.Usage {
 			part.Model = model.Priced
 		}
 		usage.Parts = append(usage.Parts, part)
-	}
-	if u.Searches > 0 {
-		usage.Tools = map[string]int64{"web_search": u.Searches}
 	}
 	return usage
 }

@@ -65,6 +65,10 @@ func (a *attempt) deny(err error) (*http.Response, error) {
 	if wrong, ok := errors.AsType[*dynalimit.ValidationError](err); ok && strings.HasPrefix(wrong.Field, "estimate.") {
 		return a.refuse(http.StatusBadRequest, "the call cannot be bounded: "+wrong.Field+" "+wrong.Reason), nil
 	}
+	if errors.Is(err, llm.ErrNoPrice) {
+		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a model has no price, and money is limited", slog.String("model", a.model), slog.Any("error", err))
+		return a.refuse(http.StatusNotFound, "the model "+quoted(a.model)+" has no price here, and money is limited: it is not served"), nil
+	}
 	if told := a.caller.Refuse(err); told.Kind == refusal.Passing {
 		return a.answer(dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter}), nil
 	}

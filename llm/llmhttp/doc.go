@@ -19,11 +19,18 @@
 //
 // # What is recognised
 //
-// OpenAI's Chat Completions, Responses, Embeddings and Completions, also as Azure, Bedrock and
-// Vertex serve them; Anthropic's Messages, direct and on Vertex; Bedrock's InvokeModel and
-// Converse, streamed or not; Gemini's generateContent, streamGenerateContent and embedContent.
-// Counting tokens is free. Everything else passes untouched and unmetered, unless Options.Strict
-// refuses it: batches, files, pictures, realtime.
+// OpenAI's Chat Completions, Responses and their compaction, Embeddings and Completions, also as
+// Azure, Bedrock and Vertex serve them; Anthropic's Messages, direct and on Vertex; Bedrock's
+// InvokeModel and Converse, streamed or not; Gemini's generateContent, streamGenerateContent and
+// embedContent. Counting tokens is free. Everything else (batches, files, pictures, realtime) passes
+// untouched and unmetered, and is logged; where llm.Cost limits money it is refused, but for reads
+// and what Options.AllowUnmetered names.
+//
+// # What costs more than tokens
+//
+// Where llm.Cost limits money, a tool of the provider's is known to be free, or has a price and a
+// bound of its uses, or its call is refused before anything is sent, as are a service tier and a
+// model without a price.
 //
 // # How a call ends
 //

@@ -57,6 +57,11 @@ func TestTheUsageOfAStreamIsAskedFor(t *testing.T) {
 	}
 }
 
+// choice is an event of a usage with a choice.
+func choice(c string) string {
+	return `data: {"choices":[` + c + `],"usage":{"prompt_tokens":9}}` + "\n\n"
+}
+
 // TestWhatIsTakenOutIsTheUsageAlone reads streams in pieces of all kinds.
 func TestWhatIsTakenOutIsTheUsageAlone(t *testing.T) {
 	usage := `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`
@@ -65,7 +70,11 @@ func TestWhatIsTakenOutIsTheUsageAlone(t *testing.T) {
 		usage + "\r\n\r\ndata: x\r\n\r\n":     "data: x\r\n\r\n",
 		"data: a\n\n" + usage + "\n\n: c\n\n": "data: a\n\n: c\n\n",
 		usage + "\n":                          usage + "\n", // never whole
-		`data: {"choices":[{}],"usage":{"prompt_tokens":9}}` + "\n\n":     `data: {"choices":[{}],"usage":{"prompt_tokens":9}}` + "\n\n",
+		choice(`{"index":0,"delta":{}}`):      "",           // of LiteLLM
+		choice(`{"index":0,"delta":{"content":null},"finish_reason":null}`): "",
+		choice(`{"index":0,"delta":{"content":"x"}}`):                       choice(`{"index":0,"delta":{"content":"x"}}`),
+		choice(`{"index":0,"delta":{},"finish_reason":"stop"}`):             choice(`{"index":0,"delta":{},"finish_reason":"stop"}`),
+		choice(`1`): choice(`1`),
 		"data: " + strings.Repeat("x", 200<<10) + "\n\n" + usage + "\n\n": "data: " + strings.Repeat("x", 200<<10) + "\n\n",
 		`data: {"error":{"code":"x"},"usage":{}}` + "\n\n":                `data: {"error":{"code":"x"},"usage":{}}` + "\n\n",
 		"": "",

@@ -30,7 +30,8 @@ func TestPlacesHaveTheirPrice(t *testing.T) {
 		{"standard", `"service_tier":"standard_only"`, `"service_tier":"standard","inference_geo":"global","speed":"standard"`, 200, 2_000, 6_000},
 		{"asked and served in the US", `"service_tier":"standard_only","inference_geo":"us"`, `"service_tier":"standard","inference_geo":"us"`, 200, 2_000, 6_600},
 		{"served in the US", `"service_tier":"standard_only"`, `"service_tier":"standard","inference_geo":"us"`, 200, 2_000, 6_600},
-		{"nobody says", `"stop_sequences":[]`, `"x":1`, 200, 2_000, 6_600},
+		{"nobody says", `"stop_sequences":[]`, `"x":1`, 200, 2_000, 6_000},
+		{"asked in the US, and the answer does not say", `"inference_geo":"us"`, `"x":1`, 200, 2_000, 6_600},
 		{"fast, which has no price", `"speed":"fast","inference_geo":"us"`, `"speed":"fast"`, 400, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

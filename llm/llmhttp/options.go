@@ -18,16 +18,18 @@ import (
 type Options struct {
 	// Models are all that may be called. It must not be empty.
 	Models Models
-	// Identify says whose call a request is; what it gives stands for WithCaller's. Its error is
-	// answered with 401. Defaults to nil: the caller of the request's context.
+	// Identify says whose call a request is; what it gives stands for WithCaller's. Its error, and a
+	// Caller without an Entity and an App, is answered with 401, whatever is asked. Defaults to nil:
+	// the caller of the request's context. Without one, calls are answered with 401, and other
+	// requests are nobody's.
 	Identify func(*http.Request) (Caller, error)
 	// Estimate replaces what a call is admitted by. It is given what the body says: the tokens of
 	// its text by the kinds of its bytes, and Unmetered for each part that text does not show.
 	// Defaults to nil: that is taken.
 	Estimate func(*http.Request, llm.Request) llm.Estimate
 	// Unmetered is the most tokens of a part of a prompt that its text does not show: a picture, a
-	// file, an earlier response, what a tool brings in. Defaults to 2,000; for a limit on money
-	// it must be the most.
+	// file, an earlier response, the result of one use of a tool. Defaults to 2,000; for a limit on
+	// money it must be the most.
 	Unmetered int64
 	// MaxBody is the longest body of a request, in bytes; a longer one is refused with 413. A body
 	// is in memory until it is sent. Defaults to 10 MiB.
@@ -40,10 +42,15 @@ type Options struct {
 	// Wait is how long a call may stand in line for its limits. It ends before the deadline of the
 	// request's context. Defaults to 0: it is denied at once.
 	Wait time.Duration
-	// Strict refuses what is not recognised, with 404, but for requests that only look, such as
-	// GET /v1/models, and whatever comes from a caller who is not known, with 401. Defaults to
-	// false: it passes unmetered.
-	Strict bool
+	// AllowUnmetered names the routes that pass unmetered beside a limit on money (llm.Cost), by
+	// their paths. There, requests that are no metered calls are refused with 404, for they may cost
+	// something, but for reads such as GET /v1/models. An entry is a whole path, such as "/v1/files",
+	// in the case in which it is sent, without a query and without escapes; with "*" at its end it
+	// stands for all paths that begin so, and "*" for all. Escapes, "." and ".." of a request are
+	// undone before it is compared, and "%2F" as well, for some servers do so: both ways must match.
+	// Defaults to none. Without a limit on money all pass, and the first request of each route is
+	// logged.
+	AllowUnmetered []string
 	// Pool names the bucket that all calls with a request's credential charge, in all
 	// processes: a parent of the callers. When the provider says stop, it is paused
 	// (dynalimit.RateLimiter.Pause). Defaults to nil: this process alone pauses, by credential
@@ -52,8 +59,8 @@ type Options struct {
 	// Headers puts X-Ratelimit-Limit, -Remaining and -Reset of the caller's own limit that binds
 	// on each answer, in place of the provider's. Defaults to false.
 	Headers bool
-	// Logger hears of calls that could not be settled or admitted because of a mistake, and of
-	// pauses. Defaults to nobody.
+	// Logger hears of calls that could not be settled or admitted because of a mistake, of pauses,
+	// and of routes that pass unmetered. Defaults to nobody.
 	Logger *slog.Logger
 }
 
@@ -79,6 +86,10 @@ type Model struct {
 	Priced string
 	// Label is the budget's label for the model, for callers with an App. Defaults to none.
 	Label string
+	// Tier is the service tier, or the place, that serves calls which name none, as the provider's
+	// project is set up, such as "priority". Only limits on money look at it. Defaults to the
+	// standard one.
+	Tier string
 	// MaxOutput is the most tokens of a reply whose request does not bound it. Defaults to 0:
 	// nobody knows. Limits on tokens are charged 4,096 for such a reply before the call, and a
 	// limit on money refuses it.
@@ -129,7 +140,7 @@ func (o *Options) validate() error {
 	case o.Wait < 0:
 		return invalid("options.Wait", "is %v; give a positive duration, or 0 not to wait", o.Wait)
 	}
-	return nil
+	return checkRoutes(o.AllowUnmetered)
 }
 
 func (o Options) withDefaults() Options {

@@ -24,6 +24,7 @@ type Transport struct {
 	opts   Options
 	pauses pauses
 	open   open
+	routes routes
 }
 
 // NewTransport makes a transport that sends by base, http.DefaultTransport if it is nil. It fails
@@ -45,7 +46,8 @@ func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Tra
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Transport{base: base, guard: guard, opts: o.withDefaults()}, nil
+	o = o.withDefaults()
+	return &Transport{base: base, guard: guard, opts: o, routes: routes{beside: guard.LimitsMoney(), allowed: o.AllowUnmetered, logger: o.Logger}}, nil
 }
 
 // Close waits for the pauses that are being written, and for what the guard has still to settle,
@@ -72,18 +74,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.base.RoundTrip(r) // which says so
 	}
 	route, ok := dialect.Find(r.Method, r.URL.EscapedPath())
-	metered := ok && !route.Free
-	if !metered && !t.opts.Strict {
+	caller, said := t.identify(r)
+	switch known := caller.Entity != "" || caller.App != ""; {
+	case !known && (said || ok && !route.Free):
+		return refused(r, dialect.ErrorsOf(route, r), dialect.Refusal{Status: http.StatusUnauthorized, Message: "the caller is not known"}), nil
+	case !ok && !t.routes.pass(r):
+		return refused(r, dialect.ErrorsOf(route, r), dialect.Refusal{
+			Status:  http.StatusNotFound,
+			Message: "requests of this route are not metered, and money is limited here: Options.AllowUnmetered names routes that may pass",
+		}), nil
+	case !ok, route.Free:
 		return t.base.RoundTrip(r)
-	}
-	caller, known := t.identify(r)
-	switch {
-	case !known:
-		return refused(r, route.Errors(), dialect.Refusal{Status: http.StatusUnauthorized, Message: "the caller is not known"}), nil
-	case route.Free, !ok && safe(r):
-		return t.base.RoundTrip(r)
-	case !ok:
-		return refused(r, dialect.Plain, dialect.Refusal{Status: http.StatusNotFound, Message: "this is no model call that is known here"}), nil
 	}
 	a := &attempt{transport: t, route: route, request: r}
 	if refusal := a.read(); refusal != nil {
@@ -101,10 +102,11 @@ type attempt struct {
 	route     dialect.Route
 	request   *http.Request
 	asked     *dialect.Request
-	body      []byte         // that is sent
-	model     string         // on the wire
-	caller    refusal.Caller // whose limits they are
-	injected  bool           // the usage is asked for on the caller's behalf
+	tools     map[string]int64 // of the provider's that were held, and their uses
+	body      []byte           // that is sent
+	model     string           // on the wire
+	caller    refusal.Caller   // whose limits they are
+	injected  bool             // the usage is asked for on the caller's behalf
 	call      *llm.Call
 }
 
@@ -121,7 +123,7 @@ func (a *attempt) read() *http.Response {
 	case encoded(a.request.Header.Get("Content-Encoding")):
 		return a.refuse(http.StatusUnsupportedMediaType, "the request's body is compressed; send it plain")
 	}
-	if a.asked, err = a.route.Read(body); err != nil {
+	if a.asked, err = a.route.Read(body, a.request.Header); err != nil {
 		return a.refuse(http.StatusBadRequest, "the request's body cannot be read: "+err.Error())
 	}
 	a.body = body
@@ -175,34 +177,37 @@ func (a *attempt) admit(caller Caller) (*http.Response, error) {
 	return nil, nil //nolint:nilnil // admitted
 }
 
-// identify is whose call a request is.
-func (t *Transport) identify(r *http.Request) (c Caller, known bool) {
-	c, known = CallerOf(r.Context())
-	if t.opts.Identify != nil {
-		var err error
-		c, err = t.opts.Identify(r)
-		known = err == nil
+// identify is whose call a request is: nobody's if it is not known. said is false if nobody was asked.
+func (t *Transport) identify(r *http.Request) (c Caller, said bool) {
+	if t.opts.Identify == nil {
+		return CallerOf(r.Context())
 	}
-	return c, known && (c.Entity != "" || c.App != "")
+	c, err := t.opts.Identify(r)
+	if err != nil {
+		return Caller{}, true
+	}
+	return c, true
 }
 
 // estimated is what the guard is asked for.
 func (a *attempt) estimated(c Caller, m Model) llm.Request {
 	asked, opts := a.asked, &a.transport.opts
-	hidden := asked.Parts
-	if len(asked.Tools) > 0 {
-		hidden++
+	if a.route.AlwaysSearches(m.Priced) || a.route.AlwaysSearches(a.model) {
+		asked.Search()
 	}
 	e := llm.Estimate{
 		InputTokens:     asked.Tokens + asked.Parts*opts.Unmetered,
 		InputBytes:      int64(len(a.body)),
-		AddedTokens:     hidden * opts.Unmetered,
+		AddedTokens:     (asked.Parts + dialect.Results(asked.Tools)) * opts.Unmetered,
 		MaxOutputTokens: asked.MaxOutput,
 		Choices:         asked.Choices,
 		Sound:           asked.Sound,
 		CacheHour:       asked.CacheHour,
 		ServiceTier:     asked.Tier,
 		Tools:           asked.Tools,
+	}
+	if e.ServiceTier == "" || e.ServiceTier == "auto" {
+		e.ServiceTier = m.Tier
 	}
 	switch {
 	case a.route.Embeds:
@@ -219,6 +224,7 @@ func (a *attempt) estimated(c Caller, m Model) llm.Request {
 	if opts.Estimate != nil {
 		request.Estimate = opts.Estimate(a.request, request)
 	}
+	a.tools = request.Estimate.Tools
 	return request
 }
 
@@ -306,12 +312,6 @@ func inject(body []byte, asked *dialect.Request) []byte {
 		add += ","
 	}
 	return slices.Concat(body[:at], []byte(add), body[at:])
-}
-
-// safe reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of
-// another kind.
-func safe(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && r.Header.Get("Upgrade") == ""
 }
 
 // masked reports whether a request asks Google for a part of the answer, or for one in another form.

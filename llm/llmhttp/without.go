@@ -99,29 +99,37 @@ func blank(b []byte) bool {
 	return bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n")) || string(b) == "\n" || string(b) == "\r\n"
 }
 
-// usageAlone reports whether an event holds a usage, and neither choices nor an error.
+// usageAlone reports whether an event holds a usage, and neither an error nor choices that say
+// anything: LiteLLM sends an empty one along.
 func usageAlone(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
 	if !ok {
 		return false
 	}
-	choices, usage := 0, false
+	more, usage := 0, false
 	s := jsonscan.New(usageEvent, jsonscan.Options{}, func(e jsonscan.Event) error {
 		switch {
-		case e.Path != 1 && e.Kind != jsonscan.End && e.Kind != jsonscan.Null:
-			choices++
-		case e.Path == 1 && e.Kind == jsonscan.Object:
-			usage = true
+		case e.Kind == jsonscan.End, e.Kind == jsonscan.Null, e.Path == choiceIndex:
+		case e.Path == usageItself:
+			usage = usage || e.Kind == jsonscan.Object
+		case e.Path == choiceItself || e.Path == choiceDelta:
+			if e.Kind != jsonscan.Object {
+				more++
+			}
+		default:
+			more++
 		}
 		return nil
 	})
 	if _, err := s.Write(bytes.TrimSpace(data)); err != nil || s.Close() != nil {
 		return false
 	}
-	return usage && choices == 0
+	return usage && more == 0
 }
 
 // promptTokens is in each usage, and in few events else: those need not be read once more.
 var promptTokens = []byte(`"prompt_tokens"`)
 
-var usageEvent = jsonscan.Compile("choices[]", "usage", "error")
+var usageEvent = jsonscan.Compile("usage", "choices[]", "choices[].index", "choices[].delta", "choices[].delta.*", "choices[].*", "error")
+
+const usageItself, choiceItself, choiceIndex, choiceDelta = 0, 1, 2, 3 // of usageEvent

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"slices"
@@ -25,14 +26,21 @@ const (
 	OutputSoFar         // at the start of a stream
 	MoreInput           // input beside Input, as a tool's
 	MoreOutput          // output beside Output, as thoughts
+	ToolInput           // input that no total has, of a tool with a model of its own
+	ToolOutput          // output that no total has
 	SoundInput          // the part of the input that was sound
 	Searches            // uses of web search
 	Query               // one of them, by its words
+	Use                 // an item of the reply, which may be a use of a tool; of a list each list has all
+	UseType             // its type
+	UseName             // the tool's name, if the type does not tell it
+	UseAction           // what the tool did
 	ServedTier          // the tier that served
+	Traffic             // the same, as Vertex calls it
 	ServedPlace         // where, or how fast, it did
 	Piece               // a piece of a streamed reply
 	Ended               // the reply is whole, or one of several is
-	Total               // of all tokens: what is not told beside it is 0
+	Total               // of all tokens
 	Detail              // a detail of the input: starts a new one
 	DetailKind          // its time in a cache, or its modality
 	DetailTokens        // its tokens
@@ -49,9 +57,10 @@ const (
 // Usage is what an answer says was used, by all models.
 type Usage struct {
 	Tokens
-	Sound, Searches int64
-	Tier            string
-	Runs            []Run // of Tokens, those with a bill of their own
+	Sound int64
+	Tier  string
+	Uses  map[string]int64 // of tools that are not free
+	Runs  []Run            // of Tokens, those with a bill of their own
 }
 
 // Tokens are those of the classes that have prices. Input is without what a cache gave and took.
@@ -85,7 +94,7 @@ type Reader struct {
 	line    []byte            // the start of an event: [DONE] is no JSON
 
 	said       map[Said]int64
-	told       Usage
+	tier       string
 	failure    Failure
 	failed     bool
 	done       bool
@@ -97,21 +106,28 @@ type Reader struct {
 	place      string
 	iteration  *iteration // that is read
 	iterations iterations
+	anew       bool // the next iteration is the first of a list
 	queries    []string
+	use        use
+	uses       uses
 }
 
-// detail is one of the input that is read.
+// detail is one of the input that is read, and the sum of those of its list.
 type detail struct {
 	kind   string
 	tokens int64
+	sum    map[Said]int64
 }
 
 // NewReader makes the reader of an answer with such headers.
 func (d *Dialect) NewReader(h http.Header) *Reader {
 	r := &Reader{dialect: d, said: map[Said]int64{}}
 	for name, said := range d.Headers {
-		if n, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && n >= 0 {
-			r.said[said] = n
+		value := h.Get(name)
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 {
+			r.count(said, n)
+		} else if value != "" {
+			r.takeName(said, value)
 		}
 	}
 	if name, _, _ := strings.Cut(h.Get(d.Shape.header), ":"); d.Shape.header != "" && name != "" {
@@ -231,38 +247,54 @@ func (r *Reader) take(e jsonscan.Event) error {
 		return nil
 	}
 	r.whole = r.whole || tell.Final
-	switch tell.Said {
-	case Ended:
+	if tell.Said == Ended {
 		r.ended = true
-	case ServedTier:
-		r.told.Tier = string(e.Text)
-	case ServedPlace:
-		r.place = placeOf(r.place, string(e.Text))
-	case DetailKind:
-		r.detail.kind = string(e.Text)
-	case Query:
-		if q := string(e.Text); q != "" && len(r.queries) < maxQueries && !slices.Contains(r.queries, q) {
-			r.queries = append(r.queries, q)
-		}
-	case IterationType, IterationModel:
-		r.iteration.name(tell.Said, string(e.Text))
-	case ErrorName:
-		r.fail(string(e.Text))
-	case EventType:
-		r.event.kind = string(e.Text)
-	case EventCode:
-		r.event.code = string(e.Text)
-	case RetryDelay:
-		r.failure.RetryDelay, _ = time.ParseDuration(string(e.Text))
-	default:
-		if n, err := e.Int(); err == nil {
-			r.count(tell.Said, n)
-		}
+	}
+	if e.Kind == jsonscan.String {
+		r.takeName(tell.Said, string(e.Text))
+	} else if n, err := e.Int(); err == nil {
+		r.count(tell.Said, n)
 	}
 	return nil
 }
 
-// count takes a number. Of one that is told again the last holds.
+// takeName takes a word.
+func (r *Reader) takeName(said Said, name string) {
+	switch said {
+	case ServedTier:
+		if tier := tierOf("", name); tier != "" && tier != "auto" {
+			r.tier = tier
+		}
+	case Traffic:
+		r.tier = cmp.Or(r.tier, trafficTier(name))
+	case ServedPlace:
+		r.place = placeOf(r.place, name)
+	case DetailKind:
+		r.detail.kind = name
+	case Query:
+		if name != "" && len(r.queries) < maxQueries && !slices.Contains(r.queries, name) {
+			r.queries = append(r.queries, name)
+		}
+	case UseType:
+		r.use.kind = name
+	case UseName:
+		r.use.name = name
+	case UseAction:
+		r.use.action = name
+	case IterationType, IterationModel:
+		r.iteration.name(said, name)
+	case ErrorName:
+		r.fail(name)
+	case EventType:
+		r.event.kind = name
+	case EventCode:
+		r.event.code = name
+	case RetryDelay:
+		r.failure.RetryDelay, _ = time.ParseDuration(name)
+	}
+}
+
+// count takes a number. Counts are cumulative: of one that is told again the larger one holds.
 func (r *Reader) count(said Said, n int64) {
 	switch said {
 	case DetailTokens:
@@ -274,7 +306,7 @@ func (r *Reader) count(said Said, n int64) {
 			r.iteration.said[said] = n
 			return
 		}
-		r.said[said] = n
+		r.said[said] = max(r.said[said], n)
 	}
 }
 
@@ -282,14 +314,20 @@ func (r *Reader) count(said Said, n int64) {
 func (r *Reader) start(said Said, kind jsonscan.Kind) {
 	switch {
 	case said == Detail && kind == jsonscan.Array:
-		delete(r.said, CacheWriteHour)
-		delete(r.said, SoundInput)
+		r.detail = detail{sum: map[Said]int64{}}
 	case said == Iteration && kind == jsonscan.Array:
-		r.iterations = nil
+		r.anew = true
+	case said == Use && kind == jsonscan.Array:
+		r.uses.list = nil
 	case said == Detail:
-		r.detail = detail{}
+		r.detail.kind, r.detail.tokens = "", 0
 	case said == Iteration:
+		if r.anew {
+			r.iterations, r.anew = nil, false
+		}
 		r.iteration = &iteration{said: map[Said]int64{}}
+	case said == Use:
+		r.use = use{}
 	}
 }
 
@@ -297,13 +335,13 @@ func (r *Reader) start(said Said, kind jsonscan.Kind) {
 func (r *Reader) end(said Said) {
 	switch said {
 	case Detail:
-		switch r.detail.kind {
-		case "1h":
-			r.said[CacheWriteHour] += r.detail.tokens
-		case "AUDIO":
-			r.said[SoundInput] += r.detail.tokens
+		r.detail.add()
+		for said, n := range r.detail.sum {
+			r.said[said] = max(r.said[said], n)
 		}
-		r.detail = detail{}
+	case Use:
+		r.uses.add(r.use.fee(r.dialect.Tools).Tool)
+		r.use = use{}
 	case Iteration:
 		if it := r.iteration; it != nil {
 			it.Tokens = r.dialect.tokens(it.said)
@@ -311,6 +349,18 @@ func (r *Reader) end(said Said) {
 			r.iteration = nil
 		}
 	}
+}
+
+// add adds a detail to those of its list.
+func (d *detail) add() {
+	switch {
+	case d.sum == nil:
+	case d.kind == "1h":
+		d.sum[CacheWriteHour] += d.tokens
+	case d.kind == "AUDIO":
+		d.sum[SoundInput] += d.tokens
+	}
+	d.kind, d.tokens = "", 0
 }
 
 // Close says that the answer has ended; it must not be called for a stream that broke off.
@@ -342,36 +392,46 @@ func (r *Reader) Failure() *Failure {
 // Usage is what the answer says so far; whole reports whether that is all of it: the answer has
 // ended, or said that it does, and what was used.
 func (r *Reader) Usage(of Route) (u Usage, whole bool) {
-	u = r.told
-	u.Tier = tierAt(u.Tier, r.place)
+	u.Tier = tierAt(r.tier, r.place)
 	u.Tokens = r.dialect.tokens(r.said)
 	u.Sound = min(r.said[SoundInput], u.Input+u.CacheRead+u.CacheWrite5m+u.CacheWrite1h)
 	u.Tokens, u.Runs = r.iterations.runs(u.Tokens)
-	u.Searches = r.said[Searches] + int64(len(r.queries))
+	search := r.said[Searches] + int64(len(r.queries))
 	if of.OneSearch {
-		u.Searches = min(u.Searches, 1)
+		search = min(search, 1)
 	}
-	_, told := r.said[Output]
-	_, total := r.said[Total]
-	if told = told || total; of.Embeds {
-		_, told = r.said[Input]
-	}
+	u.Uses = r.uses.with(search)
+	_, output := r.said[Output]
+	input := u.Input+u.CacheRead+u.CacheWrite5m+u.CacheWrite1h > 0 // there is no call without a prompt
+	told := input && (output || of.Embeds || r.said[Total] > 0)
 	return u, told && (r.done || r.whole)
 }
 
-// tokens are those that numbers say.
+// tokens are those that numbers say. A total that is more than the sum of the parts has output that no
+// part tells, such as reasoning; one that is less by just the thoughts says that the output has them.
+// Any other total tells nothing.
 func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 	t.CacheRead, t.CacheWrite1h = said[CacheRead], said[CacheWriteHour]
 	t.CacheWrite5m = max(0, said[CacheWrite]-t.CacheWrite1h)
 	t.Input = said[Input] + said[MoreInput]
-	if d.Inclusive {
-		t.Input = max(0, t.Input-t.CacheRead-t.CacheWrite5m-t.CacheWrite1h)
-	}
 	output, told := said[Output]
 	if !told {
 		output = said[OutputSoFar]
 	}
-	t.Output = output + said[MoreOutput]
+	sum, more := t.Input+output, said[MoreOutput]
+	if d.Inclusive {
+		t.Input = max(0, t.Input-t.CacheRead-t.CacheWrite5m-t.CacheWrite1h)
+	} else {
+		sum += t.CacheRead + t.CacheWrite5m + t.CacheWrite1h
+	}
+	switch total := said[Total]; {
+	case total > sum+more:
+		output += total - sum - more
+	case total == sum && output >= more:
+		more = 0
+	}
+	t.Input += said[ToolInput]
+	t.Output = output + more + said[ToolOutput]
 	return t
 }
 

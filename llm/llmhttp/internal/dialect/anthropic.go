@@ -27,6 +27,8 @@ func anthropic(path string) (Route, bool) {
 var messages = compiled(&Dialect{
 	Request: anthropicAsks,
 	Answer:  anthropicTells,
+	Tools:   anthropicTools,
+	Uses:    anthropicUses,
 	Shape: &Shape{
 		names: map[int]string{
 			400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
@@ -47,20 +49,11 @@ var anthropicAsks = []Ask{
 	{"service_tier", Tier},
 	{"inference_geo", Place},
 	{"speed", Place},
-	{"cache_control.ttl", CacheTTL},
-	{"system[].cache_control.ttl", CacheTTL},
-	{"messages[].content[].cache_control.ttl", CacheTTL},
-	{"messages[].content[].source.data", Data},
-	{"messages[].content[].source.url", Part},
-	{"messages[].content[].source.file_id", Part},
-	{"messages[].content[].content[].source.data", Data},
-	{"messages[].content[].content[].source.url", Part},
 	{"container", Part},
-	{"mcp_servers[]", Part},
+	{"mcp_servers[]", RemoteTools},
 	{"tools[]", Tool},
 	{"tools[].type", ToolType},
 	{"tools[].max_uses", ToolUses},
-	{"tools[].cache_control.ttl", CacheTTL},
 }
 
 var anthropicTells = []Tell{
@@ -70,6 +63,13 @@ var anthropicTells = []Tell{
 	{Path: "usage.cache_creation_input_tokens", Said: CacheWrite},
 	{Path: "usage.cache_creation.ephemeral_1h_input_tokens", Said: CacheWriteHour},
 	{Path: "usage.server_tool_use.web_search_requests", Said: Searches},
+	{Path: "content", Said: Use},
+	{Path: "content[]", Said: Use},
+	{Path: "content[].type", Said: UseType},
+	{Path: "content[].name", Said: UseName},
+	{Path: "content_block", Said: Use},
+	{Path: "content_block.type", Said: UseType},
+	{Path: "content_block.name", Said: UseName},
 	{Path: "usage.service_tier", Said: ServedTier},
 	{Path: "usage.inference_geo", Said: ServedPlace},
 	{Path: "usage.speed", Said: ServedPlace},
@@ -97,6 +97,8 @@ var anthropicTells = []Tell{
 	{Path: "error.type", Said: ErrorName},
 	{Path: "error.details.error_code", Said: ErrorName},
 }
+
+var anthropicUses = []string{searches, remote, "web_fetch", "code_execution"}
 
 var anthropicEvents = map[string]int{
 	"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,

@@ -13,7 +13,7 @@ func bedrock(path string) (Route, bool) {
 	switch verb {
 	case "converse", "converse-stream":
 	case "invoke", "invoke-with-response-stream":
-		route.Dialect = invoke
+		route.Dialect, route.Embeds = invoke, strings.Contains(lower(route.Model), "embed")
 	case "count-tokens":
 		route.Free = true
 	default:
@@ -26,21 +26,26 @@ var converse = compiled(&Dialect{
 	Request: []Ask{
 		{"inferenceConfig.maxTokens", MaxOutput},
 		{"serviceTier.type", Tier},
-		{"system[].cachePoint.ttl", CacheTTL},
-		{"messages[].content[].cachePoint.ttl", CacheTTL},
+		{"performanceConfig.latency", Place},
+		{"guardrailConfig", Guardrail},
+		{"toolConfig.tools[].*", ToolKey},
 		{"toolConfig.tools[].cachePoint.ttl", CacheTTL},
-		{"messages[].content[].image.source.bytes", Data},
-		{"messages[].content[].document.source.bytes", Data},
-		{"messages[].content[].video.source.bytes", Data},
-		{"messages[].content[].audio", Sound},
-		{"messages[].content[].audio.source.bytes", Data},
-		{"messages[].content[].image.source.s3Location", Part},
-		{"messages[].content[].document.source.s3Location", Part},
-		{"messages[].content[].video.source.s3Location", Part},
+		{"additionalModelRequestFields.max_tokens", MaxOutput},
+		{"additionalModelRequestFields.max_completion_tokens", MaxOutput},
+		{"additionalModelRequestFields.max_gen_len", MaxOutput},
+		{"additionalModelRequestFields.inferenceConfig.maxTokens|max_new_tokens", MaxOutput},
+		{"additionalModelRequestFields.service_tier", Tier},
+		{"additionalModelRequestFields.speed", Place},
+		{"additionalModelRequestFields.mcp_servers[]", RemoteTools},
+		{"additionalModelRequestFields.tools[]", Tool},
+		{"additionalModelRequestFields.tools[].type", ToolType},
+		{"additionalModelRequestFields.tools[].max_uses", ToolUses},
 	},
+	Tools: bedrockTools,
 	Answer: []Tell{
 		{Path: "usage.inputTokens", Said: Input},
 		{Path: "usage.outputTokens", Said: Output, Final: true},
+		{Path: "usage.totalTokens", Said: Total},
 		{Path: "usage.cacheReadInputTokens", Said: CacheRead},
 		{Path: "usage.cacheWriteInputTokens", Said: CacheWrite},
 		{Path: "usage.cacheDetails", Said: Detail},
@@ -48,6 +53,7 @@ var converse = compiled(&Dialect{
 		{Path: "usage.cacheDetails[].ttl", Said: DetailKind},
 		{Path: "usage.cacheDetails[].inputTokens", Said: DetailTokens},
 		{Path: "serviceTier.type", Said: ServedTier},
+		{Path: "performanceConfig.latency", Said: ServedPlace},
 		{Path: "stopReason", Said: Ended, Final: true},
 		{Path: "delta.text", Said: Piece},
 		{Path: "delta.reasoningContent.text", Said: Piece},
@@ -59,6 +65,10 @@ var converse = compiled(&Dialect{
 // invoke has the bodies of the models: Anthropic's, Nova's, Titan's, Llama's and those like them.
 var invoke = compiled(&Dialect{
 	Request: append(anthropicAsks[1:len(anthropicAsks):len(anthropicAsks)], // without the model, which the path names
+		Ask{"toolConfig.tools[].*", ToolKey},
+		Ask{"toolConfig.tools[].cachePoint.ttl", CacheTTL},
+		Ask{"images[]", Data},
+		Ask{"inputImage", Data},
 		Ask{"max_gen_len", MaxOutput},
 		Ask{"max_completion_tokens", MaxOutput},
 		Ask{"textGenerationConfig.maxTokenCount", MaxOutput},
@@ -67,7 +77,11 @@ var invoke = compiled(&Dialect{
 	Answer: append(anthropicTells[:len(anthropicTells):len(anthropicTells)],
 		Tell{Path: "usage.inputTokens|prompt_tokens", Said: Input},
 		Tell{Path: "usage.outputTokens|completion_tokens", Said: Output, Final: true},
+		Tell{Path: "usage.totalTokens|total_tokens", Said: Total},
+		Tell{Path: "usage.cacheReadInputTokenCount|cacheReadInputTokens", Said: CacheRead},
+		Tell{Path: "usage.cacheWriteInputTokenCount|cacheWriteInputTokens", Said: CacheWrite},
 		Tell{Path: "prompt_token_count", Said: Input},
+		Tell{Path: "inputTextTokenCount", Said: Input}, // of Titan
 		Tell{Path: "generation_token_count", Said: Output},
 		Tell{Path: "amazon-bedrock-invocationMetrics.inputTokenCount", Said: Input},
 		Tell{Path: "amazon-bedrock-invocationMetrics.outputTokenCount", Said: Output, Final: true},
@@ -77,7 +91,16 @@ var invoke = compiled(&Dialect{
 		Tell{Path: "generation", Said: Piece},
 		Tell{Path: "outputText", Said: Piece},
 	),
+	Asks: map[string]Asked{
+		"X-Amzn-Bedrock-Service-Tier":              Tier,
+		"X-Amzn-Bedrock-Performanceconfig-Latency": Place,
+		"X-Amzn-Bedrock-Guardrailidentifier":       Guardrail,
+	},
+	Tools: bedrockTools,
+	Uses:  anthropicUses,
 	Headers: map[string]Said{
+		"X-Amzn-Bedrock-Service-Tier":                  ServedTier,
+		"X-Amzn-Bedrock-Performanceconfig-Latency":     ServedPlace,
 		"X-Amzn-Bedrock-Input-Token-Count":             Input,
 		"X-Amzn-Bedrock-Output-Token-Count":            Output,
 		"X-Amzn-Bedrock-Cache-Read-Input-Token-Count":  CacheRead,

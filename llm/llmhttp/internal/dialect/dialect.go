@@ -3,7 +3,12 @@
 // error has. A provider is one file: a table of paths, and its routes.
 package dialect
 
-import "github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
+)
 
 // Dialect is one form of calls.
 type Dialect struct {
@@ -11,8 +16,14 @@ type Dialect struct {
 	Request []Ask
 	// Answer is where an answer, or an event of a streamed one, says what was used.
 	Answer []Tell
+	// Asks are headers of a request that say what its body may say.
+	Asks map[string]Asked
 	// Headers are headers of an answer that say what was used, for bodies that do not.
 	Headers map[string]Said
+	// Tools are the fees of tools, by type or key; see Fee.
+	Tools map[string]Fee
+	// Uses are the tools, as prices name them, whose uses an answer shows.
+	Uses []string
 	// Inclusive means that the input which is reported includes what a cache gave and took.
 	Inclusive bool
 	// Counts means that the provider counts requests that fail.
@@ -60,31 +71,29 @@ type Route struct {
 	Injects bool
 }
 
-// Errors is the shape of errors; Plain of no call that is known.
-func (r Route) Errors() *Shape {
-	if r.Dialect == nil {
-		return Plain
-	}
-	return r.Shape
+// AlwaysSearches reports whether a model of Chat Completions searches in each call, whether or not the
+// request asks for it.
+func (r Route) AlwaysSearches(model string) bool {
+	return r.Injects && (strings.Contains(model, "-search-preview") || strings.Contains(model, "-search-api"))
 }
 
-// compiled makes the paths of a dialect's tables.
-func compiled(d *Dialect) *Dialect {
-	asks := make([]string, len(d.Request))
-	for i, a := range d.Request {
-		asks[i] = a.Path
+// Billed are the uses of tools for which a call is charged: those that its answer tells, and for a
+// tool whose uses answers do not show, those that were held.
+func (d *Dialect) Billed(told, held map[string]int64) map[string]int64 {
+	all := map[string]int64{}
+	for tool, n := range told {
+		if _, enterprise := held[searchesOfEnterprises]; tool == searches && enterprise {
+			tool = searchesOfEnterprises
+		}
+		all[tool] += n
 	}
-	d.asks = jsonscan.Compile(asks...)
-	if d.Array { // what an event says, each element of the array says
-		for _, t := range d.Answer[:len(d.Answer):len(d.Answer)] {
-			t.Path = "[]." + t.Path
-			d.Answer = append(d.Answer, t)
+	for tool, n := range held {
+		if !slices.Contains(d.Uses, tool) {
+			all[tool] = max(all[tool], n)
 		}
 	}
-	tells := make([]string, len(d.Answer))
-	for i, t := range d.Answer {
-		tells[i] = t.Path
+	if len(all) == 0 {
+		return nil
 	}
-	d.tells = jsonscan.Compile(tells...)
-	return d
+	return all
 }

@@ -1,6 +1,10 @@
 package dialect
 
-import "net/http"
+import (
+	"maps"
+	"net/http"
+	"strings"
+)
 
 // Find recognises a call by its method and its path as it is sent, still escaped; ok is false for
 // anything else.
@@ -16,3 +20,37 @@ func Find(method, path string) (route Route, ok bool) {
 	}
 	return Route{}, false
 }
+
+// Spellings are a path as it is sent, in the ways in which servers read it.
+func Spellings(path string) []string {
+	path = normal(path)
+	return []string{path, normal(strings.NewReplacer("%2f", "/", "%2F", "/", "\\", "/").Replace(path))}
+}
+
+// ErrorsOf is the shape of errors that the sender of a request expects: its route's, or where that is
+// none that is known, by what its SDK sends; Plain if that tells nothing.
+func ErrorsOf(route Route, r *http.Request) *Shape {
+	if route.Dialect != nil {
+		return route.Shape
+	}
+	path := folded(normal(r.URL.EscapedPath()))
+	switch h := r.Header; {
+	case strings.HasPrefix(h.Get("Authorization"), "AWS4-"), h.Get("Amz-Sdk-Request") != "", strings.Contains(path, "/model/"):
+		return awsErrors
+	case h.Get("Anthropic-Version") != "", strings.Contains(path, "/v1/messages"):
+		return messages.Shape
+	case h.Get("X-Goog-Api-Key") != "", h.Get("X-Goog-Api-Client") != "", strings.Contains(path, "/v1beta"), strings.Contains(path, "/publishers/"):
+		return generate.Shape
+	case strings.Contains(path, "/v1/"), strings.Contains(path, "/openai/"):
+		return openAIRoutes
+	}
+	return Plain
+}
+
+// openAIRoutes is openAIErrors for a route that is not served.
+var openAIRoutes = func() *Shape {
+	s := *openAIErrors
+	s.names = maps.Clone(s.names)
+	s.names[http.StatusNotFound] = "unknown_url"
+	return &s
+}()

@@ -29,17 +29,19 @@ func gemini(path string) (Route, bool) {
 }
 
 var generate = compiled(&Dialect{
-	Request: alone([]Ask{
+	Request: []Ask{
 		{"generationConfig|generation_config.maxOutputTokens|max_output_tokens", MaxOutput},
 		{"generationConfig|generation_config.candidateCount|candidate_count", Choices},
-		{"contents[].parts[].inlineData|inline_data.data", Data},
-		{"contents[].parts[].inlineData|inline_data.mimeType|mime_type", MediaType},
-		{"contents[].parts[].fileData|file_data.fileUri|file_uri", Part},
-		{"contents[].parts[].fileData|file_data.mimeType|mime_type", MediaType},
-		{"cachedContent|cached_content", Part},
-		{"tools[].googleSearch|google_search", Search},
-		{"tools[].urlContext|url_context", Part},
-	}),
+		{"generationConfig|generation_config.responseModalities|response_modalities", SoundOut},
+		{"generationConfig|generation_config.responseModalities|response_modalities[]", SoundOut},
+		{"serviceTier|service_tier", Tier},
+		{"tools[].*", ToolKey},
+		{"tools.*", ToolKey}, // Google takes a list of one without its brackets
+	},
+	Asks:    map[string]Asked{"X-Vertex-Ai-Llm-Shared-Request-Type": Tier},
+	Headers: map[string]Said{"X-Gemini-Service-Tier": ServedTier},
+	Tools:   geminiTools,
+	Uses:    []string{searches, searchesOfEnterprises},
 	Answer: []Tell{
 		{Path: "usageMetadata.promptTokenCount", Said: Input},
 		{Path: "usageMetadata.candidatesTokenCount", Said: Output},
@@ -51,7 +53,10 @@ var generate = compiled(&Dialect{
 		{Path: "usageMetadata.promptTokensDetails[]", Said: Detail},
 		{Path: "usageMetadata.promptTokensDetails[].modality", Said: DetailKind},
 		{Path: "usageMetadata.promptTokensDetails[].tokenCount", Said: DetailTokens},
+		{Path: "usageMetadata.serviceTier", Said: ServedTier},
+		{Path: "usageMetadata.trafficType", Said: Traffic},
 		{Path: "candidates[].groundingMetadata.webSearchQueries[]", Said: Query},
+		{Path: "candidates[].groundingMetadata.imageSearchQueries[]", Said: Query},
 		{Path: "candidates[].content.parts[].text", Said: Piece},
 		{Path: "candidates[].finishReason", Said: Ended, Final: true},
 		{Path: "error.code", Said: ErrorStatus},
@@ -75,15 +80,3 @@ var generate = compiled(&Dialect{
 		},
 	},
 })
-
-// alone has the lists of paths also as Google takes those of one element: without brackets.
-func alone(asks []Ask) []Ask {
-	for _, list := range []string{"contents[]", "parts[]", "tools[]"} {
-		for _, a := range asks[:len(asks):len(asks)] {
-			if one := strings.Replace(a.Path, list, strings.TrimSuffix(list, "[]"), 1); one != a.Path {
-				asks = append(asks, Ask{one, a.Asked})
-			}
-		}
-	}
-	return asks
-}

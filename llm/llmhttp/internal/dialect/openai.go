@@ -15,7 +15,7 @@ func openAI(path string) (Route, bool) {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
 		return Route{Dialect: chat, Model: deployment, Injects: true}, true
-	case strings.HasSuffix(path, "/responses"):
+	case strings.HasSuffix(path, "/responses"), strings.HasSuffix(path, "/responses/compact"):
 		return Route{Dialect: responses, Model: deployment}, true
 	case strings.HasSuffix(path, "/responses/input_tokens"):
 		return Route{Dialect: responses, Free: true}, true
@@ -41,20 +41,26 @@ var chat = compiled(&Dialect{
 		{"stream_options", Options},
 		{"stream_options.include_usage", AsksUsage},
 		{"service_tier", Tier},
-		{"messages[].content[].image_url.url", Part},
-		{"messages[].content[].input_audio", Sound},
-		{"messages[].content[].input_audio.data", Data},
-		{"messages[].content[].file.file_data", Data},
-		{"messages[].content[].file.file_id", Part},
 		{"messages[].audio.id", Part},
+		{"modalities[]", SoundOut},
+		{"prompt_cache_options.ttl", CacheTTL},
+		{"tools[]", Tool},
+		{"tools[].type", ToolType},
 		{"web_search_options", Search},
 	},
+	Tools: openAITools,
 	Answer: []Tell{
 		{Path: "service_tier", Said: ServedTier},
+		{Path: "usage.service_tier", Said: ServedTier}, // of LiteLLM
+		{Path: "usage.total_tokens", Said: Total},
 		{Path: "usage.prompt_tokens", Said: Input},
 		{Path: "usage.completion_tokens", Said: Output},
 		{Path: "usage.prompt_tokens_details.cached_tokens", Said: CacheRead},
 		{Path: "usage.prompt_tokens_details.cache_write_tokens", Said: CacheWrite},
+		{Path: "usage.prompt_tokens_details.cache_creation_tokens", Said: CacheWrite},
+		{Path: "usage.prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens", Said: CacheWriteHour},
+		{Path: "usage.cache_creation_input_tokens", Said: CacheWrite},
+		{Path: "usage.cache_read_input_tokens", Said: CacheRead},
 		{Path: "usage.prompt_tokens_details.audio_tokens", Said: SoundInput},
 		{Path: "choices[].delta.content", Said: Piece},
 		{Path: "choices[].delta.reasoning_content", Said: Piece},
@@ -80,18 +86,18 @@ var responses = compiled(&Dialect{
 		{"service_tier", Tier},
 		{"previous_response_id", Part},
 		{"conversation", Part},
-		{"prompt.id", Part},
-		{"input[].content[].image_url", Part},
-		{"input[].content[].file_id", Part},
-		{"input[].content[].file_url", Part},
-		{"input[].content[].file_data", Data},
-		{"input[].content[].input_audio", Sound},
-		{"input[].content[].input_audio.data", Data},
+		{"prompt.id", StoredPrompt},
+		{"input[]", Item},
+		{"input[].type", ItemType},
+		{"input[].id", ItemID},
+		{"prompt_cache_options.ttl", CacheTTL},
 		{"tools[]", Tool},
 		{"tools[].type", ToolType},
 		{"max_tool_calls", AllUses},
 		{"background", InBackground},
 	},
+	Tools: openAITools,
+	Uses:  []string{searches, remote, "file_search", "code_interpreter", "image_generation", "shell"},
 	Answer: append(tellsOf(""), append(tellsOf("response."),
 		Tell{Path: "delta", Said: Piece},
 		Tell{Path: "error.code", Said: ErrorName},
@@ -110,14 +116,20 @@ var responses = compiled(&Dialect{
 func tellsOf(prefix string) []Tell {
 	return []Tell{
 		{Path: prefix + "service_tier", Said: ServedTier},
+		{Path: prefix + "usage.service_tier", Said: ServedTier},
+		{Path: prefix + "usage.total_tokens", Said: Total},
 		{Path: prefix + "usage.input_tokens", Said: Input},
 		{Path: prefix + "usage.output_tokens", Said: Output, Final: true},
 		{Path: prefix + "usage.input_tokens_details.cached_tokens", Said: CacheRead},
 		{Path: prefix + "usage.input_tokens_details.cache_write_tokens", Said: CacheWrite},
 		{Path: prefix + "usage.input_tokens_details.cache_write_tokens_details.ttl_12h_tokens", Said: CacheWriteHour},
 		{Path: prefix + "tool_usage.web_search.num_requests", Said: Searches},
-		{Path: prefix + "tool_usage.image_gen.input_tokens", Said: MoreInput},
-		{Path: prefix + "tool_usage.image_gen.output_tokens", Said: MoreOutput},
+		{Path: prefix + "tool_usage.image_gen.input_tokens", Said: ToolInput},
+		{Path: prefix + "tool_usage.image_gen.output_tokens", Said: ToolOutput},
+		{Path: prefix + "output", Said: Use},
+		{Path: prefix + "output[]", Said: Use},
+		{Path: prefix + "output[].type", Said: UseType},
+		{Path: prefix + "output[].action.type", Said: UseAction},
 	}
 }
 

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/jsonscan"
@@ -21,17 +22,26 @@ const (
 	Tier               // the service tier
 	Place              // where, or how fast, a call is served, which has a price as a tier has
 	CacheTTL           // how long the cache keeps a part of the prompt
-	Part               // a part of the prompt that the bytes do not show: a picture, a file, an id
+	Part               // a part of the prompt that the bytes do not show: an earlier response
+	Link               // such a part by its id or address: a picture, a file
 	Data               // such a part as base64, which is no text
 	Sound              // a part that is sound
+	SoundOut           // one of the kinds of the reply; sound if it is audio
 	MediaType          // of a part; sound if it is audio/…
+	Item               // one of the items of the input: starts a new one
+	ItemType           // its type
+	ItemID             // its id
 	Tool               // one of the tools: starts a new one
 	ToolType           // its type
 	ToolUses           // the most uses of it
+	ToolKey            // a tool that its key names
 	AllUses            // the most uses of all tools together
 	Prompt             // one of several prompts, or a token of the one: each prompt has its choices
 	InBackground       // whether the call goes on when nobody reads its answer
 	Search             // web search, with no bound of its own
+	RemoteTools        // a server of tools, with no bound of their uses
+	StoredPrompt       // a prompt of the provider's, which may have tools
+	Guardrail          // a check of the provider's, by the length of the texts
 )
 
 // Request is what a request's body says of its call.
@@ -44,16 +54,18 @@ type Request struct {
 	OptionsAt          int64 // where the options of a stream begin, behind their brace; 0 without any
 	Tier               string
 	CacheHour, Sound   bool
-	Background         bool  // it goes on when nobody reads its answer
-	Parts              int64 // parts of the prompt whose tokens the text does not show
-	Tokens             int64 // of the text, about
-	Tools              map[string]int64
+	Background         bool             // it goes on when nobody reads its answer
+	Parts              int64            // parts of the prompt whose tokens the text does not show
+	Tokens             int64            // of the text, about
+	Tools              map[string]int64 // that are not free, and the most uses of each; 0: no bound
 
+	dialect *Dialect
 	prompts int64
 	place   string
 	text    Text
-	tool    string // the type of the one that is read
-	uses    int64
+	tool    tool // that is read
+	item    item // that is read
+	tools   tools
 	allUses int64
 }
 
@@ -70,10 +82,15 @@ const mostPrompts = 1 << 20
 // maxModel is the longest name of a model, in bytes.
 const maxModel = 256
 
-// Read reads a request's body. Its error is for whoever sent it.
-func (d *Dialect) Read(body []byte) (*Request, error) {
-	r := &Request{}
+// Read reads a request's body, and what its headers say of the call. Its error is for whoever sent it.
+func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
+	r := &Request{dialect: d}
 	r.text.Add(body)
+	for name, asked := range d.Asks {
+		for _, value := range h.Values(name) {
+			_ = r.take(asked, jsonscan.Event{Kind: jsonscan.String, Text: []byte(value), Len: int64(len(value))})
+		}
+	}
 	s := jsonscan.New(d.asks, jsonscan.Options{Capture: maxModel, Strict: true}, func(e jsonscan.Event) error {
 		if err := r.take(d.Request[e.Path].Asked, e); err != nil {
 			return fmt.Errorf("%s %w", d.Request[e.Path].Path, err)
@@ -101,7 +118,10 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 	case Model:
 		r.Model, err = text(e)
 	case Tier:
-		r.Tier, err = text(e)
+		var is string
+		if is, err = text(e); err == nil {
+			r.Tier = tierOf(r.Tier, is)
+		}
 	case Place:
 		var is string
 		if is, err = text(e); err == nil {
@@ -148,48 +168,90 @@ func (r *Request) decline(what Asked, e jsonscan.Event, word string) {
 // takePart takes a value of a part of the prompt, or of a tool.
 func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	if e.Kind == jsonscan.End {
-		if what == Tool {
-			r.endTool()
-		}
+		r.endPart(what)
 		return nil
 	}
 	switch what {
 	case CacheTTL:
-		r.CacheHour = r.CacheHour || string(e.Text) == "1h"
+		r.CacheHour = r.CacheHour || string(e.Text) != "5m" && string(e.Text) != "30m"
 	case Data:
-		if !strings.ContainsAny(string(e.Text), " \n") { // as text has, and base64 not
-			r.text.drop(e.Len)
-		}
-		r.Parts++
+		r.addData(e)
+	case Link:
+		r.addLink(e)
 	case Part:
-		if e.Kind == jsonscan.String && strings.HasPrefix(string(e.Text), "data:") {
-			r.text.drop(e.Len)
-		}
 		r.Parts++
 	case Sound:
 		r.Sound = true
+	case SoundOut:
+		r.Sound = r.Sound || strings.EqualFold(string(e.Text), "audio")
 	case MediaType:
 		r.Sound = r.Sound || strings.HasPrefix(string(e.Text), "audio/")
-	case Search:
-		r.tool = "web_search"
-		r.endTool()
-	case ToolType:
-		r.tool = string(e.Text)
-	case ToolUses:
-		return most(&r.uses, e)
+	case ItemType:
+		r.item.kind = string(e.Text)
+	case ItemID:
+		r.item.id = string(e.Text)
+	default:
+		return r.takeTool(what, e)
 	}
 	return nil
 }
 
-// endTool notes a tool of the provider's own, by the name that prices have.
-func (r *Request) endTool() {
-	if strings.HasPrefix(r.tool, "web_search") {
-		if r.Tools == nil {
-			r.Tools = map[string]int64{}
-		}
-		r.Tools["web_search"] += r.uses
+// takeTool takes a value of a tool, or of what else has a fee.
+func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
+	switch what {
+	case ToolType:
+		r.tool.kind = string(e.Text)
+	case ToolUses:
+		return most(&r.tool.uses, e)
+	case ToolKey:
+		r.tools.add(feeOf(r.dialect.Tools, string(e.Key)), 0)
+	case Search:
+		r.tools.add(Fee{Tool: searches}, 0)
+	case RemoteTools:
+		r.tools.add(Fee{Tool: remote}, 0)
+	case StoredPrompt:
+		r.Parts++
+		r.tools.add(Fee{Tool: storedPrompt}, 1)
+	case Guardrail:
+		r.tools.add(Fee{Tool: guardrail}, 1)
 	}
-	r.tool, r.uses = "", 0
+	return nil
+}
+
+// endPart ends a tool, or an item of the input.
+func (r *Request) endPart(what Asked) {
+	switch what {
+	case Tool:
+		r.tools.add(feeOf(r.dialect.Tools, r.tool.kind), r.tool.uses)
+		r.tool = tool{}
+	case Item:
+		if r.item.refers() {
+			r.Parts++
+		}
+		r.item = item{}
+	}
+}
+
+// addData counts a part that is in the body: as base64, which has no blanks, or as text.
+func (r *Request) addData(e jsonscan.Event) {
+	if e.Kind != jsonscan.String {
+		return
+	}
+	if !strings.ContainsAny(string(e.Text), " \n") {
+		r.text.drop(e.Len)
+	}
+	r.Parts++
+}
+
+// addLink counts a part that is elsewhere, or in the body as an address that begins with "data:".
+func (r *Request) addLink(e jsonscan.Event) {
+	if e.Kind != jsonscan.String {
+		return
+	}
+	if strings.HasPrefix(string(e.Text), "data:") {
+		r.text.drop(e.Len)
+	}
+	r.Parts++
 }
 
 // bound bounds what has no bound of its own: the replies to all prompts, the uses of tools, and the
@@ -199,11 +261,15 @@ func (r *Request) bound() {
 		r.Choices = min(max(1, r.Choices), mostPrompts) * min(r.prompts, mostPrompts)
 	}
 	r.Tier = tierAt(r.Tier, r.place)
-	for name, uses := range r.Tools {
-		if uses == 0 {
-			r.Tools[name] = r.allUses
-		}
-	}
+	r.tools.bound(r.allUses)
+	r.Tools = r.tools.uses
+}
+
+// Search notes that the model searches, with no bound.
+func (r *Request) Search() {
+	r.tools.add(Fee{Tool: searches}, 0)
+	r.tools.bound(0)
+	r.Tools = r.tools.uses
 }
 
 // drop takes bytes off that are no text.

@@ -26,6 +26,8 @@ type Event struct {
 	Path int
 	// Kind says what was found.
 	Kind Kind
+	// Key is the key that "*" stands for, cut after 64 bytes; not of an End.
+	Key []byte
 	// Text is a string's value or a number's literal, cut after Options.Capture bytes, perhaps
 	// within a rune.
 	Text []byte

@@ -8,8 +8,9 @@ import (
 
 // Paths is a set of paths. It never changes, so any number of scanners may share it.
 type Paths struct {
-	root    *node
-	longest int // bytes of the longest spelling of a key
+	root     *node
+	anywhere *node // of the values at any depth; nil if no path begins with "**"
+	longest  int   // bytes of the longest spelling of a key
 }
 
 // node is a value that is on a path. A value that is on none has a nil one.
@@ -17,7 +18,9 @@ type node struct {
 	name    string    // the path that leads to it
 	written string    // its key with all spellings
 	path    int       // the place in the list of the path that ends here, or none
-	bit     uint64    // of its key, in frame.seen
+	bit     uint64    // of its key, in frame.seen; 0 if the key may be there twice
+	named   bool      // a path leads to it by "*": Event.Key says its key
+	other   *node     // the values in an object whose keys are not in keys
 	keys    []spelled // of the values in an object
 	lengths uint64    // of the spellings in keys, a bit each; the last is for 63 bytes and more
 	element *node     // each element of an array
@@ -32,24 +35,39 @@ type spelled struct {
 
 const none = -1
 
+// longestOther is how many bytes of a key Event.Key holds at most.
+const longestOther = 64
+
 // Compile makes a set of paths, of which the first has the id 0. A path is keys joined by "."; in
 // their place:
 //
 //   - "a|b" is one key that has two spellings, which is written so in every path;
 //   - "a[]" is each element of the array at a, and a path that begins with "[]" each element of
-//     an array that is the whole value.
+//     an array that is the whole value;
+//   - "*" is each other key of an object, which Event.Key names;
+//   - "**", at the beginning, is any depth: such a path leads to a value wherever it is in objects
+//     and arrays, unless another path begins at the same key.
 //
 // A path may be the beginning of another. Compile panics if the list is wrong, which is a
 // constant of the program, or if one object has more than 64 spellings of keys in it.
 func Compile(paths ...string) *Paths {
 	p := &Paths{root: &node{path: none}}
 	for id, path := range paths {
-		at := p.root
-		for i, part := range strings.Split(path, ".") {
+		at, rest := p.root, path
+		if deep, ok := strings.CutPrefix(path, "**."); ok {
+			if p.anywhere == nil {
+				p.anywhere = &node{path: none}
+			}
+			at, rest = p.anywhere, deep
+		}
+		for i, part := range strings.Split(rest, ".") {
 			key := strings.TrimRight(part, "[]")
 			arrays := part[len(key):]
 			if i > 0 || key != "" || arrays == "" {
 				at = p.child(at, key, path)
+				if rest != path {
+					at.bit = 0
+				}
 			}
 			for ; strings.HasPrefix(arrays, "[]"); arrays = arrays[2:] {
 				if at.element == nil {
@@ -67,14 +85,21 @@ func Compile(paths ...string) *Paths {
 
 // child is the node of a key, as a path has it, below n.
 func (p *Paths) child(n *node, key, path string) *node {
+	if key == "*" {
+		p.longest = max(p.longest, longestOther-1)
+		if n.other == nil {
+			n.other = &node{name: strings.TrimPrefix(n.name+".*", "."), path: none, named: true}
+		}
+		return n.other
+	}
 	spellings := strings.Split(key, "|")
-	if c := n.below([]byte(spellings[0])); c != nil && c.written == key {
+	if c := n.exactly([]byte(spellings[0])); c != nil && c.written == key {
 		return c
 	}
 	c := &node{name: strings.TrimPrefix(n.name+"."+spellings[0], "."), written: key, path: none, bit: 1 << len(n.keys)}
 	for _, spelling := range spellings {
 		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || !utf8.ValidString(spelling)
-		refuse(bad || n.below([]byte(spelling)) != nil, path)
+		refuse(bad || n.exactly([]byte(spelling)) != nil, path)
 		n.keys = append(n.keys, spelled{spelling, c})
 		n.lengths |= 1 << min(len(spelling), 63)
 		p.longest = max(p.longest, len(spelling))
@@ -89,8 +114,24 @@ func refuse(wrong bool, path string) {
 	}
 }
 
-// below is the node of a key, as it is spelled; nil if it is on no path.
-func (n *node) below(key []byte) *node {
+// below is the node of a key in an object, as it is spelled; nil if it is on no path.
+func (p *Paths) below(n *node, key []byte) *node {
+	if c := n.exactly(key); c != nil {
+		return c
+	}
+	if n != nil && n.other != nil {
+		return n.other
+	}
+	return p.anywhere.exactly(key)
+}
+
+// keyed reports whether a key of an object may be on a path.
+func (p *Paths) keyed(n *node) bool {
+	return p.anywhere != nil || n != nil && (len(n.keys) > 0 || n.other != nil)
+}
+
+// exactly is the node of a key that paths below n have.
+func (n *node) exactly(key []byte) *node {
 	if n == nil || n.lengths>>min(len(key), 63)&1 == 0 {
 		return nil
 	}

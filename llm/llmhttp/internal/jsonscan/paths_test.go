@@ -28,6 +28,12 @@ func TestPaths(t *testing.T) {
 		{"elements that are values", "a a[]", `{"a":[null,[false]]}`, `0 array; 1 null; 1 array; 1 end; 0 end`},
 		{"elements of elements", "a[][]", `{"a":[[true],[]]}`, `0 true`},
 		{"a whole array", "[].b", `[{"b":1},{"b":2}]`, `0 number "1" 1; 0 number "2" 1`},
+		{"any depth", "**.u", `{"u":1,"x":[{"y":{"u":"2"}},[{"u":{"u":3}}]]}`, `0 number "1" 1; 0 string "2" 1; 0 object; 0 number "3" 1; 0 end`},
+		{"any depth, below a key", "**.s.u", `{"x":{"u":1,"s":{"u":2,"s":[{"s":{"v":4,"u":3}}]}}}`, `0 number "2" 1; 0 number "3" 1`},
+		{"any depth, and a path at the same key", "a[].u **.u", `{"a":[{"u":1},{"b":{"u":2}}],"u":3}`, `0 number "1" 1; 1 number "2" 1; 1 number "3" 1`},
+		{"any depth, two spellings", "**.u|v", `{"a":{"u":1,"v":2}}`, `0 number "1" 1; 0 number "2" 1`},
+		{"other keys", "t[].* t[].type", `{"t":[{"a":{"b":1},"type":"x","c":null}],"d":2}`, `0 object; 0 end; 1 string "x" 1; 0 null`},
+		{"below other keys", "t.*.u", `{"t":{"a":{"u":1},"b":{"v":2,"u":3},"u":4}}`, `0 number "1" 1; 0 number "3" 1`},
 		{"escapes in a string", "s", `{"s":"a\"\\\/\b\f\n\r\t\u00e9\uD83D\ude00"}`, `0 string "a\"\\/\b\f\n\r\té😀" 35`},
 		{"the first and last pairs", "s", `{"s":"\ud800\udc00\udbff\udfff\ud7ff\ue000"}`, `0 string "` + "\U00010000" + `\U0010ffff\ud7ff\ue000" 36`},
 		{"an empty string", "s", `{"s":""}`, `0 string "" 0`},
@@ -53,6 +59,44 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestOtherKeysAreNamed, cut where they are long, however the value arrives and is read.
+func TestOtherKeysAreNamed(t *testing.T) {
+	long := strings.Repeat("k", longestOther)
+	input := `{"t":[{"a":"x","known":1,"b\u0063":[{"z":2}],"` + long + `y":{}}]}`
+	for _, strict := range []bool{false, true} {
+		for size := 1; size <= len(input); size += 7 {
+			var keys []string
+			s := New(Compile("t[].*", "t[].known"), Options{Strict: strict}, func(e Event) error {
+				if e.Path == 0 && e.Kind != End {
+					keys = append(keys, string(e.Key))
+				}
+				return nil
+			})
+			for rest := input; rest != ""; {
+				n := min(size, len(rest))
+				_, err := s.Write([]byte(rest[:n]))
+				require.NoError(t, err)
+				rest = rest[n:]
+			}
+			require.NoError(t, s.Close())
+			require.Equal(t, []string{"a", "bc", long}, keys)
+		}
+	}
+}
+
+// TestKeysAtAnyDepthMayBeTwice also in strict reading: each is reported.
+func TestKeysAtAnyDepthMayBeTwice(t *testing.T) {
+	found := 0
+	s := New(Compile("**.s.u", "a"), Options{Strict: true}, func(Event) error { found++; return nil })
+	_, err := s.Write([]byte(`{"x":{"s":{"u":1,"u":2},"s":{"u":3}}}`))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.Equal(t, 3, found)
+	s.Reset()
+	_, err = s.Write([]byte(`{"a":1,"a":2}`))
+	require.Error(t, err)
+}
+
 func TestCompileRefuses(t *testing.T) {
 	many := make([]string, 65)
 	for i := range many {
@@ -63,6 +107,9 @@ func TestCompileRefuses(t *testing.T) {
 		many,
 		{""},
 		{"a", "a"},
+		{"**.a", "**.a"},
+		{"a.*", "a.*"},
+		{"**."},
 		{"a."},
 		{".a"},
 		{"a..b"},

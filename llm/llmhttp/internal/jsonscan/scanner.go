@@ -153,5 +153,8 @@ func (s *Scanner) emit(n *node, e Event) {
 		return
 	}
 	e.Path, s.fresh = n.path, false
+	if n.named {
+		e.Key = s.key.b
+	}
 	s.err = s.found(e)
 }

@@ -137,7 +137,11 @@ func (s *Scanner) wholeKey(b []byte) int {
 		if n == 0 || read+n == len(b) || b[read+n] != ':' {
 			return read
 		}
-		s.state, s.at = wantValue, parent.below(b[read+1:read+n-1])
+		key := b[read+1 : read+n-1]
+		s.state, s.at = wantValue, s.paths.below(parent, key)
+		if s.at != nil && s.at.named {
+			s.key.empty().add(key)
+		}
 		read += n + 1
 		if s.at != nil {
 			return read
@@ -217,7 +221,7 @@ func (s *Scanner) beginKey(b []byte) int {
 		return n
 	}
 	s.state, s.str, s.to, s.begun = inString, str{key: true}, nil, s.off
-	if n := s.top().node; n != nil && len(n.keys) > 0 {
+	if s.paths.keyed(s.top().node) {
 		s.to = s.key.empty()
 	}
 	return 1
@@ -230,7 +234,7 @@ func (s *Scanner) endKey() {
 		return
 	}
 	open := s.top()
-	s.at = open.node.below(s.key.b)
+	s.at = s.paths.below(open.node, s.key.b)
 	switch {
 	case s.at == nil:
 	case s.options.Strict && open.seen&s.at.bit != 0:

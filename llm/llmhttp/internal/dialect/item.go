@@ -1,0 +1,7 @@
+package dialect
+
+// item is one of the input of a Response: it may refer to one of an earlier Response, by its id.
+type item struct{ kind, id string }
+
+// refers reports whether an item is not in the request.
+func (i item) refers() bool { return i.kind == "item_reference" || i.kind == "" && i.id != "" }

@@ -1,0 +1,143 @@
+package dialect
+
+import "strings"
+
+// Fee is what a tool of a request costs beside tokens. The zero value is free.
+type Fee struct {
+	// Tool is the name that prices have for it; empty if it is known to cost nothing beside the
+	// tokens of the request and of the reply.
+	Tool string
+	// Most is the most uses in one call, whatever the request says; 0 if there is no such bound.
+	Most int64
+}
+
+// The tools of each provider, by type without its date, or by key. A tool that is not listed has a
+// price that nobody here knows: it is named as it is, so that a limit on money refuses it. Those with
+// the zero Fee are run by the caller, and their results come in the next request.
+
+// openAITools are from openai-go v3.96.0 (2026-11), responses.ToolUnionParam and the items of a
+// response; fees from OpenAI's page of prices, "Built-in tools" (2026-11). Not free, and so not here:
+// file_search, code_interpreter, image_generation, shell (a container), tool_search and
+// programmatic_tool_calling.
+var openAITools = map[string]Fee{
+	"function": {}, "custom": {}, "custom_tool": {}, "namespace": {}, // of functions
+	"computer": {}, "computer_use_preview": {}, "local_shell": {}, "apply_patch": {},
+	"web_search": {Tool: searches}, "web_search_preview": {Tool: searches},
+}
+
+// anthropicTools are from anthropic-sdk-go v1.84.0 (2026-10), ToolUnionParam and BetaToolUnionParam;
+// fees from Anthropic's pages of the tools (2026-11). Not free: code_execution (a container),
+// browser_toolset, tool_search_tool and advisor (another model).
+var anthropicTools = map[string]Fee{
+	"": {}, "custom": {}, "bash": {}, "text_editor": {}, "computer": {}, "computer_toolset": {}, "memory": {},
+	"web_search": {Tool: searches}, "web_fetch": {Tool: "web_fetch"}, "mcp_toolset": {Tool: remote},
+}
+
+// geminiTools are from genai v1.77.0 (2026-10), Tool; fees from Google's pages of prices (2026-11). A
+// call reads 20 URLs at most ("URL context"). Not free: googleMaps, fileSearch, retrieval,
+// parallelAiSearch, exaAiSearch and codeExecution, whose results nobody bounds.
+var geminiTools = map[string]Fee{
+	"functionDeclarations": {}, "function_declarations": {}, "computerUse": {}, "computer_use": {},
+	"googleSearch": {Tool: searches}, "google_search": {Tool: searches},
+	"googleSearchRetrieval": {Tool: searches}, "google_search_retrieval": {Tool: searches},
+	"enterpriseWebSearch": {Tool: searchesOfEnterprises}, "enterprise_web_search": {Tool: searchesOfEnterprises},
+	"urlContext": {"url_context", 20}, "url_context": {"url_context", 20},
+	"mcpServers": {Tool: remote}, "mcp_servers": {Tool: remote},
+}
+
+// bedrockTools are from bedrockruntime v1.63.11 (2026-11), types.Tool. Not free: systemTool.
+var bedrockTools = merged(anthropicTools, map[string]Fee{"toolSpec": {}, "cachePoint": {}})
+
+// The names that prices have.
+const (
+	searches              = "web_search"
+	searchesOfEnterprises = "enterprise_web_search"
+	remote                = "mcp" // tools of servers that the provider calls
+	storedPrompt          = "stored_prompt"
+	guardrail             = "guardrail"
+)
+
+func merged(tables ...map[string]Fee) map[string]Fee {
+	all := map[string]Fee{}
+	for _, table := range tables {
+		for name, fee := range table {
+			all[name] = fee
+		}
+	}
+	return all
+}
+
+// feeOf is what a tool costs, by its type or key and a table of those that are known.
+func feeOf(table map[string]Fee, kind string) Fee {
+	if fee, ok := table[undated(kind)]; ok {
+		return fee
+	}
+	return Fee{Tool: plainName(undated(kind))}
+}
+
+// undated is a type of a tool without the date of its version.
+func undated(kind string) string {
+	name := strings.TrimRight(kind, "0123456789_")
+	if date := kind[len(name):]; strings.HasPrefix(date, "_") && len(strings.ReplaceAll(date, "_", "")) == len("20250305") {
+		return name
+	}
+	return kind
+}
+
+// plainName is a name of a request that a message may repeat.
+func plainName(name string) string {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
+	}
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, odd) {
+		return "unknown"
+	}
+	return name
+}
+
+// tool is the one of a request that is read.
+type tool struct {
+	kind string
+	uses int64
+}
+
+// tools are those of a request that are not free, by the names that prices have.
+type tools struct {
+	uses      map[string]int64
+	unbounded map[string]bool
+}
+
+// add notes a tool with so many uses; 0 for no bound, which holds for all of its name.
+func (t *tools) add(fee Fee, uses int64) {
+	if fee.Tool == "" {
+		return
+	}
+	if t.uses == nil {
+		t.uses, t.unbounded = map[string]int64{}, map[string]bool{}
+	}
+	if uses == 0 {
+		uses = fee.Most
+	}
+	t.unbounded[fee.Tool] = t.unbounded[fee.Tool] || uses == 0
+	t.uses[fee.Tool] += min(uses, mostUses)
+}
+
+// bound gives tools without a bound of their own that of all together, 0 if there is none.
+func (t *tools) bound(all int64) {
+	for name, unbounded := range t.unbounded {
+		if unbounded {
+			t.uses[name] = min(all, mostUses)
+		}
+	}
+}
+
+// mostUses is more than a call may have of one tool.
+const mostUses = 1 << 20
+
+// Results is how many results the tools of a request bring in at most: one of a tool without a bound.
+func Results(tools map[string]int64) (n int64) {
+	for _, uses := range tools {
+		n = min(n+max(1, uses), mostUses)
+	}
+	return n
+}
