@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/dynalimit/dynalimit/httplimit"
+	"github.com/dynalimit/dynalimit/internal/origin"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // APIKey finds the caller by the secret that a server received in its metadata, as in "x-api-key:
@@ -27,37 +29,23 @@ func APIKey(name string) func(context.Context, *Call) string {
 // proxies that are in the trusted networks by the metadata x-forwarded-for, read from its end. The
 // key is "" if the address cannot be read.
 func Address(trusted ...netip.Prefix) func(context.Context, *Call) string {
-	find := httplimit.Address(trusted...)
+	proxies := origin.NewProxies(trusted)
 	return func(ctx context.Context, _ *Call) string {
 		p, ok := peer.FromContext(ctx)
 		if !ok || p.Addr == nil {
 			return ""
 		}
-		return find(&http.Request{
-			RemoteAddr: p.Addr.String(),
-			Header:     http.Header{"X-Forwarded-For": metadata.ValueFromIncomingContext(ctx, "x-forwarded-for")},
-		})
+		return proxies.Key(p.Addr.String(), p.Addr.Network(), metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"))
 	}
 }
 
-const maxResource = 256 // bytes
-
 // Method makes the method of a call its resource: "/package.Service/Method" is
-// "package.Service/Method", and "unrouted" is what the server has no method for.
+// "package.Service/Method", and "unrouted" is what the server has no method for. Of a name above the
+// length of a resource the end is left, behind a hash of all of it.
 func Method(_ context.Context, call *Call) string {
 	name := strings.TrimPrefix(call.Method, "/")
 	if call.Unknown || name == "" {
 		return "unrouted"
 	}
-	name = strings.Map(func(c rune) rune {
-		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '-' && c <= '9' { // - . / and digits are in a row
-			return c
-		}
-		return '_'
-	}, name)
-	name = name[max(len(name)-maxResource, 0):] // what tells methods apart is at the end
-	if c := name[0]; c < '0' || c == '_' {
-		name = "x" + name[1:]
-	}
-	return name
+	return schema.ResourceName(name)
 }

@@ -3,10 +3,12 @@ package httplimit
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/origin"
 )
 
 // maxSecret is the longest API key, in bytes: what is longer is nobody's.
@@ -41,57 +43,22 @@ func HashKey(secret string) string {
 }
 
 // Address finds the caller by the address that a request comes from, such as "ip:203.0.113.7",
-// or "ip:2001:db8:1:2::" for all of an IPv6 network of 64 bits, which one host may have whole.
+// or "ip:2001:db8:1:2::" for all of an IPv6 network of 64 bits, which one host may have whole. An
+// IPv4 address that was translated into 64:ff9b::/96 is the IPv4 address.
 //
 // Behind proxies, name the networks that they are in: if the peer is in one, X-Forwarded-For is
 // read from its end, and the first address that is in none of them is the caller. A header
 // counts no further, because what stands before it is the client's own writing. With none,
-// nothing is trusted, and the peer is the caller. Each proxy has to append its peer to the
-// header; Forwarded (RFC 7239) is not read. The key is "" if the address cannot be read.
+// nothing is trusted, and the peer is the caller. A peer on a Unix socket counts as 127.0.0.1:
+// trust that for a proxy on this machine. Each proxy has to append its peer to the header, with
+// a port or without; Forwarded (RFC 7239) is not read. The key is "" if the address cannot be read.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {
-	trusted = slices.Clone(trusted)
-	proxy := func(a netip.Addr) bool {
-		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
-	}
+	proxies := origin.NewProxies(trusted)
 	return func(r *http.Request) string {
-		peer, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil {
-			return ""
+		network := ""
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			network = at.Network()
 		}
-		at := plain(peer.Addr())
-		for i := len(r.Header["X-Forwarded-For"]) - 1; i >= 0 && proxy(at); i-- {
-			rest := r.Header["X-Forwarded-For"][i]
-			for more := true; more && proxy(at); {
-				var hop string
-				rest, hop, more = cutLast(rest)
-				a, err := netip.ParseAddr(strings.TrimSpace(hop))
-				if err != nil {
-					return ""
-				}
-				at = plain(a)
-			}
-		}
-		return addressKey(at)
+		return proxies.Key(r.RemoteAddr, network, r.Header["X-Forwarded-For"])
 	}
-}
-
-// cutLast cuts the last element off a list; more reports whether others are left.
-func cutLast(list string) (rest, last string, more bool) {
-	i := strings.LastIndexByte(list, ',')
-	if i < 0 {
-		return "", list, false
-	}
-	return list[:i], list[i+1:], true
-}
-
-// plain is an address without its zone and as IPv4 if it is one.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
-
-func addressKey(a netip.Addr) string {
-	if a.Is6() {
-		if network, err := a.Prefix(64); err == nil {
-			a = network.Addr()
-		}
-	}
-	return "ip:" + a.String()
 }

@@ -1,15 +1,20 @@
 package httplimit_test
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/httplimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 func TestAPIKey(t *testing.T) {
@@ -39,6 +44,7 @@ func TestAPIKey(t *testing.T) {
 
 func TestAddress(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	mapped := []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}
 	for _, test := range []struct {
 		name, peer, want string
 		forwarded        []string
@@ -56,7 +62,15 @@ func TestAddress(t *testing.T) {
 		{"IPv4 in IPv6", "[::ffff:10.0.0.1]:80", "ip:198.51.100.1", []string{"::ffff:198.51.100.1"}, proxies},
 		{"a network of IPv6", "[2001:db8:1:2:3:4:5:6]:80", "ip:2001:db8:1:2::", nil, nil},
 		{"a zone", "[fe80::1%eth0]:80", "ip:fe80::", nil, nil},
-		{"a socket", "@", "", nil, nil},
+		{"no address", "@", "", nil, nil},
+		{"a port", "10.0.0.1:80", "ip:203.0.113.7", []string{"203.0.113.7:51234, 10.0.0.2:80"}, proxies},
+		{"brackets", "10.0.0.1:80", "ip:2001:db8::", []string{"[2001:db8::7]"}, proxies},
+		{"brackets with a port", "10.0.0.1:80", "ip:2001:db8::", []string{"[2001:db8::7]:51234"}, proxies},
+		{"brackets that stay open", "10.0.0.1:80", "", []string{"[2001:db8::7"}, proxies},
+		{"a port that is none", "10.0.0.1:80", "", []string{"203.0.113.7:https"}, proxies},
+		{"proxies of IPv4, written as IPv6", "10.0.0.1:80", "ip:203.0.113.7", []string{"203.0.113.7"}, mapped},
+		{"IPv4 translated to IPv6", "[64:ff9b::203.0.113.7]:80", "ip:203.0.113.7", nil, nil},
+		{"translated addresses are no proxies", "[64:ff9b::10.0.0.1]:80", "ip:10.0.0.1", []string{"203.0.113.7"}, proxies},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.RemoteAddr = test.peer
@@ -67,10 +81,38 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+// TestAddressBehindUnixSocket: the peer of a Unix socket is on this machine. It names its callers
+// only where 127.0.0.1 is trusted.
+func TestAddressBehindUnixSocket(t *testing.T) {
+	for _, test := range []struct{ trusted, want string }{
+		{"127.0.0.0/8", "ip:203.0.113.7"},
+		{"10.0.0.0/8", "ip:127.0.0.1"},
+	} {
+		key := httplimit.Address(netip.MustParsePrefix(test.trusted))
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, key(r)) }))
+		require.NoError(t, s.Listener.Close())
+		path := filepath.Join(t.TempDir(), "s")
+		var err error
+		s.Listener, err = (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+		require.NoError(t, err)
+		s.Start()
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, "GET / HTTP/1.0\r\nX-Forwarded-For: 203.0.113.7\r\n\r\n")
+		require.NoError(t, err)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		assert.True(t, strings.HasSuffix(string(answer), "\r\n\r\n"+test.want), "%s", answer)
+		require.NoError(t, conn.Close())
+		s.Close()
+	}
+}
+
 func TestRoute(t *testing.T) {
 	mux := http.NewServeMux()
 	inside := httplimit.Route(nil)
-	for _, pattern := range []string{"GET /items/{id}", "/any/{path...}", "GET  example.com/x", "POST /exact/{$}"} {
+	long := "/" + strings.Repeat("a", 300)
+	for _, pattern := range []string{"GET /items/{id}", "/any/{path...}", "GET  example.com/x", "POST /exact/{$}", "GET " + long, "PUT " + long, "!X /items/{id}"} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(inside(r))) })
 	}
 	around := httplimit.Route(mux)
@@ -79,10 +121,14 @@ func TestRoute(t *testing.T) {
 		{"PUT", "/any/thing/there", "any/any/_path..._"},
 		{"GET", "http://example.com/x", "GET-example.com/x"},
 		{"POST", "/exact/", "POST/exact/___"},
+		{"GET", long, "x56bd6ac8bbde22dc-" + strings.Repeat("a", 238)},
+		{"PUT", long, "x08f293a8afeff62f-" + strings.Repeat("a", 238)},
+		{"!X", "/items/7", "xX/items/_id_"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), test.method, test.url, nil)
 		assert.Equal(t, test.want, around(r))
 		assert.Equal(t, test.want, do(mux, r).Body.String())
+		assert.Empty(t, schema.CheckResource(around(r)))
 	}
 	for _, url := range []string{"/none", "/items/7/8"} {
 		assert.Equal(t, "unrouted", around(httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)))

@@ -3,6 +3,8 @@ package httplimit
 import (
 	"net/http"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // unrouted is the resource of requests that no route is for: one, however many paths clients
@@ -10,8 +12,8 @@ import (
 const unrouted = "unrouted"
 
 // Route makes the pattern of a request's route its resource: "GET /items/{id}" is
-// "GET/items/_id_", "/items/" is "any/items/", and "unrouted" is what no pattern matches. Around
-// a mux give it that mux, because a mux finds the pattern only after the middleware. Inside, around
+// "GET/items/_id_", "/items/" is "any/items/", and "unrouted" is what no pattern matches. Of a
+// pattern above the length of a resource the end is left, behind a hash of all of it. Around a mux give it that mux, because a mux finds the pattern only after the middleware. Inside, around
 // single handlers, give nil.
 func Route(mux *http.ServeMux) func(*http.Request) string {
 	return func(r *http.Request) string {
@@ -35,13 +37,5 @@ func routeName(pattern string) string {
 	if path = strings.TrimLeft(path, " \t"); !strings.HasPrefix(path, "/") { // a host
 		path = "-" + path
 	}
-	name := append(make([]byte, 0, len(pattern)+1), method...)
-	for i := range len(path) {
-		c := path[i]
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '-' || c > '9') { // - . / and digits are in a row
-			c = '_'
-		}
-		name = append(name, c)
-	}
-	return string(name)
+	return schema.ResourceName(method + path)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/internal/origin"
 )
 
 const (
@@ -76,15 +77,10 @@ func addressOf(from netip.Addr) string { return addressPrefix + placeOf(from) }
 
 // placeOf is what is taken for one address: a host of IPv6 has a /64 to itself.
 func placeOf(from netip.Addr) string {
-	from = from.Unmap().WithZone("")
-	switch {
-	case !from.IsValid():
+	if !from.IsValid() {
 		return "unknown"
-	case from.Is6():
-		prefix, _ := from.Prefix(64) // 64 bits are there
-		from = prefix.Addr()
 	}
-	return from.String()
+	return origin.Host(from).String()
 }
 
 // clientOf is the entity of a client at an address, one of 65,536 there: enough that two

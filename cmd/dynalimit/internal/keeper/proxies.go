@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/origin"
 )
 
 // The headers in which proxies say for whom they ask. One is believed: a proxy that writes
@@ -17,7 +19,7 @@ const (
 
 // proxies are those that are believed about the addresses of their clients.
 type proxies struct {
-	networks []netip.Prefix
+	networks origin.Proxies
 	header   string
 }
 
@@ -35,46 +37,30 @@ func newProxies(networks []string, header string) (*proxies, error) {
 			}
 			network = netip.PrefixFrom(address, address.BitLen())
 		}
-		if a := network.Addr(); a.Is4In6() { // requests have the address of IPv4 in it
-			if network.Bits() < 96 {
-				return nil, fmt.Errorf("behind_proxy: %q is no network of IPv4 nor of IPv6: write it like 10.0.0.0/8", text)
-			}
-			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
+		if network.Addr().Is4In6() && network.Bits() < 96 {
+			return nil, fmt.Errorf("behind_proxy: %q is no network of IPv4 nor of IPv6: write it like 10.0.0.0/8", text)
 		}
+		network = origin.Network(network)
 		if network.Bits() == 0 {
 			return nil, fmt.Errorf("behind_proxy: %s is everybody, who could then claim any address: name the networks of the proxies", text)
 		}
-		p.networks = append(p.networks, network.Masked())
+		p.networks = append(p.networks, network)
 	}
 	return p, nil
 }
 
-func (p *proxies) trust(a netip.Addr) bool {
-	for _, network := range p.networks {
-		if network.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
 // address is where a request is from: the last one on its way that is no trusted proxy.
-// What is left of that, anybody may have written.
+// What is left of that, anybody may have written. A proxy that hides its client, or writes
+// nonsense, answers for it.
 func (p *proxies) address(r *http.Request) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
+	peer, ok := origin.Parse(r.RemoteAddr)
+	if !ok {
 		return netip.Addr{}
 	}
-	at := peer.Addr().Unmap().WithZone("") // of a proxy on the same link
 	hops := p.hops(r.Header)
-	for i := len(hops) - 1; i >= 0 && p.trust(at); i-- {
-		next, ok := hop(hops[i])
-		if !ok { // a proxy that hides its client, or wrote nonsense: it answers for it
-			break
-		}
-		at = next
-	}
-	return at
+	slices.Reverse(hops)
+	from, _ := p.networks.Find(peer, slices.Values(hops))
+	return from
 }
 
 // hops are the addresses that the header has, from the client on.
@@ -127,15 +113,4 @@ func unquotedSplit(text string, separator byte) []string {
 // backslashed reports whether what follows a text in a quoted string stands for itself.
 func backslashed(before string) bool {
 	return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
-}
-
-// hop is an address as the headers write them: with a port or without, IPv6 in brackets or
-// without.
-func hop(text string) (netip.Addr, bool) {
-	text = strings.TrimSpace(text)
-	if withPort, err := netip.ParseAddrPort(text); err == nil {
-		return withPort.Addr().Unmap().WithZone(""), true
-	}
-	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
-	return a.Unmap().WithZone(""), err == nil
 }

@@ -1,0 +1,30 @@
+package schema
+
+import (
+	"fmt"
+	"hash/fnv"
+)
+
+// ResourceName makes a resource of a text that somebody else wrote, such as the pattern of a route:
+// "_" stands for each byte but letters, digits and - . /, and "x" for a first one that is no letter
+// or digit. A text above the length of a resource keeps its end, behind a hash of all of it.
+func ResourceName(text string) string {
+	name := make([]byte, 0, len(text))
+	for i := range len(text) {
+		c := text[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '-' || c > '9') { // - . / and digits are in a row
+			c = '_'
+		}
+		name = append(name, c)
+	}
+	if len(name) > maxIdentifier {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(text)) // never fails
+		hash := fmt.Sprintf("x%016x-", h.Sum64())
+		name = append([]byte(hash), name[len(name)-maxIdentifier+len(hash):]...)
+	}
+	if len(name) > 0 && !alphanumeric(rune(name[0])) {
+		name[0] = 'x'
+	}
+	return string(name)
+}
