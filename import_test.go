@@ -209,8 +209,18 @@ var importTable = []importRow{
 	{
 		folder:  "httplimit",
 		std:     append([]string{"bufio", "context", "crypto/sha256", "encoding/hex", "encoding/json", "io", "log/slog", "net", "net/http", "net/netip"}, pureStd...),
-		project: []string{".", "fault", "internal/problem", "internal/refusal", "internal/schema"},
+		project: []string{".", "fault", "internal/httpcopy", "internal/origin", "internal/problem", "internal/refusal", "internal/schema"},
 		reason:  "a middleware of net/http alone: routers and budgets are its users' own",
+	},
+	{
+		folder: "internal/origin",
+		std:    []string{"iter", "net/netip", "strings"},
+		reason: "who is trusted to name a caller's address is the same over every protocol",
+	},
+	{
+		folder: "internal/httpcopy",
+		std:    []string{"net/http", "strings"},
+		reason: "every handler that hands on a copy of a request gives the same fields back",
 	},
 	{
 		folder:  "internal/refusal",

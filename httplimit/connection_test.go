@@ -2,12 +2,15 @@ package httplimit_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -221,4 +224,56 @@ func TestSlowBody(t *testing.T) {
 	assert.True(t, late.Timeout())
 	s.Close()
 	assert.EqualValues(t, 1, w.used("ana"))
+}
+
+// TestServerSeesWhatTheHandlerParsed: the server removes the temporary files of an upload, and a
+// logger outside sees the route, also after a panic.
+func TestServerSeesWhatTheHandlerParsed(t *testing.T) {
+	for _, test := range []struct {
+		route string
+		panic any
+	}{{route: "returns"}, {route: "panics", panic: "boom"}} {
+		t.Run(test.route, func(t *testing.T) {
+			folder := t.TempDir()
+			t.Setenv("TMPDIR", folder)
+			stored := func() int {
+				files, err := os.ReadDir(folder)
+				assert.NoError(t, err)
+				return len(files)
+			}
+			mux := http.NewServeMux()
+			mux.HandleFunc("POST /{route}", func(_ http.ResponseWriter, r *http.Request) {
+				assert.NoError(t, r.ParseMultipartForm(1))
+				assert.Equal(t, 1, stored())
+				if test.panic != nil {
+					panic(test.panic)
+				}
+			})
+			limited := newWorld(t).handler(mux.ServeHTTP, byUser)
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer func() {
+					assert.Equal(t, test.panic, recover())
+					assert.Equal(t, "POST /{route}", r.Pattern)
+					assert.Equal(t, test.route, r.PathValue("route"))
+				}()
+				limited.ServeHTTP(w, r)
+			}))
+			defer s.Close()
+			var body bytes.Buffer
+			form := multipart.NewWriter(&body)
+			file, err := form.CreateFormFile("upload", "a.txt")
+			require.NoError(t, err)
+			_, err = io.WriteString(file, "content")
+			require.NoError(t, err)
+			require.NoError(t, form.Close())
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/"+test.route, &body)
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", form.FormDataContentType())
+			answer, err := s.Client().Do(r)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			s.Close() // and waits for the server's end of the request
+			assert.Zero(t, stored(), "temporary files that are left")
+		})
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"net/http"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/httpcopy"
 	"github.com/dynalimit/dynalimit/internal/refusal"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -88,8 +89,9 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	returned := false
 	defer func() { m.end(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.final())) }()
 	inner := r.WithContext(ctx)
+	defer httpcopy.GiveBack(r, inner)
 	next.ServeHTTP(w, inner)
-	r.Pattern, returned = inner.Pattern, true // for who looks at it from outside
+	returned = true
 }
 
 // end ends the lease of a request, whatever its handler has done. A panic goes on after it.

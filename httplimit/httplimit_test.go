@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -263,6 +264,58 @@ func TestRefund(t *testing.T) {
 	}
 }
 
+// TestRefundOfATimeout: what net/http answers for a slow handler is given back if the middleware is
+// outside, because it hears the status then.
+func TestRefundOfATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		o := byUser
+		o.Refund = func(status int) bool { return status >= 500 }
+		slow := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		inTime := func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Second, "late") }
+		assert.Equal(t, 503, ask(w.handler(inTime(http.HandlerFunc(slow)).ServeHTTP, o), "inside").Code)
+		assert.Equal(t, 503, ask(inTime(w.handler(slow, o)), "outside").Code)
+		synctest.Wait()
+		assert.EqualValues(t, 0, w.used("inside"))
+		assert.EqualValues(t, 1, w.used("outside"))
+	})
+}
+
+// TestPreflight: a browser's preflight is not charged, and a denial has the fields of CORS, where
+// CORS is outside; where it is inside, Skip lets preflights through.
+func TestPreflight(t *testing.T) {
+	preflight := func(r *http.Request) bool {
+		return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+	}
+	cors := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			if !preflight(r) {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+	skipping := byUser
+	skipping.Skip = preflight
+	for name, h := range map[string]http.Handler{
+		"outside": cors(newWorld(t).handler(ok, byUser)),
+		"inside":  newWorld(t).handler(cors(http.HandlerFunc(ok)).ServeHTTP, skipping),
+	} {
+		for range 5 {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodOptions, "/", nil)
+			r.Header.Set("Access-Control-Request-Method", "POST")
+			got := do(h, r)
+			assert.Equal(t, 200, got.Code, name)
+			assert.Equal(t, "*", got.Header().Get("Access-Control-Allow-Origin"), name)
+		}
+		ask(h, "")
+		ask(h, "")
+		denied := ask(h, "")
+		assert.Equal(t, 429, denied.Code, name)
+		assert.Equal(t, name == "outside", denied.Header().Get("Access-Control-Allow-Origin") == "*", name)
+	}
+}
+
 // TestRefundFails: what could not be given back is logged, and stays charged.
 func TestRefundFails(t *testing.T) {
 	w := newWorld(t)
@@ -312,15 +365,6 @@ func TestMoneyIsNotServedBlind(t *testing.T) {
 	money.Acquire = []dynalimit.AcquireOption{dynalimit.WithOnUnavailable(dynalimit.Allow)}
 	assert.Equal(t, 200, serve(money))
 	w.db.SetFaults(nil)
-}
-
-// TestPatternIsSeenOutside: a logger around the middleware sees the route, as it does around a mux.
-func TestPatternIsSeenOutside(t *testing.T) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /items/{id}", ok)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/items/7", nil)
-	do(newWorld(t).handler(mux.ServeHTTP, byUser), r)
-	assert.Equal(t, "GET /items/{id}", r.Pattern)
 }
 
 // TestMisuse: wrong options are refused at once, by name.

@@ -30,12 +30,14 @@ type Options struct {
 	Amounts func(*http.Request) dynalimit.Amounts
 	// Acquire are options of each acquire, such as dynalimit.WithOnUnavailable. Defaults to none.
 	Acquire []dynalimit.AcquireOption
-	// Skip reports whether a request is not limited at all, such as one for health. Defaults to
-	// nil: none is skipped.
+	// Skip reports whether a request is not limited at all, such as one for health, or a browser's
+	// preflight (CORS). Defaults to nil: none is skipped.
 	Skip func(*http.Request) bool
 	// Refund reports whether a request that was answered with a status is given back whole, before
-	// its handler's answer ends. A hijacked connection and a panic stay charged. Defaults to nil:
-	// nothing is given back.
+	// its handler's answer ends. The status is that which leaves the middleware: what answers
+	// outside, such as http.TimeoutHandler around it, is not seen. A hijacked connection and a panic
+	// stay charged. A handler that answers a broken body with 500 lets clients call for free where
+	// that is given back. Defaults to nil: nothing is given back.
 	Refund func(status int) bool
 	// Draft adds RateLimit and RateLimit-Policy, as in draft-ietf-httpapi-ratelimit-headers-11, of
 	// which later drafts may change the meaning. Defaults to false.

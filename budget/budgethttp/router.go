@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/internal/httpcopy"
 )
 
 // router finds the handler of a request.
@@ -65,11 +66,13 @@ func (t *router) route(w *answer, r *http.Request, x *exchange) {
 		t.answers.write(w, x, notThere())
 		return
 	}
-	r, err := t.unprefixed(r)
+	original := r
+	r, err := t.unprefixed(original)
 	if err != nil {
 		t.answers.write(w, x, notThere())
 		return
 	}
+	defer httpcopy.GiveBack(original, r)
 	h, pattern := t.mux.Handler(r)
 	if pattern == "" {
 		t.unrouted(w, r, x, h)

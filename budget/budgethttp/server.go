@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/page"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/httpcopy"
 )
 
 // Server serves a keeper. Make one with New. It is safe for concurrent use, starts no
@@ -123,7 +124,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Request-Id", x.id)
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	original := r
+	r = original.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	defer httpcopy.GiveBack(original, r)
 	defer s.served(x, out, r)
 	defer s.recovered(x, out)
 	if r.ContentLength != 0 { // net/http waits for the body also before an answer that does not need it

@@ -3,6 +3,7 @@ package budgethttp
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,21 @@ func TestHandlerMountsAnywhere(t *testing.T) {
 	assert.Equal(t, "/money/keeper", n.get("/money/keeper/openapi.json").is(http.StatusOK).at("servers.0.url"))
 	w.serve(s, s).get(pathA + "/model-selection").is(http.StatusNotFound)
 	w.serve(s, s).get("/money/keeperx/health").is(http.StatusNotFound)
+}
+
+// TestRouteIsSeenOutside: a logger around the server reads the route of a request.
+func TestRouteIsSeenOutside(t *testing.T) {
+	w := newWorld(t)
+	for _, prefix := range []string{"", "/money/keeper"} {
+		o := w.options()
+		o.Prefix = prefix
+		s, err := New(w.a.keeper, w.a.store, o)
+		require.NoError(t, err)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, prefix+pathA+"/model-selection", nil)
+		s.ServeHTTP(httptest.NewRecorder(), r)
+		assert.Equal(t, "GET /api/v1/orgs/{org_id}/apps/{app_id}/model-selection", r.Pattern)
+		assert.Equal(t, appA, r.PathValue("app_id"))
+	}
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {

@@ -4,6 +4,7 @@ package routers
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -77,11 +78,22 @@ var routers = map[string]func(*testing.T) http.Handler{
 	},
 	"echo": func(t *testing.T) http.Handler {
 		e := echo.New()
-		e.Use(echo.WrapMiddleware(limit(t, nil)))
+		e.Use(echo.WrapMiddleware(limit(t, nil)), answerErrors)
 		e.GET("/items/:id", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
-		e.GET("/fail", func(c echo.Context) error { return c.NoContent(http.StatusInternalServerError) })
+		e.GET("/fail", func(echo.Context) error { return echo.NewHTTPError(http.StatusInternalServerError) })
 		return e
 	},
+}
+
+// answerErrors has echo answer the errors that handlers return inside of the limit, which hears the
+// status then.
+func answerErrors(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
+		return nil
+	}
 }
 
 // TestRouters: with each of them two requests of a user are served and the third is denied, and
@@ -110,6 +122,7 @@ func TestRouters(t *testing.T) {
 			assert.Equal(t, http.StatusTooManyRequests, got.Code)
 			assert.Equal(t, "30", got.Header().Get("Retry-After"))
 			assert.Equal(t, "application/problem+json", got.Header().Get("Content-Type"))
+			assert.True(t, json.Valid(got.Body.Bytes()), "the problem and nothing behind it: %s", got.Body)
 			assertFields(t, got.Header(), 0)
 		})
 	}
