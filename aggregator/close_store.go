@@ -151,7 +151,7 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 // be because a try before the last one changed the item, and its answer was lost.
 func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
 	return s.write(ctx, func() error {
-		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		_, err := bounded(ctx, s.client.UpdateItem, &dynamodb.UpdateItemInput{
 			TableName: &s.table.Name, Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 		}, ddb.WithoutRetries)
@@ -164,7 +164,7 @@ func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.State
 func (s *usageStore) put(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
 	_, err = s.write(ctx, func() error {
-		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
+		_, err := bounded(ctx, s.client.PutItem, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: sum.Item(s.keys), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -195,7 +195,7 @@ func (s *usageStore) write(ctx context.Context, send func() error) (bool, error)
 // putItem puts an item that is never changed.
 func (s *usageStore) putItem(ctx context.Context, item schema.Item) error {
 	_, err := s.write(ctx, func() error {
-		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table.Name, Item: item}, ddb.WithoutRetries)
+		_, err := bounded(ctx, s.client.PutItem, &dynamodb.PutItemInput{TableName: &s.table.Name, Item: item}, ddb.WithoutRetries)
 		return err
 	})
 	return err

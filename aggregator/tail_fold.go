@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -12,6 +13,17 @@ import (
 // stores how far the shard was read then, if that was any usage: what says nothing, as
 // checkpoints do, causes no write. It fails if ctx ends before.
 func (r *shardReader) fold(ctx context.Context) error {
+	if err := r.store(ctx); err != nil {
+		return err
+	}
+	r.drop()
+	return nil
+}
+
+// store is fold without its end. While it lasts, nothing of the shard is read, and the observer
+// hears all the same how far behind the shard is.
+func (r *shardReader) store(ctx context.Context) error {
+	defer r.repeatLag()()
 	counted, err := r.processAll(ctx)
 	if err != nil {
 		return err
@@ -21,8 +33,29 @@ func (r *shardReader) fold(ctx context.Context) error {
 	}) {
 		return context.Cause(ctx)
 	}
-	r.drop()
 	return nil
+}
+
+// repeatLag tells how far behind the shard is, as often as it would be read, until stop returns.
+func (r *shardReader) repeatLag() (stop func()) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		again := time.NewTicker(r.intake.options.Poll)
+		defer again.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-again.C:
+				r.lagged()
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-stopped
+	}
 }
 
 // processAll has what was gathered processed, and reports whether any of it counts.

@@ -9,7 +9,8 @@ import "time"
 type TailObserver struct {
 	// ShardChanged hears when this Tail takes a shard, and when it is done with it.
 	ShardChanged func(ShardChange)
-	// Lagged hears of each read of a shard, and again when its records were processed.
+	// Lagged hears of each read of a shard, every TailOptions.Poll while its records are processed,
+	// and again when they were.
 	Lagged func(ShardLag)
 	// Processed hears of each call of the ProcessFunc: its Result tells of gaps.
 	Processed func(RecordsProcessed)

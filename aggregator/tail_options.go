@@ -31,7 +31,8 @@ const (
 // ProcessFunc does something with records of a stream, which come in the order of each
 // item, and may come again. Result.Failures are those that it could not process: the
 // readable ones are given again, after what failed, until it can. An error is that of all of
-// them, and so is a panic, which is told with where it was. Processor.Process is one.
+// them, and so is a panic, which is told with where it was. Processor.Process is one. A Tail
+// does not bound how long a call takes: give each request in it a bound of its own.
 type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
 
 // StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.

@@ -3,9 +3,9 @@ package archive
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,13 +25,16 @@ type Writer interface {
 	// that has the name already is replaced; it had the same content. A name is a relative
 	// path of parts with slashes between them, of letters, digits and . _ = - alone. The
 	// data is not changed by either side afterwards. Put may be called by several
-	// goroutines at once.
+	// goroutines at once. Its ctx ends after 5 s, and 5 s more for each MiB of data. An Archive
+	// waits 1 s more for Put to return, and gives the file again then.
 	Put(ctx context.Context, name string, data []byte) error
 }
 
 // Options configures an Archive. The zero value gives the defaults that the fields name.
 type Options struct {
-	// Writers bounds how many files are written at once. Defaults to 4.
+	// Writers bounds how many files are written at once, and how many calls of the Writer may be
+	// overdue: where so many have not returned in time, no file is written until one does.
+	// Defaults to 4.
 	Writers int
 	// MaxLines bounds the lines of a file. In memory are the records that Process is given,
 	// their lines, and as many files as are written at once. Defaults to 10,000.
@@ -42,6 +45,8 @@ type Options struct {
 type Archive struct {
 	writer  Writer
 	options Options
+	// overdue counts the calls of Put that have not returned in time.
+	overdue atomic.Int64
 }
 
 // New returns an Archive that writes files with a Writer: Folder, that of package s3archive,
@@ -67,7 +72,7 @@ func New(w Writer, opts *Options) (*Archive, error) {
 	if o.MaxLines == 0 {
 		o.MaxLines = defaultMaxLines
 	}
-	return &Archive{w, o}, nil
+	return &Archive{writer: w, options: o}, nil
 }
 
 func invalid(field, format string, args ...any) error {
@@ -121,22 +126,12 @@ func (a *Archive) put(ctx context.Context, f *file) error {
 	name := f.name()
 	data, err := f.compressed()
 	if err == nil {
-		err = a.putSafely(ctx, name, data)
+		err = a.putInTime(ctx, name, data)
 	}
 	if err != nil {
 		return fmt.Errorf("archive: write %s: %w", name, err)
 	}
 	return nil
-}
-
-// putSafely makes an error of a panic of the Writer, so that the records come again.
-func (a *Archive) putSafely(ctx context.Context, name string, data []byte) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the Writer panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return a.writer.Put(ctx, name, data)
 }
 
 // files are those that records go to, in their order. What cannot be read is a failure.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -44,7 +45,11 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 
 // decode reads the n-th line.
 func decode(text []byte, n int) (line Line, err error) {
-	if err := json.Unmarshal(text, &line); err != nil {
+	err = json.Unmarshal(text, &line)
+	if err == nil && line.Kind == "" {
+		err = errors.New("it has no kind, as every line has")
+	}
+	if err != nil {
 		return Line{}, fmt.Errorf("archive: line %d: %w", n, err)
 	}
 	return line, nil

@@ -33,15 +33,20 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		}
 		return ids, errs
 	}
-	whole := compressed(t, `{"event_id":"a"}`+"\nnonsense\n"+`{"event_id":"b","new":[1]}`+"\n")
+	whole := compressed(t, `{"kind":"audit","event_id":"a"}`+"\nnonsense\n"+`{"kind":"audit","event_id":"b","new":[1]}`+"\n")
 	ids, errs := read(whole)
 	assert.Equal(t, "ab", ids)
 	require.Len(t, errs, 1)
 	assert.Contains(t, errs[0], "line 2")
 
-	ids, errs = read(append(compressed(t, `{"event_id":"a"}`), compressed(t, "\n"+`{"event_id":"b"}`)...))
+	ids, errs = read(append(compressed(t, `{"kind":"audit","event_id":"a"}`), compressed(t, "\n"+`{"kind":"audit","event_id":"b"}`)...))
 	assert.Equal(t, "ab", ids, "files that follow each other")
 	assert.Empty(t, errs)
+
+	none := compressed(t, "null\n{}\n"+`{"event_id":"d"}`+"\n[]\n\n"+`{"kind":"audit","event_id":"c"}`)
+	ids, errs = read(none)
+	assert.Equal(t, "c", ids)
+	assert.Len(t, errs, 5, "lines that are none")
 
 	long := compressed(t, strings.Repeat(" ", longestLine+1)+"\n{}")
 	_, errs = read(long)

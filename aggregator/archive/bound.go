@@ -1,0 +1,72 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// A Writer gets the time for one request, and for the upload of a file over a slow network.
+const (
+	timeToPut    = 5 * time.Second
+	timeForMiB   = 5 * time.Second
+	timeToReturn = time.Second
+)
+
+// errOverdue is the cause of a context that ended because the Writer's time was over.
+var errOverdue = errors.New("the Writer has not stored the file in time")
+
+// putInTime stores a file, or fails when the Writer's time is over. A Writer that does not return
+// then is left behind: a file system that hangs lets nobody leave. So that they do not pile up, as
+// many as Options.Writers are left behind at most.
+func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error {
+	if n := a.overdue.Load(); n >= int64(a.options.Writers) {
+		return fmt.Errorf("the Writer has not returned from %d calls whose time is over", n)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeToPut+time.Duration(len(data)>>10)*timeForMiB>>10, errOverdue)
+	defer cancel()
+	put := make(chan error, 1)
+	go func() {
+		err := errors.New("the Writer ended its goroutine")
+		defer func() { put <- err }()
+		err = a.putSafely(ctx, name, data)
+	}()
+	select {
+	case err := <-put:
+		return overdue(ctx, err)
+	case <-ctx.Done():
+	}
+	leave := time.NewTimer(timeToReturn)
+	defer leave.Stop()
+	select {
+	case err := <-put:
+		return overdue(ctx, err)
+	case <-leave.C:
+	}
+	a.overdue.Add(1)
+	go func() {
+		<-put
+		a.overdue.Add(-1)
+	}()
+	return context.Cause(ctx)
+}
+
+// overdue is an error of a Writer, with its reason if the time was over.
+func overdue(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errOverdue) {
+		return fmt.Errorf("%w: %w", errOverdue, err)
+	}
+	return err
+}
+
+// putSafely makes an error of a panic of the Writer, so that the records come again.
+func (a *Archive) putSafely(ctx context.Context, name string, data []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the Writer panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return a.writer.Put(ctx, name, data)
+}
