@@ -28,6 +28,13 @@ func in(bucket string, r aggregator.Record) aggregator.Record {
 	return r
 }
 
+// over is a record of one write that puts the bucket "b" over the bucket "a".
+func over(r aggregator.Record) aggregator.Record {
+	r.Old["ci"] = &types.AttributeValueMemberB{Value: []byte("a")}
+	r.New["ci"] = &types.AttributeValueMemberB{Value: []byte("b")}
+	return r
+}
+
 // field is a number that the snapshot of key-1 holds of a limit.
 func field(t *testing.T, item map[string]types.AttributeValue, limit, name string) int64 {
 	v := item["u_"+limit+"_"+name]
@@ -58,6 +65,7 @@ func TestBucketMadeAnewUnseen(t *testing.T) {
 		"the end is there":       {[]aggregator.Record{in("a", record(1, noon, -1, 100)), in("a", record(2, noon, 100, -1)), in("b", record(5, noon, 7, 9))}, gap(7, 0), 102},
 		"both are there":         {[]aggregator.Record{in("a", record(1, noon, -1, 100)), in("a", record(2, noon, 100, -1)), in("b", record(5, noon, -1, 9))}, nil, 109},
 		"one without a name":     {[]aggregator.Record{in("a", record(1, noon, -1, 100)), record(5, noon, 7, 9)}, gap(7, 1), 102},
+		"it is put over":         {[]aggregator.Record{in("a", record(1, noon, -1, 100)), over(record(2, noon, 100, 9)), in("b", record(3, noon, 9, 12))}, nil, 112},
 		"the same":               {[]aggregator.Record{in("a", record(1, noon, -1, 100)), in("a", record(5, noon, 107, 109))}, gap(7, 0), 102},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,12 +2,14 @@ package aggregator_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,7 +100,7 @@ func (w *world) count(write ddbmem.Write) {
 			continue
 		}
 		diff := number(w.t, v)
-		if old := write.Old[attr]; old != nil {
+		if old := write.Old[attr]; old != nil && reflect.DeepEqual(write.Old["ci"], item["ci"]) {
 			diff -= number(w.t, old)
 		}
 		if diff != 0 {
@@ -156,7 +158,7 @@ func (w *world) some(of ...string) []string {
 func (w *world) step() {
 	ctx := w.t.Context()
 	entity, resource := fmt.Sprint("key-", w.rnd.IntN(3)), []string{"gpt-4", "org/claude"}[w.rnd.IntN(2)]
-	switch n := w.rnd.IntN(20); {
+	switch n := w.rnd.IntN(21); {
 	case n < 10:
 		lease, err := w.limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{"rpm": 1 + w.rnd.Int64N(20)})
 		if err == nil {
@@ -188,9 +190,29 @@ func (w *world) step() {
 		w.db.ExpireNow()
 	case n == 18:
 		require.NoError(w.t, w.db.SplitStream("limits", 1+w.rnd.IntN(2)))
+	case n == 19:
+		w.putOver(entity, resource)
 	default:
 		w.now.Add(w.rnd.Int64N(int64(20 * time.Minute)))
 	}
+}
+
+// putOver puts another bucket over one that is there, in one write, as an import does.
+func (w *world) putOver(entity, resource string) {
+	key := map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "ENTITY#" + entity}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + resource}}
+	got, err := w.db.Client().GetItem(w.t.Context(), &dynamodb.GetItemInput{TableName: aws.String("limits"), Key: key})
+	require.NoError(w.t, err)
+	if got.Item == nil {
+		return
+	}
+	got.Item["ci"] = &types.AttributeValueMemberB{Value: binary.BigEndian.AppendUint64(nil, w.rnd.Uint64())}
+	for attr := range got.Item {
+		if _, counts := counterOf(attr); counts {
+			got.Item[attr] = &types.AttributeValueMemberN{Value: strconv.FormatInt(w.rnd.Int64N(50_000), 10)}
+		}
+	}
+	_, err = w.db.Client().PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: got.Item})
+	require.NoError(w.t, err)
 }
 
 // shards reads every shard of a stream.

@@ -58,8 +58,17 @@ func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item)
 	return c, true, err
 }
 
+// replaces reports whether one bucket was put over another: counters of the old one end, and those
+// of the new one begin at 0.
+func (c Change) replaces() bool {
+	return c.Old != nil && c.New != nil && schema.OtherBucket(c.Buckets.First, c.Buckets.Last)
+}
+
 // counts reports whether the change is any usage, or the end of a counter.
 func (c Change) counts() bool {
+	if c.replaces() {
+		return Change{Old: c.Old}.counts() || Change{New: c.New}.counts()
+	}
 	for name, old := range c.Old {
 		if now, there := c.New[name]; !there && old != 0 || there && now != old {
 			return true

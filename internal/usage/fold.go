@@ -104,6 +104,10 @@ func (f Fold) of(changes []Change) Fold {
 		if i > 0 && schema.OtherBucket(changes[i-1].Buckets.Last, c.Buckets.First) {
 			t.anew()
 		}
+		if c.replaces() {
+			t.add(Change{Old: c.Old})
+			c.Old, t.other = nil, true
+		}
 		t.add(c)
 	}
 	f.Spans, f.moved = nil, t.moved

@@ -24,6 +24,13 @@ func change(seq int, at time.Duration, before, after counters) Change {
 	return Change{Key: key, Seq: number, At: noon.Add(at), Old: before, New: after}
 }
 
+// over is a record of one write that puts a bucket over another.
+func over(seq int, at time.Duration, before, after counters) Change {
+	c := change(seq, at, before, after)
+	c.Buckets = schema.UsageBuckets{First: "old", Last: "new"}
+	return c
+}
+
 func TestFolds(t *testing.T) {
 	type spans = []schema.UsageSpan
 	for name, test := range map[string]struct {
@@ -69,6 +76,18 @@ func TestFolds(t *testing.T) {
 		"what a level above counts too": {
 			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 9, "rpm^": 8}), change(2, 0, counters{"rpm": 9, "rpm^": 8}, counters{"rpm": 4, "rpm^": 3})},
 			[]spans{{{Limit: "rpm", Net: 3, First: 1, Last: 4}, {Limit: "rpm^", Net: 3, Last: 3}}},
+		},
+		"one bucket is put over another": {
+			[]Change{change(1, 0, nil, counters{"rpm": 100, "tpm": 7}), over(2, 0, counters{"rpm": 100, "tpm": 7}, counters{"rpm": 9, "tpd": 4}), change(3, 0, counters{"rpm": 9}, counters{"rpm": 12})},
+			[]spans{{{Limit: "rpm", Net: 112, Last: 12, Dropped: 100}, {Limit: "tpd", Net: 4, Last: 4}, {Limit: "tpm", Net: 7, Dropped: 7}}},
+		},
+		"one bucket is put over another in the next hour": {
+			[]Change{change(1, -time.Second, nil, counters{"rpm": 100}), over(2, 0, counters{"rpm": 100}, counters{"rpm": 9})},
+			[]spans{{{Limit: "rpm", Net: 100, Last: 100}}, {{Limit: "rpm", Net: 9, First: 100, Last: 9, Dropped: 100}}},
+		},
+		"one bucket is put over another that counted the same": {
+			[]Change{over(1, 0, counters{"rpm": 9}, counters{"rpm": 9}), over(2, 0, counters{"rpm": 0}, counters{"rpm": 0})},
+			[]spans{{{Limit: "rpm", Net: 9, First: 9, Last: 9, Dropped: 9}}},
 		},
 		"an end is missing": {
 			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 2}), change(3, 0, nil, counters{"rpm": 6})},
