@@ -20,6 +20,10 @@ type event struct {
 	DetailType string `json:"detail-type"`
 }
 
+// streamSource is what records of a stream say that they are of. An event of another source fails:
+// records that were skipped would be deleted from a queue.
+const streamSource = "aws:dynamodb"
+
 // scheduledType is what events of EventBridge's rules and schedules say that they are.
 const scheduledType = "Scheduled Event"
 
@@ -30,6 +34,14 @@ func readEvent(payload []byte) (event, error) {
 	}
 	if e.Records == nil && e.DetailType != scheduledType {
 		return event{}, errors.New("lambda: the event is neither of a stream of DynamoDB, which has Records, nor of a schedule, whose detail-type is " + scheduledType)
+	}
+	for _, raw := range e.Records {
+		var of struct {
+			EventSource string `json:"eventSource"`
+		}
+		if _ = json.Unmarshal(raw, &of); of.EventSource != "" && of.EventSource != streamSource {
+			return event{}, fmt.Errorf("lambda: the event has records of %s, not of a stream of DynamoDB: take that event source away from the function", of.EventSource)
+		}
 	}
 	return e, nil
 }

@@ -209,6 +209,10 @@ func TestOtherEventsFail(t *testing.T) {
 		_, err := h.Invoke(t.Context(), []byte(event))
 		assert.ErrorContains(t, err, "lambda: the event is n", event)
 	}
+	for _, source := range []string{"aws:sqs", "aws:kinesis", "aws:s3", "aws:sns"} {
+		_, err := h.Invoke(t.Context(), []byte(`{"Records":[{"EventSource":"`+source+`","messageId":"1","body":"{}"}]}`))
+		assert.ErrorContains(t, err, "lambda: the event has records of "+source)
+	}
 	assert.Empty(t, call(t.Context(), t, h, payload(t)), "a batch of nothing")
 }
 
