@@ -2,6 +2,7 @@ package dynalimittest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/observe"
@@ -11,7 +12,7 @@ import (
 // parents. AssertTaken does not count it.
 func (l *Limiter) Exhaust(entity, resource string) {
 	l.t.Helper()
-	lease, err := l.exhaust(l.t.Context(), entity, resource)
+	lease, err := l.exhaust(l.ctx(), entity, resource)
 	l.check("exhaust "+entity+" on "+resource, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,15 +27,27 @@ func (l *Limiter) Exhaust(entity, resource string) {
 
 // DenyNext has the next Acquire, Do or Wait denied, whoever calls it for what: for its time
 // the limits of the entity on the resource are exhausted. Afterwards they hold what they held.
-// Called n times, it denies n calls.
+// Called n times, it denies n calls, whatever else is called at once: calls that begin while one
+// is being denied wait for its end.
 func (l *Limiter) DenyNext() { l.denials.Add(1) }
 
 // own marks the calls of this package, of which no observer hears.
 type own struct{}
 
-// exhaust takes what is left.
-func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (*dynalimit.Lease, error) {
+// exhaust takes what is left. What others take meanwhile is left out in the next try.
+func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (lease *dynalimit.Lease, err error) {
 	ctx = context.WithValue(context.WithoutCancel(ctx), own{}, true)
+	for range mostTries {
+		if lease, err = l.takeAll(ctx, entity, resource); !errors.Is(err, dynalimit.ErrLimitExceeded) {
+			break
+		}
+	}
+	return lease, err
+}
+
+const mostTries = 100
+
+func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynalimit.Lease, error) {
 	report, err := l.Check(ctx, entity, resource, nil)
 	if err != nil {
 		return nil, err
@@ -67,11 +80,17 @@ func (l *Limiter) denying(o observe.Observer) observe.Observer {
 				ctx = given
 			}
 		}
-		return l.beginDenial(ctx, e)
+		if inBubble() != l.clock.bubble {
+			l.t.Errorf("dynalimittest: %s on %s is called inside of a bubble of testing/synctest, or outside, and the limiter was not made there: make it where it is used", e.EntityID, e.Resource)
+			ctx, cancel := context.WithCancel(ctx) // a Wait would never end
+			cancel()
+			return ctx
+		}
+		return l.begin(ctx, e)
 	}
 	o.AcquireEnd = func(ctx context.Context, e observe.AcquireEnd) {
-		if !isOwn(ctx) {
-			l.endDenial(ctx, e)
+		if c, begun := ctx.Value(callKey{}).(call); begun && !isOwn(ctx) {
+			l.end(c, ctx, e)
 		}
 		forService(service.AcquireEnd)(ctx, e)
 	}
@@ -88,34 +107,44 @@ func forService[E any](hear func(context.Context, E)) func(context.Context, E) {
 	}
 }
 
-// held is what a call that is to be denied finds exhausted, in its context.
-type held struct{ lease *dynalimit.Lease }
-
-// beginDenial exhausts the limits of a call that DenyNext denies.
-func (l *Limiter) beginDenial(ctx context.Context, e observe.AcquireStart) context.Context {
-	if l.denials.Add(-1) < 0 {
-		l.denials.Add(1)
-		return ctx
-	}
-	lease, err := l.exhaust(ctx, e.EntityID, e.Resource)
-	if err != nil {
-		l.t.Errorf("dynalimittest: deny %s on %s: %v", e.EntityID, e.Resource, err)
-		return ctx
-	}
-	return context.WithValue(ctx, held{}, held{lease})
+// call is a call of the service, in its context: leave ends it at the gate, and lease is what a call
+// that is to be denied finds taken, nil for another.
+type call struct {
+	leave func()
+	lease *dynalimit.Lease
 }
 
-// endDenial gives back what beginDenial took.
-func (l *Limiter) endDenial(ctx context.Context, e observe.AcquireEnd) {
-	h, ok := ctx.Value(held{}).(held)
-	if !ok {
+type callKey struct{}
+
+// begin lets a call in, and exhausts its limits if DenyNext denies it.
+func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Context {
+	denies := l.denials.Add(-1) >= 0
+	if !denies {
+		l.denials.Add(1)
+	}
+	c := call{leave: l.gate.enter(ctx, denies, l.clock.settles())}
+	if denies {
+		lease, err := l.exhaust(ctx, e.EntityID, e.Resource)
+		if err != nil {
+			l.t.Errorf("dynalimittest: deny %s on %s: %v", e.EntityID, e.Resource, err)
+		} else {
+			c.lease = lease
+		}
+	}
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// end gives back what begin took, and lets others in.
+func (l *Limiter) end(c call, ctx context.Context, e observe.AcquireEnd) {
+	defer c.leave()
+	if c.lease == nil {
 		return
 	}
 	if e.Err == nil {
 		l.t.Errorf("dynalimittest: %s on %s was admitted, though DenyNext was called: nothing limits what it asks for", e.EntityID, e.Resource)
 	}
-	if len(h.lease.Consumed()) > 0 {
-		if err := h.lease.Rollback(context.WithValue(ctx, own{}, true)); err != nil {
+	if len(c.lease.Consumed()) > 0 {
+		if err := c.lease.Rollback(context.WithValue(context.WithoutCancel(ctx), own{}, true)); err != nil {
 			l.t.Errorf("dynalimittest: give back what DenyNext took: %v", err)
 		}
 	}

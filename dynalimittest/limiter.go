@@ -27,7 +27,8 @@ import (
 )
 
 // Limiter is a limiter for one test. Give its RateLimiter to what is tested. Its methods fail
-// the test when they cannot do what they say. It is safe for concurrent use.
+// the test when they cannot do what they say. They work in functions of t.Cleanup too, but those
+// that were registered before New. It is safe for concurrent use.
 type Limiter struct {
 	*dynalimit.RateLimiter
 	// Repo is what the limiter reads: package admin sets limits and entities in it, and
@@ -41,6 +42,7 @@ type Limiter struct {
 	wire  wire
 	// denials are how many acquires DenyNext has still to deny.
 	denials atomic.Int64
+	gate    gate
 
 	mu sync.Mutex
 	// exhausted is what Exhaust took, not the service.
@@ -56,7 +58,8 @@ type bucket struct{ entity, resource string }
 // In a bubble of testing/synctest its clock is the bubble's. Elsewhere it stands still, at
 // midnight UTC of 2000-01-01 as a bubble's begins, until Advance or AdvanceTo moves it: what is
 // refilled, RetryAfter and the windows of quotas are the same in every run. A Wait sleeps by
-// the machine's clock, so that it would never end there.
+// the machine's clock, so that it would never end there. A limiter belongs where it was made: a call
+// from inside of a bubble on a limiter from outside fails the test, and ends at once.
 func New(t testing.TB, limits ...dynalimit.Limit) *Limiter {
 	t.Helper()
 	return NewWithOptions(t, dynalimit.Options{Limits: limits})
@@ -81,13 +84,16 @@ func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	t.Cleanup(func() {
 		l.DB.SetFaults(nil)
 		l.wire.cut.Store(false)
-		if err := l.Close(context.WithoutCancel(t.Context())); err != nil {
+		if err := l.Close(l.ctx()); err != nil {
 			t.Errorf("dynalimittest: close the limiter: %v", err)
 		}
 		l.DB.Close()
 	})
 	return l
 }
+
+// ctx is the test's context without its end: functions of t.Cleanup run after that.
+func (l *Limiter) ctx() context.Context { return context.WithoutCancel(l.t.Context()) }
 
 // Now is the time by the limiter's clock.
 func (l *Limiter) Now() time.Time { return l.clock.now() }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,4 +162,63 @@ func TestCutOffFromTheStore(t *testing.T) {
 		require.NoError(t, acquire(t, limiter, "ana", 600))
 		limiter.AssertTaken("ana", "gpt-4", dynalimit.Amounts{"tpm": 1_200})
 	})
+}
+
+// TestMethodsWorkInCleanup: a test's context has ended when its functions of Cleanup run.
+func TestMethodsWorkInCleanup(t *testing.T) {
+	limiter := dynalimittest.New(t, limits...)
+	t.Cleanup(func() { limiter.AssertTaken("ana", "gpt-4", nil) })
+	t.Cleanup(func() { limiter.Exhaust("ana", "gpt-4") })
+	t.Cleanup(limiter.FailStore())
+}
+
+// TestDenyNextBesideOtherCalls: exactly as many calls are denied as it says, and the others find
+// their limits as they are; a caller that waits in line holds up none.
+func TestDenyNextBesideOtherCalls(t *testing.T) {
+	deny := func(t *testing.T, limiter *dynalimittest.Limiter) {
+		t.Helper()
+		for range 10 {
+			limiter.DenyNext()
+		}
+		var denied atomic.Int64
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if err := acquire(t, limiter, "ana", 1); err != nil {
+					assert.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+					denied.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 10, denied.Load())
+		limiter.AssertTaken("ana", "gpt-4", dynalimit.Amounts{"tpm": 90})
+	}
+	t.Run("outside of a bubble", func(t *testing.T) { deny(t, dynalimittest.New(t, limits...)) })
+	synctest.Test(t, func(t *testing.T) {
+		limiter := dynalimittest.New(t, limits...)
+		limiter.Exhaust("ben", "gpt-4")
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := limiter.Wait(t.Context(), "ben", "gpt-4", dynalimit.Amounts{"tpm": 6_000})
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		began := time.Now()
+		deny(t, limiter)
+		assert.Less(t, time.Since(began), time.Microsecond)
+		all.Wait()
+	})
+}
+
+// TestLimiterBelongsWhereItWasMade: a Wait in a bubble on a limiter from outside would never end.
+func TestLimiterBelongsWhereItWasMade(t *testing.T) {
+	assert.Contains(t, failuresOf(t, func(f testing.TB) {
+		limiter := dynalimittest.New(f, limits...)
+		limiter.Exhaust("ana", "gpt-4")
+		synctest.Test(t, func(t *testing.T) {
+			_, err := limiter.Wait(t.Context(), "ana", "gpt-4", dynalimit.Amounts{"tpm": 100})
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+	}), "make it where it is used")
 }

@@ -22,7 +22,7 @@ func (l *Limiter) FailStore() (restore func()) {
 		if !l.wire.cut.Swap(false) {
 			return
 		}
-		_, err := admin.New(l.Repo).Limits.GetConfig(l.t.Context(), admin.Scope{Everyone: true}) // any answer ends the outage
+		_, err := admin.New(l.Repo).Limits.GetConfig(l.ctx(), admin.Scope{Everyone: true}) // any answer ends the outage
 		l.check("reach the store again", err)
 		for range mostLooks {
 			if h := l.Health(); !h.Open && h.SilentBuckets == 0 && h.WaitingBuckets == 0 {

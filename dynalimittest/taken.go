@@ -12,7 +12,7 @@ import (
 func (l *Limiter) Taken(entity, resource string) dynalimit.Amounts {
 	l.t.Helper()
 	taken := dynalimit.Amounts{}
-	for b, err := range admin.New(l.Repo).Buckets.List(l.t.Context(), entity) {
+	for b, err := range admin.New(l.Repo).Buckets.List(l.ctx(), entity) {
 		l.check("read the buckets of "+entity, err)
 		if b.Resource == resource {
 			taken = b.Consumed
