@@ -3,6 +3,7 @@ package otel_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/observe"
 	"github.com/dynalimit/dynalimit/otel"
 )
@@ -22,9 +24,17 @@ import (
 // tokens are amounts by limit.
 type tokens = map[string]int64
 
-// measuredBy is all that a provider has, by metric and attributes: of a duration how many there
-// were and their sum.
+// measuredBy is all that a provider has, by metric and attributes, but counters that have counted
+// nothing yet: of a duration how many there were and their sum.
 func measuredBy(t *testing.T, reader metric.Reader) map[string]string {
+	t.Helper()
+	values := readingsOf(t, reader)
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "0" })
+	return values
+}
+
+// readingsOf is measuredBy with those counters.
+func readingsOf(t *testing.T, reader metric.Reader) map[string]string {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))
@@ -75,14 +85,15 @@ func TestWhatEachEventCounts(t *testing.T) {
 			o.AcquireEnd(ctx, observe.AcquireEnd{EntityID: "key", Resource: at, Amounts: tokens{"rpm": 1, "tpm": 500}, Duration: second})
 		}, values{
 			"acquire.duration from_memory=false outcome=granted resource=gpt-4": "1: 1s",
+			"acquires outcome=granted resource=gpt-4":                           "1",
 			"granted.tokens limit=rpm resource=gpt-4":                           "1", "granted.tokens limit=tpm resource=gpt-4": "500",
 		}},
 		"a grant by a policy": {func(o *observe.Observer) {
 			o.AcquireEnd(ctx, observe.AcquireEnd{EntityID: "key", Resource: at, Amounts: tokens{"rpm": 1}, Degraded: true})
-		}, values{"acquire.duration from_memory=false outcome=degraded resource=gpt-4": "1: 0s", "granted.tokens limit=rpm resource=gpt-4": "1"}},
+		}, values{"acquire.duration from_memory=false outcome=degraded resource=gpt-4": "1: 0s", "acquires outcome=degraded resource=gpt-4": "1", "granted.tokens limit=rpm resource=gpt-4": "1"}},
 		"the end of a denied acquire": {func(o *observe.Observer) {
 			o.AcquireEnd(ctx, observe.AcquireEnd{EntityID: "key", Resource: at, Amounts: tokens{"rpm": 1}, Err: &dynalimit.LimitExceededError{}, FromMemory: true})
-		}, values{"acquire.duration from_memory=true outcome=denied resource=gpt-4": "1: 0s"}},
+		}, values{"acquire.duration from_memory=true outcome=denied resource=gpt-4": "1: 0s", "acquires outcome=denied resource=gpt-4": "1"}},
 		"a denial": {func(o *observe.Observer) { o.Denied(ctx, denied) }, values{
 			"denials from_memory=false level=entity limit=rpm resource=gpt-4": "1",
 			"denials from_memory=false level=parent limit=tpm resource=group": "1",
@@ -133,6 +144,49 @@ func TestWhatEachEventCounts(t *testing.T) {
 			assert.Equal(t, c.wants, measuredBy(t, reader))
 		})
 	}
+}
+
+// Prometheus sees no increase in a counter that begins with its first event. So those of rare events
+// begin at 0 with the first call, and those of tables and keepers with the process.
+func TestRareEventsBeginAtZero(t *testing.T) {
+	reader := metric.NewManualReader()
+	meters := metric.NewMeterProvider(metric.WithReader(reader))
+	observer, err := otel.New(meters, nil, nil)
+	require.NoError(t, err)
+	repo, err := dynalimit.NewRepository(ddbmem.New().Client(), "limits", nil)
+	require.NoError(t, err)
+	watched, err := otel.Watch(meters, &dynalimit.RateLimiter{}, repo)
+	require.NoError(t, err)
+	require.NoError(t, watched.Unregister())
+	_, err = otel.KeeperEvents(meters)
+	require.NoError(t, err)
+	observer.AcquireEnd(t.Context(), observe.AcquireEnd{EntityID: "key", Resource: "gpt-4", Amounts: tokens{"rpm": 1}})
+	began := readingsOf(t, reader)
+	for _, name := range []string{
+		"outages table=limits", "keeper.flips ", "keeper.quota_thresholds percent=50", "keeper.quota_thresholds percent=80", "keeper.quota_thresholds percent=100",
+		"acquires outcome=degraded resource=gpt-4", "acquires outcome=denied resource=gpt-4", "acquires outcome=blocked resource=gpt-4",
+		"acquires outcome=paused resource=gpt-4", "acquires outcome=unconfirmed resource=gpt-4", "acquires outcome=unavailable resource=gpt-4",
+		"acquires outcome=contended resource=gpt-4", "acquires outcome=canceled resource=gpt-4", "acquires outcome=invalid resource=gpt-4", "acquires outcome=failed resource=gpt-4",
+		"denials from_memory=false level=entity limit=rpm resource=gpt-4", "denials from_memory=true level=parent limit=rpm resource=gpt-4",
+		"overrun.tokens limit=rpm resource=gpt-4 shadow=false", "overrun.tokens limit=rpm resource=gpt-4 shadow=true", "dropped.tokens limit=rpm",
+		"pacings cause=writes throttled resource=gpt-4", "pacings cause=reads throttled resource=gpt-4",
+	} {
+		assert.Equal(t, "0", began[name], name)
+	}
+}
+
+// TestWaitsOfQuotasAreMeasured: the wait of a denial by a quota of the month has a bound above it.
+func TestWaitsOfQuotasAreMeasured(t *testing.T) {
+	reader := metric.NewManualReader()
+	observer, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), nil, nil)
+	require.NoError(t, err)
+	observer.Denied(t.Context(), observe.Denial{EntityID: "key", Resource: "gpt-4", RetryAfter: 31 * 24 * time.Hour})
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	waits, ok := all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
+	require.True(t, ok)
+	counts := waits.DataPoints[0].BucketCounts
+	assert.Zero(t, counts[len(counts)-1], "beyond the last bound")
 }
 
 // What each event of a keeper counts.

@@ -53,15 +53,16 @@ func Example() {
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.Contains(line, "_total{") && !strings.Contains(line, "write") {
+		if strings.Contains(line, "_total{") && !strings.Contains(line, "write") && !strings.HasSuffix(line, " 0\n") {
 			fmt.Print(line)
 		}
 	}
 	// Output:
 	// true
+	// dynalimit_acquires_total{dynalimit_outcome="denied",dynalimit_resource="gpt-4"} 1
+	// dynalimit_acquires_total{dynalimit_outcome="granted",dynalimit_resource="gpt-4"} 1
 	// dynalimit_config_lookups_total{dynalimit_result="hit"} 1
 	// dynalimit_config_lookups_total{dynalimit_result="miss"} 1
-	// dynalimit_config_lookups_total{dynalimit_result="stale"} 0
 	// dynalimit_corrected_tokens_total{dynalimit_direction="given_back",dynalimit_kind="settle",dynalimit_limit="tpd",dynalimit_resource="gpt-4"} 50
 	// dynalimit_denials_total{dynalimit_from_memory="true",dynalimit_level="entity",dynalimit_limit="tpd",dynalimit_resource="gpt-4"} 1
 	// dynalimit_granted_tokens_total{dynalimit_limit="tpd",dynalimit_resource="gpt-4"} 900

@@ -42,11 +42,18 @@ func KeeperEvents(meters metric.MeterProvider) (func(context.Context, budget.Eve
 	i := &instruments{Meter: meterOf(meters)}
 	thresholds := i.counter("dynalimit.keeper.quota_thresholds", "{quota}", "Quotas that were used to a percentage.")
 	flips := i.counter("dynalimit.keeper.flips", "{app}", "Apps that moved to another label.")
+	used := func(percent int64) metric.MeasurementOption {
+		return metric.WithAttributes(attribute.String("dynalimit.percent", strconv.FormatInt(percent, 10)))
+	}
+	flips.Add(context.Background(), 0)
+	for _, percent := range []int64{50, 80, 100} { // those of budget.Event
+		thresholds.Add(context.Background(), 0, used(percent))
+	}
 	return func(ctx context.Context, e budget.Event) {
 		if e.Kind == budget.EventFlip {
 			flips.Add(ctx, 1)
 			return
 		}
-		thresholds.Add(ctx, 1, metric.WithAttributes(attribute.String("dynalimit.percent", strconv.FormatInt(e.Percent, 10))))
+		thresholds.Add(ctx, 1, used(e.Percent))
 	}, errors.Join(i.errs...)
 }

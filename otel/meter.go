@@ -10,20 +10,28 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// buckets are the bounds of histograms of durations, in seconds: a call from memory takes
-// microseconds, one that waits for an outage seconds.
-var buckets = metric.WithExplicitBucketBoundaries(.000_01, .000_1, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60)
+var (
+	// durations are the bounds of histograms of durations, in seconds: a call from memory takes
+	// microseconds, one that waits for an outage seconds.
+	durations = []float64{.000_01, .000_1, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
+	// calls are those of acquires: a Wait lasts until its tokens are there.
+	calls = append(durations[:len(durations):len(durations)], 600, 3600)
+	// waits are those of the waits that denials name: a quota of the calendar is full again after a
+	// month at the latest.
+	waits = []float64{.1, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400, 14 * 86400, 31 * 86400}
+)
 
 // meter measures what a limiter does.
 type meter struct {
 	labels labels
+	begun  begun
 	// acquires, corrections, writes and loads are durations, waits those that denials name.
 	acquires, corrections, writes, loads, waits metric.Float64Histogram
 	// granted, corrected, overrun and dropped are tokens.
 	granted, corrected, overrun, dropped metric.Int64Counter
-	// denials are limits that denied, callers those that writes carried, requests what writes
-	// took, outages those of tables, pacings those of buckets.
-	denials, callers, requests, outages, pacings metric.Int64Counter
+	// outcomes are acquires, denials limits that denied, callers those that writes carried, requests
+	// what writes took, outages those of tables, pacings those of buckets.
+	outcomes, denials, callers, requests, outages, pacings metric.Int64Counter
 }
 
 // instruments makes instruments, and gathers what fails.
@@ -38,8 +46,13 @@ func (i *instruments) counter(name, unit, what string) metric.Int64Counter {
 	return c
 }
 
-func (i *instruments) duration(name, what string) metric.Float64Histogram {
-	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), buckets)
+// outages counts those of tables.
+func (i *instruments) outages() metric.Int64Counter {
+	return i.counter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
+}
+
+func (i *instruments) duration(name, what string, bounds []float64) metric.Float64Histogram {
+	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
 	i.errs = append(i.errs, err)
 	return h
 }
@@ -48,19 +61,20 @@ func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	i := &instruments{Meter: meters.Meter(scope)}
 	m := &meter{
 		labels:      l,
-		acquires:    i.duration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire."),
-		corrections: i.duration("dynalimit.correction.duration", "Time of a correction of a lease."),
-		writes:      i.duration("dynalimit.write.duration", "Time of a write to a bucket, with its tries."),
-		loads:       i.duration("dynalimit.config.load.duration", "Time of a read of a configuration."),
-		waits:       i.duration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps."),
+		acquires:    i.duration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire.", calls),
+		corrections: i.duration("dynalimit.correction.duration", "Time of a correction of a lease.", durations),
+		writes:      i.duration("dynalimit.write.duration", "Time of a write to a bucket, with its tries.", durations),
+		loads:       i.duration("dynalimit.config.load.duration", "Time of a read of a configuration.", durations),
+		waits:       i.duration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps.", waits),
 		granted:     i.counter("dynalimit.granted.tokens", "{token}", "Tokens that acquires were granted."),
 		corrected:   i.counter("dynalimit.corrected.tokens", "{token}", "Tokens that leases were charged further, or given back."),
 		overrun:     i.counter("dynalimit.overrun.tokens", "{token}", "Tokens beyond a limit that denied nobody."),
 		dropped:     i.counter("dynalimit.dropped.tokens", "{token}", "Tokens that no bucket will be told."),
+		outcomes:    i.counter("dynalimit.acquires", "{acquire}", "Acquires by what became of them."),
 		denials:     i.counter("dynalimit.denials", "{denial}", "Limits that denied a call."),
 		callers:     i.counter("dynalimit.write.callers", "{caller}", "Callers that writes carried."),
 		requests:    i.counter("dynalimit.write.requests", "{request}", "Requests that writes took."),
-		outages:     i.counter("dynalimit.outages", "{outage}", "Times that a table stopped answering."),
+		outages:     i.outages(),
 		pacings:     i.counter("dynalimit.pacings", "{pacing}", "Times that writes to a bucket began to be paced."),
 	}
 	return m, errors.Join(i.errs...)
@@ -75,11 +89,14 @@ func (m *meter) observer() observe.Observer {
 }
 
 func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
+	m.beginResource(ctx, e.EntityID, e.Resource)
+	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, granted(e.Degraded)))...))
 	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, outcome(e.Err, granted(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
 	if e.Err != nil {
 		return
 	}
 	for limit, tokens := range e.Amounts {
+		m.beginLimit(ctx, e.EntityID, e.Resource, limit)
 		m.granted.Add(ctx, tokens, metric.WithAttributes(m.labels.of(e.EntityID, e.Resource, limitKey.String(limit))...))
 	}
 }
@@ -87,6 +104,7 @@ func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 func (m *meter) denied(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
+		m.beginLimit(ctx, x.EntityID, x.Resource, x.Limit)
 		m.denials.Add(ctx, 1, metric.WithAttributes(m.labels.of(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory))...))
 	}
 	if e.RetryAfter != dynalimit.Never {

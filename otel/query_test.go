@@ -15,8 +15,8 @@ import (
 // history is what was scraped, once a second.
 type history []series
 
-// window is over how many seconds rates are taken.
-const window = 5
+// windows are over how many seconds rates and increases are taken, by what the dashboard says.
+var windows = map[string]float64{"$__rate_interval": 5, "1h": 3600}
 
 // answer is one value of a query, of labels.
 type answer struct {
@@ -33,7 +33,7 @@ func (a *answer) key() (key string) {
 
 var (
 	aQuantile    = regexp.MustCompile(`^histogram_quantile\(([\d.]+), (.*)\)$`)
-	anAggregate  = regexp.MustCompile(`^(sum|max)(?: by \(([^)]*)\) | )?\((?:(rate|increase)\()?(dynalimit_[a-z_]+)(?:\{([a-z_]+)="([^"]*)"\})?(?:\[[^\]]+\]\))?\)$`)
+	anAggregate  = regexp.MustCompile(`^(sum|max)(?: by \(([^)]*)\) | )?\((?:(rate|increase)\()?(dynalimit_[a-z_]+)(?:\{([a-z_]+)="([^"]*)"\})?(?:\[([^\]]+)\]\))?\)$`)
 	aPlaceholder = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
@@ -48,45 +48,76 @@ func (h history) query(t *testing.T, expr string, at int) map[string]answer {
 	if part, whole, ok := strings.Cut(expr, " / "); ok {
 		parts, wholes := h.query(t, part, at), h.query(t, whole, at)
 		for key, a := range parts {
-			a.value /= wholes[key].value
+			of, there := wholes[key]
+			if a.value /= of.value; !there {
+				delete(parts, key)
+				continue
+			}
 			parts[key] = a
 		}
 		return parts
 	}
 	m := anAggregate.FindStringSubmatch(expr)
 	require.NotNil(t, m, "a query of another form: %s", expr)
-	before := series{}
-	if m[3] == "rate" {
-		before = h[max(at-window, 0)]
-	}
-	sums := h[at].total(t, m, +1, map[string]answer{})
-	before.total(t, m, -1, sums)
-	if m[3] == "rate" {
-		for key, a := range sums {
-			a.value /= window
-			sums[key] = a
-		}
-	}
-	return sums
-}
-
-// total adds the samples that an aggregate is of, with a sign.
-func (s series) total(t *testing.T, m []string, sign float64, sums map[string]answer) map[string]answer {
-	t.Helper()
-	for _, sample := range s[m[4]] {
+	groups := map[string]answer{}
+	for _, sample := range h[at][m[4]] {
 		if m[5] != "" && sample.labels[m[5]] != m[6] {
-			require.Contains(t, sample.labels, m[5], m[0])
+			require.Contains(t, sample.labels, m[5], expr)
+			continue
+		}
+		value, there := sample.value, true
+		if m[3] != "" {
+			value, there = h.increase(m[4], sample.labels, at, windows[m[7]])
+		}
+		if m[3] == "rate" {
+			value /= windows[m[7]]
+		}
+		if !there {
 			continue
 		}
 		a := answer{labels: map[string]string{}}
 		for _, by := range strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' }) {
-			require.Contains(t, sample.labels, by, m[0])
+			require.Contains(t, sample.labels, by, expr)
 			a.labels[by] = sample.labels[by]
 		}
-		a.value = sums[a.key()].value + sign*sample.value
-		sums[a.key()] = a
+		switch group, others := groups[a.key()]; {
+		case m[1] == "sum":
+			a.value = group.value + value
+		case others:
+			a.value = max(group.value, value)
+		default:
+			a.value = value
+		}
+		groups[a.key()] = a
 	}
-	return sums
+	return groups
+}
+
+// increase is that of one series over a window that ends at a second, as Prometheus computes it. A
+// series that is not there has no value, so that one with a single sample in the window has no
+// increase. What the samples do not cover of the window is extrapolated.
+func (h history) increase(name string, labels map[string]string, at int, window float64) (value float64, there bool) {
+	var values, times []float64
+	for second := max(0, at-int(window)+1); second <= at; second++ {
+		for _, sample := range h[second][name] {
+			if maps.Equal(sample.labels, labels) {
+				values, times = append(values, sample.value), append(times, float64(second))
+			}
+		}
+	}
+	if len(values) < 2 {
+		return 0, false
+	}
+	value = values[len(values)-1] - values[0]
+	sampled := times[len(times)-1] - times[0]
+	before, apart := times[0]-(float64(at)-window), sampled/float64(len(times)-1)
+	if before >= 1.1*apart {
+		before = apart / 2
+	}
+	if value > 0 { // a counter is not below 0
+		before = min(before, sampled*values[0]/value)
+	}
+	return value * (sampled + before) / sampled, true
 }
 
 // quantiles are those of histograms, each of which has a value for each bound le.

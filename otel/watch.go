@@ -42,9 +42,13 @@ func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) 
 
 // Watch measures how a limiter and its repository are, by Health and ConfigCacheStats, whenever
 // metrics are read, without requests; no provider, nil, measures nothing. One limiter of a provider
-// can be watched at a time. Unregister it when the limiter is closed. An error is one of the provider.
+// can be watched at a time. Unregister it when the limiter is closed. It also begins the count of the
+// table's outages, at 0, so that the first one shows. An error is one of the provider.
 func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dynalimit.Repository) (metric.Registration, error) {
 	g := &gauges{Meter: meterOf(meters)}
+	i := &instruments{Meter: g.Meter}
+	outages := i.outages()
+	g.errs = i.errs
 	open := g.gauge("dynalimit.table.open", "", "1 while the table does not answer.")
 	silent := g.gauge("dynalimit.silent.buckets", "{bucket}", "Buckets that do not answer although the table may.")
 	waiting := g.gauge("dynalimit.waiting.tokens", "{token}", "Tokens of which buckets have still to be told.")
@@ -52,6 +56,7 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 	size := g.gauge("dynalimit.config.cached", "{configuration}", "Configurations that are held.")
 	doubt := g.counter("dynalimit.doubt.tokens", "{token}", "Tokens that may have been written although no answer came.")
 	lookups := g.counter("dynalimit.config.lookups", "{lookup}", "Look-ups of configurations.")
+	outages.Add(context.Background(), 0, metric.WithAttributes(tableKey.String(repo.Table())))
 	return g.watch(func(to metric.Observer) {
 		h, c := limiter.Health(), repo.ConfigCacheStats()
 		to.ObserveInt64(open, number(h.Open))

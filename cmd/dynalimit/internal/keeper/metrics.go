@@ -54,11 +54,18 @@ type eventKey struct {
 	percent int64
 }
 
+// newMetrics begins the counters of rare events at 0: Prometheus sees no increase in a series that
+// begins with its first event.
 func newMetrics(now func() time.Time) *metrics {
-	return &metrics{
-		now: now, served: map[servedKey]*histogram{}, denials: map[string]int64{}, events: map[eventKey]int64{},
-		sweeps: map[string]int64{}, refreshes: map[string]int64{}, quotas: quotas{maximum: quotaLabels},
+	results := map[string]int64{"ok": 0, "failed": 0}
+	m := &metrics{
+		now: now, served: map[servedKey]*histogram{}, denials: map[string]int64{"quota": 0, "login": 0}, events: map[eventKey]int64{},
+		sweeps: maps.Clone(results), refreshes: maps.Clone(results), quotas: quotas{maximum: quotaLabels},
 	}
+	for _, percent := range []int64{50, 80, 100} { // those of budget.Event
+		m.events[eventKey{budget.EventThreshold, percent}] = 0
+	}
+	return m
 }
 
 // methods are those that have a series of their own: a client may send any other.

@@ -1,0 +1,80 @@
+package otel
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/dynalimit/dynalimit/observe"
+)
+
+// A counter of rare events begins at 0 as soon as its labels are known. Prometheus sees no increase
+// in a series that begins with its first event.
+
+// begun are the labels whose counters have begun.
+type begun struct {
+	mu   sync.RWMutex
+	seen map[begunKey]bool
+}
+
+// begunKey names a resource, or one limit of it; of an entity where that is a label.
+type begunKey struct{ entity, resource, limit string }
+
+// first reports whether it is the first call with these labels.
+func (b *begun) first(of begunKey) bool {
+	b.mu.RLock()
+	seen := b.seen[of]
+	b.mu.RUnlock()
+	if seen {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen == nil {
+		b.seen = map[begunKey]bool{}
+	}
+	seen, b.seen[of] = b.seen[of], true
+	return !seen
+}
+
+// beginResource begins the counters of an entity's calls on a resource.
+func (m *meter) beginResource(ctx context.Context, entity, resource string) {
+	if !m.begun.first(m.begunKey(entity, resource, "")) {
+		return
+	}
+	for _, name := range []string{"granted", "degraded", "invalid", "failed"} {
+		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, outcomeKey.String(name))...))
+	}
+	for _, o := range outcomes {
+		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, outcomeKey.String(o.name))...))
+	}
+	for _, why := range []observe.ThrottleCause{observe.WritesThrottled, observe.ReadsThrottled} {
+		m.pacings.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, causeKey.String(string(why)))...))
+	}
+}
+
+// beginLimit begins the counters of one limit.
+func (m *meter) beginLimit(ctx context.Context, entity, resource, limit string) {
+	if !m.begun.first(m.begunKey(entity, resource, limit)) {
+		return
+	}
+	levels := []observe.Level{observe.LevelEntity, observe.LevelParent}
+	if m.labels.entity {
+		levels = levels[:1] // which parent it is, is not known
+	}
+	for _, yes := range []bool{false, true} {
+		m.overrun.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, limitKey.String(limit), shadowKey.Bool(yes))...))
+		for _, level := range levels {
+			m.denials.Add(ctx, 0, metric.WithAttributes(m.labels.of(entity, resource, limitKey.String(limit), levelKey.String(string(level)), memoryKey.Bool(yes))...))
+		}
+	}
+	m.dropped.Add(ctx, 0, metric.WithAttributes(limitKey.String(limit)))
+}
+
+func (m *meter) begunKey(entity, resource, limit string) begunKey {
+	if !m.labels.entity {
+		entity = ""
+	}
+	return begunKey{entity, resource, limit}
+}
