@@ -150,7 +150,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "aggregator/archive",
-		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath", "runtime/debug"}, pureStd...),
+		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath", "runtime/debug", "sync/atomic"}, pureStd...),
 		project: []string{"aggregator", "audit", "internal/trail", "fault", "internal/problem", "internal/schema", "internal/usage"},
 		others:  []string{sdk + "/service/dynamodb/types", "golang.org/x/sync"},
 		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",
