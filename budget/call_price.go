@@ -38,8 +38,10 @@ type CallRates struct {
 
 // Price is what calls of a model cost at an instant. The id is taken as it is: no path and no
 // version is taken away, because a fine-tuned model may cost more than the one that it is
-// named after. An id of Bedrock may have the prefix of its scope (us., global., …) and the
-// revision :0. Calls comes first; what has no Rates there has those of Prices.
+// named after. An id of Bedrock may have the revision :0. In the CatalogList and in a list of
+// LiteLLM a prefix of its scope (us., global., …) needs a price of its own, because geographies
+// have different prices; in other lists Price.Scope says for which prefixes a price holds. Calls
+// comes first; what has no Rates there has those of Prices.
 //
 // To price an id of one's own, such as a deployment's name, put it into Calls.
 //
@@ -50,6 +52,9 @@ func (l PriceList) Price(model string, at time.Time) (CallPrice, error) {
 		return CallPrice{}, invalidConfig("model", "%q has costs that no number of tokens tells: %s", model, why)
 	}
 	name, scope := exactModel(model)
+	if l.exact && name != model {
+		name = strings.TrimSuffix(model, ":0")
+	}
 	call, listed := l.Calls[model]
 	if !listed {
 		call, listed = l.Calls[name]

@@ -28,6 +28,12 @@ func TestAPriceForMoneyIsOfExactlyThatModel(t *testing.T) {
 		"openai.gpt-oss-120b-1:0":                          150_000,
 		"gemini-3.6-flash":                                 750_000,
 		"gpt-5.4":                                          2_500_000,
+		"claude-sonnet-5":                                  2_000_000,
+		"amazon.nova-pro-v1:0":                             800_000,
+		"us.amazon.nova-pro-v1:0":                          800_000,
+		"eu.amazon.nova-pro-v1:0":                          1_050_000,
+		"us-gov.anthropic.claude-opus-5":                   6_000_000,
+		"text-embedding-3-small":                           20_000,
 	} {
 		p, err := list.Price(model, day)
 		require.NoError(t, err)
@@ -38,6 +44,7 @@ func TestAPriceForMoneyIsOfExactlyThatModel(t *testing.T) {
 	assert.Equal(t, int64(1_500_000), later.Input, "by the day")
 	for _, model := range []string{
 		"", "gpt-4o-v2", "acme-tuned/gpt-4o-mini", "us.gpt-4o", "us.gpt-4.1", "gpt-4o:0", "ft:gpt-4o:acme:7", "anthropic.claude-3-5-sonnet-20241022-v3:0",
+		"sa.amazon.nova-pro-v1:0", "global.amazon.nova-pro-v1:0", "ca.anthropic.claude-opus-5", // geographies without a price of their own
 		"arn:aws:bedrock:us-east-1:1:custom-model-deployment/amazon.nova-pro-v1:0",
 	} {
 		_, err := list.Price(model, day)
@@ -109,30 +116,67 @@ func TestTheDearestKindThatFitsHolds(t *testing.T) {
 	assert.Zero(t, sound, "no price of sound is known")
 }
 
-// TestTheCatalogHasTheKindsOfLiteLLM: tiers, long contexts, sound and searches.
-func TestTheCatalogHasTheKindsOfLiteLLM(t *testing.T) {
-	day := at(t, "2026-08-21T12:00:00Z")
-	theirs, ours := loaded(t, "litellm.json", "openai", "anthropic", "vertex_ai-language-models"), CatalogList()
-	compared := 0
-	for _, model := range slices.Sorted(maps.Keys(theirs.Calls)) {
-		own, err := ours.Price(model, day)
-		if err != nil || model == "gpt-5-nano" { // of which theirs has a priority that costs 50 times as much
-			continue
-		}
-		p, err := theirs.Price(model, day)
-		require.NoError(t, err)
-		assert.Equal(t, p.Sound, own.Sound, model)
-		for _, v := range p.Variants {
-			i := slices.IndexFunc(own.Variants, func(o CallRates) bool { return o.Tier == v.Tier && o.Above == v.Above })
-			require.GreaterOrEqual(t, i, 0, "%s: %+v", model, v)
-			requireSameRates(t, model, v.Rates, own.Variants[i].Rates)
-			if v.Sound != 0 {
-				assert.Equal(t, v.Sound, own.Variants[i].Sound, model)
+// TestNoPriceOfTheCatalogIsBelowLiteLLMs, of any tier, length, sound or tool.
+func TestNoPriceOfTheCatalogIsBelowLiteLLMs(t *testing.T) {
+	for file, tt := range map[string]struct {
+		day       string
+		providers []string
+		all       bool // the catalog has each model
+		compared  int
+	}{
+		"litellm.json":         {"2026-08-21", []string{"openai", "anthropic", "vertex_ai-language-models"}, false, 40},
+		"litellm-1.110.2.json": {"2026-11-28", []string{"openai", "text-completion-openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}, true, 40},
+	} {
+		theirs, ours, compared := loaded(t, file, tt.providers...), CatalogList(), 0
+		for _, model := range slices.Sorted(maps.Keys(theirs.Calls)) {
+			own, err := ours.Price(model, catalogDay(tt.day))
+			if err != nil && !tt.all || model == "gpt-5-nano" { // of which theirs had a priority that cost 50 times as much
+				continue
 			}
-			compared++
+			require.NoError(t, err)
+			p, err := theirs.Price(model, catalogDay(tt.day))
+			require.NoError(t, err)
+			for _, v := range p.all() {
+				require.True(t, own.HasTier(v.Tier), "%s: %q", model, v.Tier)
+				rates, sound := own.For(v.Above+1, v.Tier)
+				for _, c := range tokenClasses {
+					if rate := *c.rate(&v.Rates); rate > *c.rate(&rates) && !cheaperSince(model, tt.day) {
+						assert.Fail(t, "below the list", "%s %s: %q above %d: %s is %d for %d", file, model, v.Tier, v.Above, c.name, *c.rate(&rates), rate)
+					}
+				}
+				assert.GreaterOrEqual(t, sound, v.Sound, model)
+				compared++
+			}
+			for tool, micros := range p.Tools {
+				assert.GreaterOrEqual(t, own.Tools[tool], micros, "%s: %s", model, tool)
+			}
+		}
+		assert.GreaterOrEqual(t, compared, tt.compared)
+	}
+}
+
+// cheaperSince reports whether a model costs less than it did on the day of an older list.
+func cheaperSince(model, day string) bool { return day < catalogTableDay && model == cheaperUntil2027 }
+
+// TestTheTableIsOfItsDay, has each model once, and prices that can be.
+func TestTheTableIsOfItsDay(t *testing.T) {
+	head, _, _ := strings.Cut(catalogTable, "\n")
+	assert.True(t, strings.HasSuffix(head, " "+catalogTableDay), head)
+	models := 0
+	for line := range strings.Lines(catalogTable) {
+		for _, field := range strings.Fields(line) {
+			if strings.Contains(field, "/") {
+				break
+			}
+			models++
 		}
 	}
-	assert.GreaterOrEqual(t, compared, 40)
+	calls := tableCalls()
+	assert.Len(t, calls, models-len(strings.Fields(strings.Split(head, "/")[0])), "a model twice")
+	for model, call := range calls {
+		require.NoError(t, call.validate(model))
+		assert.Positive(t, call.Input, model)
+	}
 }
 
 // TestALoaderReadsWhatCallsCost, and refuses what no number of tokens tells.
@@ -147,6 +191,10 @@ func TestALoaderReadsWhatCallsCost(t *testing.T) {
 			"search_context_cost_per_query": {"search_context_size_low": 0.03, "search_context_size_high": 0.05}},
 		"m": {` + row + `, "input_cost_per_token_priority": 2e-06}, "m-2026-01-02": {` + row + `},
 		"m-2026-01-03": {"litellm_provider": "openai", "input_cost_per_token": 3e-06, "output_cost_per_token": 4e-06},
+		"cached": {` + row + `, "cache_creation_input_token_cost": 2e-06, "cache_creation_input_token_cost_above_12hr": 3e-06,
+			"cache_creation_input_token_cost_above_12hr_priority": 7e-06, "input_cost_per_token_priority": 2e-06, "input_cost_per_token_ultrafast": 1e-04,
+			"google_maps_grounding_cost_per_query": 0.0251, "cache_read_input_audio_token_cost_flex": 1e-07, "input_cost_per_image_token": 1e-06},
+		"pictures": {` + row + `, "input_cost_per_image_token": 2e-06},
 		"video": {` + row + `, "output_cost_per_second": 0.1},
 		"free video": {` + row + `, "output_cost_per_second": 0.0, "input_cost_per_image": null},
 		"dear": {` + row + `, "input_cost_per_token_priority": 1e+30},
@@ -168,6 +216,12 @@ func TestALoaderReadsWhatCallsCost(t *testing.T) {
 			{Tier: "us", Rates: Rates{Input: 1_100_000, Output: 5_500_000}},
 		},
 	}, p)
+	cached, err := list.Price("cached", day)
+	require.NoError(t, err)
+	assert.Equal(t, CallPrice{
+		Rates: Rates{Input: 1_000_000, Output: 4_000_000, CacheWrite5m: 2_000_000, CacheWrite1h: 3_000_000}, Tools: map[string]int64{"google_maps": 25_100},
+		Variants: []CallRates{{Tier: "priority", Rates: Rates{Input: 2_000_000, Output: 4_000_000, CacheWrite1h: 7_000_000}}},
+	}, cached)
 	for model, kinds := range map[string]int{"m": 1, "m-2026-01-02": 1, "m-2026-01-03": 0} {
 		p, err := list.Price(model, day)
 		require.NoError(t, err)
@@ -182,7 +236,7 @@ func TestALoaderReadsWhatCallsCost(t *testing.T) {
 		_, err := list.Price(model, day)
 		require.NoError(t, err, model)
 	}
-	for _, model := range []string{"video", "dear", "large", "search", "embedding"} {
+	for _, model := range []string{"video", "dear", "large", "search", "embedding", "pictures"} {
 		_, err := list.Price(model, day)
 		require.Error(t, err, model)
 	}

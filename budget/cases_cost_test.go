@@ -60,6 +60,10 @@ func TestCaseA3TokenClassesAreDisjoint(t *testing.T) {
 func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.clock.Set(at(t, "2026-09-01T00:00:30Z"))
+		require.NoError(t, w.a.Prices().Put(t.Context(), "us.anthropic.claude-sonnet-5",
+			Price{Model: "us.anthropic.claude-sonnet-5", Rates: anthropicRates(2_200_000, 11_000_000)},
+			Price{Model: "us.anthropic.claude-sonnet-5", EffectiveFrom: at(t, "2026-09-01T00:00:00Z"), Rates: anthropicRates(3_300_000, 16_500_000)},
+		))
 		o := fixtureOrg()
 		o.Models = map[string]string{"premium": "us.anthropic.claude-sonnet-5", "standard": standardModel, "economy": economyModel}
 		w.org(o)
@@ -75,7 +79,7 @@ func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 			u.Model, u.Tokens, u.Time = "us.anthropic.claude-sonnet-5", Tokens{Input: 1_000_000}, at(t, tc.at)
 			r := w.submit(w.a, u)
 			assert.Equal(t, tc.want, r.CostMicros)
-			assert.Equal(t, "catalog|anthropic.claude-sonnet-5|regional|"+tc.from, r.PriceVersion)
+			assert.Equal(t, "table|anthropic.claude-sonnet-5|regional|"+tc.from, r.PriceVersion)
 		}
 	})
 }

@@ -16,7 +16,6 @@ func catalogAnthropic() []Price {
 		facts(source, "2026-07-29", "", Rates{Input: 15_000_000, Output: 75_000_000, CacheRead: 1_500_000, CacheWrite5m: 18_750_000, CacheWrite1h: 30_000_000}, "claude-opus-4-1", "claude-opus-4-1-20250805"),
 		facts(source, "2026-07-29", "", Rates{Input: 15_000_000, Output: 75_000_000, CacheRead: 1_500_000, CacheWrite5m: 18_750_000, CacheWrite1h: 30_000_000}, "claude-opus-4-0", "claude-opus-4-20250514"),
 		facts(source, "2026-07-29", "", Rates{Input: 2_000_000, Output: 10_000_000, CacheRead: 200_000, CacheWrite5m: 2_500_000, CacheWrite1h: 4_000_000}, "claude-sonnet-5"),
-		facts(source, "2026-07-29", "2026-09-01", Rates{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000}, "claude-sonnet-5"),
 		facts(source, "2026-07-29", "2026-03-13", Rates{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000}, "claude-sonnet-4-6"),
 		facts(source, "2026-07-29", "", Rates{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000}, "claude-sonnet-4-0", "claude-sonnet-4-20250514"),
 		facts(source, "2026-07-29", "", Rates{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000}, "claude-3-7-sonnet-latest", "claude-3-7-sonnet-20250219"),

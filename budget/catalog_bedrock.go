@@ -17,7 +17,6 @@ func catalogBedrock() []Price {
 		split("anthropic.claude-opus-4-5-20251101", "", 5_000_000, 25_000_000),
 		split("anthropic.claude-opus-4-5", "", 5_000_000, 25_000_000), // the undated alias
 		split("anthropic.claude-sonnet-5", "", 2_000_000, 10_000_000),
-		split("anthropic.claude-sonnet-5", "2026-09-01", 3_000_000, 15_000_000),
 		split("anthropic.claude-sonnet-4-6", "", 3_000_000, 15_000_000),
 		split("anthropic.claude-sonnet-4-5-20250929", "", 3_000_000, 15_000_000),
 		split("anthropic.claude-haiku-4-5-20251001", "", 1_000_000, 5_000_000),

@@ -14,9 +14,17 @@ var (
 	liteLLMVariant = regexp.MustCompile(`^(?:` + strings.Join(liteLLMClasses[:], "|") + `)((?:_above_(\d+)k_tokens)?(?:_(priority|flex))?)$`)
 	liteLLMCost    = regexp.MustCompile(`_cost|^tiered_pricing$`)
 	// liteLLMKnown are prices that are read elsewhere, or below one that is.
-	liteLLMKnown = regexp.MustCompile(`_batches$|^(?:input|output)_cost_per_audio_token|^output_cost_per_(?:reasoning|image)_token$` +
-		`|^(?:cache_creation_input|cache_read_input)_audio_token_cost$|^search_context_cost_per_query$`)
+	// A call asks for the tier ultrafast by its name, and is refused.
+	liteLLMKnown = regexp.MustCompile(`_batches$|_ultrafast$|^(?:input|output)_cost_per_audio_token|^output_cost_per_(?:reasoning|image)_token$` +
+		`|^(?:cache_creation_input|cache_read_input)_audio_token_cost(?:_(?:priority|flex))?$|^` + liteLLM12Hours + `|^search_context_cost_per_query$`)
 )
+
+// liteLLM12Hours prices writes to OpenAI's cache for twelve hours. They count as writes for an
+// hour, the longest class.
+const liteLLM12Hours = "cache_creation_input_token_cost_above_12hr"
+
+// liteLLMTools are the prices of one use of a provider's tool, in dollars, by the tool's name.
+var liteLLMTools = map[string]string{"google_maps_grounding_cost_per_query": "google_maps"}
 
 // liteLLMPlaces are the factors of a row for where a call is served. "fast" is not among them:
 // a call asks for it by name.
@@ -98,6 +106,9 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 			}
 			v.Rates, why = liteLLMKind(row, kind[1], why)
 			call.Variants = append(call.Variants, v)
+		case liteLLMTools[name] != "":
+			call.tool(liteLLMTools[name], (max(rate(name), 0)+999_999)/1_000_000)
+		case name == "input_cost_per_image_token" && rate(name) <= rate("input_cost_per_token"): // a picture's token is as cheap as a text's
 		case kind == nil && !liteLLMKnown.MatchString(name) && rate(name) != FreeRate:
 			return call, name
 		}

@@ -30,6 +30,8 @@ type PriceList struct {
 	Calls map[string]CallPrice
 	// unbounded says of models what they cost beside tokens and tools.
 	unbounded map[string]string
+	// exact means that a scope's prefix is part of an id.
+	exact bool
 }
 
 func (l *PriceList) skip(model, format string, args ...any) {
@@ -92,7 +94,7 @@ func tooLong() error {
 }
 
 func liteLLMList(raw []byte, providers []string) (PriceList, error) {
-	list := PriceList{Name: "litellm"}
+	list := PriceList{Name: "litellm", exact: true}
 	rows, ok := jsonFields(bytes.TrimSpace(raw))
 	if !ok {
 		return PriceList{}, fmt.Errorf("%w: is not an object of models, nor an array of prices", ErrPriceList)
@@ -183,6 +185,13 @@ func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 			return Rates{}, fmt.Errorf("%s: %w", tokenClasses[i].name, err)
 		}
 		*tokenClasses[i].rate(&r) = rate
+	}
+	if long := row[liteLLM12Hours+suffix]; given(long) {
+		rate, err := rateFrom(long)
+		if err != nil {
+			return Rates{}, fmt.Errorf("%s: %w", tokenClasses[3].name, err)
+		}
+		r.CacheWrite1h = max(r.CacheWrite1h, rate)
 	}
 	return r, nil
 }
