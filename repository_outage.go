@@ -61,6 +61,9 @@ func (r *Repository) probe(ctx context.Context, key schema.Item) error {
 	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: key, ConditionExpression: aws.String(neverHolds),
 	}, ddb.WithoutRetries)
+	if err == nil {
+		return ddb.ErrForeign
+	}
 	return err
 }
 

@@ -374,5 +374,8 @@ func probe(ctx context.Context, client Client, table string) error {
 		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Attributes(),
 		ConditionExpression: aws.String("attribute_exists(PK) AND attribute_not_exists(PK)"),
 	}, store.Once)
+	if err == nil { // no DynamoDB finds that the condition holds
+		return ddb.ErrForeign
+	}
 	return err
 }

@@ -31,8 +31,11 @@ func Classify(err error, caller context.Context) Diagnosis {
 }
 
 func classify(err error, caller context.Context) Diagnosis {
-	if errors.Is(err, ErrUnprocessed) {
+	switch {
+	case errors.Is(err, ErrUnprocessed):
 		return Diagnosis{Verdict: Throttled, Answered: true}
+	case errors.Is(err, ErrForeign):
+		return Diagnosis{Verdict: Unconfirmed}
 	}
 	var canceled *types.TransactionCanceledException
 	if errors.As(err, &canceled) {
@@ -45,7 +48,7 @@ func classify(err error, caller context.Context) Diagnosis {
 	if errors.As(err, &api) {
 		return classifyCode(err, api.ErrorCode())
 	}
-	if status := statusOf(err); status >= http.StatusBadRequest { // of a proxy: DynamoDB's have a code
+	if status := statusOf(err); status >= http.StatusBadRequest && !isCut(err) { // of a proxy: DynamoDB's have a code
 		return classifyCode(err, "")
 	}
 	return classifyTransport(err, caller)

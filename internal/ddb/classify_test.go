@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
-	"github.com/aws/smithy-go/middleware"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -68,6 +68,18 @@ func says(status int, body string) wire {
 		}, nil
 	}
 }
+
+// cuts is an answer whose connection breaks in the middle of the body.
+func cuts(status int, body string) wire {
+	return func(r *http.Request) (*http.Response, error) {
+		response, err := says(status, body)(r)
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[:len(body)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		return response, err
+	}
+}
+
+// throttled is an answer of DynamoDB that says what had too little capacity.
+const throttled = `{"__type":"com.amazon.coral.availability#ThrottlingException","throttlingReasons":[{"reason":"TableWriteMaxOnDemandThroughputExceeded","resource":"arn:aws:dynamodb:us-east-1:1:table/limits"}],"message":"Throughput exceeds the maximum OnDemandThroughput configured on table or index"}`
 
 // refuses is an error answer of DynamoDB.
 func refuses(status int, code string) wire {
@@ -131,13 +143,20 @@ var errorKinds = map[string]struct {
 	"missing table":           {refuses(400, "ResourceNotFoundException"), nil, Failed, answered | setting},
 	"another service":         {refuses(400, "UnknownOperationException"), nil, Failed, answered | setting},
 	"another server":          {says(404, "404 page not found"), nil, Failed, answered | setting},
-	"another server's page":   {says(200, "<html>"), nil, Unconfirmed, answered},
+	"another server's page":   {says(200, "<html>"), nil, Unconfirmed, 0},
+	"nothing of DynamoDB's":   {says(200, "{}"), nil, Unconfirmed, 0},
+	"empty page":              {says(200, ""), nil, Unconfirmed, 0},
+	"load shed by a proxy":    {says(429, "slow down"), nil, Throttled, answered},
+	"timeout of a proxy":      {says(408, "<html>Request Timeout"), nil, Throttled, answered},
 	"refused connection":      {breaks(dialled(syscall.ECONNREFUSED)), nil, Unsent, silent},
 	"unreachable network":     {breaks(dialled(syscall.ENETUNREACH)), nil, Unsent, silent},
 	"reset":                   {breaks(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), nil, Unconfirmed, silent},
 	"closed":                  {breaks(io.EOF), nil, Unconfirmed, silent},
 	"any other send error":    {breaks(errors.New("http2: stream closed")), nil, Unconfirmed, silent},
-	"cut answer":              {says(200, `{`), nil, Unconfirmed, answered}, // its head arrived
+	"cut answer":              {cuts(200, `{"Attributes":{}}`), nil, Unconfirmed, silent},
+	"half of an answer":       {says(200, `{`), nil, Unconfirmed, silent},
+	"cut refusal":             {cuts(400, throttled), nil, Unconfirmed, silent}, // its status does not say what it refuses
+	"cut failure":             {cuts(500, throttled), nil, Unconfirmed, silent},
 	"host not found":          {breaks(dialled(&net.DNSError{Err: "no such host", Name: "dynamodb.eu-nowhere-7.amazonaws.com"})), nil, Failed, setting},
 	"certificate of another":  {breaks(&tls.CertificateVerificationError{Err: errors.New("x509: unknown authority")}), nil, Failed, setting},
 	"no region":               {says(200, "{}"), []func(*dynamodb.Options){func(o *dynamodb.Options) { o.Region = "" }}, Failed, setting},
@@ -190,9 +209,31 @@ func TestWhatABatchLeavesUndoneIsThrottled(t *testing.T) {
 	assert.Equal(t, Diagnosis{Verdict: Throttled, Answered: true}, without(d))
 }
 
-func TestTextNamesTheActionThatIsMissing(t *testing.T) {
-	err := write(t.Context(), watched(refuses(400, "AccessDeniedException")))
-	assert.EqualError(t, err, "the client's role may not perform dynamodb:UpdateItem; allow it, see docs/permissions.md (AccessDeniedException)")
+func TestTextOfAnErrorKeepsWhatDynamoDBSays(t *testing.T) {
+	for name, test := range map[string]struct {
+		wire wire
+		text string
+	}{
+		"the action that is missing": {
+			refuses(400, "AccessDeniedException"),
+			"the client's role may not perform dynamodb:UpdateItem; allow it, see docs/permissions.md (AccessDeniedException)",
+		},
+		"the key of the table": {
+			says(400, `{"__type":"x#AccessDeniedException","message":"KMS key access denied error: KMS key arn:aws:kms:1:key/2 is disabled"}`),
+			"KMS key access denied error: KMS key arn:aws:kms:1:key/2 is disabled (AccessDeniedException)",
+		},
+		"what has too little capacity": {
+			says(400, throttled),
+			"ThrottlingException: Throughput exceeds the maximum OnDemandThroughput configured on table or index" +
+				" (TableWriteMaxOnDemandThroughputExceeded of arn:aws:dynamodb:us-east-1:1:table/limits)",
+		},
+		"the proxy that sheds load": {says(429, "slow down"), "what stands before DynamoDB refuses the request (HTTP 429)"},
+		"an answer that broke off":  {cuts(400, throttled), "the answer broke off"},
+		"another server":            {says(200, "{}"), ErrForeign.Error()},
+		"another server's page":     {says(200, "<html>"), ErrForeign.Error()},
+	} {
+		assert.EqualError(t, write(t.Context(), watched(test.wire)), test.text, name)
+	}
 }
 
 func TestRefusedConditionBringsTheItem(t *testing.T) {
@@ -274,26 +315,12 @@ func TestCredentialsThatHangWereNeverUsed(t *testing.T) {
 		d := Classify(write(t.Context(), c), t.Context())
 		assert.Equal(t, Unsent.String(), d.Verdict.String())
 		assert.True(t, d.Silent)
+		assert.ErrorContains(t, d.Err, "credentials cannot be had within the request timeout (1s)")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		d = Classify(write(ctx, c), ctx)
 		assert.Equal(t, Diagnosis{Verdict: Unsent}, without(d), "the caller's own deadline")
-	})
-}
-
-// What ends a request before it is sent leaves no doubt.
-func TestRequestThatWasHeldUpWasNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := watched(says(200, "{}"), func(o *dynamodb.Options) {
-			o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
-				return s.Initialize.Add(middleware.InitializeMiddlewareFunc("holds up", func(ctx context.Context, _ middleware.InitializeInput, _ middleware.InitializeHandler) (out middleware.InitializeOutput, _ middleware.Metadata, err error) {
-					<-ctx.Done()
-					return out, middleware.Metadata{}, ctx.Err()
-				}), middleware.Before)
-			})
-		})
-		assert.Equal(t, Unsent.String(), Classify(write(t.Context(), c), t.Context()).Verdict.String())
 	})
 }
 

@@ -3,11 +3,9 @@ package ddb
 import (
 	"context"
 	"maps"
-	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
@@ -146,66 +144,26 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 		var none Out
 		return none, err
 	}
-	ctx, cancel := Bound(ctx, c.timeout)
-	defer cancel()
-	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
-	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
-	return out, withDiagnosis(call.End(t.judge(Classify(err, ctx))))
+	return ask(ctx, c, breaker, c.timeout, request, in, opts)
 }
 
 // control makes a request about a table itself. It says nothing about whether
 // the table's data can be used.
 func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	ctx, cancel := Bound(ctx, max(c.timeout, controlTimeout))
+	return ask(ctx, c, nil, max(c.timeout, controlTimeout), request, in, opts)
+}
+
+// ask makes a request within a time limit, and tells the breaker, if there is one, what came
+// of it.
+func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()
-	out, err := request(ctx, in, opts...)
-	return out, withDiagnosis(Classify(err, ctx))
-}
-
-// tracedRequest sees the HTTP requests that the SDK sends for one request; it may try
-// several times.
-type tracedRequest struct {
-	client         *Client
-	breaker        *Breaker
-	next           aws.HTTPClient
-	sent, answered bool
-	opts           [3]func(*dynamodb.Options) // room for those of the request
-}
-
-// addTo lets the tracedRequest see what the SDK sends.
-func (t *tracedRequest) addTo(o *dynamodb.Options) {
-	t.next, o.HTTPClient = o.HTTPClient, t
-	if _, off := o.Retryer.(aws.NopRetryer); !off {
-		o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, longestRetryDelay)
+	t, call := &tracedRequest{client: c, breaker: breaker, ctx: ctx}, breaker.Begin()
+	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
+	if err == nil {
+		err = t.prove(in, out)
 	}
-}
-
-// Do implements aws.HTTPClient.
-func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
-	t.sent = true
-	asked := t.client.clock.Source()
-	response, err := t.next.Do(r)
-	if err != nil {
-		return response, err
-	}
-	t.client.clock.Observe(response.Header, asked)
-	if response.StatusCode < http.StatusInternalServerError {
-		t.answered = true
-		t.breaker.hear()
-	}
-	return response, nil
-}
-
-// judge adds to a diagnosis what was seen on the way: that nothing was sent, or that an
-// earlier try was answered.
-func (t *tracedRequest) judge(d Diagnosis) Diagnosis {
-	if t.next != nil && !t.sent && d.Verdict == Unconfirmed {
-		d.Verdict = Unsent
-	}
-	if t.answered {
-		d.Answered, d.Silent = true, false
-	}
-	return d
+	return out, withDiagnosis(call.End(t.judge(Classify(err, ctx), timeout)))
 }
 
 // GetItem implements the client.

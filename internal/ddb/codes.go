@@ -49,6 +49,7 @@ var codes = map[string]kind{
 	"ExpiredTokenException":               isSetting,
 	"ExpiredToken":                        isSetting,
 	"RequestExpired":                      isSetting,
+	"RequestTimeTooSkewed":                isSetting,
 	"InvalidSignatureException":           isSetting,
 	"SignatureDoesNotMatch":               isSetting,
 	"IncompleteSignature":                 isSetting,
@@ -66,7 +67,9 @@ func classifyCode(err error, code string) Diagnosis {
 	case known:
 	case status >= http.StatusInternalServerError:
 		k = isSilent
-	case code == "" || code == "UnknownError": // a 4xx that is not DynamoDB's: another server
+	case !isCode(code) && refusesLoad(status): // of a proxy
+		k = isThrottled
+	case !isCode(code): // a 4xx that is not DynamoDB's: another server
 		k = isSetting
 	default:
 		k.verdict = Failed
@@ -77,6 +80,14 @@ func classifyCode(err error, code string) Diagnosis {
 		d.Item = condition.Item
 	}
 	return d
+}
+
+// isCode reports whether a code is one that a service of AWS gave.
+func isCode(code string) bool { return code != "" && code != "UnknownError" }
+
+// refusesLoad reports whether an HTTP status alone says that a request came at a bad time.
+func refusesLoad(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }
 
 // statusOf is the HTTP status of an answer, 0 without one.

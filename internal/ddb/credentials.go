@@ -3,7 +3,9 @@ package ddb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/aws/smithy-go"
 )
@@ -45,3 +47,16 @@ func classifyCredentials(err error, caller context.Context) Diagnosis {
 	}
 	return Diagnosis{Verdict: Unsent, Silent: true, expired: expired(caller)}
 }
+
+// slowCredentialsError is the error of a request whose credentials were not fetched within
+// the request timeout.
+type slowCredentialsError struct {
+	timeout time.Duration
+	err     error
+}
+
+func (e *slowCredentialsError) Error() string {
+	return fmt.Sprintf("credentials cannot be had within the request timeout (%v); check the provider, role or profile that the client was made with", e.timeout)
+}
+
+func (e *slowCredentialsError) Unwrap() error { return e.err }

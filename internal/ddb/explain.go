@@ -3,9 +3,13 @@ package ddb
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"regexp"
+	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 )
 
@@ -24,7 +28,10 @@ func Explain(err error) string {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var api smithy.APIError
+	var slow *slowCredentialsError
 	switch {
+	case errors.As(err, &slow):
+		return slow.Error()
 	case fromCredentials(err):
 		return "credentials cannot be had; check the provider, role or profile that the client was made with"
 	case errors.As(err, &api):
@@ -37,16 +44,25 @@ func Explain(err error) string {
 		return "no region is set; set AWS_REGION, or Region in the client's options"
 	case unaddressed(err):
 		return "the endpoint is not a URL; give one such as http://localhost:8000"
-	case statusOf(err) >= 400 && statusOf(err) < 500:
-		return "what answers at the endpoint is not DynamoDB; check the client's endpoint"
+	case isCut(err):
+		return "the answer broke off"
+	case refusesLoad(statusOf(err)):
+		return explainLoad(err)
+	case isGarbled(err) || statusOf(err) >= 400 && statusOf(err) < 500:
+		return ErrForeign.Error()
 	}
 	return ""
+}
+
+// explainLoad explains a refusal without a code of DynamoDB.
+func explainLoad(err error) string {
+	return fmt.Sprintf("what stands before DynamoDB refuses the request (HTTP %d)", statusOf(err))
 }
 
 func explainCode(err error, api smithy.APIError) string {
 	switch code := api.ErrorCode(); code {
 	case "AccessDeniedException", "AccessDenied":
-		return "the client's role may not perform " + missingAction(err, api.ErrorMessage()) + "; allow it, see " + permissions
+		return explainDenial(err, api.ErrorMessage())
 	case "ResourceNotFoundException":
 		return "the table does not exist here; check its name, and the client's region and endpoint, or create it"
 	case "ExpiredTokenException", "ExpiredToken":
@@ -57,22 +73,50 @@ func explainCode(err error, api smithy.APIError) string {
 		return "the client has no credentials; give it a provider"
 	case "InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignature", "IncompleteSignatureException", "RequestExpired":
 		return "the signature is refused; check the client's secret key and this machine's clock"
-	case "UnknownOperationException", "UnknownError":
-		if k := classifyCode(err, code); k.Setting {
-			return "what answers at the endpoint is not DynamoDB; check the client's endpoint"
+	case "UnknownOperationException":
+		return ErrForeign.Error()
+	case "UnknownError":
+		switch status := statusOf(err); {
+		case refusesLoad(status):
+			return explainLoad(err)
+		case status < 500:
+			return ErrForeign.Error()
 		}
 	}
 	return ""
 }
 
-// missingAction is what DynamoDB says was not allowed, else the operation.
-func missingAction(err error, message string) string {
-	if found := action.FindString(message); found != "" {
-		return found
-	}
+// explainDenial names the action that is not allowed. A message without an action speaks of
+// something else, such as the table's key in KMS, and is shown as it is.
+func explainDenial(err error, message string) string {
+	missing := action.FindString(message)
 	var op *smithy.OperationError
-	if errors.As(err, &op) {
-		return "dynamodb:" + op.OperationName
+	switch {
+	case missing != "":
+	case message != "":
+		return message
+	case errors.As(err, &op):
+		missing = "dynamodb:" + op.OperationName
+	default:
+		missing = "this"
 	}
-	return "this"
+	return "the client's role may not perform " + missing + "; allow it, see " + permissions
+}
+
+// throttlingReasons names the tables or indexes, and the limits of each, that DynamoDB gives as
+// the reasons for which it throttled a request; "" for none.
+func throttlingReasons(err error) string {
+	var reasons []types.ThrottlingReason
+	if e, ok := errors.AsType[*types.ThrottlingException](err); ok {
+		reasons = e.ThrottlingReasons
+	} else if e, ok := errors.AsType[*types.ProvisionedThroughputExceededException](err); ok {
+		reasons = e.ThrottlingReasons
+	} else if e, ok := errors.AsType[*types.RequestLimitExceeded](err); ok {
+		reasons = e.ThrottlingReasons
+	}
+	var text strings.Builder
+	for _, r := range reasons {
+		fmt.Fprintf(&text, " (%s of %s)", aws.ToString(r.Reason), aws.ToString(r.Resource))
+	}
+	return text.String()
 }

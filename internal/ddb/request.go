@@ -44,10 +44,12 @@ func (e *requestError) Error() string {
 	switch {
 	case IsOpen(err):
 		return err.Error()
+	case errors.Is(err, errHeldBack):
+		return errHeldBack.Error()
 	case e.diagnosis.expired:
 		return errTimeout.Error()
 	case errors.As(err, &api):
-		return api.ErrorCode() + ": " + api.ErrorMessage()
+		return api.ErrorCode() + ": " + api.ErrorMessage() + throttlingReasons(err)
 	case errors.As(err, &post):
 		return post.Err.Error()
 	}

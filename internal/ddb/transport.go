@@ -39,11 +39,18 @@ func classifyTransport(err error, caller context.Context) Diagnosis {
 	default:
 		d = Diagnosis{Verdict: Failed}
 	}
-	if garbled := new(smithy.DeserializationError); errors.As(err, &garbled) && !severed(err) {
+	if isGarbled(err) && !severed(err) {
 		d = Diagnosis{Verdict: Unconfirmed} // somebody answered, and nobody knows who
 	}
 	return d
 }
+
+// isGarbled reports whether an answer could not be read.
+func isGarbled(err error) bool { return errors.As(err, new(*smithy.DeserializationError)) }
+
+// isCut reports whether an answer broke off: nobody knows what it would have said, whatever
+// its status.
+func isCut(err error) bool { return isGarbled(err) && severed(err) }
 
 // misdirected says that the endpoint is not where it should be: no such host, or
 // another's certificate.
@@ -67,9 +74,8 @@ func undialled(err error) bool {
 // broken reports whether the connection ended when a request may have been on its way.
 func broken(err error) bool {
 	var sent *smithyhttp.RequestSendError
-	var garbled *smithy.DeserializationError
 	var canceled *smithy.CanceledError
-	return errors.As(err, &sent) || errors.As(err, &garbled) || errors.As(err, &canceled) || severed(err) ||
+	return errors.As(err, &sent) || isGarbled(err) || errors.As(err, &canceled) || severed(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -78,7 +84,7 @@ func severed(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		mentions(err, "unexpected EOF") // the SDK's decoder has one of its own
+		mentions(err, "unexpected EOF", "unexpected end of JSON input") // the SDK's decoder has errors of its own
 }
 
 func mentions(err error, words ...string) bool {

@@ -1,0 +1,167 @@
+package ddb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+)
+
+// tracedRequest sees the tries that the SDK makes of one request, as its HTTP client and as
+// its retryer. The retryer decides as the request's own does, with one exception: a
+// signature that was refused for its date is always sent again once, with the date of the
+// answer. Nothing was applied.
+type tracedRequest struct {
+	client  *Client
+	breaker *Breaker // nil for none
+	ctx     context.Context
+	// next and retryer are the request's own. next is nil if the user's client is not the
+	// SDK's.
+	next    aws.HTTPClient
+	retryer aws.RetryerV2
+	// tries counts the HTTP requests. pending means that the last one had no outcome when
+	// ctx ended, if it has. Otherwise last is its outcome.
+	tries   int
+	pending bool
+	last    Diagnosis
+	// answered means that DynamoDB answered a try. marked means that the last answer has a
+	// mark of DynamoDB.
+	answered, marked bool
+	// refused means that the SDK's rate limit refused a try. redated means that a signature
+	// was refused for its date, and redating that the request is being sent again for that.
+	refused, redated, redating bool
+	opts                       [3]func(*dynamodb.Options) // room for those of the request
+}
+
+// errHeldBack is the cause of a request that this process did not send in time.
+var errHeldBack = errors.New("this process held the request back, and DynamoDB has no part in it; see the client's retry mode (AWS_RETRY_MODE)")
+
+// addTo lets the tracedRequest see what the SDK sends.
+func (t *tracedRequest) addTo(o *dynamodb.Options) {
+	t.next, o.HTTPClient = o.HTTPClient, t
+	own := o.Retryer
+	if _, off := own.(aws.NopRetryer); !off {
+		own = retry.AddWithMaxBackoffDelay(own, longestRetryDelay)
+	}
+	t.retryer = own.(aws.RetryerV2) // NopRetryer is one, and so is what the SDK wraps
+	o.Retryer = t
+}
+
+// Do implements aws.HTTPClient.
+func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
+	t.tries++
+	t.pending = true
+	asked := t.client.clock.Source()
+	response, err := t.next.Do(r)
+	if err != nil {
+		return response, err
+	}
+	t.client.clock.Observe(response.Header, asked)
+	t.marked = isMarked(response.Header)
+	return response, nil
+}
+
+// IsErrorRetryable implements aws.RetryerV2. The SDK calls it with the outcome of each try
+// that failed.
+func (t *tracedRequest) IsErrorRetryable(err error) bool {
+	t.pending = t.pending && t.ctx.Err() != nil
+	t.last = Classify(err, t.ctx)
+	if t.last.Answered {
+		t.answered = true
+		t.breaker.hear()
+	}
+	tries := t.tries
+	if t.redated {
+		tries--
+	}
+	t.redating = !t.redated && isMisdated(err)
+	t.redated = t.redated || t.redating
+	most := t.retryer.MaxAttempts()
+	return t.redating || (t.retryer.IsErrorRetryable(err) || isCut(err)) && (most <= 0 || tries < most)
+}
+
+// MaxAttempts implements aws.RetryerV2. One is for a signature that was refused for its date.
+func (t *tracedRequest) MaxAttempts() int {
+	if most := t.retryer.MaxAttempts(); most > 0 {
+		return most + 1
+	}
+	return 0
+}
+
+// RetryDelay implements aws.RetryerV2.
+func (t *tracedRequest) RetryDelay(attempt int, err error) (time.Duration, error) {
+	if t.redating {
+		return 0, nil
+	}
+	return t.retryer.RetryDelay(attempt, err)
+}
+
+// GetRetryToken implements aws.RetryerV2.
+func (t *tracedRequest) GetRetryToken(ctx context.Context, err error) (func(error) error, error) {
+	if t.redating {
+		return func(error) error { return nil }, nil
+	}
+	return t.retryer.GetRetryToken(ctx, err)
+}
+
+// GetInitialToken implements aws.RetryerV2.
+func (t *tracedRequest) GetInitialToken() func(error) error {
+	return t.retryer.GetInitialToken() //nolint:staticcheck // part of the interface
+}
+
+// GetAttemptToken implements aws.RetryerV2. The adaptive mode waits here.
+func (t *tracedRequest) GetAttemptToken(ctx context.Context) (func(error) error, error) {
+	release, err := t.retryer.GetAttemptToken(ctx)
+	t.refused = err != nil
+	return release, err
+}
+
+// isMisdated reports whether a signature was refused because its date is far from that of the
+// answer. The SDK compares them, and corrects the next signature.
+func isMisdated(err error) bool {
+	var api smithy.APIError
+	var marked interface{ RetryableError() bool }
+	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
+}
+
+// prove returns ErrForeign if a success is not DynamoDB's.
+func (t *tracedRequest) prove(in, out any) error {
+	if t.next != nil && !t.marked || !isComplete(in, out) {
+		return ErrForeign
+	}
+	return nil
+}
+
+// judge corrects a diagnosis by what the tries came to: of a request that ended while none of
+// them was pending, the process held back the rest. Then the last try counts, and if there was
+// none, nothing was sent.
+func (t *tracedRequest) judge(d Diagnosis, timeout time.Duration) Diagnosis {
+	switch held := !t.pending && (d.expired || t.refused); {
+	case t.next == nil || d.Err == nil:
+	case fromCredentials(d.Err):
+		if d.expired {
+			d.Err = &slowCredentialsError{timeout, d.Err}
+		}
+	case held && t.tries > 0:
+		cause := d.Err
+		d = t.last
+		d.Err = fmt.Errorf("%w: %w", d.Err, cause)
+	case held:
+		d = Diagnosis{Verdict: Throttled, Err: fmt.Errorf("%w: %w", errHeldBack, d.Err)}
+	case t.tries == 0 && d.Verdict == Unconfirmed:
+		d.Verdict = Unsent
+	}
+	if t.answered {
+		d.Answered, d.Silent = true, false
+	}
+	if d.Answered {
+		t.breaker.hear()
+	}
+	return d
+}
