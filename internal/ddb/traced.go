@@ -39,9 +39,6 @@ type tracedRequest struct {
 	opts                       [3]func(*dynamodb.Options) // room for those of the request
 }
 
-// errHeldBack is the cause of a request that this process did not send in time.
-var errHeldBack = errors.New("this process held the request back, and DynamoDB has no part in it; see the client's retry mode (AWS_RETRY_MODE)")
-
 // addTo lets the tracedRequest see what the SDK sends.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
