@@ -67,7 +67,8 @@ type RepositoryOptions struct {
 	ConfigCacheSize int
 	// RequestTimeout bounds one request, including the SDK's tries of it; so it also
 	// bounds a write whose caller has left. A request that takes the whole time means
-	// that DynamoDB does not answer. Creating and describing the table may take 10 s.
+	// that DynamoDB does not answer. Creating and describing the table, and the requests of
+	// package admin, may take 10 s.
 	// Defaults to 1 s.
 	RequestTimeout time.Duration
 	// Compatible keeps the table readable for zae-limiter. What zae-limiter refuses is
@@ -192,7 +193,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
 	r.layout = &layout{table: r.store, clock: clock, log: o.Logger}
 	r.events = trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
-	r.guarded = shared.Guarded(r.store, r.keys)
+	r.guarded = shared.Guarded(&table.Table{Client: watched.Patient(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys)
 	r.takeover = takeover{
 		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
 	}

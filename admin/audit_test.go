@@ -371,3 +371,23 @@ func TestForeignItemsAreNoEvents(t *testing.T) {
 		assert.Equal(t, audit.System, found[0].Target)
 	})
 }
+
+// A change that is answered late was made, and is not told as perhaps made.
+func TestChangeThatIsAnsweredLateWasMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		sent := 0
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if q.Operation != "TransactWriteItems" {
+				return ddbmem.Fault{}
+			}
+			sent++
+			return ddbmem.Fault{After: 5 * time.Second}
+		})
+		a := admin.New(r)
+		require.NoError(t, a.Limits.Set(t.Context(), admin.Scope{Everyone: true}, oneLimit))
+		require.NoError(t, a.Entities.Create(t.Context(), admin.Entity{ID: "late"}))
+		assert.Equal(t, 2, sent)
+	})
+}

@@ -283,3 +283,18 @@ func TestPlainMetering(t *testing.T) {
 		assert.Equal(t, int64(3), got.Labels[0].Requests)
 	})
 }
+
+// A change that is answered late was made, and is not told as perhaps made.
+func TestChangeThatIsAnsweredLateWasMade(t *testing.T) {
+	simulated(t, Options{RequestTimeout: time.Second}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation != "TransactWriteItems" {
+				return ddbmem.Fault{}
+			}
+			return ddbmem.Fault{After: 5 * time.Second}
+		})
+		_, err := k.Setup().PutOrg(t.Context(), fixtureOrg())
+		require.NoError(t, err)
+		db.SetFaults(nil)
+	})
+}

@@ -52,7 +52,7 @@ func (c *core) remove(key store.Key) types.TransactWriteItem {
 
 // send writes all or nothing. overtaken says that what was decided no longer holds.
 func (c *core) send(ctx context.Context, writes ...types.TransactWriteItem) (overtaken bool, err error) {
-	err = c.items.Transact(ctx, store.NewID(), writes)
+	err = c.items.Patient().Transact(ctx, store.NewID(), writes)
 	return store.Diagnose(err) == ddb.Refused, err
 }
 

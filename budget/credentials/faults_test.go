@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
@@ -60,4 +62,19 @@ func (r *wire) take() []request {
 	taken := r.requests
 	r.requests = nil
 	return taken
+}
+
+// A change that is answered late was made, and is not told as perhaps made.
+func TestChangeThatIsAnsweredLateWasMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(o *Options) { o.RequestTimeout, o.Timeout = time.Second, 2*time.Second })
+		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation != "TransactWriteItems" {
+				return ddbmem.Fault{}
+			}
+			return ddbmem.Fault{After: 5 * time.Second}
+		})
+		_, err := w.a.Create(t.Context(), orgO, appA)
+		require.NoError(t, err)
+	})
 }

@@ -107,12 +107,14 @@ func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc,
 	return bounded, cancel, nil
 }
 
-// change begins a call that changes something, by somebody who may be recorded.
+// change begins a call that changes something, by somebody who may be recorded. It may take
+// longer than one that a login waits for.
 func (s *Store) change(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	bounded, cancel, err := s.begin(ctx)
-	if err != nil {
+	if err := usable(ctx, s); err != nil {
 		return nil, nil, err
 	}
+	bounded, cancel := ddb.Bound(ctx, max(s.core.opts.Timeout, ddb.ControlTimeout))
+	var err error
 	reason := trail.CheckPrincipal(s.principal)
 	switch {
 	case s.principal == "" && s.core.opts.AllowAnonymous:

@@ -14,9 +14,10 @@ const (
 	// that it may send again: a caller should hear of a store that cannot serve
 	// within a second, not after a backoff of up to 20 s.
 	longestRetryDelay = 400 * time.Millisecond
-	// controlTimeout bounds a request that makes or describes a table, which
-	// DynamoDB answers slowly.
-	controlTimeout = 10 * time.Second
+	// ControlTimeout bounds a request that makes or describes a table, which
+	// DynamoDB answers slowly, and a request of an administrator, who prefers a late answer
+	// to none.
+	ControlTimeout = 10 * time.Second
 )
 
 // WithoutRetries turns off the SDK's blind retry: an ADD that landed and is
@@ -123,6 +124,14 @@ func (c *Client) Hasty() *Client {
 	return &hasty
 }
 
+// Patient is a client whose requests may take as long as those about a table itself. It is for
+// what administrators change: a change that was made late must not be told as perhaps made.
+func (c *Client) Patient() *Client {
+	patient := *c
+	patient.timeout = max(c.timeout, ControlTimeout)
+	return &patient
+}
+
 // refuseWhileOpen is the error of a request that is not sent because the table does not
 // answer; nil if it is sent.
 func (c *Client) refuseWhileOpen(b *Breaker) error {
@@ -150,7 +159,7 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 // control makes a request about a table itself. It says nothing about whether
 // the table's data can be used.
 func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	return ask(ctx, c, nil, max(c.timeout, controlTimeout), request, in, opts)
+	return ask(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
 }
 
 // ask makes a request within a time limit, and tells the breaker, if there is one, what came

@@ -101,6 +101,15 @@ func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Ite
 	}
 }
 
+// Patient is a store whose requests may take as long as an administrator waits.
+func (s *Store) Patient() *Store {
+	patient := *s
+	if c, ok := s.Client.(*ddb.Client); ok {
+		patient.Client = c.Patient()
+	}
+	return &patient
+}
+
 // Put writes an item if cond holds (empty: always).
 func (s *Store) Put(ctx context.Context, table string, item Item, cond string, names map[string]string, values Item) error {
 	in := &dynamodb.PutItemInput{TableName: &table, Item: item}
