@@ -372,10 +372,10 @@ var importTable = []importRow{
 	{
 		folder: "llm/llmhttp",
 		std: append([]string{
-			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/rand", "crypto/sha256", "io", "log/slog", "maps",
+			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/sha256", "io", "log/slog", "maps",
 			"math/rand/v2", "net/http", "net/http/httptrace", "sync/atomic",
 		}, pureStd...),
-		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "fault", "internal/problem", "internal/refusal", "internal/schema"},
+		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "llm/llmhttp/internal/mark", "fault", "internal/problem", "internal/refusal", "internal/schema"},
 		reason:  "calls on their way to a provider, with net/http alone: no SDK reaches who uses another",
 	},
 	{
@@ -383,6 +383,12 @@ var importTable = []importRow{
 		std:     append([]string{"encoding/base64", "encoding/json", "net/http", "net/url", "path"}, pureStd...),
 		project: []string{"llm/llmhttp/internal/framing", "llm/llmhttp/internal/jsonscan", "internal/problem"},
 		reason:  "what is on the wire, as tables: it sends nothing and knows no limit",
+	},
+	{
+		folder:  "llm/llmhttp/internal/mark",
+		std:     []string{"crypto/aes", "crypto/cipher", "crypto/rand", "encoding/asn1", "encoding/base64", "encoding/json", "errors", "strings", "time"},
+		project: []string{".", "budget", "llm"},
+		reason:  "errors as sealed texts: it knows no answer and no SDK",
 	},
 	{
 		folder: "llm/llmhttp/internal/jsonscan",

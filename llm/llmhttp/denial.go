@@ -14,44 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
-
-// DenialOf finds why a call was denied in the error that an SDK made of the answer, or in one of
-// this package: dynalimit.LimitExceededError, dynalimit.PausedError and budget.QuotaExceededError are
-// found in it by errors.As. It knows the last 1,024 denials of this process, by a mark in their
-// messages or in the JSON that they keep.
-func DenialOf(err error) (*llm.DeniedError, bool) {
-	if err == nil {
-		return nil, false
-	}
-	if denial, ok := errors.AsType[*llm.DeniedError](err); ok {
-		return denial, true
-	}
-	if denial, ok := denials.find(err.Error()); ok {
-		return denial, true
-	}
-	if answered, ok := errors.AsType[answered](err); ok {
-		return denials.find(answered.RawJSON())
-	}
-	return nil, false
-}
-
-// answered is an error of the SDKs of OpenAI and Anthropic. That of OpenAI keeps the answer out
-// of its message.
-type answered interface {
-	error
-	RawJSON() string
-}
-
-// Denial is why an answer of a Transport denies a call; false for any other answer.
-func Denial(res *http.Response) (*llm.DeniedError, bool) {
-	if res == nil {
-		return nil, false
-	}
-	return denials.find(res.Header.Get(denialHeader))
-}
-
-const denialHeader = "X-Dynalimit-Denial"
 
 // deny answers a call that is not admitted; its error is the context's own, if that has ended.
 func (a *attempt) deny(err error) (*http.Response, error) {
@@ -70,7 +34,11 @@ func (a *attempt) deny(err error) (*http.Response, error) {
 		return a.refuse(http.StatusNotFound, "the model "+quoted(a.model)+" has no price here, and money is limited: it is not served"), nil
 	}
 	if told := a.caller.Refuse(err); told.Kind == refusal.Passing {
-		return a.answer(dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter}), nil
+		answer := dialect.Refusal{Status: http.StatusServiceUnavailable, Message: told.Detail, Wait: told.RetryAfter, Again: a.soon(told.RetryAfter)}
+		if errors.Is(err, dynalimit.ErrUnavailable) {
+			answer.Again = false // the limiter has tried for as long as it may: retries of the SDK wait in vain
+		}
+		return a.marked(answer, err), nil
 	}
 	a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a call could not be limited", slog.Any("error", err))
 	return a.refuse(http.StatusInternalServerError, "the call cannot be limited"), nil
@@ -78,10 +46,10 @@ func (a *attempt) deny(err error) (*http.Response, error) {
 
 // denied answers a call that does not fit.
 func (a *attempt) denied(denial *llm.DeniedError) *http.Response {
-	mark := denials.keep(denial)
 	answer := dialect.Refusal{Status: http.StatusTooManyRequests, Wait: -1}
 	if wait, ok := denial.RetryIn(); ok {
 		answer.Wait = max(wait, time.Millisecond)
+		answer.Again = a.soon(answer.Wait)
 	}
 	switch told := a.caller.Refuse(denial); {
 	case errors.Is(denial, dynalimit.ErrPaused):
@@ -93,12 +61,31 @@ func (a *attempt) denied(denial *llm.DeniedError) *http.Response {
 	default:
 		answer.Message = "the budget is used up"
 	}
-	answer.Message += " (" + mark + ")"
-	res := a.answer(answer)
+	res := a.marked(answer, denial)
 	if exceeded, ok := errors.AsType[*dynalimit.LimitExceededError](denial); ok && a.transport.opts.Headers {
 		show(res.Header, a.caller, exceeded.Statuses)
 	}
-	res.Header.Set(denialHeader, mark)
+	return res
+}
+
+// retrySoon is the longest wait that is left to an SDK. Longer ones are the caller's decision.
+const retrySoon = 5 * time.Second
+
+// soon reports whether an SDK's retry helps: the wait is short, and ends before the request's deadline.
+func (a *attempt) soon(wait time.Duration) bool {
+	deadline, ok := a.request.Context().Deadline()
+	return wait <= retrySoon && (!ok || wait < time.Until(deadline))
+}
+
+// marked is an answer whose error DenialOf and UnavailableOf find.
+func (a *attempt) marked(answer dialect.Refusal, err error) *http.Response {
+	m := mark.Of(err)
+	if m == "" {
+		return a.answer(answer)
+	}
+	answer.Message += " (" + m + ")"
+	res := a.answer(answer)
+	res.Header.Set(refusalHeader, m)
 	return res
 }
 
@@ -116,6 +103,7 @@ func refused(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *ht
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
+	refusal.Stainless = r.Header.Get("X-Stainless-Lang") != ""
 	status, header, body := shape.Answer(refusal)
 	return &http.Response{
 		StatusCode: status, Status: strconv.Itoa(status) + " " + http.StatusText(status),

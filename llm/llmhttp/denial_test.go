@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,35 +32,43 @@ var shapes = []struct {
 	{geminiPath, `{"contents":[]}`, `"status":"RESOURCE_EXHAUSTED"`},
 }
 
+// TestDenialsHaveTheProvidersShape has a limit whose denial is left to the SDK's retry, and one whose is
+// not. Clients that do not know X-Should-Retry are AWS's own SDKs.
 func TestDenialsHaveTheProvidersShape(t *testing.T) {
-	for _, c := range shapes {
-		w := newWorld(t, llmhttp.Options{Headers: true}, replies(jsonType, "{}"))
-		w.limiter.Exhaust("ana", "m")
-		res := w.do(c.path, c.body)
-		defer res.Body.Close()
-		assert.Equal(t, 429, res.StatusCode)
-		assert.Equal(t, "false", res.Header.Get("X-Should-Retry"))
-		assert.Equal(t, "0", res.Header.Get("X-Ratelimit-Remaining"))
-		assert.Equal(t, "1", res.Header.Get("Retry-After"), "rounded up")
-		assert.NotEmpty(t, res.Header.Get("Retry-After-Ms"))
-		if strings.HasPrefix(c.path, "/model") {
-			assert.Equal(t, "ServiceQuotaExceededException", res.Header.Get("X-Amzn-Errortype"))
+	for again, limit := range map[bool]dynalimit.Limit{true: dynalimit.PerMinute("rpm", 12), false: dynalimit.PerMinute("rpm", 11)} { // free in 5 s, and in 5.5 s
+		for _, c := range shapes {
+			w := newWorld(t, llmhttp.Options{Headers: true}, replies(jsonType, "{}"), limit)
+			w.limiter.Exhaust("ana", "m")
+			res := w.do(c.path, c.body)
+			defer res.Body.Close()
+			status, name := 429, "ThrottlingException"
+			if c.path == conversePath && !again {
+				status, name = 400, "ServiceQuotaExceededException"
+			}
+			assert.Equal(t, status, res.StatusCode)
+			assert.Equal(t, strconv.FormatBool(again), res.Header.Get("X-Should-Retry"))
+			assert.Equal(t, "0", res.Header.Get("X-Ratelimit-Remaining"))
+			assert.Equal(t, map[bool]string{true: "5", false: "6"}[again], res.Header.Get("Retry-After"), "rounded up")
+			assert.NotEmpty(t, res.Header.Get("Retry-After-Ms"))
+			if c.path == conversePath {
+				assert.Equal(t, name, res.Header.Get("X-Amzn-Errortype"))
+				assert.Equal(t, again, res.Header.Get("X-Amz-Retry-After") != "")
+			}
+			body := read(t, res)
+			assert.Contains(t, body, c.holds)
+			assert.Less(t, len(body), 500)
+			denial, ok := llmhttp.Denial(res)
+			require.True(t, ok)
+			require.ErrorIs(t, denial, dynalimit.ErrLimitExceeded)
+			for _, err := range []error{errors.New("an SDK's error: " + body), fmt.Errorf("asked: %w", silent(body))} {
+				found, ok := llmhttp.DenialOf(err)
+				assert.True(t, ok)
+				assert.Equal(t, denial, found)
+			}
+			assert.Zero(t, w.arrived())
 		}
-		body := read(t, res)
-		assert.Contains(t, body, c.holds)
-		assert.NotContains(t, body, "ana", "entities are not told")
-		denial, ok := llmhttp.Denial(res)
-		require.True(t, ok)
-		require.ErrorIs(t, denial, dynalimit.ErrLimitExceeded)
-		again, ok := llmhttp.DenialOf(errors.New("an SDK's error: " + body))
-		assert.True(t, ok)
-		assert.Same(t, denial, again)
-		again, ok = llmhttp.DenialOf(fmt.Errorf("asked: %w", silent(body)))
-		assert.True(t, ok)
-		assert.Same(t, denial, again)
-		assert.Zero(t, w.arrived())
 	}
-	_, ok := llmhttp.DenialOf(errors.New("denial-AAAAAAAAAAAAAAAAAAAAAAAAAA"))
+	_, ok := llmhttp.DenialOf(errors.New("dynalimit-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"))
 	assert.False(t, ok)
 }
 
@@ -111,16 +120,37 @@ func TestABlockedCallerIsForbidden(t *testing.T) {
 	assert.Equal(t, 403, status)
 }
 
+// TestAStoreThatDoesNotAnswer: an SDK's retry would wait for a probe of the table, and fail.
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	w := newWorld(t, llmhttp.Options{}, replies(jsonType, "{}"))
 	defer w.limiter.FailStore()()
+	for range 3 { // until the breaker is open, and knows when it asks again
+		status, _ := w.call(chatPath, chatBody)
+		require.Equal(t, 503, status)
+	}
 	for _, c := range shapes {
 		res := w.do(c.path, c.body)
-		assert.Equal(t, 503, res.StatusCode)
-		assert.Equal(t, "true", res.Header.Get("X-Should-Retry"))
+		assert.Equal(t, map[bool]int{false: 503, true: 400}[c.path == conversePath], res.StatusCode)
+		assert.Equal(t, "false", res.Header.Get("X-Should-Retry"))
 		assert.NotEmpty(t, res.Header.Get("Retry-After"))
+		_, ok := llmhttp.Denial(res)
+		assert.False(t, ok)
+		away, ok := llmhttp.Unavailable(res)
+		require.True(t, ok)
+		again, ok := llmhttp.UnavailableOf(errors.New(read(t, res)))
+		require.True(t, ok)
+		assert.Equal(t, away, again)
+		require.ErrorIs(t, away, dynalimit.ErrUnavailable)
+		wait, ok := dynalimit.RetryAfter(away)
+		assert.True(t, ok)
+		assert.Positive(t, wait)
 		require.NoError(t, res.Body.Close())
 	}
+	w = newWorld(t, llmhttp.Options{}, fails(503, jsonType, "{}"))
+	res := w.do(chatPath, chatBody)
+	_, ok := llmhttp.Unavailable(res)
+	assert.False(t, ok, "it is the provider's")
+	require.NoError(t, res.Body.Close())
 }
 
 // TestOtherWaysToWriteAPath have no way around the limits.
@@ -202,6 +232,39 @@ func TestWaitEndsBeforeTheDeadline(t *testing.T) {
 		require.NoError(t, res.Body.Close())
 		assert.Equal(t, time.Second, time.Since(began).Round(100*time.Millisecond))
 	})
+}
+
+// TestARetryEndsBeforeTheDeadline: an SDK that waits until its context's deadline hides the denial.
+func TestARetryEndsBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmhttp.Options{}, nil, dynalimit.PerMinute("rpm", 60)) // free in a second
+		w.limiter.Exhaust("ana", "m")
+		for deadline, again := range map[time.Duration]string{2 * time.Second: "true", time.Second: "false"} {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			res, err := w.transport.RoundTrip(w.request(ctx, chatPath, chatBody))
+			require.NoError(t, err)
+			assert.Equal(t, again, res.Header.Get("X-Should-Retry"))
+			require.NoError(t, res.Body.Close())
+			cancel()
+		}
+	})
+}
+
+// TestAnthropicsSDKOnBedrock knows a denial by its status, and an outage.
+func TestAnthropicsSDKOnBedrock(t *testing.T) {
+	for status, fails := range map[int]bool{429: false, 503: true} {
+		w := newWorld(t, llmhttp.Options{}, nil, dynalimit.PerHour("rpm", 60))
+		if fails {
+			defer w.limiter.FailStore()()
+		} else {
+			w.limiter.Exhaust("ana", "m")
+		}
+		res, err := w.transport.RoundTrip(w.request(t.Context(), conversePath, "{}", "X-Stainless-Lang", "python"))
+		require.NoError(t, err)
+		assert.Equal(t, status, res.StatusCode)
+		assert.Equal(t, "false", res.Header.Get("X-Should-Retry"))
+		require.NoError(t, res.Body.Close())
+	}
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -1,56 +1,64 @@
 package llmhttp
 
 import (
-	"crypto/rand"
-	"strings"
-	"sync"
+	"errors"
+	"net/http"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// denials are the last denials of this process, by their marks: SDKs keep the message of an error,
-// and hide the rest.
-var denials recent
+// DenialOf finds why a call was denied in the error that an SDK made of the answer, or in one of
+// this package: dynalimit.LimitExceededError, dynalimit.PausedError, dynalimit.BlockedError and
+// budget.QuotaExceededError are found in it by errors.As. It reads a mark in the message of the error,
+// or in the JSON that the error keeps, and so finds each denial of this process, however many there
+// are. Of the statuses of a limit's denial the mark has those that deny.
+func DenialOf(err error) (*llm.DeniedError, bool) { return find[*llm.DeniedError](err) }
 
-// recent keeps the last denials.
-type recent struct {
-	mu    sync.Mutex
-	by    map[string]*llm.DeniedError
-	marks [1024]string // in the order of their making
-	next  int
+// UnavailableOf finds, in the error that an SDK made of the answer, that the limits could not be
+// asked: DynamoDB did not answer and the policy is Block, as it is for money. RetryIn of the result is
+// the time until DynamoDB is asked again. It is false for an error of the provider, a 503 too.
+func UnavailableOf(err error) (*dynalimit.UnavailableError, bool) {
+	return find[*dynalimit.UnavailableError](err)
 }
 
-const (
-	markStart = "denial-"
-	markLen   = len(markStart) + 26 // of rand.Text
-)
-
-// keep keeps a denial, for which it drops the oldest.
-func (r *recent) keep(d *llm.DeniedError) (mark string) {
-	mark = markStart + rand.Text()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by == nil {
-		r.by = make(map[string]*llm.DeniedError, len(r.marks))
+// find finds an error of a type in the tree of an error, or in the mark of its text.
+func find[T error](err error) (found T, ok bool) {
+	if err == nil {
+		return found, false
 	}
-	delete(r.by, r.marks[r.next])
-	r.by[mark], r.marks[r.next] = d, mark
-	r.next = (r.next + 1) % len(r.marks)
-	return mark
+	if found, ok = errors.AsType[T](err); ok {
+		return found, true
+	}
+	refused := mark.Find(err.Error())
+	if a, ok := errors.AsType[answered](err); ok && refused == nil {
+		refused = mark.Find(a.RawJSON())
+	}
+	return errors.AsType[T](refused)
 }
 
-// find finds the denial whose mark is in a text.
-func (r *recent) find(text string) (*llm.DeniedError, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for {
-		i := strings.Index(text, markStart)
-		if i < 0 || len(text)-i < markLen {
-			return nil, false
-		}
-		if d, ok := r.by[text[i:i+markLen]]; ok {
-			return d, true
-		}
-		text = text[i+len(markStart):]
-	}
+// answered is an error of the SDKs of OpenAI and Anthropic. That of OpenAI keeps the answer out
+// of its message.
+type answered interface {
+	error
+	RawJSON() string
 }
+
+// Denial is why an answer of a Transport denies a call, as DenialOf; false for any other answer.
+func Denial(res *http.Response) (*llm.DeniedError, bool) { return findIn[*llm.DeniedError](res) }
+
+// Unavailable says that an answer of a Transport is a 503 of its own, as UnavailableOf; false for any
+// other answer, a 503 of the provider too.
+func Unavailable(res *http.Response) (*dynalimit.UnavailableError, bool) {
+	return findIn[*dynalimit.UnavailableError](res)
+}
+
+func findIn[T error](res *http.Response) (none T, ok bool) {
+	if res == nil {
+		return none, false
+	}
+	return errors.AsType[T](mark.Find(res.Header.Get(refusalHeader)))
+}
+
+const refusalHeader = "X-Dynalimit-Refusal"

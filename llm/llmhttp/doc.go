@@ -11,11 +11,13 @@
 //	ctx = llmhttp.WithCaller(ctx, llmhttp.Caller{Entity: "team-a"})
 //	answer, err := client.Chat.Completions.New(ctx, params)
 //	if denial, ok := llmhttp.DenialOf(err); ok { … denial.RetryIn() … }
+//	if away, ok := llmhttp.UnavailableOf(err); ok { … the limits could not be asked … }
 //
 // Each attempt of an SDK is a call: it is estimated from its body, admitted by the guard, and
 // settled at what the answer says was used, before the caller has the answer's end. The answer
 // passes without a byte delayed. A call that is denied is answered in the provider's own shape, so
-// that the SDK returns its own error after one attempt.
+// that the SDK returns its own error: after one attempt, or, if the call fits within 5 s, after the SDK's
+// retries at the time that the answer tells.
 //
 // # What is recognised
 //

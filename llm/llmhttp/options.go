@@ -54,7 +54,7 @@ type Options struct {
 	// Pool names the bucket that all calls with a request's credential charge, in all
 	// processes: a parent of the callers. When the provider says stop, it is paused
 	// (dynalimit.RateLimiter.Pause). Defaults to nil: this process alone pauses, by credential
-	// and model.
+	// and model. A 429 that may be about one entity's requests pauses that entity, in this process.
 	Pool func(*http.Request) Pool
 	// Headers puts X-Ratelimit-Limit, -Remaining and -Reset of the caller's own limit that binds
 	// on each answer, in place of the provider's. Defaults to false.

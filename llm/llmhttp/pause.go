@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,23 +18,26 @@ import (
 
 const (
 	longestPause = 30 * time.Second // of dynalimit.RateLimiter.Pause
-	shortPause   = time.Second      // for a provider that does not say how long
 	maxPauses    = 1024             // that a process keeps
 )
 
-// pauses are the credentials whose provider has said stop, in this process.
+// pauses hold back calls whose provider has said stop, in this process.
 type pauses struct {
 	mu      sync.Mutex
-	until   map[[32]byte]time.Time
+	by      map[[32]byte]pause     // by credential and model
 	writing map[chan struct{}]bool // closed when a pause is written
 }
 
-// await waits for the end of a pause of the call's credential, if the call may wait so long. Else
-// it returns the denial.
+// pause holds back calls with one credential to one model: those of all entities, and those of one.
+type pause struct {
+	all    time.Time
+	one    time.Time
+	caller string // that one is of
+}
+
+// await waits for the end of a pause of the call's credential or entity, if the call may wait so
+// long. Else it returns the denial.
 func (p *pauses) await(a *attempt) error {
-	if a.transport.opts.Pool != nil {
-		return nil // the limiter knows
-	}
 	for waited := time.Duration(0); ; {
 		left := p.left(a)
 		if left <= 0 {
@@ -59,34 +60,69 @@ func (p *pauses) await(a *attempt) error {
 	}
 }
 
-// left is how long the credential of a call is paused.
+// left is the rest of the pauses that hold a call back.
 func (p *pauses) left(a *attempt) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.until) == 0 {
+	if len(p.by) == 0 {
 		return 0
 	}
-	return time.Until(p.until[keyOf(a)])
+	at := p.by[keyOf(a)]
+	left := time.Until(at.all)
+	if at.caller == a.payer {
+		left = max(left, time.Until(at.one))
+	}
+	return left
 }
 
-// pause pauses a credential for a while, and never shortens a pause.
-func (p *pauses) pause(a *attempt, d time.Duration) {
+// pauseAll holds the calls of all entities back for d.
+func (p *pauses) pauseAll(a *attempt, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.by[keyOf(a)]
+	at.all = later(at.all, time.Now().Add(d))
+	p.put(keyOf(a), at)
+}
+
+// pauseEntity holds the calls of one entity back for d. It reports whether another entity is held
+// back already: then the provider refuses more than the requests of one.
+func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if len(p.until) >= maxPauses {
-		for k, until := range p.until {
-			if !until.After(now) || len(p.until) >= maxPauses {
-				delete(p.until, k)
+	at := p.by[keyOf(a)]
+	if at.caller != a.payer {
+		if at.one.After(now) {
+			return true
+		}
+		at.caller, at.one = a.payer, time.Time{}
+	}
+	at.one = later(at.one, now.Add(d))
+	p.put(keyOf(a), at)
+	return false
+}
+
+// put stores a pause, and forgets others if there are too many: those that have ended first.
+func (p *pauses) put(key [32]byte, at pause) {
+	now := time.Now()
+	if len(p.by) >= maxPauses {
+		for k, other := range p.by {
+			if !later(other.all, other.one).After(now) || len(p.by) >= maxPauses {
+				delete(p.by, k)
 			}
 		}
 	}
-	if p.until == nil {
-		p.until = map[[32]byte]time.Time{}
+	if p.by == nil {
+		p.by = map[[32]byte]pause{}
 	}
-	if key, until := keyOf(a), now.Add(d); until.After(p.until[key]) {
-		p.until[key] = until
+	p.by[key] = at
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
+	return b
 }
 
 // write writes a pause; nobody waits for it but wait.
@@ -136,17 +172,22 @@ func keyOf(a *attempt) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// pressed pauses what the provider has said stop to.
+// pressed pauses the calls that the provider has said stop to.
 func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) {
-	d := pressure(a.route.Shape, status, s, f, time.Now())
+	p := pressureOf(a.route.Shape, status, s, f, time.Now())
+	d := min(p.wait, longestPause)
 	if d <= 0 {
 		return
 	}
-	d = min(d, longestPause)
+	all := !p.one || t.pauses.pauseEntity(a, d)
 	ctx := a.request.Context()
-	t.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "llmhttp: the provider says stop", slog.String("model", a.model), slog.Duration("pause", d))
-	if t.opts.Pool == nil {
-		t.pauses.pause(a, d)
+	t.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "llmhttp: the provider says stop",
+		slog.String("model", a.model), slog.String("entity", a.caller.Entity), slog.Bool("all", all), slog.Duration("pause", d))
+	switch {
+	case !all:
+		return
+	case t.opts.Pool == nil:
+		t.pauses.pauseAll(a, d)
 		return
 	}
 	pool := t.opts.Pool(a.request)
@@ -155,85 +196,4 @@ func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) 
 			t.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a pause could not be written", slog.Any("error", err))
 		}
 	})
-}
-
-// says is what the headers of an answer say of when to come back; zero times if nothing.
-type says struct{ retry, refilled time.Time }
-
-func saysOf(h http.Header, now time.Time) (s says) {
-	if d := retryAfter(h, now); d > 0 {
-		s.retry = now.Add(d)
-	}
-	if d := exhausted(h, now); d > 0 {
-		s.refilled = now.Add(d)
-	}
-	return s
-}
-
-// pressure is for how long an answer says stop; 0 if it does not, or if no wait helps.
-func pressure(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) time.Duration {
-	if f != nil && status < 300 {
-		status = shape.StatusOf(f)
-	}
-	if !shape.Curable(f) {
-		return 0
-	}
-	switch {
-	case status == http.StatusTooManyRequests, status == statusOverloaded:
-		if f != nil && f.RetryDelay > 0 {
-			return f.RetryDelay
-		}
-		if d := s.retry.Sub(now); d > 0 {
-			return d
-		}
-		return shortPause
-	case status < 300:
-		return s.refilled.Sub(now)
-	}
-	return 0
-}
-
-const statusOverloaded = 529 // of Anthropic
-
-// retryAfter is what an answer says of when to come back.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return at.Sub(now)
-	}
-	return 0
-}
-
-// exhausted is the time until the last of the provider's own limits is refilled that have
-// nothing left.
-func exhausted(h http.Header, now time.Time) (d time.Duration) {
-	for _, limit := range []string{"requests", "tokens", "input-tokens", "output-tokens"} {
-		if h.Get("X-Ratelimit-Remaining-"+limit) == "0" {
-			d = max(d, reset(h.Get("X-Ratelimit-Reset-"+limit), now))
-		}
-		if h.Get("Anthropic-Ratelimit-"+limit+"-Remaining") == "0" {
-			d = max(d, reset(h.Get("Anthropic-Ratelimit-"+limit+"-Reset"), now))
-		}
-	}
-	return d
-}
-
-// reset reads a time until: "6m0s" of OpenAI, seconds of Azure, an instant of Anthropic.
-func reset(v string, now time.Time) time.Duration {
-	if d, err := time.ParseDuration(v); err == nil {
-		return d
-	}
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := time.Parse(time.RFC3339, v); err == nil {
-		return at.Sub(now)
-	}
-	return 0
 }

@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -106,6 +107,7 @@ type attempt struct {
 	body      []byte           // that is sent
 	model     string           // on the wire
 	caller    refusal.Caller   // whose limits they are
+	payer     string           // the caller's entity, or the app without one
 	injected  bool             // the usage is asked for on the caller's behalf
 	call      *llm.Call
 }
@@ -164,6 +166,7 @@ func (a *attempt) admit(caller Caller) (*http.Response, error) {
 		return a.refuse(http.StatusForbidden, "this caller may not use the model "+quoted(a.model)), nil
 	}
 	a.caller = refusal.Caller{Entity: caller.Entity, Resource: model.Resource}
+	a.payer = cmp.Or(caller.Entity, caller.Org+"/"+caller.App)
 	if err := a.transport.pauses.await(a); err != nil {
 		return a.deny(err)
 	}

@@ -3,6 +3,7 @@ package sdks
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 	"github.com/dynalimit/dynalimit/llm/llmtest"
@@ -74,6 +76,58 @@ func TestADenialIsTheSDKsOwnError(t *testing.T) {
 		wait, ok := denial.RetryIn()
 		assert.True(w, ok)
 		assert.Positive(w, wait)
+		exceeded, ok := errors.AsType[*dynalimit.LimitExceededError](denial)
+		require.True(w, ok)
+		assert.Equal(w, "ana", exceeded.Primary().EntityID)
+		_, ok = llmhttp.UnavailableOf(err)
+		assert.False(w, ok)
+	}, dynalimit.PerHour("rpm", 100))
+}
+
+// triesDenialsAgain reports whether an SDK tries again what is denied for a moment.
+func triesDenialsAgain(s sdk) bool { return s.retries && s.family != gemini }
+
+// TestADenialThatPassesSoonIsTriedAgain: at the time that it says, by the SDKs that go by it. AWS's does
+// in its new mode; in its old one it tries again in times of its own.
+func TestADenialThatPassesSoonIsTriedAgain(t *testing.T) {
+	t.Setenv("AWS_NEW_RETRIES_2026", "true")
+	eachSDK(t, llmhttp.Options{}, every, func(w *world, s sdk) {
+		w.limiter.Exhaust("ana", model)
+		began := time.Now()
+		_, err := w.call(w.Context(), s)
+		if !triesDenialsAgain(s) {
+			require.Error(w, err)
+			assert.Equal(w, 1, w.attempts)
+			return
+		}
+		require.NoError(w, err)
+		assert.Equal(w, 2, w.attempts)
+		assert.Len(w, w.provider.Calls(), 1)
+		assert.Less(w, time.Since(began), 6*time.Second)
+	}, dynalimit.PerMinute("rpm", 20))
+}
+
+// TestAnOutageEndsACallAtOnce: whatever the SDK, and its error says why.
+func TestAnOutageEndsACallAtOnce(t *testing.T) {
+	eachSDK(t, llmhttp.Options{}, every, func(w *world, s sdk) {
+		defer w.limiter.FailStore()()
+		for range 5 {
+			w.attempts = 0
+			began := time.Now()
+			_, err := w.call(w.Context(), s)
+			require.Error(w, err)
+			if s.family != gemini { // which retries each 503 if RetryOptions say so, and nothing without them
+				assert.LessOrEqual(w, time.Since(began), 50*time.Millisecond)
+				assert.Equal(w, 1, w.attempts)
+			}
+			away, ok := llmhttp.UnavailableOf(err)
+			require.True(w, ok, "%v", err)
+			require.ErrorIs(w, away, dynalimit.ErrUnavailable)
+			_, ok = llmhttp.DenialOf(err)
+			assert.False(w, ok)
+			<-time.After(7 * time.Second) // of the bubble
+		}
+		assert.Empty(w, w.provider.Calls())
 	})
 }
 

@@ -38,9 +38,12 @@ type world struct {
 }
 
 // newWorld has a provider behind a transport; nil: in memory.
-func newWorld(t *testing.T, o llmhttp.Options, base http.RoundTripper) *world {
+func newWorld(t *testing.T, o llmhttp.Options, base http.RoundTripper, limits ...dynalimit.Limit) *world {
 	t.Helper()
-	w := &world{T: t, provider: llmtest.New(t), limiter: dynalimittest.New(t, dynalimit.PerMinute("rpm", 1_000), dynalimit.PerMinute("tpm", 1_000_000))}
+	if limits == nil {
+		limits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 1_000), dynalimit.PerMinute("tpm", 1_000_000)}
+	}
+	w := &world{T: t, provider: llmtest.New(t), limiter: dynalimittest.New(t, limits...)}
 	guard, err := llm.New(&llm.Options{Limiter: w.limiter, OnSettled: func(s llm.Settled) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -119,14 +122,14 @@ func billed(u llmtest.Usage) budget.Tokens {
 }
 
 // eachSDK runs a test with each form of call of which that is true, in a bubble.
-func eachSDK(t *testing.T, o llmhttp.Options, which func(sdk) bool, test func(w *world, s sdk)) {
+func eachSDK(t *testing.T, o llmhttp.Options, which func(sdk) bool, test func(w *world, s sdk), limits ...dynalimit.Limit) {
 	t.Helper()
 	for _, s := range sdks {
 		if !which(s) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(newWorld(t, o, nil), s) })
+			synctest.Test(t, func(t *testing.T) { test(newWorld(t, o, nil, limits...), s) })
 		})
 	}
 }

@@ -48,6 +48,7 @@ const (
 	IterationType       // its type
 	IterationModel      // the model that made it
 	ErrorName           // of an error: its type, code or status; of several all are told
+	ErrorMessage        // its text
 	ErrorStatus         // as a number
 	RetryDelay          // when to come back, as "31s"
 	EventType           // of an event of a stream
@@ -78,6 +79,7 @@ func (t Tokens) plus(u Tokens) Tokens {
 // Failure is an error that an answer tells.
 type Failure struct {
 	Names      []string
+	Message    string        // the start of its text
 	Status     int           // that it names as a number; 0 if none
 	RetryDelay time.Duration // 0 if it names none
 }
@@ -285,6 +287,8 @@ func (r *Reader) takeName(said Said, name string) {
 		r.iteration.name(said, name)
 	case ErrorName:
 		r.fail(name)
+	case ErrorMessage:
+		r.failure.Message = name
 	case EventType:
 		r.event.kind = name
 	case EventCode:

@@ -37,8 +37,9 @@ var messages = compiled(&Dialect{
 		body: func(_ int, name, message string) any {
 			return map[string]any{"type": "error", "error": map[string]any{"type": name, "message": message}}
 		},
-		Events: anthropicEvents,
-		Final:  []string{"enforced_spend_limit_reached"},
+		Events:   anthropicEvents,
+		Final:    []string{"enforced_spend_limit_reached"},
+		TooLarge: []string{"long context", "Extra usage is required"},
 	},
 })
 
@@ -95,6 +96,7 @@ var anthropicTells = []Tell{
 	{Path: "delta.thinking", Said: Piece},
 	{Path: "delta.partial_json", Said: Piece},
 	{Path: "error.type", Said: ErrorName},
+	{Path: "error.message", Said: ErrorMessage},
 	{Path: "error.details.error_code", Said: ErrorName},
 }
 

@@ -116,10 +116,12 @@ var awsErrors = &Shape{
 		413: "ValidationException", 415: "ValidationException", 429: "ServiceQuotaExceededException", 500: "InternalFailure",
 		503: "ServiceUnavailableException",
 	},
-	// AWS's SDK tries a ThrottlingException three times, and ends with this one whatever its status,
-	// which is Bedrock's 400: Anthropic's SDK knows a denial by 429. An internal error of status
-	// 500 AWS's tries again, too.
+	// AWS's SDK for Go goes by the name: it tries again after a ThrottlingException, and not after a
+	// ServiceQuotaExceededException. Those for Python and JavaScript go by the status, too: they try
+	// again after 429 and 5xx. Anthropic's SDK on Bedrock knows a denial by 429.
 	status: map[int]int{401: 403, 413: 400, 415: 400, 500: 400},
+	again:  map[int]string{429: "ThrottlingException"},
+	final:  map[int]int{429: 400, 503: 400},
 	body:   func(_ int, _, message string) any { return map[string]any{"message": message} },
 	header: "X-Amzn-Errortype",
 	Events: map[string]int{

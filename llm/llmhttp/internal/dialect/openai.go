@@ -72,6 +72,7 @@ var chat = compiled(&Dialect{
 		{Path: "choices[].finish_reason", Said: Ended},
 		{Path: "error.code", Said: ErrorName},
 		{Path: "error.type", Said: ErrorName},
+		{Path: "error.message", Said: ErrorMessage},
 	},
 	Inclusive: true,
 	Counts:    true,
@@ -102,9 +103,12 @@ var responses = compiled(&Dialect{
 		Tell{Path: "delta", Said: Piece},
 		Tell{Path: "error.code", Said: ErrorName},
 		Tell{Path: "error.type", Said: ErrorName},
+		Tell{Path: "error.message", Said: ErrorMessage},
 		Tell{Path: "type", Said: EventType},
 		Tell{Path: "code", Said: EventCode},
+		Tell{Path: "message", Said: ErrorMessage},
 		Tell{Path: "response.error.code", Said: ErrorName},
+		Tell{Path: "response.error.message", Said: ErrorMessage},
 	)...),
 	Inclusive: true,
 	Counts:    true,
@@ -135,7 +139,7 @@ func tellsOf(prefix string) []Tell {
 
 var embeddings = compiled(&Dialect{
 	Request:   []Ask{{"model", Model}},
-	Answer:    []Tell{{Path: "usage.prompt_tokens", Said: Input}, {Path: "error.code", Said: ErrorName}, {Path: "error.type", Said: ErrorName}},
+	Answer:    []Tell{{Path: "usage.prompt_tokens", Said: Input}, {Path: "error.code", Said: ErrorName}, {Path: "error.type", Said: ErrorName}, {Path: "error.message", Said: ErrorMessage}},
 	Inclusive: true,
 	Counts:    true,
 	Shape:     openAIErrors,
@@ -165,4 +169,5 @@ var openAIErrors = &Shape{
 		"organization_usage_limit_exceeded", "billing_hard_limit_reached",
 	},
 	Processed: []string{"content_filter"}, // of Azure
+	TooLarge:  []string{"Request too large"},
 }

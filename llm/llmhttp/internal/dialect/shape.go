@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -18,6 +19,11 @@ type Refusal struct {
 	Message string
 	// Wait is when to come back; 0 if nobody knows, negative if no wait helps.
 	Wait time.Duration
+	// Again means that an SDK may try again by itself after Wait.
+	Again bool
+	// Stainless means that the client is an SDK of OpenAI's and Anthropic's kind, which X-Should-Retry
+	// stops whatever the status.
+	Stainless bool
 }
 
 // Shape is how a provider's errors look.
@@ -26,6 +32,11 @@ type Shape struct {
 	names map[int]string
 	// status is its own status of some of them.
 	status map[int]int
+	// again are the names of those after which its SDKs try again.
+	again map[int]string
+	// final is the status of those that would make its SDKs try again, for clients that are not
+	// Stainless and may not.
+	final map[int]int
 	// body is the error's JSON.
 	body func(status int, name, message string) any
 	// header holds the name of the error; empty if only the body does.
@@ -36,6 +47,9 @@ type Shape struct {
 	Final []string
 	// Processed are the names of errors whose prompt is billed.
 	Processed []string
+	// TooLarge are parts of the messages of errors with status 429 that are about their request
+	// alone: no other one is refused.
+	TooLarge []string
 }
 
 // Answer is a refusal in the shape of the provider.
@@ -44,15 +58,24 @@ func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte)
 	if own, ok := s.status[status]; ok {
 		status = own
 	}
+	if again, ok := s.again[refusal.Status]; ok && refusal.Again {
+		name = again
+	}
+	if final, ok := s.final[refusal.Status]; ok && !refusal.Again && !refusal.Stainless {
+		status = final
+	}
 	h = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
 	if s.header != "" {
 		h.Set(s.header, name)
 	}
-	again := refusal.Status == http.StatusServiceUnavailable
-	h.Set("X-Should-Retry", strconv.FormatBool(again))
+	h.Set("X-Should-Retry", strconv.FormatBool(refusal.Again))
 	if refusal.Wait > 0 {
+		ms := strconv.FormatInt(int64((refusal.Wait+time.Millisecond-1)/time.Millisecond), 10)
 		h.Set("Retry-After", problem.Seconds(refusal.Wait))
-		h.Set("Retry-After-Ms", strconv.FormatInt(int64((refusal.Wait+time.Millisecond-1)/time.Millisecond), 10))
+		h.Set("Retry-After-Ms", ms)
+		if s.again != nil && refusal.Again {
+			h.Set("X-Amz-Retry-After", ms)
+		}
 	}
 	body, _ = json.Marshal(s.body(status, name, refusal.Message)) // strings and numbers
 	return status, h, body
@@ -71,6 +94,11 @@ func (s *Shape) StatusOf(f *Failure) int {
 // Curable reports whether a wait may cure an error.
 func (s *Shape) Curable(f *Failure) bool {
 	return f == nil || !slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Final, name) })
+}
+
+// RefusesRequest reports whether a 429 is about its request alone.
+func (s *Shape) RefusesRequest(f *Failure) bool {
+	return f != nil && slices.ContainsFunc(s.TooLarge, func(part string) bool { return strings.Contains(f.Message, part) })
 }
 
 // Billed reports whether the prompt of a failed call is billed all the same.

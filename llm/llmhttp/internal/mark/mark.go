@@ -1,0 +1,201 @@
+// Package mark carries the error of a refused call in the text of its answer: SDKs keep that text and
+// hide the rest. A key of the process seals a mark, because the client of a gateway gets the text too,
+// and must not read the names of teams and organisations.
+package mark
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+// start begins each mark.
+const start = "dynalimit-"
+
+// seal encrypts marks. Its key lives as long as the process.
+var seal = newSeal()
+
+func newSeal() cipher.AEAD {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic(err) // of the length of the key
+	}
+	gcm, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return gcm
+}
+
+// kind is the type of the error in a mark.
+type kind int
+
+const (
+	ofLimit kind = iota + 1
+	ofPause
+	ofBlock
+	ofBudget
+	ofOutage
+)
+
+// content is what a mark seals.
+type content struct {
+	Kind    kind
+	Wait    time.Duration // of the *llm.DeniedError around it
+	Details []byte        // of the error: DER, which has no names of fields and is short; JSON of a budget's
+}
+
+// outage is a *dynalimit.UnavailableError whose cause is a text.
+type outage struct {
+	Package, Op, Cause string
+	Unconfirmed        bool
+	RetryAfter         time.Duration
+}
+
+// maxCause is how many bytes of the cause of an outage a mark has.
+const maxCause = 160
+
+// Of is the mark of the error of a refused call. It is empty for an error that nobody looks for.
+func Of(refused error) string {
+	var m content
+	err := m.describe(refused)
+	if err != nil || m.Kind == 0 {
+		return ""
+	}
+	plain, err := asn1.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return start + base64.RawURLEncoding.EncodeToString(seal.Seal(nil, nil, plain, nil))
+}
+
+// describe takes the details of an error.
+func (m *content) describe(refused error) (err error) {
+	if denial, ok := errors.AsType[*llm.DeniedError](refused); ok {
+		m.Wait = denial.RetryAfter
+	}
+	der := func(of kind, details any) {
+		m.Kind = of
+		m.Details, err = asn1.Marshal(details)
+	}
+	if e, ok := errors.AsType[*dynalimit.LimitExceededError](refused); ok {
+		der(ofLimit, onlyExceeded(*e))
+	} else if e, ok := errors.AsType[*dynalimit.PausedError](refused); ok {
+		der(ofPause, *e)
+	} else if e, ok := errors.AsType[*dynalimit.BlockedError](refused); ok {
+		der(ofBlock, *e)
+	} else if e, ok := errors.AsType[*budget.QuotaExceededError](refused); ok {
+		m.Kind = ofBudget
+		m.Details, err = json.Marshal(e)
+	} else if e, ok := errors.AsType[*dynalimit.UnavailableError](refused); ok {
+		der(ofOutage, outage{e.Package, e.Op, causeOf(e), e.Unconfirmed, e.RetryAfter})
+	}
+	return err
+}
+
+// onlyExceeded leaves out the statuses that do not deny: they would make the message long.
+func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
+	all := e.Statuses
+	e.Statuses = nil
+	for i := range all {
+		if all[i].Exceeded {
+			e.Statuses = append(e.Statuses, all[i])
+		}
+	}
+	return e
+}
+
+func causeOf(e *dynalimit.UnavailableError) string {
+	if e.Err == nil {
+		return ""
+	}
+	cause := e.Err.Error()
+	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
+}
+
+// Find returns the error of the first mark of this process in a text. It is nil if there is none. Of
+// the statuses of a limit's denial it has those that deny.
+func Find(text string) error {
+	for {
+		_, rest, ok := strings.Cut(text, start)
+		if !ok {
+			return nil
+		}
+		end := strings.IndexFunc(rest, notBase64)
+		if end < 0 {
+			end = len(rest)
+		}
+		if err := openSealed(rest[:end]); err != nil {
+			return err
+		}
+		text = rest
+	}
+}
+
+func notBase64(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+}
+
+// openSealed is the error in a mark. It is nil for a mark of another process, and for any other text.
+func openSealed(text string) error {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return nil //nolint:nilerr // it is no mark
+	}
+	plain, err := seal.Open(nil, nil, sealed, nil)
+	if err != nil {
+		return nil //nolint:nilerr // of this process
+	}
+	var m content
+	if _, err := asn1.Unmarshal(plain, &m); err != nil {
+		return nil //nolint:nilerr // nobody else has the key
+	}
+	refused := m.error()
+	if m.Kind == ofOutage || refused == nil {
+		return refused
+	}
+	return &llm.DeniedError{RetryAfter: m.Wait, Err: refused}
+}
+
+// error is the error that describe was given.
+func (m *content) error() error {
+	switch m.Kind {
+	case ofLimit:
+		return decode(m.Details, &dynalimit.LimitExceededError{})
+	case ofPause:
+		return decode(m.Details, &dynalimit.PausedError{})
+	case ofBlock:
+		return decode(m.Details, &dynalimit.BlockedError{})
+	case ofBudget:
+		e := &budget.QuotaExceededError{}
+		if json.Unmarshal(m.Details, e) == nil {
+			return e
+		}
+	case ofOutage:
+		var o outage
+		if _, err := asn1.Unmarshal(m.Details, &o); err == nil {
+			return &dynalimit.UnavailableError{Package: o.Package, Op: o.Op, Err: errors.New(o.Cause), Unconfirmed: o.Unconfirmed, RetryAfter: o.RetryAfter}
+		}
+	}
+	return nil
+}
+
+// decode reads DER into an error. It is nil if that fails.
+func decode(der []byte, into error) error {
+	if _, err := asn1.Unmarshal(der, into); err != nil {
+		return nil //nolint:nilerr // nobody else has the key
+	}
+	return into
+}

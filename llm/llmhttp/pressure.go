@@ -1,0 +1,110 @@
+package llmhttp
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
+)
+
+// shortPause is for a provider that does not say how long.
+const shortPause = time.Second
+
+// says has what the headers of an answer say of when to come back.
+type says struct {
+	retry time.Time // zero if the answer does not say
+	unit  time.Time // when the next request or token of an empty limit is free; zero if that is not known
+	empty bool      // a limit of the provider has nothing left
+}
+
+func saysOf(h http.Header, now time.Time) (s says) {
+	if d := retryAfter(h, now); d > 0 {
+		s.retry = now.Add(d)
+	}
+	d, empty := nextUnit(h, now)
+	if s.empty = empty; d > 0 {
+		s.unit = now.Add(d)
+	}
+	return s
+}
+
+// pressure is how long an answer says stop, and to whom.
+type pressure struct {
+	wait time.Duration // 0 if the answer does not say stop, or no wait helps
+	one  bool          // the answer may be about the requests of one entity
+}
+
+// pressureOf reads an answer. A 429 is about all callers of a credential if it tells a time, or a limit
+// is empty; else one caller may have provoked it, who must not stop the others.
+func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) pressure {
+	if f != nil && status < 300 {
+		status = shape.StatusOf(f)
+	}
+	if !shape.Curable(f) || shape.RefusesRequest(f) {
+		return pressure{}
+	}
+	switch {
+	case status == http.StatusTooManyRequests, status == statusOverloaded:
+		if f != nil && f.RetryDelay > 0 {
+			return pressure{wait: f.RetryDelay}
+		}
+		if d := s.retry.Sub(now); d > 0 {
+			return pressure{wait: d}
+		}
+		return pressure{max(shortPause, s.unit.Sub(now)), status == http.StatusTooManyRequests && !s.empty}
+	case status < 300:
+		return pressure{wait: s.unit.Sub(now)}
+	}
+	return pressure{}
+}
+
+const statusOverloaded = 529 // of Anthropic
+
+// retryAfter is what an answer says of when to come back.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// nextUnit reports whether one of the provider's own limits is empty, and when the next request or
+// token of all empty ones is free. A reset is when all of a limit is free again, and it refills all the
+// time: of a limit of 120 that is full in 60 s one is free in 0.5 s.
+func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
+	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
+		for _, name := range [][2]string{{"X-Ratelimit-", "-" + limit}, {"Anthropic-Ratelimit-" + limit + "-", ""}} {
+			told := func(what string) string { return h.Get(name[0] + what + name[1]) }
+			if told("Remaining") != "0" {
+				continue
+			}
+			empty = true
+			if most, err := strconv.ParseInt(told("Limit"), 10, 64); err == nil && most > 0 {
+				d = max(d, reset(told("Reset"), now)/time.Duration(most))
+			}
+		}
+	}
+	return d, empty
+}
+
+// reset reads a time until: "6m0s" of OpenAI, seconds of Azure, an instant of Anthropic.
+func reset(v string, now time.Time) time.Duration {
+	if d, err := time.ParseDuration(v); err == nil {
+		return d
+	}
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := time.Parse(time.RFC3339, v); err == nil {
+		return at.Sub(now)
+	}
+	return 0
+}
