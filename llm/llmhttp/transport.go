@@ -285,10 +285,24 @@ func (a *attempt) outgoing() (out *http.Request, w *written) {
 		out.Body = http.NoBody
 	}
 	out.TransferEncoding = nil
+	neverReplay(out.Header)
 	if !signed(a.request) {
 		out.Header.Del("Accept-Encoding") // the transport asks for gzip itself, and undoes it
 	}
 	return out, w
+}
+
+// neverReplay keeps net/http from sending a request anew when a connection breaks before its answer, as
+// it does with a header of these names: the provider may have run, and billed, both, of one lease. They
+// go to the provider in lower case, which means the same there and which net/http does not look for.
+// A request of which nothing was written, or which HTTP/2 says was not processed, is sent anew still.
+func neverReplay(h http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
 }
 
 // report logs what of a call could not be settled.
