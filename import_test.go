@@ -373,7 +373,7 @@ var importTable = []importRow{
 		folder: "llm/llmhttp",
 		std: append([]string{
 			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/sha256", "io", "log/slog", "maps",
-			"math/rand/v2", "net/http", "net/http/httptrace", "sync/atomic",
+			"math/rand/v2", "net/http", "net/http/httptrace", "path", "sync/atomic",
 		}, pureStd...),
 		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "llm/llmhttp/internal/mark", "fault", "internal/problem", "internal/refusal", "internal/schema"},
 		reason:  "calls on their way to a provider, with net/http alone: no SDK reaches who uses another",
