@@ -88,7 +88,7 @@ const maxLost = 2
 
 // deliver sends a transaction until it is known whether it landed. One whose answer
 // was lost is sent again byte for byte, with the same token, unless the silence lasts: then,
-// or if ctx ends, it is unconfirmed.
+// or if ctx ends, it is unconfirmed. A dead connection is no silence.
 func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 	for {
 		t.tries++
@@ -101,7 +101,7 @@ func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 		case a.verdict == ddb.Landed || a.verdict == ddb.Refused || t.unanswered == 0:
 			return a
 		case a.verdict == ddb.Failed || t.unanswered >= maxLost || t.tries >= lane.MaxTries || t.charge.desk.lanes.Table.Open(),
-			time.Since(began) >= lane.SlowFailure, !lane.Backoff.Pause(ctx, t.unanswered):
+			time.Since(began) >= lane.SlowFailure && ddb.Classify(a.err, ctx).Silent, !lane.Backoff.Pause(ctx, t.unanswered):
 			a.verdict = ddb.Unconfirmed // an earlier try may have landed
 			return a
 		}

@@ -55,6 +55,11 @@ type Breaker struct {
 	// heard is when an HTTP request was last answered, in Unix nanoseconds.
 	heard atomic.Int64
 
+	// gate lets a few requests go first after an outage. checks ask for requests that wait
+	// on pooled connections.
+	gate   gate
+	checks checks
+
 	mu     sync.Mutex
 	outage outage
 	// opened is closed while the table is open, closed while it is not, lasting
@@ -134,6 +139,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	now := b.opts.Now()
 	switch {
 	case d.Answered:
+		b.gate.answered(c.answers)
 		b.answered(now)
 	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
 		b.open()
@@ -148,6 +154,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 func (b *Breaker) answered(now time.Time) {
 	first := b.outage.answers == 0
 	if b.outage.answered(now) {
+		b.gate.begin(b.outage.answers)
 		b.close()
 		b.changes = append(b.changes, b.state())
 	} else if first {
@@ -157,6 +164,7 @@ func (b *Breaker) answered(now time.Time) {
 
 // open opens the breaker and starts its probes. b.mu must be held.
 func (b *Breaker) open() {
+	b.gate.end(b.gate.trial.Load())
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
 	lasting := b.lasting
@@ -246,6 +254,8 @@ func (b *Breaker) Stop() {
 	defer b.mu.Unlock()
 	b.stopped = true
 	b.epoch++
+	b.checks.stop()
+	b.gate.end(b.gate.trial.Load())
 	if b.outage.open {
 		b.outage.open, b.outage.cause, b.outage.since = false, nil, b.opts.Now()
 		b.close()

@@ -167,6 +167,14 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()
+	if breaker != nil {
+		leave, ok := breaker.gate.enter(ctx)
+		if !ok {
+			var none Out
+			return none, withDiagnosis(Diagnosis{Err: errHeldBack, Verdict: Unsent})
+		}
+		defer leave()
+	}
 	t, call := &tracedRequest{client: c, breaker: breaker, ctx: ctx}, breaker.Begin()
 	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
 	if err == nil {

@@ -16,7 +16,7 @@ func (b *Breaker) probe(ctx context.Context) {
 		if !b.probing(ctx) {
 			return
 		}
-		d := Classify(b.opts.Probe(ctx), ctx)
+		d := askAnew(ctx, b.opts.Probe)
 		if !b.probed(ctx, d) {
 			return
 		}

@@ -33,6 +33,10 @@ type tracedRequest struct {
 	// answered means that DynamoDB answered a try. marked means that the last answer has a
 	// mark of DynamoDB.
 	answered, marked bool
+	// pooled is when the last HTTP request began, if a pooled connection sent the header of its
+	// answer; zero otherwise. dead means that its connection was dead.
+	pooled time.Time
+	dead   bool
 	// refused means that the SDK's rate limit refused a try. redated means that a signature
 	// was refused for its date, and redating that the request is being sent again for that.
 	refused, redated, redating bool
@@ -55,7 +59,7 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
 	asked := t.client.clock.Source()
-	response, err := t.next.Do(r)
+	response, err := t.exchange(r)
 	if err != nil {
 		return response, err
 	}
@@ -68,7 +72,10 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 // that failed.
 func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	t.pending = t.pending && t.ctx.Err() != nil
-	t.last = Classify(err, t.ctx)
+	t.checkBody(err)
+	if t.last = Classify(err, t.ctx); t.dead {
+		t.last.Silent = false
+	}
 	if t.last.Answered {
 		t.answered = true
 		t.breaker.hear()
@@ -156,6 +163,9 @@ func (t *tracedRequest) judge(d Diagnosis, timeout time.Duration) Diagnosis {
 	}
 	if t.answered {
 		d.Answered, d.Silent = true, false
+	}
+	if t.dead {
+		d.Silent = false
 	}
 	if d.Answered {
 		t.breaker.hear()

@@ -1,0 +1,244 @@
+package ddb
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// A pooled connection may be dead although DynamoDB answers: a NAT or a firewall has
+// forgotten it, or this machine slept. A failure on a pooled connection therefore says
+// nothing of the table. The table is asked on a new connection, and its
+// answer decides.
+
+// errDeadConnection ends an HTTP request whose pooled connection is dead: the table answered
+// a later request on a new connection.
+var errDeadConnection = errors.New("the pooled connection is dead; the table answers on a new one")
+
+// exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for
+// half of the request's timeout, the breaker asks the table on a new connection. If the table
+// answers there, the request ends with errDeadConnection and is not silent.
+func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
+	t.dead, t.pooled = false, time.Time{}
+	if p, ok := r.Context().Value(probeKey{}).(*probe); ok {
+		p.closed.Do(func() { closeIdle(t.next) })
+		return t.next.Do(r)
+	}
+	ctx, end := context.WithCancelCause(r.Context())
+	began, timeout := time.Now(), t.client.timeout
+	if deadline, ok := r.Context().Deadline(); ok {
+		timeout = max(timeout, deadline.Sub(began)) // a caller's own may be nearer
+	}
+	w := &waiting{patience: timeout / 2, ask: func() {
+		if t.breaker.outlives(r.Context(), began) {
+			end(errDeadConnection)
+		}
+	}}
+	response, err := t.next.Do(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: w.gotConn})))
+	switch fromPool := w.stop(); {
+	case !fromPool || callerEnded(r.Context()):
+	case err == nil: // the body is read under ctx, which ends with the request's
+		t.pooled = began
+	case t.replaced(r.Context(), began):
+		t.dead, err = true, errors.Join(errDeadConnection, err)
+	}
+	return response, err
+}
+
+// replaced has the next try dial, after a failure on a pooled connection. It reports whether
+// the table answers on a new one.
+func (t *tracedRequest) replaced(ctx context.Context, began time.Time) bool {
+	closeIdle(t.next)
+	return t.breaker.outlives(ctx, began)
+}
+
+// checkBody does the same after an answer that broke off.
+func (t *tracedRequest) checkBody(err error) {
+	if !t.pooled.IsZero() && isCut(err) && !callerEnded(t.ctx) {
+		t.dead = t.replaced(t.ctx, t.pooled)
+	}
+}
+
+// closeIdle closes the idle connections of an HTTP client, if the client has a way to.
+func closeIdle(c aws.HTTPClient) {
+	if c, ok := c.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// waiting is an HTTP request that waits for its answer. It calls ask if a pooled connection
+// answers nothing for the time of its patience.
+type waiting struct {
+	patience time.Duration
+	ask      func()
+
+	mu             sync.Mutex
+	idled, stopped bool
+	timer          *time.Timer
+}
+
+// isPooled reports whether a connection waited in the pool before. It may have been made for
+// another request, and not have served any.
+func isPooled(c httptrace.GotConnInfo) bool { return c.Reused || c.WasIdle }
+
+// gotConn notes the connection that a request got. net/http may try several.
+func (w *waiting) gotConn(c httptrace.GotConnInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	if w.idled = isPooled(c); w.idled && !w.stopped {
+		w.timer = time.AfterFunc(w.patience, w.ask)
+	}
+}
+
+// stop ends the wait. It reports whether the last connection came from the pool.
+func (w *waiting) stop() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped = true; w.timer != nil {
+		w.timer.Stop()
+	}
+	return w.idled
+}
+
+// probe is one question on a new connection, of one or several requests.
+type probe struct {
+	closed sync.Once // the idle connections, before the first request
+}
+
+// probeKey is the key of a *probe in the context of its requests.
+type probeKey struct{}
+
+// mostBeside bounds the requests of one question.
+const mostBeside = 512
+
+// askAnew asks the table on a new connection. It closes the idle connections first. Some
+// clients have no way to close them: the SDK's BuildableClient, and wrappers. A request may
+// then get a pooled connection, which may be dead, so the next request is sent beside it at
+// once, until one is answered, or fails on a new connection.
+func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis {
+	type outcome struct {
+		Diagnosis
+		pooled bool
+	}
+	outcomes, more := make(chan outcome, mostBeside), make(chan struct{}, mostBeside)
+	ctx, end := context.WithCancel(context.WithValue(ctx, probeKey{}, &probe{}))
+	defer end() // of requests that wait on dead connections
+	ask := func() {
+		var pooled atomic.Bool
+		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+			if pooled.Store(isPooled(c)); isPooled(c) {
+				select {
+				case more <- struct{}{}:
+				default: // there are enough
+				}
+			}
+		}})
+		d := Classify(request(traced), traced)
+		outcomes <- outcome{d, pooled.Load()}
+	}
+	go ask()
+	for sent, ended := 1, 0; ; {
+		select {
+		case <-more:
+			if sent < mostBeside {
+				sent++
+				go ask()
+			}
+		case o := <-outcomes:
+			if ended++; o.whole() || !o.pooled || ended == sent && len(more) == 0 || ended == mostBeside {
+				return o.Diagnosis
+			}
+		}
+	}
+}
+
+// whole reports whether an answer came, and did not break off.
+func (d Diagnosis) whole() bool { return d.Answered && d.Verdict != Unconfirmed }
+
+// checks are the questions for requests that wait on pooled connections.
+type checks struct {
+	mu   sync.Mutex
+	last *check
+}
+
+// check is a question on a new connection.
+type check struct {
+	began time.Time
+	end   context.CancelFunc
+	// done is closed when the question has ended. Then answered is set.
+	done     chan struct{}
+	answered bool
+}
+
+// outlives reports whether the table answers on a connection that is younger than an HTTP
+// request: then the request's own is dead. It waits for that answer until ctx ends.
+func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
+	if b == nil || b.opts.Probe == nil {
+		return false
+	}
+	b.mu.Lock()
+	asks := !b.outage.open && !b.stopped
+	b.mu.Unlock()
+	k := b.checks.find(began)
+	if k == nil && asks {
+		k = b.checks.begin(b.opts.Probe)
+	}
+	if k == nil {
+		return false
+	}
+	select {
+	case <-k.done:
+		return k.answered
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// find is the check that began after an HTTP request, nil for none.
+func (c *checks) find(request time.Time) *check {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil && !request.After(c.last.began) {
+		return c.last
+	}
+	return nil
+}
+
+// begin asks the table. It returns nil if it did within flapWithin. Connections that are
+// younger are not thought to be dead: their silence is the bucket's, or the table's.
+func (c *checks) begin(request func(context.Context) error) *check {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.last != nil && now.Sub(c.last.began) < flapWithin {
+		return nil
+	}
+	ctx, end := context.WithCancel(context.Background())
+	k := &check{began: now, end: end, done: make(chan struct{})}
+	c.last = k
+	go func() {
+		defer end()
+		k.answered = askAnew(ctx, request).whole()
+		close(k.done)
+	}()
+	return k
+}
+
+// stop ends a question that is under way.
+func (c *checks) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil {
+		c.last.end()
+	}
+}

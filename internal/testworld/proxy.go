@@ -1,0 +1,174 @@
+package testworld
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Death is what has become of a TCP connection that both ends take for open.
+type Death int32
+
+// The deaths of a connection.
+const (
+	// Forgotten: nothing arrives any more, at either end. A NAT or a firewall has lost it.
+	Forgotten Death = iota + 1
+	// BlackHoled: requests arrive and are executed. No answer arrives.
+	BlackHoled
+	// Reset: the next request is answered by a reset.
+	Reset
+	// HalfClosed: the next request is answered by the end of the stream.
+	HalfClosed
+	// Truncated: the next request is executed. Its answer breaks off.
+	Truncated
+)
+
+// Deaths are all of them, by name.
+var Deaths = map[string]Death{
+	"forgotten": Forgotten, "black-holed": BlackHoled, "reset": Reset, "half-closed": HalfClosed, "truncated": Truncated,
+}
+
+// Proxy is a TCP proxy on loopback, before one server. Its open connections die when Kill is
+// called; those that are made later work.
+type Proxy struct {
+	listener net.Listener
+	to       string
+	pipes    sync.WaitGroup
+
+	mu    sync.Mutex
+	links map[*link]bool
+	ended bool
+}
+
+// link is one connection through the proxy.
+type link struct {
+	client, server *net.TCPConn
+	death          atomic.Int32
+}
+
+// NewProxy opens a proxy before the server at an address.
+func NewProxy(ctx context.Context, to string) (*Proxy, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: l, to: to, links: map[*link]bool{}}
+	p.pipes.Go(p.accept)
+	return p, nil
+}
+
+// Endpoint is the proxy's URL.
+func (p *Proxy) Endpoint() string { return "http://" + p.listener.Addr().String() }
+
+// Kill lets every open connection die. It returns how many there were.
+func (p *Proxy) Kill(d Death) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.death.Store(int32(d))
+	}
+	return len(p.links)
+}
+
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.ended = true
+	for l := range p.links {
+		l.close()
+	}
+	p.mu.Unlock()
+	p.pipes.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.to)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.join(&link{client: client.(*net.TCPConn), server: server.(*net.TCPConn)}) //nolint:forcetypeassert // both are
+	}
+}
+
+// join passes on what the two ends of a link send.
+func (p *Proxy) join(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		l.close()
+		return
+	}
+	p.links[l] = true
+	var ends sync.WaitGroup
+	ends.Go(l.passRequests)
+	ends.Go(l.passAnswers)
+	p.pipes.Go(func() {
+		ends.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.links, l)
+	})
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	_ = l.server.Close()
+}
+
+// passRequests passes on what the client sends, until one end closes.
+func (l *link) passRequests() {
+	defer l.close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := l.client.Read(buffer)
+		if err != nil {
+			return
+		}
+		switch Death(l.death.Load()) {
+		case Forgotten:
+			continue
+		case Reset:
+			_ = l.client.SetLinger(0) // closing then resets
+			return
+		case HalfClosed:
+			_ = l.client.CloseWrite()
+			continue
+		default:
+		}
+		if _, err := l.server.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// passAnswers passes on what the server sends, until one end closes.
+func (l *link) passAnswers() {
+	defer l.close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := l.server.Read(buffer)
+		if err != nil {
+			return
+		}
+		switch Death(l.death.Load()) {
+		case Forgotten, BlackHoled:
+			continue
+		case Truncated:
+			_, _ = l.client.Write(buffer[:n*3/4])
+			return
+		default:
+		}
+		if _, err := l.client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
