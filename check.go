@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Report says what an acquire would do now. It is a plain value.
@@ -133,7 +134,9 @@ func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]askedReading, 
 			return nil, policy, d.table.away()
 		}
 		beside := lane.BesideOf(rung.lane)
-		v, err := beside.Inspect(ctx, rung.cfg)
+		v, err := beside.Inspect(ctx, rung.cfg, func(ctx context.Context) (*schema.Image, error) {
+			return d.routes.repo.takeover.bucket(ctx, rung.lane.Entity, rung.lane.Resource, d.routes.lanes.IDs.Slot)
+		})
 		if err != nil {
 			return nil, policy, d.table.userError(rung.lane, err)
 		}

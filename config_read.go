@@ -118,7 +118,7 @@ func (c *configRead) resolve(ctx context.Context) (*resolvedConfig, error) {
 	var cfg *resolvedConfig
 	if err == nil {
 		if cfg, err = resolveConfig(items); err != nil {
-			err = r.layout.configKindError(err)
+			err = r.kindError(err)
 		}
 	}
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, 
 	if withBucket {
 		keys = append(keys, bucket)
 	}
-	found, err := c.current(ctx, keys, bucket)
+	found, err := c.current(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,59 +166,65 @@ func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, 
 	return items, found[bucket], nil
 }
 
-// current reads the items of a configuration, and the bucket if it is among the keys,
-// once nothing of them is in an older layout; with them the record of the namespace and,
-// where it is due, the version record. Whether anything may be in an older layout is known
-// before the items are read, but for the reads that bring the version record: those read
-// again.
-func (c *configRead) current(ctx context.Context, keys []schema.Key, bucket schema.Key) (map[schema.Key]schema.Item, error) {
-	r, key := c.repo, c.key
-	version, first := schema.VersionKey(), r.layout.due()
-	namespace, bound := r.keys.Namespace()
-	if !first {
-		if _, err := r.takeover.configs(ctx, key.entity, key.resource); err != nil {
-			return nil, err
-		}
-	}
-	for try := 1; ; try++ {
-		asked, due := slices.Clone(keys), r.layout.due()
-		if due {
-			asked = append(asked, version)
-		}
-		if bound {
-			asked = append(asked, namespace)
-		}
-		began, tick := r.clock.Source(), r.tick()
-		found, err := r.store.BatchGet(ctx, readConfig, asked)
-		if err == nil && bound {
-			r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: shared.Inactive(r.keys.Name(), found[namespace])})
-		}
-		if err == nil && due {
-			err = r.layout.note(ctx, found[version])
-		}
-		if err != nil || try == 2 {
-			return found, err
-		}
-		again, err := c.moved(ctx, first, found[bucket] == nil && slices.Contains(keys, bucket))
-		if err != nil || !again {
+// current reads the items of a configuration, with the limits that are in an older layout,
+// and the bucket if it is among the keys; with them the record of the namespace and, where it
+// is due, the version record. Limits of the older layout are read first, for others may turn
+// them meanwhile. The first read of a repository does not know the layout: it reads again.
+func (c *configRead) current(ctx context.Context, keys []schema.Key) (found map[schema.Key]schema.Item, err error) {
+	r := c.repo
+	first := r.layout.Due()
+	if first {
+		if found, err = c.batch(ctx, keys); err != nil || r.layout.CompositeOnly() {
 			return found, err
 		}
 	}
+	older, looked, err := r.takeover.older(ctx, c.owners()...)
+	if err == nil && (looked || !first) {
+		found, err = c.batch(ctx, keys)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, unreadable(older.Merge(found))
 }
 
-// moved reports whether items of an older layout were taken over while a configuration was
-// read, so that it is read again: those of the configuration if they were not looked for
-// before, and the bucket if it was not found.
-func (c *configRead) moved(ctx context.Context, configs, bucket bool) (moved bool, err error) {
-	if configs {
-		moved, err = c.repo.takeover.configs(ctx, c.key.entity, c.key.resource)
+// batch reads items, the record of the namespace and, where it is due, the version record.
+func (c *configRead) batch(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	r := c.repo
+	version := schema.VersionKey()
+	asked, due := slices.Clone(keys), r.layout.Due()
+	if due {
+		asked = append(asked, version)
 	}
-	if err == nil && bucket {
-		var there bool
-		there, err = c.repo.takeover.bucket(ctx, c.key.entity, c.key.resource)
-		moved = moved || there
+	namespace, bound := r.keys.Namespace()
+	if bound {
+		asked = append(asked, namespace)
 	}
-	return moved, err
+	began, tick := r.clock.Source(), r.tick()
+	found, err := r.store.BatchGet(ctx, readConfig, asked)
+	if err != nil {
+		return nil, err
+	}
+	if bound {
+		r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: shared.Inactive(r.keys.Name(), found[namespace])})
+	}
+	if due {
+		err = r.layout.Note(ctx, found[version])
+	}
+	return found, err
+}
+
+// owners are those whose levels a configuration is made of, but for the plan.
+func (c *configRead) owners() []schema.ConfigOwner {
+	owners := []schema.ConfigOwner{{Resource: c.key.resource}, {Entity: c.key.entity, Resource: c.key.resource}}
+	if c.key.group {
+		return owners
+	}
+	owners = append(owners, schema.ConfigOwner{})
+	if c.key.resource != schema.DefaultResource {
+		owners = append(owners, schema.ConfigOwner{Entity: c.key.entity, Resource: schema.DefaultResource})
+	}
+	return owners
 }
 
 // plan reads the items of a plan for the resource and for every resource; it asks
@@ -288,7 +294,7 @@ func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, gro
 	}
 	v, limits, err := items.verdict()
 	if err != nil {
-		return ResolvedLimits{}, nil, c.repo.layout.configKindError(err)
+		return ResolvedLimits{}, nil, c.repo.kindError(err)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved = ResolvedLimits{

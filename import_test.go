@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -143,7 +143,7 @@ var importTable = []importRow{
 		folder: "aggregator",
 		std:    append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
 		project: []string{
-			"audit", "internal/trail", "internal/ddb", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
+			"audit", "internal/trail", "internal/ddb", "internal/layout", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason: "it reads what the limiter writes and needs nothing of how it decides",
@@ -181,6 +181,12 @@ var importTable = []importRow{
 		folder:  "internal/shared",
 		project: []string{"audit", "internal/trail", "internal/ddb", "internal/legacy", "fault", "internal/problem", "internal/schema", "internal/table"},
 		reason:  "what a Repository and package admin have in common: handed over, never kept",
+	},
+	{
+		folder:  "internal/layout",
+		std:     append([]string{"context", "log/slog", "sync/atomic"}, pureStd...),
+		project: []string{"internal/ddb", "fault", "internal/schema", "internal/table"},
+		reason:  "whoever reads a table's items, limiter, administrator or reader of usage, judges its version record alike",
 	},
 	{
 		folder:  "internal/legacy",

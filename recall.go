@@ -65,7 +65,7 @@ func (c *cascade) denial(r *request, answers []lane.Result) *LimitExceededError 
 // configuration, which is done even with a denial.
 func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
 	beside := lane.BesideOf(at)
-	v, err := beside.Inspect(ctx, cfg)
+	v, err := beside.Inspect(ctx, cfg, nil)
 	if err != nil || v.Lacks(asked) || v.Adopt && v.Image != nil {
 		return r, false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -127,7 +128,7 @@ type connection struct {
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
 	// layout is that of the table, and takeover turns items of the one before composite items.
-	layout   *layout
+	layout   *layout.Layout
 	takeover takeover
 	// namespace is what the record of the namespace said, if there is one.
 	namespace namespaceState
@@ -191,9 +192,9 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	watched := ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
 	r.client = watched
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
-	r.layout = &layout{table: r.store, clock: clock, log: o.Logger}
+	r.layout = &layout.Layout{Table: r.store, Now: clock.Source, Log: o.Logger}
 	r.events = trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
-	r.guarded = shared.Guarded(&table.Table{Client: watched.Patient(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys)
+	r.guarded = shared.Guarded(&table.Table{Client: watched.Patient(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys, r.layout.Check)
 	r.takeover = takeover{
 		layout: r.layout, turner: &legacy.Turner{Table: r.store, Now: clock.NowMS}, looks: newLegacyLooks(o.ConfigCacheSize), keys: r.keys, sets: r.sets,
 	}

@@ -45,7 +45,7 @@ func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statemen
 	}
 	image, err := r.sets.DecodeBucket(out.Attributes, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: landed, Err: r.layout.malformed(err)}
+		return lane.Answer{Verdict: landed, Err: r.layout.Malformed(err)}
 	}
 	return lane.Answer{Verdict: landed, Image: image, Seen: true}
 }
@@ -82,7 +82,7 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 	}
 	image, err := r.sets.DecodeBucket(out.Item, hint, slot)
 	if err != nil {
-		return nil, r.layout.malformed(err)
+		return nil, r.layout.Malformed(err)
 	}
 	return image, nil
 }
@@ -141,7 +141,7 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 	for i, item := range d.Items {
 		image, decodeErr := r.sets.DecodeBucket(item, nil, slot)
 		if decodeErr != nil {
-			return failed, nil, r.layout.malformed(decodeErr)
+			return failed, nil, r.layout.Malformed(decodeErr)
 		}
 		images[i] = image
 	}
@@ -159,7 +159,7 @@ func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot i
 	}
 	image, decodeErr := r.sets.DecodeBucket(d.Item, hint, slot)
 	if decodeErr != nil {
-		return lane.Answer{Verdict: failed, Err: r.layout.malformed(decodeErr)}
+		return lane.Answer{Verdict: failed, Err: r.layout.Malformed(decodeErr)}
 	}
 	return lane.Answer{Verdict: refused, Image: image, Seen: true}
 }
@@ -168,7 +168,7 @@ func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot i
 func (r *Repository) decodeBucket(item schema.Item, slot int) (*schema.Image, error) {
 	image, err := r.sets.DecodeBucket(item, nil, slot)
 	if err != nil {
-		return nil, r.layout.malformed(err)
+		return nil, r.layout.Malformed(err)
 	}
 	return image, nil
 }

@@ -4,20 +4,22 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Items of the layout before composite items, one for each limit, are turned into today's
-// as they are met, and by Migrate. Where the version record says that none is left, nobody
-// looks for any.
+// Items of the layout before composite items, one for each limit, are read beside today's,
+// for as long as the version record does not say that none is left. A read writes nothing:
+// their writer may still need them. They are turned into today's by a change of that very
+// item, by the call that makes a bucket in their place, and by Migrate.
 
 // look is a place in which nothing of the older layout was found, or is left.
 type look struct {
@@ -38,7 +40,7 @@ func newLegacyLooks(size int) *legacyLooks {
 
 // takeover turns items of the older layout into today's.
 type takeover struct {
-	layout *layout
+	layout *layout.Layout
 	turner *legacy.Turner
 	looks  *legacyLooks
 	keys   schema.Keys
@@ -51,67 +53,93 @@ func (o takeover) looked(place string) bool {
 	if l == nil {
 		return false
 	}
-	age := o.layout.clock.Source().Sub(l.at)
-	return age >= 0 && age < versionTTL
+	age := o.layout.Now().Sub(l.at)
+	return age >= 0 && age < layout.TTL
 }
 
-// configs turns what a configuration is made of where it is in the older layout. It
-// reports whether it looked: what was read before may be from before others turned it.
-func (o takeover) configs(ctx context.Context, entity, resource string) (looked bool, err error) {
-	if o.layout.compositeOnly() {
-		return false, nil
+// mostLooks is how many owners' limits are read at once.
+const mostLooks = 16
+
+// older reads the limits of owners that are in the older layout. It reports whether it asked
+// the table: then configurations that were read before may be from before others turned them.
+func (o takeover) older(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
+	if o.layout.CompositeOnly() {
+		return nil, false, nil
 	}
-	owners := []schema.ConfigOwner{{}, {Resource: resource}, {Entity: entity, Resource: resource}}
-	if resource != schema.DefaultResource {
-		owners = append(owners, schema.ConfigOwner{Entity: entity, Resource: schema.DefaultResource})
-	}
-	var looks atomic.Bool
+	older = legacy.Limits{}
+	var mu sync.Mutex
 	looking, lookCtx := errgroup.WithContext(ctx)
+	looking.SetLimit(mostLooks)
 	for _, owner := range owners {
+		of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
+		key := of.Composite()
+		place := key.PK + key.SK
+		if owner.Plan != "" || o.looked(place) { // plans are younger
+			continue
+		}
+		looked = true
 		looking.Go(func() error {
-			looked, err := o.config(lookCtx, owner)
-			if looked {
-				looks.Store(true)
+			at := o.layout.Now()
+			limits, err := o.turner.Limits(lookCtx, of)
+			if err != nil {
+				return unreadable(err)
 			}
-			return err
+			if len(limits) == 0 {
+				o.looks.Add(look{place: place, at: at})
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			older[key] = limits
+			return nil
 		})
 	}
-	err = looking.Wait()
-	return looks.Load(), err
-}
-
-// bucket looks for a bucket that was not there when it was read, and turns it
-// where it is in the older layout. It reports whether there is one now.
-func (o takeover) bucket(ctx context.Context, entity, resource string) (found bool, err error) {
-	if o.layout.compositeOnly() {
-		return false, nil
+	if err := looking.Wait(); err != nil {
+		return nil, looked, err
 	}
-	t, err := o.turner.Bucket(ctx, o.bucketOf(entity, resource))
-	o.tell(ctx, t, entity, resource)
-	return t.Item != nil, o.orMalformed(err)
+	return older, looked, nil
 }
 
-// config turns the limits of an owner where they are in the older layout. It
-// reports whether it looked for any.
-func (o takeover) config(ctx context.Context, owner schema.ConfigOwner) (looked bool, err error) {
+// bucket reads a bucket that is not there in today's layout; nil if it is in no layout.
+func (o takeover) bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
+	if o.layout.CompositeOnly() {
+		return nil, nil
+	}
+	item, err := o.turner.ReadBucket(ctx, o.bucketOf(entity, resource))
+	if err != nil {
+		return nil, o.orMalformed(err)
+	}
+	image, err := o.sets.DecodeBucket(item, nil, slot)
+	if err != nil {
+		return nil, o.layout.Malformed(err)
+	}
+	return image, nil
+}
+
+// unreadable is the error that users see of limits that cannot be understood.
+func unreadable(err error) error {
+	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
+		return invalid("stored limits of the older layout", "cannot be read: %v; correct or delete the item", malformed.Err)
+	}
+	return err
+}
+
+// config turns the limits of an owner where they are in the older layout.
+func (o takeover) config(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
 	place := key.PK + key.SK
-	if o.layout.compositeOnly() || owner.Plan != "" || o.looked(place) { // plans are younger
-		return false, nil
+	if o.layout.CompositeOnly() || owner.Plan != "" || o.looked(place) {
+		return nil
 	}
-	at := o.layout.clock.Source()
+	at := o.layout.Now()
 	t, err := o.turner.Config(ctx, of)
-	var malformed *legacy.MalformedError
-	switch {
-	case errors.As(err, &malformed):
-		return false, invalid("stored limits of the older layout", "cannot be read: %v; correct or delete the item", malformed.Err)
-	case err != nil:
-		return false, err
+	if err != nil {
+		return unreadable(err)
 	}
 	o.looks.Add(look{place: place, at: at})
 	o.tell(ctx, t, owner.Entity, owner.Resource)
-	return true, nil
+	return nil
 }
 
 // bucketOf is a bucket in the older layout.
@@ -128,14 +156,14 @@ func (o takeover) tell(ctx context.Context, t legacy.Turned, entity, resource st
 	if t.Superseded {
 		text, level = "items of the older layout were removed: today's item was there, and says other things", slog.LevelWarn
 	}
-	o.layout.log.Log(ctx, level, text, slog.String("table", o.layout.table.Name), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
+	o.layout.Log.Log(ctx, level, text, slog.String("table", o.layout.Table.Name), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
 }
 
 // orMalformed is the error that users see of an item that cannot be understood.
 func (o takeover) orMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return o.layout.malformed(malformed.Err)
+		return o.layout.Malformed(malformed.Err)
 	}
 	return err
 }
@@ -144,7 +172,7 @@ func (o takeover) orMalformed(err error) error {
 // they are there. What it answers is decided again, from the bucket that they became; ok
 // is false if there is nothing to turn, and the bucket may be made.
 func (o takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
-	if o.layout.compositeOnly() {
+	if o.layout.CompositeOnly() {
 		return lane.Answer{}, false
 	}
 	turned, v, err := o.turner.BucketOnce(ctx, o.bucketOf(entity, resource))
@@ -153,7 +181,7 @@ func (o takeover) beforeCreate(ctx context.Context, entity, resource string, hin
 	}
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return lane.Answer{Verdict: failed, Err: o.layout.malformed(malformed.Err)}, true
+		return lane.Answer{Verdict: failed, Err: o.layout.Malformed(malformed.Err)}, true
 	}
 	if v != refused {
 		return lane.Answer{Verdict: v, Err: err}, true
@@ -163,7 +191,7 @@ func (o takeover) beforeCreate(ctx context.Context, entity, resource string, hin
 	}
 	image, err := o.sets.DecodeBucket(turned.Item, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: failed, Err: o.layout.malformed(err)}, true
+		return lane.Answer{Verdict: failed, Err: o.layout.Malformed(err)}, true
 	}
 	return lane.Answer{Verdict: refused, Image: image, Seen: true}, true
 }

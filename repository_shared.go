@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/layout"
+	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
@@ -18,14 +20,15 @@ func (r *Repository) Shared() shared.Repository {
 		Table: r.guarded, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, IDs: &r.ids, Events: r.events, Usable: r.usable,
 		CheckAmounts: func(amounts map[string]int64) error { return checkAmounts(amounts, false) },
 		Layout: shared.Layout{
-			Check: r.layout.check, Note: r.layout.note, KindError: r.layout.kindError, Malformed: r.layout.malformed, Current: r.layout.compositeOnly,
+			Refresh: r.layout.Refresh, Note: r.layout.Note, Check: r.layout.Check, KindError: r.layout.KindError, Malformed: r.layout.Malformed, Current: r.layout.CompositeOnly,
 			Mark: func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
-				return schema.MarkedVersion(old, schemaVersion, clientVersion, writer, now)
+				return schema.MarkedVersion(old, layout.SchemaVersion, layout.ClientVersion, layout.Writer, now)
 			},
 			Turner: r.takeover.turner, Turned: r.takeover.tell,
-			TakeOver: func(ctx context.Context, owner schema.ConfigOwner) error {
-				_, err := r.takeover.config(ctx, owner)
-				return err
+			TakeOver: r.takeover.config,
+			Older: func(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
+				older, _, err := r.takeover.older(ctx, owners...)
+				return older, err
 			},
 		},
 		Told: shared.Told{

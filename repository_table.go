@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -51,7 +52,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 		return err
 	}
 	if faults := tableFaults(table); faults != "" {
-		return &fault.TableError{Table: r.table, Reason: "is not a dynalimit table: " + faults + "; name another table, or make this one from Repository.TableInput"}
+		return &fault.TableError{Table: r.table, Reason: faults}
 	}
 	for _, remark := range tableRemarks(table) {
 		r.log.WarnContext(ctx, "table: "+remark, slog.String("table", r.table))
@@ -153,12 +154,12 @@ func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
 // holds nothing, nothing of an older layout can be, and the record says so.
 func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	if !made {
-		if later := m.layout.later(ctx); later != nil {
-			return later
+		if err := m.layout.CheckForeign(ctx); err != nil {
+			return err
 		}
 	}
 	record := schema.VersionRecord{
-		Schema: schemaVersion, ClientMin: clientMinVersion, CompositeOnly: made, UpdatedBy: writer, UpdatedAt: m.clock.Now(),
+		Schema: layout.SchemaVersion, ClientMin: layout.ClientMinVersion, CompositeOnly: made, UpdatedBy: layout.Writer, UpdatedAt: m.clock.Now(),
 	}
 	item := record.Item()
 	_, err := m.client.PutItem(ctx, &dynamodb.PutItemInput{
@@ -169,7 +170,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 		if err != nil {
 			return m.store.Failure("write the version record", err)
 		}
-		if err := m.layout.note(ctx, item); err != nil || made || !m.holdsNothing(ctx) {
+		if err := m.layout.Note(ctx, item); err != nil || made || !m.holdsNothing(ctx) {
 			return err
 		}
 		return m.markMade(ctx)
@@ -178,7 +179,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	if !errors.As(err, &there) {
 		return m.store.Failure("write the version record", err)
 	}
-	if err := m.layout.note(ctx, there.Item); err != nil || !made || m.layout.seen.Load().compositeOnly {
+	if err := m.layout.Note(ctx, there.Item); err != nil || !made || m.layout.CompositeOnly() {
 		return err
 	}
 	return m.markMade(ctx)
@@ -195,7 +196,7 @@ func (m tableMaker) holdsNothing(ctx context.Context) bool {
 // this call made, but whose record another process, which found the table there, wrote
 // first, or one that holds nothing.
 func (m tableMaker) markMade(ctx context.Context) error {
-	st := schema.MarkComposite(writer)
+	st := schema.MarkComposite(layout.Writer)
 	out, err := m.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &m.table, Key: schema.VersionKey().Attributes(),
 		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
@@ -208,5 +209,5 @@ func (m tableMaker) markMade(ctx context.Context) error {
 	case err != nil:
 		return m.store.Failure("write the version record", err)
 	}
-	return m.layout.note(ctx, out.Attributes)
+	return m.layout.Note(ctx, out.Attributes)
 }

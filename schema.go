@@ -64,10 +64,10 @@ func keySchema(hash, sort string) []types.KeySchemaElement {
 	}
 }
 
-// tableFaults says what keeps a table from being ours, or "". Other projections
+// tableFaults says what keeps a table from being ours, and what to do about it, or "". Other projections
 // are accepted: they cost more, but nothing depends on them.
 func tableFaults(table *types.TableDescription) string {
-	var faults []string
+	var faults, missing []string
 	kinds := make(map[string]types.ScalarAttributeType, len(table.AttributeDefinitions))
 	for _, d := range table.AttributeDefinitions {
 		kinds[aws.ToString(d.AttributeName)] = d.AttributeType
@@ -83,12 +83,18 @@ func tableFaults(table *types.TableDescription) string {
 			return aws.ToString(x.IndexName) == want.name
 		})
 		if i < 0 {
-			faults = append(faults, "index "+want.name+" is missing")
+			missing = append(missing, want.name)
 			continue
 		}
 		check("index "+want.name, table.GlobalSecondaryIndexes[i].KeySchema, want.hash, want.sort)
 	}
-	return strings.Join(faults, "; ")
+	switch {
+	case len(faults) > 0:
+		return "is not a dynalimit table: " + strings.Join(faults, "; ") + "; name another table, or make this one from Repository.TableInput"
+	case len(missing) > 0: // as zae-limiter up to 0.7 made it
+		return "lacks the indexes " + strings.Join(missing, ", ") + "; 'dynalimit doctor' prints the commands of AWS that add them, and Repository.TableInput describes them"
+	}
+	return ""
 }
 
 // tableRemarks says what an operator should know about a usable table.

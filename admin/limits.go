@@ -25,10 +25,7 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 	if err := cmp.Or(l.d.Usable(ctx), at.check("scope.")); err != nil {
 		return LimitConfig{}, err
 	}
-	if err := l.d.mayRead(ctx, at.owner()); err != nil {
-		return LimitConfig{}, err
-	}
-	item, err := l.d.Table.Get(ctx, opReadLimits, l.d.Keys.Config(at.owner()))
+	item, err := l.d.config(ctx, opReadLimits, at.owner())
 	if err != nil {
 		return LimitConfig{}, err
 	}
@@ -43,18 +40,14 @@ func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig,
 	if err := l.d.Usable(ctx); err != nil {
 		return nil, err
 	}
-	owners, keys := make([]schema.ConfigOwner, len(scopes)), make([]schema.Key, len(scopes))
+	owners := make([]schema.ConfigOwner, len(scopes))
 	for i, at := range scopes {
 		if err := at.check(fmt.Sprintf("scopes[%d].", i)); err != nil {
 			return nil, err
 		}
 		owners[i] = at.owner()
-		keys[i] = l.d.Keys.Config(owners[i])
 	}
-	if err := l.d.mayReadAll(ctx, owners); err != nil {
-		return nil, err
-	}
-	items, err := l.d.Table.GetMany(ctx, opReadLimits, keys)
+	items, err := l.d.configs(ctx, opReadLimits, owners)
 	if err != nil {
 		return nil, err
 	}

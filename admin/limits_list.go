@@ -32,7 +32,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 // system lists the system's level.
 func (l Limits) system(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
-		item, err := l.d.Table.Get(ctx, opReadLimits, l.d.Keys.SystemConfig())
+		item, err := l.d.config(ctx, opReadLimits, schema.ConfigOwner{})
 		if err != nil || item != nil {
 			yield(Scope{Everyone: true}, err)
 		}

@@ -112,11 +112,7 @@ func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 			return err
 		}
 	}
-	record, err := a.d.Table.Get(ctx, opMigrate, schema.VersionKey())
-	if err != nil {
-		return err
-	}
-	return a.d.Layout.Note(ctx, record)
+	return a.d.Layout.Refresh(ctx)
 }
 
 // endMigration records the end of a migration that came to one, and marks the version

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,23 +41,57 @@ func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChang
 	return atOnce(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
 }
 
-// mayRead refuses a table whose layout is not known, and turns the limits of an owner that
-// are to be read.
-func (d *desk) mayRead(ctx context.Context, owner schema.ConfigOwner) error {
-	if err := d.Layout.Check(ctx); err != nil {
-		return err
+// config reads the configuration of an owner, with limits of the layout before composite
+// items if it has none; nil if nothing is stored. It writes nothing.
+func (d *desk) config(ctx context.Context, op string, owner schema.ConfigOwner) (schema.Item, error) {
+	older, err := d.older(ctx, owner)
+	if err != nil {
+		return nil, err
 	}
-	return d.Layout.TakeOver(ctx, owner)
+	key := d.Keys.Config(owner)
+	item, err := d.Table.Get(ctx, op, key)
+	if err != nil {
+		return nil, err
+	}
+	found := map[schema.Key]schema.Item{key: item}
+	err = older.Merge(found)
+	return found[key], d.orMalformed(err)
 }
 
-// mayReadAll is mayRead for many owners.
-func (d *desk) mayReadAll(ctx context.Context, owners []schema.ConfigOwner) error {
-	if err := d.Layout.Check(ctx); err != nil || d.Layout.Current() {
-		return err
+// configs is config for many owners, which may repeat themselves. It returns their
+// configurations in the order of the owners.
+func (d *desk) configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]schema.Item, error) {
+	older, err := d.older(ctx, owners...)
+	if err != nil {
+		return nil, err
 	}
-	return atOnce(ctx, owners, func(ctx context.Context, owner schema.ConfigOwner) error {
-		return within(fmt.Sprintf("%s: ", scopeOf(owner)), d.Layout.TakeOver(ctx, owner))
-	})
+	keys := make([]schema.Key, len(owners))
+	for i, owner := range owners {
+		keys[i] = d.Keys.Config(owner)
+	}
+	items, err := d.Table.GetMany(ctx, op, keys)
+	if err != nil || len(older) == 0 {
+		return items, err
+	}
+	found := make(map[schema.Key]schema.Item, len(keys))
+	for i, key := range keys {
+		found[key] = items[i]
+	}
+	if err := older.Merge(found); err != nil {
+		return nil, d.orMalformed(err)
+	}
+	for i, key := range keys {
+		items[i] = found[key]
+	}
+	return items, nil
+}
+
+// older reads the limits of owners that are in the layout before composite items.
+func (d *desk) older(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
+	if err := d.Layout.Check(ctx); err != nil {
+		return nil, err
+	}
+	return d.Layout.Older(ctx, owners...)
 }
 
 // compatible refuses what zae-limiter refuses, on a repository that is to stay readable

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -75,8 +76,12 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	bare := &table.Table{Client: reads{ReaderClient: client}, Name: tableName}
+	known := &layout.Layout{Table: bare, Now: o.Now}
+	readable := *bare
+	readable.Readable = known.Check
 	return &Reader{usageSource{
-		&table.Table{Client: reads{ReaderClient: client}, Name: tableName}, schema.NewKeys(o.Namespace),
+		&readable, schema.NewKeys(o.Namespace),
 		usage.Calendar{Zone: o.Location},
 		max(0, o.Retention), o.Began, o.Now,
 	}}, nil

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,12 +257,13 @@ func TestMalformedLegacyBucket(t *testing.T) {
 	})
 }
 
-// The limits that items of the older layout say are in force at every level, and are
-// today's items from then on, listed as if they had been set.
+// The limits that items of the older layout say are in force at every level, and stay where
+// they are. Migrate makes them today's items, listed as if they had been set.
 func TestLegacyLimitsAreInForce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		var logged bytes.Buffer
 		r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Principal: tester, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		before := legacyKeys(t, r)
 		for _, test := range []struct {
 			entity, resource string
 			level            levels.Level
@@ -279,10 +280,9 @@ func TestLegacyLimitsAreInForce(t *testing.T) {
 			assert.Equal(t, test.limits, cfg.limits)
 			assert.Equal(t, dynalimit.Allow, cfg.OnUnavailable, "what the system's item said stays")
 		}
-		for _, key := range legacyKeys(t, r) {
-			assert.NotContains(t, key.SK, "#LIMIT#")
-		}
-		assert.Equal(t, 4, strings.Count(logged.String(), "level=INFO"), logged.String())
+		assert.Equal(t, before, legacyKeys(t, r), "a read turns nothing")
+		require.NoError(t, r.Migrate(t.Context()))
+		assert.Empty(t, legacyKeys(t, r))
 		system, err := r.GetConfig(t.Context(), admin.Scope{Everyone: true})
 		require.NoError(t, err)
 		assert.Equal(t, []dynalimit.Limit{dynalimit.PerMinute("rpm", 50)}, system.Limits)
@@ -333,23 +333,108 @@ func TestLegacyLimitsAreAdministered(t *testing.T) {
 					assert.Empty(t, own)
 					assert.Empty(t, partition(t, r, "key-1"))
 				}
-				for _, key := range legacyKeys(t, r) {
-					assert.NotEqual(t, "RESOURCE#gpt-4", key.PK)
-				}
+				stays := slices.ContainsFunc(legacyKeys(t, r), func(key schema.Key) bool { return key.PK == "RESOURCE#gpt-4" })
+				assert.Equal(t, name == "shown" || name == "with its entity", stays, "a change turns what it changes")
 			})
 		})
 	}
 }
 
-// Limits that were set after the older layout win, and what the older layout said goes.
+// A service of zae-limiter may still need the items of a table: without its limits it refuses
+// every call, and without its bucket it makes a full one. No read sends a write.
+func TestReadsOfAnOlderTableWriteNothing(t *testing.T) {
+	for _, version := range []string{"0.5", "0.6"} {
+		t.Run(version, func(t *testing.T) {
+			e := memEngine(t)
+			clock := legacyClock()
+			table := legacyTable(t, e, version, nil).table
+			wire := record(e.db)
+			for name, read := range readingCalls(t, e) {
+				repo, err := openRepository(e.client(wire.Through), table, &dynalimit.RepositoryOptions{Now: clock.now})
+				require.NoError(t, err)
+				require.NoError(t, read(repo), name)
+				for _, r := range wire.Take() {
+					assert.Contains(t, []string{"GetItem", "BatchGetItem", "Query", "Scan"}, r.Operation, name)
+				}
+			}
+		})
+	}
+}
+
+// A dry run sees what a call would meet: the level of a bucket of the older layout, and the
+// limits that apply.
+func TestCheckSeesOlderItems(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := legacyProcess(t, e, "0.6", nil)
+		before := legacyKeys(t, s.repo)
+		report, err := s.limiter.Check(t.Context(), "key-1", model, dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, err)
+		assert.False(t, report.Allowed, "the bucket is exhausted")
+		assert.Equal(t, 600*time.Millisecond, report.RetryAfter)
+		assert.Equal(t, before, legacyKeys(t, s.repo))
+		s.deny("key-1", dynalimit.Amounts{"rpm": 1})
+	})
+}
+
+// Another process turns the limits between the two requests of a read: they are found in
+// one layout or the other.
+func TestLimitsThatOthersTurnMeanwhile(t *testing.T) {
+	for name, when := range map[string]struct {
+		operation string
+		known     bool
+	}{
+		"before the look, at first":        {"Query", false},
+		"before the look, layout known":    {"Query", true},
+		"after the look, layout known":     {"BatchGetItem", true},
+		"after the look, layout not known": {"GetItem", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := memEngine(t)
+			r := legacyTable(t, e, "0.6", nil)
+			if when.known {
+				_, err := r.rereadConfig(t.Context(), "user-1", "unlimited")
+				require.NoError(t, err)
+			}
+			other := e.open(t, r.table, &dynalimit.RepositoryOptions{Principal: tester})
+			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if q.Operation == when.operation {
+					e.db.SetFaults(nil)
+					assert.NoError(t, other.Migrate(t.Context()))
+				}
+				return ddbmem.Fault{}
+			})
+			cfg, err := r.rereadConfig(t.Context(), "user-1", model)
+			require.NoError(t, err)
+			assert.Empty(t, legacyKeys(t, r), "turned meanwhile")
+			assert.Len(t, cfg.limits, 2)
+			assert.Equal(t, levels.Resource, cfg.Level)
+		})
+	}
+}
+
+// A group takes no limits from the system or the entity's default, in whichever layout.
+func TestGroupsOfAnOlderTableHaveTheirOwnLimits(t *testing.T) {
+	e := memEngine(t)
+	r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Principal: tester})
+	_, err := r.SetConfig(t.Context(), admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: oneLimit, Groups: []string{"all"}, Version: admin.AnyVersion})
+	require.NoError(t, err)
+	resolved, err := r.ResolveLimits(t.Context(), "proj-1", model)
+	require.NoError(t, err)
+	require.Len(t, resolved.Groups, 1)
+	assert.Empty(t, resolved.Groups[0].Limits)
+}
+
+// Limits that were set after the older layout win, and what the older layout said goes with
+// the next change.
 func TestCompositeLimitsWin(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		var logged bytes.Buffer
-		r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		r := legacyTable(t, e, "0.6", &dynalimit.RepositoryOptions{Principal: tester, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		put(t, r, schema.ConfigItem{Version: 3, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 7, Burst: 7, Amount: 7, PeriodSeconds: 60}}}.Item(schema.Keys{}, schema.ConfigOwner{Resource: model}, nil))
 		cfg, err := r.rereadConfig(t.Context(), "user-1", model)
 		require.NoError(t, err)
 		assert.Equal(t, []dynalimit.Limit{dynalimit.PerMinute("rpm", 7)}, cfg.limits)
+		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, oneLimit))
 		for _, key := range legacyKeys(t, r) {
 			assert.NotEqual(t, "RESOURCE#gpt-4", key.PK)
 		}
@@ -399,7 +484,7 @@ func TestRequestsForLegacyItems(t *testing.T) {
 		if marked {
 			assert.Equal(t, map[string]int{"BatchGetItem": 1, "UpdateItem": 1}, asked(), "cold: two round trips")
 		} else {
-			assert.Equal(t, map[string]int{"BatchGetItem": 2, "Query": 6, "UpdateItem": 1}, asked(), "the version is not known yet: four owners' limits, then all again; and twice the bucket")
+			assert.Equal(t, map[string]int{"BatchGetItem": 2, "GetItem": 1, "Query": 5, "UpdateItem": 1}, asked(), "the version is not known yet: the later record, four owners' limits, then all again; and the bucket")
 		}
 		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		assert.Equal(t, map[string]int{"UpdateItem": 1}, asked(), "warm")
@@ -410,12 +495,12 @@ func TestRequestsForLegacyItems(t *testing.T) {
 		if marked {
 			assert.Equal(t, map[string]int{"BatchGetItem": 1, "UpdateItem": 1}, asked())
 		} else {
-			assert.Equal(t, map[string]int{"BatchGetItem": 1, "Query": 4, "UpdateItem": 1}, asked(), "the entity's limits, and twice its bucket")
+			assert.Equal(t, map[string]int{"BatchGetItem": 1, "Query": 3, "UpdateItem": 1}, asked(), "the entity's limits, and its bucket")
 		}
 	}
 }
 
-// Many processes meet the limits of the older layout at once, and some of what they send is
+// Many processes change levels of the older layout at once, and some of what they send is
 // lost: each turns them or finds them turned, and they are listed and counted once.
 func TestLegacyLimitsAreTurnedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -436,13 +521,10 @@ func TestLegacyLimitsAreTurnedOnce(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for range 12 {
-			p := e.open(t, r.table, nil)
+			p := e.open(t, r.table, &dynalimit.RepositoryOptions{Principal: tester})
 			wg.Go(func() {
-				for _, key := range []struct{ entity, resource string }{{"key-1", "claude-3"}, {"proj-1", "any"}, {"user-1", model}, {"user-1", "other"}} {
-					cfg, err := p.rereadConfig(t.Context(), key.entity, key.resource)
-					if assert.NoError(t, err) {
-						assert.NotEmpty(t, cfg.limits, "%v", key)
-					}
+				for _, at := range []admin.Scope{{Entity: "key-1", Resource: "claude-3"}, {Entity: "proj-1"}, {Everyone: true, Resource: model}, {Everyone: true}} {
+					assert.NoError(t, p.admin().Limits.SetBlocked(t.Context(), at, false), "%v", at)
 				}
 			})
 		}

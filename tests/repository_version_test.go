@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -171,42 +174,139 @@ func TestOlderLayoutIsToldOnce(t *testing.T) {
 	}
 }
 
-// A table of zae-limiter 0.9 or later has its record elsewhere. It is refused by whatever
-// would work on it, and nothing is written.
+// A table of zae-limiter 0.9 or later has its record elsewhere, and after an upgrade in place
+// the older record is still there. Whatever decides or shows anything refuses such a table,
+// and writes nothing.
 func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
-	e := memEngine(t)
-	r := e.open(t, "limits", nil)
-	tableOnly(t, e, r)
-	put := func(key schema.Key, attributes map[string]string) {
-		item := key.Attributes()
-		for name, text := range attributes {
-			item[name] = schema.String(text)
-		}
-		_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: item})
-		require.NoError(t, err)
+	for name, older := range map[string]map[string]string{
+		"made by it":        nil,
+		"upgraded in place": {"schema_version": "0.8.0", "updated_by": "client:0.8.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := memEngine(t)
+			r := e.open(t, "limits", nil)
+			tableOnly(t, e, r)
+			if older != nil {
+				versioned(t, r, older)
+				put(t, r, schema.ConfigItem{Version: 1, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1000, Burst: 1000, Amount: 1000, PeriodSeconds: 3600}}}.Item(schema.Keys{}, schema.ConfigOwner{}, nil))
+			}
+			later := schema.LaterVersionKey().Attributes()
+			later["schema_version"], later["client_min_version"] = schema.String("0.10.0"), schema.String("0.0.0")
+			put(t, r, later)
+			before := scan(t, r)
+			limited := func(r *repository, call func(l *rateLimiter) error) error {
+				l, err := newLimiter(r, &dynalimit.Options{Limits: oneLimit, OnUnavailable: dynalimit.Allow})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
+				return call(l)
+			}
+			calls := readingCalls(t, e)
+			calls["CreateTable"] = func(r *repository) error { return r.CreateTable(t.Context()) }
+			calls["Migrate"] = func(r *repository) error { return r.Migrate(t.Context()) }
+			calls["SetSystemLimits"] = func(r *repository) error { return r.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit) }
+			calls["Acquire"] = func(r *repository) error {
+				return limited(r, func(l *rateLimiter) error {
+					_, err := l.Acquire(t.Context(), "u", model, dynalimit.Amounts{oneLimit[0].Name: 1})
+					return err
+				})
+			}
+			for name, call := range calls {
+				r := e.open(t, "limits", &dynalimit.RepositoryOptions{Principal: tester})
+				for range 2 {
+					refused, ok := errors.AsType[*fault.VersionError](call(r))
+					require.True(t, ok, name)
+					assert.Equal(t, "0.10.0", refused.Schema, name)
+					assert.Contains(t, refused.Reason, "zae-limiter 0.9 or later", name)
+				}
+			}
+			assert.Equal(t, before, scan(t, r))
+		})
 	}
-	put(schema.Key{PK: "_/SYSTEM#", SK: "#VERSION"}, map[string]string{"schema_version": "0.10.0", "client_min_version": "0.0.0"})
-	before := scan(t, r)
-	for name, do := range map[string]func(*repository) error{
-		"CreateTable":     func(r *repository) error { return r.CreateTable(t.Context()) },
-		"Migrate":         func(r *repository) error { return r.Migrate(t.Context()) },
-		"SetSystemLimits": func(r *repository) error { return r.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit) },
-		"Acquire": func(r *repository) error {
-			limiter, err := newLimiter(r, &dynalimit.Options{Limits: oneLimit, OnUnavailable: dynalimit.Allow})
+}
+
+// readingCalls are all calls that only read, as functions of a repository.
+func readingCalls(t *testing.T, e *engine) map[string]func(*repository) error {
+	t.Helper()
+	ctx := t.Context()
+	check := func(r *repository, amounts dynalimit.Amounts) error {
+		l, err := newLimiter(r, &dynalimit.Options{Limits: oneLimit, OnUnavailable: dynalimit.Allow})
+		require.NoError(t, err)
+		defer func() { _ = l.Close(context.WithoutCancel(ctx)) }()
+		_, err = l.Check(ctx, "key-1", model, amounts)
+		return err
+	}
+	usage := func(read func(*aggregator.Reader) iter.Seq2[aggregator.Usage, error]) func(*repository) error {
+		return func(r *repository) error {
+			reader, err := aggregator.NewReader(e.client(), r.table, nil)
 			require.NoError(t, err)
-			t.Cleanup(func() { _ = limiter.Close(context.WithoutCancel(t.Context())) })
-			_, err = limiter.Acquire(t.Context(), "u", model, dynalimit.Amounts{oneLimit[0].Name: 1})
+			return readAll(read(reader))
+		}
+	}
+	hour := aggregator.Query{Window: aggregator.Hour, From: time.Now().Add(-time.Hour), To: time.Now()}
+	return map[string]func(*repository) error{
+		"Check":         func(r *repository) error { return check(r, nil) },
+		"Check amounts": func(r *repository) error { return check(r, dynalimit.Amounts{"rpm": 1}) },
+		"ResolveLimits": func(r *repository) error { _, err := r.ResolveLimits(ctx, "key-1", model); return err },
+		"GetConfig":     func(r *repository) error { _, err := r.GetConfig(ctx, admin.Scope{Everyone: true}); return err },
+		"GetConfigs": func(r *repository) error {
+			_, err := r.admin().Limits.GetConfigs(ctx, []admin.Scope{{Everyone: true}, {Everyone: true, Resource: model}, {Entity: "proj-1"}})
 			return err
 		},
-	} {
-		for range 2 {
-			refused, ok := errors.AsType[*fault.VersionError](do(e.open(t, "limits", nil)))
-			require.True(t, ok, name)
-			assert.Equal(t, "0.10.0", refused.Schema)
-			assert.Contains(t, refused.Reason, "zae-limiter 0.9 or later")
+		"Scopes":            func(r *repository) error { return readAll(r.admin().Limits.Scopes(ctx)) },
+		"Resources":         func(r *repository) error { return readAll(r.admin().Limits.Resources(ctx)) },
+		"Plans":             func(r *repository) error { return readAll(r.admin().Limits.Plans(ctx)) },
+		"Limits.Entities":   func(r *repository) error { return readAll(r.admin().Limits.Entities(ctx, "")) },
+		"Entities.Get":      func(r *repository) error { _, err := r.GetEntity(ctx, "key-1"); return err },
+		"Entities.GetMany":  func(r *repository) error { _, err := r.admin().Entities.GetMany(ctx, []string{"key-1"}); return err },
+		"Entities.List":     func(r *repository) error { return readAll(r.admin().Entities.List(ctx)) },
+		"Entities.Children": func(r *repository) error { return readAll(r.admin().Entities.Children(ctx, "proj-1")) },
+		"Buckets.List":      func(r *repository) error { return readAll(r.admin().Buckets.List(ctx, "key-1")) },
+		"Buckets.OfResource": func(r *repository) error {
+			return readAll(r.admin().Buckets.OfResource(ctx, model))
+		},
+		"Namespaces.Get":  func(r *repository) error { _, err := r.admin().Namespaces.Get(ctx, "acme"); return err },
+		"Namespaces.List": func(r *repository) error { return readAll(r.admin().Namespaces.List(ctx)) },
+		"AuditEvents":     func(r *repository) error { return readAll(r.admin().AuditEvents(ctx, audit.Query{})) },
+		"AuditEvents of a target": func(r *repository) error {
+			return readAll(r.admin().AuditEvents(ctx, audit.Query{Target: audit.System}))
+		},
+		"Migrate, dry run": func(r *repository) error { _, err := r.admin().Migrate(ctx, true, nil); return err },
+		"usage of an entity": usage(func(r *aggregator.Reader) iter.Seq2[aggregator.Usage, error] {
+			return r.Entity(ctx, "key-1", hour)
+		}),
+		"usage of a resource": usage(func(r *aggregator.Reader) iter.Seq2[aggregator.Usage, error] {
+			return r.Resource(ctx, model, hour)
+		}),
+		"usage of all entities": usage(func(r *aggregator.Reader) iter.Seq2[aggregator.Usage, error] { return r.Entities(ctx, hour) }),
+	}
+}
+
+// readAll reads a list to its end or first error.
+func readAll[T any](list iter.Seq2[T, error]) error {
+	for _, err := range list {
+		if err != nil {
+			return err
 		}
 	}
-	assert.Equal(t, before, scan(t, r))
+	return nil
+}
+
+// A role that may not read the record of zae-limiter 0.9 cannot tell, and goes on.
+func TestRoleWithoutTheLaterRecordGoesOn(t *testing.T) {
+	e := memEngine(t)
+	made := e.repository(t, nil)
+	versioned(t, made, map[string]string{"schema_version": "0.8.0"})
+	e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		if q.Operation == "GetItem" && bytes.Contains(q.Body, []byte(schema.LaterVersionKey().PK)) {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	l, err := newLimiter(e.open(t, made.table, nil), &dynalimit.Options{Limits: oneLimit})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
+	_, err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{oneLimit[0].Name: 1})
+	require.NoError(t, err)
 }
 
 // The record of a table says that nothing of an older layout is in it only where that is

@@ -287,6 +287,11 @@ var ailments = []struct {
 		x.made("zae", func(*dynamodb.CreateTableInput) {})
 		x.put(map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.10.0"), "client_min_version": text("0.0.0")})
 	}, "layout", tables.Wrong, "0.10.0 of zae-limiter", "dynalimit table create --table zae-limits"},
+	{"a table that zae-limiter 0.9 or later upgraded in place", func(x *ill) {
+		x.made("zae", func(*dynamodb.CreateTableInput) {})
+		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
+		x.put(map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.10.0"), "client_min_version": text("0.0.0")})
+	}, "layout", tables.Wrong, "0.10.0 of zae-limiter", "dynalimit table create --table zae-limits"},
 	{"a table that was not migrated", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
 	}, "older items", tables.Warning, "not migrated", "dynalimit migrate"},
@@ -374,6 +379,25 @@ func TestDoctorNamesWhatIsWrong(t *testing.T) {
 				assert.NotEmpty(t, r.Means)
 			}
 			commandExists(t, r.Fix)
+		})
+	}
+}
+
+// TestDoctorGivesOneAdviceForAnotherLayout: no command of ours is advised that would fail on
+// the table.
+func TestDoctorGivesOneAdviceForAnotherLayout(t *testing.T) {
+	for _, a := range ailments {
+		if a.check != "layout" || a.status != tables.Wrong {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			x := newTable(t).admit(&globals{})
+			a.make(x)
+			for check, r := range x.examine() {
+				if check != "layout" {
+					assert.NotContains(t, []tables.Status{tables.Wrong, tables.Warning, tables.Hint}, r.Status, "%+v", r)
+				}
+			}
 		})
 	}
 }

@@ -86,6 +86,8 @@ func (g *globals) next(err error) string {
 	switch {
 	case errors.Is(err, fault.ErrTable) && strings.Contains(err.Error(), "Repository.CreateTable"): // it says how to make it
 		return fmt.Sprintf("or name yours with --table (it is %q) and --region", g.Table)
+	case errors.Is(err, fault.ErrTable) && strings.Contains(err.Error(), "'dynalimit doctor'"): // it lacks an index
+		return ""
 	case errors.Is(err, fault.ErrTable):
 		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)
 	case strings.Contains(err.Error(), "kinds_min") && strings.Contains(err.Error(), "AccessDenied"):
@@ -98,6 +100,8 @@ func (g *globals) next(err error) string {
 		return "look at what is there now, and try again"
 	case errors.Is(err, fault.ErrLost):
 		return "what was done stays done: run the command again to go on"
+	case errors.Is(err, fault.ErrVersion) && strings.Contains(err.Error(), "name another table"):
+		return "name another with --table"
 	case errors.Is(err, fault.ErrVersion):
 		return "run a version of dynalimit that knows the table, or name another with --table"
 	case errors.Is(err, syscall.ECONNREFUSED):

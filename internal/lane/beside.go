@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Beside looks at a bucket, and decides, beside the lane's own work: from a copy of what the
@@ -43,10 +44,19 @@ func (b *Beside) Look(ctx context.Context) error {
 	return nil
 }
 
-// Inspect reads the bucket and puts it under a configuration. It writes nothing.
-func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
+// Inspect reads the bucket and puts it under a configuration. It writes nothing. If there is
+// no bucket, older reads the one that a call would find in its place, and the lane hears
+// nothing of it. A nil older reads nothing.
+func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(context.Context) (*schema.Image, error)) (plan.View, error) {
 	if err := b.Look(ctx); err != nil {
 		return plan.View{}, err
+	}
+	if b.known.image == nil && older != nil {
+		image, err := older(ctx)
+		if err != nil {
+			return plan.View{}, err
+		}
+		b.known.image = image
 	}
 	return b.view(ctx, &Op{take: true, cfg: cfg})
 }

@@ -219,52 +219,26 @@ func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 }
 
 func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
-	limits, err := t.limitsOf(ctx, of)
+	limits, err := t.Limits(ctx, of)
 	if err != nil || len(limits) == 0 {
 		return Turned{}, p, err
 	}
-	key := of.Composite()
-	stored, err := t.Table.Get(ctx, opConfig, key)
+	stored, err := t.Table.Get(ctx, opConfig, of.Composite())
+	if err != nil {
+		return Turned{}, p, err
+	}
+	item, won, err := merged(of, stored, limits)
 	if err != nil {
 		return Turned{}, p, err
 	}
 	for i := range limits {
 		p.Writes = append(p.Writes, t.Table.Delete(limits[i].Key, limits[i].Unchanged))
 	}
-	turned = Turned{Item: stored, Limits: len(limits), Superseded: true}
-	c, ok, err := schema.ComposeConfig(stored, limits)
-	if err != nil {
-		return Turned{}, table.Proposal{}, &MalformedError{fmt.Errorf("item %q, %q: %w", key.PK, key.SK, err)}
-	}
-	if ok {
-		turned.Item, turned.Superseded = c.Item(of.Keys, of.Owner, stored), false
-		p.Writes = append(p.Writes, t.Table.Put(turned.Item, schema.ConfigUnchanged(stored)))
+	if !won {
+		p.Writes = append(p.Writes, t.Table.Put(item, schema.ConfigUnchanged(stored)))
 		p.Writes = append(p.Writes, t.listed(of, stored)...)
 	}
-	return turned, p, tooMany(of, len(limits))
-}
-
-// limitsOf are the limits of an owner in the older layout.
-func (t *Turner) limitsOf(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
-	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
-	if of.Owner.Entity != "" {
-		q.Prefix += of.Owner.Resource + "#"
-	}
-	var limits []schema.LegacyLimit
-	for item, err := range t.Table.Items(ctx, q) {
-		if err != nil {
-			return nil, err
-		}
-		if _, ok := schema.LegacyOf(schema.KeyOf(item)); !ok {
-			continue
-		}
-		limit, err := schema.DecodeLegacyLimit(item)
-		if err != nil {
-			return nil, &MalformedError{err}
-		}
-		limits = append(limits, limit)
-	}
-	return limits, nil
+	return Turned{Item: item, Limits: len(limits), Superseded: won}, p, nil
 }
 
 // listed is the part of a transaction that lists a configuration for tools; an entity's is

@@ -45,14 +45,16 @@ func Inactive(name string, record schema.Item) *fault.NamespaceError {
 	return NamespaceError(name, n, GoneIt)
 }
 
-// Guarded is a table whose changes require that the namespace of the keys is active, so
-// that none lands after its deletion. Without a namespace it is the table itself.
-func Guarded(t *table.Table, keys schema.Keys) *table.Table {
+// Guarded is a table that nobody reads whose layout is not known, and whose changes require
+// that the namespace of the keys, if there is one, is active, so that none lands after its
+// deletion.
+func Guarded(t *table.Table, keys schema.Keys, readable func(context.Context) error) *table.Table {
+	guarded := *t
+	guarded.Readable = readable
 	key, ok := keys.Namespace()
 	if !ok {
-		return t
+		return &guarded
 	}
-	guarded := *t
 	guarded.Guard = &table.Guard{
 		Check: t.Check(key, schema.NamespaceIsActive()),
 		Why: func(ctx context.Context) error {

@@ -44,10 +44,10 @@ type Repository struct {
 
 // Layout is what is known of the table's layout.
 type Layout struct {
-	// Check refuses a change of a table whose layout is not known, and Note what a version
-	// record says.
-	Check func(context.Context) error
-	Note  func(context.Context, schema.Item) error
+	// Check refuses a table whose layout is not known. Refresh does so by the version record
+	// as it is now, and Note by the given one.
+	Check, Refresh func(context.Context) error
+	Note           func(context.Context, schema.Item) error
 	// Mark marks the version record: no item of the older layout is left.
 	Mark func(old schema.Item, now time.Time) (schema.Item, schema.Statement)
 	// KindError is the error of a limit of an unknown kind, at where; any other stays.
@@ -56,9 +56,11 @@ type Layout struct {
 	Malformed func(error) error
 	// Current reports whether no item of the older layout is left.
 	Current func() bool
-	// Turner turns items of the older layout, TakeOver an owner's limits, once in a while.
+	// Turner turns items of the older layout, TakeOver an owner's limits. Older reads
+	// those of owners, and turns nothing. Both ask the table once in a while.
 	Turner   *legacy.Turner
 	TakeOver func(context.Context, schema.ConfigOwner) error
+	Older    func(context.Context, ...schema.ConfigOwner) (legacy.Limits, error)
 	// Turned tells the operator of items that were turned.
 	Turned func(ctx context.Context, t legacy.Turned, entity, resource string)
 }

@@ -74,7 +74,7 @@ func isTooLarge(err error) bool {
 
 const (
 	foreignKeys  = "has other keys than PK and SK (strings); name another table, or create one with Repository.CreateTable"
-	missingIndex = "lacks an index; add those of Repository.TableInput"
+	missingIndex = "lacks an index; 'dynalimit doctor' prints the command of AWS that adds it, and Repository.TableInput describes it"
 )
 
 // foreignWords are DynamoDB's for a table that is not one of ours.

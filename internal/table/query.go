@@ -92,6 +92,10 @@ func (q Query) restrict(in *dynamodb.QueryInput) {
 func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOutput, error] {
 	return func(yield func(*dynamodb.QueryOutput, error) bool) {
 		in := q.input(t.Name)
+		if err := t.readable(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
 		for {
 			if err := ctx.Err(); err != nil {
 				yield(nil, err)

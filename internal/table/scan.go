@@ -33,6 +33,10 @@ func (t *Table) ScanKeys(ctx context.Context, s Scan) iter.Seq2[ScanPage, error]
 		in.ExpressionAttributeNames[place] = name
 	}
 	return func(yield func(ScanPage, error) bool) {
+		if err := t.readable(ctx); err != nil {
+			yield(ScanPage{}, err)
+			return
+		}
 		for {
 			out, err := t.scanPage(ctx, s.Op, in)
 			if err != nil {

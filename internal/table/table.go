@@ -32,8 +32,19 @@ type Table struct {
 	// RetryAfter returns the time until a table that does not answer is asked again; 0
 	// when that is not known. If it is nil, it never is.
 	RetryAfter func() time.Duration
+	// Readable refuses a table whose items mean something else than they do here. Every read
+	// asks it first; nil refuses no table.
+	Readable func(context.Context) error
 	// Guard is what every Change requires besides its own conditions; nil for nothing.
 	Guard *Guard
+}
+
+// readable refuses a table that may not be read.
+func (t *Table) readable(ctx context.Context) error {
+	if t.Readable == nil {
+		return nil
+	}
+	return t.Readable(ctx)
 }
 
 // Backoff is the wait between the tries of administrative work.
@@ -42,6 +53,9 @@ var Backoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 // Get reads one item consistently; nil when it does not exist. The SDK may retry reads:
 // they are idempotent.
 func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
+	if err := t.readable(ctx); err != nil {
+		return nil, err
+	}
 	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.Name, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, t.Failure(op, err)
@@ -59,6 +73,9 @@ func (t *Table) batches() ddb.Batches[schema.Key] {
 
 // BatchGet reads items consistently; an absent one has no entry.
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	if err := t.readable(ctx); err != nil {
+		return nil, err
+	}
 	found, err := t.batches().Get(ctx, t.Client, keys)
 	return found, t.Failure(op, err)
 }

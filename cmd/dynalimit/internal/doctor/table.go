@@ -2,13 +2,18 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
 // Why the table of limits is not asked any more, though DynamoDB answers.
-const noTable, notOurs = "there is no table", "the table is not one of dynalimit"
+const (
+	noTable     = "there is no table"
+	notOurs     = "the table is not one of dynalimit"
+	otherLayout = "the layout of the table is refused"
+)
 
 // limitsTable judges the table of limits.
 func (v *visit) limitsTable(ctx context.Context) []tables.Finding {
@@ -40,12 +45,16 @@ func (v *visit) judge(ctx context.Context, p tables.Plan, facts *tableFacts) []t
 		}
 		found = append(found, tables.Unseen("it cannot be described: %s", v.why(facts.err)))
 	}
-	return append(found, tables.Check(ctx, v.Client, p, facts.TableDescription, func(err error) string {
+	state := tables.Check(ctx, v.Client, p, facts.TableDescription, func(err error) string {
 		if causeOf(err) == silent {
 			v.down = "DynamoDB does not answer any more"
 		}
 		return v.why(err)
-	}).Findings...)
+	})
+	if state.Refused {
+		v.down = otherLayout
+	}
+	return append(found, state.Findings...)
 }
 
 // budgetTables judges the tables of budgets.
@@ -53,7 +62,7 @@ func (v *visit) budgetTables(ctx context.Context) []tables.Finding {
 	var results []tables.Finding
 	for _, p := range v.Tables[1:] {
 		found := []tables.Finding{{Check: "table", Status: tables.Unchecked, Found: v.down}}
-		if v.down == "" || v.down == noTable || v.down == notOurs {
+		if slices.Contains([]string{"", noTable, notOurs, otherLayout}, v.down) {
 			found = v.judge(ctx, p, v.describe(ctx, p.Name()))
 		}
 		for _, f := range found {

@@ -25,7 +25,18 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 		c.note("table", c.status())
 		c.note("keys", c.keys())
 	}
-	if d != nil && !c.foreign && c.Status != string(types.TableStatusCreating) {
+	if c.foreign || c.Status == string(types.TableStatusCreating) {
+		return c.ready()
+	}
+	var layout []Finding
+	if p.Layout != nil {
+		layout = c.layout(ctx)
+	}
+	if c.Refused { // what completes a table of ours would be refused
+		c.Findings = append(c.Findings, layout...)
+		return c.ready()
+	}
+	if d != nil {
 		for _, want := range p.Input.GlobalSecondaryIndexes {
 			c.note("index "+aws.ToString(want.IndexName), c.index(want))
 		}
@@ -35,9 +46,13 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 		c.note("recovery", c.recovery(ctx))
 		c.note("protection", c.protection())
 	}
-	if p.Layout != nil && !c.foreign && c.Status != string(types.TableStatusCreating) {
-		c.layout(ctx)
-	}
+	c.Findings = append(c.Findings, layout...)
+	return c.ready()
+}
+
+// ready is the state with its verdict.
+func (c *checking) ready() State {
+	d := c.described
 	c.Ready = d != nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == Wrong })
 	return c.State
 }
@@ -262,41 +277,47 @@ func (c *checking) protection() Finding {
 
 // layout reads the record of the table's version, and has the library judge it, or none, as
 // it does whenever it reads configuration.
-func (c *checking) layout(ctx context.Context) {
+func (c *checking) layout(ctx context.Context) []Finding {
+	found := func(f Finding) []Finding {
+		f.Check = "layout"
+		return []Finding{f}
+	}
 	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: c.plan.Input.TableName, Key: schema.VersionKey().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		c.note("layout", c.unread("read the version record", err))
-		return
+		return found(c.unread("read the version record", err))
 	}
 	record, marked := schema.DecodeVersion(out.Item)
 	c.Layout, c.CompositeOnly = record.Schema, record.CompositeOnly
 	_, err = c.plan.Layout.ResolveLimits(ctx, "probe", "probe")
 	version, refused := errors.AsType[*fault.VersionError](err)
 	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level that is: the layout was judged before
+	c.Refused = refused
 	switch {
-	case err != nil && !refused && !malformed:
-		c.note("layout", Unseen("%s", c.why(err)))
-	case refused && !marked: // another table is what the reason says
-		c.note("layout", Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.OtherTable()})
+	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.9 stands elsewhere
+		return found(Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.OtherTable()})
 	case refused:
-		c.note("layout", Finding{
+		return found(Finding{
 			Status: Wrong, Found: fmt.Sprintf("layout %s, and this program knows %s", version.Schema, version.KnownSchema),
 			Means: "every call fails: " + version.Reason, Fix: "dynalimit --version",
 		})
+	case err != nil && !malformed:
+		return append(found(Unseen("%s", c.why(err))), c.older(record))
 	case !marked:
-		c.note("layout", c.unmarked())
-		return
-	default:
-		c.note("layout", Fine("layout %s", record.Schema))
+		return found(c.unmarked())
 	}
-	older := Fine("none, the table is of today's layout")
-	if !record.CompositeOnly {
-		older = Finding{
-			Status: Warning, Found: "the table was not migrated", Means: "items of an older layout are looked for, which costs queries and more permissions; 'migrate --dry-run' shows what there is",
-			Fix: c.plan.Flags.Command("migrate"),
-		}
+	return append(found(Fine("layout %s", record.Schema)), c.older(record))
+}
+
+// older tells whether items of an older layout may be left.
+func (c *checking) older(record schema.VersionRecord) Finding {
+	if record.CompositeOnly {
+		return Finding{Check: "older items", Status: OK, Found: "none, the table is of today's layout"}
 	}
-	c.note("older items", older)
+	return Finding{
+		Check: "older items", Status: Warning, Found: "the table was not migrated",
+		Means: "items of an older layout are looked for, which costs queries and more permissions; 'migrate --dry-run' shows what there is",
+		Fix:   c.plan.Flags.Command("migrate"),
+	}
 }
 
 // unmarked is a table without a version record: an empty one was not made by dynalimit,

@@ -65,6 +65,9 @@ type State struct {
 
 	// foreign says that its key is not ours.
 	foreign bool
+	// Refused means that the library refuses its layout: nothing can be asked of it, and no
+	// command of ours completes it.
+	Refused bool `json:"-"`
 	// id is DynamoDB's own for the table, "" where the engine gives none.
 	id string
 	// failures are why something could not be read.

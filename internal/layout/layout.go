@@ -1,0 +1,194 @@
+// Package layout judges a table by its version record. A table of another layout is refused
+// by everybody who decides or shows anything from its items.
+package layout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const (
+	// SchemaVersion is the version of the table's layout.
+	SchemaVersion = "0.8.0"
+	// ClientVersion is what a version record compares with its client_min_version: the
+	// version of zae-limiter whose tables we read and write.
+	ClientVersion = "0.8.1"
+	// ClientMinVersion is the oldest client that can use the layout.
+	ClientMinVersion = "0.0.0"
+	// Writer names us in the version record.
+	Writer = "dynalimit"
+	// TTL is how long what the version record says is believed.
+	TTL = 10 * time.Minute
+
+	opRead = "read the version record"
+)
+
+// Layout is what the version record of a table said when it was last read. Its exported
+// fields are set once, before it is used.
+type Layout struct {
+	Table *table.Table
+	// Now returns the time by which the record expires.
+	Now func() time.Time
+	// Log receives the first layout that an operator should know about; nil for nobody.
+	Log *slog.Logger
+
+	seen   atomic.Pointer[versionSeen]
+	logged sync.Once
+}
+
+type versionSeen struct {
+	at time.Time
+	// compositeOnly means that no item of the layout before composite items is left.
+	compositeOnly bool
+	err           *fault.VersionError
+}
+
+// Due reports whether the version record has to be read: at first, after
+// TTL, and each time while the table is refused.
+func (l *Layout) Due() bool {
+	seen := l.seen.Load()
+	if seen == nil || seen.err != nil {
+		return true
+	}
+	age := l.Now().Sub(seen.at)
+	return age < 0 || age >= TTL
+}
+
+// Note judges and remembers a version record, nil for none. It fails with a *VersionError
+// for a layout that this client does not know, whose own record stands elsewhere too
+// (see foreign). The first layout that an operator should know about is logged.
+func (l *Layout) Note(ctx context.Context, item schema.Item) error {
+	record, _ := schema.DecodeVersion(item)
+	seen := &versionSeen{at: l.Now(), compositeOnly: record.CompositeOnly}
+	level, text := slog.LevelWarn, ""
+	switch record.Standing(SchemaVersion, ClientVersion) {
+	case schema.Current:
+		if !record.CompositeOnly {
+			level, text = slog.LevelInfo, "items of an older layout are looked for, which costs queries; Admin.Migrate, once, ends that"
+		}
+	case schema.Missing:
+		text = "the table has no version record: which layout it has is not known; Repository.CreateTable or Admin.Migrate writes one"
+	case schema.Older:
+		text = "the table has an older layout: its limits are read where they are, and a bucket is turned into today's by the first call that needs it; stop the writers of the older version, and run Admin.Migrate"
+	case schema.Newer:
+		text = "the table has a newer layout: what it adds is not known here; use a newer version of dynalimit"
+	case schema.Incompatible:
+		seen.err = l.refusal(record, "use a version of dynalimit that knows the table's layout, or another table")
+	case schema.ClientTooOld:
+		reason := "use a newer version of dynalimit: the table's version record refuses older clients"
+		if record.KindsMin > schema.KnownKinds {
+			reason = fmt.Sprintf("use a newer version of dynalimit: the table has limits of kinds of generation %d (kinds_min), and this one knows %d", record.KindsMin, schema.KnownKinds)
+		}
+		seen.err = l.refusal(record, reason)
+	}
+	if seen.err == nil && !record.CompositeOnly {
+		foreign, err := l.foreign(ctx)
+		if err != nil {
+			return err
+		}
+		seen.err = foreign
+	}
+	l.seen.Store(seen)
+	if seen.err != nil {
+		return seen.err
+	}
+	if text != "" {
+		l.logOnce(ctx, level, record, text)
+	}
+	return nil
+}
+
+// foreign returns the error of a table with the version record of zae-limiter 0.9 or later,
+// nil for any other table. An upgrade in place leaves the older record beside it, so that
+// only this record tells. A role that may not read it cannot tell either.
+func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
+	item, err := l.Table.Get(ctx, opRead, schema.LaterVersionKey())
+	if err != nil && !ddb.Classify(err, ctx).Setting {
+		return nil, err
+	}
+	record, is := schema.DecodeVersion(item)
+	if !is {
+		return nil, nil
+	}
+	return l.refusal(record, "name another table: it is of zae-limiter 0.9 or later, whose buckets lie under other keys and cannot be taken over (docs/from-zae-limiter.md)"), nil
+}
+
+// CheckForeign fails with a *VersionError for a table of zae-limiter 0.9 or later.
+func (l *Layout) CheckForeign(ctx context.Context) error {
+	foreign, err := l.foreign(ctx)
+	if foreign != nil {
+		return foreign
+	}
+	return err
+}
+
+// refusal is the error of a table whose layout is not used.
+func (l *Layout) refusal(v schema.VersionRecord, reason string) *fault.VersionError {
+	return &fault.VersionError{Table: l.Table.Name, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: SchemaVersion, Client: ClientVersion, Reason: reason}
+}
+
+// KindError is the *VersionError of an error that is about a limit of an unknown kind, at
+// where; any other error is as it was.
+func (l *Layout) KindError(where string, err error) error {
+	unknown, ok := errors.AsType[*schema.UnknownKind](err)
+	if !ok {
+		return err
+	}
+	return &fault.VersionError{
+		Table: l.Table.Name, Kind: unknown.Name, KnownSchema: SchemaVersion, Client: ClientVersion,
+		Reason: fmt.Sprintf("%s: %v; use a newer version of dynalimit", where, unknown),
+	}
+}
+
+// logOnce logs a layout, the first time only.
+func (l *Layout) logOnce(ctx context.Context, level slog.Level, v schema.VersionRecord, text string) {
+	if l.Log == nil {
+		return
+	}
+	l.logged.Do(func() {
+		l.Log.Log(ctx, level, text, slog.String("table", l.Table.Name), slog.String("layout", v.Schema), slog.String("known", SchemaVersion))
+	})
+}
+
+// Check refuses a table whose layout is not known. It reads the version record if nobody
+// has, and while the table is refused.
+func (l *Layout) Check(ctx context.Context) error {
+	if seen := l.seen.Load(); seen != nil && seen.err == nil {
+		return nil
+	}
+	return l.Refresh(ctx)
+}
+
+// Refresh reads the version record and judges it.
+func (l *Layout) Refresh(ctx context.Context) error {
+	item, err := l.Table.Get(ctx, opRead, schema.VersionKey())
+	if err != nil {
+		return err
+	}
+	return l.Note(ctx, item)
+}
+
+// CompositeOnly reports whether the version record says that no item of the older layout is
+// left.
+func (l *Layout) CompositeOnly() bool {
+	seen := l.seen.Load()
+	return seen != nil && seen.compositeOnly
+}
+
+// Malformed is the error of a bucket that cannot be understood.
+func (l *Layout) Malformed(err error) error {
+	if unknown := l.KindError("a bucket", err); errors.Is(unknown, fault.ErrVersion) {
+		return unknown
+	}
+	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item and it is made anew", l.Table.Name, err)
+}

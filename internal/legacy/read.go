@@ -1,0 +1,71 @@
+package legacy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// Limits are limits of the older layout, by the key of the configuration that they belong
+// to. Whoever merges them must have read them before the configurations: another process
+// may turn them in between.
+type Limits map[schema.Key][]schema.LegacyLimit
+
+// Merge adds the limits to the configurations that were read of the keys, as Turner.Config
+// would. It changes nothing but the map.
+func (l Limits) Merge(found map[schema.Key]schema.Item) error {
+	for key, limits := range l {
+		item, _, err := merged(limits[0].Legacy, found[key], limits)
+		if err != nil {
+			return err
+		}
+		found[key] = item
+	}
+	return nil
+}
+
+// merged returns the configuration that takes the place of stored, nil for none, and of
+// limits of the older layout. A stored one that limits its owner wins: then won is true.
+func merged(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (item schema.Item, won bool, err error) {
+	c, ok, err := schema.ComposeConfig(stored, limits)
+	if err != nil {
+		key := of.Composite()
+		return nil, false, &MalformedError{fmt.Errorf("item %q, %q: %w", key.PK, key.SK, err)}
+	}
+	if !ok {
+		return stored, true, nil
+	}
+	return c.Item(of.Keys, of.Owner, stored), false, nil
+}
+
+// Limits reads the limits of an owner that are in the older layout; nil if there are none.
+func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
+	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
+	if of.Owner.Entity != "" {
+		q.Prefix += of.Owner.Resource + "#"
+	}
+	var limits []schema.LegacyLimit
+	for item, err := range t.Table.Items(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := schema.LegacyOf(schema.KeyOf(item)); !ok {
+			continue
+		}
+		limit, err := schema.DecodeLegacyLimit(item)
+		if err != nil {
+			return nil, &MalformedError{err}
+		}
+		limits = append(limits, limit)
+	}
+	return limits, tooMany(of, len(limits))
+}
+
+// ReadBucket reads a bucket, in whichever layout, as Bucket would turn it; nil if there is
+// none. It writes nothing.
+func (t *Turner) ReadBucket(ctx context.Context, of schema.Legacy) (schema.Item, error) {
+	turned, _, err := t.proposeBucket(ctx, of)
+	return turned.Item, err
+}
