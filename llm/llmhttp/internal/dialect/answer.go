@@ -249,8 +249,12 @@ func (r *Reader) take(e jsonscan.Event) error {
 		return nil
 	}
 	r.whole = r.whole || tell.Final
-	if tell.Said == Ended {
+	switch tell.Said {
+	case Piece: // chunk counts it
+		return nil
+	case Ended:
 		r.ended = true
+		return nil
 	}
 	if e.Kind == jsonscan.String {
 		r.takeName(tell.Said, string(e.Text))
