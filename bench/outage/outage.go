@@ -4,6 +4,7 @@
 //
 //	go test -run '^$' -bench . -benchtime 1x ./outage            # 5 s each
 //	go test -run '^$' -bench Outage/local/hang ./outage -for 20s
+//	go test -run '^$' -bench Pools -benchtime 1x ./outage        # 48 pools of dead connections, 5 times each
 //
 // The store is ddbmem in a process of its own, behind a real HTTP client on loopback. A hang
 // is that process stopped.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 func TestMain(m *testing.M) {
@@ -48,6 +49,29 @@ func BenchmarkOutage(b *testing.B) {
 					b.Log("failed:", o.firstError)
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkPools lets the idle connections of the SDK's own client die while new ones work. The
+// store has to serve within 2 s.
+func BenchmarkPools(b *testing.B) {
+	for _, policy := range policies {
+		for _, death := range []testworld.Death{testworld.Forgotten, testworld.Reset} {
+			for _, idle := range []int{10, 50} {
+				for _, callers := range []int{1, 2, 5, 20} {
+					c := poolCase{policy, death, idle, callers}
+					b.Run(c.String(), func(b *testing.B) {
+						var values program.Values
+						var err error
+						for b.Loop() {
+							values, err = c.measure(b.Context())
+							require.NoError(b, err)
+						}
+						program.Report(b, values)
+					})
+				}
+			}
 		}
 	}
 }
