@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
@@ -23,8 +24,9 @@ type estimates struct {
 }
 
 type estimate struct {
-	quota          lane.QuotaKey
-	amount, window int64
+	quota  lane.QuotaKey
+	amount int64
+	window bucket.WindowID
 }
 
 // noteUnsettled notes what the quotas of levels are charged for a call that begins; nil for
@@ -34,7 +36,7 @@ func (d *desk) noteUnsettled(levels []level) *estimates {
 	for i := range levels {
 		lv := &levels[i]
 		for _, a := range lv.asked {
-			if h := lv.of(a.Name); h.Window != 0 {
+			if h := lv.of(a.Name); h.Window.IsQuota() {
 				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: a.Name}, h.Held, h.Window})
 			}
 		}
@@ -77,7 +79,7 @@ func (d *desk) markHeld(err error) {
 		if err != nil {
 			continue
 		}
-		open := d.lanes.Unsettled.Of(lane.QuotaKey{Entity: s.EntityID, Resource: s.Resource, Limit: s.Limit.Name}, windows.At(d.nowMS()))
+		open := d.lanes.Unsettled.Of(lane.QuotaKey{Entity: s.EntityID, Resource: s.Resource, Limit: s.Limit.Name}, windows.At(d.lanes.SureMS()))
 		if s.Requested <= s.Remaining+open/milli {
 			s.Held, s.RetryAfter, marked = true, heldRetry, true
 		}

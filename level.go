@@ -71,11 +71,12 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 	}
 }
 
-// bookServed books the asked amounts as taken of what was debited ahead: of token buckets.
+// bookServed books the asked amounts as taken of what was debited ahead, from the bucket as the
+// lane last saw it.
 func (lv *level) bookServed() {
 	lv.noteIncarnation(lv.last.Image.Of())
 	for _, a := range lv.asked {
-		lv.holding(a.Name).Take(a.Amount, 0)
+		lv.holding(a.Name).Take(a.Amount, plan.WindowOf(lv.last.Image, a.Name))
 	}
 }
 

@@ -8,19 +8,14 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
-)
-
-const (
-	// mostPause bounds one pause. pauseMargin is by how much a known one has to end earlier
-	// to be written anew, and what is added to one where clocks are not corrected.
-	mostPause   = 30 * time.Second
-	pauseMargin = time.Second
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Pause has nothing taken from a bucket for a while, in all processes: a provider said that its
 // limit is reached, in answer to a call that the bucket admitted. Until then acquires that charge
 // the bucket fail with a *PausedError, and Wait waits. Pauses do not add up: the bucket keeps the
-// latest end of all. One is at most 30 s long; pause again for more. why is logged.
+// latest end of all. One is at most 30 s long, also as another process reads it, whose clock may
+// differ; pause again for more. Resume ends it earlier. why is logged.
 //
 // Other processes learn of it by their next answer from the bucket, and in a
 // CascadeTransaction by their next read of it. Leases that are out go on. Nothing is consumed. A
@@ -40,20 +35,45 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 	if d <= 0 {
 		return invalid("d", "is %v; give how long the provider wants to be left alone", d)
 	}
-	d = min(d, mostPause)
+	d = min(d, lane.MostPause)
 	if !l.repo.clock.Corrects() {
-		d += pauseMargin
+		d += lane.PauseMargin
 	}
 	at := l.desk.lanes.Of(entity, resource)
-	until := l.desk.nowMS() + d.Milliseconds()
-	if !at.Pause.Raise(until, pauseMargin.Milliseconds()) {
+	now := l.desk.nowMS()
+	until := now + d.Milliseconds()
+	if !at.Pause.Raise(until, lane.PauseMargin.Milliseconds()) {
 		return nil
 	}
 	l.log.InfoContext(ctx, "dynalimit: a bucket is paused",
 		slog.String("entity", entity), slog.String("resource", resource), slog.Duration("for", d), slog.String("why", why))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.cleanup)
 	defer cancel()
-	return buckets{repo: l.repo}.pause(ctx, at.Key(), until)
+	return buckets{repo: l.repo}.setPause(ctx, at.Key(), schema.PauseUntil(until, lane.LatestPause(now)), "pause the bucket")
+}
+
+// Resume ends the pause of a bucket (see Pause), whoever paused it: its provider takes calls again,
+// or it was paused by mistake. A bucket that is not paused stays as it is. This process's calls go on
+// at once. Another process goes on with its next answer from the bucket, at the latest 31 s after it
+// learnt of the pause. why is logged. It costs 1 write unit.
+//
+// It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors:
+// *ValidationError, and *UnavailableError if the bucket could not be told: the pause has ended in
+// this process then.
+func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) error {
+	if err := l.usable(ctx); err != nil {
+		return err
+	}
+	if _, err := newReadRequest(entity, resource, nil, nil); err != nil {
+		return err
+	}
+	at := l.desk.lanes.Of(entity, resource)
+	at.Pause.Lift()
+	l.log.InfoContext(ctx, "dynalimit: a bucket is not paused any more",
+		slog.String("entity", entity), slog.String("resource", resource), slog.String("why", why))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.desk.cleanup)
+	defer cancel()
+	return buckets{repo: l.repo}.setPause(ctx, at.Key(), schema.LiftPause(), "end the pause of the bucket")
 }
 
 // PausedError says that a bucket is paused, because a provider said that its limit is reached

@@ -181,11 +181,10 @@ func (b buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSe
 // Probe asks DynamoDB to prove that a bucket can be written. It writes nothing.
 func (b buckets) Probe(ctx context.Context, key schema.Item) error { return b.repo.probe(ctx, key) }
 
-// pause makes the instant until which nothing is taken from a bucket a later one. A bucket that
-// does not exist is not made.
-func (b buckets) pause(ctx context.Context, key schema.Item, until int64) error {
+// setPause writes when a bucket's pause ends, or that it has ended. A bucket that does not exist is
+// not made.
+func (b buckets) setPause(ctx context.Context, key schema.Item, st schema.Statement, action string) error {
 	r := b.repo
-	st := schema.PauseUntil(until)
 	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
@@ -193,7 +192,7 @@ func (b buckets) pause(ctx context.Context, key schema.Item, until int64) error 
 	if err == nil || judge(err) == refused {
 		return nil
 	}
-	return r.store.Failure("pause the bucket", err)
+	return r.store.Failure(action, err)
 }
 
 // RereadConfig reads the limits of a bucket, whatever is cached.

@@ -195,3 +195,41 @@ func TestPauseRefusesBadInput(t *testing.T) {
 		requireInvalid(t, new(dynalimit.RateLimiter).Pause(t.Context(), "pool", model, time.Second, ""), "limiter")
 	})
 }
+
+// A pause that a wrong clock wrote holds others for as long as the longest one may last, once, and a
+// right one replaces it.
+func TestPauseOfAWrongClockIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), perMinute())
+		s.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		wrong := s.on(s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Now: func() time.Time { return time.Now().Add(24 * time.Hour) }}), perMinute())
+		require.NoError(t, wrong.limiter.Pause(t.Context(), "pool", model, time.Second, "429"))
+		paused(t, second(s.limiter.Acquire(t.Context(), "pool", model, dynalimit.Amounts{"tpm": 1})), "pool", 31*time.Second)
+		elapse(31 * time.Second)
+		s.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		s.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		require.NoError(t, s.limiter.Pause(t.Context(), "pool", model, 5*time.Second, "429"))
+		other := s.peer(perMinute())
+		paused(t, second(other.limiter.Acquire(t.Context(), "pool", model, dynalimit.Amounts{"tpm": 1})), "pool", 6*time.Second)
+	})
+}
+
+// Resume ends a pause: in its process at once, in others by their next answer. A bucket that does not
+// exist is not made.
+func TestResumeEndsAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), perMinute())
+		other := s.peer(perMinute())
+		s.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		lease := other.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		require.NoError(t, s.limiter.Pause(t.Context(), "pool", model, 20*time.Second, "429"))
+		paused(t, second(other.limiter.Acquire(t.Context(), "pool", model, dynalimit.Amounts{"tpm": 1})), "pool", 21*time.Second)
+		require.NoError(t, s.limiter.Resume(t.Context(), "pool", model, "a mistake"))
+		s.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		paused(t, second(other.limiter.Acquire(t.Context(), "pool", model, dynalimit.Amounts{"tpm": 1})), "pool", 21*time.Second)
+		require.NoError(t, lease.Rollback(t.Context()))
+		other.acquire("pool", dynalimit.Amounts{"tpm": 1})
+		require.NoError(t, s.limiter.Resume(t.Context(), "nobody", model, "not paused"))
+		s.acquire("nobody", dynalimit.Amounts{"tpm": 1})
+	})
+}

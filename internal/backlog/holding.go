@@ -1,13 +1,15 @@
 package backlog
 
+import "github.com/dynalimit/dynalimit/internal/bucket"
+
 // Holding is what one level of a lease has of one limit. It is not safe for concurrent
 // use.
 type Holding struct {
 	// Name is the limit's.
 	Name string
-	// Held was taken by the bucket, as an answered write says. It alone is given back. Window
-	// is the one of a quota in which it was taken; 0 of a token bucket.
-	Held, Window int64
+	// Held was taken by the bucket, as an answered write says, in Window. It alone is given back.
+	Held   int64
+	Window bucket.WindowID
 	// Counted was admitted or used without the bucket. It is told to the bucket's counter
 	// and never to its tokens.
 	Counted int64
@@ -58,7 +60,7 @@ func (h *Holding) GiveUp(amount int64) {
 
 // Landed learns that a charge in doubt was taken by the bucket after all, in a window. What of
 // it was given up meanwhile stays in vain.
-func (h *Holding) Landed(amount, window int64) {
+func (h *Holding) Landed(amount int64, window bucket.WindowID) {
 	n := min(amount, h.Doubt)
 	h.Doubt -= n
 	h.Take(n, window)
@@ -66,7 +68,7 @@ func (h *Holding) Landed(amount, window int64) {
 
 // Take books what the bucket took in a window. What was taken in an earlier one can only come
 // off the counter any more, as what is counted does.
-func (h *Holding) Take(amount, window int64) {
+func (h *Holding) Take(amount int64, window bucket.WindowID) {
 	if window != h.Window {
 		h.Counted += h.Held
 		h.past += h.Held

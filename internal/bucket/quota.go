@@ -100,6 +100,42 @@ func (r Rate) quotaDebtCovered(ms int64) int64 {
 	return int64(lo) - r.Burst
 }
 
+// WindowID identifies a window of one limit: the life of the limit, and the ordinal of the window in
+// it. A limit begins a new life when its kind or its unit changes, so that no ordinals of different
+// calendars are compared, and no window of a life that has ended is met again. It is 0 for a token
+// bucket that has never been anything else. Of one limit the later window is the larger one.
+type WindowID int64
+
+// InLife is the window of an ordinal in a life; the ordinal of a token bucket is 0.
+func InLife(life uint16, ordinal int64) WindowID {
+	return WindowID(int64(life)<<ordinalBits | ordinal&(1<<ordinalBits-1))
+}
+
+// ordinalBits is how many bits an ordinal has: hours fit until the year 246,000.
+const ordinalBits = 32
+
+// Ordinal is the window's in its calendar; 0 of a token bucket.
+func (w WindowID) Ordinal() int64 { return int64(int32(w)) } //nolint:gosec // its low bits
+
+// Life says which life of the limit the window is in, from 0 on.
+func (w WindowID) Life() uint16 { return uint16(w >> ordinalBits) } //nolint:gosec // at most LastLife
+
+// IsQuota reports whether the window is that of a quota.
+func (w WindowID) IsQuota() bool { return w.Ordinal() != 0 }
+
+// LastLife is the largest life that is stored. A limit that begins anew then keeps it.
+const LastLife = 1<<16 - 1
+
+// Closed is a window in which nothing is given back to tokens: what comes off a counter alone.
+const Closed WindowID = -1
+
+// IsClosed reports whether nothing that was taken in the window is given back to tokens. In the
+// last life that is so, because lives after it are not told from it.
+func (w WindowID) IsClosed() bool { return w.Life() == LastLife }
+
+// NextLife is the life that follows one.
+func NextLife(life uint16) uint16 { return min(life, LastLife-1) + 1 }
+
 // Opening is how a write of a quota goes about its window.
 type Opening struct {
 	// Credit is what the windows since the stored one add; 0 for a write within it.

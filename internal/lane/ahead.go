@@ -134,7 +134,7 @@ func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Con
 func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config, at Instant) (sent int64, ok bool) {
 	sent, ok, low := a.stock.serve(asked, cfg, a.known, at.Elapsed)
 	if ok {
-		a.tell(ctx, asked, a.stock.incarnation, sent, false)
+		a.tell(ctx, asked, a.stock.debited.Of(), sent, false)
 	}
 	if low {
 		a.queue(a.fetchOp(cfg))

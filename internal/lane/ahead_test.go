@@ -209,10 +209,10 @@ func TestWhatIsNotTakenOffIsKept(t *testing.T) {
 		o.onOutcome(failed)
 		assert.True(t, l.Ahead.stock.parcels.HasLapsed())
 		again := lapse()
-		l.Ahead.stock.incarnation = []byte("another")
+		l.Ahead.stock.debited = &schema.Image{Incarnation: []byte("another")}
 		again.onOutcome(failed)
 		assert.False(t, l.Ahead.stock.parcels.HasLapsed(), "the counter of another bucket knows nothing of it")
-		l.Ahead.stock.incarnation = nil
+		l.Ahead.stock.debited = nil
 		l.owner.aheads.closed.Store(true)
 		o.onOutcome(failed)
 		assert.False(t, l.Ahead.stock.parcels.HasLapsed())

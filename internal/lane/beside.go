@@ -39,7 +39,7 @@ func (b *Beside) Look(ctx context.Context) error {
 		l.owner.noticeForeign(l)
 	}
 	b.known.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
-	l.Pause.learn(image)
+	l.Pause.learn(image, l.owner.NowMS)
 	l.Observe(image, asked)
 	return nil
 }
@@ -121,7 +121,7 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false
 	}
-	return b.lane.Line.due(w, b.known.image, now)
+	return b.lane.Line.due(w, b.known.image, b.lane.owner.SureMS(), now)
 }
 
 // Disputed reports whether the bucket is again under limits of other callers that the

@@ -94,7 +94,7 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	if o.Waiter != nil && l.sight.current(o.cfg) {
-		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, l.owner.NowMS()))
+		l.Line.callAlong(o.Waiter, plan.NewView(l.sight.image, o.cfg, plan.Current, l.owner.decidedAt(l.sight.image, o.cfg, l.owner.NowMS())))
 	}
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))
@@ -309,7 +309,7 @@ func (l *Lane) recover() {
 
 // Seed gives the image of a read made elsewhere to a lane that rests and has none.
 func (l *Lane) Seed(image *schema.Image, asked Asked) {
-	l.Pause.learn(image)
+	l.Pause.learn(image, l.owner.NowMS)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
@@ -374,7 +374,7 @@ func (l *Lane) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 // wait less now. l.mu must be held.
 func (l *Lane) replace(image *schema.Image, asked Asked) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
-	l.Pause.learn(image)
+	l.Pause.learn(image, l.owner.NowMS)
 	if l.sight.refilled {
 		l.sight.refilled = false
 		l.sight.markStale()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -113,8 +114,8 @@ type Result struct {
 	Down []plan.Signed
 }
 
-// Window is the one of a quota that was written; 0 of a token bucket.
-func (r *Result) Window(limit string) int64 {
+// Window is the one of a limit that was written.
+func (r *Result) Window(limit string) bucket.WindowID {
 	for _, w := range r.landedIn {
 		if w.Name == limit {
 			return w.Window

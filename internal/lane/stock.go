@@ -20,10 +20,10 @@ import (
 type stock struct {
 	horizon time.Duration
 	parcels *prefetch.Stock
-	// cfg is the configuration under which the held tokens were debited, and incarnation
-	// the bucket they were debited from.
-	cfg         *plan.Config
-	incarnation []byte
+	// cfg is the configuration under which the held tokens were debited, and debited the bucket
+	// as that left it.
+	cfg     *plan.Config
+	debited *schema.Image
 	// fetching means that an op that debits ahead is in the queue or under way.
 	fetching bool
 	// timer lets held tokens lapse. It is nil while nothing is held.
@@ -56,11 +56,11 @@ func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 	if !known.known {
 		return false // until the bucket was read again
 	}
-	if known.image == nil || !bytes.Equal(known.image.Of(), k.incarnation) {
+	if known.image == nil || !bytes.Equal(known.image.Of(), k.debited.Of()) {
 		k.parcels.Lose()
 		return false
 	}
-	if !sameConfig(cfg, k.cfg) {
+	if !sameConfig(cfg, k.cfg) || !plan.SameLives(k.debited, known.image) {
 		k.parcels.LapseAll()
 		return false
 	}
@@ -71,8 +71,8 @@ func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
 	k.parcels.Withdrawn(asked, now)
 	switch {
-	case !bytes.Equal(r.Image.Of(), k.incarnation): // the bucket is gone, and its counter
-	case sameConfig(r.Config, k.cfg):
+	case !bytes.Equal(r.Image.Of(), k.debited.Of()): // the bucket is gone, and its counter
+	case sameConfig(r.Config, k.cfg) && plan.SameLives(r.Image, k.debited):
 		k.parcels.Add(asked, sent)
 	default:
 		k.parcels.Lapse(asked)
@@ -120,12 +120,12 @@ func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
 	}
 	switch {
 	case k.cfg == nil: // the first
-	case !bytes.Equal(r.Image.Of(), k.incarnation):
+	case !bytes.Equal(r.Image.Of(), k.debited.Of()):
 		k.parcels.Lose()
-	case !sameConfig(k.cfg, r.Config):
+	case !sameConfig(k.cfg, r.Config) || !plan.SameLives(k.debited, r.Image):
 		k.parcels.LapseAll()
 	}
-	k.cfg, k.incarnation = r.Config, r.Image.Of()
+	k.cfg, k.debited = r.Config, r.Image
 	k.parcels.Add(o.Amounts, o.debited)
 	return nil
 }
@@ -135,10 +135,10 @@ func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
 func (k *stock) lapsedOp(known *sight) *Op {
 	lapsed := k.parcels.TakeLapsed()
 	k.lapsedAt = 0
-	if len(lapsed) == 0 || known.known && (known.image == nil || !bytes.Equal(known.image.Of(), k.incarnation)) {
+	if len(lapsed) == 0 || known.known && (known.image == nil || !bytes.Equal(known.image.Of(), k.debited.Of())) {
 		return nil // with its bucket the counter is gone
 	}
-	o := NewAdjust(context.Background(), nil, k.incarnation, k.cfg)
+	o := NewAdjust(context.Background(), nil, k.debited.Of(), k.cfg)
 	o.late, o.lapses = plan.Negated(lapsed), true
 	return o
 }
@@ -152,7 +152,7 @@ func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	case r.Err == nil:
 	case r.Unconfirmed || closed:
 		return lapsed
-	case bytes.Equal(o.Incarnation, k.incarnation):
+	case bytes.Equal(o.Incarnation, k.debited.Of()):
 		k.parcels.Lapse(lapsed)
 	}
 	return nil

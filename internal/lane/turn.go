@@ -256,10 +256,11 @@ func (t *turn) markNotCarried(ops []*Op) {
 func (t *turn) giveBack() *sending {
 	g, s := schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}, &t.lane.sight
 	b := t.batch()
-	v := plan.View{Now: t.lane.owner.NowMS(), Config: b.config()}
+	v := plan.View{Config: b.config()}
 	if s.known {
 		v.Image = s.image
 	}
+	v.Now = t.lane.owner.decidedAt(v.Image, v.Config, t.lane.owner.NowMS())
 	for _, n := range t.sums {
 		if s.known && !s.image.Holds(n.Name) {
 			continue

@@ -1,6 +1,10 @@
 package lane
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
 
 // Unsettled is what quotas are charged for calls of this process that have not been settled: a
 // call is charged an estimate, and what it does not use comes back. The zero value is ready. It
@@ -14,11 +18,14 @@ type Unsettled struct {
 type QuotaKey struct{ Entity, Resource, Limit string }
 
 // inWindow is an amount in a window of a quota.
-type inWindow struct{ amount, window int64 }
+type inWindow struct {
+	amount int64
+	window bucket.WindowID
+}
 
 // Note notes that a call was charged an amount in a window of a quota, or, below 0, that it has
 // ended. What was charged in a window that has ended is forgotten.
-func (u *Unsettled) Note(key QuotaKey, amount, window int64) {
+func (u *Unsettled) Note(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	was := u.charged[key]
@@ -26,7 +33,7 @@ func (u *Unsettled) Note(key QuotaKey, amount, window int64) {
 	case window < was.window:
 		return
 	case window > was.window:
-		was = inWindow{0, window}
+		was = inWindow{window: window}
 	}
 	if was.amount += amount; was.amount <= 0 {
 		delete(u.charged, key)
@@ -38,11 +45,12 @@ func (u *Unsettled) Note(key QuotaKey, amount, window int64) {
 	u.charged[key] = was
 }
 
-// Of is what a quota is charged in a window for calls that have not been settled, in millitokens.
-func (u *Unsettled) Of(key QuotaKey, window int64) int64 {
+// Of is what a quota is charged for calls that have not been settled, in millitokens, in the window
+// of an ordinal: of its latest life.
+func (u *Unsettled) Of(key QuotaKey, ordinal int64) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if c := u.charged[key]; c.window == window {
+	if c := u.charged[key]; c.window.Ordinal() == ordinal {
 		return c.amount
 	}
 	return 0

@@ -3,6 +3,7 @@ package lane
 import (
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -24,13 +25,10 @@ type untold struct {
 	under *plan.Config
 }
 
-// noWindow is the window of what comes off a counter alone.
-const noWindow = -1
-
 // Uncounted are amounts that come off the counter of the bucket that counted them, when they are
 // given back, and not to its tokens.
 func Uncounted(amounts []plan.Signed) []plan.Signed {
-	return plan.InWindows(amounts, func(string) int64 { return noWindow })
+	return plan.InWindows(amounts, func(string) bucket.WindowID { return bucket.Closed })
 }
 
 // back is what is to be given back to one incarnation of a bucket.
@@ -142,11 +140,8 @@ func (p *part) sums() (s plan.Sums) {
 	}
 	for _, a := range plan.Negated(p.amounts) {
 		at := s.At(a.Name)
-		if at.Pass(a); a.Window == noWindow {
-			at.Late += a.Amount
-		} else {
-			at.GiveBack(-a.Amount, a.Window)
-		}
+		at.Pass(a)
+		at.GiveBack(-a.Amount, a.Window)
 	}
 	return s
 }
@@ -174,7 +169,7 @@ func (p *part) countPast(image *schema.Image) {
 	p.amounts = slices.Clone(p.amounts)
 	for i := range p.amounts {
 		if a := &p.amounts[i]; a.Window != plan.WindowOf(image, a.Name) {
-			a.Window = noWindow
+			a.Window = bucket.Closed
 		}
 	}
 }

@@ -330,14 +330,15 @@ func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 
 // due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
 // before it have been served. A head waits only for other heads. known is false if the
-// image was written under another configuration than the waiter's.
-func (l *Line) due(w *Waiter, image *schema.Image, now int64) (wait int64, known bool) {
+// image was written under another configuration than the waiter's. It is worked out at the instant
+// by which the try is decided: sure has surely passed at now.
+func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, false
 	}
-	r := plan.Reading{Image: image, Config: w.cfg, Now: now}
+	r := plan.Reading{Image: image, Config: w.cfg, Now: plan.Unopened(image, w.cfg, sure, now)}
 	var f plan.Forecast
 	for _, o := range l.standing().waiters {
 		if o == w {

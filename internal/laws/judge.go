@@ -51,8 +51,8 @@ type judge struct {
 	absent map[string]bool
 	// inWindow is what was taken in each window of a quota, less what was given back to it.
 	inWindow map[windowLot]int64
-	// flips counts how often the kind or the calendar of a limit changed.
-	flips map[windowLot]int
+	// lives counts how often the kind or the unit of a limit changed, and flips its zone too.
+	lives, flips map[windowLot]int
 	// dropped counts give-backs of limits that were gone.
 	dropped    int
 	violations []string
@@ -67,7 +67,7 @@ func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
 		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{},
-		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, inWindow: map[windowLot]int64{}, flips: map[windowLot]int{}, fillings: map[string]bool{}, tally: map[string]int{},
+		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, inWindow: map[windowLot]int64{}, lives: map[windowLot]int{}, flips: map[windowLot]int{}, fillings: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -151,11 +151,14 @@ func (j *judge) write(w *ddbmem.Write) {
 	}
 }
 
-// sender returns what a write carried. A transaction that lands again, more than
-// ten minutes late, leaves its slot as it was.
+// sender returns what a write carried. One that leaves its slots as they were is what a bucket was
+// told or, more than ten minutes late, a transaction that lands again.
 func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	if operation, changed := slotOperation(*w); changed {
 		return j.oracle.sent[sentKey{operation, entity}]
+	}
+	if told := j.teller(entity, before, after); told != nil || before == nil || before.Set != after.Set {
+		return told
 	}
 	for slot := range schema.OpSlots {
 		id, _ := w.New[fmt.Sprintf("op%d", slot)].(*types.AttributeValueMemberB)
@@ -165,12 +168,12 @@ func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Ima
 		sent := j.oracle.sent[sentKey{binary.BigEndian.Uint64(id.Value), entity}]
 		if sent != nil && sent.transaction && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
 			a, was, is := sent.sums.Of(name), &before.Limits[before.Set.Index(name)], &after.Limits[after.Set.Index(name)]
-			return is.Consumed != was.Consumed+a.Take || is.Tokens > was.Tokens-a.Take // a tell moves no tokens
+			return is.Consumed != was.Consumed+a.Take || is.Passed != was.Passed+a.Passed() || is.WindowID() != was.WindowID() || is.Tokens > was.Tokens-a.Take
 		}) {
 			return sent
 		}
 	}
-	return j.teller(entity, before, after)
+	return nil
 }
 
 // teller returns what a write carried that left no id: it changes nothing but the tokens and
@@ -265,7 +268,7 @@ func (j *judge) whole(w *ddbmem.Write, after *schema.Image) {
 			}
 		}
 		for attr := range w.New {
-			if strings.HasPrefix(attr, other+name+"_") {
+			if strings.HasPrefix(attr, other+name+"_") && attr != "b_"+name+"_lf" { // its life is counted under one name
 				j.fail(w, "L7: limit %s is of two kinds: it has %s", name, attr)
 			}
 		}

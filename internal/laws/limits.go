@@ -148,8 +148,12 @@ func (r *replay) counted(name string, a plan.Named) {
 func (r *replay) changed(t *truth, name string, a plan.Named) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
-	if t.mixed && !r.sent.tells && a.Back > 0 {
+	switch {
+	case !t.mixed || a.Back == 0:
+	case !r.sent.tells:
 		_, a.Back = r.returned(name, "")
+	case r.ofAnotherLife(name, a):
+		a.Back = 0
 	}
 	t.queue = max(0, t.queue-a.Back)
 	t.ahead.returns(a.Back, r.at, r.j.rules.horizon)

@@ -62,7 +62,7 @@ func (r *replay) quota(t *truth, name string, a plan.Named, was, is *storedQuota
 // becameQuota checks a limit that was a bucket: what was used of it stays used.
 func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuota) {
 	r.j.tally["became a quota"]++
-	r.flip(name)
+	r.begin(name)
 	r.addedQuota(name, is)
 	r.j.inWindow[r.lotOf(name, is.key())] += a.Take + a.Adjust
 	used := is.n - is.tokens - a.Take - a.Adjust
@@ -77,7 +77,7 @@ func (r *replay) becameQuota(t *truth, name string, a plan.Named, is *storedQuot
 // becameBucket checks a limit that was a quota, and begins its life as a queue.
 func (r *replay) becameBucket(t *truth, name string, a plan.Named, was *storedQuota) {
 	r.j.tally["became a bucket"]++
-	r.flip(name)
+	r.begin(name)
 	l := &r.after.Limits[r.after.Set.Index(name)]
 	begins, fits := l.Tokens+a.Take+a.Adjust, false
 	for _, level := range r.levels(was) {
@@ -116,6 +116,8 @@ func (r *replay) withinQuota(name string, a plan.Named, was, is *storedQuota) {
 	}
 	want := level + is.n - was.n - a.Take - a.Adjust
 	switch moved := is.tokens - want; {
+	case moved > 0 && r.ofAnotherLife(name, a):
+		r.fail("L1: %s was told %d back of another life", name, moved)
 	case r.sent.tells && moved >= -charges && moved <= a.Back && (moved >= 0 || is.tokens >= 0):
 		r.j.inWindow[k] -= moved
 	case moved < 0 || moved > back:
@@ -140,7 +142,7 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
 		r.j.tally["unit changed"]++
-		r.flip(name)
+		r.begin(name)
 		r.addedQuota(name, is)
 		levels := r.levels(was)
 		for _, one := range levels { // it may have opened a window of the old unit
@@ -152,7 +154,7 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 	}
 	if is.zone != was.zone {
 		r.j.tally["zone changed"]++
-		r.flip(name)
+		r.j.flips[r.lotOf(name, "")]++
 	}
 	switch {
 	case is.window < was.window:
@@ -172,8 +174,9 @@ func (r *replay) window(name string, was, is *storedQuota, charged int64) (level
 }
 
 // returned is what a write may give back of what was taken in a window: each call what its lease
-// took there. must is what was taken since the calendar last changed: a client that
-// has not seen that change may go by the one before, and give back to the counter alone.
+// took there since the limit last changed its kind or its unit. must is what was taken since the
+// calendar last changed, the zone too: a client that has not seen that change may go by the one
+// before, and give back to the counter alone.
 func (r *replay) returned(name, window string) (must, may int64) {
 	k := r.lotOf(name, window)
 	for _, part := range r.sent.parts() {
@@ -189,8 +192,8 @@ func (r *replay) returned(name, window string) (must, may int64) {
 			if s.takenIn(k, a) != k {
 				continue
 			}
-			may += max(0, min(-a.Amount, s.inWindow[k]))
-			must += max(0, min(-a.Amount, s.inWindow[k], s.inWindow[k.sinceFlip(r.j.flips)]))
+			may += max(0, min(-a.Amount, s.inWindow[k], s.inWindow[k.since(inLife, r.j.lives)]))
+			must += max(0, min(-a.Amount, s.inWindow[k], s.inWindow[k.since(inZone, r.j.flips)]))
 		}
 	}
 	return must, may
@@ -203,7 +206,7 @@ func (s *stake) takenIn(here windowLot, a plan.Signed) windowLot {
 	for k, n := range s.inWindow {
 		named := here
 		named.window = k.window
-		if k == named && k.ordinal() == a.Window && n >= -a.Amount {
+		if k == named && k.ordinal() == a.Window.Ordinal() && n >= -a.Amount {
 			return k
 		}
 	}
@@ -223,10 +226,9 @@ func (r *replay) windows(name, window string, again bool) {
 			switch {
 			case a.Name != name:
 			case a.Amount > 0 && !again:
-				s.took(k, a.Amount, r.j.flips)
+				r.j.tookIn(s, k, a.Amount)
 			case a.Amount < 0:
-				from := s.takenIn(k, a)
-				for _, k := range []windowLot{from, from.sinceFlip(r.j.flips)} {
+				for _, k := range r.j.spans(s.takenIn(k, a)) {
 					s.inWindow[k] -= max(0, min(-a.Amount, s.inWindow[k]))
 				}
 			}
@@ -234,20 +236,36 @@ func (r *replay) windows(name, window string, again bool) {
 	}
 }
 
-// took books what was taken in a window.
-func (s *stake) took(k windowLot, amount int64, flips map[windowLot]int) {
-	s.inWindow[k] += amount
-	s.inWindow[k.sinceFlip(flips)] += amount
+// begin notes that the kind or the unit of a limit changed: it begins a new life.
+func (r *replay) begin(name string) {
+	r.j.lives[r.lotOf(name, "")]++
+	r.j.flips[r.lotOf(name, "")]++
 }
 
-// flip notes that the kind or the calendar of a limit changed, and sinceFlip is a window since then.
-func (r *replay) flip(name string) { r.j.flips[r.lotOf(name, "")]++ }
+// spans are a window as a whole, in the limit's life, and since its calendar last changed.
+func (j *judge) spans(k windowLot) []windowLot {
+	return []windowLot{k, k.since(inLife, j.lives), k.since(inZone, j.flips)}
+}
 
-func (k windowLot) sinceFlip(flips map[windowLot]int) windowLot {
+// tookIn books what was taken for a lease in a window.
+func (j *judge) tookIn(s *stake, k windowLot, amount int64) {
+	for _, k := range j.spans(k) {
+		s.inWindow[k] += amount
+	}
+}
+
+// since is the part of a window since the last of some changes of the limit.
+func (k windowLot) since(what span, changes map[windowLot]int) windowLot {
 	limit := k
 	limit.window = ""
-	k.flip = 1 + flips[limit]
+	k.span, k.changes = what, changes[limit]
 	return k
+}
+
+// ofAnotherLife reports whether a write that tells gives back what was taken in another life of a
+// limit than the one that it is in.
+func (r *replay) ofAnotherLife(name string, a plan.Named) bool {
+	return r.sent.tells && a.Back > 0 && int(a.Window.Life()) != r.j.lives[r.lotOf(name, "")]
 }
 
 // ordinal is the window's; 0 of a token bucket.
@@ -260,7 +278,7 @@ func (k windowLot) ordinal() (n int64) {
 
 // lotOf is a window of one limit of the item that a write is replayed on.
 func (r *replay) lotOf(name, window string) windowLot {
-	return windowLot{r.entity, r.j.incarnations[r.entity], name, window, 0}
+	return windowLot{entity: r.entity, incarnation: r.j.incarnations[r.entity], limit: name, window: window}
 }
 
 // owes is what a limit owes at an instant: of a quota what is used of the window of then.

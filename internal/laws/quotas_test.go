@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -13,7 +14,7 @@ import (
 // also after what it took of the bucket has come off the counter.
 func TestGivesBackToTheWindowThatItTookIn(t *testing.T) {
 	const hour = "hour 262983"
-	back := func(window int64) part {
+	back := func(window bucket.WindowID) part {
 		return part{amounts: []plan.Signed{{Name: "tpm", Amount: -1000, Window: window}}}
 	}
 	ofBucket, ofHour, ofNone := back(0), back(262983), back(262982)
@@ -31,9 +32,9 @@ func TestGivesBackToTheWindowThatItTookIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, s := staked(t.Context())
 			r := &replay{j: newJudge(newOracle(), bounds{}), entity: "key"}
-			s.took(r.lotOf("tpm", ""), 1000, r.j.flips)
-			r.flip("tpm")
-			s.took(r.lotOf("tpm", hour), 1000, r.j.flips)
+			r.j.tookIn(s, r.lotOf("tpm", ""), 1000)
+			r.begin("tpm")
+			r.j.tookIn(s, r.lotOf("tpm", hour), 1000)
 			var must, may int64
 			for _, one := range test.gives {
 				one.stake = s

@@ -48,7 +48,7 @@ func (j *judge) admitted(e *served) {
 		if e.stake != nil {
 			l := e.stake.whole().lot(lot{e.entity, here, a.Name})
 			l.debited, l.told = l.debited+a.Amount, l.told+a.Amount
-			e.stake.whole().took(windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount, j.flips)
+			j.tookIn(e.stake.whole(), windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount)
 		}
 		if !current {
 			continue // of a bucket that is gone nothing is owed

@@ -32,9 +32,19 @@ type windowLot struct {
 	entity        string
 	incarnation   int
 	limit, window string
-	// flip numbers what was taken since the kind or the calendar changed last, from 1 on; 0 is all.
-	flip int
+	// span says which part of the window it is: the one since so many changes of the limit.
+	span    span
+	changes int
 }
+
+// span is a part of a window.
+type span uint8
+
+const (
+	inAll  span = iota
+	inLife      // since the kind or the unit changed
+	inZone      // since the kind, the unit or the zone changed
+)
 
 // owed reports whether some of it was owed to a bucket.
 func (s *stake) owed() bool {

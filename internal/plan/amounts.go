@@ -16,9 +16,8 @@ type Signed struct {
 	Amount int64
 	// Passed is the part of Amount that another level counts too, with the same sign.
 	Passed int64
-	// Window is, of what is given back to a quota, the one in which it was taken; 0 of a
-	// token bucket.
-	Window int64
+	// Window is, of what is given back, the one in which it was taken.
+	Window bucket.WindowID
 }
 
 // AmountOf is a limit's amount; false if it is not listed.

@@ -63,7 +63,7 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 		return
 	}
 	state := v.state(i)
-	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst {
+	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst && mayForget(v, i) {
 		credit, _ := state.Credit(v.Now)
 		low := l.Burst - credit
 		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
@@ -73,10 +73,12 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 	}
 	o := v.decide(i, a.Amounts, v.wayOf(b.others, i, a.Take, true))
 	o.boundDebt(l.Tokens, a.Back)
-	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed(), Passed: a.Passed()}
+	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed(), Passed: a.Passed(), Seen: *l, Backs: a.Back > 0}
 	if v.ofQuota(i) {
-		out.Seen = *l
 		_, out.Window = v.quota(i).opening()
+	}
+	if begins(v, i) {
+		out.Life = lifeAfter(v, i)
 	}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
@@ -100,8 +102,15 @@ func (b *claimBuilder) replace(i int, c *Limit, a Named) {
 		schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimReplace, Seen: *l},
 		schema.ClaimLimit{
 			Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: bucket.SaturatingAdd(l.Consumed, a.Consumed()), Passed: l.Passed + a.Passed(),
-			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now),
+			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now), Life: lifeAfter(b.view, i),
 		})
+}
+
+// mayForget reports whether limit i may go from the item. One that has changed its kind or its unit
+// stays, full, so that a later one of its name does not begin a life that has been; but no more of
+// them than one claim carries.
+func mayForget(v View, i int) bool {
+	return v.Image.Limits[i].Life == 0 || len(v.Image.Set.Names)+len(v.Config.Limits) > schema.MaxStored
 }
 
 // adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was

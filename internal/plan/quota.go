@@ -17,20 +17,24 @@ type quota struct {
 	now    int64
 }
 
+// changesUnit reports whether the write gives the quota windows of another unit.
+func (q quota) changesUnit() bool {
+	return q.to != nil && q.to.Rate.Windows().Unit() != q.stored.Windows().Unit()
+}
+
 // opening is how a write goes about the quota's window, and which one it is in then. A changed
 // unit begins in the window of now without more credit; a changed zone keeps the window until
 // it has passed.
 func (q quota) opening() (o bucket.Opening, window int64) {
-	from, changedUnit := q.stored, false
+	from := q.stored
 	if q.to != nil {
 		o.Change = q.to.Rate.Burst - q.stored.Burst
-		changedUnit = q.to.Rate.Windows().Unit() != q.stored.Windows().Unit()
-		if !changedUnit {
+		if !q.changesUnit() {
 			from.Period = q.to.Rate.Period
 		}
 	}
 	o.Credit, _ = from.Credit(q.now)
-	if changedUnit {
+	if q.changesUnit() {
 		return o, q.to.Rate.Windows().At(q.now)
 	}
 	return o, max(q.stored.Refilled, from.Windows().At(q.now))
@@ -69,7 +73,7 @@ func windowOf(r bucket.Rate, now int64) int64 {
 }
 
 // InWindows are amounts with their windows, so that what was taken in them can be given back.
-func InWindows(amounts []Signed, of func(limit string) int64) []Signed {
+func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed {
 	copied := false
 	for i, a := range amounts {
 		window := of(a.Name)
@@ -84,15 +88,34 @@ func InWindows(amounts []Signed, of func(limit string) int64) []Signed {
 	return amounts
 }
 
-// WindowOf is the window of a limit that an image shows; 0 of a token bucket and of none.
-func WindowOf(m *schema.Image, name string) int64 {
+// WindowOf is the window of a limit that an image shows; 0 of none.
+func WindowOf(m *schema.Image, name string) bucket.WindowID {
 	if m == nil {
 		return 0
 	}
 	if i := m.Set.Index(name); i >= 0 {
-		return int64(m.Limits[i].Window)
+		return m.Limits[i].WindowID()
 	}
 	return 0
+}
+
+// SameLives reports whether two images of a bucket show their limits in the same lives.
+func SameLives(a, b *schema.Image) bool {
+	if a == b {
+		return true
+	}
+	for i, name := range a.Set.Names {
+		if j := b.Set.Index(name); j >= 0 && b.Limits[j].Life != a.Limits[i].Life {
+			return false
+		}
+	}
+	return true
+}
+
+// HasQuotas reports whether an image, or a configuration, has a quota.
+func HasQuotas(m *schema.Image, cfg *Config) bool {
+	return m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return l.IsQuota() }) ||
+		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l Limit) bool { return l.Rate.IsQuota() })
 }
 
 // Unopened is the instant by which a write is decided: now, or, if it is not sure that a
@@ -130,21 +153,32 @@ type Quotas struct {
 // its window. What was counted in a window that has ended stays counted.
 func (q Quotas) Charged(charged, counted []Signed) []Signed {
 	for _, a := range q.Config.Enforced(counted) {
-		if a.Window = windowOf(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
+		if a.Window = datedIn(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
 			charged = Charge(charged, a)
 		}
 	}
 	return charged
 }
 
-// Charge adds an amount to what quotas are to be charged, each in one window.
+// datedIn identifies the window of a configured quota at now; 0 of a token bucket. A
+// configuration knows no lives: the unit stands for one, so that windows of different calendars
+// differ.
+func datedIn(r bucket.Rate, now int64) bucket.WindowID {
+	if !r.IsQuota() {
+		return 0
+	}
+	return bucket.InLife(uint16(r.Windows().Unit()), windowOf(r, now))
+}
+
+// Charge adds an amount to what quotas are to be charged, each in one window: the later one, and
+// of different calendars that of the amount.
 func Charge(charged []Signed, a Signed) []Signed {
 	charged = slices.Clone(charged)
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == a.Name })
 	switch {
 	case i < 0:
 		charged = append(charged, Signed{Name: a.Name, Amount: max(0, a.Amount), Window: a.Window})
-	case a.Window > charged[i].Window:
+	case a.Window.Life() != charged[i].Window.Life() || a.Window > charged[i].Window:
 		charged[i] = Signed{Name: a.Name, Amount: max(0, a.Amount), Window: a.Window}
 	case a.Window == charged[i].Window:
 		charged[i].Amount = max(0, charged[i].Amount+a.Amount)
@@ -156,7 +190,7 @@ func Charge(charged []Signed, a Signed) []Signed {
 // is to be charged, as much as the quota has, in the window in which it was counted. If nobody
 // has opened that yet, the write does. What is given back goes by its own window.
 func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
-	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window != 0, Window: n.Window}
+	l = schema.TellLimit{Name: n.Name, Count: n.Late, Back: n.Back, Passed: n.Passed(), Quota: n.Window.IsQuota(), Window: n.Window}
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
 	most := int64(0)
 	if i >= 0 {
@@ -173,10 +207,11 @@ func (q Quotas) Tell(n Named, charged []Signed) (l schema.TellLimit) {
 		return l
 	}
 	seen, is := q.Image.State(k), q.Image.State(k).At(q.Now)
-	switch l.Window = charged[i].Window; l.Window {
-	case seen.Refilled:
+	switch l.Window = charged[i].Window; {
+	case l.Window.Life() != uint16(seen.Windows().Unit()): // of another calendar
+	case l.Window.Ordinal() == seen.Refilled:
 		l.Take = max(0, min(most, seen.Tokens))
-	case is.Refilled:
+	case l.Window.Ordinal() == is.Refilled:
 		if ttl := q.Image.TTL; ttl > 0 && ttl*1000 < q.Now+seen.FillTime(0) {
 			break // it could be deleted, and come back full, before the window ends
 		}
@@ -197,7 +232,7 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 // chargedLate is what a quota that is made is charged of what was counted without it in its
 // window.
 func chargedLate(r bucket.Rate, a Named, now int64) int64 {
-	if !r.IsQuota() || a.Window != windowOf(r, now) {
+	if !r.IsQuota() || a.Window != datedIn(r, now) {
 		return 0
 	}
 	return max(0, min(a.Late, r.Burst-a.Take-a.Adjust))

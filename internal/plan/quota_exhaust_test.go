@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -16,19 +17,22 @@ import (
 // decisions. The refill instant is not looked at: it alone protects nothing here.
 
 // quotaRules are rules that are left out.
-type quotaRules struct{ spendWindow, claimWindow, backWindow, backAnyWindow, lower, claimLower, full, upper, config bool }
+type quotaRules struct{ spendWindow, claimWindow, backWindow, backLife, backAnyWindow, lower, claimLower, full, upper, config bool }
 
 // quotaCase is what a quota allows in its successive configurations, and how far the clocks of
 // the two clients are off, in windows.
 type quotaCase struct {
 	allows [3]int64
 	clocks [2]int64
-	last   int64 // window
+	last   int64 // hour
+	// units are those of its windows; "" is an hour.
+	units [3]string
 }
 
 // quotaItem is a quota as it is stored, or as an image shows it.
 type quotaItem struct {
 	tokens, window int64
+	life           uint16
 	config         int // its index
 }
 
@@ -45,7 +49,13 @@ type quotaState struct {
 	granted bool
 }
 
-type quotaGrant struct{ amount, window int64 }
+type quotaGrant struct {
+	amount, window int64
+	life           uint16
+}
+
+// in is the window of a grant.
+func (g quotaGrant) in() bucket.WindowID { return bucket.InLife(g.life, g.window) }
 
 // quotaSearch is a search.
 type quotaSearch struct {
@@ -59,14 +69,18 @@ type quotaSearch struct {
 	found string
 }
 
-const quotaHour = 3_600_000
+// quotaHour is an hour in ms, quotaDay the hour before the first one.
+const (
+	quotaHour = 3_600_000
+	quotaDay  = 240
+)
 
 func newQuotaSearch(t *testing.T, c quotaCase, rules quotaRules) *quotaSearch {
-	hours, err := calendar.WindowsOf("hour", "")
-	require.NoError(t, err)
 	x := &quotaSearch{quotaCase: c, rules: rules, seen: map[quotaState]struct{}{}, set: schema.NewLimitSets().OfKinds([]string{"x"}, []string{"x"})}
 	for i, n := range c.allows {
-		x.rates[i] = bucket.Quota(n, hours)
+		windows, err := calendar.WindowsOf(cmp.Or(c.units[i], "hour"), "")
+		require.NoError(t, err)
+		x.rates[i] = bucket.Quota(n, windows)
 		x.cfgs[i] = &Config{Fingerprint: []byte(fmt.Sprintf("config %d", i)), Permanent: true, Limits: []Limit{{Name: "x", Rate: x.rates[i], Capacity: n}}}
 	}
 	return x
@@ -83,7 +97,7 @@ func (x *quotaSearch) push(s quotaState) {
 }
 
 func (x *quotaSearch) explore(t *testing.T) string {
-	full := quotaItem{tokens: x.allows[0], window: 1}
+	full := quotaItem{tokens: x.allows[0], window: x.rates[0].Windows().At((quotaDay + 1) * quotaHour)}
 	x.push(quotaState{now: 1, item: full, images: [2]quotaItem{full, full}, held: x.allows[0]})
 	for len(x.todo) > 0 && x.found == "" {
 		s := x.todo[len(x.todo)-1]
@@ -126,10 +140,10 @@ func (x *quotaSearch) givesBack(s quotaState) {
 		}
 		next := s
 		next.live[k] = quotaGrant{}
-		if g.window == s.item.window {
+		if g.window == s.item.window && g.life == s.item.life {
 			next.held += g.amount
 		}
-		if g.window == s.item.window || x.rules.backWindow {
+		if (g.window == s.item.window || x.rules.backWindow) && (g.life == s.item.life || x.rules.backLife) {
 			next.item.tokens += g.amount
 		}
 		x.push(next)
@@ -154,7 +168,7 @@ func (x *quotaSearch) acts(s quotaState, c, config int) {
 		for take := range int64(3) {
 			for adjust := range int64(2) {
 				if take+adjust > 0 && s.held-adjust >= -2 {
-					x.writes(s, c, config, bucket.Amounts{Take: take, Adjust: adjust, Back: back.amount}, back.window, rest)
+					x.writes(s, c, config, bucket.Amounts{Take: take, Adjust: adjust, Back: back.amount}, back, rest)
 				}
 			}
 		}
@@ -162,9 +176,9 @@ func (x *quotaSearch) acts(s quotaState, c, config int) {
 }
 
 // writes is one batch of client c.
-func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of int64, rest [1]quotaGrant) {
+func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of quotaGrant, rest [1]quotaGrant) {
 	m := s.images[c]
-	now := (s.now + x.clocks[c]) * quotaHour
+	now := (quotaDay + s.now + x.clocks[c]) * quotaHour
 	v := View{
 		Image: &schema.Image{
 			Set: x.set, Refilled: now - 1, HasRefilled: true, Fingerprint: x.cfgs[m.config].Fingerprint,
@@ -173,19 +187,20 @@ func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of i
 		Config: x.cfgs[config], Adopt: config > m.config, Now: now,
 	}
 	v.Image.Limits[0] = v.Image.Limits[0].In(m.window)
-	sums := Sums{{Name: "x", Amounts: a, Window: of}}
+	v.Image.Limits[0].Life = m.life
+	sums := Sums{{Name: "x", Amounts: a, Window: of.in()}}
 	if x.rules.backAnyWindow {
-		sums[0].Window = m.window
+		sums[0].Window = bucket.InLife(m.life, m.window)
 	}
 	if !v.Fits([]Signed{{Name: "x", Amount: a.Take}}, Sums{{Name: "x", Amounts: bucket.Amounts{Back: a.Back}, Window: sums[0].Window}}, nil) {
 		return
 	}
 	switch w := v.Plan(sums, Rules{}); w.Kind {
 	case Spend:
-		x.lands(s, c, m, quotaWrite{Update: w.Spend.Limits[0].Update, window: m.window, config: m.config, seen: !x.rules.spendWindow, lower: !x.rules.lower}, a, of, rest)
+		x.lands(s, c, m, quotaWrite{Update: w.Spend.Limits[0].Update, window: m.window, life: m.life, now: now, config: m.config, seen: !x.rules.spendWindow, lower: !x.rules.lower}, a, of, rest)
 	case Claim:
 		l := w.Claim.Limits[0]
-		x.lands(s, c, m, quotaWrite{Update: l.Update, window: l.Window, config: config, seen: !x.rules.claimWindow, lower: !x.rules.claimLower}, a, of, rest)
+		x.lands(s, c, m, quotaWrite{Update: l.Update, window: l.Window, life: max(l.Life, m.life), now: now, config: config, seen: !x.rules.claimWindow, lower: !x.rules.claimLower}, a, of, rest)
 	default:
 		x.found = fmt.Sprintf("neither a spend nor a claim: %+v", w)
 	}
@@ -194,13 +209,14 @@ func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of i
 // quotaWrite is what a decided write does.
 type quotaWrite struct {
 	bucket.Update
-	window      int64
+	window, now int64
+	life        uint16
 	config      int
 	seen, lower bool // conditions that are there
 }
 
 // lands evaluates the condition, applies the update, and what the law says of it.
-func (x *quotaSearch) lands(s quotaState, c int, m quotaItem, w quotaWrite, a bucket.Amounts, of int64, rest [1]quotaGrant) {
+func (x *quotaSearch) lands(s quotaState, c int, m quotaItem, w quotaWrite, a bucket.Amounts, of quotaGrant, rest [1]quotaGrant) {
 	switch {
 	case s.item.config != m.config && !x.rules.config, w.seen && s.item.window != m.window,
 		w.HasLow && !w.Full && w.lower && s.item.tokens < w.Low, w.Full && !x.rules.full && s.item.tokens < w.Low,
@@ -212,18 +228,25 @@ func (x *quotaSearch) lands(s quotaState, c int, m quotaItem, w quotaWrite, a bu
 	if next.item.tokens = s.item.tokens + w.Add; w.Full {
 		next.item.tokens = w.Put
 	}
-	next.item.window = w.window
+	next.item.window, next.item.life = w.window, w.life
 	// The law.
-	opens := max(0, w.window-s.item.window)
+	was, is, opens := x.rates[s.item.config].Windows(), x.rates[w.config].Windows(), max(0, w.window-s.item.window)
+	if was != is { // it may open a window of the old unit, and begins a life
+		opens = max(0, was.At(w.now)-s.item.window)
+	}
+	if begins := was != is; begins != (w.life != s.item.life) && !x.rules.config {
+		x.found = fmt.Sprintf("life %d follows %d: %+v", w.life, s.item.life, s)
+		return
+	}
 	if opens > 0 {
 		next.held, next.granted = min(x.allows[s.item.config], s.held+opens*x.allows[s.item.config]), false
 	}
 	next.held += x.allows[w.config] - x.allows[s.item.config]
-	if w.window < s.item.window {
+	if was == is && w.window < s.item.window {
 		x.found = fmt.Sprintf("a window is opened again: %+v", s)
 		return
 	}
-	if a.Back > 0 && of == next.item.window && opens == 0 {
+	if a.Back > 0 && of.window == next.item.window && of.life == next.item.life && opens == 0 {
 		next.held += a.Back
 	}
 	if next.held -= a.Take; a.Take > 0 && next.held < 0 {
@@ -235,12 +258,13 @@ func (x *quotaSearch) lands(s quotaState, c int, m quotaItem, w quotaWrite, a bu
 	next.images[c] = next.item
 	x.push(next)
 	if free := slices.Index(rest[:], quotaGrant{}); a.Take > 0 && free >= 0 {
-		next.live[free] = quotaGrant{a.Take, next.item.window}
+		next.live[free] = quotaGrant{a.Take, next.item.window, next.item.life}
 		x.push(next)
 	}
 }
 
 var quotaCases = []quotaCase{
+	{allows: [3]int64{1, 1, 1}, last: 3, units: [3]string{"day", "hour", "day"}},
 	{allows: [3]int64{2, 1, 3}, last: 2},
 	{allows: [3]int64{1, 3, 2}, clocks: [2]int64{0, -1}, last: 3},
 	{allows: [3]int64{2, 1, 2}, clocks: [2]int64{0, 1}, last: 2},
@@ -262,7 +286,7 @@ func TestEveryStateOfAQuota(t *testing.T) {
 func TestEveryStateOfAQuotaWithoutRules(t *testing.T) {
 	for name, rules := range map[string]quotaRules{
 		"a spend's window": {spendWindow: true}, "a claim's window": {claimWindow: true},
-		"a give-back's window": {backWindow: true}, "a window of its own in a batch": {backAnyWindow: true},
+		"a give-back's window": {backWindow: true}, "a give-back's life": {backLife: true}, "a window of its own in a batch": {backAnyWindow: true},
 		"lower bound": {lower: true}, "lower bound of a claim": {claimLower: true}, "still full": {full: true}, "upper bound of an opening": {upper: true},
 		"cv = :seen": {config: true},
 	} {

@@ -25,7 +25,7 @@ func (v View) planSpend(s Sums, others Crowding, later bool) (Write, bool) {
 		ttl = max(ttl, need)
 		p.Spend.Backs = p.Spend.Backs || n.Back > 0 || n.Late < 0
 		p.Spend.Limits = append(p.Spend.Limits, schema.SpendLimit{
-			Index: i, Update: o.update, Consumed: n.Consumed(), Passed: n.Passed(),
+			Index: i, Update: o.update, Consumed: n.Consumed(), Passed: n.Passed(), Backs: n.Back > 0,
 		})
 	}
 	if len(p.Spend.Limits) == 0 {

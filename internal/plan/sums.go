@@ -30,8 +30,8 @@ type Named struct {
 	// PassedOn and PassedBack are the parts of what is charged, and of what is given back
 	// or has lapsed, that a level above counts too.
 	PassedOn, PassedBack int64
-	// Window is the one of a quota from which Back was taken; 0 of a token bucket.
-	Window int64
+	// Window is the one from which Back was taken.
+	Window bucket.WindowID
 }
 
 // Sums are the amounts of a batch, in name order.
@@ -56,8 +56,14 @@ func (s *Sums) Take(amounts []Signed) {
 }
 
 // GiveBack adds what was taken in a window. One write gives back to one window of a limit (see
-// OfOtherWindows).
-func (n *Named) GiveBack(amount, window int64) { n.Back, n.Window = n.Back+amount, window }
+// OfOtherWindows). Of a closed window it comes off the counter alone.
+func (n *Named) GiveBack(amount int64, window bucket.WindowID) {
+	if window.IsClosed() {
+		n.Late -= amount
+		return
+	}
+	n.Back, n.Window = n.Back+amount, window
+}
 
 // Of returns the amounts of a limit.
 func (s Sums) Of(name string) Named {

@@ -24,7 +24,7 @@ func TestNothingOfAnEarlierWindowGoesBeforeATake(t *testing.T) {
 	}}
 	for _, earlier := range []int64{0, 1} {
 		window := hours.At(now) - earlier
-		taken := v.Taken(Sums{{Name: "usd", Amounts: bucket.Amounts{Back: 8000, Take: 1000, Adjust: 500}, Window: window}}).Of("usd")
+		taken := v.Taken(Sums{{Name: "usd", Amounts: bucket.Amounts{Back: 8000, Take: 1000, Adjust: 500}, Window: bucket.InLife(0, window)}}).Of("usd")
 		assert.Equal(t, bucket.Amounts{Take: 1500, Back: 8000 * (1 - earlier)}, taken.Amounts)
 	}
 }

@@ -96,9 +96,23 @@ func (v View) replaced(i int) bool {
 	return c != nil && v.tracked(i) && c.Rate.IsQuota() != v.Image.Limits[i].IsQuota()
 }
 
+// begins reports whether limit i begins a new life by the write: its kind or its unit changes.
+func begins(v View, i int) bool {
+	return v.replaced(i) || v.ofQuota(i) && v.quota(i).changesUnit()
+}
+
+// lifeAfter is the life that limit i is in after the write.
+func lifeAfter(v View, i int) uint16 {
+	life := v.Image.Limits[i].Life
+	if begins(v, i) {
+		life = bucket.NextLife(life)
+	}
+	return life
+}
+
 // Of is what sums do to a limit of the view. What was taken from a quota in another window than
 // the one that the write is in is not given back to its tokens: that window has ended. The same
-// goes for what was taken from a limit of another kind.
+// goes for what was taken in another life of the limit.
 func (v View) Of(s Sums, name string) Named { return v.windowed(s.Of(name)) }
 
 func (v View) windowed(n Named) Named {
@@ -109,11 +123,10 @@ func (v View) windowed(n Named) Named {
 	if !v.tracked(i) {
 		return n
 	}
-	window := int64(v.Image.Limits[i].Window) // 0 of a token bucket
-	kept := !v.replaced(i) && n.Window == window
+	kept := !begins(v, i) && n.Window == v.Image.Limits[i].WindowID()
 	if kept && v.ofQuota(i) {
 		_, is := v.quota(i).opening()
-		kept = is == window
+		kept = is == n.Window.Ordinal()
 	}
 	if !kept {
 		n.Late -= n.Back
@@ -126,7 +139,7 @@ func (v View) windowed(n Named) Named {
 // as far as is known.
 func (v View) GivenBack(n Named) (given Named, quota bool) {
 	if v.Image == nil {
-		return n, n.Window != 0
+		return n, n.Window.IsQuota()
 	}
 	return v.windowed(n), v.ofQuota(v.Image.Set.Index(n.Name))
 }

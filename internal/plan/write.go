@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/dynalimit/dynalimit/internal/schema"
+import (
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
 
 // housekeepingMS is the age of the refill instant at which a write moves it.
 const housekeepingMS = 3_600_000
@@ -82,7 +85,7 @@ func (v View) mustClaim(s Sums) bool {
 // LandedIn are the windows in which a write that landed left limits that an image shows in
 // another one, or of another kind: a lost answer is made up for by what the bucket shows later.
 func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
-	note := func(name string, window int64) {
+	note := func(name string, window bucket.WindowID) {
 		if WindowOf(shown, name) != window {
 			windows = append(windows, Signed{Name: name, Window: window})
 		}
@@ -90,17 +93,17 @@ func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	switch p.Kind {
 	case Spend:
 		for _, l := range p.Spend.Limits {
-			note(p.Spend.Seen.Set.Names[l.Index], int64(p.Spend.Seen.Limits[l.Index].Window))
+			note(p.Spend.Seen.Set.Names[l.Index], p.Spend.Seen.Limits[l.Index].WindowID())
 		}
 	case Claim:
 		for i := range p.Claim.Limits {
 			if l := &p.Claim.Limits[i]; l.Kind != schema.ClaimReplace && l.Kind != schema.ClaimRemoveGhost {
-				note(l.Name, l.Window)
+				note(l.Name, bucket.InLife(max(l.Life, l.Seen.Life), l.Window))
 			}
 		}
 	case Create:
 		for i := range p.Create.Limits {
-			note(p.Create.Limits[i].Name, p.Create.Limits[i].Window)
+			note(p.Create.Limits[i].Name, bucket.InLife(0, p.Create.Limits[i].Window))
 		}
 	}
 	return windows

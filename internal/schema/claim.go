@@ -37,12 +37,15 @@ type ClaimLimit struct {
 	// first value (ClaimAdd); Passed is the same of what a level above counts too.
 	Consumed, Passed int64
 	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the ghost that was
-	// there (ClaimAdopt, ClaimRemoveGhost), or the limit (ClaimRemove, ClaimReplace, and of a
-	// quota ClaimKeep).
+	// there (ClaimAdopt, ClaimRemoveGhost), or the limit (ClaimRemove, ClaimReplace, ClaimKeep).
 	Tokens int64
 	Seen   Stored
 	// Window is the one that a quota is in after the claim.
 	Window int64
+	// Life is the new life that the limit begins; 0 if it goes on in its own.
+	Life uint16
+	// Backs means that something is given back to the tokens (ClaimKeep).
+	Backs bool
 	// Capacity and Rate are written when Params is set, and by ClaimAdd and
 	// ClaimAdopt.
 	Params   bool
@@ -110,6 +113,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		b.setValue(a.tokens, Number(l.Tokens))
 		b.setValue(a.consumed, Number(l.Consumed))
 		b.addPassed(a, l.Passed)
+		l.begin(b, a)
 		l.params(b, a)
 	case ClaimAdopt:
 		l.stillGhost(b, a)
@@ -133,6 +137,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		if a.isQuota() {
 			b.compare(a.window, "=", Number(int64(l.Seen.Window)))
 		}
+		b.inLife(a, l.Seen.Life)
 		l.dropAll(b, a)
 	case ClaimRemoveGhost:
 		l.stillGhost(b, a)
@@ -146,6 +151,10 @@ func (l *ClaimLimit) keep(b *statementBuilder, a limitAttrs) {
 	if a.isQuota() {
 		b.inWindow(a, int64(l.Seen.Window), l.Window)
 	}
+	if l.Life > 0 || l.Backs && (a.isQuota() || l.Seen.Life > 0) {
+		b.inLife(a, l.Seen.Life)
+	}
+	l.begin(b, a)
 	if l.Consumed != 0 {
 		b.addNumber(a.consumed, l.Consumed)
 	}
@@ -168,14 +177,21 @@ func (l *ClaimLimit) keep(b *statementBuilder, a limitAttrs) {
 	}
 }
 
+// begin writes the new life of a limit.
+func (l *ClaimLimit) begin(b *statementBuilder, a limitAttrs) {
+	if l.Life > 0 {
+		b.setValue(a.life, Number(int64(l.Life)))
+	}
+}
+
 // stillGhost requires a ghost to have what it had, and to lack what it lacked.
 func (l *ClaimLimit) stillGhost(b *statementBuilder, a limitAttrs) {
-	if l.Seen.HasBurst {
+	if l.Seen.has&hasBurst != 0 {
 		b.compare(a.burst, "=", Number(l.Seen.Burst))
 	} else {
 		b.absent(a.burst)
 	}
-	if l.Seen.HasTokens {
+	if l.Seen.has&hasTokens != 0 {
 		b.compare(a.tokens, "=", Number(l.Seen.Tokens))
 	} else {
 		b.absent(a.tokens)

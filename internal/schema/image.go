@@ -19,14 +19,28 @@ type Stored struct {
 	// Window is the ordinal of a quota's window; 0 of a token bucket. It has 32 bits, so that a
 	// stored limit takes no more room with it.
 	Window int32
+	// Life counts how often the kind or the unit of the limit has changed in the item, at most
+	// bucket.LastLife.
+	Life uint16
 	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
 	// unconditional ADD met a bucket without the limit, or another writer set the
 	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
 	// less what it was charged.
 	Ghost bool
-	// HasTokens and HasBurst say which of its attributes are there.
-	HasTokens, HasBurst bool
+	// has says which of its attributes are there.
+	has parts
 }
+
+// parts are attributes of a ghost that are there.
+type parts uint8
+
+const (
+	hasTokens parts = 1 << iota
+	hasBurst
+)
+
+// WindowID identifies the window that the limit is in.
+func (l *Stored) WindowID() bucket.WindowID { return bucket.InLife(l.Life, int64(l.Window)) }
 
 // In is the limit in a window of a quota; 0 is none.
 func (l Stored) In(window int64) Stored {
@@ -168,21 +182,29 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.Limits = make([]Stored, len(m.Set.Names))
 	for i, a := range m.Set.attrs {
 		l := &m.Limits[i]
-		l.Tokens, l.HasTokens = d.number(a.tokens)
+		tokens, tokensThere := d.number(a.tokens)
+		burst, burstThere := d.number(a.burst)
+		if l.Tokens, l.Burst = tokens, burst; tokensThere {
+			l.has |= hasTokens
+		}
+		if burstThere {
+			l.has |= hasBurst
+		}
+		life, _ := d.number(a.life)
+		l.Life = uint16(min(max(0, life), bucket.LastLife)) //nolint:gosec // bounded
 		l.Consumed = d.counter(a.consumed)
 		l.Passed = d.counter(a.passed)
-		l.Burst, l.HasBurst = d.number(a.burst)
 		if a.isQuota() {
 			window, hasWindow := d.number(a.window)
 			l.Window, hasWindow = int32(window), hasWindow && window == int64(int32(window)) //nolint:gosec // checked beside
 			l.Rate, l.Capacity = d.quotaRate(l.Burst, a.windows), l.Burst
-			l.Ghost = !l.HasTokens || l.Burst < 1 || !l.IsQuota() || !hasWindow
+			l.Ghost = !tokensThere || l.Burst < 1 || !l.IsQuota() || !hasWindow
 			continue
 		}
 		l.Capacity, _ = d.number(a.capacity)
 		l.Amount, _ = d.number(a.amount)
 		l.Period, _ = d.number(a.period)
-		l.Ghost = !l.HasTokens || l.Burst < 1 || l.Amount < 1 || l.Period < 1
+		l.Ghost = !tokensThere || l.Burst < 1 || l.Amount < 1 || l.Period < 1
 	}
 	if d.err != nil {
 		key := KeyOf(item)
@@ -195,7 +217,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
-		if (strings.HasPrefix(name, bucketPrefix) || strings.HasPrefix(name, quotaPrefix)) && !strings.HasSuffix(name, "_"+fieldPassed) {
+		if (strings.HasPrefix(name, bucketPrefix) || strings.HasPrefix(name, quotaPrefix)) && !strings.HasSuffix(name, "_"+fieldPassed) && !strings.HasSuffix(name, "_"+fieldLife) {
 			count++
 		}
 	}

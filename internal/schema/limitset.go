@@ -39,19 +39,26 @@ type limitAttrs struct {
 	passed string
 	// window and windows are those of a quota, which has no capacity, amount and period.
 	window, windows string
+	// life counts how often the kind or the unit of the limit has changed. A limit has it once one
+	// has, under the same name for every kind.
+	life string
 }
 
 // fieldPassed ends the name of that attribute.
 const fieldPassed = "up"
 
+// fieldLife ends the name of the attribute that counts the lives of a limit.
+const fieldLife = "lf"
+
 // attrsOf are those of a limit that is a quota or a token bucket.
 func attrsOf(name string, quota bool) limitAttrs {
+	life := bucketPrefix + name + "_" + fieldLife
 	if p := quotaPrefix + name + "_"; quota {
-		return limitAttrs{tokens: p + "tk", burst: p + "bx", consumed: p + "tc", passed: p + fieldPassed, window: p + fieldWindow, windows: p + fieldWindows}
+		return limitAttrs{life: life, tokens: p + "tk", burst: p + "bx", consumed: p + "tc", passed: p + fieldPassed, window: p + fieldWindow, windows: p + fieldWindows}
 	}
 	p := bucketPrefix + name + "_"
 	return limitAttrs{
-		tokens: p + "tk", capacity: p + "cp", burst: p + "bx", amount: p + "ra", period: p + "rp", consumed: p + "tc", passed: p + fieldPassed,
+		life: life, tokens: p + "tk", capacity: p + "cp", burst: p + "bx", amount: p + "ra", period: p + "rp", consumed: p + "tc", passed: p + fieldPassed,
 	}
 }
 
@@ -64,6 +71,15 @@ func (a limitAttrs) all() []string {
 		return []string{a.tokens, a.burst, a.consumed, a.window, a.windows}
 	}
 	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
+}
+
+// inLife requires a limit to be in one of its lives.
+func (b *statementBuilder) inLife(a limitAttrs, life uint16) {
+	if life == 0 {
+		b.absent(a.life)
+		return
+	}
+	b.compare(a.life, "=", Number(int64(life)))
 }
 
 // splitBucketAttr splits b_{name}_{field}, or that of a quota, at the last underscore.

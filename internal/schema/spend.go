@@ -17,7 +17,31 @@ type SpendLimit struct {
 	// Consumed is the change of the counter, and Passed that of the part of it that a
 	// level above counts too.
 	Consumed, Passed int64
+	// Backs means that something is given back to the tokens.
+	Backs bool
 }
+
+// livesOf says how the limit's lives are required: not at all, the first one, or another one.
+// What is given back to a quota, or to a limit that has been one, has to meet the life that it was
+// taken in. A bucket that never has been anything else is known by its refill instant.
+func (l *SpendLimit) livesOf(stored *Stored) livesRule {
+	switch {
+	case !l.Backs || !stored.IsQuota() && stored.Life == 0:
+		return anyLife
+	case stored.Life == 0:
+		return firstLife
+	}
+	return laterLife
+}
+
+// livesRule is what a spend requires of a limit's life.
+type livesRule uint8
+
+const (
+	anyLife livesRule = iota
+	firstLife
+	laterLife
+)
 
 // Spend is the usual write. It changes the tokens and counters of some limits and leaves
 // the refill instant as it is, so that spends of different clients commute.
@@ -61,8 +85,11 @@ func (s *Spend) Statement() Statement {
 		put(numbers.value(s.TTL))
 	}
 	for i := range s.Limits {
-		l := &s.Limits[i]
-		if stored := &s.Seen.Limits[l.Index]; stored.IsQuota() {
+		l, stored := &s.Limits[i], &s.Seen.Limits[s.Limits[i].Index]
+		if l.livesOf(stored) == laterLife {
+			put(numbers.value(int64(stored.Life)))
+		}
+		if stored.IsQuota() {
 			l.quotaValues(int64(stored.Window), numbers.value, put)
 			continue
 		}
@@ -145,7 +172,7 @@ type GiveBackLimit struct {
 	Passed int64
 	// Quota means that it is one, and Window is the one from which Amount was taken.
 	Quota  bool
-	Window int64
+	Window bucket.WindowID
 }
 
 // GiveBack is the write that only gives tokens back. It needs no image and commutes with
@@ -166,15 +193,21 @@ func (g *GiveBack) Statement() Statement {
 		a := attrsOf(l.Name, l.Quota)
 		if l.Amount > 0 {
 			b.addNumber(a.tokens, l.Amount)
-		}
-		if l.Quota && l.Amount > 0 {
-			b.compare(a.window, "=", Number(l.Window))
+			b.takenIn(a, l.Window)
 		}
 		b.addNumber(a.consumed, -l.Amount-l.Lapsed)
 		b.addPassed(a, -l.Passed)
 		b.exists(a.burst)
 	}
 	return b.build()
+}
+
+// takenIn requires a limit to be in the window, and in the life, in which something was taken.
+func (b *statementBuilder) takenIn(a limitAttrs, w bucket.WindowID) {
+	if a.isQuota() {
+		b.compare(a.window, "=", Number(w.Ordinal()))
+	}
+	b.inLife(a, w.Life())
 }
 
 // addPassed adds to the part of a counter that a level above counts too. Nothing is

@@ -59,7 +59,7 @@ func (s *Spend) shape(b []byte) []byte {
 		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)|flag(l.Passed != 0, 4)) // 400 KB hold fewer than 2^16
+		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)|flag(l.Passed != 0, 4)|byte(l.livesOf(&s.Seen.Limits[l.Index]))<<3) // 400 KB hold fewer than 2^16
 	}
 	return b
 }
@@ -100,7 +100,16 @@ func (s *Spend) text() *spendText {
 		b.require("(attribute_not_exists(" + ttl + ") OR " + ttl + " >= " + take() + ")")
 	}
 	for i := range s.Limits {
-		s.Limits[i].text(b, s.Seen.Set.attrs[s.Limits[i].Index], take)
+		l := &s.Limits[i]
+		a := s.Seen.Set.attrs[l.Index]
+		switch l.livesOf(&s.Seen.Limits[l.Index]) {
+		case firstLife:
+			b.absent(a.life)
+		case laterLife:
+			b.require(b.name(a.life) + " = " + take())
+		case anyLife:
+		}
+		l.text(b, a, take)
 	}
 	st := b.build()
 	text.update, text.condition, text.names = st.Update, st.Condition, st.Names

@@ -1,5 +1,7 @@
 package schema
 
+import "github.com/dynalimit/dynalimit/internal/bucket"
+
 // TellLimit is what a Tell does to one limit.
 type TellLimit struct {
 	// Name is the limit's.
@@ -9,10 +11,10 @@ type TellLimit struct {
 	Count, Back, Take int64
 	// Passed is the change of the part of the counter that a level above counts too.
 	Passed int64
-	// Quota means that it is one, and Window is the one from which Back was taken, and Take
-	// is.
+	// Quota means that it is one, and Window is the one from which Back was taken; of Take alone
+	// its ordinal counts.
 	Quota  bool
-	Window int64
+	Window bucket.WindowID
 	// Opens means that Window is a later one than the quota was seen in: it is opened, with Put
 	// tokens, which Take is taken from.
 	Opens bool
@@ -51,7 +53,7 @@ func (t *Tell) Statement() Statement {
 // tokens writes what becomes of a limit's tokens.
 func (l *TellLimit) tokens(b *statementBuilder, a limitAttrs) {
 	if l.Opens {
-		b.inWindow(a, int64(l.Seen.Window), l.Window)
+		b.inWindow(a, int64(l.Seen.Window), l.Window.Ordinal())
 		b.compare(a.burst, "=", Number(l.Seen.Burst))
 		b.compare(a.tokens, "=", Number(l.Seen.Tokens))
 		b.setValue(a.tokens, Number(l.Put))
@@ -60,8 +62,11 @@ func (l *TellLimit) tokens(b *statementBuilder, a limitAttrs) {
 	if moved := l.Back - l.Take; moved != 0 {
 		b.addNumber(a.tokens, moved)
 	}
-	if l.Quota && (l.Back > 0 || l.Take > 0) {
-		b.compare(a.window, "=", Number(l.Window))
+	switch {
+	case l.Back > 0:
+		b.takenIn(a, l.Window)
+	case l.Quota && l.Take > 0:
+		b.compare(a.window, "=", Number(l.Window.Ordinal()))
 	}
 	if l.Take > 0 {
 		b.compare(a.tokens, ">=", Number(l.Take))
