@@ -10,13 +10,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/awsclient"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// newProduction is a service's limiter. cfg is what config.LoadDefaultConfig(ctx)
-// of the AWS SDK returns: it brings the region and the credentials.
-func newProduction(cfg aws.Config, processes int) (*dynalimit.RateLimiter, error) {
-	repo, err := dynalimit.NewRepository(dynamodb.NewFromConfig(cfg), "limits", &dynalimit.RepositoryOptions{
+// newProduction is a service's limiter. client is what awsclient.New(ctx, nil) returns: it has
+// the region and the credentials of the environment.
+func newProduction(client *dynamodb.Client, processes int) (*dynalimit.RateLimiter, error) {
+	repo, err := dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{
 		RequestTimeout: time.Second, // of one request; its connection is given up then
 		ConfigTTL:      time.Minute, // a changed limit is in force everywhere after this
 		Logger:         slog.Default(),
@@ -37,7 +38,7 @@ func newProduction(cfg aws.Config, processes int) (*dynalimit.RateLimiter, error
 func ExampleRateLimiter_Close() {
 	ctx := context.Background()
 	cfg := aws.Config{Region: "eu-central-1", HTTPClient: ddbmem.New(), Credentials: aws.AnonymousCredentials{}}
-	limiter := must(newProduction(cfg, 20))
+	limiter := must(newProduction(awsclient.FromConfig(cfg), 20))
 	fmt.Println("ready:", limiter.Health().Ready) // for a readiness probe
 
 	// On SIGTERM, when the server has answered its last request:

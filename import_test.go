@@ -52,6 +52,12 @@ var importTable = []importRow{
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
 	{
+		folder: "awsclient",
+		std:    []string{"context", "fmt", "log/slog", "net/http", "sync"},
+		others: []string{sdk},
+		reason: "it loads the SDK's configuration, which nobody carries who makes his client himself",
+	},
+	{
 		folder:  "internal/bucket",
 		std:     []string{"cmp", "errors", "math", "math/bits"},
 		project: []string{"internal/calendar"},
@@ -434,6 +440,7 @@ func TestImportTable(t *testing.T) {
 		}
 		covered[row.folder] = true
 		for _, imported := range imports {
+			assert.False(t, within(imported, sdk+"/config") && folder != "awsclient", "%s imports %q, which awsclient alone may", folder, imported)
 			if of, ok := rowOf(strings.TrimPrefix(imported, module+"/")); ok && within(imported, module) {
 				assert.True(t, row.tests || !of.tests, "%s imports %q, which is for tests", folder, imported)
 			}

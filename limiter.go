@@ -9,7 +9,8 @@
 // [Lease] it returns corrects the amounts once the true ones are known: Adjust
 // by a difference, Settle at what was used, Rollback for a call that failed.
 //
-//	repo, err := dynalimit.NewRepository(dynamodb.NewFromConfig(cfg), "limits", nil)
+//	client, err := awsclient.New(ctx, nil)
+//	repo, err := dynalimit.NewRepository(client, "limits", nil)
 //	limiter, err := dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 90_000)}})
 //	lease, err := limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"tpm": 500})
 //	defer lease.Rollback(ctx) // a no-op once settled

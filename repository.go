@@ -147,10 +147,11 @@ type connection struct {
 const mostQueues = 100_000
 
 // NewRepository returns a repository for a table. It does no I/O: CreateTable
-// makes the table. It fails with a *ValidationError.
+// makes the table. It logs a warning for a *dynamodb.Client that keeps 10 idle connections or
+// fewer: see package awsclient. It fails with a *ValidationError.
 func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Repository, error) {
 	if problem.IsNil(client) {
-		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
+		return nil, invalid("client", "is nil; pass the client of awsclient.New, or ddbmem.New().Client() in tests")
 	}
 	if strings.TrimSpace(table) == "" {
 		return nil, invalid("table", "is empty; name the DynamoDB table")
@@ -166,6 +167,7 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 		return nil, err
 	}
 	o = o.withDefaults()
+	warnOfFewConnections(client, o.Logger)
 	return o.connect(client, table), nil
 }
 

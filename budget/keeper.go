@@ -68,7 +68,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	}
 	opts = opts.withDefaults()
 	if problem.IsNil(client) {
-		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
+		return nil, invalid("client", "is nil; pass the client of awsclient.New, or ddbmem.New().Client() in tests")
 	}
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
@@ -16,16 +15,13 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 	if err := orders.Decode(&t); err != nil {
 		return err
 	}
-	idle := t.Settings.Goroutines
-	transport := &http.Transport{MaxIdleConnsPerHost: idle, MaxIdleConns: idle}
-	defer transport.CloseIdleConnections()
 	var l *load
 	var err error
 	if open, ok := peers[t.Settings.Peer]; ok {
 		l = &load{task: t}
 		l.asker, err = open(t)
 	} else {
-		l, err = newLoad(ctx, program.Remote(t.Endpoint, &http.Client{Transport: transport}), t)
+		l, err = newLoad(ctx, program.Remote(t.Endpoint, nil), t)
 	}
 	if err != nil {
 		return err

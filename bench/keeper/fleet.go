@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -55,8 +57,9 @@ type task struct {
 	Keys     string // as credentials.ParseKeySet reads them
 }
 
-// open makes a part of this process. A store has latency from the first look at it on.
-func (t task) open(store http.RoundTripper) (http.Handler, part, error) {
+// open makes a part of this process. A store has latency from the first look at it on; a nil
+// one is asked as a service asks.
+func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	if t.Endpoint == "" {
 		var options []ddbmem.Option
 		if t.Settings.Partitions {
@@ -72,7 +75,7 @@ func (t task) open(store http.RoundTripper) (http.Handler, part, error) {
 	if err != nil {
 		return nil, part{}, err
 	}
-	n, err := openNode(program.Remote(t.Endpoint, &http.Client{Transport: store}), keys, t.Settings)
+	n, err := openNode(program.Remote(t.Endpoint, store), keys, t.Settings)
 	if err != nil {
 		return nil, part{}, err
 	}
@@ -87,9 +90,7 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 	if err := orders.Decode(&t); err != nil {
 		return err
 	}
-	transport := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256}
-	defer transport.CloseIdleConnections()
-	handler, p, err := t.open(transport)
+	handler, p, err := t.open(nil)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ type fleet struct {
 // start makes a part of this process in virtual time, else of one of its own.
 func (f *fleet) start(ctx context.Context, t task) (part, error) {
 	if f.Virtual {
-		handler, p, err := t.open(f.store.transport)
+		handler, p, err := t.open(&http.Client{Transport: f.store.transport})
 		p.endpoint, p.transport = "http://part", direct{handler}
 		return p, err
 	}

@@ -17,9 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/awsclient"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm/llmtest"
 )
@@ -36,7 +37,7 @@ func main() {
 	fake := httptest.NewServer(new(llmtest.Provider)).URL
 	provider := flag.String("provider", fake, "the `URL` of the provider, whose key is $PROVIDER_KEY; one in this process is a fake")
 	flag.Parse()
-	g := newGateway(dynamodb.New(dynamodb.Options{ // with AWS: dynamodb.NewFromConfig(cfg)
+	g := newGateway(awsclient.FromConfig(aws.Config{ // with AWS: awsclient.New(ctx, nil)
 		BaseEndpoint: store, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
 	if *store == local {

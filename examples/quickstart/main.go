@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out, usage io.Writer) error {
 		t.db = ddbmem.New()
 		defer t.db.Close()
 		t.client = t.db.Client()
-	} else { // in production dynamodb.NewFromConfig(cfg): the same type
+	} else { // in production awsclient.New(ctx, nil): the same type
 		t.client = dynamodb.New(dynamodb.Options{
 			BaseEndpoint: endpoint, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 		})

@@ -19,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/awsclient"
 )
 
 // Values are what a run came to, by unit.
@@ -91,9 +93,10 @@ func Serve(ctx context.Context, h http.Handler) (endpoint string, end func() err
 	}, nil
 }
 
-// Remote is a client of a store that checks no credentials.
+// Remote is a client of a store that checks no credentials. A nil transport is the one that a
+// service gets of package awsclient.
 func Remote(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{
+	return awsclient.FromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: transport,
 		Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", ""),
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/aggregator/s3archive"
+	"github.com/dynalimit/dynalimit/awsclient"
 	"github.com/dynalimit/dynalimit/lambda"
 )
 
@@ -48,7 +49,7 @@ func function(ctx context.Context, getenv func(string) string, w io.Writer) (*la
 	if c.archive.bucket != "" {
 		return newArchiver(s3.NewFromConfig(loaded), c, w)
 	}
-	return newHandler(dynamodb.NewFromConfig(loaded), c, w)
+	return newHandler(awsclient.FromConfig(loaded), c, w)
 }
 
 // newArchiver is the function that archives.

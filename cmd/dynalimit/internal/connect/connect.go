@@ -24,6 +24,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/awsclient"
 )
 
 // LocalEndpoint is where `dynalimit local` listens unless it is told otherwise.
@@ -159,7 +160,7 @@ func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 
 // ClientOf is a client of DynamoDB with a configuration that Config returned.
 func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
-	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
+	return awsclient.FromConfig(cfg, func(d *dynamodb.Options) {
 		if at := o.endpoint(); at != "" {
 			d.BaseEndpoint = aws.String(at)
 		}

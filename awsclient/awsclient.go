@@ -1,0 +1,96 @@
+// Package awsclient makes the client of DynamoDB that a busy service needs: the one that the
+// benchmarks are measured with. The SDK's own keeps 10 idle connections; a process with more
+// requests in flight closes and opens connections all the time, each with a handshake.
+//
+//	client, err := awsclient.New(ctx, nil)
+//	repo, err := dynalimit.NewRepository(client, "limits", nil)
+//
+// The package loads the SDK's configuration (module aws-sdk-go-v2/config). No other package of
+// this module imports it, so it reaches only who imports this one.
+package awsclient
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// IdleConnections is how many idle connections a client keeps.
+const IdleConnections = 256
+
+// Options say where DynamoDB is. The zero value, and nil, are what the environment and the
+// shared files of AWS say.
+type Options struct {
+	// Region is the AWS region. Defaults to AWS_REGION, or the profile's.
+	Region string
+	// Profile is a profile of the shared files. Defaults to AWS_PROFILE.
+	Profile string
+	// Endpoint is the URL of another endpoint, such as http://localhost:8000. Defaults to that
+	// of the region, or AWS_ENDPOINT_URL_DYNAMODB.
+	Endpoint string
+}
+
+// New loads the AWS configuration and returns a client for it. It asks DynamoDB nothing. It
+// fails if the configuration cannot be read, or names no region.
+func New(ctx context.Context, opts *Options) (*dynamodb.Client, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	var load []func(*config.LoadOptions) error
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	if o.Profile != "" {
+		load = append(load, config.WithSharedConfigProfile(o.Profile))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, fmt.Errorf("awsclient: the AWS configuration cannot be read: %w", err)
+	}
+	if cfg.Region == "" {
+		return nil, fmt.Errorf("awsclient: invalid options.Region: is empty, and the environment names none; set it, or AWS_REGION")
+	}
+	return FromConfig(cfg, func(d *dynamodb.Options) {
+		if o.Endpoint != "" {
+			d.BaseEndpoint = &o.Endpoint
+		}
+	}), nil
+}
+
+var adaptive sync.Once
+
+// FromConfig returns a client for a configuration that is loaded already. It keeps
+// IdleConnections idle connections, unless the configuration has an HTTP client of another
+// kind than the SDK's. It does not follow the retry mode "adaptive": that mode holds requests
+// back in this process, which a limiter takes for a table that does not answer. The first such
+// configuration of the process is logged with slog.Default.
+func FromConfig(cfg aws.Config, options ...func(*dynamodb.Options)) *dynamodb.Client {
+	switch c := cfg.HTTPClient.(type) {
+	case nil:
+		cfg.HTTPClient = pooled(awshttp.NewBuildableClient())
+	case *awshttp.BuildableClient:
+		cfg.HTTPClient = pooled(c)
+	}
+	if cfg.RetryMode == aws.RetryModeAdaptive {
+		adaptive.Do(func() {
+			slog.Default().Warn("awsclient: the retry mode adaptive is not followed, and standard is used: it holds requests back in this process, which looks like an outage; unset AWS_RETRY_MODE")
+		})
+		cfg.RetryMode, cfg.Retryer = aws.RetryModeStandard, nil
+	}
+	return dynamodb.NewFromConfig(cfg, options...)
+}
+
+// pooled is a client with room for the idle connections of one host.
+func pooled(c *awshttp.BuildableClient) *awshttp.BuildableClient {
+	return c.WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = max(t.MaxIdleConns, IdleConnections), max(t.MaxIdleConnsPerHost, IdleConnections)
+	})
+}
