@@ -22,7 +22,7 @@ func (m Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now
 	if !m.decides(cfg, now) {
 		return Result{}, false
 	}
-	now = l.owner.decidedAt(l.sight.image, cfg, now)
+	now = plan.DecidedAt(l.sight.image, cfg, l.owner.SureMS, now)
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
 	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: l.Line.LeftTo(rank, v.Reading())}}
 	r.Denied = !v.Fits(amounts, nil, r.Before.Left)

@@ -249,15 +249,6 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 	return kept
 }
 
-// decidedAt is the instant by which a take is decided at now from an image: see plan.Unopened. Of
-// token buckets alone it is now, without a look at the clock.
-func (o *Options) decidedAt(m *schema.Image, cfg *plan.Config, now int64) int64 {
-	if !plan.HasQuotas(m, cfg) {
-		return now
-	}
-	return plan.Unopened(m, cfg, o.SureMS(), now)
-}
-
 // Ask is the Asked of a request that is sent now.
 func (s *Registry) Ask() Asked { return Asked{At: s.NowMS(), Order: s.Tick()} }
 

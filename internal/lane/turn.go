@@ -260,7 +260,7 @@ func (t *turn) giveBack() *sending {
 	if s.known {
 		v.Image = s.image
 	}
-	v.Now = t.lane.owner.decidedAt(v.Image, v.Config, t.lane.owner.NowMS())
+	v.Now = plan.DecidedAt(v.Image, v.Config, t.lane.owner.SureMS, t.lane.owner.NowMS())
 	for _, n := range t.sums {
 		if s.known && !s.image.Holds(n.Name) {
 			continue

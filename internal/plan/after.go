@@ -21,13 +21,13 @@ func (v View) Projected() *schema.Image {
 			l.Tokens, l.Ghost = min(c.Rate.Burst, c.Rate.Burst+l.Tokens), false
 		case v.replaced(i):
 			*l = l.In(windowOf(c.Rate, v.Now))
-			l.Life = lifeAfter(v, i)
+			l.Life = lifeAfter(&v.Image.Limits[i], c)
 			l.Tokens = replacement(v.Image.State(i), c.Rate, v.Now)
 		case v.ofQuota(i):
 			q := v.quota(i)
 			_, window := q.opening()
 			*l = l.In(window)
-			l.Life, l.Tokens = lifeAfter(v, i), q.room(0)
+			l.Life, l.Tokens = lifeAfter(&v.Image.Limits[i], c), q.room(0)
 		case !l.Ghost:
 			l.Tokens = v.state(i).Level(v.Now)
 		}

@@ -63,7 +63,7 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 		return
 	}
 	state := v.state(i)
-	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst && mayForget(v, i) {
+	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst && (l.Life == 0 || len(v.Image.Set.Names)+len(v.Config.Limits) > schema.MaxStored) { // one that has begun anew stays, full, so that its lives are not counted from 0 again
 		credit, _ := state.Credit(v.Now)
 		low := l.Burst - credit
 		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
@@ -77,8 +77,8 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 	if v.ofQuota(i) {
 		_, out.Window = v.quota(i).opening()
 	}
-	if begins(v, i) {
-		out.Life = lifeAfter(v, i)
+	if begins(l, configuredAs) {
+		out.Life = lifeAfter(l, configuredAs)
 	}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
@@ -102,15 +102,8 @@ func (b *claimBuilder) replace(i int, c *Limit, a Named) {
 		schema.ClaimLimit{Name: c.Name, Kind: schema.ClaimReplace, Seen: *l},
 		schema.ClaimLimit{
 			Name: c.Name, Kind: schema.ClaimAdd, Tokens: level, Consumed: bucket.SaturatingAdd(l.Consumed, a.Consumed()), Passed: l.Passed + a.Passed(),
-			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now), Life: lifeAfter(b.view, i),
+			Capacity: c.Capacity, Rate: c.Rate, Window: windowOf(c.Rate, b.view.Now), Life: lifeAfter(l, c),
 		})
-}
-
-// mayForget reports whether limit i may go from the item. One that has changed its kind or its unit
-// stays, full, so that a later one of its name does not begin a life that has been; but no more of
-// them than one claim carries.
-func mayForget(v View, i int) bool {
-	return v.Image.Limits[i].Life == 0 || len(v.Image.Set.Names)+len(v.Config.Limits) > schema.MaxStored
 }
 
 // adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was

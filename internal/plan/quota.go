@@ -112,8 +112,17 @@ func SameLives(a, b *schema.Image) bool {
 	return true
 }
 
-// HasQuotas reports whether an image, or a configuration, has a quota.
-func HasQuotas(m *schema.Image, cfg *Config) bool {
+// DecidedAt is the instant by which a take is decided at now: see Unopened. Of token buckets alone
+// it is now, and sure is not asked.
+func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
+	if !hasQuotas(m, cfg) {
+		return now
+	}
+	return Unopened(m, cfg, sure(), now)
+}
+
+// hasQuotas reports whether an image, or a configuration, has a quota.
+func hasQuotas(m *schema.Image, cfg *Config) bool {
 	return m != nil && slices.ContainsFunc(m.Limits, func(l schema.Stored) bool { return l.IsQuota() }) ||
 		cfg != nil && slices.ContainsFunc(cfg.Limits, func(l Limit) bool { return l.Rate.IsQuota() })
 }

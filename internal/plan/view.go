@@ -96,15 +96,22 @@ func (v View) replaced(i int) bool {
 	return c != nil && v.tracked(i) && c.Rate.IsQuota() != v.Image.Limits[i].IsQuota()
 }
 
-// begins reports whether limit i begins a new life by the write: its kind or its unit changes.
-func begins(v View, i int) bool {
-	return v.replaced(i) || v.ofQuota(i) && v.quota(i).changesUnit()
+// begins reports whether a stored limit begins a new life with new parameters, nil for none: its
+// kind or its unit changes.
+func begins(l *schema.Stored, to *Limit) bool {
+	switch {
+	case to == nil || l.Ghost:
+		return false
+	case to.Rate.IsQuota() != l.IsQuota():
+		return true
+	}
+	return l.IsQuota() && to.Rate.Windows().Unit() != l.Windows().Unit()
 }
 
-// lifeAfter is the life that limit i is in after the write.
-func lifeAfter(v View, i int) uint16 {
-	life := v.Image.Limits[i].Life
-	if begins(v, i) {
+// lifeAfter is the life that it is in then.
+func lifeAfter(l *schema.Stored, to *Limit) uint16 {
+	life := l.Life
+	if begins(l, to) {
 		life = bucket.NextLife(life)
 	}
 	return life
@@ -123,7 +130,7 @@ func (v View) windowed(n Named) Named {
 	if !v.tracked(i) {
 		return n
 	}
-	kept := !begins(v, i) && n.Window == v.Image.Limits[i].WindowID()
+	kept := !begins(&v.Image.Limits[i], v.changed(i)) && n.Window == v.Image.Limits[i].WindowID()
 	if kept && v.ofQuota(i) {
 		_, is := v.quota(i).opening()
 		kept = is == n.Window.Ordinal()
