@@ -267,7 +267,7 @@ var importTable = []importRow{
 	{
 		folder: "internal/testworld",
 		std: append([]string{
-			"bytes", "context", "encoding/json", "flag", "io", "net/http", "os", "path/filepath", "regexp", "sync/atomic", "testing",
+			"bytes", "context", "encoding/json", "flag", "io", "net", "net/http", "net/http/httptrace", "os", "path/filepath", "regexp", "sync/atomic", "testing",
 		}, pureStd...),
 		project: []string{"ddbmem"},
 		others:  []string{sdk, testify},
