@@ -42,6 +42,8 @@ func TestEveryRequestHasABound(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- tail.Run(following) }()
 		after(2 * time.Hour)
+		cancel()
+		require.NoError(t, <-done)
 		closer, err := aggregator.NewCloser(client, "limits", nil)
 		require.NoError(t, err)
 		for range 2 {
@@ -58,8 +60,6 @@ func TestEveryRequestHasABound(t *testing.T) {
 				}
 			}
 		}
-		cancel()
-		require.NoError(t, <-done)
 		assert.Greater(t, requests.Load(), int64(100))
 	})
 }
