@@ -2,67 +2,17 @@ package aggregator_test
 
 import (
 	"context"
-	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-	"github.com/aws/smithy-go/middleware"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
-
-// TestEveryRequestHasABound: whatever follows, counts, closes or reads usage gives each request at
-// most 5 s, so that none that is never answered is waited for.
-func TestEveryRequestHasABound(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		var requests atomic.Int64
-		bound := func(stack *middleware.Stack) error {
-			return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("bound", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-				requests.Add(1)
-				deadline, bounded := ctx.Deadline()
-				assert.True(t, bounded && time.Until(deadline) <= 5*time.Second, "%s has no bound", middleware.GetOperationName(ctx))
-				return next.HandleInitialize(ctx, in)
-			}), middleware.Before)
-		}
-		client := h.db.Client(func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, bound) })
-		streams := h.db.StreamsClient(func(o *dynamodbstreams.Options) { o.APIOptions = append(o.APIOptions, bound) })
-		h.spend(1, 2, 3)
-		p, err := aggregator.New(client, "limits", nil)
-		require.NoError(t, err)
-		tail, err := aggregator.NewTail(streams, client, "limits", p.Process, &aggregator.TailOptions{FoldEvery: -1})
-		require.NoError(t, err)
-		following, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- tail.Run(following) }()
-		after(2 * time.Hour)
-		cancel()
-		require.NoError(t, <-done)
-		closer, err := aggregator.NewCloser(client, "limits", nil)
-		require.NoError(t, err)
-		for range 2 {
-			_, err = closer.CloseDue(t.Context())
-			require.NoError(t, err)
-			after(40 * 24 * time.Hour)
-		}
-		reader, err := aggregator.NewReader(client, "limits", nil)
-		require.NoError(t, err)
-		for _, window := range []aggregator.Window{aggregator.Hour, aggregator.Day, aggregator.Month} {
-			for _, list := range []func(context.Context, string, aggregator.Query) iter.Seq2[aggregator.Usage, error]{reader.Entity, reader.Resource, reader.Plan, reader.Children} {
-				for _, err := range list(t.Context(), "gpt-4", aggregator.Query{Window: window}) {
-					require.NoError(t, err)
-				}
-			}
-		}
-		assert.Greater(t, requests.Load(), int64(100))
-	})
-}
 
 // TestUnansweredWritesOfACloser: a write that is never answered is made again.
 func TestUnansweredWritesOfACloser(t *testing.T) {
