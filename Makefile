@@ -34,6 +34,10 @@ test-race: ## Test every module with the race detector; needs a C compiler
 test-sdks: ## Test llm/llmhttp with the providers' SDKs, which take minutes to compile
 	@cd llm/llmhttp/sdks && go vet . && go test -timeout=20m -vet=off $(ARGS) .
 
+.PHONY: clients
+clients: ## Call llmhttp by the SDKs for Python and Node; installs them once, with pip and npm
+	@scripts/clients.sh
+
 .PHONY: test-engine
 test-engine: ## Test against a third-party DynamoDB engine too; installs it once, with cargo
 	@scripts/test-engine.sh $(ARGS)

@@ -421,6 +421,18 @@ var importTable = []importRow{
 		tests:  true,
 	},
 	{
+		folder:  "budget/internal/catalogtable",
+		project: []string{"budget"},
+		reason:  "it writes the table of prices that the package embeds",
+	},
+	{
+		folder:  "scripts/clients",
+		project: []string{".", "admin", "budget", "ddbmem", "llm", "llm/llmhttp", "llm/llmtest"},
+		others:  []string{sdk},
+		reason:  "a gateway for the clients of other languages, which calls what a service calls",
+		tests:   true,
+	},
+	{
 		folder:  "examples",
 		project: []string{".", "admin", "ddbmem"},
 		others:  []string{sdk, "golang.org/x/sync"},
