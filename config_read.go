@@ -118,7 +118,7 @@ func (c *configRead) resolve(ctx context.Context) (*resolvedConfig, error) {
 	var cfg *resolvedConfig
 	if err == nil {
 		if cfg, err = resolveConfig(items); err != nil {
-			err = r.kindError(err)
+			err = kindError(r.layout, err)
 		}
 	}
 	if err != nil {
@@ -294,7 +294,7 @@ func (c *configRead) resolved(ctx context.Context) (resolved ResolvedLimits, gro
 	}
 	v, limits, err := items.verdict()
 	if err != nil {
-		return ResolvedLimits{}, nil, c.repo.kindError(err)
+		return ResolvedLimits{}, nil, kindError(c.repo.layout, err)
 	}
 	record := schema.DecodeLink(items.meta)
 	resolved = ResolvedLimits{
