@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -70,6 +70,11 @@ var importTable = []importRow{
 		reason:  "what is held, counted and in doubt is arithmetic, so that every order of events can be visited",
 	},
 	{
+		folder: "internal/guard",
+		others: []string{"golang.org/x/sync"},
+		reason: "what keeps a call that does not return from ending more than itself, for every package",
+	},
+	{
 		folder: "levels",
 		reason: "names that a user compares, and nothing else",
 	},
@@ -87,7 +92,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/lane",
 		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/prefetch", "fault", "internal/problem", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/guard", "internal/plan", "internal/prefetch", "fault", "internal/problem", "internal/schema"},
 		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
 	},
 	{
@@ -116,10 +121,11 @@ var importTable = []importRow{
 		reason:  "what is debited ahead, and when it lapses, is decided from values, so that a search can visit every state",
 	},
 	{
-		folder: "internal/cache",
-		std:    []string{"context", "errors", "hash/maphash", "math", "sync", "sync/atomic", "time"},
-		others: []string{"golang.org/x/sync"},
-		reason: "what is kept is the users' own; how it is kept is the same for everybody",
+		folder:  "internal/cache",
+		std:     []string{"context", "errors", "hash/maphash", "math", "sync", "sync/atomic", "time"},
+		project: []string{"internal/guard"},
+		others:  []string{"golang.org/x/sync"},
+		reason:  "what is kept is the users' own; how it is kept is the same for everybody",
 	},
 	{
 		folder:  "internal/schema",
@@ -129,9 +135,10 @@ var importTable = []importRow{
 		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",
 	},
 	{
-		folder: "internal/ddb",
-		others: []string{sdk, "github.com/aws/smithy-go"},
-		reason: "how to talk to DynamoDB, whatever is said: limiter and budget must judge an error alike, so neither may be known here",
+		folder:  "internal/ddb",
+		project: []string{"internal/guard"},
+		others:  []string{sdk, "github.com/aws/smithy-go"},
+		reason:  "how to talk to DynamoDB, whatever is said: limiter and budget must judge an error alike, so neither may be known here",
 	},
 	{
 		folder:  "internal/usage",
@@ -149,7 +156,7 @@ var importTable = []importRow{
 		folder: "aggregator",
 		std:    append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
 		project: []string{
-			"audit", "internal/trail", "internal/ddb", "internal/layout", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
+			"audit", "internal/trail", "internal/ddb", "internal/guard", "internal/layout", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason: "it reads what the limiter writes and needs nothing of how it decides",
@@ -157,8 +164,8 @@ var importTable = []importRow{
 	{
 		folder:  "aggregator/archive",
 		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath", "runtime/debug", "sync/atomic"}, pureStd...),
-		project: []string{"aggregator", "audit", "internal/trail", "fault", "internal/problem", "internal/schema", "internal/usage"},
-		others:  []string{sdk + "/service/dynamodb/types", "golang.org/x/sync"},
+		project: []string{"aggregator", "audit", "internal/trail", "fault", "internal/guard", "internal/problem", "internal/schema", "internal/usage"},
+		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",
 	},
 	{
@@ -171,16 +178,16 @@ var importTable = []importRow{
 	{
 		folder:  "internal/table",
 		std:     append([]string{"context", "iter"}, pureStd...),
-		project: []string{"internal/ddb", "fault", "internal/problem", "internal/schema"},
+		project: []string{"internal/ddb", "fault", "internal/guard", "internal/problem", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason:  "how items are read and changed, whatever they mean, so that limiter and administration read alike",
 	},
 	{
 		folder: "admin",
 		project: []string{
-			".", "audit", "internal/trail", "internal/ddb", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
+			".", "audit", "internal/trail", "internal/ddb", "internal/guard", "internal/legacy", "internal/lock", "fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "levels",
 		},
-		others: []string{sdk, "golang.org/x/sync"},
+		others: []string{sdk},
 		reason: "administration of what a Repository is bound to: no call of a limiter passes here",
 	},
 	{
@@ -197,14 +204,14 @@ var importTable = []importRow{
 	{
 		folder:  "internal/legacy",
 		std:     append([]string{"context", "crypto/rand", "iter"}, pureStd...),
-		project: []string{"internal/ddb", "internal/plan", "fault", "internal/problem", "internal/schema", "internal/table"},
-		others:  []string{sdk, "golang.org/x/sync"},
+		project: []string{"internal/ddb", "internal/guard", "internal/plan", "fault", "internal/problem", "internal/schema", "internal/table"},
+		others:  []string{sdk},
 		reason:  "it turns items of an older layout by the table that it is given; it knows neither limiters nor who administers them",
 	},
 	{
 		folder:  "internal/lock",
 		std:     append([]string{"context", "crypto/rand"}, pureStd...),
-		project: []string{"internal/ddb", "fault", "internal/problem", "internal/schema", "internal/table"},
+		project: []string{"internal/ddb", "fault", "internal/guard", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "who is alone at something is decided from a lease and a time; what is done meanwhile is not its business",
 	},
@@ -258,7 +265,7 @@ var importTable = []importRow{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
-			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/inside", "internal/lane", "internal/plan", "internal/schema",
+			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/plan", "internal/schema",
 		},
 		others: []string{sdk, testify},
 		reason: "the harness of TestLaws, which plays limiters from outside and judges them from within: for tests, so that nothing that ships may import it",
@@ -305,14 +312,14 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "internal/money", "fault", "internal/problem"},
+		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/gofrs/flock", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
 		folder:  "budget/prices",
 		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
-		project: []string{"budget", "fault", "internal/problem"},
+		project: []string{"budget", "fault", "internal/guard", "internal/problem"},
 		reason:  "it fetches lists for a keeper, from files and URLs",
 	},
 	{
@@ -321,7 +328,7 @@ var importTable = []importRow{
 			"bytes", "context", "crypto/aes", "crypto/cipher", "crypto/ed25519", "crypto/hkdf", "crypto/hmac", "crypto/rand", "crypto/sha256", "crypto/subtle",
 			"encoding/base64", "encoding/hex", "encoding/json", "io", "log/slog", "os", "regexp", "sync/atomic",
 		}, pureStd...),
-		project: []string{"budget/internal/store", "audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"budget/internal/store", "audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/guard", "internal/problem"},
 		others:  []string{sdk},
 		reason:  "who may log in, with the cryptography of the standard library alone: it knows no keeper, token format or hash of another system",
 	},
@@ -360,7 +367,7 @@ var importTable = []importRow{
 	{
 		folder: "budget/internal/ledger",
 		project: []string{
-			"budget/internal/background", "budget/internal/calendar", "internal/money", "budget/internal/store", "internal/ddb", "fault", "internal/problem",
+			"budget/internal/background", "budget/internal/calendar", "internal/guard", "internal/money", "budget/internal/store", "internal/ddb", "fault", "internal/problem",
 		},
 		others: []string{sdk, "github.com/hashicorp/golang-lru/v2"},
 		reason: "what is counted and held: it takes a clock and a store, returns values, and knows no keeper, price or configuration",
@@ -372,13 +379,13 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget/internal/store",
-		project: []string{"internal/money", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"internal/guard", "internal/money", "internal/ddb", "fault", "internal/problem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "how the two tables are asked, whatever is in them: it knows no organisation, counter or hold",
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget", "internal/ddb", "internal/money", "fault", "internal/problem", "internal/schema"},
+		project: []string{".", "budget", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem", "internal/schema"},
 		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, backs off as all do, and sums money exactly",
 	},
 	{
@@ -387,7 +394,7 @@ var importTable = []importRow{
 			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/sha256", "io", "log/slog", "maps",
 			"math/rand/v2", "net/http", "net/http/httptrace", "path", "sync/atomic",
 		}, pureStd...),
-		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "llm/llmhttp/internal/mark", "fault", "internal/problem", "internal/refusal", "internal/schema"},
+		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "llm/llmhttp/internal/mark", "fault", "internal/guard", "internal/problem", "internal/refusal", "internal/schema"},
 		reason:  "calls on their way to a provider, with net/http alone: no SDK reaches who uses another",
 	},
 	{

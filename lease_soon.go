@@ -3,8 +3,10 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/observe"
@@ -162,9 +164,11 @@ func (s *settling) end(err error) {
 			d.lanes.Drop(signedOf(e.Amounts))
 		}
 	}
-	s.settled(err)
-	d.settling.leave(s.lanes, failed)
-	d.lanes.Stopped()
+	defer d.lanes.Stopped()
+	defer d.settling.leave(s.lanes, failed)
+	guard.Call(func() { s.settled(err) }, func(e *guard.Ended) { // it is the caller's
+		d.lanes.Log.Error("dynalimit: the function given to SettleSoon did not return", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
+	})
 }
 
 // unconfirmed are the levels of which a correction's error tells.

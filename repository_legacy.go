@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/legacy"
@@ -68,7 +67,7 @@ func (o takeover) older(ctx context.Context, owners ...schema.ConfigOwner) (olde
 	}
 	older = legacy.Limits{}
 	var mu sync.Mutex
-	looking, lookCtx := errgroup.WithContext(ctx)
+	looking, lookCtx := guard.WithContext(ctx)
 	looking.SetLimit(mostLooks)
 	for _, owner := range owners {
 		of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -200,8 +201,11 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 		defer desk.lanes.Stopped()
 		landed := false // whatever else it is told, it may land yet
 		if t.awaitAnswers() {
-			verdict, _, _ := desk.store.transactBuckets(ctx, &t.bucketTransaction, desk.lanes.IDs.Slot)
-			landed = verdict == ddb.Landed
+			_ = guard.Apart(func() error {
+				verdict, _, _ := desk.store.transactBuckets(ctx, &t.bucketTransaction, desk.lanes.IDs.Slot)
+				landed = verdict == ddb.Landed
+				return nil
+			})
 		}
 		for _, i := range t.charged {
 			lv := &t.charge.levels[i] // only what never changes of it is read: it is its caller's by now

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -254,7 +253,7 @@ func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.
 // readChildren reads the first children of the entities that are to have a parent.
 func (b *entityBatch) readChildren(ctx context.Context) error {
 	var mu sync.Mutex
-	queries := errgroup.Group{}
+	queries := guard.Group{}
 	queries.SetLimit(mostQueries)
 	b.children = map[string][]string{}
 	for _, s := range b.setups {

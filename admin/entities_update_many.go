@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -118,7 +117,7 @@ func (u *entityUpdates) propose(changes []entityChange, from int, items map[sche
 // of its new ancestors, or because others were in the way, is tried again, one by one in the
 // order of the records, for as long as that helps: another move may have been in its way.
 func (u *entityUpdates) move(ctx context.Context) {
-	moves := errgroup.Group{}
+	moves := guard.Group{}
 	moves.SetLimit(mostMoves)
 	for _, i := range u.moved {
 		moves.Go(func() error {

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
@@ -25,7 +24,7 @@ const mostTakeOvers = 16
 
 // atOnce does something for many of a list at once, until one fails.
 func atOnce[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(mostTakeOvers)
 	for _, one := range list {
 		group.Go(func() error { return do(ctx, one) })

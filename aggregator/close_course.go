@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
@@ -156,7 +155,7 @@ func (c *course) keep(ctx context.Context) error {
 	at := c.at
 	at.Hour, at.Final, at.Made, at.Later = c.hour, c.final, c.made, c.later.Load()
 	at.Kept, at.Parts = rand.Text(), len(parts)
-	group, within := errgroup.WithContext(ctx)
+	group, within := guard.WithContext(ctx)
 	group.SetLimit(c.store.atOnce)
 	for i, part := range parts {
 		item := part.Item(c.store.keys.UsageKept(at.Kept, i), c.clock.Now().Add(keepFor).Unix())

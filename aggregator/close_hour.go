@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
@@ -115,7 +114,7 @@ func (k *summing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 
 // writeSums puts sums.
 func (k *summing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(k.store.atOnce)
 	for _, sum := range sums {
 		sum.Final, sum.Made = k.course.final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.course.made

@@ -6,8 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
@@ -60,7 +59,7 @@ func (s *settler) settle(ctx context.Context, items []schema.Item) ([]settled, e
 		return nil, err
 	}
 	all := make([]settled, len(open))
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(s.store.atOnce)
 	for from := 0; from < len(open); {
 		to := from + 1

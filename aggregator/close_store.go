@@ -8,9 +8,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -130,7 +130,7 @@ func (s *usageStore) ours(item schema.Item) bool {
 // gather reads something of each of several, so many at once, and returns all of it.
 func gather[A, B any](ctx context.Context, atOnce int, of []A, read func(context.Context, A) ([]B, error)) ([]B, error) {
 	found := make([][]B, len(of))
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i, one := range of {
 		group.Go(func() (err error) {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/usage"
@@ -108,7 +108,7 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	var mu sync.Mutex
 	changes, sources := decode(records, &result)
 	place := func(f usage.Fold) int { return sources[source{f.Changes[0].Key, f.Changes[0].Seq}].place }
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(p.writers)
 	all := usage.Folds(changes, p.retention)
 	purges := p.purges(ctx, all)

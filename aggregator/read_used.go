@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -48,7 +47,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 		a.from = first
 	}
 	s := &search{source: &r.source, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
-	group, going := errgroup.WithContext(ctx)
+	group, going := guard.WithContext(ctx)
 	group.SetLimit(looking)
 	days, hours := r.source.listed(a, cursor.Final)
 	for _, day := range days {

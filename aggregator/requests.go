@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // requestTimeout bounds one request, so that nothing waits for ever.
@@ -17,7 +18,12 @@ var pauses = ddb.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 func bounded[In, Out, Option any](ctx context.Context, request func(context.Context, In, ...Option) (Out, error), in In, o ...Option) (Out, error) {
 	ctx, cancel := ddb.Bound(ctx, requestTimeout)
 	defer cancel()
-	return request(ctx, in, o...)
+	var out Out
+	err := guard.Apart(func() (err error) { // a client that panics must not end the process
+		out, err = request(ctx, in, o...)
+		return err
+	})
+	return out, err
 }
 
 // never is what a user's client need not have.

@@ -2,10 +2,11 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -94,15 +95,17 @@ func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result
 	return result, err
 }
 
-// processSafely makes an error of a panic, so that other shards are read and this one's records
+// processSafely makes an error of a panic or Goexit, so that other shards are read and this one's records
 // come again.
 func (r *shardReader) processSafely(ctx context.Context, records []Record) (result Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			result, err = Result{}, fmt.Errorf("the ProcessFunc panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return r.intake.process(ctx, records)
+	err = guard.Apart(func() (err error) {
+		result, err = r.intake.process(ctx, records)
+		return err
+	})
+	if ended, ok := errors.AsType[*guard.Ended](err); ok {
+		return Result{}, fmt.Errorf("the ProcessFunc did not return: %w\n%s", err, ended.Stack)
+	}
+	return result, err
 }
 
 // recordID tells records of a shard apart.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shards"
 )
@@ -105,8 +106,8 @@ func (h *hold) take(held, reading context.Context, s shards.Shard) {
 	h.readers[s.ID] = reader
 	h.begun[s.ID] = schema.TailCheckpoint{Seq: h.begun[s.ID].Seq}
 	go func() {
-		reader.run(held, reading)
-		h.ended <- reader
+		defer func() { h.ended <- reader }()
+		guard.Call(func() { reader.run(held, reading) }, func(e *guard.Ended) { reader.unprocessed = e })
 	}()
 }
 

@@ -5,14 +5,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -101,4 +107,78 @@ func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 		synctest.Wait() // the log is written without the caller
 		assert.Contains(t, log.String(), "panic in a lane")
 	})
+}
+
+// ending is a transport that does not return from one request of an operation.
+type ending struct {
+	next      aws.HTTPClient
+	operation string
+	end       func()
+}
+
+func (c *ending) Do(r *http.Request) (*http.Response, error) {
+	if _, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), "."); operation == c.operation && c.end != nil {
+		end := c.end
+		c.end = nil
+		end()
+	}
+	return c.next.Do(r)
+}
+
+// A client that panics once, or ends its goroutine as t.FailNow does, ends that call at most.
+// Those that follow are exact, whatever the policy, and the limiter closes.
+func TestClientThatDoesNotReturnEndsOneCall(t *testing.T) {
+	for _, operation := range []string{"BatchGetItem", "UpdateItem", "TransactWriteItems"} {
+		for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+			for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
+				t.Run(operation+" "+name+" "+string(policy), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { endOneCall(t, operation, end, policy) })
+				})
+			}
+		}
+	}
+}
+
+func endOneCall(t *testing.T, operation string, end func(), policy dynalimit.UnavailablePolicy) {
+	e := memEngine(t)
+	e.repository(t, nil)
+	transport := &ending{next: e.db, operation: operation}
+	repo := e.repository(t, &dynalimit.RepositoryOptions{Now: time.Now})
+	require.NoError(t, repo.CreateEntity(t.Context(), admin.Entity{ID: "top"}))
+	require.NoError(t, repo.CreateEntity(t.Context(), admin.Entity{ID: "u", ParentID: "top", Cascade: true}))
+	watched, err := openRepository(e.client(func(o *dynamodb.Options) { o.HTTPClient = transport }), repo.table, &dynalimit.RepositoryOptions{Now: time.Now})
+	require.NoError(t, err)
+	mode := dynalimit.CascadeTransaction
+	if operation == "UpdateItem" {
+		mode = dynalimit.CascadeParallel
+	}
+	l, err := newLimiter(watched, &dynalimit.Options{
+		Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 20)}, OnUnavailable: policy, Cascade: mode,
+	})
+	require.NoError(t, err)
+	acquire := func() (took bool) {
+		done := make(chan struct{})
+		go func() { // which the client may end
+			defer close(done)
+			_, err := l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"rpm": 1})
+			took = err == nil
+		}()
+		<-done
+		return took
+	}
+	if operation != "BatchGetItem" {
+		require.True(t, acquire())
+	}
+	transport.end = end
+	acquire()
+	require.Nil(t, transport.end, "it did not return")
+	admitted := 0
+	for range 40 {
+		if acquire() {
+			admitted++
+		}
+	}
+	assert.InDelta(t, 19, admitted, 1, "20 fit, of which one or two were taken before")
+	assert.False(t, l.Health().Open)
+	require.NoError(t, l.Close(t.Context()))
 }

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -96,7 +95,7 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 		return result, err
 	}
 	var mu sync.Mutex
-	var group errgroup.Group
+	var group guard.Group
 	group.SetLimit(a.options.Writers)
 	for _, f := range files(records, a.options.MaxLines, &result) {
 		group.Go(func() error {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // A Writer gets the time for one request, and for the upload of a file over a slow network.
@@ -28,11 +29,7 @@ func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error
 	ctx, cancel := context.WithTimeoutCause(ctx, timeToPut+time.Duration(len(data)>>10)*timeForMiB>>10, errOverdue)
 	defer cancel()
 	put := make(chan error, 1)
-	go func() {
-		err := errors.New("the Writer ended its goroutine")
-		defer func() { put <- err }()
-		err = a.putSafely(ctx, name, data)
-	}()
+	go func() { put <- a.putSafely(ctx, name, data) }()
 	select {
 	case err := <-put:
 		return overdue(ctx, err)
@@ -61,12 +58,11 @@ func overdue(ctx context.Context, err error) error {
 	return err
 }
 
-// putSafely makes an error of a panic of the Writer, so that the records come again.
-func (a *Archive) putSafely(ctx context.Context, name string, data []byte) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the Writer panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return a.writer.Put(ctx, name, data)
+// putSafely makes an error of a panic or Goexit of the Writer, so that the records come again.
+func (a *Archive) putSafely(ctx context.Context, name string, data []byte) error {
+	err := guard.Apart(func() error { return a.writer.Put(ctx, name, data) })
+	if ended, ok := errors.AsType[*guard.Ended](err); ok {
+		return fmt.Errorf("the Writer did not return: %w\n%s", err, ended.Stack)
+	}
+	return err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // Key names what is cached. Its String must differ from that of every other key.
@@ -371,7 +373,11 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 		c.stats.Loads++
 		c.mu.Unlock()
 
-		v, err := load(ctx)
+		var v V
+		err := guard.Apart(func() (err error) { // singleflight lets a panic end the process, and Goexit hang its callers
+			v, err = load(ctx)
+			return err
+		})
 
 		c.mu.Lock()
 		defer c.mu.Unlock()

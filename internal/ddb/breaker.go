@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // BreakerOptions configures a Breaker.
@@ -242,6 +244,13 @@ func (b *Breaker) log(s State) {
 		return
 	}
 	b.opts.Logger.Info("DynamoDB answers again")
+}
+
+// logEnded logs that the user's client panicked, or ended its goroutine.
+func (b *Breaker) logEnded(ctx context.Context, e *guard.Ended) {
+	if b != nil {
+		b.opts.Logger.ErrorContext(ctx, "the client of DynamoDB did not return from a request", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
+	}
 }
 
 // Stop ends the probes and forgets the outage, because nobody needs them any more.

@@ -8,6 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // Classify says what an error of a request means; nil means that it landed.
@@ -34,7 +36,7 @@ func classify(err error, caller context.Context) Diagnosis {
 	switch {
 	case errors.Is(err, ErrUnprocessed):
 		return Diagnosis{Verdict: Throttled, Answered: true}
-	case errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrForeign), errors.As(err, new(*guard.Ended)): // nobody knows what became of it
 		return Diagnosis{Verdict: Unconfirmed}
 	}
 	var canceled *types.TransactionCanceledException

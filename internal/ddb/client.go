@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 const (
@@ -176,7 +178,12 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 		defer leave()
 	}
 	t, call := &tracedRequest{client: c, breaker: breaker, ctx: ctx}, breaker.Begin()
-	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
+	var out Out
+	var err error
+	guard.Call(func() { out, err = request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...) }, func(e *guard.Ended) {
+		err = e
+		breaker.logEnded(ctx, e)
+	})
 	if err == nil {
 		err = t.prove(in, out)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // A pooled connection may be dead although DynamoDB answers: a NAT or a firewall has
@@ -143,7 +145,7 @@ func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis
 				}
 			}
 		}})
-		d := Classify(request(traced), traced)
+		d := Classify(guard.Apart(func() error { return request(traced) }), traced)
 		outcomes <- outcome{d, pooled.Load()}
 	}
 	go ask()

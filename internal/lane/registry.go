@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -209,7 +210,7 @@ func (l *Lane) Key() schema.Item {
 // there may be no caller who does.
 func (s *Registry) Answers(l *Lane) bool {
 	c := &l.Contact
-	if !c.Away() && c.Suspected() && heard(s.Store.Probe(s.life, l.Key())) {
+	if !c.Away() && c.Suspected() && s.hears(s.life, l) {
 		c.NoteAnswer()
 	}
 	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
@@ -300,7 +301,7 @@ func (s *Registry) probe(l *Lane) bool {
 			}
 			wait = FirstProbe
 		}
-		if heard(s.Store.Probe(s.life, l.Key())) {
+		if s.hears(s.life, l) {
 			return true
 		}
 		if !ddb.Sleep(s.life, wait/2+rand.N(wait/2)) {
@@ -308,6 +309,11 @@ func (s *Registry) probe(l *Lane) bool {
 		}
 	}
 	return false
+}
+
+// hears asks a bucket once whether it answers.
+func (s *Registry) hears(ctx context.Context, l *Lane) bool {
+	return heard(guard.Apart(func() error { return s.Store.Probe(ctx, l.Key()) }))
 }
 
 // noticeForeign logs, once in this process, that another implementation writes buckets

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -86,11 +87,11 @@ func (dr driver) answered() bool {
 
 // run carries batches until nothing is queued.
 func (dr driver) run() {
-	defer dr.lane.owner.Stopped()
 	growStack(0)
 	for {
 		b, ok := dr.next()
 		if !ok {
+			dr.lane.owner.Stopped()
 			return
 		}
 		newTurn(dr, b).carry()
@@ -120,10 +121,7 @@ func (dr driver) gather(b *batch) {
 
 // goOn finishes a turn in place of a driver who has to return, then runs the lane.
 func (dr driver) goOn(t *turn, unfinished func()) {
-	func() {
-		defer t.recovered()
-		unfinished()
-	}()
+	guard.Call(unfinished, t.ended)
 	driver{lane: dr.lane}.run()
 }
 

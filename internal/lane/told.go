@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -135,13 +136,28 @@ func (d *told) run() {
 			return
 		case w == nil: // every bucket that something waits for is silent
 			pause = tellDelay
-		case d.by.tell(context.Background(), w):
+		case d.tellApart(w):
 			pause, failed = 0, 0
 		default:
 			pause = tellBackoff.Wait(failed)
 			failed++
 		}
 	}
+}
+
+// tellApart has a part written that was taken out. If that does not return, the part is in
+// doubt.
+func (d *told) tellApart(w *untold) (well bool) {
+	sizes := w.sent.sizes()
+	err := guard.Apart(func() error {
+		well = d.by.tell(context.Background(), w)
+		return nil
+	})
+	if err != nil {
+		d.tally.doubt(sizes)
+		d.forget(w)
+	}
+	return well && err == nil
 }
 
 // drain writes what waits before the limiter ends, until ctx does: a bucket, or a table,

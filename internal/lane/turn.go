@@ -2,11 +2,10 @@ package lane
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -29,6 +28,8 @@ type turn struct {
 	view plan.View
 	// sending is the write on its way; nil before.
 	sending *sending
+	// over means that the turn did not return, and that its ops have ended.
+	over bool
 }
 
 func newTurn(by driver, b batch) *turn {
@@ -41,7 +42,11 @@ func (t *turn) batch() batch { return batch{t.adjusts, t.takes} }
 // carry decides the batch and sends its write. handed means that another goroutine runs
 // the lane from now on, because the driver has to answer its caller.
 func (t *turn) carry() (handed bool) {
-	defer t.recovered()
+	guard.Call(func() { handed = t.carryOn() }, t.ended)
+	return handed
+}
+
+func (t *turn) carryOn() (handed bool) {
 	w, handed := t.prepare()
 	if w == nil {
 		return handed
@@ -284,20 +289,24 @@ func (t *turn) write(m move) *sending {
 	return &sending{move: m, lane: t.lane, by: t.by, ctx: t.ctx}
 }
 
-// recovered ends every op that the lane carries with an error if the turn panicked, in our code
-// or in the client. So no caller waits for a lane that has stopped, and the process goes on.
-// A request that was sent may have landed. It is deferred.
-func (t *turn) recovered() {
-	p := recover()
-	if p == nil {
+// ended ends every op that the lane carries with an error, because the turn did not return: our
+// code, the client or an observer panicked, or ended the goroutine. So no caller waits for a lane
+// that has stopped, and the process goes on. A request that was sent may have landed. If the
+// goroutine ends, another one runs the lane.
+func (t *turn) ended(e *guard.Ended) {
+	if t.over {
 		return
 	}
-	l, err := t.lane, &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
+	t.over = true
+	l, err := t.lane, &Failure{Reason: Panicked, Err: e}
 	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
-		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", e), slog.String("stack", string(e.Stack)))
 	l.mu.Lock()
 	carried := l.queue.carried()
 	l.sight.drop() // whatever it saw, look again
 	l.mu.Unlock()
+	if e.Cause == nil {
+		defer func() { go driver{lane: l}.run() }()
+	}
 	l.finish(carried, Result{Err: err, Unconfirmed: t.sending != nil && t.sending.tried})
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -88,7 +88,7 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 // pass looks through the table once. The items of a bucket, or of a configuration, lie
 // next to each other, whatever page they are on.
 func (m *Migration) pass(ctx context.Context) error {
-	turning, turnCtx := errgroup.WithContext(ctx)
+	turning, turnCtx := guard.WithContext(ctx)
 	turning.SetLimit(atOnce)
 	var g group
 	for item, err := range m.items(turnCtx) {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -97,7 +97,7 @@ func (t *Table) GetMany(ctx context.Context, op string, keys []schema.Key) ([]sc
 		places[key] = append(places[key], i)
 	}
 	items := make([]schema.Item, len(keys))
-	batches, ctx := errgroup.WithContext(ctx)
+	batches, ctx := guard.WithContext(ctx)
 	batches.SetLimit(mostBatches)
 	for chunk := range slices.Chunk(distinct, PageSize) {
 		batches.Go(func() error {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"iter"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // Each runs f for each element, eight at a time; the first error ends it.
 func Each[T any](ctx context.Context, elements iter.Seq[T], f func(context.Context, T) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(8)
 	for e := range elements {
 		group.Go(func() error { return f(ctx, e) })

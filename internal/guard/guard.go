@@ -1,0 +1,120 @@
+// Package guard runs code that is not ours: clients, transports, observers, callbacks. If it
+// panics, or ends its goroutine with runtime.Goexit as t.FailNow does, that call ends, and
+// nothing else.
+package guard
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Ended is the error of a call that did not return.
+type Ended struct {
+	// Cause is what it panicked with; nil if it ended its goroutine.
+	Cause any
+	// Stack is where it was.
+	Stack []byte
+}
+
+// Error says how the call ended.
+func (e *Ended) Error() string {
+	if e.Cause == nil {
+		return "the goroutine was ended by runtime.Goexit"
+	}
+	return fmt.Sprintf("panic: %v", e.Cause)
+}
+
+// Unwrap returns the cause if it is an error.
+func (e *Ended) Unwrap() error {
+	err, _ := e.Cause.(error)
+	return err
+}
+
+// Call calls f, and ended if f does not return. A panic ends there. Goexit cannot be stopped:
+// ended has to do what its goroutine would have done next.
+func Call(f func(), ended func(*Ended)) {
+	returned := false
+	defer func() {
+		if !returned {
+			ended(&Ended{Cause: recover(), Stack: debug.Stack()})
+		}
+	}()
+	f()
+	returned = true
+}
+
+// Apart calls f on a goroutine of its own and waits for it. If f does not return, the error is
+// an *Ended, and the caller's goroutine goes on.
+func Apart(f func() error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Call(func() { err = f() }, func(e *Ended) { err = e })
+	}()
+	<-done
+	return err
+}
+
+// Group is an errgroup.Group in which a call that does not return counts as failed.
+type Group struct {
+	calls errgroup.Group
+	// cancel ends the context of the group when a call fails; nil for none.
+	cancel context.CancelCauseFunc
+
+	mu sync.Mutex
+	// ended is the first call that ended its goroutine.
+	ended error
+}
+
+// WithContext returns a group, and a context that ends when a call fails or Wait returns.
+func WithContext(ctx context.Context) (*Group, context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &Group{cancel: cancel}, ctx
+}
+
+// SetLimit bounds how many calls run at once.
+func (g *Group) SetLimit(n int) { g.calls.SetLimit(n) }
+
+// Go calls f on a goroutine, when the limit allows.
+func (g *Group) Go(f func() error) {
+	g.calls.Go(func() (err error) {
+		Call(func() { err = f() }, func(e *Ended) { err = e; g.note(e) })
+		if err != nil {
+			g.end(err)
+		}
+		return err
+	})
+}
+
+// note keeps the error of a call whose goroutine may be about to end.
+func (g *Group) note(e *Ended) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		g.ended = e
+	}
+	g.end(e)
+}
+
+// end ends the context of the group.
+func (g *Group) end(cause error) {
+	if g.cancel != nil {
+		g.cancel(cause)
+	}
+}
+
+// Wait waits for all calls, and returns the first error.
+func (g *Group) Wait() error {
+	err := g.calls.Wait()
+	g.end(err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		err = g.ended
+	}
+	return err
+}
