@@ -65,7 +65,7 @@ func (l *RateLimiter) Health() Health {
 	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
 	for _, p := range l.desk.lanes.Hottest(mostHottest) {
 		h.Hottest = append(h.Hottest, HotBucket{
-			EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, LastThrottled: p.Throttled,
+			EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Cause: p.Cause, Interval: p.Interval, LastThrottled: p.Throttled,
 		})
 	}
 	return h
@@ -78,6 +78,9 @@ type HotBucket struct {
 	EntityID, Resource string
 	// Why says what was throttled last.
 	Why observe.ThrottleCause
+	// Cause is DynamoDB's answer, which names the table or the index and the limit that was
+	// exceeded.
+	Cause error
 	// Interval is the least time between the starts of two writes of this process, 2 s
 	// at most. It is 0 when only reads were throttled.
 	Interval time.Duration

@@ -20,6 +20,11 @@ var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 // withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
 var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
 
+// errWithoutItem is the error of a bucket that could not be made because it is there, by an
+// answer that does not show it. No other try could do better.
+var errWithoutItem = errors.New("dynalimit: create the bucket: the endpoint refuses a condition without the item " +
+	"(ReturnValuesOnConditionCheckFailure), which DynamoDB sends; use DynamoDB, or an engine that sends it")
+
 // buckets is a repository as a limiter's lanes see it.
 type buckets struct {
 	repo *Repository
@@ -67,7 +72,11 @@ func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Limi
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, withoutRetries...)
 	if err != nil {
-		return r.refusal("create the bucket", err, hint, slot)
+		a := r.refusal("create the bucket", err, hint, slot)
+		if a.Verdict == refused && a.Image == nil {
+			return lane.Answer{Verdict: failed, Err: errWithoutItem}
+		}
+		return a
 	}
 	image, err := r.sets.DecodeBucket(c.Item(), hint, slot)
 	return lane.Answer{Verdict: landed, Image: image, Seen: err == nil, Err: err}
@@ -143,7 +152,9 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 		if decodeErr != nil {
 			return failed, nil, r.layout.Malformed(decodeErr)
 		}
-		images[i] = image
+		if images[i] = image; image == nil && t.creates[i] != nil {
+			return failed, nil, errWithoutItem
+		}
 	}
 	if d.Verdict == ddb.TokenMismatch { // tokens are drawn at random: this is a bug of ours
 		d.Verdict = failed

@@ -227,12 +227,19 @@ func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstream
 			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeAfterSequenceNumber, &r.at
 		}
 		out, err := bounded(ctx, r.intake.stream.api.GetShardIterator, in)
+		if err == nil && out.ShardIterator == nil {
+			err = ddb.ErrForeign
+		}
 		if err != nil {
 			return nil, err
 		}
 		r.iterator = out.ShardIterator
 	}
-	return bounded(ctx, r.intake.stream.api.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit})
+	out, err := bounded(ctx, r.intake.stream.api.GetRecords, &dynamodbstreams.GetRecordsInput{ShardIterator: r.iterator, Limit: &limit})
+	if err == nil && out.Records == nil { // without an iterator it would be the end of the shard
+		err = ddb.ErrForeign
+	}
+	return out, err
 }
 
 // gather keeps records to be processed together, and returns how many. What followers of

@@ -85,6 +85,9 @@ func (s tableStream) shardsOf(ctx context.Context, arn string) ([]shards.Shard, 
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}
 	for {
 		out, err := bounded(ctx, s.api.DescribeStream, in)
+		if err == nil && out.StreamDescription == nil {
+			err = ddb.ErrForeign
+		}
 		if err != nil {
 			return nil, fmt.Errorf("aggregator: describe the stream %s: %w", arn, err)
 		}

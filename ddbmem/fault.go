@@ -47,7 +47,9 @@ type Fault struct {
 }
 
 // FaultFunc decides what goes wrong with a request. It is called for each request
-// and may be called by several goroutines at once.
+// and may be called by several goroutines at once, which are not the test's: t.FailNow, and so
+// package require, would end the client's goroutine and not the test. Use t.Error there, or
+// package assert.
 type FaultFunc func(*Request) Fault
 
 // SetFaults sets what decides about faults from now on; nil means none.

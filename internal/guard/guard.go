@@ -23,7 +23,7 @@ type Ended struct {
 // Error says how the call ended.
 func (e *Ended) Error() string {
 	if e.Cause == nil {
-		return "the goroutine was ended by runtime.Goexit"
+		return "the call ended its goroutine (runtime.Goexit)"
 	}
 	return fmt.Sprintf("panic: %v", e.Cause)
 }

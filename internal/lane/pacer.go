@@ -21,6 +21,8 @@ type pacer struct {
 
 	mu     sync.Mutex
 	pacing plan.Pacing
+	// cause is the error of the last throttled request.
+	cause error
 }
 
 func newPacer(passed func() int64) *pacer {
@@ -77,7 +79,10 @@ func (p *pacer) change(decide func(of plan.Pacing, now int64) plan.Pacing) {
 
 // throttled lengthens the interval, because a write that took trip was throttled, or pauses
 // for a throttled read.
-func (p *pacer) throttled(read bool, trip time.Duration) {
+func (p *pacer) throttled(read bool, trip time.Duration, cause error) {
+	p.mu.Lock()
+	p.cause = cause
+	p.mu.Unlock()
 	p.change(func(of plan.Pacing, now int64) plan.Pacing {
 		if read {
 			return of.ThrottleRead(now, rand.Float64())
@@ -112,7 +117,7 @@ func (p *pacer) shown(began time.Time) Paced {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Paced{
-		Reads: p.pacing.Reads, Interval: microseconds(p.pacing.Interval(p.passed())), Throttled: began.Add(microseconds(p.pacing.Throttled)),
+		Reads: p.pacing.Reads, Cause: p.cause, Interval: microseconds(p.pacing.Interval(p.passed())), Throttled: began.Add(microseconds(p.pacing.Throttled)),
 	}
 }
 

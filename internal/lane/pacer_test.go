@@ -16,7 +16,7 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		l := resting(t)
 		l.learnt.halvings = 2
 		assert.Equal(t, 2, (&turn{lane: l}).halvings())
-		driver{lane: l}.throttled(false, time.Millisecond)
+		driver{lane: l}.throttled(false, time.Millisecond, nil)
 		assert.Zero(t, (&turn{lane: l}).halvings())
 		<-time.After(3 * time.Minute)
 		assert.Nil(t, driver{lane: l}.pacer())
@@ -29,7 +29,7 @@ func TestNothingIsTakenBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		dr := driver{lane: l}
-		dr.throttled(false, time.Millisecond)
+		dr.throttled(false, time.Millisecond, nil)
 		l.running = true
 		_, wait, ok := dr.take()
 		assert.Zero(t, wait)
@@ -55,9 +55,9 @@ func TestHottest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resting(t).owner
 		for i, trip := range []time.Duration{3 * time.Millisecond, 9 * time.Millisecond, time.Millisecond, 9 * time.Millisecond} {
-			driver{lane: s.Of(string(rune('a'+i)), "m")}.throttled(false, trip)
+			driver{lane: s.Of(string(rune('a'+i)), "m")}.throttled(false, trip, nil)
 		}
-		driver{lane: s.Of("r", "m")}.throttled(true, 0)
+		driver{lane: s.Of("r", "m")}.throttled(true, 0, nil)
 		var names []string
 		for _, p := range s.Hottest(4) {
 			names = append(names, p.Entity)

@@ -175,14 +175,14 @@ func (dr driver) pacer() *pacer {
 
 // throttled starts or lengthens the lane's pacing, because a read, or a write that took
 // trip, was throttled.
-func (dr driver) throttled(read bool, trip time.Duration) {
+func (dr driver) throttled(read bool, trip time.Duration, cause error) {
 	l := dr.lane
 	p := l.pacer.Load()
 	first := p == nil
 	if first {
 		p = newPacer(l.owner.passed)
 	}
-	p.throttled(read, trip)
+	p.throttled(read, trip, cause)
 	l.pacer.Store(p)
 	l.owner.isPaced(l, p, first)
 }

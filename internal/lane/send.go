@@ -112,7 +112,7 @@ func (w *sending) noteContact(sent Answer, took time.Duration) {
 		w.lane.Contact.NoteAnswer()
 	}
 	if sent.Verdict == ddb.Throttled {
-		w.by.throttled(false, took)
+		w.by.throttled(false, took, sent.Err)
 	}
 }
 

@@ -96,6 +96,8 @@ type Paced struct {
 	Entity, Resource string
 	// Reads means that the last throttled request was a read; otherwise it was a write.
 	Reads bool
+	// Cause is the error of that request.
+	Cause error
 	// Interval is the least time between the starts of two writes, 0 for none.
 	Interval time.Duration
 	// Throttled is when a request was last throttled; zero if the lane is not paced any

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -22,10 +23,7 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 		l.Follow(take)
 		_, waiting := l.owner.Waiting()
 		assert.Equal(t, oneToken, waiting, "it is under way")
-		func() {
-			defer (&turn{lane: l, sending: &sending{tried: true}}).recovered()
-			panic("boom")
-		}()
+		guard.Call(func() { panic("boom") }, (&turn{lane: l, sending: &sending{tried: true}}).ended)
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, oneToken, doubted)
 		_, waiting = l.owner.Waiting()

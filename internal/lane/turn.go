@@ -132,7 +132,7 @@ func (t *turn) fail(ops []*Op, err error) (handed bool) {
 		return true
 	}
 	if throttling(err) {
-		t.by.throttled(true, 0)
+		t.by.throttled(true, 0, err)
 		t.by.putOff(ops, err)
 		return false
 	}
