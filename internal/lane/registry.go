@@ -210,7 +210,7 @@ func (l *Lane) Key() schema.Item {
 // there may be no caller who does.
 func (s *Registry) Answers(l *Lane) bool {
 	c := &l.Contact
-	if !c.Away() && c.Suspected() && s.hears(s.life, l) {
+	if !c.Away() && c.Suspected() && answersNow(s.life, s.Store, l.Key()) {
 		c.NoteAnswer()
 	}
 	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
@@ -301,7 +301,7 @@ func (s *Registry) probe(l *Lane) bool {
 			}
 			wait = FirstProbe
 		}
-		if s.hears(s.life, l) {
+		if answersNow(s.life, s.Store, l.Key()) {
 			return true
 		}
 		if !ddb.Sleep(s.life, wait/2+rand.N(wait/2)) {
@@ -311,9 +311,9 @@ func (s *Registry) probe(l *Lane) bool {
 	return false
 }
 
-// hears asks a bucket once whether it answers.
-func (s *Registry) hears(ctx context.Context, l *Lane) bool {
-	return heard(guard.Apart(func() error { return s.Store.Probe(ctx, l.Key()) }))
+// answersNow asks a bucket once whether it answers.
+func answersNow(ctx context.Context, store Store, key schema.Item) bool {
+	return heard(guard.Apart(func() error { return store.Probe(ctx, key) }))
 }
 
 // noticeForeign logs, once in this process, that another implementation writes buckets

@@ -21,7 +21,7 @@ func (d telling) silent(key bucketKey) bool {
 
 // answers asks a bucket whether it answers.
 func (d telling) answers(ctx context.Context, key bucketKey) bool {
-	return d.lanes.hears(ctx, d.lanes.Of(key.entity, key.resource))
+	return answersNow(ctx, d.lanes.Store, d.lanes.Of(key.entity, key.resource).Key())
 }
 
 // mostTells bounds how often a part is decided again because its write was refused.
