@@ -211,3 +211,20 @@ func TestUnansweredClaimOfADenialChargesNothing(t *testing.T) {
 		db.SetFaults(nil)
 	})
 }
+
+// An engine that refuses conditions without their items is named at once.
+func TestRefusalWithoutItsItemNamesTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		repo := e.repository(t, &dynalimit.RepositoryOptions{Now: time.Now})
+		l, err := newLimiter(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 20)}, OnUnavailable: dynalimit.Allow})
+		require.NoError(t, err)
+		_, err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, err)
+		e.db.SetFaults(on("UpdateItem", ddbmem.Fault{Error: &ddbmem.Error{Code: "ConditionalCheckFailedException"}}))
+		_, err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"rpm": 1})
+		require.ErrorContains(t, err, "ReturnValuesOnConditionCheckFailure")
+		e.db.SetFaults(nil)
+		require.NoError(t, l.Close(t.Context()))
+	})
+}

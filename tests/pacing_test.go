@@ -75,8 +75,9 @@ func TestThrottledWriteIsDecidedAnew(t *testing.T) {
 
 		hot := s.limiter.Health().Hottest
 		require.Len(t, hot, 1)
-		assert.Equal(t, dynalimit.HotBucket{EntityID: "user-1", Resource: model, Why: observe.WritesThrottled, Interval: hot[0].Interval, LastThrottled: hot[0].LastThrottled}, hot[0])
+		assert.Equal(t, dynalimit.HotBucket{EntityID: "user-1", Resource: model, Why: observe.WritesThrottled, Cause: hot[0].Cause, Interval: hot[0].Interval, LastThrottled: hot[0].LastThrottled}, hot[0])
 		assert.Positive(t, hot[0].Interval)
+		assert.ErrorContains(t, hot[0].Cause, "ProvisionedThroughputExceededException", "which names the reasons")
 		assert.WithinRange(t, hot[0].LastThrottled, began, began.Add(910*time.Millisecond))
 
 		elapse(3 * time.Minute)
