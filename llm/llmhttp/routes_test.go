@@ -121,6 +121,19 @@ func TestRoutesThatMayPass(t *testing.T) {
 	}
 }
 
+// TestACallIsMeteredHoweverItsPathIsSpelled, also where all other routes may pass.
+func TestACallIsMeteredHoweverItsPathIsSpelled(t *testing.T) {
+	for _, path := range []string{
+		"/v1/chat%2Fcompletions", "/v1%2fresponses", "/v1/chat%5Ccompletions", "/v1/files/..%2Fchat/completions", "/v1//chat/./completions/", "/V1/Chat/Completions?x=1",
+		"/v1%2Fmessages", "/v1beta/models%2Fm:generateContent", "/v1beta%2Fmodels%2fm%3AgenerateContent", "/model%2Fus.m:0/converse", "/model/us.m:0%2Fconverse", "/model/us.m:0%2Finvoke",
+	} {
+		b := newBank(t, searchFor(0), llmhttp.Options{AllowUnmetered: []string{"*"}}, canned{jsonType, "{}"})
+		status, micros := b.pay(path, `{"model":"m","max_tokens":1,"max_output_tokens":1,"generationConfig":{"maxOutputTokens":1},"inferenceConfig":{"maxTokens":1}}`)
+		assert.Equal(t, 200, status, path)
+		assert.Positive(t, micros, path)
+	}
+}
+
 // TestEachUnmeteredRouteIsLoggedOnce, and no more of them than a process remembers.
 func TestEachUnmeteredRouteIsLoggedOnce(t *testing.T) {
 	var logged bytes.Buffer

@@ -55,6 +55,8 @@ var anthropicAsks = []Ask{
 	{"tools[]", Tool},
 	{"tools[].type", ToolType},
 	{"tools[].max_uses", ToolUses},
+	{"fallbacks", Fallback},
+	{"fallbacks[]", Fallback},
 }
 
 var anthropicTells = []Tell{

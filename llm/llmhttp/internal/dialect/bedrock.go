@@ -40,6 +40,8 @@ var converse = compiled(&Dialect{
 		{"additionalModelRequestFields.tools[]", Tool},
 		{"additionalModelRequestFields.tools[].type", ToolType},
 		{"additionalModelRequestFields.tools[].max_uses", ToolUses},
+		{"additionalModelRequestFields.fallbacks", Fallback},
+		{"additionalModelRequestFields.fallbacks[]", Fallback},
 	},
 	Tools: bedrockTools,
 	Answer: []Tell{

@@ -47,6 +47,10 @@ var chat = compiled(&Dialect{
 		{"tools[]", Tool},
 		{"tools[].type", ToolType},
 		{"web_search_options", Search},
+		{"search_parameters", Search}, // of xAI
+		{"plugins[]", Search},         // of OpenRouter
+		{"models[]", Fallback},        // of OpenRouter
+		{"fallbacks[]", Fallback},     // of LiteLLM
 	},
 	Tools: openAITools,
 	Answer: []Tell{
@@ -91,11 +95,14 @@ var responses = compiled(&Dialect{
 		{"input[]", Item},
 		{"input[].type", ItemType},
 		{"input[].id", ItemID},
+		{"input[].tools[].type", AddedTool},
 		{"prompt_cache_options.ttl", CacheTTL},
 		{"tools[]", Tool},
 		{"tools[].type", ToolType},
 		{"max_tool_calls", AllUses},
 		{"background", InBackground},
+		{"models[]", Fallback},    // of OpenRouter
+		{"fallbacks[]", Fallback}, // of LiteLLM
 	},
 	Tools: openAITools,
 	Uses:  []string{searches, remote, "file_search", "code_interpreter", "image_generation", "shell"},

@@ -35,6 +35,8 @@ const (
 	ToolType           // its type
 	ToolUses           // the most uses of it
 	ToolKey            // a tool that its key names
+	AddedTool          // the type of a tool that an item of the input adds
+	Fallback           // a model that answers in place of the called one
 	AllUses            // the most uses of all tools together
 	Prompt             // one of several prompts, or a token of the one: each prompt has its choices
 	InBackground       // whether the call goes on when nobody reads its answer
@@ -199,12 +201,25 @@ func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 // takeTool takes a value of a tool, or of what else has a fee.
 func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	switch what {
+	case Tool:
+		if e.Kind != jsonscan.Object {
+			r.tools.add(Fee{Tool: unknown}, 0)
+		}
 	case ToolType:
-		r.tool.kind = string(e.Text)
+		r.tool.kind = unknown
+		if e.Kind == jsonscan.String {
+			r.tool.kind = string(e.Text)
+		}
 	case ToolUses:
 		return most(&r.tool.uses, e)
 	case ToolKey:
 		r.tools.add(feeOf(r.dialect.Tools, string(e.Key)), 0)
+	case AddedTool:
+		r.tools.add(feeOf(r.dialect.Tools, string(e.Text)), 0)
+	case Fallback:
+		if e.Kind == jsonscan.String || e.Kind == jsonscan.Object {
+			r.tools.add(Fee{Tool: fallback}, 1)
+		}
 	case Search:
 		r.tools.add(Fee{Tool: searches}, 0)
 	case RemoteTools:

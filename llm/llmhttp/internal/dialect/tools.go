@@ -55,6 +55,8 @@ const (
 	remote                = "mcp" // tools of servers that the provider calls
 	storedPrompt          = "stored_prompt"
 	guardrail             = "guardrail"
+	fallback              = "fallback" // an answer of another model than the called one
+	unknown               = "unknown"  // a tool without a plain name
 )
 
 func merged(tables ...map[string]Fee) map[string]Fee {
@@ -90,7 +92,7 @@ func plainName(name string) string {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
 	}
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, odd) {
-		return "unknown"
+		return unknown
 	}
 	return name
 }
