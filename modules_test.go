@@ -26,9 +26,8 @@ type goMod struct {
 	Tool []struct{ Path string }
 }
 
-// The root and the benchmarks require directly what their files import, tests included, and nothing else. `go
-// mod tidy` says more, and needs modules that are released: the modules of the workspace
-// import the root without requiring it.
+// Every module requires directly the modules that its files import, tests included, and no others.
+// `make lint` (scripts/tidy.sh) also compares the indirect requirements, and needs a module proxy.
 func TestModulesRequireWhatTheyImport(t *testing.T) {
 	workspace := map[string]bool{}
 	modules := map[string]goMod{}
@@ -39,8 +38,7 @@ func TestModulesRequireWhatTheyImport(t *testing.T) {
 		require.NoError(t, json.Unmarshal(out, &m))
 		modules[dir], workspace[m.Module.Path] = m, true
 	}
-	for _, dir := range []string{".", "./bench"} { // the others are not tidy yet
-		m := modules[dir]
+	for dir, m := range modules {
 		imported := map[string]bool{}
 		for _, tool := range m.Tool {
 			imported[tool.Path] = true

@@ -46,6 +46,10 @@ shell() {
   shellcheck .ci/run scripts/*.sh
 }
 
+tidy() {
+  scripts/tidy.sh --check
+}
+
 templates() {
   scripts/cfn-lint.sh cmd/dynalimit/internal/infra/dynalimit.yaml
 }
@@ -80,7 +84,7 @@ if [ "${1:-}" = --one ]; then
   exit
 fi
 
-for name in format vet linters shell templates vulnerabilities; do
+for name in format vet linters shell tidy templates vulnerabilities; do
   check "$name"
 done
 if [ "${#failed[@]}" -gt 0 ]; then

@@ -3,7 +3,6 @@ module github.com/dynalimit/dynalimit/budget/budgethttp
 go 1.26.0
 
 require (
-	github.com/aws/aws-sdk-go-v2/credentials v1.20.15
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.1
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/golang-jwt/jwt/v5 v5.3.1
@@ -12,6 +11,11 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	golang.org/x/crypto v0.58.0
+)
+
+require (
+	github.com/aws/aws-sdk-go-v2/credentials v1.20.15 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 require (
@@ -25,6 +29,6 @@ require (
 	github.com/aws/smithy-go v1.28.8 // indirect
 	github.com/gofrs/flock v0.13.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sync v0.24.0
 	golang.org/x/text v0.43.0 // indirect
 )
