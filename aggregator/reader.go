@@ -76,7 +76,8 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	bare := &table.Table{Client: reads{ReaderClient: client}, Name: tableName}
+	store := ddb.Watch(readStorage{ReaderClient: client}, nil, ddb.NewClock(o.Now, false), requestTimeout)
+	bare := &table.Table{Client: store, Name: tableName}
 	known := &layout.Layout{Table: bare, Now: o.Now}
 	readable := *bare
 	readable.Readable = known.Check
@@ -87,18 +88,10 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	}}, nil
 }
 
-// reads is a client of which no more than reading is ever asked.
-type reads struct {
+// readStorage is a user's client that a Reader reads with.
+type readStorage struct {
 	ReaderClient
-	notServed
-}
-
-// notServed are the requests that a Reader does not make.
-type notServed interface {
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	never
 }
 
 // Entity reads what an entity used itself, of one resource after the other in the order of
