@@ -264,7 +264,7 @@ func (x *quotaSearch) lands(s quotaState, c int, m quotaItem, w quotaWrite, a bu
 }
 
 var quotaCases = []quotaCase{
-	{allows: [3]int64{1, 1, 1}, last: 3, units: [3]string{"day", "hour", "day"}},
+	{allows: [3]int64{1, 1, 1}, last: 2, units: [3]string{"day", "hour", "day"}},
 	{allows: [3]int64{2, 1, 3}, last: 2},
 	{allows: [3]int64{1, 3, 2}, clocks: [2]int64{0, -1}, last: 3},
 	{allows: [3]int64{2, 1, 2}, clocks: [2]int64{0, 1}, last: 2},
