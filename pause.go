@@ -55,7 +55,8 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 // Resume ends the pause of a bucket (see Pause), whoever paused it: its provider takes calls again,
 // or it was paused by mistake. A bucket that is not paused stays as it is. This process's calls go on
 // at once. Another process goes on with its next answer from the bucket, at the latest 31 s after it
-// learnt of the pause. why is logged. It costs 1 write unit.
+// learnt of the pause. An answer from before Resume that arrives late raises the pause again in its
+// process, for at most 31 s. why is logged. It costs 1 write unit.
 //
 // It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors:
 // *ValidationError, and *UnavailableError if the bucket could not be told: the pause has ended in

@@ -110,7 +110,7 @@ func (l blockLevel) setBlock(ctx context.Context, g *globals, out *term.Output, 
 			}
 		}
 		lines := diff(out, facts(before), facts(after))
-		j := levelChange{at, before, after, len(lines) > 0, how.DryRun}
+		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, nil}
 		return out.Show(j, func() { printBlock(out, j, lines) })
 	})
 }

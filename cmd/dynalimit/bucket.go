@@ -17,14 +17,15 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// bucketCmd fills buckets by hand; 'entity buckets' shows them.
+// bucketCmd changes buckets by hand; 'entity buckets' shows them.
 type bucketCmd struct {
-	Reset bucketResetCmd `cmd:"" help:"Make limits of a bucket full."`
-	TopUp bucketTopUpCmd `cmd:"" help:"Add tokens to limits of a bucket."`
-	Grant bucketGrantCmd `cmd:"" help:"Add tokens to quotas of a bucket, for the window that they are in."`
+	Reset  bucketResetCmd  `cmd:"" help:"Make limits of a bucket full."`
+	TopUp  bucketTopUpCmd  `cmd:"" help:"Add tokens to limits of a bucket."`
+	Grant  bucketGrantCmd  `cmd:"" help:"Add tokens to quotas of a bucket, for the window that they are in."`
+	Resume bucketResumeCmd `cmd:"" help:"End the pause of a bucket whose provider said stop."`
 }
 
-// bucketFlags are what both take.
+// bucketFlags are what each filling of a bucket takes.
 type bucketFlags struct {
 	Entity   string `arg:"" help:"The entity's id."`
 	Resource string `arg:"" help:"The resource whose bucket it is."`
@@ -139,6 +140,46 @@ func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		}
 		return l.Remaining + min(n, math.MaxInt64-max(0, l.Remaining)), nil
 	})
+}
+
+// bucketResumeCmd ends a pause.
+type bucketResumeCmd struct {
+	Entity   string `arg:"" help:"The entity's id."`
+	Resource string `arg:"" help:"The resource whose bucket it is."`
+	changes
+}
+
+func (c bucketResumeCmd) Validate() error {
+	return cmp.Or(wantWord("id of the entity", c.Entity), wantWord("name of the resource", c.Resource))
+}
+
+// resumeJSON is the end of a pause, for programs.
+type resumeJSON struct {
+	Entity   string `json:"entity_id"`
+	Resource string `json:"resource"`
+	DryRun   bool   `json:"dry_run"`
+}
+
+func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		if !c.DryRun {
+			if err := endPause(ctx, repo, c.Entity, c.Resource); err != nil {
+				return err
+			}
+		}
+		return out.Show(resumeJSON{c.Entity, c.Resource, c.DryRun}, func() {
+			printDone(out, c.Entity+" on "+c.Resource, nil, c.DryRun, "Not paused any more. Each process goes on with its next answer from the bucket, within 31 s.")
+		})
+	})
+}
+
+// endPause ends the pause by a limiter of its own.
+func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource string) error {
+	limiter, err := dynalimit.New(repo, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(limiter.Resume(ctx, entity, resource, "by hand"), limiter.Close(context.WithoutCancel(ctx)))
 }
 
 // fill fills a bucket under an id, or for a dry run says what would be.

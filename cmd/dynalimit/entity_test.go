@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,6 +80,31 @@ func TestEntitiesTranscript(t *testing.T) {
 	})
 }
 
+// A paused bucket serves again once a command has ended its pause; a dry run ends nothing.
+func TestBucketResumeEndsAPause(t *testing.T) {
+	t.Parallel()
+	s := newTable(t)
+	s.must("system", "set", "rpm=100")
+	s.take("key-1", "gpt-4", dynalimit.Amounts{"rpm": 1})
+	inProcess := func(do func(l *dynalimit.RateLimiter) error) error {
+		limiter, err := dynalimit.New(s.repository(), nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, limiter.Close(t.Context())) }()
+		return do(limiter)
+	}
+	take := func(l *dynalimit.RateLimiter) error {
+		_, err := l.Acquire(t.Context(), "key-1", "gpt-4", dynalimit.Amounts{"rpm": 1})
+		return err
+	}
+	require.NoError(t, inProcess(func(l *dynalimit.RateLimiter) error {
+		return l.Pause(t.Context(), "key-1", "gpt-4", 30*time.Second, "a test")
+	}))
+	s.must("bucket", "resume", "key-1", "gpt-4", "--dry-run")
+	require.ErrorIs(t, inProcess(take), dynalimit.ErrPaused)
+	s.must("bucket", "resume", "key-1", "gpt-4")
+	require.NoError(t, inProcess(take))
+}
+
 // TestBucketsTranscript plays a session with buckets that are in use, and in debt.
 func TestBucketsTranscript(t *testing.T) {
 	t.Parallel()
@@ -116,6 +142,10 @@ func TestBucketsTranscript(t *testing.T) {
 		{"bucket", "reset", "key-1", "gpt-3", "--dry-run"},
 		{"bucket", "reset", "key-1", "gpt-4", "--limit", "rps"},
 		{"bucket", "reset", "key-1", ""},
+		{"bucket", "resume", "key-1", "gpt-4", "--dry-run"},
+		{"bucket", "resume", "key-1", "gpt-4"},
+		{"bucket", "resume", "key-1", "gpt-4", "--json"},
+		{"bucket", "resume", "key-1", ""},
 		{"entity", "delete", "key-1", "--dry-run"},
 		{"entity", "delete", "key-1", "--dry-run", "--json"},
 		{"entity", "delete", "key-1", "--yes"},

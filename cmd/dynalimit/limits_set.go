@@ -81,6 +81,8 @@ type levelChange struct {
 	After   admin.LimitConfig `json:"after"`
 	Changed bool              `json:"changed"`
 	DryRun  bool              `json:"dry_run"`
+	// Warnings say what the change does that may not be meant.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // deleteLevel removes a level.
@@ -109,8 +111,13 @@ func changeLevel(
 			return err
 		}
 		lines := diff(out, facts(before), facts(after))
-		j := levelChange{at, before, after, len(lines) > 0, how.DryRun}
-		return out.Show(j, func() { printChange(out, at.String(), lines, how.DryRun) })
+		j := levelChange{at, before, after, len(lines) > 0, how.DryRun, before.WarnOfChange(after)}
+		return out.Show(j, func() {
+			printChange(out, at.String(), lines, how.DryRun)
+			for _, warning := range j.Warnings {
+				fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(warning)))
+			}
+		})
 	})
 }
 

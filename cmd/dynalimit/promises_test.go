@@ -22,7 +22,7 @@ var changing = map[string]string{
 	"limits set": "", "limits delete": "", "manifest apply": "",
 	"table create": "", "table delete": "", "stack deploy": "", "stack delete": "", "migrate": "",
 	"entity create": "", "entity update": "", "entity delete": "",
-	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "",
+	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "", "bucket resume": "",
 	"namespace register": "", "namespace delete": "", "namespace recover": "", "namespace purge": "",
 
 	"budget orgs delete": "", "budget apps delete": "", "budget prices import": "",

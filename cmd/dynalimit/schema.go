@@ -36,7 +36,7 @@ func (c schemaCmd) Run(out *term.Output) error {
 var results = map[string]any{
 	"audit":     []audit.Event{},
 	"block set": levelChange{}, "block lift": levelChange{}, "block list": []admin.Scope{},
-	"bucket grant": refillJSON{}, "bucket reset": refillJSON{}, "bucket top-up": refillJSON{},
+	"bucket grant": refillJSON{}, "bucket reset": refillJSON{}, "bucket resume": resumeJSON{}, "bucket top-up": refillJSON{},
 	"budget adjust": adjustJSON{}, "budget adjustments": []budget.Adjustment{},
 	"budget apps delete": deletionJSON{}, "budget apps list": []appJSON{}, "budget apps put": appJSON{}, "budget apps show": appJSON{},
 	"budget credentials create": credentialsJSON{}, "budget credentials revoke": credentialsJSON{},

@@ -106,6 +106,11 @@ func (c *comparison) levels() {
 		if differs {
 			c.add(ch)
 		}
+		if differs && ch.Action != Refuse {
+			for _, warning := range c.live.Configs[at].WarnOfChange(wanted) {
+				c.noted = append(c.noted, fmt.Sprintf("%s: %s", at, warning))
+			}
+		}
 	}
 	for at, stored := range c.live.Configs {
 		_, named := c.m.Entities[at.Entity]

@@ -52,6 +52,18 @@ func TestPlanOfANewTable(t *testing.T) {
 	assert.Equal(t, 6, events)
 }
 
+// A plan warns of a quota that gets shorter windows, and not where it refuses the change.
+func TestPlanWarnsOfShorterWindows(t *testing.T) {
+	w := newWorld(t, "")
+	const month, day = "name: a\nsystem: {limits: {rpw: {capacity: 5, window: month}}}", "system: {limits: {rpw: {capacity: 5, window: day}}}"
+	w.apply(t, month, Options{})
+	assert.Empty(t, w.apply(t, month, Options{}).Warnings)
+	assert.Empty(t, w.plan(t, parsed(t, "name: b\n"+day), Options{}).Warnings)
+	assert.Equal(t, []string{
+		"system: rpw is a quota of each month and becomes one of each day: what is used of the month is regained meanwhile, and a change back does not take it away",
+	}, w.plan(t, parsed(t, "name: a\n"+day), Options{}).Warnings)
+}
+
 // TestPlanShowsWindowsAndZones: what of a quota changed, and a limit that becomes one.
 func TestPlanShowsWindowsAndZones(t *testing.T) {
 	w := newWorld(t, "")
