@@ -157,20 +157,38 @@ func (c bucketResumeCmd) Validate() error {
 type resumeJSON struct {
 	Entity   string `json:"entity_id"`
 	Resource string `json:"resource"`
+	Missing  bool   `json:"missing,omitempty"`
 	DryRun   bool   `json:"dry_run"`
 }
 
 func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		if !c.DryRun {
+		j := resumeJSON{Entity: c.Entity, Resource: c.Resource, Missing: true, DryRun: c.DryRun}
+		for _, err := range bucketsOf(c.Resource, admin.New(repo).Buckets.List(ctx, c.Entity)) {
+			if err != nil {
+				return err
+			}
+			j.Missing = false
+		}
+		if !j.Missing && !c.DryRun {
 			if err := endPause(ctx, repo, c.Entity, c.Resource); err != nil {
 				return err
 			}
 		}
-		return out.Show(resumeJSON{c.Entity, c.Resource, c.DryRun}, func() {
-			printDone(out, c.Entity+" on "+c.Resource, nil, c.DryRun, "Not paused any more. Each process goes on with its next answer from the bucket, within 31 s.")
-		})
+		return out.Show(j, func() { j.print(out) })
 	})
+}
+
+func (j resumeJSON) print(out *term.Output) {
+	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
+	switch {
+	case j.Missing:
+		fmt.Fprintln(out, "There is no bucket, so no pause. Nothing was done.")
+	case j.DryRun:
+		fmt.Fprintln(out, "Dry run: nothing was changed.")
+	default:
+		fmt.Fprintln(out, "Not paused any more. Each process goes on with its next answer from the bucket, within 31 s.")
+	}
 }
 
 // endPause ends the pause by a limiter of its own.

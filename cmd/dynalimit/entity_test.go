@@ -145,6 +145,7 @@ func TestBucketsTranscript(t *testing.T) {
 		{"bucket", "resume", "key-1", "gpt-4", "--dry-run"},
 		{"bucket", "resume", "key-1", "gpt-4"},
 		{"bucket", "resume", "key-1", "gpt-4", "--json"},
+		{"bucket", "resume", "key-1", "gpt-3"},
 		{"bucket", "resume", "key-1", ""},
 		{"entity", "delete", "key-1", "--dry-run"},
 		{"entity", "delete", "key-1", "--dry-run", "--json"},
