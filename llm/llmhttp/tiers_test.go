@@ -56,6 +56,8 @@ func TestTheTierIsTheOneThatServed(t *testing.T) {
 		{"one that has no price", chatPath, ``, nil, chat(`"service_tier":"scale",`), "", 2_000},
 		{"asked for, and not told", chatPath, `,"service_tier":"flex"`, nil, chat(``), "", 500},
 		{"LiteLLM's", chatPath, ``, nil, canned{jsonType, `{"usage":{"prompt_tokens":900,"completion_tokens":100,"service_tier":"priority"}}`}, "", 2_000},
+		{"the standard mode of reasoning", responsesPath, `,"reasoning":{"mode":"standard"},"multi_agent":{"enabled":false}`, nil, canned{jsonType, `{"service_tier":"default","reasoning":{"mode":"standard"},"usage":{"input_tokens":900,"output_tokens":100}}`}, "", 1_000},
+		{"a mode of reasoning without a price", responsesPath, ``, nil, canned{jsonType, `{"service_tier":"default","reasoning":{"mode":"pro"},"usage":{"input_tokens":900,"output_tokens":100}}`}, "", 2_000},
 		{"Gemini says nothing", geminiPath, ``, nil, gemini(``), "", 1_000},
 		{"Gemini is asked", geminiPath, `,"serviceTier":"flex"`, nil, gemini(``), "", 500},
 		{"Gemini is asked, spelled otherwise", geminiPath, `,"service_tier":"PRIORITY"`, nil, gemini(``), "", 2_000},

@@ -34,6 +34,8 @@ var generate = compiled(&Dialect{
 		{"generationConfig|generation_config.candidateCount|candidate_count", Choices},
 		{"generationConfig|generation_config.responseModalities|response_modalities", SoundOut},
 		{"generationConfig|generation_config.responseModalities|response_modalities[]", SoundOut},
+		{"generationConfig|generation_config.routingConfig|routing_config", Fallback},
+		{"modelArmorConfig|model_armor_config", Guardrail},
 		{"serviceTier|service_tier", Tier},
 		{"tools[].*", ToolKey},
 		{"tools.*", ToolKey}, // Google takes a list of one without its brackets

@@ -101,6 +101,8 @@ var responses = compiled(&Dialect{
 		{"tools[].type", ToolType},
 		{"max_tool_calls", AllUses},
 		{"background", InBackground},
+		{"multi_agent.enabled", Agents},
+		{"reasoning.mode", Place},
 		{"models[]", Fallback},    // of OpenRouter
 		{"fallbacks[]", Fallback}, // of LiteLLM
 	},
@@ -128,6 +130,7 @@ func tellsOf(prefix string) []Tell {
 	return []Tell{
 		{Path: prefix + "service_tier", Said: ServedTier},
 		{Path: prefix + "usage.service_tier", Said: ServedTier},
+		{Path: prefix + "reasoning.mode", Said: ServedPlace},
 		{Path: prefix + "usage.total_tokens", Said: Total},
 		{Path: prefix + "usage.input_tokens", Said: Input},
 		{Path: prefix + "usage.output_tokens", Said: Output, Final: true},

@@ -37,6 +37,7 @@ const (
 	ToolKey            // a tool that its key names
 	AddedTool          // the type of a tool that an item of the input adds
 	Fallback           // a model that answers in place of the called one
+	Agents             // whether the provider runs agents beside the call, with no bound
 	AllUses            // the most uses of all tools together
 	Prompt             // one of several prompts, or a token of the one: each prompt has its choices
 	InBackground       // whether the call goes on when nobody reads its answer
@@ -219,6 +220,10 @@ func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	case Fallback:
 		if e.Kind == jsonscan.String || e.Kind == jsonscan.Object {
 			r.tools.add(Fee{Tool: fallback}, 1)
+		}
+	case Agents:
+		if e.Kind != jsonscan.False {
+			r.tools.add(Fee{Tool: agents}, 0)
 		}
 	case Search:
 		r.tools.add(Fee{Tool: searches}, 0)

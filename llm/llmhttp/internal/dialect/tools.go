@@ -56,7 +56,8 @@ const (
 	storedPrompt          = "stored_prompt"
 	guardrail             = "guardrail"
 	fallback              = "fallback" // an answer of another model than the called one
-	unknown               = "unknown"  // a tool without a plain name
+	agents                = "multi_agent"
+	unknown               = "unknown" // a tool without a plain name
 )
 
 func merged(tables ...map[string]Fee) map[string]Fee {
