@@ -87,16 +87,6 @@ func mustFind(ctx context.Context, client *cloudformation.Client, name string) (
 	return s, err
 }
 
-// telling prints events as they happen.
-func telling(out *term.Output, events *[]stack.Event) func(stack.Event) {
-	return func(e stack.Event) {
-		*events = append(*events, e)
-		if !out.JSON {
-			printStackEvent(out, e)
-		}
-	}
-}
-
 func printStackEvent(out *term.Output, e stack.Event) {
 	status := fmt.Sprintf("%-20s", e.Status)
 	switch {

@@ -20,9 +20,8 @@ type stackDeleteCmd struct {
 // stackDeletion is what a deletion did, for programs.
 type stackDeletion struct {
 	*stack.Farewell
-	Deleted bool          `json:"deleted"`
-	DryRun  bool          `json:"dry_run"`
-	Events  []stack.Event `json:"events,omitempty"`
+	Deleted bool `json:"deleted"`
+	DryRun  bool `json:"dry_run"`
 }
 
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
@@ -62,7 +61,7 @@ func (c stackDeleteCmd) delete(ctx context.Context, out *term.Output, client *cl
 	if err := c.confirm(ctx, out, question, s.Name); err != nil {
 		return err
 	}
-	err := stack.Delete(ctx, client, s, telling(out, &result.Events))
+	err := stack.Delete(ctx, client, s)
 	result.Deleted = err == nil
 	return goesOn(ctx, s.Name, err)
 }

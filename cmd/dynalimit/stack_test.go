@@ -33,7 +33,7 @@ func newStacks(t *testing.T) *stacks {
 	t.Helper()
 	s := &stacks{shell: newShell(t), table: "limits"}
 	s.Player = &stacktest.Player{First: s.absent, After: func(action, stack string) {
-		if action == "ExecuteChangeSet" {
+		if action == "CreateStack" {
 			s.makeTable()
 		}
 	}}
@@ -74,18 +74,9 @@ func declared() string {
 
 // absent is a stack that is not there.
 func (s *stacks) absent() *stacktest.Stage {
-	review := &stacktest.Stage{
-		Answers: map[string][]string{
-			"DescribeStacks":      {stacktest.Stacks(stacktest.Stack("NAME", "REVIEW_IN_PROGRESS", stacktest.Ours))},
-			"DescribeChangeSet":   {stacktest.Changes(stacktest.Change("Add", "LimitsTable", tableKind, "", ""), stacktest.Change("Add", "AcquireRole", roleKind, "", ""))},
-			"DescribeStackEvents": {stacktest.Events(stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", ""))},
-			"ExecuteChangeSet":    {""}, "DeleteChangeSet": {""}, "DeleteStack": {""},
-		},
-		Then: map[string]*stacktest.Stage{"ExecuteChangeSet": s.made("CREATE_COMPLETE", ""), "DeleteStack": stacktest.Again},
-	}
 	return &stacktest.Stage{
-		Answers: map[string][]string{"DescribeStacks": {stacktest.Absent}, "GetTemplateSummary": {declared()}, "CreateChangeSet": {stacktest.Proposed}},
-		Then:    map[string]*stacktest.Stage{"CreateChangeSet": review},
+		Answers: map[string][]string{"DescribeStacks": {stacktest.Absent}, "GetTemplateSummary": {declared()}, "CreateStack": {stacktest.Begun}},
+		Then:    map[string]*stacktest.Stage{"CreateStack": s.made("CREATE_COMPLETE", "")},
 	}
 }
 
@@ -98,15 +89,14 @@ func (s *stacks) made(status, more string) *stacktest.Stage {
 		"ListStackResources":          {resources},
 		"UpdateTerminationProtection": {""},
 		"GetTemplate":                 {stacktest.Template("Resources: {LimitsTable: {DeletionPolicy: Retain}}")},
-		"GetTemplateSummary":          {declared()}, "CreateChangeSet": {stacktest.Proposed},
-		"DescribeChangeSet": {stacktest.Unchanged}, "DeleteChangeSet": {""}, "DeleteStack": {""},
+		"GetTemplateSummary":          {declared()}, "SetStackPolicy": {""}, "UpdateStack": {stacktest.Unchanged}, "DeleteStack": {""},
 	}, Then: map[string]*stacktest.Stage{}}
 	if more == "" {
 		stage.Then["UpdateTerminationProtection"] = s.made(status, stacktest.Protected)
 		return stage
 	}
 	stage.Then["DeleteStack"] = &stacktest.Stage{Answers: map[string][]string{
-		"DescribeStackEvents": {stacktest.Events(stacktest.Event(5, "NAME", "DELETE_COMPLETE", ""), stacktest.Event(4, "LimitsTable", "DELETE_SKIPPED", ""), stacktest.Event(3, "NAME", "CREATE_COMPLETE", ""))},
+		"DescribeStacks": {stacktest.Stacks(stacktest.Stack("NAME", "DELETE_COMPLETE", stacktest.Ours))},
 	}}
 	return stage
 }
@@ -121,10 +111,8 @@ func TestStackTranscript(t *testing.T) {
 		{"stack", "status", "--json"},
 		{"stack", "deploy", "--parts", "everything"},
 		{"stack", "deploy", "1st"},
-		{"stack", "deploy", "--param", "NoSuch=1"},
+		{"stack", "deploy", "--param", "NoSuch=1", "--yes"},
 		{"stack", "deploy"},
-		{"stack", "deploy", "second", "--dry-run"},
-		{"stack", "deploy", "third", "--dry-run", "--json"},
 		{"stack", "deploy", "mine", "--yes"},
 		{"stack", "deploy", "mine", "--yes"},
 		{"stack", "deploy", "mine", "--yes", "--json"},
@@ -140,7 +128,6 @@ func TestStackTranscript(t *testing.T) {
 		{"stack", "delete", "mine", "--remove-protection"},
 		{"stack", "delete", "mine", "--remove-protection", "--yes", "--json"},
 	})
-	assert.NotEmpty(t, s.Requests("DeleteChangeSet"), "those that are not executed are deleted")
 }
 
 // TestStackDeployPassesParameters: flags are values of the template's parameters; what no flag
@@ -148,7 +135,7 @@ func TestStackTranscript(t *testing.T) {
 func TestStackDeployPassesParameters(t *testing.T) {
 	s := newStacks(t)
 	s.must("stack", "deploy", "--budget", "--control", "money", "--keeper", "--parts", "tables,roles", "--param", "TrustedService=ecs-tasks.amazonaws.com", "--tags", "team=search", "--yes")
-	asked := s.Requests("CreateChangeSet")[0]
+	asked := s.Requests("CreateStack")[0]
 	got := map[string]string{}
 	for i := range 20 {
 		prefix := "Parameters.member." + string(rune('0'+i)) + "."
@@ -168,25 +155,37 @@ func TestStackDeployPassesParameters(t *testing.T) {
 	assert.True(t, status.Tables[0].CompositeOnly)
 }
 
-// TestStackDeployRefusesToLoseATable: replaced or let go of, it is named, nothing is
-// executed, and the change set is put away.
-func TestStackDeployRefusesToLoseATable(t *testing.T) {
-	for want, change := range map[string]string{
-		"new, empty tables in the place of LimitsTable (limits)": stacktest.Change("Modify", "LimitsTable", tableKind, "limits", "True", stacktest.Detail("TableName", "limits", "others")),
-		"let go of the tables LimitsTable (limits)":              stacktest.Change("Remove", "LimitsTable", tableKind, "limits", ""),
-	} {
-		s := newStacks(t)
-		stage := s.made("CREATE_COMPLETE", stacktest.Protected)
-		stage.Answers["DescribeChangeSet"] = []string{stacktest.Changes(change)}
-		s.Set("dynalimit", stage)
-		code, stdout, stderr := s.run("stack", "deploy", "--yes")
-		assert.Equal(t, exitFailed, code)
-		assert.Contains(t, stdout, "LimitsTable")
-		assert.Contains(t, stderr, want)
-		assert.Contains(t, stderr, "nothing was changed")
-		assert.Len(t, s.Requests("DeleteChangeSet"), 1)
-		assert.Empty(t, s.Requests("ExecuteChangeSet"))
+// TestStackDeployKeepsTables: the stack has a policy that forbids to replace or remove a table before
+// it is updated, and the refusal of CloudFormation is told.
+func TestStackDeployKeepsTables(t *testing.T) {
+	s := newStacks(t)
+	stage := s.made("CREATE_COMPLETE", stacktest.Protected)
+	stage.Answers["UpdateStack"] = []string{stacktest.Begun}
+	undone := s.made("UPDATE_ROLLBACK_COMPLETE", stacktest.Protected)
+	undone.Answers["DescribeStackEvents"] = []string{stacktest.Events(
+		stacktest.Event(3, "LimitsTable", "UPDATE_FAILED", "Action denied by stack policy"), stacktest.Event(2, "NAME", "UPDATE_IN_PROGRESS", ""))}
+	stage.Then["UpdateStack"] = undone
+	s.Set("dynalimit", stage)
+	code, _, stderr := s.run("stack", "deploy", "--yes")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "UPDATE_ROLLBACK_COMPLETE: LimitsTable: Action denied by stack policy; everything is as it was before")
+	s.Set("second", nil)
+	s.must("stack", "deploy", "second", "--yes")
+	for _, policy := range []string{s.Requests("SetStackPolicy")[0].Get("StackPolicyBody"), s.Requests("CreateStack")[0].Get("StackPolicyBody")} {
+		assert.JSONEq(t, `{"Statement": [
+			{"Effect": "Allow", "Action": "Update:*", "Principal": "*", "Resource": "*"},
+			{"Effect": "Deny", "Action": ["Update:Replace", "Update:Delete"], "Principal": "*", "Resource": "*",
+				"Condition": {"StringEquals": {"ResourceType": ["AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable"]}}}]}`, policy)
 	}
+
+	s = newStacks(t)
+	stage = s.made("CREATE_COMPLETE", stacktest.Protected)
+	stage.Answers["SetStackPolicy"] = []string{"!AccessDenied: not authorized to perform: cloudformation:SetStackPolicy"}
+	s.Set("dynalimit", stage)
+	code, _, stderr = s.run("stack", "deploy", "--yes")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "cloudformation:SetStackPolicy; have that permission added")
+	assert.Empty(t, s.Requests("UpdateStack"), "without the policy nothing is updated")
 }
 
 // TestStackDeployAfterAFailedCreation: the failure is explained with its reason, and cleaned up
@@ -199,22 +198,20 @@ func TestStackDeployAfterAFailedCreation(t *testing.T) {
 		stacktest.Event(2, "AcquireRole", "CREATE_FAILED", "ann is not authorized: iam:CreateRole"), stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", ""), stacktest.Event(0, "NAME", "REVIEW_IN_PROGRESS", ""),
 	)}
 	gone := s.absent()
-	gone.Answers["DescribeStackEvents"] = []string{stacktest.Events(stacktest.Event(5, "NAME", "DELETE_COMPLETE", ""), stacktest.Event(4, "NAME", "ROLLBACK_COMPLETE", ""))}
+	gone.Answers["DescribeStacks"] = []string{stacktest.Stacks(stacktest.Stack("NAME", "DELETE_COMPLETE", stacktest.Ours))}
 	failed.Then["DeleteStack"] = gone
 	begun := s.absent()
-	begun.Then["CreateChangeSet"].Then["ExecuteChangeSet"] = failed
+	begun.Then["CreateStack"] = failed
 	s.Set("dynalimit", begun)
-	code, stdout, stderr := s.run("stack", "deploy", "--yes")
+	code, _, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stdout, "CREATE_FAILED")
 	assert.Contains(t, stderr, "ROLLBACK_COMPLETE: AcquireRole: ann is not authorized: iam:CreateRole; correct that, then 'dynalimit stack deploy --clean-up'")
 	assert.NotContains(t, stderr, "cancelled")
 	code, _, stderr = s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "was never made whole (ROLLBACK_COMPLETE) because AcquireRole: ann is not authorized")
-	code, stdout, stderr = s.run("stack", "deploy", "--yes", "--clean-up")
+	code, stdout, stderr := s.run("stack", "deploy", "--yes", "--clean-up")
 	require.Equal(t, exitOK, code, stderr)
-	assert.Contains(t, stdout, "DELETE_COMPLETE")
 	assert.Contains(t, stdout, "The stack dynalimit is deployed.")
 }
 
@@ -240,26 +237,20 @@ func TestStackDeployBySomebodyElse(t *testing.T) {
 	assert.Contains(t, s.must("stack", "deploy", "--yes", "--adopt"), "nothing changes")
 }
 
-// TestStackErrorsSayWhatToDo: what is missing, and where to get it; the empty stack of the
-// change set is put away.
+// TestStackErrorsSayWhatToDo: what is missing, and where to get it.
 func TestStackErrorsSayWhatToDo(t *testing.T) {
-	for action, test := range map[string]struct {
-		failure, want string
-		code, deleted int
-	}{
-		"CreateChangeSet":    {"!AccessDenied: User: ann is not authorized to perform: cloudformation:CreateChangeSet", "cloudformation:CreateChangeSet; have that permission added", exitFailed, 0},
-		"GetTemplateSummary": {"!ValidationError: Template error: no such function", "check the template: Template error: no such function", exitFailed, 0},
-		"ExecuteChangeSet":   {"!InvalidChangeSetStatus: ChangeSet cannot be executed in its current status of [OBSOLETE]", "by somebody else", exitConflict, 1},
+	for action, test := range map[string]struct{ failure, want string }{
+		"CreateStack":        {"!AccessDenied: User: ann is not authorized to perform: cloudformation:CreateStack", "cloudformation:CreateStack; have that permission added"},
+		"GetTemplateSummary": {"!ValidationError: Template error: no such function", "check the template: Template error: no such function"},
 	} {
 		s := newStacks(t)
 		stage := s.absent()
-		stage.Answers[action], stage.Then["CreateChangeSet"].Answers[action] = []string{test.failure}, []string{test.failure}
+		stage.Answers[action] = []string{test.failure}
 		s.Set("dynalimit", stage)
 		s.Set("", stage) // a template is of no stack
 		code, _, stderr := s.run("stack", "deploy", "--yes")
-		assert.Equal(t, test.code, code, action)
+		assert.Equal(t, exitFailed, code, action)
 		assert.Contains(t, stderr, test.want, action)
-		assert.Len(t, s.Requests("DeleteStack"), test.deleted, action)
 	}
 	s := newStacks(t)
 	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", "")
@@ -283,12 +274,12 @@ func TestStackDeployInterrupted(t *testing.T) {
 	s := newStacks(t)
 	ctx, interrupt := context.WithCancel(s.context())
 	s.After = func(action, _ string) {
-		if action == "DescribeStackEvents" && len(s.Requests("ExecuteChangeSet")) > 0 {
+		if action == "DescribeStacks" && len(s.Requests("CreateStack")) > 0 {
 			interrupt()
 		}
 	}
 	stage := s.absent()
-	stage.Then["CreateChangeSet"].Then["ExecuteChangeSet"].Answers["DescribeStackEvents"] = []string{stacktest.Events(stacktest.Event(1, "NAME", "CREATE_IN_PROGRESS", ""))}
+	stage.Then["CreateStack"] = s.made("CREATE_IN_PROGRESS", "")
 	s.Set("dynalimit", stage)
 	var out, errs bytes.Buffer
 	code := run(ctx, []string{"--endpoint", s.endpoint, "stack", "deploy", "--yes"}, &term.Output{Writer: &out}, &errs)
@@ -296,24 +287,11 @@ func TestStackDeployInterrupted(t *testing.T) {
 	assert.Contains(t, errs.String(), "goes on with the stack dynalimit without this command; follow it with 'dynalimit stack status dynalimit'")
 }
 
-// TestStackChangesAreColoured: what comes is green, what changes yellow, what goes or is
-// replaced red, and a failure with its reason too.
-func TestStackChangesAreColoured(t *testing.T) {
+// TestStackEventsAreColoured: a failure is red, with its reason.
+func TestStackEventsAreColoured(t *testing.T) {
 	var out bytes.Buffer
-	o := &term.Output{Writer: &out, Colour: true}
-	for _, c := range []stack.Change{
-		{Action: "Add", Logical: "A", Type: "T"},
-		{Action: "Modify", Logical: "M", Type: "T", Replacement: "False"},
-		{Action: "Modify", Logical: "C", Type: "T", Replacement: "Conditional"},
-		{Action: "Modify", Logical: "R", Type: "T", Replacement: "True"},
-		{Action: "Remove", Logical: "X", Type: "T"},
-	} {
-		printStackChange(o, c)
-	}
-	printStackEvent(o, stack.Event{Logical: "X", Status: "CREATE_FAILED", Reason: "no\x1b[2J permission"})
-	assert.Equal(t, "  \x1b[32m+ A  T\x1b[0m\n  \x1b[33m~ M  T\x1b[0m\n  \x1b[33m~ C  T  may be replaced\x1b[0m\n"+
-		"  \x1b[31m± R  T  REPLACED\x1b[0m\n  \x1b[31m- X  T\x1b[0m\n"+
-		"  \x1b[2m00:00:00\x1b[0m  \x1b[31mCREATE_FAILED       \x1b[0m  X\x1b[31m: no\uFFFD[2J permission\x1b[0m\n", out.String())
+	printStackEvent(&term.Output{Writer: &out, Colour: true}, stack.Event{Logical: "X", Status: "CREATE_FAILED", Reason: "no\x1b[2J permission"})
+	assert.Equal(t, "  \x1b[2m00:00:00\x1b[0m  \x1b[31mCREATE_FAILED       \x1b[0m  X\x1b[31m: no\uFFFD[2J permission\x1b[0m\n", out.String())
 }
 
 // TestStackWhoseTableIsGone: a table that somebody deleted is not made anew without its

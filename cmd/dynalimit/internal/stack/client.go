@@ -1,5 +1,5 @@
-// Package stack deploys a template by CloudFormation: it shows what would change, refuses
-// to lose a table, follows what happens, and deletes what it deployed.
+// Package stack deploys a template by CloudFormation, waits until that is done, and deletes
+// the stacks that it deployed. A stack's policy keeps its tables.
 package stack
 
 import (
@@ -49,8 +49,6 @@ func failed(op, stack string, err error) error {
 	case code == "ValidationError" && between && strings.Contains(status, "_IN_PROGRESS"):
 		status, _, _ = strings.Cut(status, " ")
 		return &BusyError{stack, status, err}
-	case code == "InvalidChangeSetStatus":
-		return &BusyError{stack, "its change set is no longer the last one", err}
 	case code == "OperationInProgressException" || code == "OperationInProgress":
 		return &BusyError{stack, "an operation is in progress", err}
 	case strings.HasPrefix(code, "AccessDenied"):
@@ -65,5 +63,5 @@ func failed(op, stack string, err error) error {
 
 // running reports whether CloudFormation is changing the stack.
 func running(s types.StackStatus) bool {
-	return strings.HasSuffix(string(s), "_IN_PROGRESS") && s != types.StackStatusReviewInProgress
+	return strings.HasSuffix(string(s), "_IN_PROGRESS")
 }

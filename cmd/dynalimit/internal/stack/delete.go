@@ -65,17 +65,13 @@ func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farew
 	return f, nil
 }
 
-// Delete deletes a stack and tells every event until it is gone. Protection that it took
-// away is put back if the deletion cannot begin.
-func Delete(ctx context.Context, client *cloudformation.Client, s *Stack, tell func(Event)) error {
-	mark, err := lastEvent(ctx, client, s.ID)
-	if err != nil {
-		return err
-	}
+// Delete deletes a stack and waits until it is gone. It turns termination protection off, and
+// on again if the deletion cannot begin.
+func Delete(ctx context.Context, client *cloudformation.Client, s *Stack) error {
 	if err := begin(ctx, client, s); err != nil {
 		return err
 	}
-	return Follow(ctx, client, s.Name, s.ID, mark, tell)
+	return Wait(ctx, client, s.Name, s.ID)
 }
 
 // begin has CloudFormation delete a stack, or leaves it as it was.
@@ -98,13 +94,13 @@ func begin(ctx context.Context, client *cloudformation.Client, s *Stack) (err er
 	return err
 }
 
-// CleanUp deletes what is left of a stack that only a deletion ends, and tells every event
-// until it is gone. Termination protection stays, and so do tables, as with Weigh.
-func CleanUp(ctx context.Context, client *cloudformation.Client, s *Stack, tell func(Event)) error {
+// CleanUp deletes what is left of a stack that only a deletion ends. Termination protection
+// stays, and so do tables, as with Weigh.
+func CleanUp(ctx context.Context, client *cloudformation.Client, s *Stack) error {
 	if _, err := Weigh(ctx, client, s); err != nil {
 		return err
 	}
 	left := *s
 	left.Protected = false // none is taken away
-	return Delete(ctx, client, &left, tell)
+	return Delete(ctx, client, &left)
 }

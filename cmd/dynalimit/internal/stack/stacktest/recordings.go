@@ -13,10 +13,10 @@ const (
 	Ours = "<Tags><member><Key>deployed-by</Key><Value>dynalimit</Value></member></Tags>"
 	// Protected says that termination protection is on.
 	Protected = "<EnableTerminationProtection>true</EnableTerminationProtection>"
-	// Unchanged is a change set that changes nothing.
-	Unchanged = "<Status>FAILED</Status><StatusReason>The submitted information didn't contain changes.</StatusReason>"
-	// Proposed are the ids of a new change set.
-	Proposed = "<Id>change-set</Id><StackId>ID</StackId>"
+	// Unchanged is the error of an update that changes nothing.
+	Unchanged = "!ValidationError: No updates are to be performed."
+	// Begun is the id of a stack that is created or updated.
+	Begun = "<StackId>ID</StackId>"
 )
 
 // Stack is a stack with a status, with what more is said of it.
@@ -40,22 +40,6 @@ func Event(id int, resource, status, reason string) string {
 
 // Events is the answer that has events, the newest first.
 func Events(events ...string) string { return list("StackEvents", events) }
-
-// Change is what happens to a resource, with the details of it.
-func Change(action, logical, kind, physical, replacement string, details ...string) string {
-	return fmt.Sprintf("<member><Type>Resource</Type><ResourceChange><Action>%s</Action><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>%s</PhysicalResourceId>"+
-		"<ResourceType>%s</ResourceType><Replacement>%s</Replacement>%s</ResourceChange></member>", action, logical, physical, kind, replacement, list("Details", details))
-}
-
-// Detail is a property that changes.
-func Detail(property, before, after string) string {
-	return fmt.Sprintf("<member><Target><Attribute>Properties</Attribute><Name>%s</Name><BeforeValue>%s</BeforeValue><AfterValue>%s</AfterValue></Target></member>", property, before, after)
-}
-
-// Changes is a change set that is known.
-func Changes(changes ...string) string {
-	return "<Status>CREATE_COMPLETE</Status>" + list("Changes", changes)
-}
 
 // Resource is something that a stack made.
 func Resource(logical, physical, kind string) string {

@@ -12,18 +12,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-
-	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const (
 	// MaxInline is the longest template that a request may carry, in bytes.
 	MaxInline = 51_200
-	// poll is the time between two looks at CloudFormation.
-	poll = 2 * time.Second
 	// cleanUp bounds what is put in order after an error.
 	cleanUp = time.Minute
 )
+
+// keepTables is the stack's policy: CloudFormation refuses an update that would replace or
+// remove a table, and undoes the rest of it.
+const keepTables = `{"Statement":[
+{"Effect":"Allow","Action":"Update:*","Principal":"*","Resource":"*"},
+{"Effect":"Deny","Action":["Update:Replace","Update:Delete"],"Principal":"*","Resource":"*",
+"Condition":{"StringEquals":{"ResourceType":["AWS::DynamoDB::Table","AWS::DynamoDB::GlobalTable"]}}}]}`
 
 // Deployment is what is to be deployed.
 type Deployment struct {
@@ -40,23 +43,6 @@ type Deployment struct {
 	RoleARN string
 	// Adopt takes a stack over that was not deployed here. Defaults to refusing it.
 	Adopt bool
-}
-
-// ChangeSet is what a deployment would change.
-type ChangeSet struct {
-	Stack string `json:"stack"`
-	ID    string `json:"change_set,omitempty"`
-	// New says that the stack does not exist yet.
-	New     bool     `json:"new"`
-	Changes []Change `json:"changes"`
-	// Capabilities are what the template asks to be allowed, such as CAPABILITY_IAM, and
-	// Reason why.
-	Capabilities []string `json:"capabilities,omitempty"`
-	Reason       string   `json:"capabilities_reason,omitempty"`
-
-	stackID, token string
-	// made says that the stack was made for the change set.
-	made bool
 }
 
 // FailedError says that the stack's first creation or its deletion failed, so that it can
@@ -88,7 +74,7 @@ var dead = []types.StackStatus{
 // the error of a stack that is not ours.
 func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
 	switch {
-	case s == nil || s.Status == string(types.StackStatusReviewInProgress):
+	case s == nil:
 		return nil
 	case s.Running():
 		return &BusyError{s.Name, s.Status, nil}
@@ -101,52 +87,50 @@ func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adop
 	return nil
 }
 
-// Propose makes a change set of a deployment and waits until it is known what it changes;
-// none for a stack that is as it should be. Discard it, or execute it. What an error leaves
-// behind is put away.
-func Propose(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (*ChangeSet, error) {
+// Deploy creates the stack, or updates s, and waits until CloudFormation is done. It reports
+// whether anything changed. It fails with an *EndError if CloudFormation rolled back.
+func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (changed bool, err error) {
 	summary, err := summarize(ctx, client, d)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	params, err := parameters(summary, s, d.Params)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	set := &ChangeSet{
-		Stack: d.Stack, New: s == nil || s.Status == string(types.StackStatusReviewInProgress), Changes: []Change{},
-		Reason: aws.ToString(summary.CapabilitiesReason), made: s == nil,
-	}
-	for _, c := range summary.Capabilities {
-		set.Capabilities = append(set.Capabilities, string(c))
-	}
-	set.token = "dynalimit-" + now.UTC().Format("20060102-150405-") + fmt.Sprintf("%09d", now.Nanosecond())
-	in := &cloudformation.CreateChangeSetInput{
-		StackName: &d.Stack, ChangeSetName: &set.token, ClientToken: &set.token,
-		ChangeSetType: types.ChangeSetTypeUpdate, Capabilities: summary.Capabilities, Parameters: params, Tags: tagsOf(d.Tags),
-		Description: aws.String("dynalimit stack deploy"), IncludeNestedStacks: aws.Bool(true),
-	}
-	if set.New {
-		in.ChangeSetType = types.ChangeSetTypeCreate
-	}
+	token := "dynalimit-" + now.UTC().Format("20060102-150405-") + fmt.Sprintf("%09d", now.Nanosecond()) // a retry does nothing twice
+	var role *string
 	if d.RoleARN != "" {
-		in.RoleARN = &d.RoleARN
+		role = &d.RoleARN
 	}
-	in.TemplateBody, in.TemplateURL = templateOf(d)
-	out, err := client.CreateChangeSet(ctx, in)
-	if err != nil {
-		return nil, failed("make a change set of "+d.Stack, d.Stack, err)
+	body, url := templateOf(d)
+	var id *string
+	if s == nil {
+		out, err := client.CreateStack(ctx, &cloudformation.CreateStackInput{
+			StackName: &d.Stack, TemplateBody: body, TemplateURL: url, Parameters: params, Capabilities: summary.Capabilities, Tags: tagsOf(d.Tags),
+			RoleARN: role, ClientRequestToken: &token, StackPolicyBody: aws.String(keepTables),
+		})
+		if err != nil {
+			return false, failed("create the stack "+d.Stack, d.Stack, err)
+		}
+		id = out.StackId
+	} else {
+		if _, err := client.SetStackPolicy(ctx, &cloudformation.SetStackPolicyInput{StackName: &d.Stack, StackPolicyBody: aws.String(keepTables)}); err != nil {
+			return false, failed("protect the tables of "+d.Stack, d.Stack, err)
+		}
+		out, err := client.UpdateStack(ctx, &cloudformation.UpdateStackInput{
+			StackName: &d.Stack, TemplateBody: body, TemplateURL: url, Parameters: params, Capabilities: summary.Capabilities, Tags: tagsOf(d.Tags),
+			RoleARN: role, ClientRequestToken: &token,
+		})
+		if _, message := api(err); strings.Contains(message, "No updates are to be performed") {
+			return false, nil
+		}
+		if err != nil {
+			return false, failed("update the stack "+d.Stack, d.Stack, err)
+		}
+		id = out.StackId
 	}
-	set.ID, set.stackID = aws.ToString(out.Id), aws.ToString(out.StackId)
-	nothing, err := set.await(ctx, client)
-	if err == nil && !nothing {
-		return set, nil
-	}
-	if problem := Discard(ctx, client, set); problem != nil && err == nil {
-		err = problem
-	}
-	set.ID = ""
-	return set, err
+	return true, Wait(ctx, client, d.Stack, aws.ToString(id))
 }
 
 func templateOf(d Deployment) (body, url *string) {
@@ -215,68 +199,4 @@ func tagsOf(tags map[string]string) []types.Tag {
 		}
 	}
 	return list
-}
-
-// await waits until it is known what changes; nothing is true if that is nothing.
-func (set *ChangeSet) await(ctx context.Context, client *cloudformation.Client) (nothing bool, err error) {
-	in := &cloudformation.DescribeChangeSetInput{ChangeSetName: &set.ID, StackName: &set.stackID, IncludePropertyValues: aws.Bool(true)}
-	for {
-		out, err := client.DescribeChangeSet(ctx, in)
-		if err != nil {
-			return false, failed("look at the change set of "+set.Stack, set.Stack, err)
-		}
-		reason := aws.ToString(out.StatusReason)
-		switch {
-		case out.Status == types.ChangeSetStatusCreateComplete:
-			return false, set.pages(ctx, client, in, out)
-		case out.Status == types.ChangeSetStatusFailed && unchanged(reason):
-			return true, nil
-		case out.Status == types.ChangeSetStatusFailed:
-			return false, fmt.Errorf("CloudFormation cannot make a change set of %s: %s; correct the template or its parameters", set.Stack, reason)
-		}
-		if !ddb.Sleep(ctx, poll) {
-			return false, context.Cause(ctx)
-		}
-	}
-}
-
-// unchanged reports whether a change set failed because nothing changes.
-func unchanged(reason string) bool {
-	return strings.Contains(reason, "didn't contain changes") || strings.Contains(reason, "No updates are to be performed")
-}
-
-func (set *ChangeSet) pages(ctx context.Context, client *cloudformation.Client, in *cloudformation.DescribeChangeSetInput, out *cloudformation.DescribeChangeSetOutput) error {
-	for {
-		for _, c := range out.Changes {
-			if change, ok := changeOf(c); ok {
-				set.Changes = append(set.Changes, change)
-			}
-		}
-		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
-			return nil
-		}
-		var err error
-		if out, err = client.DescribeChangeSet(ctx, in); err != nil {
-			return failed("look at the change set of "+set.Stack, set.Stack, err)
-		}
-	}
-}
-
-// Discard deletes a change set that is not executed, and the empty stack that was made for
-// it, even if ctx has ended.
-func Discard(ctx context.Context, client *cloudformation.Client, set *ChangeSet) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
-	defer cancel()
-	if _, err := client.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{ChangeSetName: &set.ID, StackName: &set.stackID}); err != nil {
-		return failed("delete the change set "+set.ID, set.Stack, err)
-	}
-	if !set.made { // another change set may need it
-		return nil
-	}
-	s, err := Find(ctx, client, set.stackID)
-	if err != nil || s == nil || s.Status != string(types.StackStatusReviewInProgress) {
-		return err
-	}
-	_, err = client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &set.stackID})
-	return failed("delete the empty stack "+set.Stack, set.Stack, err)
 }

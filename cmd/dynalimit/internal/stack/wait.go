@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
+
+// poll is the time between two looks at CloudFormation.
+const poll = 2 * time.Second
 
 // Event is something that happened to a resource of a stack, or to the stack.
 type Event struct {
@@ -30,9 +34,6 @@ type Event struct {
 func (e Event) Failed() bool {
 	return strings.Contains(e.Status, "FAILED") || strings.Contains(e.Status, "ROLLBACK")
 }
-
-// final reports whether nothing more happens to the stack.
-func (e Event) final() bool { return e.ofStack && !strings.HasSuffix(e.Status, "_IN_PROGRESS") }
 
 // begins reports whether somebody asked something new of the stack.
 func (e Event) begins() bool {
@@ -69,55 +70,34 @@ func (e *EndError) Error() string {
 	return text + "; see 'dynalimit stack status " + e.Stack + "'"
 }
 
-// Execute carries a change set out; Follow tells how that goes from the mark on.
-func Execute(ctx context.Context, client *cloudformation.Client, set *ChangeSet) (mark string, err error) {
-	if mark, err = lastEvent(ctx, client, set.stackID); err != nil {
-		return "", err
-	}
-	_, err = client.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{
-		ChangeSetName: &set.ID, StackName: &set.stackID, ClientRequestToken: &set.token, // a retry executes nothing twice
-	})
-	return mark, failed("execute the change set of "+set.Stack, set.Stack, err)
-}
-
-// StackID is the stack's unique name, which finds it after it was deleted too.
-func (set *ChangeSet) StackID() string { return set.stackID }
-
 // Protect turns the stack's termination protection on or off.
 func Protect(ctx context.Context, client *cloudformation.Client, stack string, yes bool) error {
 	_, err := client.UpdateTerminationProtection(ctx, &cloudformation.UpdateTerminationProtectionInput{StackName: &stack, EnableTerminationProtection: &yes})
 	return failed("change the termination protection of "+stack, stack, err)
 }
 
-// Follow tells every event after the mark once, oldest first, until the stack is done. It
-// fails with an *EndError if that is not what was asked for.
-func Follow(ctx context.Context, client *cloudformation.Client, name, id, mark string, tell func(Event)) error {
-	var reasons []string
+// Wait waits until CloudFormation is done with a stack. It fails with an *EndError, which has
+// the failed events, if the stack ends otherwise than was asked for.
+func Wait(ctx context.Context, client *cloudformation.Client, name, id string) error {
 	for {
-		events, err := eventsAfter(ctx, client, id, mark)
+		out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
 		if err != nil {
-			return failed("follow the stack "+name, name, err)
+			return failed("look at the stack "+name, name, err)
 		}
-		for _, e := range events {
-			tell(e)
-			mark = e.ID
-			reasons = append(reasons, e.failure()...)
-			if e.final() {
-				return ended(name, e.Status, reasons)
+		if len(out.Stacks) == 0 {
+			return fmt.Errorf("look at the stack %s: CloudFormation names no stack", name)
+		}
+		if status := out.Stacks[0].StackStatus; !running(status) {
+			if slices.Contains(good, status) {
+				return nil
 			}
+			reasons, err := failures(ctx, client, id)
+			return errors.Join(&EndError{name, string(status), reasons}, err)
 		}
 		if !ddb.Sleep(ctx, poll) {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// ended is nil for an end that was asked for.
-func ended(name, status string, reasons []string) error {
-	if slices.Contains(good, types.StackStatus(status)) {
-		return nil
-	}
-	return &EndError{name, status, reasons}
 }
 
 // failure is what failed and why; none for anything else, and for what failed only because
@@ -134,49 +114,12 @@ func cancelled(e Event) bool {
 	return strings.Contains(e.Reason, "cancelled") || strings.Contains(e.Reason, "canceled")
 }
 
-// eventsAfter are the events after the one with the id mark, oldest first; all if it is "".
-func eventsAfter(ctx context.Context, client *cloudformation.Client, stack, mark string) ([]Event, error) {
-	var events []Event
-	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}
-	for {
-		out, err := client.DescribeStackEvents(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range out.StackEvents { // the newest first
-			if mark != "" && aws.ToString(e.EventId) == mark {
-				slices.Reverse(events)
-				return events, nil
-			}
-			events = append(events, eventOf(e))
-		}
-		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
-			slices.Reverse(events)
-			return events, nil
-		}
-	}
-}
-
 func eventOf(e types.StackEvent) Event {
 	return Event{
 		ID: aws.ToString(e.EventId), At: aws.ToTime(e.Timestamp).UTC(), Logical: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),
 		Status: string(e.ResourceStatus), Reason: aws.ToString(e.ResourceStatusReason),
 		ofStack: aws.ToString(e.PhysicalResourceId) == aws.ToString(e.StackId),
 	}
-}
-
-// lastEvent is the id of a stack's newest event, "" for none.
-func lastEvent(ctx context.Context, client *cloudformation.Client, stack string) (string, error) {
-	out, err := client.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
-	switch {
-	case absent(err):
-		return "", nil
-	case err != nil:
-		return "", failed("look at the events of "+stack, stack, err)
-	case len(out.StackEvents) == 0:
-		return "", nil
-	}
-	return aws.ToString(out.StackEvents[0].EventId), nil
 }
 
 // Recent are the newest events of a stack, at most n, oldest first.
@@ -193,18 +136,26 @@ func Recent(ctx context.Context, client *cloudformation.Client, stack string, n 
 	return events, nil
 }
 
-// failures are what failed in the stack's latest attempt, and why.
+// failures are the failed events of the stack's latest operation.
 func failures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
-	events, err := eventsAfter(ctx, client, stack, "")
-	if err != nil {
-		return nil, failed("look at the events of "+stack, stack, err)
-	}
 	var reasons []string
-	for _, e := range events {
-		if e.begins() {
-			reasons = nil
+	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}
+	for {
+		out, err := client.DescribeStackEvents(ctx, in)
+		if err != nil {
+			return nil, failed("look at the events of "+stack, stack, err)
 		}
-		reasons = append(reasons, e.failure()...)
+		for _, described := range out.StackEvents { // the newest first
+			e := eventOf(described)
+			reasons = append(reasons, e.failure()...)
+			if e.begins() {
+				slices.Reverse(reasons)
+				return reasons, nil
+			}
+		}
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			slices.Reverse(reasons)
+			return reasons, nil
+		}
 	}
-	return reasons, nil
 }
