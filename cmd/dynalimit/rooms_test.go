@@ -26,7 +26,7 @@ var roomTable = map[string]struct {
 	ours, others []string
 	reason       string
 }{
-	"connect":  {ours: []string{project, project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
+	"connect":  {ours: []string{project, project + "/internal/ddb", project + "/awsclient"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
 	"decision": {ours: []string{project, project + "/admin", project + "/levels", rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
 		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
