@@ -268,7 +268,7 @@ func (r *Reader) take(e jsonscan.Event) error {
 func (r *Reader) takeName(said Said, name string) {
 	switch said {
 	case ServedTier:
-		if tier := tierOf("", name); tier != "" && tier != "auto" {
+		if tier := tierOf("", r.dialect.tier(name)); tier != "" && tier != "auto" {
 			r.tier = tier
 		}
 	case Traffic:

@@ -55,6 +55,12 @@ var anthropicAsks = []Ask{
 	{"tools[]", Tool},
 	{"tools[].type", ToolType},
 	{"tools[].max_uses", ToolUses},
+	{"messages[].content[].tool.definition", Tool},
+	{"messages[].content[].tool.definition.type", ToolType},
+	{"messages[].content[].tool.definition.max_uses", ToolUses},
+	{"messages[].content[].tool_changes[].tool.definition", Tool},
+	{"messages[].content[].tool_changes[].tool.definition.type", ToolType},
+	{"messages[].content[].tool_changes[].tool.definition.max_uses", ToolUses},
 	{"fallbacks", Fallback},
 	{"fallbacks[]", Fallback},
 }

@@ -4,6 +4,7 @@
 package dialect
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,6 +25,8 @@ type Dialect struct {
 	Tools map[string]Fee
 	// Uses are the tools, as prices name them, whose uses an answer shows.
 	Uses []string
+	// Tiers are the names by which prices know a tier that has two.
+	Tiers map[string]string
 	// Inclusive means that the input which is reported includes what a cache gave and took.
 	Inclusive bool
 	// Counts means that the provider counts requests that fail.
@@ -75,6 +78,12 @@ type Route struct {
 // request asks for it.
 func (r Route) AlwaysSearches(model string) bool {
 	return r.Injects && (strings.Contains(model, "-search-preview") || strings.Contains(model, "-search-api"))
+}
+
+// tier is a named tier as prices call it.
+func (d *Dialect) tier(name string) string {
+	name = strings.ToLower(name)
+	return cmp.Or(d.Tiers[name], name)
 }
 
 // Billed are the uses of tools for which a call is charged: those that its answer tells, and for a

@@ -29,6 +29,9 @@ func openAI(path string) (Route, bool) {
 
 const azure = "/openai/deployments/"
 
+// openAITiers are names of a tier that have another one: its answers call "fast" priority.
+var openAITiers = map[string]string{"fast": "priority"}
+
 var chat = compiled(&Dialect{
 	Request: []Ask{
 		{"model", Model},
@@ -53,6 +56,7 @@ var chat = compiled(&Dialect{
 		{"fallbacks[]", Fallback},     // of LiteLLM
 	},
 	Tools: openAITools,
+	Tiers: openAITiers,
 	Answer: []Tell{
 		{Path: "service_tier", Said: ServedTier},
 		{Path: "usage.service_tier", Said: ServedTier}, // of LiteLLM
@@ -61,6 +65,7 @@ var chat = compiled(&Dialect{
 		{Path: "usage.completion_tokens", Said: Output},
 		{Path: "usage.prompt_tokens_details.cached_tokens", Said: CacheRead},
 		{Path: "usage.prompt_tokens_details.cache_write_tokens", Said: CacheWrite},
+		{Path: "usage.prompt_tokens_details.cache_write_tokens_details.ttl_12h_tokens", Said: CacheWriteHour},
 		{Path: "usage.prompt_tokens_details.cache_creation_tokens", Said: CacheWrite},
 		{Path: "usage.prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens", Said: CacheWriteHour},
 		{Path: "usage.cache_creation_input_tokens", Said: CacheWrite},
@@ -96,6 +101,7 @@ var responses = compiled(&Dialect{
 		{"input[].type", ItemType},
 		{"input[].id", ItemID},
 		{"input[].tools[].type", AddedTool},
+		{"input[].outputs[].url", Link},
 		{"prompt_cache_options.ttl", CacheTTL},
 		{"tools[]", Tool},
 		{"tools[].type", ToolType},
@@ -107,6 +113,7 @@ var responses = compiled(&Dialect{
 		{"fallbacks[]", Fallback}, // of LiteLLM
 	},
 	Tools: openAITools,
+	Tiers: openAITiers,
 	Uses:  []string{searches, remote, "file_search", "code_interpreter", "image_generation", "shell"},
 	Answer: append(tellsOf(""), append(tellsOf("response."),
 		Tell{Path: "delta", Said: Piece},

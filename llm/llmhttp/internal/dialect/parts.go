@@ -34,6 +34,7 @@ var anywhere = []Ask{
 	{"**.cachedContent|cached_content", Link},
 	{"**.cache_control.ttl", CacheTTL},
 	{"**.cachePoint.ttl", CacheTTL},
+	{"**.prompt_cache_breakpoint.ttl", CacheTTL},
 }
 
 // compiled makes the paths of a dialect's tables.

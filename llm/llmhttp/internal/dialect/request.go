@@ -123,7 +123,7 @@ func (r *Request) take(what Asked, e jsonscan.Event) (err error) {
 	case Tier:
 		var is string
 		if is, err = text(e); err == nil {
-			r.Tier = tierOf(r.Tier, is)
+			r.Tier = tierOf(r.Tier, r.dialect.tier(is))
 		}
 	case Place:
 		var is string
