@@ -150,6 +150,8 @@ func TestAnHourInTheCacheIsHeldAtAnyDepth(t *testing.T) {
 		{conversePath, `{"inferenceConfig":{"maxTokens":1},"messages":[{"content":[{"toolResult":{"content":[{"cachePoint":{"ttl":"1h"}}]}}]}]}`, true},
 		{responsesPath, `{"model":"m","max_output_tokens":1,"prompt_cache_options":{"ttl":"12h"},"input":"a long text"}`, true},
 		{responsesPath, `{"model":"m","max_output_tokens":1,"prompt_cache_options":{"ttl":"30m"},"input":"a long text"}`, false},
+		{chatPath, `{"model":"m","max_tokens":1,"messages":[{"content":[{"text":"x","prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}}]}]}`, true},
+		{chatPath, `{"model":"m","max_tokens":1,"messages":[{"content":[{"text":"x","prompt_cache_breakpoint":{"mode":"explicit","ttl":"30m"}}]}]}`, false},
 	} {
 		held := heldFor(t, searchFor(0), llmhttp.Options{}, c.path, c.body)
 		assert.Equal(t, c.hour, held >= 2*1_000, c.body)
