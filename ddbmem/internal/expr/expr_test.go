@@ -109,6 +109,41 @@ func TestBadConditions(t *testing.T) {
 	}
 }
 
+// An operator of two operands, and a function of two, refuse one path as both. Those of one or
+// of three operands do not.
+func TestDistinctOperands(t *testing.T) {
+	for text, want := range map[string]string{
+		"n = n": "=, first operand: [n]", "n <> n": "<>, first operand: [n]", "n < n": "<, first operand: [n]",
+		"n <= n": "<=, first operand: [n]", "n > n": ">, first operand: [n]", "n >= n": ">=, first operand: [n]",
+		"n IN (n)":              "IN, first operand: [n]",
+		"begins_with(st, st)":   "begins_with, first operand: [st]",
+		"contains(m.#n, m.n)":   "contains, first operand: [m, n]",
+		"li[1] = li[1]":         "=, first operand: [li, [1]]",
+		"NOT (m.n = m.#n)":      "=, first operand: [m, n]",
+		"n = :5 OR #n = n":      "=, first operand: [n]",
+		"n BETWEEN n AND :5":    "",
+		"n BETWEEN :4 AND n":    "",
+		"n BETWEEN n AND n":     "",
+		"n BETWEEN :5 AND :5":   "",
+		":5 = :5":               "",
+		":5 IN (:5)":            "",
+		"n IN (n, :5)":          "",
+		"contains(:s, :s)":      "",
+		"size(st) = size(st)":   "",
+		"li[0] = li[1]":         "",
+		"begins_with(st, m.st)": "",
+	} {
+		c, err := ParseCondition(text)
+		require.NoError(t, err, text)
+		err = c.Check(testEnv())
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.EqualError(t, err, "The first operand must be distinct from the remaining operands for this operator or function; operator: "+want, text)
+	}
+}
+
 // showMap is m in the order of its names.
 func showMap(m value.Map) string {
 	var parts []string
