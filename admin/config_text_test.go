@@ -34,7 +34,7 @@ func TestConfigurationAsJSON(t *testing.T) {
 			Hidden: []dynalimit.HiddenLimit{{Name: "tpm", Level: levels.System}}, ParentID: "team", Cascade: true,
 		},
 		`{"entity_id":"key-1","resource":"gpt-4"}`: dynalimit.ResolvedLimits{EntityID: "key-1", Resource: "gpt-4"},
-		`{"id":"01KE0JER00WNKX2QXK92X3Q14X","time":"2026-01-02T12:00:00.005Z","principal":"ann","action":"limits_set","target":"$SYSTEM","changes":[{"field":"blocked","after":true},{"field":"limits","before":[],"after":null}]}`: audit.Event{
+		`{"id":"01KE0JER00WNKX2QXK92X3Q14X","time":"2099-01-02T12:00:00.005Z","principal":"ann","action":"limits_set","target":"$SYSTEM","changes":[{"field":"blocked","after":true},{"field":"limits","before":[],"after":null}]}`: audit.Event{
 			ID: "01KE0JER00WNKX2QXK92X3Q14X", Time: noon().Add(5 * time.Millisecond), Principal: "ann", Action: "limits_set", Target: audit.System,
 			Changes: []audit.Change{{Field: "blocked", After: json.RawMessage("true")}, {Field: "limits", Before: json.RawMessage("[]"), After: json.RawMessage("null")}},
 		},

@@ -30,7 +30,7 @@ func TestTakeFoundOutAfterMidnight(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		virtual(t, nil, func(t *testing.T, s *process) {
 			s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-			s.advanceTo("2026-01-24T07:59:00Z")
+			s.advanceTo("2099-01-24T07:59:00Z")
 			s.inSlot(0).acquire("key", usd(1))
 			other := s.peer(nil).inSlot(1)
 			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true, After: 100 * time.Millisecond}))
@@ -79,10 +79,10 @@ func TestOutageOverMidnight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &dynalimit.Options{OnUnavailable: test.policy, LocalShare: 1}, func(t *testing.T, s *process) {
 				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-				s.advanceTo("2026-01-24T07:50:00Z")
+				s.advanceTo("2099-01-24T07:50:00Z")
 				lease := s.acquire("key", usd(60))
 				s.isCutOff(t)
-				s.advanceTo("2026-01-24T08:05:00Z")
+				s.advanceTo("2099-01-24T08:05:00Z")
 				test.during(s, lease)
 				if test.opened {
 					other := s.peer(nil)
@@ -106,9 +106,9 @@ func givesBackAndAdmits(s *process, lease *dynalimit.Lease) {
 func TestEstimatesOfTwoDays(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-		s.advanceTo("2026-01-24T07:50:00Z")
+		s.advanceTo("2099-01-24T07:50:00Z")
 		old := s.acquire("key", usd(60))
-		s.advanceTo("2026-01-24T08:50:00Z")
+		s.advanceTo("2099-01-24T08:50:00Z")
 		lease := s.acquire("key", usd(90))
 		require.NoError(t, old.Settle(t.Context(), usd(70)))
 		assert.True(t, s.deny("key", usd(50)).Primary().Held)
@@ -121,7 +121,7 @@ func TestEstimatesOfTwoDays(t *testing.T) {
 func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
 	s := memProcess(t, nil)
 	s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-	s.advanceTo("2026-01-24T08:50:00Z")
+	s.advanceTo("2099-01-24T08:50:00Z")
 	for range 10 {
 		s.acquire("key", usd(10))
 	}
@@ -137,7 +137,7 @@ func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
 func TestDebtOfAges(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1, pacific))
-		s.advanceTo("2026-01-24T10:50:00Z")
+		s.advanceTo("2099-01-24T10:50:00Z")
 		lease := s.acquire("key", usd(1))
 		require.NoError(t, lease.Settle(t.Context(), usd(mostTokens)))
 		assert.Greater(t, s.deny("key", usd(1)).RetryAfter, 200*365*24*time.Hour)
@@ -158,7 +158,7 @@ func TestGrantsAboveAQuota(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
 		ctx, buckets := t.Context(), s.repo.admin().Buckets
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
-		s.advanceTo("2026-01-24T10:50:00Z")
+		s.advanceTo("2099-01-24T10:50:00Z")
 		done, err := buckets.GrantWindow(ctx, "key", model, "early", usd(50))
 		require.NoError(t, err)
 		assert.True(t, done.Missing)
@@ -235,14 +235,14 @@ func TestGrantsAmongTakes(t *testing.T) {
 // A denial says to the millisecond when the day ends, where clocks change and days are missing.
 func TestEndOfTheDayToTheMillisecond(t *testing.T) {
 	for _, test := range []struct{ zone, at, end string }{
-		{"Africa/Cairo", "2026-04-23T12:00:00.123Z", "2026-04-23T22:00:00Z"}, // no midnight
-		{"America/Havana", "2026-03-07T12:00:00.001Z", "2026-03-08T05:00:00Z"},
-		{"America/Havana", "2026-10-31T12:00:00.001Z", "2026-11-01T04:00:00Z"}, // two
-		{"America/Santiago", "2026-09-05T12:00:00.001Z", "2026-09-06T04:00:00Z"},
-		{"America/Santiago", "2026-04-04T12:00:00.001Z", "2026-04-05T04:00:00Z"},
+		{"Africa/Cairo", "2099-04-23T12:00:00.123Z", "2099-04-23T22:00:00Z"}, // no midnight
+		{"America/Havana", "2099-03-07T12:00:00.001Z", "2099-03-08T05:00:00Z"},
+		{"America/Havana", "2099-10-31T12:00:00.001Z", "2099-11-01T04:00:00Z"}, // two
+		{"America/Santiago", "2099-09-05T12:00:00.001Z", "2099-09-06T04:00:00Z"},
+		{"America/Santiago", "2099-04-04T12:00:00.001Z", "2099-04-05T04:00:00Z"},
 		{"Pacific/Apia", "2011-12-29T12:00:00.5Z", "2011-12-30T10:00:00Z"}, // then comes the 31st
-		{"Asia/Kathmandu", "2026-04-04T12:00:00.999Z", "2026-04-04T18:15:00Z"},
-		{"America/Scoresbysund", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"},
+		{"Asia/Kathmandu", "2099-04-04T12:00:00.999Z", "2099-04-04T18:15:00Z"},
+		{"America/Scoresbysund", "2099-03-28T12:00:00Z", "2099-03-29T01:00:00Z"},
 	} {
 		t.Run(test.zone+" "+test.at[:10], func(t *testing.T) {
 			virtual(t, nil, func(t *testing.T, s *process) {
@@ -279,7 +279,7 @@ func TestWindowsOfLevels(t *testing.T) {
 					t.Helper()
 					assert.Equal(t, []int64{key, team, month}, []int64{s.levelOn("key", model, "usd"), s.levelOn("team", model, "usd"), s.levelOn("team", group, "usd")})
 				}
-				s.advanceTo("2026-01-24T07:59:59Z")
+				s.advanceTo("2099-01-24T07:59:59Z")
 				first := s.acquire("key", usd(60))
 				levels(40, 86_340, 190)
 				s.clock.advance(time.Second)
@@ -288,7 +288,7 @@ func TestWindowsOfLevels(t *testing.T) {
 				levels(20, 86_251, 100)
 				require.NoError(t, first.Rollback(ctx)) // in another day of the key
 				levels(20, 86_311, 160)
-				s.advanceTo("2026-01-31T15:00:00Z") // it is February in Tokyo
+				s.advanceTo("2099-01-31T15:00:00Z") // it is February in Tokyo
 				s.acquire("key", usd(70))
 				levels(30, 86_330, 180)
 				require.NoError(t, second.Rollback(ctx)) // what is charged is of days and a month that are over

@@ -18,7 +18,7 @@ import (
 func TestWhatIsUsedOfAQuotaStaysUsed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, nil)
-		s.advanceTo("2026-01-23T19:00:00Z") // a Friday
+		s.advanceTo("2099-01-23T19:00:00Z") // a Friday
 		for _, step := range []struct {
 			limit dynalimit.Limit
 			take  int64
@@ -41,7 +41,7 @@ func TestWhatIsUsedOfAQuotaStaysUsed(t *testing.T) {
 			assert.Equal(t, step.level, s.levelOn("key", model, "usd"), "%v", step.limit)
 		}
 		assert.EqualValues(t, 110, s.stored("key", "usd").Consumed/milli)
-		s.advanceTo("2026-02-01T00:00:00Z")
+		s.advanceTo("2099-02-01T00:00:00Z")
 		s.acquire("key", dynalimit.Amounts{"usd": 150})
 	})
 }
@@ -52,16 +52,16 @@ func TestDebtOfAQuotaIsCarried(t *testing.T) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-		s.advanceTo("2026-01-23T19:00:00Z")
+		s.advanceTo("2099-01-23T19:00:00Z")
 		lease := s.acquire("key", dynalimit.Amounts{"usd": 60})
-		s.advanceTo("2026-01-24T19:00:00Z")
+		s.advanceTo("2099-01-24T19:00:00Z")
 		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": 330}))
 		assert.EqualValues(t, -230, s.levelOn("key", model, "usd"))
 		assert.Equal(t, 2*24*time.Hour+13*time.Hour, s.deny("key", dynalimit.Amounts{"usd": 50}).RetryAfter, "the third midnight")
-		s.advanceTo("2026-01-25T19:00:00Z")
+		s.advanceTo("2099-01-25T19:00:00Z")
 		require.NoError(t, lease.Settle(ctx, dynalimit.Amounts{"usd": 0}))
 		assert.EqualValues(t, -130, s.levelOn("key", model, "usd"), "nothing is given back of days that are over")
-		s.advanceTo("2026-01-28T08:00:00Z")
+		s.advanceTo("2099-01-28T08:00:00Z")
 		s.acquire("key", dynalimit.Amounts{"usd": 100})
 		require.NoError(t, s.limiter.Close(ctx)) // it is told beside the lane what comes off the counter
 		assert.EqualValues(t, 100, s.stored("key", "usd").Consumed/milli)
@@ -79,19 +79,19 @@ func TestGrantedToAWindow(t *testing.T) {
 			assert.Equal(t, n, done.After["usd"]-done.Before["usd"])
 		}
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 10))
-		s.advanceTo("2026-01-23T19:00:00Z")
+		s.advanceTo("2099-01-23T19:00:00Z")
 		s.acquire("key", dynalimit.Amounts{"usd": 100, "rpm": 1})
 		grant("ticket-1", 50)
 		grant("ticket-1", 50)
 		s.acquire("key", dynalimit.Amounts{"usd": 50})
 		s.deny("key", dynalimit.Amounts{"usd": 1})
 		grant("ticket-2", 30)
-		s.advanceTo("2026-01-24T08:00:00Z")
+		s.advanceTo("2099-01-24T08:00:00Z")
 		grant("ticket-3", 20) // before anybody called on that day
 		s.acquire("key", dynalimit.Amounts{"usd": 100})
 		s.acquire("key", dynalimit.Amounts{"usd": 20})
 		s.deny("key", dynalimit.Amounts{"usd": 1})
-		s.advanceTo("2026-01-25T08:00:00Z")
+		s.advanceTo("2099-01-25T08:00:00Z")
 		s.acquire("key", dynalimit.Amounts{"usd": 100})
 		s.deny("key", dynalimit.Amounts{"usd": 1})
 		_, err := buckets.GrantWindow(t.Context(), "key", model, "ticket-4", dynalimit.Amounts{"rpm": 1})
@@ -169,7 +169,7 @@ func TestQuotaIsChargedWhatWasAdmittedWithoutIt(t *testing.T) {
 func TestGiveBackThatWaitsOverMidnight(t *testing.T) {
 	virtual(t, nil, func(t *testing.T, s *process) {
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-		s.advanceTo("2026-01-24T07:59:00Z")
+		s.advanceTo("2099-01-24T07:59:00Z")
 		first, second := s.acquire("key", dynalimit.Amounts{"usd": 60}), s.acquire("key", dynalimit.Amounts{"usd": 20})
 		s.isCutOff(t)
 		require.NoError(t, first.Rollback(t.Context()))
@@ -211,8 +211,8 @@ func TestQuotasInATransaction(t *testing.T) {
 		s := newProcess(t, e, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
 		s.family("key", "team")
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerDay("rpm", 100))
-		s.advanceTo("2026-01-23T19:00:00Z")
-		for _, day := range []string{"2026-01-23T20:00:00Z", "2026-01-24T20:00:00Z"} {
+		s.advanceTo("2099-01-23T19:00:00Z")
+		for _, day := range []string{"2099-01-23T20:00:00Z", "2099-01-24T20:00:00Z"} {
 			s.advanceTo(day)
 			lease := s.acquire("key", dynalimit.Amounts{"usd": 60, "rpm": 1})
 			require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"usd": 50}))

@@ -28,7 +28,7 @@ func TestQuotaIsFullAgainAtMidnight(t *testing.T) {
 		s := newProcess(t, e, nil)
 		ctx := t.Context()
 		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific), dynalimit.PerMinute("rpm", 1000))
-		s.advanceTo("2026-01-23T19:00:00Z")
+		s.advanceTo("2099-01-23T19:00:00Z")
 		lease := s.acquire("key", dynalimit.Amounts{"usd": 70, "rpm": 1})
 		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"usd": -10}))
 		assert.EqualValues(t, 40, s.levelOn("key", model, "usd"))
@@ -38,7 +38,7 @@ func TestQuotaIsFullAgainAtMidnight(t *testing.T) {
 		assert.Equal(t, 13*time.Hour, exceeded.RetryAfter, "midnight there")
 		assert.Equal(t, dynalimit.Daily("usd", 100, pacific), exceeded.Primary().Limit)
 
-		s.advanceTo("2026-01-24T07:59:59.999Z")
+		s.advanceTo("2099-01-24T07:59:59.999Z")
 		_, err = p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
 		assert.Equal(t, time.Millisecond, s.denied(err).RetryAfter)
 		s.clock.advance(time.Millisecond)

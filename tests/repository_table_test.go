@@ -43,7 +43,7 @@ func TestCreateTable(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, schema.Item{
 			"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"),
-			"client_min_version": schema.String("0.0.0"), "updated_at": schema.String("2026-01-02T12:00:00Z"), "updated_by": schema.String("dynalimit"),
+			"client_min_version": schema.String("0.0.0"), "updated_at": schema.String("2099-01-02T12:00:00Z"), "updated_by": schema.String("dynalimit"),
 			"composite_only": &types.AttributeValueMemberBOOL{Value: true},
 		}, version)
 	})
