@@ -110,7 +110,7 @@ func (s *settling) inLine(change correction) error {
 
 // inTurn settles the lease when a correction of it that is under way has ended.
 func (s *settling) inTurn(change correction) {
-	s.end(s.lease.correct(s.ctx, change))
+	s.end(guard.Apart(func() error { return s.lease.correct(s.ctx, change) }))
 }
 
 // queue brings the lease, which is free, to a target: what is given back is queued, and the rest
@@ -146,11 +146,11 @@ func (s *settling) queue(target []plan.Signed) error {
 		k.await(ctx)
 		lease.mu.Lock()
 		_, err := k.book()
+		defer func() { s.end(err) }()
 		lease.conclude(target, true, true)
 		heard.note(target)
 		lease.finish()
 		heard.tell(ctx, err)
-		s.end(err)
 	}()
 	return nil
 }

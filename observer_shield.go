@@ -2,14 +2,16 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"runtime/debug"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// shielded is an observer whose panics are logged and go no further: it is told in places where a
-// panic would lose a lease that was granted, or end the process.
+// shielded is an observer whose panics are logged and go no further: they would lose a lease that
+// was granted, or end the process. An event without a context is rare, and may be of a goroutine of
+// the limiter: the observer hears of it on one of its own, which it may end.
 func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	return observe.Observer{
 		AcquireStart: shieldStart(log, o.AcquireStart), AcquireEnd: shieldCall(log, o.AcquireEnd),
@@ -25,8 +27,9 @@ func shield[E any](log *slog.Logger, hear func(E)) func(E) {
 		return nil
 	}
 	return func(e E) {
-		defer logPanic(log)
-		hear(e)
+		if ended, ok := errors.AsType[*guard.Ended](guard.Apart(func() error { hear(e); return nil })); ok {
+			logEnded(log, ended)
+		}
 	}
 }
 
@@ -35,8 +38,7 @@ func shieldCall[E any](log *slog.Logger, hear func(context.Context, E)) func(con
 		return nil
 	}
 	return func(ctx context.Context, e E) {
-		defer logPanic(log)
-		hear(ctx, e)
+		guard.Call(func() { hear(ctx, e) }, func(ended *guard.Ended) { logEnded(log, ended) })
 	}
 }
 
@@ -44,15 +46,12 @@ func shieldStart[E any](log *slog.Logger, hear func(context.Context, E) context.
 	if hear == nil {
 		return nil
 	}
-	return func(ctx context.Context, e E) context.Context {
-		defer logPanic(log)
-		return hear(ctx, e)
+	return func(ctx context.Context, e E) (heard context.Context) {
+		guard.Call(func() { heard = hear(ctx, e) }, func(ended *guard.Ended) { logEnded(log, ended) })
+		return heard
 	}
 }
 
-// logPanic ends a panic. It is deferred.
-func logPanic(log *slog.Logger) {
-	if p := recover(); p != nil {
-		log.Error("dynalimit: the observer panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-	}
+func logEnded(log *slog.Logger, e *guard.Ended) {
+	log.Error("dynalimit: the observer did not return", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
 }

@@ -319,7 +319,7 @@ func TestTailObserverPanics(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			err = tail.Run(ctx)
 			cancel()
-			require.ErrorContains(t, err, "the TailObserver panicked: oh, "+string(aggregator.ShardTaken))
+			require.ErrorContains(t, err, "the TailObserver did not return: panic: oh, "+string(aggregator.ShardTaken))
 			require.ErrorContains(t, err, "misuse_test.go", "where it was")
 			require.NotContains(t, err.Error(), "oh, lagged", "the first alone")
 		}

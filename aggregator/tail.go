@@ -72,8 +72,8 @@ type tailStorage struct {
 // Run follows the stream until ctx ends, or stands by while another Tail does. Then it
 // processes what it has gathered, stores how far it came and leaves the stream to others, for
 // at most TailOptions.Drain, and some more where DynamoDB does not answer. It returns nil; an error if something was left, which is
-// read again by whoever comes next, or if the Observer panicked, with the first of what it
-// panicked with, which ends nothing. It fails at once with a *TableError if the table has no
+// read again by whoever comes next, or if a call of the Observer did not return, which
+// ends nothing, with the first panic. It fails at once with a *TableError if the table has no
 // stream that tells of usage, with that of DynamoDB if it may not be read, and with a
 // *ValidationError without a ctx. What fails later is tried again, and told to the observer.
 func (t *Tail) Run(ctx context.Context) error {

@@ -1,9 +1,11 @@
 package aggregator
 
 import (
+	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // shielded is an observer with what keeps the first of what it panics with.
@@ -17,13 +19,10 @@ func tell[E any](s *shielded, hear func(E), e E) {
 	if hear == nil {
 		return
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("aggregator: the TailObserver panicked: %v\n%s", p, debug.Stack())
-			s.first.CompareAndSwap(nil, &err)
-		}
-	}()
-	hear(e)
+	if ended, ok := errors.AsType[*guard.Ended](guard.Apart(func() error { hear(e); return nil })); ok {
+		err := fmt.Errorf("aggregator: the TailObserver did not return: %w\n%s", ended, ended.Stack)
+		s.first.CompareAndSwap(nil, &err)
+	}
 }
 
 // failure is the first panic since the last call; nil for none.

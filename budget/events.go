@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/money"
 )
 
@@ -67,7 +68,7 @@ func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, vers
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
 	if t.config.Sticky {
-		if err := s.moveSticky(ctx, t, v, out, now); err != nil {
+		if err := guard.Apart(func() error { return s.moveSticky(ctx, t, v, out, now) }); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)
 		}
 	}
@@ -75,7 +76,7 @@ func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, vers
 		return
 	}
 	for _, e := range thresholdsReached(t, out, now) {
-		if err := s.deliver(ctx, v, e, now); err != nil {
+		if err := guard.Apart(func() error { return s.deliver(ctx, v, e, now) }); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
 		}
 	}

@@ -136,11 +136,11 @@ func (k *Keeper) Close(ctx context.Context) error {
 		done := make(chan struct{})
 		k.standing.stopTimers()
 		go func() {
+			defer close(done)
 			k.ledger.Wait()
 			k.life.Wait()
 			k.ledger.Wait() // for what the tasks wrote
 			k.standing.observeAll(ctx)
-			close(done)
 		}()
 		select {
 		case <-done:

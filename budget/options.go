@@ -100,8 +100,8 @@ type Options struct {
 	// OnUnavailable says what to do when the store does not answer. See its fields
 	// for the defaults.
 	OnUnavailable OnUnavailable
-	// OnEvent is told of thresholds and changes of label, on the goroutine of
-	// the call that found them. Every event is delivered at least once, by one
+	// OnEvent is told of thresholds and changes of label, while the call that found
+	// them waits. One that panics is logged, and told again later. Every event is delivered at least once, by one
 	// of the processes that have the hook; Event.ID is stable. Nil: events are neither
 	// looked for nor told.
 	OnEvent func(context.Context, Event)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // unknownAfter is the age at which a record in the spool may have been counted and
@@ -111,7 +112,7 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 	for _, places := range byID {
 		group.Go(func() {
 			for _, i := range places {
-				outcomes[i] = c.replayEntry(ctx, batch[i].entry)
+				outcomes[i] = guard.Apart(func() error { return c.replayEntry(ctx, batch[i].entry) })
 			}
 		})
 	}
@@ -147,8 +148,12 @@ func (c *charges) refused(line spoolLine, reason error) error {
 	if err := c.spool.refuse(text); err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
-	if c.opts.OnRefused != nil {
-		c.opts.OnRefused(entry, reason)
+	if c.opts.OnRefused == nil {
+		return nil
+	}
+	err := guard.Apart(func() error { c.opts.OnRefused(entry, reason); return nil })
+	if err != nil { // the line is in the refused file all the same
+		c.opts.Logger.Error("budget: OnRefused did not return", "error", err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -127,7 +128,7 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	c.settled = true
 	told, follow := c.settledAs(amounts), c.guard.records.follow()
 	c.mu.Unlock()
-	ends, leaseErr := c.bringSoon(ctx, amounts, func(err error) { told(err); follow() })
+	ends, leaseErr := c.bringSoon(ctx, amounts, func(err error) { defer follow(); told(err) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settled = ends
@@ -167,7 +168,7 @@ func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	}
 	return func(err error) {
 		s.Statuses, s.Err = c.lease.Statuses(), err
-		c.guard.opts.OnSettled(s)
+		guard.Call(func() { c.guard.opts.OnSettled(s) }, logEnded("OnSettled")) // or the record would not be handed over
 	}
 }
 
@@ -267,7 +268,7 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 			none[name] = 0
 		}
 		follow := c.guard.records.follow()
-		_, err := c.bringSoon(ctx, none, func(err error) { tell(err); follow() })
+		_, err := c.bringSoon(ctx, none, func(err error) { defer follow(); tell(err) })
 		return err
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 const (
@@ -89,10 +90,11 @@ func (c *companies) lead(ctx context.Context, key [2]string, g *company, wait ti
 	}
 	c.mu.Unlock()
 	defer close(g.done)
-	defer func() {
-		if cause := recover(); cause != nil { // the keeper is the user's: it must not end the process behind a call
-			g.err = fmt.Errorf("llm: the keeper panicked: %v", cause)
-		}
-	}()
-	g.results, g.err = c.keeper.SubmitBatch(ctx, key[0], key[1], g.records)
+	g.err = guard.Apart(func() (err error) { // the keeper is the user's: it must not end the process behind a call
+		g.results, err = c.keeper.SubmitBatch(ctx, key[0], key[1], g.records)
+		return err
+	})
+	if errors.As(g.err, new(*guard.Ended)) {
+		g.err = fmt.Errorf("llm: the keeper did not return: %w", g.err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // ErrEnded is returned by Settle after Rollback: what the call held was given
@@ -112,20 +113,21 @@ func (e *UnsettledError) Unwrap() []error {
 
 // together runs both at once and returns both errors. When one panics, the other
 // ends first, and the panic goes on here: in a goroutine of its own it would end
-// the process.
+// the process. If the second ends its goroutine, that is its error.
 func together(first, second func() error) (err, other error) {
-	var cause any
+	var ended *guard.Ended
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { cause = recover() }()
-		other = second()
+		guard.Call(func() { other = second() }, func(e *guard.Ended) { ended, other = e, e })
 	}()
 	defer func() {
 		<-done
-		if cause != nil {
-			panic(cause)
+		if ended != nil && ended.Cause != nil {
+			panic(ended.Cause)
 		}
 	}()
-	return first(), other
+	err = first()
+	<-done
+	return err, other
 }

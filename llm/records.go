@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // maxWaiting is how many records wait for the keeper at a time.
@@ -71,6 +72,13 @@ func logRefused(r Refused) {
 	slog.Error("llm: a call is not counted", "org", r.Org, "app", r.App, "record", r.Record, "error", r.Err)
 }
 
+// logEnded logs that a callback of the options did not return.
+func logEnded(callback string) func(*guard.Ended) {
+	return func(e *guard.Ended) {
+		slog.Error("llm: Options."+callback+" did not return", "cause", e, "stack", string(e.Stack))
+	}
+}
+
 // take takes a record over. While too many wait, it waits for one of them until ctx ends.
 func (r *records) take(ctx context.Context, org, app string, record budget.Usage) error {
 	select {
@@ -84,7 +92,7 @@ func (r *records) take(ctx context.Context, org, app string, record budget.Usage
 	of.all.Go(func() {
 		defer func() { <-r.slots }()
 		if err := r.send(of, org, app, record); err != nil {
-			r.refused(Refused{org, app, record, err})
+			guard.Call(func() { r.refused(Refused{org, app, record, err}) }, logEnded("OnRefused"))
 		}
 	})
 	return nil

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -207,26 +208,65 @@ func TestARefusalIsFinal(t *testing.T) {
 	})
 }
 
-// buggy is a keeper that panics when it is given records.
-type buggy struct{ *budget.Keeper }
-
-func (buggy) SubmitBatch(context.Context, string, string, []budget.Usage) ([]budget.BatchResult, error) {
-	panic("a bug")
+// buggy is a keeper that does not return when it is given records.
+type buggy struct {
+	*budget.Keeper
+	end func()
 }
 
-// TestKeeperThatPanics: it neither ends the process nor leaves a record waiting; each is told of.
-func TestKeeperThatPanics(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		g := w.guard(both, func(o *llm.Options) { o.Keeper = buggy{w.keeper} })
-		for range 3 {
-			w.settle(w.start(g, request()))
-		}
-		w.flush()
-		require.Len(t, w.refused, 3)
-		for _, r := range w.refused {
-			assert.EqualError(t, r.Err, "llm: the keeper panicked: a bug")
-		}
-	})
+func (b buggy) SubmitBatch(context.Context, string, string, []budget.Usage) ([]budget.BatchResult, error) {
+	b.end()
+	return nil, nil
+}
+
+// A keeper or a hook that does not return neither ends the process nor leaves a record, a lease or
+// Close waiting. Each record is told of.
+func TestKeeperOrHookThatDoesNotReturn(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("a bug") }, "Goexit": runtime.Goexit} {
+		t.Run("SubmitBatch "+name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				g := w.guard(both, func(o *llm.Options) { o.Keeper = buggy{w.keeper, end} })
+				for range 3 {
+					w.settle(w.start(g, request()))
+				}
+				w.flush()
+				require.Len(t, w.refused, 3)
+				for _, r := range w.refused {
+					assert.ErrorContains(t, r.Err, "llm: the keeper did not return")
+				}
+			})
+		})
+		t.Run("OnRefused "+name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				var told atomic.Int32
+				g := w.guard(both, func(o *llm.Options) {
+					o.Keeper = buggy{w.keeper, end}
+					o.OnRefused = func(llm.Refused) { told.Add(1); end() }
+				})
+				for range 3 {
+					w.settle(w.start(g, request()))
+				}
+				w.flush()
+				assert.EqualValues(t, 3, told.Load())
+			})
+		})
+		t.Run("OnSettled "+name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				var told atomic.Int32
+				g := w.guard(both, func(o *llm.Options) { o.OnSettled = func(llm.Settled) { told.Add(1); end() } })
+				for _, call := range []func(*llm.Call) error{
+					func(c *llm.Call) error { return c.SettleSoon(t.Context(), used) },
+					func(c *llm.Call) error { c.Sent(); return c.Failed(t.Context(), llm.Outcome{Status: 500}) },
+				} {
+					c := w.start(g, request())
+					require.NoError(t, call(c))
+				}
+				w.flush()
+				assert.EqualValues(t, 2, told.Load())
+				assert.EqualValues(t, 1, w.spent("premium").Requests)
+			})
+		})
+	}
 }
 
 // TestACallIsPricedByItsModel, which its label had when it began.

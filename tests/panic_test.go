@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,11 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 // panicking is a store whose writes call before, which may panic.
@@ -107,6 +110,38 @@ func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 		synctest.Wait() // the log is written without the caller
 		assert.Contains(t, log.String(), "panic in a lane")
 	})
+}
+
+// An observer that ends the goroutine of an event without a context ends that call of it alone:
+// the outage ends, and the limiter closes.
+func TestObserverThatEndsItsGoroutine(t *testing.T) {
+	var mu sync.Mutex
+	heard := map[string]int{}
+	end := func(event string) {
+		mu.Lock()
+		heard[event]++
+		mu.Unlock()
+		runtime.Goexit()
+	}
+	all := every(end)
+	opts := &dynalimit.Options{
+		Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow,
+		Observer: observe.Observer{
+			Overran: all.Overran, ConfigLoaded: all.ConfigLoaded, AvailabilityChanged: all.AvailabilityChanged,
+			PacingChanged: all.PacingChanged, Dropped: all.Dropped,
+		},
+	}
+	virtual(t, opts, func(t *testing.T, s *process) {
+		s.acquire("u", dynalimit.Amounts{"rpm": 10})
+		for range 2 {
+			s.down(ddbmem.Fault{Drop: true})
+			s.acquire("u", dynalimit.Amounts{"rpm": 7})
+			s.recovers()
+		}
+		require.NoError(t, s.limiter.Close(t.Context()))
+	})
+	assert.Positive(t, heard["ConfigLoaded"])
+	assert.Equal(t, 4, heard["AvailabilityChanged"])
 }
 
 // ending is a transport that does not return from one request of an operation.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // KeyLoader reads a document of keys, as ParseKeySet reads it. It bounds its own time by
@@ -47,7 +49,7 @@ type WatchOptions struct {
 	// Timeout bounds one read. Defaults to 10 s.
 	Timeout time.Duration
 	// OnChange is told of every document that differs from the last: nil if its keys are
-	// in force now, else why those before stay. It is called on the goroutine that reads, and
+	// in force now, else why those before stay. It is called between two reads, and
 	// may call Close.
 	OnChange func(error)
 	// Logger gets the same. Defaults to discarding.
@@ -158,7 +160,11 @@ func (w *WatchedKeys) watch(ctx context.Context) {
 func (w *WatchedKeys) reload(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, w.opts.Timeout)
 	defer cancel()
-	document, err := w.load(bounded)
+	var document []byte
+	err := guard.Apart(func() (err error) {
+		document, err = w.load(bounded)
+		return err
+	})
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -195,6 +201,8 @@ func (w *WatchedKeys) tell(err error) {
 	if w.opts.OnChange != nil {
 		w.telling.Store(true)
 		defer w.telling.Store(false)
-		w.opts.OnChange(err)
+		if ended := guard.Apart(func() error { w.opts.OnChange(err); return nil }); ended != nil {
+			w.opts.Logger.Error("budget/credentials: OnChange did not return", "error", ended)
+		}
 	}
 }

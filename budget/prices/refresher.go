@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -186,7 +187,13 @@ func (r *Refresher) Run(ctx context.Context) error {
 	}
 	failed := 0
 	for {
-		_, err := r.Refresh(ctx)
+		err := guard.Apart(func() error {
+			_, err := r.Refresh(ctx)
+			return err
+		})
+		if ended, ok := errors.AsType[*guard.Ended](err); ok {
+			r.opts.Logger.ErrorContext(ctx, "prices: a refresh did not return", "error", err, "stack", string(ended.Stack))
+		}
 		failed++
 		if err == nil {
 			failed = 0

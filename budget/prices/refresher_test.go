@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -246,4 +247,31 @@ func TestReportsAreTheirCallersOwn(t *testing.T) {
 		})
 	}
 	refreshes.Wait()
+}
+
+// A source, a store or a hook that does not return ends one refresh of Run. A caller of Refresh
+// has the panic.
+func TestRefreshThatDoesNotReturnIsMadeAgain(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reports := 0
+				r, err := New(&imports{}, &text{body: oneModel}, &Options{OnReport: func(context.Context, budget.PriceReport, error) {
+					if reports++; reports == 1 {
+						end()
+					}
+				}})
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				require.ErrorIs(t, r.Run(ctx), context.DeadlineExceeded)
+				assert.Equal(t, 2, reports, "it was made again after a minute")
+			})
+		})
+	}
+	r, err := New(&imports{}, &text{body: oneModel}, &Options{OnReport: func(context.Context, budget.PriceReport, error) { panic("boom") }})
+	require.NoError(t, err)
+	for range 2 {
+		assert.PanicsWithValue(t, "boom", func() { _, _ = r.Refresh(t.Context()) })
+	}
 }

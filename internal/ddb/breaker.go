@@ -229,10 +229,13 @@ func (b *Breaker) reportChanges() {
 		s := b.changes[0]
 		b.changes = b.changes[1:]
 		b.mu.Unlock()
-		b.log(s)
-		if b.opts.OnChange != nil {
-			b.opts.OnChange(s)
-		}
+		_ = guard.Apart(func() error { // or nobody would report the next change
+			b.log(s)
+			if b.opts.OnChange != nil {
+				b.opts.OnChange(s)
+			}
+			return nil
+		})
 		b.mu.Lock()
 	}
 	b.reporting = false

@@ -230,8 +230,8 @@ func (c *checks) begin(request func(context.Context) error) *check {
 	c.last = k
 	go func() {
 		defer end()
+		defer close(k.done)
 		k.answered = askAnew(ctx, request).whole()
-		close(k.done)
 	}()
 	return k
 }

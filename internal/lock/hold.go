@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // lookEvery is how often a lease that somebody else holds is looked at.
@@ -118,7 +119,7 @@ func (h *holding) extend(send func() error) error {
 func (h *holding) renew() {
 	pause := renewAfter(h.lock.Hold)
 	for ddb.Sleep(h.ctx, pause) {
-		err := h.extend(func() error { return h.lock.Renew(h.ctx) })
+		err := h.extend(func() error { return guard.Apart(func() error { return h.lock.Renew(h.ctx) }) })
 		if errors.Is(err, fault.ErrLost) {
 			h.cancel(err)
 			return

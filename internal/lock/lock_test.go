@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -376,6 +377,25 @@ func TestRenewalsAreTriedAgain(t *testing.T) {
 		})
 		require.NoError(t, r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, works(5*time.Minute)))
 	})
+}
+
+// A renewal whose client does not return is made again, and nothing ends.
+func TestRenewalThatDoesNotReturnIsMadeAgain(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *room) {
+				writes := 0
+				r.faults("ann", "TransactWriteItems", func() ddbmem.Fault {
+					if writes++; writes == 2 {
+						end()
+					}
+					return ddbmem.Fault{}
+				})
+				require.NoError(t, r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, works(5*time.Minute)))
+				assert.Greater(t, writes, 3)
+			})
+		})
+	}
 }
 
 // Whoever finds the lease taken by somebody else, which no clock within the margin can

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
 )
@@ -113,7 +114,9 @@ var errClosed = errors.New("llmhttp: the answer was closed before its end")
 // settleIfLeft settles the call if its request has ended.
 func (b *answer) settleIfLeft() {
 	if err := b.ctx.Err(); err != nil {
-		b.end(err)
+		guard.Call(func() { b.end(err) }, func(e *guard.Ended) { // nobody else's goroutine
+			b.attempt.transport.opts.Logger.Error("llmhttp: the end of an answer did not return", "cause", e, "stack", string(e.Stack))
+		})
 	}
 }
 
@@ -125,6 +128,7 @@ func (b *answer) end(cause error) {
 		return
 	}
 	defer close(b.settled)
+	defer b.attempt.transport.open.remove(b)
 	b.stop()
 	b.plain.close()
 	if cause == io.EOF || !b.reader.Streams() { //nolint:errorlint // readers return it as it is; JSON says itself whether it is whole
@@ -132,7 +136,6 @@ func (b *answer) end(cause error) {
 	}
 	b.attempt.report(b.ctx, b.settle())
 	b.attempt.transport.pressed(b.attempt, b.status, b.says, b.reader.Failure())
-	b.attempt.transport.open.remove(b)
 }
 
 // hasEnded ends the answer, and reports whether it had ended before.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
 )
@@ -136,10 +137,12 @@ func (p *pauses) write(pause func()) {
 	p.writing[done] = true
 	go func() {
 		defer close(done)
+		defer func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(p.writing, done)
+		}()
 		pause()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.writing, done)
 	}()
 }
 
@@ -192,7 +195,10 @@ func (t *Transport) pressed(a *attempt, status int, s says, f *dialect.Failure) 
 	}
 	pool := t.opts.Pool(a.request)
 	t.pauses.write(func() {
-		if err := t.guard.Pause(context.WithoutCancel(ctx), pool.Entity, pool.Resource, d, "the provider says stop"); err != nil {
+		err := guard.Apart(func() error {
+			return t.guard.Pause(context.WithoutCancel(ctx), pool.Entity, pool.Resource, d, "the provider says stop")
+		})
+		if err != nil {
 			t.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a pause could not be written", slog.Any("error", err))
 		}
 	})

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
 
@@ -310,6 +313,52 @@ func TestATransportIsClosedWhilePausesAreWritten(t *testing.T) {
 	}
 	closing.Wait()
 	require.NoError(t, transport.Close(t.Context()))
+}
+
+// endsPauses is a limiter that does not return from a pause.
+type endsPauses struct {
+	llm.Limiter
+	end func()
+}
+
+func (e endsPauses) Pause(context.Context, string, string, time.Duration, string) error {
+	e.end()
+	return nil
+}
+
+// A pool or a limiter that does not return, behind a caller who has left, ends neither the
+// process nor the settlement of the call, nor hangs Close.
+func TestPauseThatDoesNotReturnEndsNothingElse(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		for place, poolEnds := range map[string]bool{"pool": true, "limiter": false} {
+			t.Run(place+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, llmhttp.Options{}, nil)
+					guard, err := llm.New(&llm.Options{Limiter: endsPauses{w.limiter, end}})
+					require.NoError(t, err)
+					var asked atomic.Int32
+					transport, err := llmhttp.NewTransport(answers{429, http.Header{"Retry-After": {"7"}}, canned{jsonType, "{}"}}, guard, &llmhttp.Options{
+						Models: models, Pool: func(*http.Request) llmhttp.Pool {
+							if asked.Add(1); poolEnds {
+								end()
+							}
+							return llmhttp.Pool{Entity: "pool", Resource: "m"}
+						},
+					})
+					require.NoError(t, err)
+					ctx, leave := context.WithCancel(t.Context())
+					res, err := transport.RoundTrip(w.request(ctx, claudePath, claudeBody))
+					require.NoError(t, err)
+					leave()
+					synctest.Wait()
+					require.NoError(t, res.Body.Close())
+					require.NoError(t, transport.Close(t.Context()))
+					assert.EqualValues(t, 1, asked.Load())
+					w.limiter.AssertTaken("ana", "m", nil)
+				})
+			})
+		}
+	}
 }
 
 // leaves is a transport whose callers go away before they have the answer.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
 )
 
@@ -36,12 +37,14 @@ func newPlain(encoding string, to *dialect.Reader) *plain {
 	p := &plain{in: in, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		r, err := open(out)
-		if err == nil {
-			_, _ = io.Copy(onlyWriter{to}, r) // what is read until an error counts
-		}
-		p.blind = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
-		out.CloseWithError(io.ErrClosedPipe)
+		defer out.CloseWithError(io.ErrClosedPipe)
+		guard.Call(func() {
+			r, err := open(out)
+			if err == nil {
+				_, _ = io.Copy(onlyWriter{to}, r) // what is read until an error counts
+			}
+			p.blind = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
+		}, func(*guard.Ended) { p.blind = true })
 	}()
 	return p
 }

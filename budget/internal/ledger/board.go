@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/money"
 )
 
@@ -218,7 +219,11 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	b.wroteSince = false
 	b.mu.Unlock()
 
-	rows, err := b.l.readScope(ctx, b.Scope, n)
+	var rows map[store.Key]map[store.Key]Counter
+	err := guard.Apart(func() (err error) {
+		rows, err = b.l.readScope(ctx, b.Scope, n)
+		return err
+	})
 
 	b.mu.Lock()
 	defer b.mu.Unlock()

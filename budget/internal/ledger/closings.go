@@ -76,10 +76,10 @@ func (l *Ledger) CloseBehind(c *Closings) {
 	go func() {
 		defer l.Life.Done()
 		defer l.closing.Done()
+		defer func() { <-l.closers }()
 		ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 		defer cancel()
 		l.CloseAll(ctx, list)
-		<-l.closers
 	}()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 const (
@@ -260,7 +261,7 @@ func (l *lanes) send(t *transaction, h home) (again []*Operation) {
 	t = l.announced(ctx, t, h.spread)
 	token, unanswered, nowSec := store.NewID(), false, l.Now().Unix()
 	for n := 0; len(t.ops) > 0; n++ {
-		err := t.send(ctx, l.Store, token, nowSec)
+		err := guard.Apart(func() error { return t.send(ctx, l.Store, token, nowSec) })
 		switch store.Diagnose(err) {
 		case ddb.Landed:
 			l.free(h) // first: who hears of it may send the next

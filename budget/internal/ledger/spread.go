@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/guard"
 )
 
 // spreadsKept is of how many counters it is known which shards are announced.
@@ -118,7 +119,7 @@ func (l *lanes) tell(ctx context.Context, d Debit, shard int, expires int64, s *
 	if told {
 		return nil
 	}
-	err := tellShard(ctx, l.Store, d, shard, expires)
+	err := guard.Apart(func() error { return tellShard(ctx, l.Store, d, shard, expires) })
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
