@@ -31,7 +31,7 @@ func (c *unending) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func
 	}
 	select {
 	case <-time.After(10 * time.Millisecond):
-		return &dynamodb.QueryOutput{LastEvaluatedKey: store.Key{PK: "a", SK: "b"}.Attributes()}, nil
+		return &dynamodb.QueryOutput{Items: []store.Item{}, LastEvaluatedKey: store.Key{PK: "a", SK: "b"}.Attributes()}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
