@@ -43,7 +43,7 @@ func rates(times int64) budget.Rates {
 func newTill(t *testing.T) *till {
 	t.Helper()
 	price := budget.CallPrice{
-		Rates: rates(1), Sound: 3_000_000, Tools: map[string]int64{"web_search": 10_000, "file_search": 2_500, "mcp": 100, "web_fetch": 100},
+		Rates: rates(1), Sound: 3_000_000, Tools: map[string]int64{"web_search": 10_000, "file_search": 2_500, "mcp": 100, "web_fetch": 100, "code_interpreter": 100, "image_generation": 100, "shell": 100, "tool_search": 100},
 		Variants: []budget.CallRates{{Tier: "priority", Rates: rates(2)}, {Tier: "flex", Rates: rates(3)}, {Tier: "us", Rates: rates(4)}},
 	}
 	usd := dynalimit.DailyMoney("usd", 1_000_000_000_000, "UTC")
