@@ -73,6 +73,11 @@ func TestCountsAreHeldAgainstEachOther(t *testing.T) {
 			chat(`"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":10,"cache_creation_tokens":50,"cache_creation_token_details":{"ephemeral_5m_input_tokens":20,"ephemeral_1h_input_tokens":30}}`),
 			tokens{Input: 40, CacheRead: 10, CacheWrite5m: 20, CacheWrite1h: 30, Output: 1},
 		},
+		{
+			"twelve hours' writes", chatPath,
+			chat(`"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":50,"cache_write_tokens_details":{"ttl_30m_tokens":20,"ttl_12h_tokens":30}}`),
+			tokens{Input: 40, CacheRead: 10, CacheWrite5m: 20, CacheWrite1h: 30, Output: 1},
+		},
 		{"no usage but zeros", chatPath, chat(`"prompt_tokens":0,"completion_tokens":0,"total_tokens":0`), tokens{Input: 11, Output: 50}},
 		{"embeddings, whose input Bedrock tells", titanPath, canned{jsonType, `{"embedding":[0.1],"inputTextTokenCount":4000}`}, tokens{Input: 4000}},
 	} {
