@@ -28,6 +28,10 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 	if c.foreign || c.Status == string(types.TableStatusCreating) {
 		return c.ready()
 	}
+	var ttl, recovery Finding
+	if d != nil {
+		ttl, recovery = c.ttl(ctx), c.recovery(ctx)
+	}
 	var layout []Finding
 	if p.Layout != nil {
 		layout = c.layout(ctx)
@@ -41,9 +45,9 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 			c.note("index "+aws.ToString(want.IndexName), c.index(want))
 		}
 		c.note("billing", c.billing())
-		c.note("ttl", c.ttl(ctx))
+		c.note("ttl", ttl)
 		c.note("stream", c.stream())
-		c.note("recovery", c.recovery(ctx))
+		c.note("recovery", recovery)
 		c.note("protection", c.protection())
 	}
 	c.Findings = append(c.Findings, layout...)
@@ -303,7 +307,9 @@ func (c *checking) layout(ctx context.Context) []Finding {
 	case err != nil && !malformed:
 		return append(found(Unseen("%s", c.why(err))), c.older(record))
 	case !marked:
-		return found(c.unmarked())
+		f := c.unmarked()
+		c.Refused = f.Status == Wrong // it is another product's
+		return found(f)
 	}
 	return append(found(Fine("layout %s", record.Schema)), c.older(record))
 }
