@@ -32,7 +32,7 @@ type Recorder struct {
 }
 
 // eventID finds the ids of events: 10 digits of time and 16 drawn at random.
-var eventID = regexp.MustCompile(`\b(01[0-9A-HJKMNP-TV-Z]{8})[0-9A-HJKMNP-TV-Z]{16}\b`)
+var eventID = regexp.MustCompile(`\b(0[0-9A-HJKMNP-TV-Z]{9})[0-9A-HJKMNP-TV-Z]{16}\b`)
 
 // Recorded is one request as DynamoDB sees it.
 type Recorded struct {
