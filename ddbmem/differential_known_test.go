@@ -79,7 +79,7 @@ var knownDifferences = []known{
 		},
 	},
 	{
-		reason: "an operator's two operands may not be one path; the engine sees to that in contains alone",
+		reason: "an operator's first operand may not be repeated; the engine sees to that in contains alone",
 		applies: func(_ request, ours, other outcome) bool {
 			return strings.Contains(ours.message, "first operand must be distinct") && other.text != "error ValidationException"
 		},

@@ -168,14 +168,17 @@ func checkSize(e *Env, operands ...operand) error {
 	return nil
 }
 
-// checkDistinct fails when an operator's two operands are one path; operators of
-// three or more are not checked.
+// checkDistinct fails if the first operand is a path that another operand repeats.
 func checkDistinct(e *Env, op string, left operand, rest ...operand) error {
 	p, ok := left.(path)
-	if !ok || len(rest) != 1 {
+	if !ok {
 		return nil
 	}
-	if q, ok := rest[0].(path); ok && p.resolve(e).equal(q.resolve(e)) {
+	repeats := func(other operand) bool {
+		q, ok := other.(path)
+		return ok && p.resolve(e).equal(q.resolve(e))
+	}
+	if slices.ContainsFunc(rest, repeats) {
 		return fmt.Errorf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %v", op, p.resolve(e)) //nolint:staticcheck // DynamoDB's wording
 	}
 	return nil
@@ -192,7 +195,7 @@ func (n *compareNode) check(e *Env) error {
 }
 
 func (n *betweenNode) check(e *Env) error {
-	err := firstError(checkSize(e, n.of, n.low, n.high),
+	err := firstError(checkSize(e, n.of, n.low, n.high), checkDistinct(e, "BETWEEN", n.of, n.low, n.high),
 		wrongType(e, "BETWEEN", n.of, "S", "N", "B"), wrongType(e, "BETWEEN", n.low, "S", "N", "B"), wrongType(e, "BETWEEN", n.high, "S", "N", "B"))
 	if err != nil {
 		return err

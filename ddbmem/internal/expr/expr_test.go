@@ -109,8 +109,7 @@ func TestBadConditions(t *testing.T) {
 	}
 }
 
-// An operator of two operands, and a function of two, refuse one path as both. Those of one or
-// of three operands do not.
+// The first operand of an operator or a function may not be a path that another operand repeats.
 func TestDistinctOperands(t *testing.T) {
 	for text, want := range map[string]string{
 		"n = n": "=, first operand: [n]", "n <> n": "<>, first operand: [n]", "n < n": "<, first operand: [n]",
@@ -121,13 +120,13 @@ func TestDistinctOperands(t *testing.T) {
 		"li[1] = li[1]":         "=, first operand: [li, [1]]",
 		"NOT (m.n = m.#n)":      "=, first operand: [m, n]",
 		"n = :5 OR #n = n":      "=, first operand: [n]",
-		"n BETWEEN n AND :5":    "",
-		"n BETWEEN :4 AND n":    "",
-		"n BETWEEN n AND n":     "",
+		"n BETWEEN n AND :5":    "BETWEEN, first operand: [n]",
+		"n BETWEEN :4 AND n":    "BETWEEN, first operand: [n]",
+		"n BETWEEN n AND n":     "BETWEEN, first operand: [n]",
 		"n BETWEEN :5 AND :5":   "",
 		":5 = :5":               "",
 		":5 IN (:5)":            "",
-		"n IN (n, :5)":          "",
+		"n IN (n, :5)":          "IN, first operand: [n]",
 		"contains(:s, :s)":      "",
 		"size(st) = size(st)":   "",
 		"li[0] = li[1]":         "",
