@@ -20,7 +20,7 @@ const unseen = "it is undone by the same command, and its event says what was ch
 var changing = map[string]string{
 	"system set": "", "system delete": "", "resource set": "", "resource delete": "", "plan set": "", "plan delete": "",
 	"limits set": "", "limits delete": "", "manifest apply": "",
-	"table create": "", "table delete": "", "stack deploy": "", "stack delete": "", "migrate": "",
+	"table create": "", "table delete": "", "stack deploy": "a change set of CloudFormation previews it", "stack delete": "", "migrate": "",
 	"entity create": "", "entity update": "", "entity delete": "",
 	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "", "bucket grant": "", "bucket resume": "",
 	"namespace register": "", "namespace delete": "", "namespace recover": "", "namespace purge": "",
