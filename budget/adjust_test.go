@@ -22,7 +22,7 @@ func TestAdjustmentID(t *testing.T) {
 		first, err := w.a.Setup().Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
 		assert.False(t, first.Duplicate)
-		assert.Equal(t, "20260123", first.Day)
+		assert.Equal(t, "20990123", first.Day)
 		again, err := w.b.Setup().Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
 		assert.True(t, again.Duplicate)
@@ -30,15 +30,15 @@ func TestAdjustmentID(t *testing.T) {
 		w.clock.Advance(24 * time.Hour)
 		again, err = w.b.Setup().Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
-		assert.Equal(t, "20260123", again.Day, "the day it was applied on")
+		assert.Equal(t, "20990123", again.Day, "the day it was applied on")
 		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
-		assert.Equal(t, int64(700), w.total(appA, "premium", "20260123").CostMicros)
+		assert.Equal(t, int64(700), w.total(appA, "premium", "20990123").CostMicros)
 
 		for name, change := range map[string]func(*Adjustment){
 			"amount": func(a *Adjustment) { a.DeltaMicros = 701 },
 			"label":  func(a *Adjustment) { a.Label = "economy" },
 			"reason": func(a *Adjustment) { a.Reason = "other" },
-			"day":    func(a *Adjustment) { a.Day = "20260122" },
+			"day":    func(a *Adjustment) { a.Day = "20990122" },
 		} {
 			other := a
 			change(&other)

@@ -101,12 +101,12 @@ func TestEventsSayWhatChanged(t *testing.T) {
 			`ann app_created ` + appA,
 			`ann app_updated ` + appA + `; app_name  -> "Batch"; model_ordering  -> ["economy"]; refresh_interval_tight_secs  -> 30; tight_mode_threshold_pct  -> 80`,
 			`bob app_updated ` + appA + `; refresh_interval_tight_secs 30 -> `,
-			`ann override_set ` + appA + `; label  -> "economy"; until  -> "2026-01-23T16:30:45Z"`,
-			`bob override_set ` + appA + `; until "2026-01-23T16:30:45Z" -> "2026-01-23T16:30:45.001Z"`,
-			`bob override_cleared ` + appA + `; label "economy" -> ; until "2026-01-23T16:30:45.001Z" -> `,
-			`ann override_set ` + appA + `; label  -> "economy"; until  -> "2026-01-23T16:30:45Z"`,
-			`ann override_set ` + appA + `; label  -> "economy"; until  -> "2026-01-23T17:30:45Z"`,
-			`ann adjusted ` + appA + `; day  -> "20260123"; delta_micros  -> -5; id  -> "` + adjustmentID + `"; label  -> "premium"; reason  -> "first"`,
+			`ann override_set ` + appA + `; label  -> "economy"; until  -> "2099-01-23T16:30:45Z"`,
+			`bob override_set ` + appA + `; until "2099-01-23T16:30:45Z" -> "2099-01-23T16:30:45.001Z"`,
+			`bob override_cleared ` + appA + `; label "economy" -> ; until "2099-01-23T16:30:45.001Z" -> `,
+			`ann override_set ` + appA + `; label  -> "economy"; until  -> "2099-01-23T16:30:45Z"`,
+			`ann override_set ` + appA + `; label  -> "economy"; until  -> "2099-01-23T17:30:45Z"`,
+			`ann adjusted ` + appA + `; day  -> "20990123"; delta_micros  -> -5; id  -> "` + adjustmentID + `"; label  -> "premium"; reason  -> "first"`,
 		}, got)
 	})
 }
@@ -127,9 +127,9 @@ func TestEventsOfPrices(t *testing.T) {
 		assert.Equal(t, []string{
 			tester + ` prices_set ; prices  -> [{"input":3,"output":-1}]`,
 			tester + ` prices_set ; prices [{"input":3,"output":-1}] -> [{"input":3,"output":-1},` +
-				`{"cache_read":1,"effective_from":"2026-01-23T16:30:45Z","input":2,"output":4,"scope":"global"}]`,
+				`{"cache_read":1,"effective_from":"2099-01-23T16:30:45Z","input":2,"output":4,"scope":"global"}]`,
 			tester + ` prices_set ; prices [{"input":3,"output":-1},` +
-				`{"cache_read":1,"effective_from":"2026-01-23T16:30:45Z","input":2,"output":4,"scope":"global"}] -> `,
+				`{"cache_read":1,"effective_from":"2099-01-23T16:30:45Z","input":2,"output":4,"scope":"global"}] -> `,
 		}, texts)
 		require.NotEmpty(t, got)
 		assert.Equal(t, "$PRICE:"+strings.TrimSuffix(premiumModel, ":0"), got[0].Target)

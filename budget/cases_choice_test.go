@@ -37,7 +37,7 @@ func TestCaseC20ThresholdsAreExact(t *testing.T) {
 			assert.Equal(t, tc.cache, rec.CacheFor, tc.spend)
 			assert.Equal(t, tc.reason, rec.Reason, tc.spend)
 			assert.Equal(t, fixtureModels[tc.label], rec.Model)
-			assert.Equal(t, int64(1_769_230_800), rec.ResetAt.Unix())
+			assert.Equal(t, int64(4_072_914_000), rec.ResetAt.Unix())
 		}
 	})
 }

@@ -15,9 +15,9 @@ func TestCaseA1ExactCost(t *testing.T) {
 		w.org(fixtureOrg())
 		r := w.submit(w.a, call(1))
 		assert.Equal(t, int64(16_500), r.CostMicros)
-		assert.Equal(t, "20260123", r.Day)
+		assert.Equal(t, "20990123", r.Day)
 		assert.False(t, r.Duplicate)
-		got := w.total(appA, "premium", "20260123")
+		got := w.total(appA, "premium", "20990123")
 		assert.Equal(t, int64(16_500), got.CostMicros)
 		assert.Equal(t, Tokens{Input: 1500, Output: 800}, got.Tokens)
 		assert.Equal(t, int64(1), got.Requests)
@@ -59,10 +59,10 @@ func TestCaseA3TokenClassesAreDisjoint(t *testing.T) {
 
 func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		w.clock.Set(at(t, "2026-09-01T00:00:30Z"))
+		w.clock.Set(at(t, "2099-09-01T00:00:30Z"))
 		require.NoError(t, w.a.Prices().Put(t.Context(), "us.anthropic.claude-sonnet-5",
 			Price{Model: "us.anthropic.claude-sonnet-5", Rates: anthropicRates(2_200_000, 11_000_000)},
-			Price{Model: "us.anthropic.claude-sonnet-5", EffectiveFrom: at(t, "2026-09-01T00:00:00Z"), Rates: anthropicRates(3_300_000, 16_500_000)},
+			Price{Model: "us.anthropic.claude-sonnet-5", EffectiveFrom: at(t, "2099-09-01T00:00:00Z"), Rates: anthropicRates(3_300_000, 16_500_000)},
 		))
 		o := fixtureOrg()
 		o.Models = map[string]string{"premium": "us.anthropic.claude-sonnet-5", "standard": standardModel, "economy": economyModel}
@@ -72,8 +72,8 @@ func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 			want int64
 			from string
 		}{
-			{"2026-08-31T23:59:59Z", 2_200_000, "always"},
-			{"2026-09-01T00:00:01Z", 3_300_000, "2026-09-01T00:00:00Z"},
+			{"2099-08-31T23:59:59Z", 2_200_000, "always"},
+			{"2099-09-01T00:00:01Z", 3_300_000, "2099-09-01T00:00:00Z"},
 		} {
 			u := call(i)
 			u.Model, u.Tokens, u.Time = "us.anthropic.claude-sonnet-5", Tokens{Input: 1_000_000}, at(t, tc.at)

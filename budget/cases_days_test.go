@@ -14,7 +14,7 @@ func TestCaseD32Rollover(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
 		w.spend(appA, "premium", 10_000_000)
-		midnight := at(t, "2026-01-24T05:00:00Z")
+		midnight := at(t, "2099-01-24T05:00:00Z")
 		w.clock.Set(midnight.Add(-time.Second))
 		assert.Equal(t, "standard", w.recommend(w.a, appA).Label)
 		w.clock.Set(midnight)
@@ -23,13 +23,13 @@ func TestCaseD32Rollover(t *testing.T) {
 			assert.Equal(t, "premium", rec.Label)
 			assert.Equal(t, ModeNormal, rec.Mode)
 			assert.Zero(t, rec.Labels[0].SpendMicros)
-			assert.Equal(t, "20260124", rec.Day)
+			assert.Equal(t, "20990124", rec.Day)
 		}
 		late := call(1)
 		late.Time = midnight.Add(-time.Second)
-		assert.Equal(t, "20260123", w.submit(w.a, late).Day)
-		assert.Equal(t, int64(10_016_500), w.total(appA, "premium", "20260123").CostMicros)
-		assert.Zero(t, w.total(appA, "premium", "20260124").CostMicros)
+		assert.Equal(t, "20990123", w.submit(w.a, late).Day)
+		assert.Equal(t, int64(10_016_500), w.total(appA, "premium", "20990123").CostMicros)
+		assert.Zero(t, w.total(appA, "premium", "20990124").CostMicros)
 	})
 }
 

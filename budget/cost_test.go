@@ -165,7 +165,7 @@ func TestCostOfOperations(t *testing.T) {
 			w.submit(w.a, call(1))
 			w.clock.Advance(32 * 24 * time.Hour)
 			read := func() {
-				for _, err := range w.a.History(ctx, orgO, appA, "20260123", "20260221") {
+				for _, err := range w.a.History(ctx, orgO, appA, "20990123", "20990221") {
 					require.NoError(t, err)
 				}
 			}

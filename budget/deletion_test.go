@@ -51,7 +51,7 @@ func requireGone(t testing.TB, k *Keeper, org, app string) {
 		"Adjust": func() error {
 			return adjust(ctx, k, org, app, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
 		},
-		"Override": func() error { return k.Setup().Override(ctx, org, app, "premium", time.Now().Add(1000*time.Hour)) },
+		"Override": func() error { return k.Setup().Override(ctx, org, app, "premium", k.now().Add(1000*time.Hour)) },
 		"Totals":   func() error { _, err := k.Totals(ctx, org, app, ""); return err },
 		"GetApp":   func() error { _, err := k.Setup().GetApp(ctx, org, app); return err },
 	} {

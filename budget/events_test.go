@@ -85,8 +85,8 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 		claimed := w.keeper(&Options{OnEvent: dead.hook})
 		w.spend(appA, "premium", 5_000_000)
 		e := Event{
-			ID: ledger.AppScope(orgO, appA) + "#DAY#20260123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
-			Scope: ledger.AppScope(orgO, appA), Day: "20260123", Label: "premium", Percent: 50,
+			ID: ledger.AppScope(orgO, appA) + "#DAY#20990123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
+			Scope: ledger.AppScope(orgO, appA), Day: "20990123", Label: "premium", Percent: 50,
 			QuotaMicros: 10_000_000, At: w.clock.Now(),
 		}
 		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.Now()), "", nil, nil))

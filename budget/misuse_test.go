@@ -40,7 +40,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			"Events":         func() error { return first(k.Events(ctx, orgO, appA)) },
 			"GetApp":         func() error { _, err := k.Setup().GetApp(ctx, orgO, appA); return err },
 			"GetOrg":         func() error { _, err := k.Setup().GetOrg(ctx, orgO); return err },
-			"History":        func() error { return first(k.History(ctx, orgO, appA, "20260122", "20260123")) },
+			"History":        func() error { return first(k.History(ctx, orgO, appA, "20990122", "20990123")) },
 			"ImportPrices":   func() error { _, err := k.Prices().Import(ctx, PriceList{}, PriceImport{}); return err },
 			"ModelInfo":      func() error { _, err := k.Prices().Info(ctx, premiumModel); return err },
 			"Orgs":           func() error { return first(k.Setup().Orgs(ctx)) },

@@ -133,7 +133,7 @@ func TestSpooledWhileTheModelMoves(t *testing.T) {
 				later := w.keeper(&opts)
 				require.NoError(t, later.Replay(t.Context()))
 				assert.Zero(t, later.Health().Spooled)
-				assert.Equal(t, int64(4_000), w.total(appA, "premium", "20260123").CostMicros)
+				assert.Equal(t, int64(4_000), w.total(appA, "premium", "20990123").CostMicros)
 				assert.True(t, w.submit(later, u(0)).Duplicate, "with the same contents")
 			})
 		}

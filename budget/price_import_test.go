@@ -92,7 +92,7 @@ func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
 		"a class gone":            {`{"in":3,"out":12}`, "", ""},
 		"a class more":            {`{"in":3,"out":12,"read":0.3,"write":100}`, "", ""},
 		"a new class of zero":     {`{"in":3,"out":12,"read":0.3,"write":0}`, heldZero, "cache_write_5m"},
-		"dearer from a later day": {`{"from":"2027-03-01T00:00:00Z","in":30,"out":12,"read":0.3}`, heldDearer, "input"},
+		"dearer from a later day": {`{"from":"2100-03-01T00:00:00Z","in":30,"out":12,"read":0.3}`, heldDearer, "input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -164,7 +164,7 @@ func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
 // TestPricesOfTheCatalogThatAListHidesComeBack: a price taken now does not stand in the
 // way of a later one that was announced, nor of another scope's.
 func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
-	later := at(t, "2027-03-01T00:00:00Z")
+	later := at(t, "2100-03-01T00:00:00Z")
 	own := []Price{
 		{Model: "global.m", Rates: Rates{Input: 1_000_000, Output: 1_000_000}},
 		{Model: "m", Scope: Regional, Rates: Rates{Input: 2_000_000, Output: 2_000_000}},
@@ -194,7 +194,7 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	again := importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":2}`)))
 	assert.Equal(t, []string{"m"}, again.Unchanged, "once")
 
-	dated := listOf(t, listed("m", `{"in":3,"out":2}`, `{"from":"2027-04-01T00:00:00Z","in":4,"out":2}`))
+	dated := listOf(t, listed("m", `{"in":3,"out":2}`, `{"from":"2100-04-01T00:00:00Z","in":4,"out":2}`))
 	report = importing(t, w.a, dated)
 	require.Len(t, report.Held, 2, "a list that has dates says something of then, and waits for somebody to look")
 	assert.Equal(t, heldCheaper, report.Held[0].Reason)
@@ -280,7 +280,7 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 // TestAnAnnouncedPriceStays for as long as a list without dates is imported, also where it
 // is near enough to the list's to be taken.
 func TestAnAnnouncedPriceStays(t *testing.T) {
-	later := at(t, "2027-03-01T00:00:00Z")
+	later := at(t, "2100-03-01T00:00:00Z")
 	announced := []Price{{Model: "m", Rates: Rates{Input: 2_000_000, Output: 1}}, {Model: "m", EffectiveFrom: later, Rates: Rates{Input: 4_000_000, Output: 1}}}
 	for layer, after := range map[string]string{layerCatalog: "", layerOptions: heldByHand} {
 		t.Run(layer, func(t *testing.T) {

@@ -39,7 +39,7 @@ func TestTokensHaveBounds(t *testing.T) {
 }
 
 func TestPriceLayersAndEffectiveDates(t *testing.T) {
-	from := at(t, "2026-02-01T00:00:00Z")
+	from := at(t, "2099-02-01T00:00:00Z")
 	table, err := newPriceBook([]Price{{Model: "us.m1", EffectiveFrom: from, Rates: Rates{Input: 5}}})
 	require.NoError(t, err)
 	options, err := newPriceBook([]Price{{Model: "m1", Rates: Rates{Input: 4}}, {Model: "m1", EffectiveFrom: from, Rates: Rates{Input: 6}}})

@@ -92,8 +92,8 @@ func TestDaysOfOtherLengths(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
 		for _, tc := range []struct{ now, reset string }{
-			{"2026-03-08T05:30:00Z", "2026-03-09T04:00:00Z"},
-			{"2026-11-01T04:30:00Z", "2026-11-02T05:00:00Z"},
+			{"2099-03-08T05:30:00Z", "2099-03-09T04:00:00Z"},
+			{"2099-11-01T04:30:00Z", "2099-11-02T05:00:00Z"},
 		} {
 			w.clock.Set(at(t, tc.now))
 			rec := w.recommend(w.a, appA)
@@ -102,10 +102,10 @@ func TestDaysOfOtherLengths(t *testing.T) {
 		o := fixtureOrg()
 		o.ID, o.Timezone = otherOrg, "America/Santiago"
 		w.org(o)
-		w.clock.Set(at(t, "2026-09-05T12:00:00Z"))
+		w.clock.Set(at(t, "2099-09-05T12:00:00Z"))
 		rec, err := w.b.Recommend(t.Context(), otherOrg, appA)
 		require.NoError(t, err)
-		assert.Equal(t, "2026-09-06T04:00:00Z", rec.ResetAt.UTC().Format(time.RFC3339))
+		assert.Equal(t, "2099-09-06T04:00:00Z", rec.ResetAt.UTC().Format(time.RFC3339))
 	})
 }
 

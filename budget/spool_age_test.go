@@ -32,7 +32,7 @@ func TestSpoolTakesWhatWasInTimeWhenItCame(t *testing.T) {
 		back(db, k)
 		require.Equal(t, 3, k.Health().Spooled)
 		require.NoError(t, k.Replay(ctx))
-		for day, want := range map[string]int64{"20260122": 1, "20260123": 3, "20260124": 0, "20260125": 0} {
+		for day, want := range map[string]int64{"20990122": 1, "20990123": 3, "20990124": 0, "20990125": 0} {
 			got, err := k.Totals(ctx, orgO, appA, day)
 			require.NoError(t, err)
 			assert.Equal(t, want, got.Labels[0].Requests, day)
@@ -62,7 +62,7 @@ func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
 		pass(100 * time.Hour) // and the item's time is over
 		back(db, k)
 		require.NoError(t, k.Replay(ctx))
-		got, err := k.Totals(ctx, orgO, appA, "20260123")
+		got, err := k.Totals(ctx, orgO, appA, "20990123")
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), got.Labels[0].Requests)
 		assert.Equal(t, []string{uuid(1)}, refused)
@@ -84,7 +84,7 @@ func TestSpoolBoundOfTwoDays(t *testing.T) {
 		require.NoError(t, k.Replay(t.Context()))
 		assert.Zero(t, k.Health().Spooled, age)
 		want := map[bool][]int64{true: {3, 0}, false: {1, 4}}[taken] // with the one that made the configuration known
-		day, err := k.Totals(t.Context(), orgO, appA, "20260123")
+		day, err := k.Totals(t.Context(), orgO, appA, "20990123")
 		require.NoError(t, err)
 		assert.Equal(t, want, []int64{day.Labels[0].Requests, int64(len(refused))}, age)
 	}

@@ -89,7 +89,7 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 		synctest.Wait()
 		pass(time.Second)
 		assert.Zero(t, again.Health().Spooled)
-		got, err := again.Totals(ctx, orgO, appA, "20260123")
+		got, err := again.Totals(ctx, orgO, appA, "20990123")
 		require.NoError(t, err)
 		assert.Equal(t, int64(3), got.Labels[0].Requests)
 		assert.Equal(t, []string{"platinum", ""}, refused)

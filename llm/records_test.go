@@ -85,7 +85,7 @@ func TestACallCountsOnTheDayItBegan(t *testing.T) {
 	w.clock.advance(time.Hour)
 	w.settle(c)
 	w.flush()
-	for day, want := range map[string]int64{"20260123": 1, "20260124": 0} {
+	for day, want := range map[string]int64{"20990123": 1, "20990124": 0} {
 		totals, err := w.newKeeper().Totals(t.Context(), org, app, day)
 		require.NoError(t, err)
 		assert.Equal(t, want, totals.Labels[0].Requests, day)

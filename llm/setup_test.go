@@ -41,7 +41,7 @@ const (
 )
 
 var (
-	noon     = time.Date(2026, 1, 23, 12, 0, 0, 0, time.UTC)
+	noon     = time.Date(2099, 1, 23, 12, 0, 0, 0, time.UTC)
 	estimate = llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000}
 	used     = llm.Usage{Tokens: budget.Tokens{Input: 1_500, Output: 800}}
 )

@@ -31,7 +31,7 @@ func TestCaseC20ThresholdsAreExact(t *testing.T) {
 			assert.Equal(t, step.rest, r.of("quota_status", "premium").at("status"))
 			assert.Equal(t, step.secs, r.number("cache_duration_secs"))
 			assert.Equal(t, fmt.Sprintf("private, max-age=%d", step.secs), r.header.Get("Cache-Control"))
-			assert.Equal(t, []any{"20260123", "2026-01-24T05:00:00Z"}, []any{r.at("day"), r.at("reset_at")})
+			assert.Equal(t, []any{"20990123", "2099-01-24T05:00:00Z"}, []any{r.at("day"), r.at("reset_at")})
 		}
 	})
 }

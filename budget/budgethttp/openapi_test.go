@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
@@ -146,13 +147,17 @@ func TestDocumentIsWhole(t *testing.T) {
 	}
 }
 
-// The examples of the document are sent, and answered as it says.
+// The examples of the document are sent at their time, and answered as it says.
 func TestExamplesRun(t *testing.T) {
 	w := newWorld(t)
 	d := describe(t, w.a)
 	c := d.checker(t)
+	then, err := time.Parse(time.RFC3339, exampleUsage["timestamp"].(string))
+	require.NoError(t, err)
 	d.each(func(path, method string, op *describedOperation) {
-		n := newWorld(t).a
+		w := newWorld(t)
+		w.clock.Set(then)
+		n := w.a
 		token := prepared(n, path)
 		raw := []byte(nil)
 		if op.RequestBody != nil {

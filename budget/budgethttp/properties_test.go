@@ -93,7 +93,7 @@ func (m *maker) text(s map[string]any) any {
 	case strings.Contains(pattern, "[A-Za-z0-9._-]{0,63}"):
 		return m.pick("premium", "premium", "premium", "standard", "economy", strings.Repeat("Z", 64), "0.-_")
 	case strings.Contains(pattern, "[0-9]{4}-"):
-		return m.pick("20260123", "2026-01-22", "2026-02-31", "00000000", "9999-12-31")
+		return m.pick("20990123", "2099-01-22", "2099-02-31", "00000000", "9999-12-31")
 	case strings.Contains(pattern, "[ -~]"):
 		return m.pick("", "", "", "OK", premiumModel)
 	case pattern != "":
@@ -118,7 +118,7 @@ func strange() []any {
 		[]any{[]any{1}},
 		map[string]any{},
 		map[string]any{"a": map[string]any{}},
-		"\u0000", "2026-01-23T15:30:45", orgO,
+		"\u0000", "2099-01-23T15:30:45", orgO,
 	}
 }
 

@@ -232,7 +232,7 @@ func TestKeyOfOneOrganisationReachesNoOther(t *testing.T) {
 
 	id := uuid(7)
 	adjust := func(n func(string, string, []byte) *reply, path string, micros int) *reply {
-		body, err := wireJSON(exampleAdjustment.but(example{"id": id, "delta_usd_micros": micros}))
+		body, err := wireJSON(exampleAdjustment.but(example{"id": id, "delta_usd_micros": micros, "day": nil}))
 		require.NoError(t, err)
 		return n(http.MethodPost, path+"/adjustments", body)
 	}
@@ -245,16 +245,16 @@ func TestKeyOfOneOrganisationReachesNoOther(t *testing.T) {
 func TestAdjustmentIsAppliedOnce(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		adjust := func(n *node, values example) *reply {
-			return n.as("key").do(http.MethodPost, pathA+"/adjustments", exampleAdjustment.but(example{"delta_usd_micros": 1_000_000}).but(values))
+			return n.as("key").do(http.MethodPost, pathA+"/adjustments", exampleAdjustment.but(example{"delta_usd_micros": 1_000_000, "day": "20990123"}).but(values))
 		}
 		first := adjust(w.a, nil).is(http.StatusOK)
-		assert.Equal(t, []any{"accepted", "20260123"}, []any{first.at("status"), first.at("day")})
+		assert.Equal(t, []any{"accepted", "20990123"}, []any{first.at("status"), first.at("day")})
 		again := adjust(w.b, nil).is(http.StatusOK)
 		assert.Equal(t, "true", again.header.Get("Idempotent-Replay"))
 		assert.Equal(t, "duplicate", again.at("status"))
 		adjust(w.b, example{"delta_usd_micros": 2}).fails(http.StatusConflict, wire.IdempotencyConflict)
 		assert.Equal(t, int64(1_000_000), w.total("premium", "").number("cost_usd_micros"))
-		for _, bad := range []example{{"id": nil}, {"id": "1"}, {"delta_usd_micros": 0}, {"delta_usd_micros": 1.5}, {"delta_usd_micros": 1e18}, {"reason": ""}, {"reason": nil}, {"day": "2026-02-30"}, {"model_label": "gold"}} {
+		for _, bad := range []example{{"id": nil}, {"id": "1"}, {"delta_usd_micros": 0}, {"delta_usd_micros": 1.5}, {"delta_usd_micros": 1e18}, {"reason": ""}, {"reason": nil}, {"day": "2099-02-30"}, {"model_label": "gold"}} {
 			values := example{"id": uuid(9)}
 			maps.Copy(values, bad)
 			r := adjust(w.a, values)
@@ -274,12 +274,12 @@ func TestAdjustmentIsAppliedOnce(t *testing.T) {
 
 func TestPricesAreListed(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		from := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+		from := time.Date(2099, 9, 1, 0, 0, 0, 0, time.UTC)
 		require.NoError(t, w.a.keeper.Prices().Put(t.Context(), microModel, budget.Price{Model: microModel, EffectiveFrom: from, Rates: budget.Rates{Input: 35, Output: 140, CacheRead: budget.FreeRate}}))
 		require.NoError(t, w.a.keeper.Prices().PutInfo(t.Context(), microModel, budget.ModelInfo{Tier: "micro", Family: "nova"}))
 		r := w.b.as("key").get("/api/v1/prices").is(http.StatusOK)
 		require.Len(t, r.at("stored"), 1)
-		assert.Equal(t, []any{strings.TrimSuffix(microModel, ":0"), "micro", "2026-09-01T00:00:00Z"}, []any{r.at("stored.0.model_id"), r.at("stored.0.tier"), r.at("stored.0.prices.0.effective_from")})
+		assert.Equal(t, []any{strings.TrimSuffix(microModel, ":0"), "micro", "2099-09-01T00:00:00Z"}, []any{r.at("stored.0.model_id"), r.at("stored.0.tier"), r.at("stored.0.prices.0.effective_from")})
 		assert.Equal(t, []int64{35, 140, -1}, []int64{
 			r.number("stored.0.prices.0.input_usd_micros_per_1m"), r.number("stored.0.prices.0.output_usd_micros_per_1m"), r.number("stored.0.prices.0.cache_read_usd_micros_per_1m"),
 		})

@@ -104,7 +104,7 @@ func TestEveryErrorHasOneShape(t *testing.T) {
 		{http.MethodGet, pathO + "/apps/a%23b/model-selection", nil, nil, 400, wire.InvalidRequest},
 		{http.MethodGet, pathO + "/apps/a%00b/model-selection", nil, nil, 400, wire.InvalidRequest},
 		{http.MethodGet, pathO + "/apps/" + strings.Repeat("a", 129) + "/model-selection", nil, nil, 400, wire.InvalidRequest},
-		{http.MethodGet, pathO + "/aggregates/2026-02-30", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/aggregates/2099-02-30", nil, nil, 400, wire.InvalidRequest},
 		{http.MethodGet, pathO + "/aggregates/tomorrow", nil, nil, 400, wire.InvalidRequest},
 		{http.MethodGet, pathA + "/model-selection?force_check=maybe", nil, nil, 400, wire.InvalidRequest},
 		{http.MethodGet, pathA + "/model-selection?forcecheck=true", nil, nil, 400, wire.InvalidRequest},

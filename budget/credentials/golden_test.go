@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files of testdata/gold
 
 var (
 	// eventID finds the ids of events: 10 digits of time and 16 drawn at random.
-	eventID = regexp.MustCompile(`\b(01[0-9A-HJKMNP-TV-Z]{8})[0-9A-HJKMNP-TV-Z]{16}\b`)
+	eventID = regexp.MustCompile(`\b(0[0-9A-HJKMNP-TV-Z]{9})[0-9A-HJKMNP-TV-Z]{16}\b`)
 	// drawn finds what marks a request or a writer.
 	drawn = regexp.MustCompile(`(ClientRequestToken":|":writer":\{"S":)"[0-9a-f-]{36}"`)
 )

@@ -82,7 +82,7 @@ func TestFleetOfBothForms(t *testing.T) {
 		assert.EqualValues(t, 160, now(many))
 		assert.Less(t, old.requests(t, many), int64(160), "so there is none any more, nor again on this day")
 
-		one.Day = "20260124"
+		one.Day = "20990124"
 		send(byNew(one), byOld(one))
 		same(40, one)
 	})
