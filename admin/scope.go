@@ -166,10 +166,6 @@ func (s Scope) owner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
-func scopeOf(o schema.ConfigOwner) Scope {
-	return Scope{Everyone: o.Entity == "" && o.Plan == "", Entity: o.Entity, Plan: o.Plan, Resource: o.Resource}.normal()
-}
-
 // configOf is what a stored configuration says, nil for none stored.
 func configOf(level levels.Level, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {

@@ -27,7 +27,11 @@ func (empty) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ .
 			}
 		}
 	}
-	return &dynamodb.BatchGetItemOutput{}, nil
+	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]map[string]types.AttributeValue{}}
+	for table := range in.RequestItems {
+		out.Responses[table] = nil
+	}
+	return out, nil
 }
 
 // version is the version record of a table that nothing of an older layout is in.
@@ -37,7 +41,7 @@ var version = map[string]types.AttributeValue{
 }
 
 func (empty) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return &dynamodb.UpdateItemOutput{}, nil
+	return &dynamodb.UpdateItemOutput{Attributes: version}, nil
 }
 
 // bound is how many buckets and configurations are remembered.

@@ -90,7 +90,7 @@ func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	}
 	o.AcquireEnd = func(ctx context.Context, e observe.AcquireEnd) {
 		if c, begun := ctx.Value(callKey{}).(call); begun && !isOwn(ctx) {
-			l.end(c, ctx, e)
+			l.end(ctx, c, e)
 		}
 		forService(service.AcquireEnd)(ctx, e)
 	}
@@ -135,7 +135,7 @@ func (l *Limiter) begin(ctx context.Context, e observe.AcquireStart) context.Con
 }
 
 // end gives back what begin took, and lets others in.
-func (l *Limiter) end(c call, ctx context.Context, e observe.AcquireEnd) {
+func (l *Limiter) end(ctx context.Context, c call, e observe.AcquireEnd) {
 	defer c.leave()
 	if c.lease == nil {
 		return

@@ -44,7 +44,6 @@ var pooledClients = map[string]func(idle int) aws.HTTPClient{
 type crowd struct {
 	engine http.Handler
 	wanted atomic.Int64
-	mu     sync.Mutex
 	met    chan struct{}
 }
 

@@ -44,7 +44,7 @@ func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error
 	}
 	a.overdue.Add(1)
 	go func() {
-		<-put
+		_ = <-put // the file is written again
 		a.overdue.Add(-1)
 	}()
 	return context.Cause(ctx)

@@ -202,7 +202,7 @@ func TestTheStoreGoesDown(t *testing.T) {
 // TestMoneyWithoutTheStore has calls end with 503, unless the operator allows them. What an outage
 // admitted is taken from the day's money, and no more than the rest is admitted since.
 func TestMoneyWithoutTheStore(t *testing.T) {
-	const cost, money = 17, 5000
+	const cost, money = 10, 5000
 	limits := func(policy string) string {
 		return fmt.Sprintf(`{version: 1, name: gateway, resources: {gpt-4.1-mini: {limits: {rpm: 6000}, groups: [all]}, all: {limits: {tpm: 1M}}},
   entities: {acme: {}, team-a: {parent: acme, cascade: true, resources: {all: {limits: {usd: {capacity: %d, unit: usd, window: day, zone: UTC}}}}},
@@ -270,6 +270,6 @@ func TestAGatewayIsStoppedWithoutTheStore(t *testing.T) {
 	require.NoError(t, res.Body.Close())
 	require.NoError(t, process.Process.Signal(syscall.SIGINT))
 	require.Error(t, process.Wait())
-	assert.Contains(t, process.Stderr.(*bytes.Buffer).String(), fmt.Sprintf("usd +%d could not be told to buckets", 3*(held-17))) //nolint:forcetypeassert // by start
+	assert.Contains(t, process.Stderr.(*bytes.Buffer).String(), fmt.Sprintf("usd +%d could not be told to buckets", 3*(held-10))) //nolint:forcetypeassert // by start
 	assert.Equal(t, held, f.taken("acme", "all", "usd"))
 }

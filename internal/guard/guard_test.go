@@ -16,7 +16,7 @@ var errOfUser = errors.New("said the user's code")
 var endings = map[string]func() error{
 	"panic":          func() error { panic("boom") },
 	"panic of error": func() error { panic(errOfUser) },
-	"panic of nil":   func() error { panic(nil) }, //nolint:govet // runtime.PanicNilError
+	"panic of nil":   func() error { panic(nil) }, // runtime.PanicNilError
 	"Goexit":         func() error { runtime.Goexit(); return nil },
 }
 

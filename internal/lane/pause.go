@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// MostPause bounds one pause. PauseMargin is by how much a known one has to end earlier to be
-	// written anew, and what is added to one where clocks are not corrected.
-	MostPause   = 30 * time.Second
+	// MostPause bounds one pause.
+	MostPause = 30 * time.Second
+	// PauseMargin is the least difference to a known end for which a pause is written anew. It is
+	// also added to a pause where clocks are not corrected.
 	PauseMargin = time.Second
 )
 
@@ -20,27 +21,49 @@ func LatestPause(now int64) int64 { return now + (MostPause + PauseMargin).Milli
 
 // Pause is until when nothing may be taken from a bucket, as far as this process knows. The zero
 // value is none. It is atomic, so callers look at it without a lock.
-type Pause struct {
-	until atomic.Int64
+type Pause struct{ known atomic.Pointer[knownPause] }
+
+// knownPause is a pause that a process knows.
+type knownPause struct {
+	until int64
 	// shown is the end that an image showed last. Each is learnt once, and bounded then.
-	shown atomic.Int64
+	shown int64
 }
 
 // Until is the instant in Unix ms; 0 for none.
-func (p *Pause) Until() int64 { return p.until.Load() }
+func (p *Pause) Until() int64 {
+	if known := p.known.Load(); known != nil {
+		return known.until
+	}
+	return 0
+}
 
-// Raise makes it an instant, unless that is less than margin ms later.
-func (p *Pause) Raise(until, margin int64) bool {
-	for was := p.until.Load(); was+margin < until; was = p.until.Load() {
-		if p.until.CompareAndSwap(was, until) {
+// change replaces the known pause by what next makes of it, or leaves it if next returns false.
+func (p *Pause) change(next func(knownPause) (knownPause, bool)) bool {
+	for {
+		at, was := p.known.Load(), knownPause{}
+		if at != nil {
+			was = *at
+		}
+		now, changed := next(was)
+		if !changed {
+			return false
+		}
+		if p.known.CompareAndSwap(at, &now) {
 			return true
 		}
 	}
-	return false
+}
+
+// Raise makes it an instant, unless that is less than margin ms later.
+func (p *Pause) Raise(until, margin int64) bool {
+	return p.change(func(k knownPause) (knownPause, bool) { return knownPause{until, k.shown}, k.until+margin < until })
 }
 
 // Lift ends it.
-func (p *Pause) Lift() { p.until.Store(0) }
+func (p *Pause) Lift() {
+	p.change(func(k knownPause) (knownPause, bool) { return knownPause{0, k.shown}, k.until != 0 })
+}
 
 // learn takes what an image of the bucket shows at now: a later end lengthens the pause, and one
 // that is gone or earlier was lifted by somebody.
@@ -48,12 +71,16 @@ func (p *Pause) learn(image *schema.Image, now func() int64) {
 	if image == nil {
 		return
 	}
-	end, was := image.PausedUntil(), p.shown.Load()
-	switch {
-	case end == was || !p.shown.CompareAndSwap(was, end):
-	case end < was:
-		p.until.Store(min(end, LatestPause(now())))
-	default:
-		p.Raise(min(end, LatestPause(now())), 0)
+	end := image.PausedUntil()
+	if known := p.known.Load(); known == nil && end == 0 || known != nil && known.shown == end {
+		return // the usual case
 	}
+	latest := LatestPause(now())
+	p.change(func(k knownPause) (knownPause, bool) {
+		bounded := min(end, latest)
+		if end > k.shown {
+			bounded = max(bounded, k.until)
+		}
+		return knownPause{bounded, end}, end != k.shown
+	})
 }

@@ -161,7 +161,6 @@ func TestWhoIsNobodyIsRefused(t *testing.T) {
 		} {
 			transport := newBank(t, searchFor(0), o, canned{jsonType, "{}"}).transport
 			if !money {
-				transport = newWorld(t, o, nil).transport
 				guard := newWorld(t, llmhttp.Options{}, nil).guard
 				o.Models = models
 				var err error

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -44,7 +43,8 @@ const resource = "chat"
 
 func main() {
 	if err := serve(); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, "clients:", err)
+		os.Exit(1)
 	}
 }
 
@@ -152,12 +152,16 @@ type report struct {
 
 // check compares the calls since the last check with their settlements, which may come a moment
 // after the answers.
-func (g *gateway) check(w http.ResponseWriter, _ *http.Request) {
+func (g *gateway) check(w http.ResponseWriter, r *http.Request) {
 	var out report
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); ; {
 		out = g.compare()
 		if out.Wrong == "" || time.Now().After(deadline) {
 			break
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-r.Context().Done():
 		}
 	}
 	g.mu.Lock()

@@ -9,10 +9,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"os"
 	"slices"
@@ -32,14 +32,14 @@ func main() {
 	source := flag.String("source", "", "the list's name, version and date")
 	flag.Parse()
 	if *source == "" || flag.NArg() != 1 {
-		log.Fatal("catalogtable: give -source and the file of the list")
+		fail(errors.New("give -source and the file of the list"))
 	}
 	raw, err := os.ReadFile(flag.Arg(0))
 	if err != nil {
-		log.Fatal(err)
+		fail(err)
 	}
 	if err := write(os.Stdout, raw, *source); err != nil {
-		log.Fatal(err)
+		fail(err)
 	}
 }
 
@@ -106,4 +106,10 @@ func ratesOf(r budget.Rates, sound int64) string {
 		text = strings.TrimSuffix(text, "/0")
 	}
 	return text
+}
+
+// fail ends the program with an error.
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "catalogtable:", err)
+	os.Exit(1)
 }
