@@ -51,7 +51,8 @@ func TestCountsAreHeldAgainstEachOther(t *testing.T) {
 		{"thoughts that only the total has", flashPath, gemini(`"promptTokenCount":10,"candidatesTokenCount":5,"totalTokenCount":99`), tokens{Input: 10, Output: 89}},
 		{
 			"thoughts, a tool's results and a total without those", flashPath,
-			gemini(`"promptTokenCount":10,"candidatesTokenCount":5,"thoughtsTokenCount":3,"toolUsePromptTokenCount":100,"totalTokenCount":18`), tokens{Input: 110, Output: 8},
+			gemini(`"promptTokenCount":10,"candidatesTokenCount":5,"thoughtsTokenCount":3,"toolUsePromptTokenCount":100,"totalTokenCount":18`),
+			tokens{Input: 110, Output: 8},
 		},
 		{"a total that has the cache", conversePath, converse(`"cacheReadInputTokens":100,"totalTokens":115`), tokens{Input: 10, CacheRead: 100, Output: 5}},
 		{"a total without the cache", conversePath, converse(`"cacheReadInputTokens":100,"totalTokens":15`), tokens{Input: 10, CacheRead: 100, Output: 5}},

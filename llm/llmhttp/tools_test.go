@@ -160,7 +160,8 @@ func TestUsesOfToolsAreCharged(t *testing.T) {
 		{"searches that are shown", responsesPath, search, canned{jsonType, `{` + items + `,` + usage + `}`}, nil, 20_500},
 		{
 			"searches that a stream shows", responsesPath, search,
-			canned{sseType, "event: response.created\n" + sse(`{"response":{"output":[]}}`) + "event: response.completed\n" + sse(`{"response":{`+items+`,`+usage+`}}`)}, nil, 20_500,
+			canned{sseType, "event: response.created\n" + sse(`{"response":{"output":[]}}`) + "event: response.completed\n" + sse(`{"response":{`+items+`,`+usage+`}}`)},
+			nil, 20_500,
 		},
 		{"no searches", responsesPath, search, canned{jsonType, `{"output":[],` + usage + `}`}, nil, 0},
 		{"a stored prompt", responsesPath, `{"model":"m","max_output_tokens":1,"prompt":{"id":"p"}}`, canned{jsonType, `{` + items + `,` + usage + `}`}, nil, 21_000},

@@ -70,14 +70,16 @@ func TestNetOfConverse(t *testing.T) {
 		"Tool":               {`"toolConfig":{"tools":[%]}`, nil, map[string]string{"toolSpec": "run by the caller", "cachePoint": "its writes are held and charged"}},
 		"SystemContentBlock": {`"system":[%]`, nil, map[string]string{"text": text, "cachePoint": "its writes are held and charged", "guardContent": "text for a guardrail, which guardrailConfig asks for"}},
 		"ContentBlock": {
-			`"messages":[{"role":"user","content":[%]}]`, map[string]string{"image": source, "document": source, "video": source, "audio": source},
+			`"messages":[{"role":"user","content":[%]}]`,
+			map[string]string{"image": source, "document": source, "video": source, "audio": source},
 			map[string]string{
 				"text": text, "cachePoint": "its writes are held and charged", "guardContent": "text for a guardrail, which guardrailConfig asks for", "citationsContent": text, "reasoningContent": text,
 				"searchResult": text, "toolUse": text, "toolResult": "its blocks are read one by one", "toolAddition": before, "toolRemoval": before,
 			},
 		},
 		"ToolResultContentBlock": {
-			`"messages":[{"role":"user","content":[{"toolResult":{"content":[%]}}]}]`, map[string]string{"image": source, "document": source, "video": source},
+			`"messages":[{"role":"user","content":[{"toolResult":{"content":[%]}}]}]`,
+			map[string]string{"image": source, "document": source, "video": source},
 			map[string]string{"text": text, "json": text, "searchResult": text},
 		},
 		"DocumentSource": {

@@ -65,39 +65,57 @@ var tiers = []struct {
 	standard, unsold string // words that are the standard tier, and those with no price that is known
 }{
 	{
-		"chat", chatPath, "github.com/openai/openai-go/v3", []string{"chatcompletion.go"}, "ServiceTier",
+		"chat", chatPath, "github.com/openai/openai-go/v3",
+		[]string{"chatcompletion.go"},
+		"ServiceTier",
 		`{"model":"m","max_tokens":9000,"service_tier":"%"}`, `{"service_tier":"%","usage":{"prompt_tokens":1000,"completion_tokens":1000}}`, "auto default", "scale",
 	},
 	{
-		"Responses", respondPath, "github.com/openai/openai-go/v3/responses", []string{"response.go"}, "ServiceTier",
+		"Responses", respondPath, "github.com/openai/openai-go/v3/responses",
+		[]string{"response.go"},
+		"ServiceTier",
 		`{"model":"m","max_output_tokens":9000,"service_tier":"%"}`, `{"service_tier":"%","usage":{"input_tokens":1000,"output_tokens":1000}}`, "auto default", "scale ultrafast",
 	},
 	{
-		"Responses beta", respondPath, "github.com/openai/openai-go/v3", []string{"betaresponse.go"}, "ServiceTier",
+		"Responses beta", respondPath, "github.com/openai/openai-go/v3",
+		[]string{"betaresponse.go"},
+		"ServiceTier",
 		`{"model":"m","max_output_tokens":9000,"service_tier":"%"}`, `{"service_tier":"%","usage":{"input_tokens":1000,"output_tokens":1000}}`, "auto default", "scale ultrafast",
 	},
 	{
-		"Claude", claudePath, "github.com/anthropics/anthropic-sdk-go", []string{"message.go", "betamessage.go"}, "ServiceTier",
+		"Claude", claudePath, "github.com/anthropics/anthropic-sdk-go",
+		[]string{"message.go", "betamessage.go"},
+		"ServiceTier",
 		`{"model":"m","max_tokens":9000,"service_tier":"%"}`, `{"usage":{"service_tier":"%","input_tokens":1000,"output_tokens":1000}}`, "auto standard standard_only", "batch",
 	},
 	{
-		"Claude's speeds", claudePath, "github.com/anthropics/anthropic-sdk-go", []string{"message.go", "betamessage.go"}, "Speed",
+		"Claude's speeds", claudePath, "github.com/anthropics/anthropic-sdk-go",
+		[]string{"message.go", "betamessage.go"},
+		"Speed",
 		`{"model":"m","max_tokens":9000,"speed":"%"}`, `{"usage":{"speed":"%","input_tokens":1000,"output_tokens":1000}}`, "standard", "fast",
 	},
 	{
-		"Gemini", geminiPath, "google.golang.org/genai", []string{"types.go"}, "ServiceTier",
+		"Gemini", geminiPath, "google.golang.org/genai",
+		[]string{"types.go"},
+		"ServiceTier",
 		`{"generationConfig":{"maxOutputTokens":9000},"serviceTier":"%"}`, `{"usageMetadata":{"serviceTier":"%","promptTokenCount":1000,"candidatesTokenCount":1000}}`, "unspecified standard", "",
 	},
 	{
-		"Vertex", geminiPath, "google.golang.org/genai", []string{"types.go"}, "TrafficType",
+		"Vertex", geminiPath, "google.golang.org/genai",
+		[]string{"types.go"},
+		"TrafficType",
 		"", `{"usageMetadata":{"trafficType":"%","promptTokenCount":1000,"candidatesTokenCount":1000}}`, "TRAFFIC_TYPE_UNSPECIFIED ON_DEMAND PROVISIONED_THROUGHPUT", "ON_DEMAND_OFFPEAK",
 	},
 	{
-		"Converse", bedrockPath, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types", []string{"enums.go"}, "ServiceTierType",
+		"Converse", bedrockPath, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types",
+		[]string{"enums.go"},
+		"ServiceTierType",
 		`{"inferenceConfig":{"maxTokens":9000},"serviceTier":{"type":"%"}}`, `{"serviceTier":{"type":"%"},"usage":{"inputTokens":1000,"outputTokens":1000}}`, "default", "reserved",
 	},
 	{
-		"Converse's latencies", bedrockPath, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types", []string{"enums.go"}, "PerformanceConfigLatency",
+		"Converse's latencies", bedrockPath, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types",
+		[]string{"enums.go"},
+		"PerformanceConfigLatency",
 		`{"inferenceConfig":{"maxTokens":9000},"performanceConfig":{"latency":"%"}}`, `{"performanceConfig":{"latency":"%"},"usage":{"inputTokens":1000,"outputTokens":1000}}`, "standard", "optimized",
 	},
 }
