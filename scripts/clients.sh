@@ -38,6 +38,7 @@ install_node() {
 
 go build -o "$cache/gateway" ./$from
 coproc gateway { exec "$cache/gateway"; }
+# shellcheck disable=SC2154 # coproc sets gateway_PID
 trap 'kill "$gateway_PID" 2>/dev/null || true' EXIT
 read -r -t 60 url <&"${gateway[0]}"
 
