@@ -44,7 +44,7 @@ func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error
 	}
 	a.overdue.Add(1)
 	go func() {
-		_ = <-put // the file is written again
+		<-put //nolint:errcheck // the file is written again
 		a.overdue.Add(-1)
 	}()
 	return context.Cause(ctx)
