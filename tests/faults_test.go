@@ -102,7 +102,7 @@ func refusalOf(request *http.Request, code string) *http.Response {
 	body := `{"__type":"com.amazonaws.dynamodb.v20120810#` + code + `","message":"said the test"}`
 	return &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: io.NopCloser(bytes.NewReader([]byte(body))),
+		Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"test"}}, Body: io.NopCloser(bytes.NewReader([]byte(body))),
 		ContentLength: int64(len(body)), Request: request,
 	}
 }
