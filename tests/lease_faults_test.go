@@ -20,7 +20,7 @@ import (
 func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 	for _, landed := range []bool{true, false} {
 		testEngines(t, func(t *testing.T, e *engine) {
-			f := &brokenWire{lose: landed, drop: !landed, match: only("UpdateItem")}
+			f := &brokenWire{lose: landed, drop: !landed, match: writesOf("user-1")}
 			s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
 			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
