@@ -177,7 +177,9 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 		}
 		defer leave()
 	}
-	t, call := &tracedRequest{client: c, breaker: breaker, ctx: ctx}, breaker.Begin()
+	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
+	t.ctx = t.waiting.watch(ctx, breaker, c.timeout)
+	ctx = t.ctx
 	var out Out
 	var err error
 	guard.Call(func() { out, err = request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...) }, func(e *guard.Ended) {

@@ -3,6 +3,7 @@ package ddb
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -25,27 +26,20 @@ var errDeadConnection = errors.New("the pooled connection is dead; the table ans
 
 // exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for
 // half of the request's timeout, the breaker asks the table on a new connection. If the table
-// answers there, the request ends with errDeadConnection and is not silent.
+// answers there, the pooled connection is closed. The request ends with errDeadConnection and
+// is not silent.
 func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 	t.dead, t.pooled = false, time.Time{}
 	if p, ok := r.Context().Value(probeKey{}).(*probe); ok {
 		p.closed.Do(func() { closeIdle(t.next) })
 		return t.next.Do(r)
 	}
-	ctx, end := context.WithCancelCause(r.Context())
-	began, timeout := time.Now(), t.client.timeout
-	if deadline, ok := r.Context().Deadline(); ok {
-		timeout = max(timeout, deadline.Sub(began)) // a caller's own may be nearer
-	}
-	w := &waiting{patience: timeout / 2, ask: func() {
-		if t.breaker.outlives(r.Context(), began) {
-			end(errDeadConnection)
-		}
-	}}
-	response, err := t.next.Do(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: w.gotConn})))
-	switch fromPool := w.stop(); {
+	began := time.Now()
+	t.waiting.start(began)
+	response, err := t.next.Do(r)
+	switch fromPool := t.waiting.stop(); {
 	case !fromPool || callerEnded(r.Context()):
-	case err == nil: // the body is read under ctx, which ends with the request's
+	case err == nil: // the body is still to be read
 		t.pooled = began
 	case t.replaced(r.Context(), began):
 		t.dead, err = true, errors.Join(errDeadConnection, err)
@@ -74,15 +68,43 @@ func closeIdle(c aws.HTTPClient) {
 	}
 }
 
-// waiting is an HTTP request that waits for its answer. It calls ask if a pooled connection
-// answers nothing for the time of its patience.
+// waiting is an HTTP request that waits for its answer. If a pooled connection answers nothing
+// for half of the request's timeout although the table answers on a new one, it is closed.
 type waiting struct {
-	patience time.Duration
-	ask      func()
+	ctx     context.Context
+	breaker *Breaker
+	timeout time.Duration
+	trace   httptrace.ClientTrace
 
-	mu             sync.Mutex
-	idled, stopped bool
-	timer          *time.Timer
+	mu    sync.Mutex
+	began time.Time
+	// conn is the pooled connection of the request; nil for none, and after its answer. turn
+	// counts the requests and their connections.
+	conn net.Conn
+	turn int
+	// idled means that the last connection came from the pool.
+	idled bool
+	timer *time.Timer
+}
+
+// watch returns a context in which net/http shows the connections of HTTP requests, if the
+// breaker can ask the table.
+func (w *waiting) watch(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
+	if b == nil || b.opts.Probe == nil {
+		return ctx
+	}
+	w.breaker, w.timeout = b, timeout
+	w.trace.GotConn = w.gotConn
+	w.ctx = httptrace.WithClientTrace(ctx, &w.trace)
+	return w.ctx
+}
+
+// start begins the wait for the answer to one HTTP request.
+func (w *waiting) start(began time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn++
+	w.began, w.idled, w.conn = began, false, nil
 }
 
 // isPooled reports whether a connection waited in the pool before. It may have been made for
@@ -93,20 +115,59 @@ func isPooled(c httptrace.GotConnInfo) bool { return c.Reused || c.WasIdle }
 func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.timer != nil {
+	if w.turn++; w.timer != nil {
 		w.timer.Stop()
-		w.timer = nil
 	}
-	if w.idled = isPooled(c); w.idled && !w.stopped {
-		w.timer = time.AfterFunc(w.patience, w.ask)
+	if w.idled = isPooled(c); !w.idled {
+		w.conn = nil
+		return
 	}
+	w.conn = c.Conn
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.patience(), w.check)
+		return
+	}
+	w.timer.Reset(w.patience())
+}
+
+// patience is how long a pooled connection may answer nothing.
+func (w *waiting) patience() time.Duration {
+	timeout := w.timeout
+	if deadline, ok := w.ctx.Deadline(); ok {
+		timeout = max(timeout, deadline.Sub(w.began)) // a caller's own may be nearer
+	}
+	return timeout / 2
+}
+
+// check closes the connection that a request waits on if the table answers on a new one.
+func (w *waiting) check() {
+	w.mu.Lock()
+	began, conn, turn := w.began, w.conn, w.turn
+	w.mu.Unlock()
+	if conn == nil || !w.breaker.outlives(w.ctx, began) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil && w.turn == turn {
+		w.conn = nil
+		guard.Call(func() { abort(conn) }, func(*guard.Ended) {}) // a dialer may wrap it
+	}
+}
+
+// abort closes a connection at once. TLS would say goodbye first, and may wait for 5 s to do so.
+func abort(conn net.Conn) {
+	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = c.NetConn()
+	}
+	_ = conn.Close()
 }
 
 // stop ends the wait. It reports whether the last connection came from the pool.
 func (w *waiting) stop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped = true; w.timer != nil {
+	if w.conn = nil; w.timer != nil {
 		w.timer.Stop()
 	}
 	return w.idled

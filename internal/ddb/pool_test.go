@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // pool is an HTTP client with idle connections, which are all dead. later answers on new ones.
@@ -33,9 +35,11 @@ func (p *pool) Do(r *http.Request) (*http.Response, error) {
 		p.idle--
 	}
 	p.mu.Unlock()
-	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: fromPool})
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	httptrace.ContextClientTrace(ctx).GotConn(httptrace.GotConnInfo{Conn: testworld.Conn{CloseFunc: cancel}, Reused: fromPool})
 	if fromPool {
-		return p.dies(r)
+		return p.dies(r.WithContext(ctx))
 	}
 	return p.later(r)
 }
@@ -127,6 +131,25 @@ func TestSilenceOnYoungConnectionsIsTheBuckets(t *testing.T) {
 			p.mu.Unlock()
 			assert.Equal(t, after < flapWithin, Classify(write(t.Context(), c), t.Context()).Silent, "%v", after)
 		}
+	})
+}
+
+// A connection that answers while the table is asked stays open, and so does that of the next try.
+func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBreaker(BreakerOptions{Probe: func(context.Context) error {
+			<-time.After(200 * time.Millisecond)
+			return nil
+		}})
+		var w waiting
+		w.watch(t.Context(), b, time.Second)
+		for range 2 {
+			w.start(time.Now())
+			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
+			<-time.After(600 * time.Millisecond)
+		}
+		assert.True(t, w.stop())
+		synctest.Wait()
 	})
 }
 

@@ -37,6 +37,8 @@ type tracedRequest struct {
 	// answer; zero otherwise. dead means that its connection was dead.
 	pooled time.Time
 	dead   bool
+	// waiting is the wait for the answer to an HTTP request.
+	waiting waiting
 	// refused means that the SDK's rate limit refused a try. redated means that a signature
 	// was refused for its date, and redating that the request is being sent again for that.
 	refused, redated, redating bool

@@ -1,6 +1,9 @@
 package testworld
 
 import (
+	"cmp"
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -25,7 +28,22 @@ func (p *DeadPool) Do(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+p.Operation) || p.Dead.Add(-1) < 0 {
 		return p.Next.Do(r)
 	}
-	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: true})
-	<-r.Context().Done()
-	return nil, r.Context().Err()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	httptrace.ContextClientTrace(ctx).GotConn(httptrace.GotConnInfo{Conn: Conn{CloseFunc: cancel}, Reused: true})
+	<-ctx.Done()
+	return nil, cmp.Or(r.Context().Err(), net.ErrClosed)
+}
+
+// Conn is a connection that does nothing but close.
+type Conn struct {
+	net.Conn
+	// CloseFunc is called by Close.
+	CloseFunc func()
+}
+
+// Close implements net.Conn.
+func (c Conn) Close() error {
+	c.CloseFunc()
+	return nil
 }
