@@ -35,9 +35,9 @@ go vet "${packages[@]}"
 # The race detector takes ten times as long: it is spared what has one goroutine, and what
 # measures memory.
 if [[ " $* " == *" -race "* ]]; then
-  mapfile -t packages < <(go list "${packages[@]}" | grep -vE '/(bench|site|internal/plan|internal/backlog|cmd/dynalimit/internal/(infra|report))$')
+  mapfile -t packages < <(go list "${packages[@]}" | grep -vE '/(bench|site|internal/plan|cmd/dynalimit/internal/(infra|report))$')
   # Long tests that start nothing which shorter ones do not, and commands that are run one by one.
-  flags+=('-skip=^(TestIdleTable|TestGroupsInTheShadow|TestQuotaChangesInTraffic|TestUsageCost|TestRequestsPerAcquireOfSharedBuckets|TestLawsBreakWithoutTheHorizon|TestShardsThatSplit|TestMemoryOfHostileBodiesIsBounded|TestTenThousand.*|TestOperationsPage|TestHelp|TestNoCommandIsSilent|TestProblemsOfTheFileAsAWhole|.*NarrowTerminals?|TestHostileWords|TestCompletion.*|.*Transcript)$')
+  flags+=('-skip=^(TestIdleTable|TestQuotaChangesInTraffic|TestUsageCost|TestRequestsPerAcquireOfSharedBuckets|TestLawsBreakWithoutTheHorizon|TestShardsThatSplit|TestMemoryOfHostileBodiesIsBounded|TestTenThousand.*|TestOperationsPage|TestHelp|TestNoCommandIsSilent|TestProblemsOfTheFileAsAWhole|.*NarrowTerminals?|TestHostileWords|TestCompletion.*|.*Transcript)$')
 fi
 # First what takes longest in one go, so that others run beside it.
 if [ -z "$endpoint" ]; then

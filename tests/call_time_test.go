@@ -14,53 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// A transaction that is throttled or collides until the time for the store is over fails,
-// whatever the policy: DynamoDB answers. One that gets no answer is not left to the policy
-// either: its levels are asked one by one, and what it took is given back.
-func TestTransactionIsGivenTheTimeForTheStore(t *testing.T) {
-	slow := map[string]ddbmem.Fault{
-		"throttled": {Before: 700 * time.Millisecond, Error: &ddbmem.Error{Code: "ThrottlingException"}},
-		"conflicts": {Before: 700 * time.Millisecond, Error: &ddbmem.Error{
-			Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}},
-		}},
-		"landing late": {After: 900 * time.Millisecond, Lose: true},
-	}
-	for name, fault := range slow {
-		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
-			t.Run(name+" "+string(policy), func(t *testing.T) {
-				opts := together()
-				opts.OnUnavailable = policy
-				virtual(t, opts, func(t *testing.T, s *process) {
-					s.family("key", "project")
-					s.acquire("key", dynalimit.Amounts{"tpm": 100})
-					s.db.SetFaults(on("TransactWriteItems", fault))
-					defer s.readsOthers()()
-					began := time.Now()
-					lease, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 500})
-					assert.LessOrEqual(t, time.Since(began), 2100*time.Millisecond)
-					admitted := int64(0)
-					if name == "landing late" {
-						require.NoError(t, err)
-						assert.False(t, lease.Degraded(), "each level answered")
-						admitted = 500
-					} else {
-						require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-						_, ok := dynalimit.RetryAfter(err)
-						assert.True(t, ok)
-					}
-					s.db.SetFaults(nil)
-					elapse(time.Minute)
-					charged := s.stored("key", "tpm").Consumed / milli
-					doubt := s.limiter.Health().Doubt["tpm"]
-					assert.LessOrEqual(t, charged, 100+admitted+doubt/2)
-					assert.GreaterOrEqual(t, charged+doubt/2, 100+admitted)
-					assert.Equal(t, charged, s.stored("project", "tpm").Consumed/milli, "both levels alike")
-				})
-			})
-		}
-	}
-}
-
 // A configuration that is read for longer than the time for the store is left to the policy
 // if nothing was answered, and the read goes on for the next caller.
 func TestConfigurationIsGivenTheTimeForTheStore(t *testing.T) {

@@ -28,39 +28,6 @@ func (s *process) requests(operation string) (bodies []map[string]any) {
 	return bodies
 }
 
-func TestTransactionConflictIsNoDenial(t *testing.T) {
-	for _, reasons := range [][]string{{"TransactionConflict", "None"}, {"None", "TransactionConflict"}, {"ThrottlingError", "TransactionConflict"}, {"ThrottlingError", "None"}} {
-		virtual(t, together(), func(t *testing.T, s *process) {
-			s.family("key", "project")
-			for round := range 2 { // creates, then spends
-				s.db.ResetLog()
-				s.db.SetFaults(firstOf("TransactWriteItems", 3, ddbmem.Fault{Error: cancelled(reasons...)}))
-				used := s.used(func() { s.acquire("key", dynalimit.Amounts{"tpm": 500}) })
-				assert.Equal(t, int64(4), used.Operations["TransactWriteItems"].Requests)
-				assert.Equal(t, int64(10_000-500*(round+1)), s.level("key", "tpm"))
-				assert.Equal(t, int64(10_000-500*(round+1)), s.level("project", "tpm"))
-			}
-		})
-	}
-}
-
-// Every request was answered, so that nothing fails open.
-func TestTransactionConflictForGoodIsContention(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *process) {
-		s.family("key", "project")
-		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}))
-		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 500})
-		require.ErrorIs(t, err, dynalimit.ErrContended)
-		assert.NotErrorIs(t, err, dynalimit.ErrUnavailable)
-		assert.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
-		wait, ok := dynalimit.RetryAfter(err)
-		assert.True(t, ok)
-		assert.Positive(t, wait)
-		s.db.SetFaults(nil)
-		assert.Nil(t, s.item("key"))
-	})
-}
-
 // An unanswered transaction is sent again byte for byte with its token.
 func TestLostTransactionCountsOnce(t *testing.T) {
 	virtual(t, together(), func(t *testing.T, s *process) {

@@ -125,29 +125,6 @@ func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 	})
 }
 
-// A process whose clock steps back goes on learning from the answers to its transactions:
-// one refusal is enough.
-func TestTransactionsAfterTheClockSteppedBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		operator := liveProcess(t, memEngine(t), nil)
-		operator.family("key", "org")
-		require.NoError(t, operator.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
-		back := time.Duration(0)
-		repo := operator.open(t, operator.repo.table, &dynalimit.RepositoryOptions{Now: func() time.Time { return time.Now().Add(-back) }})
-		s := operator.on(repo, &dynalimit.Options{Cascade: dynalimit.CascadeTransaction})
-		_, err := s.limiter.Check(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1}) // it sees that there are no buckets
-		require.NoError(t, err)
-		back = 30 * time.Second
-		operator.peer(nil).inSlot(1).acquire("key", dynalimit.Amounts{"rpm": 1}) // they are made
-		before := s.db.Meter()
-		for range 40 {
-			elapse(time.Second)
-			s.acquire("key", dynalimit.Amounts{"rpm": 1})
-		}
-		assert.LessOrEqual(t, s.db.Meter().Sub(before).Requests(), int64(40+5))
-	})
-}
-
 // So does one whose clock was ahead until an answer corrected it: what that request read is
 // of the future.
 func TestTransactionsAfterTheClockWasCorrected(t *testing.T) {

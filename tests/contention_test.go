@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
@@ -60,19 +59,6 @@ func TestContentionDoesNotFailOpen(t *testing.T) {
 			require.False(t, l.Health().Open)
 		})
 	}
-}
-
-// A transaction under way everywhere is contention too.
-func TestConflictForGoodIsContention(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
-		drain(t, l, dynalimit.Amounts{"rpm": 1})
-		db.SetFaults(firstOf("UpdateItem", -1, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
-		_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1})
-		require.ErrorIs(t, err, dynalimit.ErrContended)
-		require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
-		db.SetFaults(nil)
-	})
 }
 
 // Wait outlasts contention, unless its deadline comes first.
@@ -195,23 +181,6 @@ func TestTransactionEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A claim that brings a configuration to a bucket that denies carries nothing of
-// those it denies: unanswered, it charged them nothing.
-func TestUnansweredClaimOfADenialChargesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := waitLimiter(t)
-		require.NoError(t, l.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 100)}))
-		drain(t, l, dynalimit.Amounts{"tpm": 100})
-		<-time.After(3 * time.Second)
-		require.NoError(t, l.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 50)}))
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
-		_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 50})
-		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-		require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed)
-		db.SetFaults(nil)
-	})
-}
-
 // An engine that refuses conditions without their items is named at once.
 func TestRefusalWithoutItsItemNamesTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,4 +196,45 @@ func TestRefusalWithoutItsItemNamesTheEngine(t *testing.T) {
 		e.db.SetFaults(nil)
 		require.NoError(t, l.Close(t.Context()))
 	})
+}
+
+// A conflict with another transaction is retried. One that does not end is contention, under any
+// policy: neither a denial nor an outage.
+func TestConflictsAreRetried(t *testing.T) {
+	for operation, errs := range map[string][]*ddbmem.Error{
+		"UpdateItem": {{Code: "TransactionConflictException"}},
+		"TransactWriteItems": {
+			cancelled("TransactionConflict", "None"), cancelled("None", "TransactionConflict"), cancelled("ThrottlingError", "TransactionConflict"), cancelled("ThrottlingError", "None"),
+		},
+	} {
+		for _, conflict := range errs {
+			virtual(t, together(), func(t *testing.T, s *process) {
+				entities := []string{"project"}
+				if s.family("key", "project"); operation == "TransactWriteItems" {
+					entities = []string{"key", "project"}
+				}
+				for round := range 2 { // creates, then spends
+					s.db.SetFaults(firstOf(operation, 3, ddbmem.Fault{Error: conflict}))
+					used := s.used(func() { s.acquire(entities[0], dynalimit.Amounts{"tpm": 500}) })
+					assert.Equal(t, int64(4), used.Operations[operation].Requests)
+					for _, id := range entities {
+						assert.Equal(t, int64(10_000-500*(round+1)), s.level(id, "tpm"))
+					}
+				}
+				if conflict != errs[0] {
+					return
+				}
+				s.db.SetFaults(on(operation, ddbmem.Fault{Error: conflict}))
+				_, err := s.limiter.Acquire(t.Context(), entities[0], model, dynalimit.Amounts{"tpm": 500}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+				require.ErrorIs(t, err, dynalimit.ErrContended)
+				assert.NotErrorIs(t, err, dynalimit.ErrUnavailable)
+				assert.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
+				wait, ok := dynalimit.RetryAfter(err)
+				assert.True(t, ok)
+				assert.Positive(t, wait)
+				s.db.SetFaults(nil)
+				assert.Equal(t, int64(9_000), s.level(entities[0], "tpm"))
+			})
+		}
+	}
 }

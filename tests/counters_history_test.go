@@ -146,9 +146,14 @@ func (s *process) usesAtRandom(r *rand.Rand, used *usage) {
 			}
 			elapse(time.Duration(r.IntN(60)) * time.Millisecond)
 		}
-		switch r.IntN(3) {
+		switch r.IntN(4) {
 		case 0:
 			_ = lease.Rollback(ctx)
+		case 3:
+			settled := make(chan error, 1)
+			if lease.SettleSoon(ctx, dynalimit.Amounts{"tpm": r.Int64N(150), "usd": r.Int64N(150)}, func(err error) { settled <- err }) == nil {
+				<-settled
+			}
 		case 1:
 			_ = lease.Settle(ctx, dynalimit.Amounts{"tpm": r.Int64N(150), "usd": r.Int64N(150)})
 		default:
@@ -156,4 +161,30 @@ func (s *process) usesAtRandom(r *rand.Rand, used *usage) {
 		}
 		used.add(lease.Consumed())
 	}
+}
+
+// luckyFaults are answers that are lost, late or throttled, now and then.
+type luckyFaults struct {
+	seed uint64
+	mu   sync.Mutex
+	luck *rand.Rand
+}
+
+func (l *luckyFaults) fault(r *ddbmem.Request) (f ddbmem.Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.luck == nil {
+		l.luck = rand.New(rand.NewPCG(l.seed, 1))
+	}
+	f.After = time.Duration(l.luck.IntN(5)) * time.Millisecond
+	switch n := l.luck.IntN(40); {
+	case r.Operation != "UpdateItem":
+	case n == 0:
+		f.Lose = true
+	case n == 1:
+		f.After = 1500 * time.Millisecond
+	case n == 2:
+		f.Error = &ddbmem.Error{Code: "ThrottlingException"}
+	}
+	return f
 }

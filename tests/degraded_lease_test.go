@@ -64,31 +64,3 @@ func TestDegradedLeaseIsCountedOnceTheStoreIsBack(t *testing.T) {
 		})
 	}
 }
-
-// What a degraded lease consumes once the bucket answers is held and given back; the rest
-// comes off the counter.
-func TestDegradedLeaseGivesBackWhatItConsumedLater(t *testing.T) {
-	for _, warm := range []bool{false, true} {
-		virtual(t, perMinute(), func(t *testing.T, s *process) {
-			want := int64(10_000)
-			if warm {
-				s.acquire("user-1", dynalimit.Amounts{"tpm": 100})
-				want -= 100
-			}
-			s.down(ddbmem.Fault{Drop: true})
-			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500}, dynalimit.WithOnUnavailable(dynalimit.Allow))
-			require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 50}), "admitted like the first")
-			s.recovers()
-			require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"tpm": 50}))
-			require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 7}), "charged: the bucket answers")
-			doubt := s.limiter.Health().Doubt["tpm"]
-			assert.Equal(t, want-57, s.level("user-1", "tpm"))
-			assert.InDelta(t, 10_000-want+607, s.stored("user-1", "tpm").Consumed/milli, float64(doubt))
-			require.NoError(t, lease.Rollback(t.Context()))
-			s.recovers()
-			assert.Equal(t, want, s.level("user-1", "tpm"))
-			assert.InDelta(t, 10_000-want, s.stored("user-1", "tpm").Consumed/milli, float64(doubt))
-			assert.ErrorIs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 1}), dynalimit.ErrLeaseEnded)
-		})
-	}
-}

@@ -168,20 +168,6 @@ func TestCleanUpHasItsOwnBound(t *testing.T) {
 	})
 }
 
-func TestDoneWorkIsNotRefundedWhenAnAdjustFails(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		err := s.limiter.Do(t.Context(), "user-1", model, dynalimit.Amounts{"tpm": 500}, func(ctx context.Context, lease *dynalimit.Lease) error {
-			s.down(throttled1)
-			err := lease.Adjust(ctx, dynalimit.Amounts{"tpm": 200})
-			s.db.SetFaults(nil)
-			require.ErrorIs(t, err, dynalimit.ErrUnconfirmed)
-			return nil // the work was done all the same
-		})
-		require.NoError(t, err)
-		assert.Equal(t, int64(9500), s.level("user-1", "tpm"))
-	})
-}
-
 // Texts of corrections name what is not known, and nothing that was not to change.
 func TestTextOfAnUnconfirmedCorrection(t *testing.T) {
 	cause := errors.New("cause")

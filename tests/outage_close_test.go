@@ -181,21 +181,6 @@ func TestWhatIsAdmittedWhileClosingIsDropped(t *testing.T) {
 	})
 }
 
-// A take that cannot even be sent while the limiter closes is dropped, not forgotten.
-func TestTakeThatIsAdmittedWhileClosingIsDropped(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
-		f := &brokenWire{unsent: true, match: only("UpdateItem", "PutItem")}
-		cut := s.faulty(&dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, f)
-		cut.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-		f.times(-1)
-		cut.limiter.lanes.End()
-		lease := cut.acquire(userOf(0), dynalimit.Amounts{"rpm": 10})
-		assert.True(t, lease.Degraded())
-		assert.Equal(t, dynalimit.Amounts{"rpm": 10}, cut.limiter.Health().Dropped)
-		f.times(0)
-	})
-}
-
 // After Close a correction that cannot even be sent ends: nothing probes any more.
 func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}}, func(t *testing.T, s *process) {

@@ -165,29 +165,6 @@ func TestBucketWhoseReadIsSilentOpens(t *testing.T) {
 	})
 }
 
-// More buckets than a process keeps in mind: the rest is told as dropped.
-func TestTooManyBucketsThatWaitAreTold(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-		const most, more = 10_000, 50
-		s.isCutOff(t)
-		l, err := newLimiter(s.repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow})
-		require.NoError(t, err)
-		for i := range most + more {
-			lease, err := l.Acquire(t.Context(), "u"+strconv.Itoa(i), model, dynalimit.Amounts{"rpm": 10})
-			require.NoError(t, err)
-			if i >= most {
-				require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 10}))
-			}
-		}
-		h := l.Health()
-		assert.Equal(t, most, h.WaitingBuckets)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 10 * most}, h.Waiting)
-		assert.Equal(t, dynalimit.Amounts{"rpm": 10 * more}, h.Dropped)
-		require.ErrorIs(t, l.Close(t.Context()), dynalimit.ErrUnconfirmed)
-		s.recovers()
-	})
-}
-
 // A table that answers, and takes nothing, is asked ever more seldom; calls are not delayed.
 func TestWritesOfWhatWaitsBackOff(t *testing.T) {
 	for _, code := range []string{"ExpiredTokenException", "AccessDeniedException", "ThrottlingException"} {

@@ -155,54 +155,6 @@ func TestLocalAdmitsNothingAboveTheBurst(t *testing.T) {
 	})
 }
 
-// The share of a bucket is remembered although its lane is forgotten.
-func TestLocalShareOutlastsItsLane(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local, MaxBuckets: 10}, func(t *testing.T, s *process) {
-		const keys = 12
-		for i := range keys {
-			s.acquire(userOf(i), dynalimit.Amounts{"rpm": 1})
-		}
-		s.isCutOff(t)
-		admitted := 0
-		for range 50 {
-			for i := range keys {
-				if _, err := s.limiter.Acquire(t.Context(), userOf(i), model, dynalimit.Amounts{"rpm": 50}); err == nil && i == 0 {
-					admitted += 50
-				}
-			}
-		}
-		assert.LessOrEqual(t, admitted, 100)
-		assert.Positive(t, admitted)
-		s.recovers()
-	})
-}
-
-// The limiters of a repository share one share.
-func TestLimitersOfARepositoryShareOneLocalShare(t *testing.T) {
-	opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local}
-	virtual(t, opts, func(t *testing.T, s *process) {
-		all := []*process{s}
-		for range 4 {
-			all = append(all, s.on(s.repo, opts))
-		}
-		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-		s.isCutOff(t)
-		admitted := 0
-		for range 20 {
-			for _, p := range all {
-				if _, err := p.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 10}); err == nil {
-					admitted += 10
-				}
-			}
-		}
-		assert.LessOrEqual(t, admitted, 100)
-		assert.GreaterOrEqual(t, admitted, 90)
-		for _, p := range all {
-			p.recovers()
-		}
-	})
-}
-
 // While there is no room for the queues of another bucket, its calls fail as under Block.
 func TestLocalWithoutRoomBlocks(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local}, func(t *testing.T, s *process) {

@@ -253,22 +253,3 @@ func TestConfigurationOutlastsAnOutage(t *testing.T) {
 		s.recovers()
 	})
 }
-
-// A caller whose context never ends is answered like any other.
-func TestOutageAnswersACallerWhoseContextNeverEnds(t *testing.T) {
-	for name, silent := range silences {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-				s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-				s.db.SetFaults(silent)
-				timer := time.AfterFunc(time.Minute, func() { s.db.SetFaults(nil) })
-				began := time.Now()
-				_, err := s.limiter.Acquire(context.Background(), userOf(0), model, dynalimit.Amounts{"rpm": 1})
-				require.NoError(t, err)
-				assert.LessOrEqual(t, time.Since(began), 1200*time.Millisecond)
-				timer.Stop()
-				s.recovers()
-			})
-		})
-	}
-}

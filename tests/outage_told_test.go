@@ -215,26 +215,6 @@ func TestRollbacksAfterAnOutageMintNothing(t *testing.T) {
 	})
 }
 
-// The same under Block: what an Adjust used without the bucket is not given back to it.
-func TestAdjustInAnOutageUnderBlockMintsNothing(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerHour("tpm", 100)}}, func(t *testing.T, s *process) {
-		lease := s.acquire(userOf(0), dynalimit.Amounts{"tpm": 100})
-		s.isCutOff(t)
-		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 500}))
-		s.recovers()
-		other := s.peer(&dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerHour("tpm", 100)}})
-		admitted := 0
-		for range 6 {
-			require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": -100}))
-			s.clock.advance(1100 * time.Millisecond)
-			if _, err := other.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"tpm": 90}); err == nil {
-				admitted += 90
-			}
-		}
-		assert.Equal(t, 90, admitted, "once the lease had given back the 100 that it held")
-	})
-}
-
 // A bucket that was filled by hand while something waited for it gets what its tokens were
 // charged since, and no more.
 func TestResetDuringAnOutageMintsNothing(t *testing.T) {
@@ -341,22 +321,6 @@ func TestGiveBackDuringAnOutage(t *testing.T) {
 		require.NoError(t, err)
 		s.recovers()
 		assert.Equal(t, int64(70), s.stored(userOf(0), "rpm").Consumed/milli, "another bucket gets nothing back")
-	})
-}
-
-// What is given back in part while the store is away leaves the rest with the
-// bucket that it was taken from.
-func TestPartGivenBackDuringAnOutageLeavesTheRest(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-		lease := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 40})
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
-		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": -10}))
-		s.recovers()
-		assert.Equal(t, int64(30), s.consumed(1, "rpm"))
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Zero(t, s.consumed(1, "rpm"))
 	})
 }
 

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -93,61 +91,5 @@ func TestLostTransactionIsGivenBackWithoutTraffic(t *testing.T) {
 			assert.Equal(t, int64(999), s.stored(id, "rpm").Tokens/milli, id)
 		}
 		assert.Zero(t, s.limiter.Health().Doubt["rpm"])
-	})
-}
-
-// A healthy child decides for itself although its parent's bucket is silent.
-func TestHealthyLevelIsAskedBesideASickOne(t *testing.T) {
-	for name, fault := range hangs {
-		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Allow, dynalimit.Local} {
-			t.Run(name+" "+string(policy), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := liveProcess(t, memEngine(t), &dynalimit.Options{Cascade: dynalimit.CascadeTransaction, OnUnavailable: policy})
-					s.family("key", "org")
-					require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "key"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 10)}))
-					require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "org"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}))
-					s.acquire("key", dynalimit.Amounts{"rpm": 1})
-					s.db.SetFaults(s.silenceOf("org", fault))
-					stop := s.readsOthers()
-					admitted := 1
-					for range 100 {
-						_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-						if err == nil {
-							admitted++
-						} else if !errors.Is(err, dynalimit.ErrLimitExceeded) {
-							require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-						}
-						elapse(100 * time.Millisecond)
-					}
-					assert.LessOrEqual(t, admitted, 10)
-					assert.GreaterOrEqual(t, admitted, 8, "what the first call's transaction took may not be back yet")
-					s.recovers()
-					stop()
-				})
-			})
-		}
-	}
-}
-
-// A table that answers again says nothing of a bucket that did not: its own answer closes it.
-func TestSilentBucketStaysSilentWhenTheTableAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, OnUnavailable: dynalimit.Allow})
-		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-		s.down(ddbmem.Fault{Before: time.Hour})
-		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-		require.True(t, s.limiter.Health().Open)
-		s.db.SetFaults(s.silenceOf(userOf(0), ddbmem.Fault{Before: time.Hour}))
-		for s.limiter.Health().Open {
-			elapse(10 * time.Millisecond)
-		}
-		for range 50 {
-			began := time.Now()
-			assert.True(t, s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1}).Degraded())
-			assert.Zero(t, time.Since(began))
-			elapse(100 * time.Millisecond)
-		}
-		s.recovers()
-		assert.False(t, s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1}).Degraded())
 	})
 }

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,16 +26,6 @@ func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
 		assert.Equal(t, int64(900), s.level("user-1", "tpm"), "what it does not name stays")
 		assert.Equal(t, levels.Resource, s.acquire("user-1", dynalimit.Amounts{"tpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))).Statuses()[0].Level)
 		assert.ErrorIs(t, s.deny("user-1", dynalimit.Amounts{"rpm": 51}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))), dynalimit.ErrExceedsBurst)
-	})
-}
-
-func TestOverrideDecidesOnANewBucketToo(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		assert.ErrorIs(t, s.deny("user-1", dynalimit.Amounts{"rpm": 50}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 1))), dynalimit.ErrExceedsBurst)
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 1)))
-		assert.Equal(t, time.Minute, s.deny("user-1", dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 1))).RetryAfter)
-		assert.Equal(t, int64(10_000), s.level("user-1", "tpm"))
 	})
 }
 

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"testing"
@@ -154,30 +153,6 @@ func TestPlanThatCannotBeAName(t *testing.T) {
 	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "no#plan"})
 	_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
 	requireInvalid(t, err, "plan of the entity's record")
-}
-
-// A plan that is throttled is an error, never "no limits of the plan".
-func TestPlanIsReadWholeOrNotAtAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), nil)
-		s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
-		s.says(ofPlan, limited(dynalimit.Amounts{"rpm": 7}))
-		s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 1000}))
-		ofPlanAlone := func(q *ddbmem.Request) bool {
-			return q.Operation == "BatchGetItem" && bytes.Contains(q.Body, []byte("PLAN#pro"))
-		}
-		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if ofPlanAlone(q) {
-				return ddbmem.Fault{Unprocessed: 1}
-			}
-			return ddbmem.Fault{}
-		})
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-		assert.Zero(t, s.repo.ConfigCacheStats().Size)
-		s.db.SetFaults(nil)
-		assert.Equal(t, levels.Plan, s.acquire("user-1", dynalimit.Amounts{"rpm": 1}).Statuses()[0].Level)
-	})
 }
 
 func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {

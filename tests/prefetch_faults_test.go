@@ -1,10 +1,8 @@
 package tests
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,131 +123,5 @@ func TestCloseWhileDebitingAhead(t *testing.T) {
 		before := s.db.Meter()
 		elapse(time.Minute)
 		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "nothing goes on")
-	})
-}
-
-// Calls of many goroutines on a cascade, some of which are denied, cancelled or waiting,
-// while the limiter closes: the counters end at what was admitted.
-func TestConcurrentCascadesFromMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &dynalimit.Options{Prefetch: 500 * time.Millisecond})[0]
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "org", Resource: model}, []dynalimit.Limit{dynalimit.PerSecond("rpm", 150)}))
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "a", Resource: model}, []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}))
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "b", Resource: model}, []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}))
-		s.family("a", "org")
-		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "b", ParentID: "org", Cascade: true}))
-		var admitted [2]atomic.Int64
-		var running sync.WaitGroup
-		for i := range 24 {
-			running.Go(func() {
-				entity := []string{"a", "b"}[i%2]
-				for end := time.Now().Add(8 * time.Second); time.Now().Before(end); elapse(time.Duration(60+i) * time.Millisecond) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i*3)*time.Millisecond)
-					call := s.limiter.Acquire
-					if i%4 == 0 {
-						call = s.limiter.Wait
-					}
-					if lease, err := call(ctx, entity, model, dynalimit.Amounts{"rpm": 1}); err == nil {
-						admitted[i%2].Add(lease.Consumed()["rpm"])
-					}
-					cancel()
-				}
-			})
-		}
-		running.Wait()
-		stop(t, []*process{s})
-		a, b := admitted[0].Load(), admitted[1].Load()
-		require.Positive(t, a*b)
-		for entity, n := range map[string]int64{"a": a, "b": b, "org": a + b} {
-			assert.EqualValues(t, n, s.stored(entity, "rpm").Consumed/milli, entity)
-		}
-	})
-}
-
-// A bucket without an incarnation, as another implementation makes it, is debited ahead
-// and its counter corrected as any other.
-func TestForeignBucketIsDebitedAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, st := prefetching(t, 1, perThousand())[0], &stream{}
-		s.acquire("shared", dynalimit.Amounts{"rpm": 1})
-		st.admitted = append(st.admitted, time.Now())
-		item := s.item("shared")
-		delete(item, "ci")
-		put(t, s.repo, item)
-		require.Nil(t, s.image("shared").Of())
-		st.run(t, s, 10*time.Millisecond, 4*time.Second)
-		stop(t, []*process{s})
-		st.counts(t, s, "shared")
-	})
-}
-
-// A limit that vanishes, and one that appears, while something is held.
-func TestLimitsChangeWhileHeld(t *testing.T) {
-	rpm, tpm := dynalimit.PerSecond("rpm", 1000), dynalimit.PerSecond("tpm", 100_000)
-	for name, c := range map[string]struct{ before, after []dynalimit.Limit }{
-		"fewer": {[]dynalimit.Limit{rpm, tpm}, []dynalimit.Limit{rpm}},
-		"more":  {[]dynalimit.Limit{rpm}, []dynalimit.Limit{rpm, tpm}},
-		"other": {[]dynalimit.Limit{rpm, dynalimit.PerSecond("day", 50)}, []dynalimit.Limit{rpm, tpm}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				all := prefetching(t, 2, &dynalimit.Options{Prefetch: time.Second})
-				s, st := all[0], &stream{}
-				require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "shared", Resource: model}, c.before))
-				call := func(amounts dynalimit.Amounts) {
-					if _, err := s.limiter.Acquire(t.Context(), "shared", model, amounts); err == nil {
-						st.admitted = append(st.admitted, time.Now())
-					}
-					elapse(10 * time.Millisecond)
-				}
-				all[1].acquire("shared", dynalimit.Amounts{"rpm": 1})
-				st.admitted = append(st.admitted, time.Now())
-				amounts := dynalimit.Amounts{}
-				for _, l := range c.before {
-					amounts[l.Name] = 1
-				}
-				for range 300 {
-					call(amounts)
-				}
-				require.NoError(t, all[1].repo.SetLimits(t.Context(), admin.Scope{Entity: "shared", Resource: model}, c.after))
-				for range 3 { // the other process claims for the new ones, and removes what is full
-					all[1].acquire("shared", dynalimit.Amounts{"rpm": 1})
-					st.admitted = append(st.admitted, time.Now())
-					call(amounts)
-				}
-				elapse(3 * time.Second)
-				for range 200 {
-					call(dynalimit.Amounts{"rpm": 1})
-				}
-				stop(t, all)
-				st.counts(t, s, "shared")
-			})
-		})
-	}
-}
-
-// Fifty processes of a hundred calls a second share a bucket whose partition takes a
-// thousand writes a second: none throttles, and nobody is denied.
-func TestFleetDebitsAhead(t *testing.T) {
-	const processes = 50
-	synctest.Test(t, func(t *testing.T) {
-		all := prefetching(t, processes, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 10_000)}, Prefetch: time.Second})
-		st := &stream{}
-		fleet := func(d time.Duration) {
-			var running sync.WaitGroup
-			for _, s := range all {
-				running.Go(func() { st.run(t, s, 10*time.Millisecond, d) })
-			}
-			running.Wait()
-		}
-		fleet(2 * time.Second)
-		before, calls := all[0].db.Meter(), len(st.admitted)
-		fleet(2 * time.Second)
-		writes := all[0].db.Meter().Sub(before).Operations["UpdateItem"].Requests
-		calls = len(st.admitted) - calls
-		assert.Less(t, float64(writes)/float64(calls), 0.05)
-		assert.Zero(t, st.denied)
-		stop(t, all)
-		st.counts(t, all[0], "shared")
 	})
 }

@@ -155,33 +155,6 @@ func TestNobodyOvertakesALineFromMemory(t *testing.T) {
 	})
 }
 
-// Faults of requests that debit ahead cost what may have landed, and admit nothing.
-func TestFaultsOfPrefetchAdmitNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 200)}, Prefetch: 500 * time.Millisecond})[0]
-		var mu sync.Mutex
-		dice := rand.New(rand.NewPCG(1, 2))
-		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			f := ddbmem.Fault{Before: 2 * time.Millisecond, After: 2 * time.Millisecond}
-			switch dice.IntN(10) {
-			case 0:
-				f.Lose = true
-			case 1:
-				f.Error = &ddbmem.Error{Code: "ThrottlingException"}
-			}
-			return f
-		})
-		st := &stream{}
-		st.run(t, s, 10*time.Millisecond, 10*time.Second)
-		s.db.SetFaults(nil)
-		stop(t, []*process{s})
-		consumed := s.stored("shared", "rpm").Consumed / milli
-		assert.GreaterOrEqual(t, consumed, int64(len(st.admitted)), "nothing is admitted that was not debited")
-	})
-}
-
 // A resource may have a horizon of its own.
 func TestPrefetchOfOneResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -133,25 +131,6 @@ func TestDroppedLeasesHoldNoEstimates(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// A debt of ages is not said to be over in a moment.
-func TestDebtOfAges(t *testing.T) {
-	virtual(t, nil, func(t *testing.T, s *process) {
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1, pacific))
-		s.advanceTo("2099-01-24T10:50:00Z")
-		lease := s.acquire("key", usd(1))
-		require.NoError(t, lease.Settle(t.Context(), usd(mostTokens)))
-		assert.Greater(t, s.deny("key", usd(1)).RetryAfter, 200*365*24*time.Hour)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", mostTokens, pacific))
-		s.clock.advance(2 * time.Minute)
-		assert.Equal(t, 21*time.Hour+8*time.Minute, s.deny("key", usd(1)).RetryAfter)
-		assert.EqualValues(t, 0, s.level("key", "usd"))
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1, pacific))
-		s.clock.advance(2 * time.Minute)
-		s.deny("key", usd(1))
-		assert.EqualValues(t, 1-mostTokens, s.level("key", "usd"))
-	})
-}
-
 // What was granted above a quota is taken at once, stays when the bucket is reset, and is bounded,
 // so that no number of grants makes the bucket unreadable.
 func TestGrantsAboveAQuota(t *testing.T) {
@@ -183,83 +162,6 @@ func TestGrantsAboveAQuota(t *testing.T) {
 		requireInvalid(t, err, "amounts[usd]")
 		s.acquire("key", usd(mostTokens))
 	})
-}
-
-// Grants of four processes, each made by two of them under one id, while calls take and the day
-// ends: each day admits what it allows and was granted.
-func TestGrantsAmongTakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), nil)
-		used := &windowsUsed{used: map[int64]int64{}, at: map[int64]time.Time{}}
-		s.db.OnWrite(used.wrote)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
-		s.db.SetFaults(after10ms)
-		elapse(24*time.Hour - 5*time.Second)
-		s.acquire("key", usd(1))
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		first := time.Now().Unix() / (24 * 3600)
-		allowed := map[int64]int64{first: 100, first + 1: 100}
-		for i := range 4 {
-			p := s.peer(nil)
-			for range 5 {
-				all.Go(func() {
-					for range 100 {
-						elapse(100 * time.Millisecond)
-						if _, err := p.limiter.Acquire(t.Context(), "key", model, usd(1)); err != nil && !errors.Is(err, dynalimit.ErrLimitExceeded) {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			all.Go(func() {
-				for k := range 20 {
-					elapse(480 * time.Millisecond)
-					done, err := p.repo.admin().Buckets.GrantWindow(t.Context(), "key", model, fmt.Sprintf("grant-%d-%d", i%2, k), usd(5))
-					if !assert.NoError(t, err) || done.Repeated {
-						continue
-					}
-					mu.Lock()
-					allowed[done.At.Unix()/(24*3600)] += 5
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		elapse(2 * time.Second)
-		s.allowed(50, "key", "usd") // what is left
-		assert.Equal(t, allowed, used.used)
-	})
-}
-
-// A denial says to the millisecond when the day ends, where clocks change and days are missing.
-func TestEndOfTheDayToTheMillisecond(t *testing.T) {
-	for _, test := range []struct{ zone, at, end string }{
-		{"Africa/Cairo", "2099-04-23T12:00:00.123Z", "2099-04-23T22:00:00Z"}, // no midnight
-		{"America/Havana", "2099-03-07T12:00:00.001Z", "2099-03-08T05:00:00Z"},
-		{"America/Havana", "2099-10-31T12:00:00.001Z", "2099-11-01T04:00:00Z"}, // two
-		{"America/Santiago", "2099-09-05T12:00:00.001Z", "2099-09-06T04:00:00Z"},
-		{"America/Santiago", "2099-04-04T12:00:00.001Z", "2099-04-05T04:00:00Z"},
-		{"Pacific/Apia", "2011-12-29T12:00:00.5Z", "2011-12-30T10:00:00Z"}, // then comes the 31st
-		{"Asia/Kathmandu", "2099-04-04T12:00:00.999Z", "2099-04-04T18:15:00Z"},
-		{"America/Scoresbysund", "2099-03-28T12:00:00Z", "2099-03-29T01:00:00Z"},
-	} {
-		t.Run(test.zone+" "+test.at[:10], func(t *testing.T) {
-			virtual(t, nil, func(t *testing.T, s *process) {
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, test.zone))
-				s.advanceTo(test.at)
-				require.NoError(t, s.acquire("key", usd(100)).Settle(t.Context(), usd(100)))
-				wait := s.deny("key", usd(1)).RetryAfter
-				end, err := time.Parse(time.RFC3339, test.end)
-				require.NoError(t, err)
-				assert.Equal(t, end.Sub(s.clock.now()), wait)
-				s.clock.advance(wait - time.Millisecond)
-				s.deny("key", usd(1))
-				s.clock.advance(time.Millisecond)
-				s.acquire("key", usd(100))
-			})
-		})
-	}
 }
 
 // Levels of one chain are in windows of their own: a day, a token bucket, and a month over all
@@ -296,27 +198,6 @@ func TestWindowsOfLevels(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Of fifty who wait, those who came first are served at the first midnight, each once.
-func TestLineOverTwoMidnights(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), nil)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
-		elapse(23 * time.Hour)
-		require.NoError(t, s.acquire("key", usd(100)).Settle(t.Context(), usd(100)))
-		var line sync.WaitGroup
-		for i := range 50 {
-			line.Go(func() {
-				_, err := s.limiter.Wait(t.Context(), "key", model, usd(4))
-				assert.NoError(t, err)
-				assert.WithinDuration(t, time.Date(2000, 1, 2+i/25, 0, 0, 0, 0, time.UTC), time.Now(), time.Second)
-			})
-			elapse(time.Second)
-		}
-		line.Wait()
-		assert.EqualValues(t, 300, s.stored("key", "usd").Consumed/milli)
-	})
 }
 
 // A zone has one name, which every host knows: none that is another path to it, the host's own, or

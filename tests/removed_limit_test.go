@@ -116,3 +116,16 @@ func TestLeaseUsesALimitThatComesBack(t *testing.T) {
 		})
 	}
 }
+
+// A limit that is not configured any more stays in the bucket until it owes nothing.
+func TestLimitThatOwesIsNotRemoved(t *testing.T) {
+	pair(t, []dynalimit.Limit{dynalimit.PerHour("rpm", 100), dynalimit.PerHour("tpm", 100)}, func(t *testing.T, a, b *process) {
+		a.acquire("key", dynalimit.Amounts{"rpm": 1}) // sees tpm full
+		b.acquire("key", dynalimit.Amounts{"tpm": 90})
+		operator := a.open(t, a.repo.Table(), &dynalimit.RepositoryOptions{Now: time.Now})
+		require.NoError(t, operator.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerHour("rpm", 50)}))
+		elapse(2 * time.Minute)
+		a.acquire("key", dynalimit.Amounts{"rpm": 1})
+		assert.GreaterOrEqual(t, a.image("key").Set.Index("tpm"), 0)
+	})
+}

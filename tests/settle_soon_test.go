@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -272,68 +271,4 @@ func TestCrashBehindSettleSoonKeepsWhatWasTaken(t *testing.T) {
 		assert.Equal(t, int64(100_000), s.stored("user-1", "rpm").Consumed)
 		crashes.times(0)
 	})
-}
-
-// Many leases of many buckets, settled soon, at once and not at all, under every fault: at the
-// end the counters are what was settled, give or take what is said to be unsure.
-func TestSettleSoonHistories(t *testing.T) {
-	for seed := range uint64(60) {
-		virtual(t, requestsADay(1_000_000), func(t *testing.T, s *process) {
-			for i := range 3 {
-				require.NoError(t, s.acquire(userOf(i), dynalimit.Amounts{"rpm": 1}).Rollback(t.Context()))
-			}
-			random := rand.New(rand.NewPCG(seed, 1))
-			var mu sync.Mutex
-			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				mu.Lock()
-				defer mu.Unlock()
-				f := ddbmem.Fault{Before: time.Duration(random.Int64N(int64(20 * time.Millisecond)))}
-				if r.Operation == "UpdateItem" {
-					switch random.IntN(12) {
-					case 0:
-						f.Lose = true
-					case 1:
-						f.Drop = true
-					case 2:
-						f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
-					}
-				}
-				return f
-			})
-			var all sync.WaitGroup
-			var leases []*dynalimit.Lease
-			pick := func(n int64) int64 { mu.Lock(); defer mu.Unlock(); return random.Int64N(n) }
-			for range 8 {
-				all.Go(func() {
-					for range 12 {
-						lease, err := s.limiter.Acquire(t.Context(), userOf(int(pick(3))), model, dynalimit.Amounts{"rpm": 10})
-						if err != nil {
-							var unsure *dynalimit.UnconfirmedError
-							assert.True(t, errors.As(err, &unsure) || errors.Is(err, dynalimit.ErrUnavailable), err)
-							continue
-						}
-						mu.Lock()
-						leases = append(leases, lease)
-						mu.Unlock()
-						switch pick(4) {
-						case 0:
-							all.Go(func() { _ = lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 3}) })
-						case 1:
-							_ = lease.Settle(t.Context(), dynalimit.Amounts{"rpm": pick(20)})
-						}
-						_ = lease.SettleSoon(t.Context(), dynalimit.Amounts{"rpm": pick(14)}, nil)
-					}
-				})
-			}
-			all.Wait()
-			s.db.SetFaults(nil)
-			closed := s.limiter.Close(t.Context())
-			h, sum := s.limiter.Health(), int64(0)
-			for _, l := range leases {
-				sum += l.Consumed()["rpm"]
-			}
-			assert.Zero(t, h.Settling)
-			assert.InDelta(t, sum, s.consumed(3, "rpm"), float64(h.Waiting["rpm"]+h.Doubt["rpm"]+h.Dropped["rpm"]), "seed %d: %v", seed, closed)
-		})
-	}
 }

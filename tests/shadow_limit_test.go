@@ -3,9 +3,6 @@ package tests
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -337,86 +334,4 @@ func TestShadowOfOneCallEnforcesOthers(t *testing.T) {
 		assert.LessOrEqual(t, admitted, 100)
 		assert.GreaterOrEqual(t, s.level("key", "tpm"), int64(0))
 	})
-}
-
-// Three processes, one of which debits ahead, use ten times what limits in shadow allow, which others
-// enforce now and then, with answers that are lost or late. Once every call is rolled back the limits
-// have what they had before, and the counters what was used before and what is in doubt.
-func TestHistoriesOfShadows(t *testing.T) {
-	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) {
-			s := liveProcess(t, memEngine(t), nil)
-			s.family("key", "team")
-			limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 300), dynalimit.Monthly("usd", 300, "UTC")}
-			set := func(r *rand.Rand) {
-				now := slices.Clone(limits)
-				for i := range now {
-					now[i].Shadow = r.IntN(3) > 0
-				}
-				s.limits(admin.Scope{Everyone: true}, now...)
-			}
-			changes := rand.New(rand.NewPCG(seed, 2))
-			set(changes)
-			s.acquire("key", dynalimit.Amounts{"tpm": 200, "usd": 200})
-			s.db.SetFaults((&luckyFaults{seed: seed}).fault)
-			all := []*process{s.peer(nil), s.peer(&dynalimit.Options{Prefetch: 250 * time.Millisecond}), s.peer(nil)}
-			var calls sync.WaitGroup
-			for i, p := range all {
-				for k := range 4 {
-					mine := rand.New(rand.NewPCG(seed, uint64(10+4*i+k)))
-					calls.Go(func() { p.settlesInShadow(mine) })
-				}
-			}
-			calls.Go(func() {
-				for range 4 {
-					elapse(time.Duration(changes.IntN(200)) * time.Millisecond)
-					set(changes)
-				}
-			})
-			calls.Wait()
-			s.db.SetFaults(nil)
-			elapse(3 * time.Second)
-			doubt := dynalimit.Amounts{}
-			for _, p := range all {
-				require.NoError(t, p.limiter.Close(t.Context()))
-				for limit, n := range p.limiter.Health().Doubt {
-					doubt[limit] += n
-				}
-			}
-			for _, id := range []string{"key", "team"} {
-				for _, limit := range []string{"tpm", "usd"} {
-					at := fmt.Sprintf("seed %d: %s of %s", seed, limit, id)
-					assert.LessOrEqual(t, s.level(id, limit), int64(101), at) // a token in five minutes is refilled
-					used := s.stored(id, limit).Consumed / milli
-					assert.GreaterOrEqual(t, used, int64(200), at)
-					assert.LessOrEqual(t, used, 200+doubt[limit], at)
-				}
-			}
-		})
-		if t.Failed() {
-			return
-		}
-	}
-}
-
-// settlesInShadow acquires, consumes further, corrects up and down, and settles or rolls back.
-func (s *process) settlesInShadow(r *rand.Rand) {
-	ctx := s.t.Context()
-	for range 6 {
-		lease, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"tpm": 1 + r.Int64N(80), "usd": 1 + r.Int64N(80)})
-		if err != nil { // denied where it is enforced, or nobody answered
-			elapse(time.Duration(r.IntN(300)) * time.Millisecond)
-			continue
-		}
-		for range r.IntN(4) {
-			limit := []string{"tpm", "usd"}[r.IntN(2)]
-			if r.IntN(3) == 0 {
-				_ = lease.Consume(ctx, dynalimit.Amounts{limit: r.Int64N(40)})
-			} else {
-				_ = lease.Adjust(ctx, dynalimit.Amounts{limit: max(-lease.Consumed()[limit], r.Int64N(60)-40)})
-			}
-			elapse(time.Duration(r.IntN(40)) * time.Millisecond)
-		}
-		_ = lease.Rollback(context.WithoutCancel(ctx))
-	}
 }

@@ -90,22 +90,6 @@ func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
 	}
 }
 
-func TestUnavailableParentTakesNothingFromTheChild(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		f := &brokenWire{refuse: "ThrottlingException", match: writesOf("project")}
-		s := newProcess(t, e, perMinute())
-		s.family("key", "project")
-		s = s.faulty(perMinute(), f)
-		s.acquire("key", dynalimit.Amounts{"tpm": 100})
-		f.times(-1)
-		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 500})
-		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
-		f.times(0)
-		assert.Equal(t, int64(9900), s.level("key", "tpm"), "given back")
-		assert.Equal(t, int64(9900), s.level("project", "tpm"))
-	})
-}
-
 func TestDenialWinsOverUnavailability(t *testing.T) {
 	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
 		testEngines(t, func(t *testing.T, e *engine) {
@@ -163,16 +147,6 @@ func TestLimitWritesAreNotRetriedBlindly(t *testing.T) {
 		require.Len(t, sent, 2)
 		assert.NotEqual(t, sent[0]["ConditionExpression"], sent[1]["ConditionExpression"], "the second try asks whether the first landed")
 		assert.Contains(t, sent[1]["ConditionExpression"], "NOT begins_with(")
-		assert.Equal(t, int64(98), s.level("user-1", "rpm"))
-	})
-}
-
-func TestConflictOfAPlainWriteIsRetried(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
-		s.db.SetFaults(firstOf("UpdateItem", 3, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
-		used := s.used(func() { s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) })
-		assert.Equal(t, int64(4), used.Operations["UpdateItem"].Requests)
 		assert.Equal(t, int64(98), s.level("user-1", "rpm"))
 	})
 }

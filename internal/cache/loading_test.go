@@ -91,7 +91,7 @@ func TestLoadingPastItsTTL(t *testing.T) {
 				c, s := loading(t, test.options), &store{}
 				gets(t, c, s, 1, loadTakes)
 				gets(t, c, s, 1, 0)
-				elapse(ttl)
+				elapse(ttl - loadTakes) // it counts from the start of the read
 				var wg sync.WaitGroup
 				wg.Go(func() { gets(t, c, s, 2, loadTakes) })
 				elapse(loadTakes / 2)
@@ -427,5 +427,32 @@ func TestLoadingEvictsByValue(t *testing.T) {
 		gets(t, c, s, 4, loadTakes) // not the third, which began before
 		assert.Equal(t, 3, (<-old).n)
 		gets(t, c, s, 4, 0)
+	})
+}
+
+// A forced read does not join one that began before it.
+func TestLoadingReloadsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Grace: ttl}), &store{}
+		go gets(t, c, s, 1, loadTakes)
+		synctest.Wait()
+		v, err := c.Reload(t.Context(), "a", s.load)
+		require.NoError(t, err)
+		assert.Equal(t, 2, v.n)
+	})
+}
+
+// A value that is dropped by its key alone does not come back from a read in flight.
+func TestLoadingDropsTheReadOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Grace: ttl}), &store{}
+		for _, key := range []name{"a", "b"} {
+			go func() { _, _ = c.Get(t.Context(), key, s.load) }()
+		}
+		synctest.Wait()
+		c.Drop("a")
+		elapse(2 * loadTakes)
+		assert.Nil(t, c.Fresh("a"))
+		assert.NotNil(t, c.Fresh("b"))
 	})
 }
