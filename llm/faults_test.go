@@ -6,12 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -39,7 +37,7 @@ func TestLostAnswersCountOnce(t *testing.T) {
 						w.warm(g)
 						inject := func(at string) {
 							if at == during {
-								w.db.SetFaults(on(operation, 1, fault))
+								w.db.SetFaults(testworld.FirstOf(operation, 1, fault))
 							}
 						}
 						inject("start")
@@ -62,23 +60,6 @@ func TestLostAnswersCountOnce(t *testing.T) {
 	}
 }
 
-// TestStoreDown: nothing is admitted, and it is no denial.
-func TestStoreDown(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		g := w.guard(both)
-		w.warm(g)
-		w.db.SetFaults(down("UpdateItem", "PutItem"))
-		_, err := g.Start(t.Context(), request())
-		require.Error(t, err)
-		require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
-		require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
-		var denied *llm.DeniedError
-		assert.NotErrorAs(t, err, &denied)
-		w.recovers()
-		w.requireNothing()
-	})
-}
-
 // TestCallerGivesUp: whatever Start was doing, it leaves nothing behind.
 func TestCallerGivesUp(t *testing.T) {
 	for name, fault := range map[string]ddbmem.Fault{"before": {Before: time.Second}, "after": {After: time.Second}} {
@@ -86,7 +67,7 @@ func TestCallerGivesUp(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
 				g := w.guard(both)
 				w.warm(g)
-				w.db.SetFaults(on("UpdateItem", 100, fault)) // sent again once, it would be answered in time
+				w.db.SetFaults(testworld.FirstOf("UpdateItem", 100, fault)) // sent again once, it would be answered in time
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				_, err := g.Start(ctx, request())
@@ -129,26 +110,5 @@ func TestSettlementSurvivesTheCaller(t *testing.T) {
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		w.requireSettled("premium", callMicros)
-	})
-}
-
-// TestDegraded: with OnUnavailable: Allow calls go on without limits. The buckets count them
-// when the store is back, and are not charged for them; the keeper's record costs what it does.
-func TestDegraded(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		g := w.guard(both)
-		w.warm(g)
-		r := request()
-		r.AcquireOptions = []dynalimit.AcquireOption{dynalimit.WithOnUnavailable(dynalimit.Allow)}
-		w.db.SetFaults(down("UpdateItem", "PutItem", "GetItem", "BatchGetItem", "Query"))
-		require.NoError(t, w.start(g, r).Rollback(t.Context()), "its writes went unanswered")
-		c := w.start(g, r)
-		assert.True(t, c.Lease().Degraded())
-		w.settle(c)
-		w.recovers()
-		rpm, tpm := w.left()
-		assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm}, "the buckets")
-		l := w.spent("premium")
-		assert.Equal(t, []int64{callMicros, 1}, []int64{l.CostMicros, l.Requests})
 	})
 }

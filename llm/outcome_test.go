@@ -242,19 +242,6 @@ func TestSettleSoonChargesWhatIsAboveAtOnce(t *testing.T) {
 	})
 }
 
-// TestKeeperClosedBeforeAStreamEnds: its money is not counted, and that is said.
-func TestKeeperClosedBeforeAStreamEnds(t *testing.T) {
-	w, heard := memWorld(t), &endings{}
-	g := w.guard(both, heard.hear)
-	c := w.start(g, request())
-	require.NoError(t, w.keeper.Close(t.Context()))
-	require.NoError(t, c.SettleSoon(t.Context(), used))
-	require.NoError(t, g.Close(t.Context()))
-	require.Len(t, w.refused, 1)
-	assert.Equal(t, used.Tokens, w.refused[0].Record.Tokens)
-	assert.Equal(t, used.Tokens, heard.one(t).Tokens)
-}
-
 // TestLeaseEndedByHand: a call whose lease somebody else ended is told of, and its guard closes.
 func TestLeaseEndedByHand(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 )
 
@@ -74,21 +74,14 @@ type with struct{ limiter, keeper bool }
 
 var both = with{true, true}
 
-// engines runs a test on ddbmem, and on the engine at DYNALIMIT_TEST_ENDPOINT.
+// engines runs a test on ddbmem, and on the endpoint if there is one.
 func engines(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Run("ddbmem", func(t *testing.T) { test(t, memWorld(t)) })
-	endpoint := os.Getenv("DYNALIMIT_TEST_ENDPOINT")
-	if endpoint == "" {
-		return
-	}
-	t.Run("endpoint", func(t *testing.T) {
-		transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // one that is dialled for nobody ends too
-		t.Cleanup(transport.CloseIdleConnections)
-		test(t, newWorld(t, nil, &clock{}, dynamodb.New(dynamodb.Options{
-			BaseEndpoint: &endpoint, Region: "us-east-1",
-			Credentials: credentials.NewStaticCredentialsProvider("x", "x", ""),
-			HTTPClient:  &http.Client{Transport: transport, Timeout: time.Minute},
-		})))
+	testworld.Engines(t, func(t *testing.T, db *ddbmem.DB, client testworld.NewClient) {
+		if db != nil {
+			test(t, memWorld(t))
+			return
+		}
+		test(t, newWorld(t, nil, &clock{}, client()))
 	})
 }
 
@@ -102,8 +95,7 @@ func virtual(t *testing.T, test func(t *testing.T, w *world)) {
 
 func memWorld(t *testing.T) *world {
 	c := &clock{}
-	db := ddbmem.New(ddbmem.WithClock(c.now))
-	t.Cleanup(db.Close)
+	db := testworld.Mem(t, ddbmem.WithClock(c.now))
 	return newWorld(t, db, c, db.Client())
 }
 
@@ -226,20 +218,7 @@ func (w *world) recovers() {
 // left is what the buckets hold.
 func (w *world) left() (rpm, tpm int64) {
 	w.t.Helper()
-	return w.leftBy(w.limiter)
-}
-
-// leftFresh is left as another process reads it.
-func (w *world) leftFresh() (rpm, tpm int64) {
-	w.t.Helper()
-	limiter, err := dynalimit.New(w.repository(), nil)
-	require.NoError(w.t, err)
-	return w.leftBy(limiter)
-}
-
-func (w *world) leftBy(limiter *dynalimit.RateLimiter) (rpm, tpm int64) {
-	w.t.Helper()
-	report, err := limiter.Check(w.t.Context(), user, "chat", nil)
+	report, err := w.limiter.Check(w.t.Context(), user, "chat", nil)
 	require.NoError(w.t, err)
 	for _, s := range report.Statuses {
 		switch s.Limit.Name {
@@ -342,18 +321,6 @@ func (l endsStart) Acquire(ctx context.Context, entity, resource string, amounts
 type unreachable struct{ err error }
 
 func (u unreachable) Do(*http.Request) (*http.Response, error) { return nil, u.err }
-
-// on injects a fault into the first n requests of an operation.
-func on(operation string, n int, f ddbmem.Fault) ddbmem.FaultFunc {
-	var left atomic.Int64
-	left.Store(int64(n))
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation && left.Add(-1) >= 0 {
-			return f
-		}
-		return ddbmem.Fault{}
-	}
-}
 
 // warm makes one call, so that configurations are known and buckets exist.
 func (w *world) warm(g *llm.Guard) {

@@ -147,17 +147,6 @@ func TestHowACallEnds(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsClosedWhole is settled as one that is read to its end: decoders of JSON stop
-// before that.
-func TestAnAnswerThatIsClosedWhole(t *testing.T) {
-	w := newWorld(t, llmhttp.Options{}, replies(jsonType, `{"usage":{"prompt_tokens":1,"completion_tokens":2}}`+strings.Repeat(" ", 64<<10)))
-	res := w.do(chatPath, chatBody)
-	require.NoError(t, json.NewDecoder(res.Body).Decode(new(any)))
-	require.NoError(t, res.Body.Close())
-	assert.Equal(t, llm.Reported, w.end().Source)
-	w.limiter.AssertTaken("ana", "m", dynalimit.Amounts{"rpm": 1, "tpm": 3})
-}
-
 func TestWhatWasNeverSentIsGivenBack(t *testing.T) {
 	w := newWorld(t, llmhttp.Options{}, nil)
 	w.url = "http://127.0.0.1:1"

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
@@ -280,41 +278,6 @@ func TestAnEmptyLimitOfTheProviderRefillsAllTheTime(t *testing.T) {
 	})
 }
 
-func TestAPoolIsPausedForAll(t *testing.T) {
-	w := newWorld(t, llmhttp.Options{Pool: func(*http.Request) llmhttp.Pool { return llmhttp.Pool{Entity: "ana", Resource: "m"} }},
-		fails(429, jsonType, "{}", "Retry-After", "7"))
-	status, _ := w.call(chatPath, chatBody)
-	require.Equal(t, 429, status)
-	w.ends()
-	_, err := w.limiter.Acquire(t.Context(), "ana", "m", dynalimit.Amounts{"rpm": 1})
-	require.ErrorIs(t, err, dynalimit.ErrPaused)
-	res := w.do(chatPath, chatBody)
-	denial, ok := llmhttp.Denial(res)
-	require.NoError(t, res.Body.Close())
-	require.True(t, ok)
-	require.ErrorIs(t, denial, dynalimit.ErrPaused)
-	assert.Equal(t, 1, w.arrived())
-}
-
-// TestATransportIsClosedWhilePausesAreWritten is for the race detector.
-func TestATransportIsClosedWhilePausesAreWritten(t *testing.T) {
-	w := newWorld(t, llmhttp.Options{}, nil)
-	transport, err := llmhttp.NewTransport(answers{429, nil, canned{jsonType, "{}"}}, w.guard, &llmhttp.Options{
-		Models: models, Pool: func(*http.Request) llmhttp.Pool { return llmhttp.Pool{Entity: "pool", Resource: "m"} },
-	})
-	require.NoError(t, err)
-	var closing sync.WaitGroup
-	for range 20 {
-		res, err := transport.RoundTrip(w.request(t.Context(), claudePath, claudeBody))
-		require.NoError(t, err)
-		_ = read(t, res)
-		require.NoError(t, res.Body.Close())
-		closing.Go(func() { assert.NoError(t, transport.Close(t.Context())) })
-	}
-	closing.Wait()
-	require.NoError(t, transport.Close(t.Context()))
-}
-
 // endsPauses is a limiter that does not return from a pause.
 type endsPauses struct {
 	llm.Limiter
@@ -358,40 +321,5 @@ func TestPauseThatDoesNotReturnEndsNothingElse(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// leaves is a transport whose callers go away before they have the answer.
-type leaves struct{ canned }
-
-type leave struct{}
-
-func (l leaves) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Context().Value(leave{}).(context.CancelFunc)()
-	return l.canned.RoundTrip(r)
-}
-
-// TestATransportIsClosedWhileCallersLeave has both settle an answer that is being made.
-func TestATransportIsClosedWhileCallersLeave(t *testing.T) {
-	w := newWorld(t, llmhttp.Options{}, nil)
-	require.NoError(t, admin.New(w.limiter.Repo).Limits.SetUnlimited(t.Context(), admin.Scope{Entity: "ana"})) // which is fast
-	transport, err := llmhttp.NewTransport(leaves{canned{jsonType, ""}}, w.guard, &llmhttp.Options{Models: models})
-	require.NoError(t, err)
-	var closing sync.WaitGroup
-	defer closing.Wait()
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	for range 6 {
-		closing.Go(func() {
-			for ctx.Err() == nil {
-				_ = transport.Close(ctx)
-			}
-		})
-	}
-	for range 20_000 {
-		ctx, cancel := context.WithCancel(ctx)
-		res, err := transport.RoundTrip(w.request(context.WithValue(ctx, leave{}, cancel), chatPath, chatBody))
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
 	}
 }

@@ -1,17 +1,13 @@
 package sdks
 
 import (
-	"context"
 	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -170,115 +166,6 @@ func TestARetryIsACallOfItsOwn(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestStreamsThatEndOtherwise: an error of the provider, a broken connection, and no usage.
-func TestStreamsThatEndOtherwise(t *testing.T) {
-	for name, c := range map[string]struct {
-		answer llmtest.Answer
-		status string
-		seen   bool // some of the reply
-	}{
-		"error at once": {llmtest.Answer{NoUsage: true, Error: "x"}, llm.StatusError, false},
-		"error":         {llmtest.Answer{NoUsage: true, Error: "x", ErrorAfter: 5}, llm.StatusError, true},
-		"cut":           {llmtest.Answer{NoUsage: true, CutAfter: 5}, llm.StatusCut, true},
-		"no usage":      {llmtest.Answer{NoUsage: true}, llm.StatusOK, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachSDK(t, llmhttp.Options{}, streamed, func(w *world, s sdk) {
-				answer := c.answer
-				answer.Text, answer.Events = strings.Repeat("word ", 60), 6
-				if answer.Error != "" {
-					answer.Error = s.wrong
-				}
-				w.provider.Next(answer)
-				_, err := w.call(w.Context(), s)
-				unnoticed := s.family == amazons && c.status == llm.StatusCut // between frames
-				assert.Equal(w, c.status != llm.StatusOK && !unnoticed, err != nil, "%v", err)
-				settled := w.end()
-				assert.Equal(w, c.status, settled.Status)
-				assert.Equal(w, llm.Estimated, settled.Source)
-				assert.Equal(w, settled.Request.Estimate.InputTokens, settled.Tokens.Input)
-				assert.Equal(w, c.seen, settled.Tokens.Output > 0, "%d", settled.Tokens.Output)
-				assert.LessOrEqual(w, settled.Tokens.Output, int64(120))
-				w.assertTaken(1)
-			})
-		})
-	}
-}
-
-// TestErrorsAfterAUsageAreErrors: what a stream had told of its usage does not make it a success.
-func TestErrorsAfterAUsageAreErrors(t *testing.T) {
-	eachSDK(t, llmhttp.Options{}, streamed, func(w *world, s sdk) {
-		answer := s.usage
-		answer.Events, answer.Error, answer.ErrorAfter = 6, s.wrong, 5
-		w.provider.Next(answer)
-		_, err := w.call(w.Context(), s)
-		require.Error(w, err)
-		assert.Equal(w, llm.StatusError, w.end().Status)
-		w.assertTaken(1)
-	})
-}
-
-// TestAWrongChecksumEndsTheReading: what was told until then is settled.
-func TestAWrongChecksumEndsTheReading(t *testing.T) {
-	eachSDK(t, llmhttp.Options{}, func(s sdk) bool { return s.streamed && s.aws }, func(w *world, s sdk) {
-		w.provider.Next(llmtest.Answer{WrongCRC: true, Input: 700, Output: 2})
-		_, err := w.call(w.Context(), s)
-		require.Error(w, err)
-		settled := w.end()
-		if settled.Source != llm.Reported { // the last frame has the only usage
-			assert.Equal(w, llm.StatusCut, settled.Status)
-			assert.Equal(w, settled.Request.Estimate.InputTokens, settled.Tokens.Input)
-		} else {
-			assert.Equal(w, billed(w.provider.Calls()[0].Billed), settled.Tokens)
-		}
-		w.assertTaken(1)
-	})
-}
-
-// TestACallerWhoLeaves is charged what was seen.
-func TestACallerWhoLeaves(t *testing.T) {
-	eachSDK(t, llmhttp.Options{}, streamed, func(w *world, s sdk) {
-		w.provider.Next(llmtest.Answer{Between: time.Minute, NoUsage: true, Text: strings.Repeat("word ", 60), Events: 6})
-		ctx, leave := context.WithTimeout(w.Context(), 5*time.Minute-time.Second) // five events
-		defer leave()
-		_, err := w.call(ctx, s)
-		require.ErrorIs(w, err, context.DeadlineExceeded)
-		synctest.Wait() // for who hears of the context's end
-		settled := w.end()
-		assert.Equal(w, llm.StatusCut, settled.Status)
-		assert.Positive(w, settled.Tokens.Output)
-		assert.True(w, w.provider.Calls()[0].Left)
-		w.assertTaken(1)
-	})
-}
-
-// TestManyCallsAtOnce are settled at the sum of what they were billed.
-func TestManyCallsAtOnce(t *testing.T) {
-	eachSDK(t, llmhttp.Options{}, every, func(w *world, s sdk) {
-		const calls = 50
-		for i := range int64(calls) {
-			w.provider.Next(llmtest.Answer{Input: 10 + i, CacheRead: i, Output: 2*i + 1})
-		}
-		var all sync.WaitGroup
-		for range calls {
-			all.Go(func() {
-				_, err := w.call(w.Context(), s)
-				assert.NoError(w, err)
-			})
-		}
-		all.Wait()
-		var want, got int64
-		for _, c := range w.provider.Calls() {
-			want += sum(billed(c.Billed))
-		}
-		for _, e := range w.ends() {
-			got += sum(e.Tokens)
-		}
-		assert.Equal(w, want, got)
-		w.assertTaken(calls)
-	})
 }
 
 // TestTheUsageIsAskedForOnTheCallersBehalf: he sees the event with it only if he asked.

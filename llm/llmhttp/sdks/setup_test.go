@@ -135,5 +135,3 @@ func eachSDK(t *testing.T, o llmhttp.Options, which func(sdk) bool, test func(w 
 }
 
 func every(sdk) bool { return true }
-
-func streamed(s sdk) bool { return s.streamed }
