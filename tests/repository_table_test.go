@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -164,4 +167,26 @@ func TestTableRequests(t *testing.T) {
 	assertGolden(t, "create_table", wire.Take())
 	require.NoError(t, r.CreateTable(t.Context()))
 	assertGolden(t, "create_table_again", wire.Take())
+}
+
+// TestTableWithoutAnIndex: a table of zae-limiter 0.7 or older lacks GSI3. Reads by
+// the index name the command that adds it.
+func TestTableWithoutAnIndex(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.open(t, testworld.NewTable(), nil)
+		in := r.TableInput()
+		in.GlobalSecondaryIndexes = slices.DeleteFunc(in.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndex) bool { return *x.IndexName == "GSI3" })
+		in.AttributeDefinitions = slices.DeleteFunc(in.AttributeDefinitions, func(x types.AttributeDefinition) bool {
+			return strings.HasPrefix(*x.AttributeName, "GSI3")
+		})
+		_, err := e.client().CreateTable(t.Context(), in)
+		require.NoError(t, err)
+		e.deleteAfter(t, r.table)
+		for _, err := range admin.New(r.Repository).Entities.List(t.Context()) {
+			require.ErrorIs(t, err, fault.ErrTable)
+			require.ErrorContains(t, err, "'dynalimit doctor' prints the command")
+			return
+		}
+		t.Error("the list has neither an entity nor an error")
+	})
 }
