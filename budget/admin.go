@@ -36,6 +36,27 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 	return stored.org(org.ID), nil
 }
 
+// NoVersion as the Version of an Org or App that is put: only if there is none.
+const NoVersion = -1
+
+// mayReplace returns ErrConflict unless a configuration of a version may be put in the place of
+// the stored one.
+func (c configItem) mayReplace(what string, version int64) error {
+	stored := c.Version
+	if c.deleted() {
+		stored = 0
+	}
+	switch {
+	case version == 0, version == stored, version < 0 && stored == 0:
+		return nil
+	case stored == 0:
+		return fmt.Errorf("%w: %s does not exist; put it without the version %d", ErrConflict, what, version)
+	case version < 0:
+		return fmt.Errorf("%w: %s exists, in version %d; read it, change that and put it", ErrConflict, what, stored)
+	}
+	return fmt.Errorf("%w: %s has version %d, not %d; read it again, change that and put it", ErrConflict, what, stored, version)
+}
+
 // decideOrg is what an organisation's item becomes, and the change that makes it so; nil
 // if an earlier try of writer's, which was not answered, has made it so.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
@@ -43,6 +64,9 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	seen, err := adm.orgBefore(ctx, org.ID)
 	if err != nil || seen.Writer == writer {
 		return seen, nil, err
+	}
+	if err := seen.mayReplace("organisation "+org.ID, org.Version); err != nil {
+		return orgItem{}, nil, err
 	}
 	apps, err := adm.items.loadApps(ctx, org.ID)
 	if err != nil {
@@ -166,6 +190,9 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 		if err := adm.mayBePutAgain(ctx, org, app.ID); err != nil {
 			return appItem{}, nil, err
 		}
+	}
+	if err := seen.mayReplace(fmt.Sprintf("app %q", app.ID), app.Version); err != nil {
+		return appItem{}, nil, err
 	}
 	if err := validateApp(o.org(org), app); err != nil {
 		return appItem{}, nil, err

@@ -52,9 +52,13 @@ type Org struct {
 	// RefreshTightSecs is the same in mode TIGHT. Defaults to 60.
 	RefreshTightSecs int64 `json:"refresh_interval_tight_secs,omitempty"`
 
+	// Version rises with every change. PutOrg with the version that GetOrg returned fails with
+	// ErrConflict if somebody changed the organisation since; with NoVersion, if there is one.
+	// 0 replaces any version.
+	Version int64 `json:"version"`
+
 	// The rest is set by the keeper and ignored by PutOrg.
 
-	Version   int64     `json:"version"`    // rises with every change
 	CreatedAt time.Time `json:"created_at"` // first PUT
 	UpdatedAt time.Time `json:"updated_at"` // last PUT
 }
@@ -75,9 +79,10 @@ type App struct {
 	// RefreshTightSecs is the same in mode TIGHT. Defaults to the organisation's.
 	RefreshTightSecs int64 `json:"refresh_interval_tight_secs,omitempty"`
 
+	Version int64 `json:"version"` // as Org.Version, for PutApp
+
 	// Set by the keeper and ignored by PutApp.
 
-	Version   int64     `json:"version"`    // rises with every change
 	CreatedAt time.Time `json:"created_at"` // first PUT
 	UpdatedAt time.Time `json:"updated_at"` // last PUT
 }

@@ -219,13 +219,12 @@ func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types
 	values[":seen"] = store.Int(seen.Version)
 	orgUpdate := "ADD #apps :one, #labels :labels"
 	orgValues := store.Item{
-		":one": store.Int(1), ":seen": store.Int(o.Version), ":apps": store.Int(o.AppsVersion),
-		":labels": &types.AttributeValueMemberSS{Value: o.Labels},
+		":one": store.Int(1), ":seen": store.Int(o.Version), ":labels": &types.AttributeValueMemberSS{Value: o.Labels},
 	}
 	return []types.TransactWriteItem{
 		{Update: &types.Update{
 			TableName: &i.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
-			ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
+			ConditionExpression: aws.String("#v = :seen"), // other apps may change at the same time
 			ExpressionAttributeNames: map[string]string{
 				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels",
 			},

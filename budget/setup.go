@@ -32,7 +32,12 @@ func (s *Setup) keeper() *Keeper {
 // PutOrg creates or replaces an organisation's configuration; credentials are
 // left alone. Timezone and Scope are fixed when it is made: what was counted is by them.
 // Every app must stay valid under it. It raises the version and writes
-// an audit.Event, also when nothing differs. Bad input is a *fault.ValidationError.
+// an audit.Event, also when nothing differs.
+//
+// To change a part of it, read it with GetOrg, change that and put it, with its Version: if
+// somebody else was quicker PutOrg fails with ErrConflict and writes nothing.
+//
+// Errors: *fault.ValidationError, ErrConflict, *fault.UnavailableError.
 func (s *Setup) PutOrg(ctx context.Context, org Org) (Org, error) {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -44,7 +49,7 @@ func (s *Setup) PutOrg(ctx context.Context, org Org) (Org, error) {
 
 // PutApp creates or replaces an app's configuration. Nil and empty fields are
 // inherited from the organisation, which must exist. It raises the version and writes
-// an audit.Event, also when nothing differs.
+// an audit.Event, also when nothing differs. App.Version is compared as PutOrg does.
 func (s *Setup) PutApp(ctx context.Context, org string, app App) (App, error) {
 	k := s.keeper()
 	by, err := k.author(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -166,27 +167,79 @@ func (pt *priceTable) put(ctx context.Context, by, model string, rows ...Price) 
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
 	}
-	if len(rows) > maxPrices {
-		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
+	if err := checkCount(rows); err != nil {
+		return err
 	}
 	next := make([]Price, 0, len(rows))
 	for _, p := range rows {
-		if err := p.validate(); err != nil {
+		p, err := storable(p)
+		if err != nil {
 			return err
 		}
-		if p.List != "" && !namePattern.MatchString(p.List) {
-			return invalidConfig("list", "%q is not the name of a price list; leave it empty for a price put by hand", p.List)
-		}
-		if p = p.normal(); p.Model != name {
+		if p.Model != name {
 			return invalidConfig("model", "a row for %q among those of %q", p.Model, name)
 		}
 		next = append(next, p)
 	}
+	return pt.replace(ctx, "Prices.Put", by, name, func(priceRows) []Price { return next })
+}
+
+func checkCount(rows []Price) error {
+	if len(rows) > maxPrices {
+		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
+	}
+	return nil
+}
+
+// storable is a price as it is stored, or why it cannot be.
+func storable(p Price) (Price, error) {
+	if err := p.validate(); err != nil {
+		return p, err
+	}
+	if p.List != "" && !namePattern.MatchString(p.List) {
+		return p, invalidConfig("list", "%q is not the name of a price list; leave it empty for a price put by hand", p.List)
+	}
+	return newPriceRow(p.normal()).price(), nil
+}
+
+// replace stores other prices of a model in the place of those that are stored.
+func (pt *priceTable) replace(ctx context.Context, operation, by, name string, next func(priceRows) []Price) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
-		return pt.decide(ctx, by, name, func(r priceRows) priceRows { return r.with(next) })
+		var tooMany error
+		c, err := pt.decide(ctx, by, name, func(r priceRows) priceRows {
+			prices := next(r)
+			tooMany = checkCount(prices)
+			return r.with(prices)
+		})
+		if tooMany != nil {
+			return nil, tooMany
+		}
+		return c, err
 	})
 	pt.evict()
-	return adminError("Prices.Put", err)
+	return adminError(operation, err)
+}
+
+// Add stores a price beside those that are stored of its model, in the place of the one of the
+// same scope and the same beginning, and returns it as it is stored. It reads and writes them in
+// one step: of several that add at the same time none is lost. Else it is as Put.
+//
+// Errors: *fault.ValidationError, also for price 501 of a model; ErrConflict, *fault.UnavailableError.
+func (p *Prices) Add(ctx context.Context, price Price) (Price, error) {
+	k := p.keeper()
+	by, err := k.author(ctx)
+	if err != nil {
+		return Price{}, err
+	}
+	if price, err = storable(price); err != nil {
+		return Price{}, err
+	}
+	return price, k.admin.prices.replace(ctx, "Prices.Add", by, price.Model, func(stored priceRows) []Price {
+		kept := slices.DeleteFunc(stored.prices(), func(old Price) bool {
+			return old.Scope == price.Scope && old.EffectiveFrom.Equal(price.EffectiveFrom)
+		})
+		return append(kept, price)
+	})
 }
 
 // with is the item with other prices.

@@ -16,18 +16,22 @@ import (
 type (
 	orgInput struct {
 		wire.OrgPath
+		wire.IfMatch
 		Body wire.Org
 	}
 	orgOutput struct {
 		Status int
+		ETag   string `header:"ETag" doc:"The version, for If-Match"`
 		Body   wire.StoredOrg
 	}
 	appInput struct {
 		wire.AppPath
+		wire.IfMatch
 		Body wire.App
 	}
 	appOutput struct {
 		Status int
+		ETag   string `header:"ETag" doc:"The version, for If-Match"`
 		Body   wire.StoredApp
 	}
 	adjustmentInput struct {
@@ -56,7 +60,7 @@ func (a administration) endpoints() []endpoint {
 	put := route{
 		method: http.MethodPut, tag: "administration", needs: provider, also: http.StatusCreated, invalid: wire.InvalidConfig,
 		conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
-		description: "Creates it, with credentials whose secret retrieval_token fetches once (201), or replaces its configuration and leaves its credentials alone (200). Of several that create it at once, one is told the token.",
+		description: "Creates it, with credentials whose secret retrieval_token fetches once (201), or replaces its configuration and leaves its credentials alone (200). Of several that create it at once, one is told the token. With If-Match, or version in the body, only that version is replaced: else 409, and nothing was written.",
 	}
 	putOrg, putApp := put, put
 	putOrg.id, putOrg.path, putOrg.summary, putOrg.request = "putOrg", orgRoute, "Create or replace an organisation", exampleOrg
@@ -81,14 +85,14 @@ func (a administration) endpoints() []endpoint {
 			if err != nil {
 				return nil, err
 			}
-			return &orgOutput{http.StatusOK, wire.NewOrg(o)}, nil
+			return &orgOutput{http.StatusOK, wire.ETag(o.Version), wire.NewOrg(o)}, nil
 		}),
 		handled(getApp, func(ctx context.Context, _ *exchange, in *wire.AppPath) (*appOutput, error) {
 			stored, err := a.keeper.Setup().GetApp(ctx, in.Org, in.App)
 			if err != nil {
 				return nil, err
 			}
-			return &appOutput{http.StatusOK, wire.NewApp(in.Org, stored)}, nil
+			return &appOutput{http.StatusOK, wire.ETag(stored.Version), wire.NewApp(in.Org, stored)}, nil
 		}),
 		handled(deleteOrg, func(ctx context.Context, x *exchange, in *wire.OrgPath) (*struct{}, error) {
 			return nil, a.keeper.As(x.principal).Setup().DeleteOrg(ctx, in.Org, a.store.As(x.principal).Delete)
@@ -128,7 +132,12 @@ func (a administration) endpoints() []endpoint {
 // putOrg configures before it issues credentials: if the second fails, the same PUT again
 // gets them.
 func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
-	stored, err := a.keeper.As(x.principal).Setup().PutOrg(ctx, in.Body.Budget(in.Org))
+	org := in.Body.Budget(in.Org)
+	var err error
+	if org.Version, err = in.Version(org.Version); err != nil {
+		return nil, err
+	}
+	stored, err := a.keeper.As(x.principal).Setup().PutOrg(ctx, org)
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +145,18 @@ func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (
 	if err != nil {
 		return nil, err
 	}
-	out := &orgOutput{put(issued.Created), wire.NewOrg(stored)}
+	out := &orgOutput{put(issued.Created), wire.ETag(stored.Version), wire.NewOrg(stored)}
 	out.Body.Issued = wire.NewIssued(issued)
 	return out, nil
 }
 
 func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
-	stored, err := a.keeper.As(x.principal).Setup().PutApp(ctx, in.Org, in.Body.Budget(in.App))
+	app := in.Body.Budget(in.App)
+	var err error
+	if app.Version, err = in.Version(app.Version); err != nil {
+		return nil, err
+	}
+	stored, err := a.keeper.As(x.principal).Setup().PutApp(ctx, in.Org, app)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +164,7 @@ func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (
 	if err != nil {
 		return nil, err
 	}
-	out := &appOutput{put(issued.Created), wire.NewApp(in.Org, stored)}
+	out := &appOutput{put(issued.Created), wire.ETag(stored.Version), wire.NewApp(in.Org, stored)}
 	out.Body.Issued = wire.NewIssued(issued)
 	return out, nil
 }

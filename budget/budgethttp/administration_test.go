@@ -2,14 +2,55 @@ package budgethttp
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
+
+// A PUT with If-Match, or with a version in its body, replaces that version or nothing.
+func TestAPutOfAVersion(t *testing.T) {
+	w := newWorld(t)
+	w.a.token = "key"
+	for _, target := range []string{"/api/v1/orgs/" + orgO, "/api/v1/orgs/" + orgO + "/apps/versioned"} {
+		body := map[string]any{"timezone": "America/New_York", "model_ordering": []string{"premium"}, "quotas": map[string]int{"premium": 5}}
+		if strings.Contains(target, "/apps/") {
+			body = map[string]any{}
+		}
+		first := w.a.do(http.MethodPut, target, body)
+		require.Less(t, first.status, 300, "%s", first.raw)
+		version, etag := first.number("version"), first.header.Get("ETag")
+		assert.Equal(t, strconv.Quote(strconv.FormatInt(version, 10)), etag)
+		assert.Equal(t, etag, w.a.get(target).is(http.StatusOK).header.Get("ETag"))
+
+		raw := mustJSON(t, body)
+		w.a.send(http.MethodPut, target, raw, "If-Match", etag).is(http.StatusOK)
+		w.a.send(http.MethodPut, target, raw, "If-Match", etag).fails(http.StatusConflict, wire.ConcurrentModification)
+		body["version"] = version
+		w.a.do(http.MethodPut, target, body).fails(http.StatusConflict, wire.ConcurrentModification)
+		body["version"] = version + 1
+		assert.Equal(t, version+2, w.a.do(http.MethodPut, target, body).is(http.StatusOK).number("version"))
+		for _, bad := range []string{"*", "W/\"1\"", "x", `"0"`, etag} { // the body has another
+			w.a.send(http.MethodPut, target, mustJSON(t, body), "If-Match", bad).fails(http.StatusBadRequest, wire.InvalidRequest)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return raw
+}
 
 // Credentials of what was deleted meanwhile end, also when their caller has hung up.
 func TestCredentialsOfWhatIsGoneEndThoughTheCallerLeaves(t *testing.T) {

@@ -141,8 +141,11 @@ func (b *budgetCmd) explain(ctx context.Context, err error) error {
 
 // afterConflict says what to do about a conflict, unless it does itself.
 func afterConflict(err error) error {
-	if strings.Contains(err.Error(), "is being deleted") {
+	if beingDeleted(err) {
 		return err
 	}
 	return fmt.Errorf("%w; somebody else changed it at the same time: try again", err)
 }
+
+// beingDeleted reports whether a conflict lasts until somebody completes a deletion.
+func beingDeleted(err error) bool { return strings.Contains(err.Error(), "is being deleted") }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -57,15 +56,16 @@ type appsPutCmd struct {
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return show(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		j := appJSON{Org: c.Org}
-		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
-		if errors.Is(err, budget.ErrNotFound) {
-			app, err = budget.App{ID: c.App}, nil
-		}
-		if err != nil {
-			return j, err
-		}
-		c.apply(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
-		if j.App, err = k.Setup().PutApp(ctx, c.Org, app); err == nil {
+		err := whileOvertaken(ctx, func() error {
+			app, err := appToChange(ctx, k, c.Org, c.App)
+			if err != nil {
+				return err
+			}
+			c.apply(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
+			j.App, err = k.Setup().PutApp(ctx, c.Org, app)
+			return err
+		})
+		if err == nil {
 			j.Unpriced, err = unpriced(ctx, k, c.Org, c.App)
 		}
 		return j, err

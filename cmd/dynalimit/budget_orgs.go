@@ -7,9 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // orgsCmd and appsCmd configure whose money is counted.
@@ -155,6 +157,39 @@ func (f policyFlags) apply(name *string, ordering *[]string, quotas *map[string]
 	}
 }
 
+// orgToChange is an organisation as it is stored, or one that must not exist yet: PutOrg refuses
+// it if somebody else is quicker.
+func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, error) {
+	org, err := k.Setup().GetOrg(ctx, id)
+	if errors.Is(err, budget.ErrNotFound) {
+		return budget.Org{ID: id, Version: budget.NoVersion}, nil
+	}
+	return org, err
+}
+
+// appToChange is orgToChange for an app.
+func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.App, error) {
+	app, err := k.Setup().GetApp(ctx, org, id)
+	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, nobody put it
+		return budget.App{ID: id, Version: budget.NoVersion}, nil
+	}
+	return app, err
+}
+
+// putTries bounds how often a command reads and changes what somebody else changed meanwhile.
+const putTries = 20
+
+// whileOvertaken repeats a command's read, change and write while others are quicker.
+func whileOvertaken(ctx context.Context, change func() error) error {
+	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
+	for n := 0; ; n++ {
+		err := change()
+		if n == putTries || !errors.Is(err, budget.ErrConflict) || beingDeleted(err) || !pause.Pause(ctx, n) {
+			return err
+		}
+	}
+}
+
 func overlaid[V any](old, changes map[string]V) map[string]V {
 	if len(changes) == 0 {
 		return old
@@ -193,15 +228,16 @@ func (c orgsPutCmd) change(org *budget.Org) {
 
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return show(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
-		org, err := k.Setup().GetOrg(ctx, c.Org)
-		if errors.Is(err, budget.ErrNotFound) {
-			org, err = budget.Org{ID: c.Org}, nil
-		}
-		if err != nil {
-			return j, err
-		}
-		c.change(&org)
-		if j.Org, err = k.Setup().PutOrg(ctx, org); err == nil {
+		err = whileOvertaken(ctx, func() error {
+			org, err := orgToChange(ctx, k, c.Org)
+			if err != nil {
+				return err
+			}
+			c.change(&org)
+			j.Org, err = k.Setup().PutOrg(ctx, org)
+			return err
+		})
+		if err == nil {
 			j.Unpriced, err = unpriced(ctx, k, c.Org, "")
 		}
 		return j, err

@@ -152,35 +152,9 @@ func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 		if err != nil {
 			return priceJSON{}, err
 		}
-		rows, err := k.Prices().Get(ctx, c.Model)
-		if err != nil {
-			return priceJSON{}, err
-		}
-		if err := k.Prices().Put(ctx, c.Model, append(rows, p)...); err != nil {
-			return priceJSON{}, err
-		}
-		if p, err = c.replaceOlder(ctx, k); err != nil {
-			err = fmt.Errorf("the price is stored, beside what it replaces: %w", err)
-		}
+		p, err = k.Prices().Add(ctx, p)
 		return priceJSON{Price: p, Stored: true}, err
 	}, func(j priceJSON) { j.print(out) })
-}
-
-// replaceOlder drops the rows that the last one is in the place of, and returns
-// that as it is stored: a model's prefix is its scope.
-func (c pricesSetCmd) replaceOlder(ctx context.Context, k *budget.Keeper) (budget.Price, error) {
-	rows, err := k.Prices().Get(ctx, c.Model)
-	if err != nil || len(rows) == 0 {
-		return budget.Price{}, err
-	}
-	last, older := rows[len(rows)-1], rows[:len(rows)-1]
-	kept := slices.DeleteFunc(slices.Clone(older), func(old budget.Price) bool {
-		return old.Scope == last.Scope && old.EffectiveFrom.Equal(last.EffectiveFrom)
-	})
-	if len(kept) < len(older) {
-		err = k.Prices().Put(ctx, c.Model, append(kept, last)...)
-	}
-	return last, err
 }
 
 type pricesResetCmd struct {

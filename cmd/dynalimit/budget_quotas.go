@@ -94,7 +94,7 @@ func (c quotasSetCmd) Validate() error {
 
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return show(ctx, b, out, func(k *budget.Keeper) (quotasJSON, error) {
-		if err := c.put(ctx, k); err != nil {
+		if err := whileOvertaken(ctx, func() error { return c.put(ctx, k) }); err != nil {
 			return quotasJSON{}, err
 		}
 		return quotasInForce(ctx, k, c.Org, c.App)
@@ -135,10 +135,7 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app", c.App)
 	}
-	app, err := k.Setup().GetApp(ctx, org.ID, c.App)
-	if errors.Is(err, budget.ErrNotFound) {
-		app, err = budget.App{ID: c.App}, nil
-	}
+	app, err := appToChange(ctx, k, org.ID, c.App)
 	if err != nil {
 		return err
 	}

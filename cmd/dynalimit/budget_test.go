@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os/user"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 const acme = "550e8400-e29b-41d4-a716-446655440000"
@@ -69,6 +73,38 @@ func TestBudgetTranscript(t *testing.T) {
 		{"adjust", acme, "chat", "standard", "--charge", "0.5", "--reason", "x", "--id", "00000000-0000-4000-8000-00000000a001", "--json"},
 		{"sweep", acme, "--json"},
 	})
+}
+
+// TestOperatorsAtOnceLoseNoQuota: six commands at once set a label each, of an organisation, of
+// an app that is new, and six add a price from a day on.
+func TestOperatorsAtOnceLoseNoQuota(t *testing.T) {
+	s := newShell(t, "budget")
+	labels := []string{"a", "b", "c", "d", "e", "f"}
+	put := []string{"orgs", "put", acme, "--create-tables", "--ordering", strings.Join(labels, ",")}
+	for _, l := range labels {
+		put = append(put, "--quota", l+"=1")
+	}
+	s.must(put...)
+	atOnce := func(args func(i int, label string) []string) {
+		t.Helper()
+		var running sync.WaitGroup
+		for i, l := range labels {
+			running.Go(func() {
+				var out, errs bytes.Buffer
+				code := run(s.context(), append([]string{"--endpoint", s.endpoint, "budget"}, args(i, l)...), &term.Output{Writer: &out, Patience: time.Hour}, &errs)
+				assert.Equal(t, exitOK, code, errs.String())
+			})
+		}
+		running.Wait()
+	}
+	atOnce(func(_ int, l string) []string { return []string{"quotas", "set", acme, l + "=7.50"} })
+	assert.NotContains(t, s.must("quotas", "show", acme), "$1.00")
+	atOnce(func(_ int, l string) []string { return []string{"quotas", "set", acme, l + "=9.25", "--app", "new"} })
+	assert.NotContains(t, s.must("quotas", "show", acme, "new"), "$7.50")
+	atOnce(func(i int, _ string) []string {
+		return []string{"prices", "set", "some-model", "--input", "1", "--output", "2", "--from", fmt.Sprintf("2027-01-0%d", i+1)}
+	})
+	assert.Equal(t, 6, strings.Count(s.must("prices", "list", "some-model"), "stored"))
 }
 
 // TestBudgetSaysHowToBegin: where there are no tables, and where there is no engine.

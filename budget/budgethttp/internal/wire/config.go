@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -19,6 +22,7 @@ type Org struct {
 	Sticky        *bool    `json:"sticky_fallback_enabled,omitempty" doc:"Whether the label in use is kept on record. Defaults to true"`
 	RefreshNormal int64    `json:"refresh_interval_normal_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long a selection may be kept. Defaults to 300"`
 	RefreshTight  int64    `json:"refresh_interval_tight_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long, in mode TIGHT. Defaults to 60"`
+	Version       int64    `json:"version,omitempty" minimum:"1" doc:"Of a PUT: the version that it replaces; left out: any"`
 }
 
 // Budget is the configuration as the keeper takes it.
@@ -27,8 +31,29 @@ func (o Org) Budget(id string) budget.Org {
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
 		Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
 		NoSticky:          o.Sticky != nil && !*o.Sticky,
-		RefreshNormalSecs: o.RefreshNormal, RefreshTightSecs: o.RefreshTight,
+		RefreshNormalSecs: o.RefreshNormal, RefreshTightSecs: o.RefreshTight, Version: o.Version,
 	}
+}
+
+// IfMatch is the header of a PUT that replaces one version.
+type IfMatch struct {
+	IfMatch string `header:"If-Match" maxLength:"24" doc:"The version that it replaces, as ETag has it; left out: any" example:"\"3\""`
+}
+
+// ETag is a version as a header.
+func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
+
+// Version is the version that a PUT replaces, by its header and its body.
+func (m IfMatch) Version(inBody int64) (int64, error) {
+	if m.IfMatch == "" {
+		return inBody, nil
+	}
+	version, err := strconv.ParseInt(strings.Trim(m.IfMatch, `"`), 10, 64)
+	if err != nil || version < 1 || inBody != 0 && version != inBody {
+		const reason = `expected the version of a GET, such as "3", and no other in the body`
+		return 0, NewError(http.StatusBadRequest, InvalidRequest, "header.If-Match: "+reason).Field("header.If-Match", reason)
+	}
+	return version, nil
 }
 
 // Versions say when a configuration was changed.
@@ -69,13 +94,14 @@ type App struct {
 	TightPercent  int      `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins"`
 	RefreshNormal int64    `json:"refresh_interval_normal_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long a selection may be kept"`
 	RefreshTight  int64    `json:"refresh_interval_tight_secs,omitempty" minimum:"1" maximum:"86400" doc:"How long, in mode TIGHT"`
+	Version       int64    `json:"version,omitempty" minimum:"1" doc:"Of a PUT: the version that it replaces; left out: any"`
 }
 
 // Budget is the configuration as the keeper takes it.
 func (a App) Budget(id string) budget.App {
 	return budget.App{
 		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Models: a.Models,
-		TightPercent: a.TightPercent, RefreshNormalSecs: a.RefreshNormal, RefreshTightSecs: a.RefreshTight,
+		TightPercent: a.TightPercent, RefreshNormalSecs: a.RefreshNormal, RefreshTightSecs: a.RefreshTight, Version: a.Version,
 	}
 }
 
