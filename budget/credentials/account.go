@@ -19,6 +19,7 @@ const (
 	attrIssued   = "client_secret_created_at_epoch"
 	attrPrevious = "client_secret_previous_hash"
 	attrGrace    = "client_secret_rotation_grace_expires_at_epoch"
+	attrHandout  = "handout"  // the hash of the token that fetches the last secret
 	attrVersion  = "cv"       // tokens of an older one are refused
 	attrRevision = "revision" // rises with every change
 	attrCreated  = "created_at_epoch"
@@ -83,6 +84,7 @@ type account struct {
 	issued   time.Time // when the secret was made
 	previous string    // hash of the secret before; empty: none
 	grace    time.Time // until when, and not at, the previous one works
+	handout  string    // the hash of the token that fetches the secret; empty if none does
 	version  int64
 	revision int64
 	created  time.Time
@@ -110,10 +112,19 @@ func (a account) hashes(now time.Time) []string {
 // inGrace reports whether the secret before the last still works.
 func (a account) inGrace(now time.Time) bool { return a.previous != "" && now.Before(a.grace) }
 
-// rotated is the account with a new secret, whose hash the caller fills in. Without grace no older secret works, and no
-// older refresh token. dropped says that the secret before the last worked until now.
-func (a account) rotated(now time.Time, graceHours int) (next account, dropped bool) {
-	next, dropped = a, a.inGrace(now)
+// rotated is the account with a new secret, whose hash the caller fills in. Without grace no
+// older secret works, and no older refresh token. unfetched says that nobody has the last secret:
+// the new one replaces that, and the one before it stays for the grace if it works still. dropped
+// says that the secret before the last worked until now.
+func (a account) rotated(now time.Time, graceHours int, unfetched bool) (next account, dropped bool) {
+	inUse := a.hash
+	if unfetched {
+		inUse = ""
+		if a.inGrace(now) {
+			inUse = a.previous
+		}
+	}
+	next, dropped = a, a.inGrace(now) && (!unfetched || graceHours == 0)
 	next.hash, next.issued, next.revision = "", now, a.revision+1
 	next.revoked, next.deleted = time.Time{}, time.Time{}
 	next.previous, next.grace = "", time.Time{}
@@ -121,8 +132,8 @@ func (a account) rotated(now time.Time, graceHours int) (next account, dropped b
 	case !a.revoked.IsZero(): // its tokens were refused already
 	case graceHours == 0:
 		next.version++
-	default:
-		next.previous, next.grace = a.hash, now.Add(time.Duration(graceHours)*time.Hour)
+	case inUse != "":
+		next.previous, next.grace = inUse, now.Add(time.Duration(graceHours)*time.Hour)
 	}
 	return next, dropped
 }
@@ -150,7 +161,7 @@ func (a account) ended(now time.Time, deleted bool) account {
 
 func (a account) item() store.Item {
 	item := clientKey(a.id()).Attributes()
-	for name, text := range map[string]string{attrOrg: a.org, attrApp: a.app, attrHash: a.hash, attrPrevious: a.previous} {
+	for name, text := range map[string]string{attrOrg: a.org, attrApp: a.app, attrHash: a.hash, attrPrevious: a.previous, attrHandout: a.handout} {
 		if text != "" {
 			item[name] = store.String(text)
 		}
@@ -178,7 +189,7 @@ func decodeAccount(item store.Item) (account, error) {
 	a := account{
 		org: d.String(item, attrOrg), app: d.String(item, attrApp),
 		hash: d.String(item, attrHash), issued: at(attrIssued),
-		previous: d.String(item, attrPrevious), grace: at(attrGrace),
+		previous: d.String(item, attrPrevious), grace: at(attrGrace), handout: d.String(item, attrHandout),
 		version: d.Int(item, attrVersion), revision: d.Int(item, attrRevision),
 		created: at(attrCreated), revoked: at(attrRevoked), deleted: at(attrDeleted),
 	}

@@ -31,7 +31,11 @@ func TestCostOfOperations(t *testing.T) {
 		{"rotate", func(_ *testing.T, w *world) func() error {
 			w.create(w.a, orgO, "")
 			return func() error { return second(w.a.Rotate(ctx, orgO, "", 24)) }
-		}, cost{2, 6, 1}},
+		}, cost{3, 6, 2}},
+		{"rotate, not fetched", func(t *testing.T, w *world) func() error {
+			require.NoError(t, second(w.a.Create(ctx, orgO, "")))
+			return func() error { return second(w.a.Rotate(ctx, orgO, "", 24)) }
+		}, cost{3, 8, 2}},
 		{"retrieve", func(t *testing.T, w *world) func() error {
 			issued, err := w.a.Create(ctx, orgO, "")
 			require.NoError(t, err)

@@ -39,7 +39,7 @@ type Rotation struct {
 	Issued
 	// GraceUntil is when the secret before this one stops working; zero: it has.
 	GraceUntil time.Time
-	// OldestDropped says that the secret before the last one was still in its grace, and
+	// OldestDropped says that a secret was still in its grace beside the last one, and
 	// works no longer: at most two do.
 	OldestDropped bool
 }
@@ -68,7 +68,7 @@ func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
 		if seen.exists() {
 			return Issued{Identity: seen.identity()}, nil
 		}
-		issued, overtaken, err := s.issue(ctx, actionCreated, seen, func(now time.Time) (account, trail.Fields) {
+		issued, overtaken, err := s.issue(ctx, actionCreated, seen, nil, func(now time.Time) (account, trail.Fields) {
 			next := newAccount(org, app, seen, now)
 			return next, trail.Fields{"client_id": next.id(), "version": next.version}
 		})
@@ -80,8 +80,9 @@ func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
 
 // Rotate gives a client a new secret. The one it has works for graceHours more, 0 to 168;
 // 0: not at all, and refresh tokens that were issued before stop working too. At most two
-// secrets work: one that was replaced before is dropped, and the reply says so. A client
-// that was revoked gets a secret again.
+// secrets work: one that was replaced before is dropped, and the reply says so. A last secret
+// that nobody fetched is replaced, with its token, and the one before it works for graceHours
+// more: whoever lost a token rotates again. A client that was revoked gets a secret again.
 //
 // Errors: *ValidationError; ErrNotFound for a client without credentials; ErrConflict when
 // somebody else changed them at the same time, and then this call wrote nothing;
@@ -102,9 +103,13 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	if err != nil {
 		return Rotation{}, failure("Rotate", err)
 	}
+	void, unfetched, err := s.core.unfetched(ctx, seen)
+	if err != nil {
+		return Rotation{}, failure("Rotate", err)
+	}
 	var rotation Rotation
-	issued, overtaken, err := s.issue(ctx, actionRotated, seen, func(now time.Time) (account, trail.Fields) {
-		next, dropped := seen.rotated(now, graceHours)
+	issued, overtaken, err := s.issue(ctx, actionRotated, seen, void, func(now time.Time) (account, trail.Fields) {
+		next, dropped := seen.rotated(now, graceHours, unfetched)
 		rotation.GraceUntil, rotation.OldestDropped = next.grace, dropped
 		return next, trail.Fields{"client_id": next.id(), "version": next.version, "grace_hours": graceHours}
 	})
@@ -119,9 +124,9 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 }
 
 // issue draws a secret and writes what a client becomes with it, together with the token
-// that fetches it and the event.
+// that fetches it, the event and further writes.
 func (s *Store) issue(
-	ctx context.Context, action string, seen account, decide func(now time.Time) (account, trail.Fields),
+	ctx context.Context, action string, seen account, further []types.TransactWriteItem, decide func(now time.Time) (account, trail.Fields),
 ) (issued Issued, overtaken bool, err error) {
 	secret, err := s.core.newSecret(secretPrefix)
 	if err != nil {
@@ -134,12 +139,12 @@ func (s *Store) issue(
 	now := seconds(s.core.now())
 	pepper := s.Keys().Pepper(now)
 	next, fields := decide(now)
-	next.hash = s.core.hash(pepper, purposeClient, next.id(), secret)
+	next.hash, next.handout = s.core.hash(pepper, purposeClient, next.id(), secret), tokenHash(token)
 	handout, err := s.core.handout(next, token, secret, now)
 	if err != nil {
 		return Issued{}, false, err
 	}
-	if overtaken, err = s.replace(ctx, action, seen, next, fields, s.core.put(handout, "", nil, nil)); err != nil {
+	if overtaken, err = s.replace(ctx, action, seen, next, fields, append(further, s.core.put(handout, "", nil, nil))...); err != nil {
 		return Issued{}, overtaken, err
 	}
 	return Issued{Identity: next.identity(), Created: true, Token: token, ExpiresAt: now.Add(RetrievalTTL)}, false, nil

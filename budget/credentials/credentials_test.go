@@ -128,6 +128,40 @@ func TestRotationWithoutGrace(t *testing.T) {
 	assert.Equal(t, int64(2), now.Version)
 }
 
+// TestASecretThatNobodyFetchedIsReplaced: the one in use outlives a lost retrieval token, and the
+// token of the secret that nobody had fetches nothing.
+func TestASecretThatNobodyFetchedIsReplaced(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		inUse := w.create(w.a, orgO, "")
+		lost, err := w.a.Rotate(ctx, orgO, "", 24)
+		require.NoError(t, err)
+		w.clock.Advance(RetrievalTTL + time.Minute)
+		again, err := w.b.Rotate(ctx, orgO, "", 24)
+		require.NoError(t, err)
+		assert.False(t, again.OldestDropped)
+		assert.Equal(t, w.clock.Now().Add(24*time.Hour), again.GraceUntil)
+		w.works(true, inUse, "what every client has")
+		_, err = w.a.Retrieve(ctx, orgO, "", lost.Token)
+		require.ErrorIs(t, err, ErrTokenUsed)
+		last := w.retrieve(w.a, again.Issued)
+		w.works(true, last, "the new one")
+		w.clock.Advance(24 * time.Hour)
+		w.works(false, inUse, "after its grace")
+
+		_, err = w.a.Rotate(ctx, orgO, "", 1)
+		require.NoError(t, err)
+		w.clock.Advance(time.Hour)
+		over, err := w.a.Rotate(ctx, orgO, "", 1)
+		require.NoError(t, err)
+		assert.Zero(t, over.GraceUntil, "a grace that is over does not begin again")
+		w.works(false, last, "its grace was over")
+		none, err := w.a.Rotate(ctx, orgO, "", 0)
+		require.NoError(t, err)
+		w.works(true, w.retrieve(w.b, none.Issued), "the last")
+	})
+}
+
 func TestRotationRefusesBadInput(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.a, orgO, "")

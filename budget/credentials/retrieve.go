@@ -22,8 +22,24 @@ const (
 // usedKept is how long a token is known to have been used.
 const usedKept = 7 * 24 * time.Hour
 
-func handoutKey(token Secret) store.Key {
-	return store.Key{PK: "RETRIEVAL#" + tokenHash(token), SK: rootSK}
+func handoutKey(hash string) store.Key { return store.Key{PK: "RETRIEVAL#" + hash, SK: rootSK} }
+
+// unfetched reports whether nobody fetched a client's last secret. void are the writes that keep
+// it so, in the transaction that replaces the secret.
+func (c *core) unfetched(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
+	if a.handout == "" {
+		return nil, false, nil
+	}
+	key := handoutKey(a.handout)
+	item, err := c.items.Get(ctx, c.items.Control, key)
+	if err != nil || item[attrSealed] == nil {
+		return nil, false, err
+	}
+	return []types.TransactWriteItem{{Update: &types.Update{
+		TableName: &c.items.Control, Key: key.Attributes(), UpdateExpression: aws.String("REMOVE #sealed"),
+		ConditionExpression:      aws.String("attribute_exists(#sealed)"),
+		ExpressionAttributeNames: map[string]string{"#sealed": attrSealed},
+	}}}, true, nil
 }
 
 // handout is the item by which a client's secret is fetched.
@@ -32,7 +48,7 @@ func (c *core) handout(a account, token, secret Secret, now time.Time) (store.It
 	if err != nil {
 		return nil, err
 	}
-	item := handoutKey(token).Attributes()
+	item := handoutKey(a.handout).Attributes()
 	item[attrOrg], item[attrRevision], item[attrVersion] = store.String(a.org), store.Int(a.revision), store.Int(a.version)
 	if a.app != "" {
 		item[attrApp] = store.String(a.app)
@@ -55,7 +71,7 @@ type Credentials struct {
 // rotates.
 //
 // Errors: ErrTokenInvalid, and then nothing was consumed; ErrTokenUsed, also of a token
-// that has expired since; *ValidationError; *UnavailableError: unless it is Unconfirmed
+// that has expired since or whose secret was replaced; *ValidationError; *UnavailableError: unless it is Unconfirmed
 // nothing was consumed.
 func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Credentials, error) {
 	ctx, cancel, err := s.begin(ctx)
@@ -69,7 +85,7 @@ func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Cr
 	if len(token.Reveal()) > maxSecret {
 		return Credentials{}, ErrTokenInvalid
 	}
-	item, err := s.core.items.Get(ctx, s.core.items.Control, handoutKey(token))
+	item, err := s.core.items.Get(ctx, s.core.items.Control, handoutKey(tokenHash(token)))
 	if err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
@@ -122,7 +138,7 @@ func (c *core) use(ctx context.Context, token Secret) error {
 	writer := store.NewID()
 	err := store.Retry(ctx, func() error {
 		_, err := c.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &c.items.Control, Key: handoutKey(token).Attributes(),
+			TableName: &c.items.Control, Key: handoutKey(tokenHash(token)).Attributes(),
 			UpdateExpression:    aws.String("SET #used = :now, #writer = :writer REMOVE #sealed"),
 			ConditionExpression: aws.String("attribute_exists(#sealed) AND attribute_not_exists(#used)"),
 			ExpressionAttributeNames: map[string]string{

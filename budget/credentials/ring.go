@@ -119,8 +119,8 @@ func (r *ring) load(context.Context) (*keys, error) {
 	return r.read(ctx)
 }
 
-// CreateKey makes a provisioning key for all organisations. It works here at once, and
-// elsewhere within a second of its first use.
+// CreateKey makes a provisioning key for all organisations. It works at once; elsewhere its first
+// use may take a second.
 //
 // Errors: *ValidationError, also for key 1,001; ErrConflict for a name that is taken;
 // *UnavailableError.
@@ -232,7 +232,7 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 }
 
 // VerifyKey is the key that a secret is of. Keys are remembered for CacheTTL; a secret that
-// fits none of them has them read again, at most once a second.
+// fits none of them has them read again, at most once a second: it waits for that.
 //
 // Errors: ErrInvalidCredentials, *UnavailableError.
 func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, error) {
@@ -244,8 +244,9 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 	if secret.Empty() || len(secret.Reveal()) > maxSecret {
 		return ProvisioningKey{}, ErrInvalidCredentials
 	}
-	given := s.core.attempt(s.Keys(), purposeKey, "", secret)
-	for _, get := range []func(context.Context, theRing, cache.Load[*keys]) (*keys, error){s.ring.known.Get, s.ring.known.Reload} {
+	given, began := s.core.attempt(s.Keys(), purposeKey, "", secret), s.core.now()
+	get, waited := s.ring.known.Get, false
+	for {
 		ring, err := get(ctx, theRing{}, s.ring.load)
 		if err != nil {
 			return ProvisioningKey{}, failure("VerifyKey", err)
@@ -253,11 +254,18 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 		if key, ok := ring.fitting(given); ok {
 			return key, nil
 		}
-		if s.core.now().Before(ring.read.Add(unknownPause)) {
-			break
+		pause := ring.read.Add(unknownPause).Sub(s.core.now())
+		switch {
+		case !ring.read.Before(began):
+			return ProvisioningKey{}, ErrInvalidCredentials
+		case pause <= 0 || waited:
+			get = s.ring.known.Reload
+		case !ddb.Sleep(ctx, pause):
+			return ProvisioningKey{}, ErrInvalidCredentials
+		default:
+			waited = true // somebody else may have read it since
 		}
 	}
-	return ProvisioningKey{}, ErrInvalidCredentials
 }
 
 // fitting is the key that a secret is of. It looks at each.

@@ -3,12 +3,17 @@ package credentials
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // Provisioning keys are named, listed without their secrets, and revoked one by one.
@@ -76,6 +81,44 @@ func TestRingIsReadAgainForUnknownKeysOnceASecond(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidCredentials)
 	}
 	assert.Equal(t, int64(1), w.db.Meter().Sub(before).Requests())
+}
+
+// A key that was made a moment ago works at its first use, though a stranger came just before.
+func TestANewKeyWorksAfterAStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ddbmem.New()
+		t.Cleanup(db.Close)
+		keys, err := NewKeySet(nil, time.Now())
+		require.NoError(t, err)
+		node := func() *Store {
+			s, err := New(db.Client(), "control", &Options{Keys: keys, Principal: tester})
+			require.NoError(t, err)
+			return s
+		}
+		k, err := budget.New(db.Client(), budget.Tables{}, nil)
+		require.NoError(t, err)
+		require.NoError(t, k.Setup().CreateTables(t.Context()))
+		a, b := node(), node()
+		_, err = b.VerifyKey(t.Context(), NewSecret("stranger"))
+		require.ErrorIs(t, err, ErrInvalidCredentials)
+		key, err := a.CreateKey(t.Context(), "new")
+		require.NoError(t, err)
+		<-time.After(10 * time.Millisecond)
+		before := db.Meter()
+		for range 20 {
+			_, err = b.VerifyKey(t.Context(), key.Secret)
+			require.NoError(t, err)
+		}
+		var strangers sync.WaitGroup
+		for range 20 {
+			strangers.Go(func() {
+				_, err := b.VerifyKey(t.Context(), NewSecret("stranger"))
+				assert.ErrorIs(t, err, ErrInvalidCredentials)
+			})
+		}
+		strangers.Wait()
+		assert.LessOrEqual(t, db.Meter().Sub(before).Requests(), int64(2), "once a second, for all of them")
+	})
 }
 
 // A ring is full at so many keys, and then it takes so much to read it.
