@@ -283,8 +283,8 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/laws/rules",
-		std:     append([]string{"context", "encoding/binary", "regexp"}, pureStd...),
-		project: []string{"internal/ddb", "internal/lane", "internal/schema"},
+		std:     append([]string{"context", "regexp"}, pureStd...),
+		project: []string{"internal/lane", "internal/schema"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "it changes what a lane sends, whoever owns the lane: the limiter's own tests use it, which cannot import what imports the limiter",
 		tests:   true,

@@ -9,6 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// OpIDLength is the length of a write's id: 8 bytes of its operation, and one of its try.
+const OpIDLength = 9
+
 // Clause is one condition of a statement: on which attribute, and its text.
 type Clause struct {
 	// Attribute is the name of the attribute that it is about.

@@ -4,7 +4,6 @@
 //	clauses.go  a statement taken apart into its conditions, and put together
 //	without.go  the conditions that can be left out
 //	lapsed.go   what lapses, given back
-//	resend.go   what is resent: every try with an id of its own, and not blindly
 //
 // It works on the seam between a lane and its store, [lane.Store], and knows no
 // limiter. It is for tests alone.

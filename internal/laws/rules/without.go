@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -77,33 +76,3 @@ var Room = without(func(c Clause) string {
 	}
 	return c.Text
 })
-
-// Existence is that limits which are written exist.
-var Existence = without(func(c Clause) string {
-	if strings.HasPrefix(c.Text, "attribute_exists") && strings.HasSuffix(c.Attribute, "_bx") {
-		return "(" + c.Text + " OR " + strings.Replace(c.Text, "exists", "not_exists", 1) + ")" // a condition must not be empty
-	}
-	return c.Text
-})
-
-// Incarnation is that a give-back meets the bucket that was taken from.
-var Incarnation = without(func(c Clause) string {
-	if c.Attribute == "ci" {
-		return ""
-	}
-	return c.Text
-})
-
-// RemovalOnlyWhenFull is that a limit which is no longer configured goes when it owes
-// nothing.
-func RemovalOnlyWhenFull(st schema.Statement) schema.Statement {
-	_, removed, _ := strings.Cut(st.Update, "REMOVE ")
-	gone := strings.Split(removed, ", ")
-	return rewritten(st, func(c Clause) string {
-		p := Placeholder.FindString(c.Text)
-		if IsTokens(c.Attribute) && slices.Contains(gone, p) {
-			return ""
-		}
-		return c.Text
-	})
-}
