@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/smithy-go"
 	"github.com/stretchr/testify/require"
@@ -92,4 +94,61 @@ func wantCode(t *testing.T, code string, err error) string {
 	require.True(t, errors.As(err, &api), "want %s, got %v", code, err)
 	require.Equal(t, code, api.ErrorCode(), "%v", err)
 	return api.ErrorMessage()
+}
+
+type (
+	item = map[string]types.AttributeValue
+	av   = types.AttributeValue
+)
+
+func str(s string) av { return &types.AttributeValueMemberS{Value: s} }
+func num(n int64) av  { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
+
+// createTable makes a table with the string key PK, and SK if sorted.
+func createTable(t *testing.T, client *dynamodb.Client, name string, sorted bool, change ...func(*dynamodb.CreateTableInput)) {
+	t.Helper()
+	in := &dynamodb.CreateTableInput{
+		TableName:            aws.String(name),
+		BillingMode:          types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("PK"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash}},
+	}
+	if sorted {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("SK"), AttributeType: types.ScalarAttributeTypeS})
+		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String("SK"), KeyType: types.KeyTypeRange})
+	}
+	for _, f := range change {
+		f(in)
+	}
+	_, err := client.CreateTable(t.Context(), in)
+	require.NoError(t, err)
+}
+
+// BenchmarkUpdateItem is a conditional update through the SDK client, most of
+// which is the SDK's own work.
+func BenchmarkUpdateItem(b *testing.B) {
+	client := ddbmem.New().Client()
+	_, err := client.CreateTable(b.Context(), &dynamodb.CreateTableInput{
+		TableName:            aws.String("bench"),
+		BillingMode:          types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("PK"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	in := &dynamodb.UpdateItemInput{
+		TableName: aws.String("bench"), Key: item{"PK": str("a")},
+		UpdateExpression:          aws.String("ADD #0 :0, #1 :1 SET #2 = :2"),
+		ConditionExpression:       aws.String("attribute_not_exists(#0) OR #0 < :3"),
+		ExpressionAttributeNames:  map[string]string{"#0": "tk", "#1": "tc", "#2": "rf"},
+		ExpressionAttributeValues: item{":0": num(-1), ":1": num(1), ":2": num(1700000000000), ":3": num(1000)},
+		ReturnValues:              types.ReturnValueAllNew,
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client.UpdateItem(b.Context(), in); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // A limit that is added reaches existing buckets, full.
@@ -195,4 +197,208 @@ func TestBucketWithoutAConfiguredLimit(t *testing.T) {
 			s.deny("user-1", dynalimit.Amounts{"tpm": 9001})
 		})
 	}
+}
+
+// A limit that another process has just removed is named as such, not as one
+// that holds nothing.
+func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
+	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+		s := memProcess(t, &dynalimit.Options{Cascade: mode})
+		two := []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)}
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, two))
+		s.family("key", "project")
+		s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1})
+		s.clock.advance(10 * time.Second) // refilled
+		p := s.peer(nil)
+		require.NoError(t, p.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, two[:1]))
+		p.acquire("key", dynalimit.Amounts{"rpm": 1}) // claims: tpm is full and goes
+
+		_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1, "tpm": 1})
+		requireInvalid(t, err, "amounts[tpm]")
+		require.ErrorContains(t, err, `amounts[tpm]: is not a limit of entity "key"`)
+		assert.EqualValues(t, 2*milli, s.stored("key", "rpm").Consumed, "nothing was taken")
+		assert.EqualValues(t, 2*milli, s.stored("project", "rpm").Consumed)
+		s.acquire("key", dynalimit.Amounts{"rpm": 1})
+	}
+}
+
+// Nothing of a limit that goes stays in the item, also what another process has added since
+// the one that removes it saw the bucket: the limit comes back without it.
+func TestRemovedLimitLeavesNothing(t *testing.T) {
+	s := memProcess(t, nil)
+	two := []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)}
+	require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, two))
+	s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1}) // there is no level above yet
+	s.family("key", "project")
+	s.peer(nil).acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1})
+	s.clock.advance(10 * time.Second) // refilled
+	require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, two[:1]))
+	s.acquire("key", dynalimit.Amounts{"rpm": 1}) // claims from what it saw
+	require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, two))
+	s.clock.advance(10 * time.Second)
+	s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 5})
+	assert.EqualValues(t, 5*milli, s.stored("key", "tpm").Consumed)
+	assert.EqualValues(t, 5*milli, s.stored("key", "tpm").Passed)
+}
+
+// A bucket that only a transaction has made is not missing for a give-back.
+func TestGiveBackAsksForABucketItHasNotSeen(t *testing.T) {
+	s := memProcess(t, perMinute())
+	s.family("key", "project")
+	lease := s.acquire("key", dynalimit.Amounts{"tpm": 500}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+	for _, entity := range []string{"key", "project"} { // as left by what a lane had under way meanwhile
+		s.limiter.lanes.Of(entity, model).Observe(nil, s.limiter.lanes.Ask())
+	}
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.Equal(t, int64(10_000), s.level("key", "tpm"))
+	assert.Equal(t, int64(10_000), s.level("project", "tpm"))
+}
+
+// A charge of a limit that is gone from bucket and configuration is dropped, so
+// that the lease does not hold it: given back once the limit is there again, it
+// would be tokens that nobody paid.
+func TestDroppedChargeIsNotGivenBack(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		ctx := t.Context()
+		both, one := []dynalimit.Limit{dynalimit.PerHour("rpm", 100), dynalimit.PerHour("tpm", 100)}, []dynalimit.Limit{dynalimit.PerHour("rpm", 100)}
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, both))
+		lease := s.acquire("org", dynalimit.Amounts{"rpm": 1})
+		elapse(2 * time.Second)
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, one))
+		elapse(2 * time.Second)
+		s.acquire("org", dynalimit.Amounts{"rpm": 1})                       // removes tpm, which is full
+		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 50})) // charges nothing
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, both))
+		elapse(2 * time.Second)
+		s.acquire("org", dynalimit.Amounts{"tpm": 80})
+		require.NoError(t, lease.Rollback(ctx))
+		require.Equal(t, int64(80_000), s.stored("org", "tpm").Consumed)
+	})
+}
+
+// A limit that comes, or comes back, while a lease is out is charged what the lease uses of
+// it from then on.
+func TestLeaseUsesALimitThatComesBack(t *testing.T) {
+	for name, before := range map[string]dynalimit.Amounts{"came back": {"rpm": 1, "tpm": 100}, "came": {"rpm": 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, nil)
+			ctx := t.Context()
+			both := []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)}
+			set := func(limits []dynalimit.Limit) {
+				require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, limits))
+				s.clock.advance(2 * time.Minute)
+			}
+			set(both[:len(before)])
+			s.family("key", "project")
+			lease := s.acquire("key", before)
+			set(both[:1])
+			require.NoError(t, lease.Consume(ctx, dynalimit.Amounts{"rpm": 1}))
+			require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"rpm": 1}))
+			set(both)
+			s.acquire("key", dynalimit.Amounts{"tpm": 1})
+			require.NoError(t, lease.Settle(ctx, dynalimit.Amounts{"rpm": 3, "tpm": 500}))
+			want := 501 - before["tpm"]
+			assert.EqualValues(t, want*milli, s.stored("key", "tpm").Consumed)
+			assert.EqualValues(t, want*milli, s.stored("project", "tpm").Consumed)
+			assert.EqualValues(t, want, s.countedOnce("tpm", "key", "project"))
+		})
+	}
+}
+
+// A limit that is not configured any more stays in the bucket until it owes nothing.
+func TestLimitThatOwesIsNotRemoved(t *testing.T) {
+	pair(t, []dynalimit.Limit{dynalimit.PerHour("rpm", 100), dynalimit.PerHour("tpm", 100)}, func(t *testing.T, a, b *process) {
+		a.acquire("key", dynalimit.Amounts{"rpm": 1}) // sees tpm full
+		b.acquire("key", dynalimit.Amounts{"tpm": 90})
+		operator := a.open(t, a.repo.Table(), &dynalimit.RepositoryOptions{Now: time.Now})
+		require.NoError(t, operator.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerHour("rpm", 50)}))
+		elapse(2 * time.Minute)
+		a.acquire("key", dynalimit.Amounts{"rpm": 1})
+		assert.GreaterOrEqual(t, a.image("key").Set.Index("tpm"), 0)
+	})
+}
+
+// Naming a limit that a level has, but not the one that won, says which level won, which
+// one has it, and what to do.
+func TestHiddenLimitIsTold(t *testing.T) {
+	s := memProcess(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("usd", 5)}})
+	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+	s.says(ofSystem, limited(dynalimit.Amounts{"rps": 1, "images": 1}))
+	s.says(ofResource, limited(dynalimit.Amounts{"rps": 1, "tpm": 1}))
+	for _, test := range []struct {
+		won                 levels.Level
+		limit, hidden, lift string
+	}{
+		{levels.PlanDefault, "tpm", "level resource", "Limits.Set for the plan"},
+		{levels.PlanDefault, "images", "level system", "Limits.Set for the plan"},
+		{levels.PlanDefault, "usd", "level options", "Limits.Set for the plan"},
+		{levels.Plan, "rps", "level resource", "Limits.Set for the plan"},
+		{levels.Entity, "rps", "level resource", "Limits.Set for the entity"},
+	} {
+		s.says(ofLevel[test.won], limited(dynalimit.Amounts{"rpm": 10}))
+		p := s.peer(&dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("usd", 5)}})
+		lease := p.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		_, err := p.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1, test.limit: 1}, dynalimit.WithLimits(dynalimit.PerDay("tpd", 5)))
+		for _, err := range []error{err, lease.Adjust(t.Context(), dynalimit.Amounts{test.limit: 1}), lease.Consume(t.Context(), dynalimit.Amounts{test.limit: 1})} {
+			requireInvalid(t, err, "amounts["+test.limit+"]")
+			assert.ErrorContains(t, err, "(level "+string(test.won)+") won")
+			assert.ErrorContains(t, err, "("+test.hidden+"), which has it")
+			assert.ErrorContains(t, err, "admin."+test.lift)
+		}
+		p.skipsNoHidden("user-1", test.limit)
+		_, err = p.limiter.Check(t.Context(), "user-1", model, dynalimit.Amounts{test.limit: 1})
+		requireInvalid(t, err, "amounts["+test.limit+"]")
+	}
+}
+
+// A limit that a parent has is not hidden: it is charged there.
+func TestLimitHiddenAtTheChildAndInForceAtTheParent(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.says(schema.ConfigOwner{Entity: "key"}, limited(dynalimit.Amounts{"rps": 10}))
+		assert.Equal(t, []string{"org tpm"}, holders(s.acquire("key", dynalimit.Amounts{"tpm": 1}).Statuses()))
+	})
+}
+
+// skipsNoHidden checks that WithIgnoreUnknown skips a limit nowhere that a level has which
+// is not in force, beside rpm, which is: otherwise any list of an entity's own would lift
+// the limits that everybody has.
+func (s *process) skipsNoHidden(entity, hidden string) {
+	s.t.Helper()
+	ctx, both := s.t.Context(), dynalimit.Amounts{"rpm": 1, hidden: 1}
+	lease := s.acquire(entity, dynalimit.Amounts{"rpm": 1, "images_of_none": 1}, dynalimit.WithIgnoreUnknown())
+	_, err := s.limiter.Acquire(ctx, entity, model, both, dynalimit.WithIgnoreUnknown())
+	_, waitErr := s.limiter.Wait(ctx, entity, model, both, dynalimit.WithIgnoreUnknown())
+	_, checkErr := s.limiter.Check(ctx, entity, model, both, dynalimit.WithIgnoreUnknown())
+	for _, err := range []error{err, waitErr, checkErr, lease.Consume(ctx, both), lease.Adjust(ctx, both), lease.Settle(ctx, both)} {
+		requireInvalid(s.t, err, "amounts["+hidden+"]")
+	}
+	require.NoError(s.t, lease.Settle(ctx, dynalimit.Amounts{"rpm": 1, "images_of_none": 5}))
+}
+
+// A call that nothing would limit is refused, whatever it ignores.
+func TestWithIgnoreUnknownNeedsOneLimit(t *testing.T) {
+	s := memProcess(t, perMinute())
+	_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"images": 1, "audio": 1}, dynalimit.WithIgnoreUnknown())
+	requireInvalid(t, err, "amounts[audio]")
+	_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"images": 1, "rpm": 0}, dynalimit.WithIgnoreUnknown())
+	require.NoError(t, err, "it names one, though it takes nothing of it")
+	_, err = memProcess(t, nil).limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithIgnoreUnknown())
+	requireInvalid(t, err, "limits")
+}
+
+// A half limit that is not configured goes, as any ghost.
+func TestHalfLimitThatIsNotConfiguredGoes(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, []dynalimit.Limit{rpm}))
+		s.acquire("u", dynalimit.Amounts{"rpm": 1})
+		item := s.item("u")
+		item["b_tpm_bx"], item["b_usd_cp"] = schema.Number(5000), schema.Number(5000)
+		put(t, s.repo, item)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, []dynalimit.Limit{rpm, tpd}))
+		s.clock.advance(3 * time.Second)
+		s.peer(nil).acquire("u", dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, []string{"rpm", "tpd"}, s.image("u").Set.Names)
+	})
 }

@@ -3,8 +3,10 @@ package tests
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -237,4 +239,58 @@ func TestConflictsAreRetried(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The counter is the exact sum of what was debited and given back, also when
+// more was refilled than used.
+func TestCounterIsExact(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		p := s.peer(perMinute())
+		sum := int64(0)
+		for i := range int64(30) {
+			s.clock.advance(time.Duration(i*i) * 7 * time.Second)
+			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 10 + i})
+			p.acquire("user-1", dynalimit.Amounts{"tpm": 1})
+			sum += 11 + i
+			switch i % 3 {
+			case 0:
+				require.NoError(t, lease.Rollback(t.Context()))
+				sum -= 10 + i
+			case 1:
+				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100 - i}))
+				sum += 100 - i
+			}
+		}
+		assert.Equal(t, sum*milli, s.stored("user-1", "tpm").Consumed)
+	})
+}
+
+// Callers of many processes for the last tokens: exactly as many as fit.
+func TestRaceForTheLastTokens(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 50), dynalimit.PerDay("tpm", 5000)}}
+		first := newProcess(t, e, opts)
+		processes := []*process{first, first.peer(opts), first.peer(opts), first.peer(opts)}
+		var admitted, denied atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				p := processes[i%len(processes)]
+				_, err := p.limiter.Acquire(t.Context(), "shared", model, dynalimit.Amounts{"rpm": 1, "tpm": 100})
+				switch {
+				case err == nil:
+					admitted.Add(1)
+				case errors.Is(err, dynalimit.ErrLimitExceeded):
+					denied.Add(1)
+				default:
+					assert.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, int64(50), admitted.Load())
+		assert.Equal(t, int64(50), denied.Load())
+		assert.Zero(t, first.level("shared", "tpm"))
+	})
 }

@@ -2,15 +2,25 @@ package tests
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
+
+func TestMain(m *testing.M) {
+	if os.Getenv(testworld.Endpoint) == "" {
+		fmt.Fprintln(os.Stderr, "NOTE: "+testworld.Endpoint+" is not set: these tests run on ddbmem alone, on no third-party engine (make test-engine runs them on one)")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // What tests of other packages have too.
 var (

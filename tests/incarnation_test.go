@@ -1,13 +1,16 @@
 package tests
 
 import (
+	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -127,6 +130,191 @@ func TestLateChargeOfANewBucket(t *testing.T) {
 				require.NoError(t, lease.Rollback(t.Context()))
 				assert.Equal(t, left, s.stored("u", "tpm").Consumed)
 				assert.Equal(t, left-7_000, (s.limiter.Health().Doubt["tpm"]-doubt)*milli)
+			})
+		})
+	}
+}
+
+// Nothing but an acquire, or a charge, makes a bucket; what it makes is whole.
+func TestNoGhostsAfterADeletion(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project")
+		up, down, back := s.acquire("key", dynalimit.Amounts{"tpm": 100}), s.acquire("key", dynalimit.Amounts{"tpm": 100}), s.acquire("key", dynalimit.Amounts{"tpm": 100})
+		for _, id := range []string{"key", "project"} {
+			s.delete(id)
+		}
+		require.NoError(t, down.Adjust(t.Context(), dynalimit.Amounts{"tpm": -50}))
+		require.NoError(t, back.Rollback(t.Context()))
+		assert.Nil(t, s.item("key"))
+		assert.Nil(t, s.item("project"))
+		require.NoError(t, up.Adjust(t.Context(), dynalimit.Amounts{"tpm": 900}))
+		for _, id := range []string{"key", "project"} {
+			assert.Equal(t, int64(9100), s.level(id, "tpm"))
+			assert.Equal(t, int64(100), s.level(id, "rpm"), "every limit is there")
+			assert.True(t, s.image(id).HasRefilled)
+		}
+		s.acquire("key", dynalimit.Amounts{"rpm": 100, "tpm": 9100})
+		s.deny("key", dynalimit.Amounts{"tpm": 1})
+	})
+}
+
+// A bucket that vanishes while a cascade gives back is not resurrected.
+func TestNoGhostFromACompensation(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		s.family("key", "project")
+		key := writesOf("key")
+		f := &brokenWire{match: key}
+		p := s.faulty(perMinute(), f)
+		p.acquire("key", dynalimit.Amounts{"rpm": 1})
+		s.acquire("project", dynalimit.Amounts{"tpm": 9900})
+		f.after = func() { s.delete("key") }
+		f.times(1)
+		p.deny("key", dynalimit.Amounts{"tpm": 500})
+		assert.Equal(t, 1, f.count())
+		assert.Nil(t, s.item("key"))
+	})
+}
+
+// The other's ADD on a deleted bucket leaves an item with tokens and nothing
+// else. The next acquire makes it whole, in the debt it shows.
+func TestGhostIsHealed(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project")
+		s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 10})
+		for _, cold := range []bool{false, true} {
+			for _, id := range []string{"key", "project"} {
+				s.delete(id)
+				s.foreignAdjust(id, 700)
+				require.Zero(t, numberOf(s.item(id), "rf"))
+			}
+			p := s
+			if cold {
+				p = s.peer(&dynalimit.Options{Limits: s.limiter.own, Cascade: s.limiter.mode})
+			}
+			p.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 500})
+			for _, id := range []string{"key", "project"} {
+				assert.Equal(t, int64(8800), s.level(id, "tpm"), "min(bx, bx + tk) - 500")
+				assert.Equal(t, int64(99), s.level(id, "rpm"))
+				assert.Equal(t, int64(8_800_000), s.effective(id, "tpm"), "and the other can use it again")
+				assert.NotZero(t, s.image(id).TTL)
+			}
+			s.deny("key", dynalimit.Amounts{"tpm": 8801})
+		}
+	})
+}
+
+// A lease that meets a ghost: what it gives back is dropped, what it charges
+// makes the bucket whole.
+func TestLeaseMeetsAGhost(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		for _, warm := range []bool{true, false} {
+			down, up := s.acquire("user-1", dynalimit.Amounts{"tpm": 500}), s.acquire("user-1", dynalimit.Amounts{"tpm": 100})
+			s.delete("user-1")
+			s.foreignAdjust("user-1", 700)
+			if warm {
+				_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
+				require.NoError(t, err)
+			}
+			before := maps.Clone(s.item("user-1"))
+			require.NoError(t, down.Rollback(t.Context()))
+			after := s.item("user-1")
+			assert.Equal(t, numberOf(before, "b_tpm_tk"), numberOf(after, "b_tpm_tk"))
+			require.NoError(t, up.Adjust(t.Context(), dynalimit.Amounts{"tpm": 50}))
+			assert.Equal(t, int64(9250), s.level("user-1", "tpm"))
+			assert.Equal(t, int64(100), s.level("user-1", "rpm"))
+			s.delete("user-1")
+		}
+	})
+}
+
+// A lease takes all of a limit, which then changes its kind or its unit for hours, and back. What
+// the lease gives back afterwards comes off the counter alone, whether or not its process has seen
+// the changes: the limit has begun two lives since.
+func TestGiveBackOverAChangeAndBackFillsNothing(t *testing.T) {
+	hour := dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"}
+	for name, c := range map[string]struct {
+		from    int // the hour
+		is, was dynalimit.Limit
+	}{
+		"a day, hours between":    {3, dynalimit.Daily("usd", 100, "UTC"), hour},
+		"a day, a bucket between": {3, dynalimit.Daily("usd", 100, "UTC"), dynalimit.PerMinute("usd", 100)},
+		"a month, days between":   {20, dynalimit.Monthly("usd", 100, "UTC"), dynalimit.Daily("usd", 100, "UTC")},
+		"a bucket, hours between": {3, dynalimit.PerDay("usd", 100), hour},
+	} {
+		for _, seen := range []bool{true, false} {
+			t.Run(map[bool]string{true: name + ", seen", false: name + ", not seen"}[seen], func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := liveProcess(t, memEngine(t), nil)
+					elapse(time.Until(time.Date(2000, 1, 10, c.from, 30, 0, 0, time.UTC)))
+					s.limits(admin.Scope{Everyone: true}, c.is)
+					lease, by := s.acquire("key", dynalimit.Amounts{"usd": 100}), s
+					if !seen {
+						by = s.peer(nil)
+					}
+					counted := 0
+					s.limits(admin.Scope{Everyone: true}, c.was)
+					for range 2 {
+						elapse(2 * time.Hour)
+						counted += by.allowed(1, "key", "usd")
+					}
+					s.limits(admin.Scope{Everyone: true}, c.is)
+					elapse(2 * time.Minute)
+					held := by.allowed(150, "key", "usd")
+					require.NoError(t, lease.Rollback(t.Context()))
+					elapse(2 * time.Second)
+					held += by.allowed(150, "key", "usd")
+					assert.LessOrEqual(t, held, 100, "of 100 callers hold more, all taken since the limit is what it was")
+					assert.EqualValues(t, 1000*(held+counted), s.stored("key", "usd").Consumed)
+				})
+			})
+		}
+	}
+}
+
+// A lease of a limit that changes its unit, and of a neighbour that does not: the neighbour gets
+// back what was taken.
+func TestAChangeOfALimitLeavesItsNeighboursLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		neighbour := dynalimit.Daily("requests", 100, "UTC")
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"), neighbour)
+		lease := s.acquire("key", dynalimit.Amounts{"usd": 60, "requests": 60})
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"}, neighbour)
+		elapse(2 * time.Minute)
+		s.peer(nil).acquire("key", dynalimit.Amounts{"usd": 1, "requests": 1})
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 99, s.level("key", "requests"))
+		assert.EqualValues(t, 39, s.level("key", "usd"), "60 of the day stay used")
+		assert.EqualValues(t, []int64{1000, 1000}, []int64{s.stored("key", "usd").Consumed, s.stored("key", "requests").Consumed})
+	})
+}
+
+// A process whose clock is ahead of DynamoDB's by less than what is corrected waits over midnight: its
+// tries are decided by the instant that has surely passed, and so is its wait. It tries once early.
+func TestWaitOverAWindowsBeginByAClockThatIsAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := liveProcess(t, memEngine(t), nil)
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"))
+				yes, looks := true, 0
+				p := s.on(s.open(t, s.repo.table, &dynalimit.RepositoryOptions{Now: func() time.Time {
+					looks++
+					return time.Now().Add(ahead)
+				}, CorrectClock: &yes}), nil)
+				midnight := time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC)
+				elapse(time.Until(midnight) - 2500*time.Millisecond)
+				s.slowly(2*time.Millisecond, 2*time.Millisecond)
+				p.acquire("key", dynalimit.Amounts{"usd": 100})
+				before := s.db.Meter()
+				looks = 0
+				_, err := p.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"usd": 1})
+				require.NoError(t, err)
+				assert.WithinRange(t, time.Now(), midnight, midnight.Add(1100*time.Millisecond))
+				assert.LessOrEqual(t, s.db.Meter().Sub(before).Requests(), int64(6))
+				assert.Less(t, looks, 200)
 			})
 		})
 	}

@@ -1,9 +1,12 @@
 package tests
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func TestAdjustChargesTheTrueAmount(t *testing.T) {
@@ -172,4 +176,170 @@ func TestRefundOfARemovedLimitIsDropped(t *testing.T) {
 		assert.Negative(t, s.image("user-1").Set.Index("tpm"))
 		assert.Equal(t, int64(10), s.level("user-1", "rpm"))
 	})
+}
+
+// Where the slot does not hold this client's own last write, a give-back cannot
+// recognise itself: it is sent once, and what cannot be known stays consumed.
+func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
+	for _, landed := range []bool{true, false} {
+		testEngines(t, func(t *testing.T, e *engine) {
+			f := &brokenWire{lose: landed, drop: !landed, match: writesOf("user-1")}
+			s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
+			lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
+			f.times(-1)
+			requireUnconfirmed(t, lease.Rollback(t.Context()), dynalimit.Amounts{"tpm": -500})
+			assert.Equal(t, 1, f.count(), "sent once")
+			f.times(0)
+			require.NoError(t, lease.Rollback(t.Context()), "nothing is left to give back")
+			want := int64(9500)
+			if landed {
+				want = 10_000
+			}
+			assert.Equal(t, want, s.level("user-1", "tpm"))
+		})
+	}
+}
+
+// A charge of which nobody knows counts as consumed, and is not given back: to
+// pay back what was perhaps never taken would mint tokens. One that shows in the
+// bucket afterwards is held.
+func TestUnansweredChargeIsNotGivenBackUnlessItIsKnown(t *testing.T) {
+	for name, landed := range map[string]int64{"landed": 700, "did not land": 0} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
+				unanswered := func(do func() error) *dynalimit.UnconfirmedError {
+					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						return ddbmem.Fault{Lose: landed > 0, Drop: landed == 0}
+					})
+					e := requireUnconfirmed(t, do(), dynalimit.Amounts{"tpm": 700})
+					s.recovers()
+					return e
+				}
+				lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+				e := unanswered(func() error { return lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 700}) })
+				assert.False(t, e.NotWritten)
+				assert.Equal(t, dynalimit.Amounts{"tpm": 1200}, lease.Consumed())
+				assert.Equal(t, 3*700-landed, s.limiter.Health().Doubt["tpm"], "of each try but the one that is known")
+				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 700}), "the same again is a further charge")
+				assert.Equal(t, 10_000-500-700-landed, s.level("user-1", "tpm"))
+				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": -1900}), "all that the lease stands for")
+				assert.Equal(t, int64(10_000), s.level("user-1", "tpm"), "what is in doubt is not given back")
+				require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100}))
+				assert.Equal(t, int64(9900), s.level("user-1", "tpm"), "doubt that was given up pays for nothing")
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, int64(10_000), s.level("user-1", "tpm"))
+				assert.Equal(t, int64(0), s.stored("user-1", "tpm").Consumed)
+
+				lease = s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+				unanswered(func() error { return lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 1200}) })
+				require.NoError(t, lease.Rollback(t.Context()), "it has ended")
+				assert.Equal(t, 10_000-500-landed, s.level("user-1", "tpm"))
+			})
+		})
+	}
+}
+
+// A limit that Acquire did not name is forgotten at no level that charged it.
+func TestHalfLandedAdjustOfANewLimitIsGivenBack(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, lease *dynalimit.Lease){
+		"rollback": func(t *testing.T, lease *dynalimit.Lease) { require.NoError(t, lease.Rollback(t.Context())) },
+		"settle": func(t *testing.T, lease *dynalimit.Lease) {
+			require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
+			assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Consumed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
+				s.family("key", "project")
+				lease := s.acquire("key", dynalimit.Amounts{"rpm": 1})
+				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					if bytes.Contains(r.Body, []byte("ENTITY#project")) {
+						return throttled1
+					}
+					return ddbmem.Fault{}
+				})
+				e := requireUnconfirmed(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 5000}), dynalimit.Amounts{"tpm": 5000})
+				assert.True(t, e.NotWritten)
+				assert.Equal(t, "project", e.EntityID)
+				assert.Equal(t, dynalimit.Amounts{"rpm": 1}, lease.Consumed())
+				s.db.SetFaults(nil)
+				require.Equal(t, int64(5000), s.level("key", "tpm"))
+				end(t, lease)
+				assert.ErrorIs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": 1}), dynalimit.ErrLeaseEnded)
+				assert.Equal(t, int64(10_000), s.level("key", "tpm"), "the lease stands for no tpm")
+			})
+		})
+	}
+}
+
+// What a lease stands for can be asked while a correction waits for the store.
+func TestLeaseAnswersWhileItIsCorrected(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
+		lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 900 * time.Millisecond} })
+		corrected := make(chan error, 2)
+		go func() { corrected <- lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100}) }()
+		synctest.Wait()
+		began := time.Now()
+		assert.Len(t, lease.Statuses(), 1)
+		assert.Equal(t, dynalimit.Amounts{"tpm": 500}, lease.Consumed())
+		assert.False(t, lease.Degraded())
+		assert.Zero(t, time.Since(began))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		assert.ErrorIs(t, lease.Consume(short, dynalimit.Amounts{"tpm": 1}), context.DeadlineExceeded, "another take waits no longer than its caller")
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		go func() { corrected <- lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 300}) }()
+		require.NoError(t, <-corrected)
+		require.NoError(t, <-corrected)
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(9700), s.level("user-1", "tpm"), "corrections are made one after the other")
+	})
+}
+
+func TestChargeThatDidNotLandIsWrittenAgain(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
+		lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+		throttle := &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Error: throttle} })
+		requireUnconfirmed(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 700}), dynalimit.Amounts{"tpm": 700})
+		requireUnconfirmed(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 1200}), dynalimit.Amounts{"tpm": 700})
+		requireUnconfirmed(t, lease.Rollback(t.Context()), dynalimit.Amounts{"tpm": -500})
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(9500), s.level("user-1", "tpm"), "a failed adjust never refunds finished work")
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 1200}), "a lease that could not be ended has not ended")
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
+	})
+}
+
+// Clean-up gives up after its own bound; the write goes on by itself and is
+// counted as consumed.
+func TestCleanUpHasItsOwnBound(t *testing.T) {
+	virtual(t, &dynalimit.Options{Limits: perMinute().Limits, CleanupTimeout: 100 * time.Millisecond}, func(t *testing.T, s *process) {
+		lease := s.acquire("user-1", dynalimit.Amounts{"tpm": 500})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 900 * time.Millisecond} })
+		began := time.Now()
+		requireUnconfirmed(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 700}), dynalimit.Amounts{"tpm": 700})
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.NoError(t, s.limiter.Close(t.Context()), "drains")
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
+		assert.Equal(t, dynalimit.Amounts{"tpm": 1200}, lease.Consumed())
+	})
+}
+
+// Texts of corrections name what is not known, and nothing that was not to change.
+func TestTextOfAnUnconfirmedCorrection(t *testing.T) {
+	cause := errors.New("cause")
+	for text, e := range map[string]dynalimit.UnconfirmedError{
+		"dynalimit: rpm +2, tpm -10 of key on gpt-4 may have been written and counts as consumed: cause":                    {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"tpm": -10, "rpm": 2}, Err: cause},
+		"dynalimit: rpm's count at the levels above of key on gpt-4 was not written; the same call again writes it: cause":  {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"rpm": 0}, NotWritten: true, Err: cause},
+		"dynalimit: rpm -1 of key on gpt-4 was not written, and no bucket is told any more: " + dynalimit.ErrClosed.Error(): {EntityID: "key", Resource: model, Amounts: dynalimit.Amounts{"rpm": -1}, NotWritten: true, Err: dynalimit.ErrClosed},
+		"dynalimit: rpm -1 could not be told to buckets, and are lost: cause":                                               {Amounts: dynalimit.Amounts{"rpm": -1}, Err: cause},
+	} {
+		assert.EqualError(t, &e, text)
+	}
 }

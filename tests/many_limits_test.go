@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 // nLimits are n limits a day whose names begin so, and one of each.
@@ -113,4 +114,111 @@ func TestBucketOfAnotherWriterWithManyLimits(t *testing.T) {
 			require.Len(t, s.image("u").Set.Names, n)
 		}
 	})
+}
+
+func TestCheckIsADryRun(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		ctx := t.Context()
+		report, err := s.limiter.Check(ctx, "user-1", model, dynalimit.Amounts{"rpm": 100, "tpm": 1})
+		require.NoError(t, err)
+		assert.True(t, report.Allowed)
+		assert.Zero(t, report.RetryAfter)
+		assert.Equal(t, dynalimit.Block, report.OnUnavailable)
+		assert.Nil(t, s.item("user-1"), "no bucket is made")
+
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 9000})
+		before := s.item("user-1")
+		report, err = s.limiter.Check(ctx, "user-1", model, dynalimit.Amounts{"tpm": 1500})
+		require.NoError(t, err, "a denial is a report")
+		assert.Equal(t, &dynalimit.Report{
+			RetryAfter: 3 * time.Second, OnUnavailable: dynalimit.Block,
+			Statuses: []dynalimit.LimitStatus{
+				{EntityID: "user-1", Resource: model, Limit: dynalimit.PerMinute("rpm", 100), Level: levels.Options, Remaining: 99, Reset: 600 * time.Millisecond},
+				{
+					EntityID: "user-1", Resource: model, Limit: dynalimit.PerMinute("tpm", 10_000), Level: levels.Options,
+					Requested: 1500, Remaining: 1000, Exceeded: true, RetryAfter: 3 * time.Second, Reset: 54 * time.Second,
+				},
+			},
+		}, report, "every limit, asked for or not")
+		report, err = s.limiter.Check(ctx, "user-1", model, dynalimit.Amounts{"tpm": 10_001})
+		require.NoError(t, err)
+		assert.False(t, report.Allowed)
+		assert.Equal(t, dynalimit.Never, report.RetryAfter)
+		assert.Equal(t, before, s.item("user-1"))
+	})
+}
+
+func TestCheckAgreesWithAcquire(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		s.family("key", "project")
+		s.acquire("project", dynalimit.Amounts{"tpm": 7777})
+		for _, n := range []int64{1, 2223, 2224, 9999} {
+			report, err := s.limiter.Check(t.Context(), "key", model, dynalimit.Amounts{"tpm": n})
+			require.NoError(t, err)
+			lease, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": n})
+			assert.Equal(t, err == nil, report.Allowed, "%d tokens", n)
+			if err != nil {
+				assert.Equal(t, s.denied(err).RetryAfter, report.RetryAfter)
+			} else {
+				require.NoError(t, lease.Rollback(t.Context()))
+			}
+		}
+	})
+}
+
+func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}})
+		ctx := t.Context()
+		s.family("key", "project", "org", "holding")
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "key", Resource: model}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 5), dynalimit.PerMinute("tpm", 5)}))
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Entity: "project"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 4)}))
+		require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true, Resource: model}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 3)}))
+		report, err := s.limiter.Check(ctx, "key", model, nil, dynalimit.WithLimits(dynalimit.PerMinute("tpm", 9), dynalimit.PerMinute("usd", 2)))
+		require.NoError(t, err)
+		var got []string
+		for _, status := range report.Statuses {
+			got = append(got, status.EntityID+" "+status.Limit.Name+" "+string(status.Level))
+		}
+		assert.Equal(t, []string{
+			"key rpm entity", "key tpm override", "key usd override", "project rpm entity_default", "org rpm resource", "holding rpm resource",
+		}, got)
+		require.NoError(t, s.repo.DeleteLimits(ctx, admin.Scope{Everyone: true, Resource: model}))
+		require.NoError(t, second(s.repo.SetConfig(ctx, admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 2)}, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
+		report, err = s.limiter.Check(ctx, "org", model, nil)
+		require.NoError(t, err)
+		assert.Equal(t, levels.System, report.Statuses[0].Level)
+		assert.Equal(t, dynalimit.Allow, report.OnUnavailable, "from the system's configuration")
+		require.NoError(t, s.repo.DeleteLimits(ctx, admin.Scope{Everyone: true}))
+		report, err = s.limiter.Check(ctx, "org", model, nil)
+		require.NoError(t, err)
+		assert.Equal(t, levels.Options, report.Statuses[0].Level)
+	})
+}
+
+// Debt on a limit that a call does not name denies it nothing, so a dry run says
+// so too, and so do a lease's statuses.
+func TestDebtOfAnUnnamedLimitDeniesNobody(t *testing.T) {
+	s := memProcess(t, perMinute())
+	lease := s.acquire("u", dynalimit.Amounts{"tpm": 100})
+	require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 50_000}))
+	s.acquire("u", dynalimit.Amounts{"rpm": 1})
+
+	report, err := s.limiter.Check(t.Context(), "u", model, dynalimit.Amounts{"rpm": 1})
+	require.NoError(t, err)
+	require.True(t, report.Allowed)
+	require.Zero(t, report.RetryAfter)
+	for _, status := range append(report.Statuses, lease.Statuses()...) {
+		require.False(t, status.Exceeded, status.Limit.Name)
+		require.Zero(t, status.RetryAfter, status.Limit.Name)
+		if status.Limit.Name == "tpm" {
+			require.Less(t, status.Remaining, int64(0))
+			require.Greater(t, status.Reset, time.Minute, "the debt shows")
+		}
+	}
+	report, err = s.limiter.Check(t.Context(), "u", model, dynalimit.Amounts{"tpm": 1})
+	require.NoError(t, err)
+	require.False(t, report.Allowed, "named, it denies")
 }

@@ -3,10 +3,15 @@ package tests
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +27,9 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/dynalimit/dynalimit/levels"
 )
 
 func TestCreateTable(t *testing.T) {
@@ -189,4 +196,260 @@ func TestTableWithoutAnIndex(t *testing.T) {
 		}
 		t.Error("the list has neither an entity nor an error")
 	})
+}
+
+func TestResolveLimitsRefusesBadInput(t *testing.T) {
+	s := memProcess(t, nil)
+	_, err := s.repo.ResolveLimits(t.Context(), "a b", model)
+	requireInvalid(t, err, "entity")
+	_, err = s.repo.ResolveLimits(t.Context(), "a", "")
+	requireInvalid(t, err, "resource")
+	put(t, s.repo, schema.Item{"PK": schema.String("SYSTEM#"), "SK": schema.String("#CONFIG"), "l_rpm_cp": schema.Number(1)})
+	_, err = s.repo.ResolveLimits(t.Context(), "a", model)
+	requireInvalid(t, err, "stored limits of level system")
+	_, err = (&dynalimit.Repository{}).ResolveLimits(t.Context(), "a", model)
+	requireInvalid(t, err, "repository")
+}
+
+func TestInvalidateConfig(t *testing.T) {
+	s := memProcess(t, nil)
+	fill := func() {
+		for _, entity := range []string{"a", "b"} {
+			for _, resource := range []string{"r", "q"} {
+				_, err := s.repo.config(t.Context(), entity, resource)
+				require.NoError(t, err)
+			}
+		}
+	}
+	type key struct{ entity, resource string }
+	for _, test := range []struct {
+		entity, resource string
+		left             []key
+	}{
+		{"a", "r", []key{{"a", "q"}, {"b", "q"}, {"b", "r"}}},
+		{"a", "", []key{{"b", "q"}, {"b", "r"}}},
+		{"", "r", []key{{"a", "q"}, {"b", "q"}}},
+		{"", "", nil},
+		{"c", "r", []key{{"a", "q"}, {"a", "r"}, {"b", "q"}, {"b", "r"}}},
+	} {
+		fill()
+		s.repo.InvalidateConfig(test.entity, test.resource)
+		var left []key
+		for _, k := range []key{{"a", "q"}, {"a", "r"}, {"b", "q"}, {"b", "r"}} {
+			c, err := s.repo.config(t.Context(), k.entity, k.resource)
+			require.NoError(t, err)
+			if !c.Read {
+				left = append(left, k)
+			}
+		}
+		assert.Equal(t, test.left, left, "%q %q", test.entity, test.resource)
+	}
+	(&dynalimit.Repository{}).InvalidateConfig("", "")
+}
+
+func TestSettersReachThisProcessAtOnce(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	capacity := func() int64 {
+		cfg, err := r.config(t.Context(), "user-1", "gpt-4")
+		require.NoError(t, err)
+		if len(cfg.limits) == 0 {
+			return 0
+		}
+		return cfg.limits[0].Capacity
+	}
+	assert.Zero(t, capacity())
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+	assert.Equal(t, int64(1), capacity())
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 2)}))
+	assert.Equal(t, int64(2), capacity())
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Entity: "user-1"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 3)}))
+	assert.Equal(t, int64(3), capacity())
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 4)}))
+	assert.Equal(t, int64(4), capacity())
+	require.NoError(t, r.DeleteLimits(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}))
+	assert.Equal(t, int64(3), capacity())
+	require.NoError(t, r.DeleteLimits(t.Context(), admin.Scope{Entity: "user-1", Resource: schema.DefaultResource}))
+	assert.Equal(t, int64(2), capacity())
+	require.NoError(t, r.DeleteLimits(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}))
+	assert.Equal(t, int64(1), capacity())
+	require.NoError(t, r.DeleteLimits(t.Context(), admin.Scope{Everyone: true}))
+	assert.Zero(t, capacity())
+}
+
+func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if q.Operation == "BatchGetItem" {
+				return ddbmem.Fault{After: time.Second / 2} // read, answered later
+			}
+			return ddbmem.Fault{}
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			cfg, err := r.config(t.Context(), "user-1", "gpt-4")
+			assert.NoError(t, err)
+			assert.Empty(t, cfg.limits)
+		})
+		synctest.Wait()
+		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit))
+		wg.Wait()
+		cfg, err := r.config(t.Context(), "user-1", "gpt-4")
+		require.NoError(t, err)
+		assert.Equal(t, oneLimit, cfg.limits)
+	})
+}
+
+func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		operation string
+		change    func(context.Context, *repository) error
+		changed   func(*resolved) bool
+	}{
+		"limits": {
+			"TransactWriteItems",
+			func(ctx context.Context, r *repository) error {
+				return r.SetLimits(ctx, admin.Scope{Everyone: true}, oneLimit)
+			},
+			func(c *resolved) bool { return len(c.limits) > 0 },
+		},
+		"a new entity": {
+			"TransactWriteItems",
+			func(ctx context.Context, r *repository) error {
+				return r.CreateEntity(ctx, admin.Entity{ID: "user-1", ParentID: "team-1"})
+			},
+			func(c *resolved) bool { return c.ParentID == "team-1" },
+		},
+		"an entity's end": {
+			"TransactWriteItems",
+			func(ctx context.Context, r *repository) error { return r.DeleteEntity(ctx, "user-1") },
+			func(c *resolved) bool { return c.ParentID == "" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				if name == "an entity's end" {
+					require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "user-1", ParentID: "team-1"}))
+				}
+				e.db.SetFaults(on(test.operation, ddbmem.Fault{Before: 900 * time.Millisecond})) // most of the time it has
+				var wg sync.WaitGroup
+				wg.Go(func() { assert.NoError(t, test.change(t.Context(), r)) })
+				synctest.Wait() // the cache was evicted, the change is not written
+				cfg, err := r.config(t.Context(), "user-1", "gpt-4")
+				require.NoError(t, err)
+				assert.False(t, test.changed(cfg))
+				wg.Wait()
+				cfg, err = r.config(t.Context(), "user-1", "gpt-4")
+				require.NoError(t, err)
+				assert.True(t, test.changed(cfg))
+			})
+		})
+	}
+}
+
+func TestSetLimitsRetriesConflicts(t *testing.T) {
+	for name, test := range map[string]struct {
+		conflicts int64
+		ok        bool
+	}{"some": {table.Tries - 1, true}, "for good": {1 << 40, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				var seen atomic.Int64
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation == "TransactWriteItems" && seen.Add(1) <= test.conflicts {
+						return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {Code: "None"}}}}
+					}
+					return ddbmem.Fault{}
+				})
+				err := r.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, oneLimit)
+				if test.ok {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+				assert.Equal(t, int64(table.Tries), seen.Load())
+			})
+		})
+	}
+}
+
+func TestCreateEntityReachesThisProcessAtOnce(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	parent := func() string {
+		cfg, err := r.config(t.Context(), "key-1", "gpt-4")
+		require.NoError(t, err)
+		return cfg.ParentID
+	}
+	assert.Empty(t, parent())
+	require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "key-1", ParentID: "p", Cascade: true}))
+	assert.Equal(t, "p", parent())
+	require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
+	assert.Empty(t, parent())
+}
+
+// The new plan is in force in this process at once.
+func TestUpdateEntitiesReachThisProcessAtOnce(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Plan: "pro"}, oneLimit))
+	require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "a"}))
+	level := func() levels.Level {
+		cfg, err := r.config(t.Context(), "a", "gpt-4")
+		require.NoError(t, err)
+		return cfg.Level
+	}
+	assert.Empty(t, level())
+	errs, err := r.admin().Entities.UpdateMany(t.Context(), []admin.Entity{{ID: "a", Plan: "pro", Version: 1}})
+	require.NoError(t, errors.Join(append(errs, err)...))
+	assert.Equal(t, levels.PlanDefault, level())
+}
+
+// What changes limits and entities in a table without a namespace needs no action that
+// docs/permissions.md does not give it.
+func TestActionsOfChangesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/permissions.md")
+	require.NoError(t, err)
+	documented := map[string]bool{}
+	for _, role := range []string{"serves calls", "sets limits"} {
+		row := regexp.MustCompile(`(?m)^\| ` + role + `.*$`).Find(text)
+		for _, action := range regexp.MustCompile("`(?:dynamodb:)?([A-Za-z]+Item)`").FindAllSubmatch(row, -1) {
+			documented[string(action[1])] = true
+		}
+	}
+
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	var mu sync.Mutex
+	used := map[string]bool{"Query": false}
+	e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		var body struct{ TransactItems []map[string]json.RawMessage }
+		if q.Operation != "TransactWriteItems" || json.Unmarshal(q.Body, &body) != nil {
+			used[q.Operation] = q.Operation != "Query"
+		}
+		for _, part := range body.TransactItems {
+			for kind := range part {
+				used[map[string]string{"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}[kind]] = true
+			}
+		}
+		return ddbmem.Fault{}
+	})
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Entity: "u", Resource: "gpt-4"}, oneLimit))
+	require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "k", ParentID: "no-record"}))
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Entity: "k", Resource: "gpt-4"}, oneLimit))
+	require.NoError(t, r.ResetBucket(t.Context(), "k", "gpt-4"))
+	require.NoError(t, r.DeleteEntity(t.Context(), "k"))
+	require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, oneLimit))
+	require.NoError(t, r.DeleteLimits(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}))
+	for action, item := range used {
+		if item {
+			assert.True(t, documented[action], action)
+		}
+	}
+	assert.True(t, used["ConditionCheckItem"])
 }

@@ -108,3 +108,182 @@ func TestUnansweredClaimChargesNobody(t *testing.T) {
 	assert.Empty(t, s.doubt)
 	assert.True(t, judge(&move{carried: []*Op{o}}, a, nil, nobody).ends[0].result.Unconfirmed, "unlike one that does")
 }
+
+// Callers come first: what is debited ahead is decided last, and not at all when one
+// of them does not fit, waits, or was refused.
+func TestChooseDebitsAheadLast(t *testing.T) {
+	cfg := rpmOf(100)
+	now := time.Now().UnixMilli()
+	op := func(n int64) *Op {
+		return NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: n * token}}, cfg)
+	}
+	debit := func(n int64) *Op {
+		o := op(n)
+		o.ahead = true
+		return o
+	}
+	for name, c := range map[string]struct {
+		tokens int64
+		takes  []*Op
+		halved int
+		adopt  plan.Standing
+		want   bool
+	}{
+		"half is left":       {90, []*Op{debit(30), op(10)}, 0, plan.Current, true},
+		"half is not left":   {90, []*Op{debit(31), op(10)}, 0, plan.Current, false},
+		"alone":              {90, []*Op{debit(40)}, 0, plan.Current, true},
+		"alone, of little":   {90, []*Op{debit(41)}, 0, plan.Current, false},
+		"a call is left out": {90, []*Op{debit(1), op(91)}, 0, plan.Current, false},
+		"others are faster":  {90, []*Op{debit(1), op(1)}, 1, plan.Current, false},
+		"limits change":      {90, []*Op{debit(1), op(1)}, 0, plan.Newer, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := imageOf(cfg, c.tokens*token, now)
+			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), choices{takes: c.takes, shareHalvings: c.halved})
+			assert.Equal(t, c.want, len(d.dropped) == 0)
+			for _, o := range d.dropped {
+				assert.NotContains(t, d.carried, o)
+			}
+			if len(d.admitted) > 1 {
+				assert.True(t, d.admitted[len(d.admitted)-1].ahead, "after the calls")
+			}
+		})
+	}
+	refusedOnce := op(1)
+	refusedOnce.refusals = 1
+	image := imageOf(cfg, 90*token, now)
+	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), choices{takes: []*Op{refusedOnce, debit(1)}})
+	assert.Len(t, d.dropped, 1, "a call that was refused")
+}
+
+// A turn ends what cannot be carried, whatever else it carries: a take of a limit that is gone,
+// and an adjust into a debt that cannot be stored.
+func TestTurnEndsWhatCannotBeCarried(t *testing.T) {
+	cfg := rpmOf(100)
+	image := imageOf(cfg, -plan.MaxDebt+5*token, 1000)
+	gone := NewTake(t.Context(), []plan.Signed{{Name: "tpm", Amount: token}}, cfg)
+	deep, fits := NewAdjust(t.Context(), rpm(6), nil, cfg), NewAdjust(t.Context(), rpm(5), nil, cfg)
+	f := facts{takes: []*Op{gone}, adjusts: []*Op{deep, fits}, view: plan.NewView(image, cfg, plan.Current, 1000), known: sight{known: true, image: image}}
+	for _, o := range f.adjusts {
+		o.addTo(&f.sums)
+	}
+	d := decide(f)
+	reasons := map[*Op]Reason{}
+	for _, e := range d.ends {
+		var why *Failure
+		require.ErrorAs(t, e.result.Err, &why)
+		reasons[e.ops[0]] = why.Reason
+	}
+	assert.Equal(t, map[*Op]Reason{gone: Outdated, deep: TooDeep}, reasons)
+	assert.Equal(t, []*Op{fits}, d.move.carried)
+	assert.EqualValues(t, 5*token, d.move.sums.Of("rpm").Adjust)
+}
+
+// A take that was left once already and still does not fit is denied; one that comes new is
+// left for the next write.
+func TestTakeIsLeftOnce(t *testing.T) {
+	cfg := rpmOf(100)
+	image := imageOf(cfg, token, 1000)
+	fits, late, left := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
+	left.postponed = 1
+	f := facts{takes: []*Op{fits, late, left}, view: plan.NewView(image, cfg, plan.Current, 1000), known: sight{known: true, image: image, seenAt: 1000}}
+	d := decide(f)
+	assert.Equal(t, []*Op{fits}, d.move.carried)
+	assert.Equal(t, []*Op{late}, d.again)
+	require.Len(t, d.ends, 1)
+	assert.Equal(t, []*Op{left}, d.ends[0].ops)
+	assert.True(t, d.ends[0].result.Denied)
+}
+
+// An op whose caller has left while it was carried is nobody's grant: what
+// landed is given back once, what may have landed is told, and a caller that looks again
+// finds nothing.
+func TestOpOfACallerThatLeft(t *testing.T) {
+	for name, end := range map[string]struct {
+		how    func(l *Lane, o *Op)
+		backs  int
+		doubts []plan.Signed
+	}{
+		"landed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Image: &schema.Image{Incarnation: []byte("ci")}}) }, 1, nil},
+		"denied":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Denied: true}) }, 0, nil},
+		"failed":          {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: &Failure{Reason: Contended}}) }, 0, nil},
+		"decided no more": {func(l *Lane, o *Op) { l.requeue([]*Op{o}) }, 0, nil},
+		"unanswered":      {func(l *Lane, o *Op) { l.finish([]*Op{o}, Result{Err: unconfirmed(writeBucket), Unconfirmed: true}) }, 0, oneToken},
+		"refused once":    {func(l *Lane, o *Op) { sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused}) }, 0, nil},
+		"refused after an unanswered try": {func(l *Lane, o *Op) {
+			sendingOf(l, plan.View{}, o).settle(Answer{Verdict: ddb.Refused, hidden: 1})
+		}, 0, oneToken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := resting(t)
+			o := NewTake(t.Context(), oneToken, rpmOf(100))
+			require.True(t, l.enqueue(o), "the lane rested")
+			_, ok := driver{lane: l}.next()
+			require.True(t, ok)
+			_, done := l.Leave(o)
+			require.False(t, done)
+
+			end.how(l, o)
+			_, done = l.Leave(o)
+			assert.False(t, done, "no result for who left")
+			select {
+			case <-o.Done:
+				t.Error("woken by a result that is not its own")
+			default:
+			}
+			doubted, _ := l.owner.Uncertain()
+			assert.Equal(t, end.doubts, doubted)
+			require.Len(t, l.queue.ops, end.backs)
+			for _, back := range l.queue.ops {
+				assert.False(t, back.take)
+				assert.Equal(t, []byte("ci"), back.Incarnation, "to the bucket that granted it")
+				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.Amounts)
+			}
+			l.queue.ops = nil
+			_, ok = driver{lane: l}.next() // rests again
+			require.False(t, ok)
+			l.owner.Stopped()
+		})
+	}
+}
+
+// A caller who leaves before its op is carried is charged nothing.
+func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
+	l := resting(t)
+	o := NewTake(t.Context(), oneToken, rpmOf(100))
+	require.True(t, l.enqueue(o), "the lane rested")
+	_, done := l.Leave(o)
+	require.False(t, done)
+	assert.Equal(t, opGone, o.state, "nothing remains to be done for it")
+	_, carried := driver{lane: l}.next()
+	assert.False(t, carried)
+	l.owner.Stopped()
+}
+
+// After a refused write the next one carries its adjusts without takes, which might
+// have it refused again.
+func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
+	l := resting(t)
+	cfg := rpmOf(100)
+	take, adjust := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, cfg), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, nil, cfg)
+	l.queue.ops, l.learnt.adjustsOnly = []*Op{take, adjust}, true
+	b, ok := driver{lane: l}.next()
+	require.True(t, ok)
+	assert.Equal(t, []*Op{adjust}, b.adjusts)
+	assert.Empty(t, b.takes)
+	l.requeue(b.adjusts)
+	b, _ = driver{lane: l}.next()
+	assert.Equal(t, []*Op{take}, b.takes, "and then together")
+	assert.Equal(t, []*Op{adjust}, b.adjusts)
+}
+
+// A write carries the takes of one configuration: others are decided under theirs.
+func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
+	l := resting(t)
+	one := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
+	two := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(50))
+	l.queue.ops = []*Op{one, two, one}
+	b, ok := driver{lane: l}.next()
+	require.True(t, ok)
+	assert.Equal(t, []*Op{one, one}, b.takes)
+}

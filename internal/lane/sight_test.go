@@ -2,11 +2,16 @@ package lane
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -129,3 +134,107 @@ func TestReadFromBeforeARefillIsLate(t *testing.T) {
 	l.Observe(imageOf(cfg, 60_000, l.owner.NowMS()), l.owner.Ask())
 	assert.True(t, l.sight.fresh(l.owner.NowMS()))
 }
+
+// A panic tells of a write that its caller was told is under way, and does not
+// have it written again.
+func TestPanicEndsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resting(t)
+		take := NewTake(t.Context(), oneToken, rpmOf(100))
+		take.state, l.queue.ops = opCarried, []*Op{take}
+		l.GiveUp(take, silence(ErrTripped))
+		l.Follow(take)
+		_, waiting := l.owner.Waiting()
+		assert.Equal(t, oneToken, waiting, "it is under way")
+		guard.Call(func() { panic("boom") }, (&turn{lane: l, sending: &sending{tried: true}}).ended)
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, oneToken, doubted)
+		_, waiting = l.owner.Waiting()
+		assert.Empty(t, waiting)
+		assert.Empty(t, l.queue.ops)
+	})
+}
+
+// A take whose caller was told that it is unconfirmed is in doubt if nobody ever
+// learns what became of it.
+func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resting(t)
+		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil)
+		l.Follow(o)
+		l.Deliver(o, Result{Err: ErrTripped, Unconfirmed: true})
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, map[string]int64{"rpm": 4}, plan.Tokens(doubted))
+	})
+}
+
+// Whoever disowns a take whose outcome has come already has it given back.
+func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resting(t)
+		take := NewTake(t.Context(), oneToken, rpmOf(100))
+		take.state, l.queue.ops = opCarried, []*Op{take}
+		l.GiveUp(take, silence(ErrTripped))
+		require.True(t, take.Result.Pending)
+		l.finish([]*Op{take}, Result{Unconfirmed: true, Err: ErrTripped})
+		l.Follow(take)
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, oneToken, doubted)
+		_, waiting := l.owner.Waiting()
+		assert.Empty(t, waiting)
+	})
+}
+
+// An op of which the write under way carries nothing is surely not written.
+func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resting(t)
+		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
+		take.state, l.queue.ops = opCarried, []*Op{take}
+		(&turn{lane: l}).markNotCarried(l.queue.ops)
+		l.GiveUp(take, silence(ErrTripped))
+		assert.False(t, take.Result.Pending)
+		assert.False(t, take.Result.Unconfirmed)
+		assert.ErrorIs(t, take.Result.Err, fault.ErrUnavailable)
+		l.requeue([]*Op{take})
+		assert.Empty(t, l.queue.ops)
+	})
+}
+
+// A bucket is quiet since it was last heard, and not while nothing is asked of it.
+func TestContactIsQuietWhileItIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, began := Contact{table: &answers}, time.Now()
+		<-time.After(time.Second)
+		assert.Equal(t, time.Second, c.Quiet(began))
+		c.NoteAnswer()
+		<-time.After(300 * time.Millisecond)
+		assert.Equal(t, 300*time.Millisecond, c.Quiet(began))
+		c.pause()
+		<-time.After(time.Second)
+		assert.Zero(t, c.Quiet(began), "it waits for its turn")
+		c.resume()
+		<-time.After(100 * time.Millisecond)
+		assert.Equal(t, 100*time.Millisecond, c.Quiet(began))
+	})
+}
+
+// Who waits for a silent bucket goes on when it answers again, or the limiter is closed.
+func TestContactIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Contact{table: &answers}
+		assert.True(t, c.await(t.Context()), "it answers")
+		assert.Nil(t, c.Back())
+		c.Suspect()
+		c.lose()
+		assert.True(t, c.Away())
+		assert.False(t, c.Suspected(), "it is known now")
+		back := c.Back()
+		go func() { <-time.After(time.Second); c.regain() }()
+		assert.True(t, c.await(t.Context()))
+		<-back
+		assert.False(t, c.Away())
+	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,8 +5,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -125,4 +127,162 @@ func debitedBy(p *Write, name string) int64 {
 	case Nothing:
 	}
 	return 0
+}
+
+// roomView is a view of a bucket of 100 tokens that has rpm alone, under a
+// configuration that has tpm as well.
+func roomView(st Standing, l schema.Stored) View {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
+	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{l}, Fingerprint: []byte("12345678"), HasRefilled: true}
+	cfg := &Config{Fingerprint: []byte("87654321"), Limits: []Limit{{Name: "rpm", Rate: rate}, {Name: "tpm", Rate: rate}}}
+	return NewView(image, cfg, st, 0)
+}
+
+// A limit that the bucket does not have has room only for a write that brings it:
+// else its burst would be granted and nothing debited.
+func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
+	l := schema.Stored{Rate: rate, Tokens: 40 * milli}
+	asked := []Signed{{Name: "tpm", Amount: 1}}
+	for _, st := range []Standing{Current, Older} {
+		v := roomView(st, l)
+		_, known := v.Room("tpm", 0)
+		assert.False(t, known)
+		assert.False(t, v.Fits(asked, nil, nil))
+		room, known := v.Room("rpm", 0)
+		assert.True(t, known)
+		assert.Equal(t, int64(40*milli), room)
+	}
+	v := roomView(Newer, l)
+	room, known := v.Room("tpm", 0)
+	assert.True(t, known)
+	assert.Equal(t, int64(100*milli), room)
+	assert.True(t, v.Fits(asked, nil, nil))
+	_, known = v.Room("other", 0)
+	assert.False(t, known)
+}
+
+// A ghost has what it was charged, from full, and no more than full.
+func TestRoomOfAGhost(t *testing.T) {
+	for tokens, want := range map[int64]int64{-30 * milli: 70 * milli, 0: 100 * milli, 5 * milli: 100 * milli} {
+		room, known := roomView(Newer, schema.Stored{Tokens: tokens, Ghost: true}).Room("rpm", 0)
+		assert.True(t, known)
+		assert.Equal(t, want, room)
+	}
+	room, _ := roomView(Newer, schema.Stored{Tokens: -30 * milli, Ghost: true}).Room("rpm", 10*milli)
+	assert.Equal(t, int64(80*milli), room)
+	_, known := roomView(Current, schema.Stored{Ghost: true}).Room("rpm", 0)
+	assert.False(t, known)
+}
+
+// What is debited ahead leaves every limit at half, beside all that the write takes.
+func TestLeavesHalf(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
+	v := roomView(Current, schema.Stored{Rate: rate, Tokens: 80 * milli})
+	for _, c := range []struct {
+		amount, take, adjust, back int64
+		leaves                     bool
+	}{
+		{30, 0, 0, 0, true},
+		{31, 0, 0, 0, false},
+		{20, 10, 0, 0, true},
+		{20, 11, 0, 0, false},
+		{20, 0, 10, 0, true},
+		{20, 0, 11, 0, false},
+		{40, 0, 0, 10, true},
+		{60, 0, 0, 30, false}, // full holds no more
+	} {
+		carried := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: c.take * milli, Adjust: c.adjust * milli, Back: c.back * milli}}}
+		assert.Equal(t, c.leaves, v.LeavesHalf([]Signed{{Name: "rpm", Amount: c.amount * milli}}, carried), "%+v", c)
+	}
+	assert.False(t, v.LeavesHalf([]Signed{{Name: "tpm", Amount: 1}}, nil), "a limit that the bucket lacks")
+}
+
+// What memory denies is what does not fit the view, with the outlook of each limit, whatever
+// was asked before: in the same millisecond or in another one, of the same image or of another.
+func TestDenialIsWhatDoesNotFit(t *testing.T) {
+	names, sets := []string{"a", "b", "c"}, schema.NewLimitSets()
+	rate := bucket.Rate{Burst: 20_000, Amount: 3_000, Period: 70}
+	cfg := &Config{Fingerprint: []byte("12345678")}
+	for _, name := range names {
+		cfg.Limits = append(cfg.Limits, Limit{Name: name, Rate: rate})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		image := func() *schema.Image {
+			shown := rapid.SampledFrom([][]string{names, {"a", "b", "c", "d"}, {"0", "a", "b", "c"}, {"a", "c"}}).Draw(t, "shown")
+			m := &schema.Image{Set: sets.Of(shown), HasRefilled: true, Refilled: 1_000, Fingerprint: cfg.Fingerprint}
+			for range shown {
+				m.Limits = append(m.Limits, schema.Stored{Rate: rate, Tokens: rapid.Int64Range(-5_000, 20_000).Draw(t, "tokens"), Ghost: rapid.IntRange(0, 9).Draw(t, "ghost") == 0})
+			}
+			return m
+		}
+		images := []*schema.Image{image(), image()}
+		var d Denial
+		for range 20 {
+			m := rapid.SampledFrom(images).Draw(t, "image")
+			now := rapid.Int64Range(999, 1_003).Draw(t, "now")
+			var needs Needs
+			var asked []Signed
+			for i, name := range names {
+				if needs[i] = rapid.Int64Range(-1, 5).Draw(t, name) * 5_000; needs[i] > 0 {
+					asked = append(asked, Signed{Name: name, Amount: needs[i]})
+				}
+			}
+			v := NewView(m, cfg, Current, now)
+			denied := d.Denies(m, cfg, &needs, now)
+			require.Equal(t, !v.Fits(asked, nil, nil) && !v.Lacks(asked), denied)
+			for i, name := range names {
+				if denied && needs[i] > 0 {
+					require.Equal(t, m.State(m.Set.Index(name)).Outlook(now, needs[i]), d.Outlooks[i])
+				}
+			}
+		}
+	})
+}
+
+// Of a quota the general way decides.
+func TestDenialOfAQuotaIsNone(t *testing.T) {
+	rate := bucket.Quota(1000, 1)
+	cfg := &Config{Limits: []Limit{{Name: "a", Rate: rate}}}
+	m := &schema.Image{Set: schema.NewLimitSets().Of([]string{"a"}), Limits: []schema.Stored{{Rate: rate}}}
+	var d Denial
+	require.False(t, d.Denies(m, cfg, &Needs{1000}, 0))
+}
+
+func TestSpread(t *testing.T) {
+	var s Spread
+	assert.Zero(t, s.Behind(0.99), "the first try is exact")
+	assert.False(t, s.Looks(lookAge), "and writes at once")
+	s = s.Lost(0)
+	assert.EqualValues(t, 100*ms, s)
+	assert.EqualValues(t, 100*ms, s.Behind(0.5), "on average")
+	assert.EqualValues(t, 198*ms, s.Behind(0.99), "from none to twice that")
+	assert.Zero(t, s.Behind(0))
+	assert.True(t, s.Looks(lookAge), "who has lost looks first")
+	assert.False(t, s.Looks(lookAge-1), "not if an answer came just now")
+	assert.False(t, s.Won().Looks(second))
+	s = s.Lost(0)
+	assert.EqualValues(t, 400*ms, s, "four times as long after each try that loses")
+	assert.EqualValues(t, 200*ms, s.Won(), "halved by each that wins")
+	assert.EqualValues(t, 600*ms, s.Lost(600*ms), "to the waiter's patience")
+	for range 20 {
+		s = s.Lost(0)
+	}
+	assert.EqualValues(t, 4*second, s, "and no further")
+	for range 30 {
+		s = s.Won()
+	}
+	assert.Zero(t, s)
+}
+
+// What is above a quota fits beside what was granted to it, less what is promised, or never: not
+// at once, so that nobody tries it for ever.
+func TestWaitAboveAQuota(t *testing.T) {
+	hours, err := calendar.WindowsOf("hour", "")
+	require.NoError(t, err)
+	state := bucket.State{Rate: bucket.Quota(100, hours), Tokens: 150, Refilled: 10}
+	now := int64(10 * 3_600_000)
+	assert.Zero(t, Promise{}.Wait(state, now, 120))
+	assert.Zero(t, Promise{Amount: 30}.Wait(state, now, 120))
+	assert.EqualValues(t, bucket.Never, Promise{Amount: 50, After: state, At: now}.Wait(state, now, 120))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
@@ -184,4 +185,137 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 	assert.Equal(t, []string{"b gpt-4", "c gpt-4", "d gpt-4"}, cached())
 	s.repo.Shared().Told.Owners(schema.ConfigOwner{})
 	assert.Empty(t, cached())
+}
+
+// The policy is that of the most specific level that has one; a call's own comes first.
+func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
+	for _, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
+		t.Run(string(level), func(t *testing.T) {
+			virtual(t, nil, func(t *testing.T, s *process) {
+				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+				s.says(ofSystem, schema.ConfigItem{OnUnavailable: "block", Limits: limited(dynalimit.Amounts{"rpm": 10}).Limits})
+				c := schema.ConfigItem{OnUnavailable: "allow"}
+				if level == levels.System {
+					c.Limits = limited(dynalimit.Amounts{"rpm": 10}).Limits
+				}
+				s.says(ofLevel[level], c)
+				s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+				report, err := s.limiter.Check(t.Context(), "user-1", model, nil)
+				require.NoError(t, err)
+				assert.Equal(t, dynalimit.Allow, report.OnUnavailable)
+				s.down(ddbmem.Fault{Drop: true})
+				for range 3 { // at first the bucket does not answer, then the table is known not to
+					assert.True(t, s.acquire("user-1", dynalimit.Amounts{"rpm": 1}).Degraded())
+					elapse(5 * time.Second)
+				}
+				require.True(t, s.limiter.Health().Open)
+				_, err = s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Block))
+				require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+				assert.Equal(t, level == levels.System, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
+				s.recovers()
+			})
+		})
+	}
+}
+
+func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1000)}))
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 10, "tpm": 100})
+		lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "usd": 3}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5)))
+		statuses := lease.Statuses()
+		require.Len(t, statuses, 2)
+		assert.Equal(t, dynalimit.PerMinute("rpm", 50), statuses[0].Limit)
+		assert.Equal(t, levels.Override, statuses[0].Level)
+		assert.Equal(t, int64(49), statuses[0].Remaining, "a cut clamps")
+		assert.Equal(t, int64(2), statuses[1].Remaining, "a new limit starts full")
+		assert.Equal(t, int64(900), s.level("user-1", "tpm"), "what it does not name stays")
+		assert.Equal(t, levels.Resource, s.acquire("user-1", dynalimit.Amounts{"tpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))).Statuses()[0].Level)
+		assert.ErrorIs(t, s.deny("user-1", dynalimit.Amounts{"rpm": 51}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 50), dynalimit.PerDay("usd", 5))), dynalimit.ErrExceedsBurst)
+	})
+}
+
+// Callers that disagree about one bucket take turns rewriting it: cuts clamp
+// and raises do not fill, so neither lets more through than its own limit.
+func TestCallersThatDisagreeAreSafe(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		small, large := dynalimit.WithLimits(dynalimit.PerMinute("rpm", 10)), dynalimit.WithLimits(dynalimit.PerMinute("rpm", 1000))
+		granted := int64(0)
+		for i := range 40 {
+			opt := small
+			if i%2 == 0 {
+				opt = large
+			}
+			if _, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, opt); err == nil {
+				granted++
+			} else {
+				_ = s.denied(err)
+			}
+		}
+		assert.Equal(t, int64(11), granted, "the first of 1000, then what 10 hold")
+		assert.Equal(t, granted*1000, s.stored("user-1", "rpm").Consumed)
+	})
+}
+
+func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, &dynalimit.RepositoryOptions{Now: noon})
+		require.NoError(t, second(r.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, OnUnavailable: dynalimit.Allow, Version: admin.AnyVersion})))
+		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 2)}))
+		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Entity: "user-1"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 3)}))
+		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Entity: "user-1", Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 4)}))
+		require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "user-1", ParentID: "team-1", Cascade: true}))
+		bucket := r.keys.Bucket("user-1", "gpt-4").Attributes()
+		bucket["rf"] = schema.Number(5)
+		put(t, r, bucket)
+		for _, test := range []struct {
+			entity, resource string
+			level            levels.Level
+			capacity         int64
+			bucket           schema.Item
+		}{
+			{"user-1", "gpt-4", levels.Entity, 4, bucket},
+			{"user-1", "claude-3", levels.EntityDefault, 3, nil},
+			{"user-1", schema.DefaultResource, levels.EntityDefault, 3, nil},
+			{"user-2", "gpt-4", levels.Resource, 2, nil},
+			{"user-2", "claude-3", levels.System, 1, nil},
+		} {
+			t.Run(test.entity+" "+test.resource, func(t *testing.T) {
+				cfg, err := r.config(t.Context(), test.entity, test.resource)
+				require.NoError(t, err)
+				assert.Equal(t, test.level, cfg.Level)
+				assert.Equal(t, test.capacity, cfg.limits[0].Capacity)
+				assert.Equal(t, dynalimit.Allow, cfg.OnUnavailable)
+				assert.Equal(t, test.entity == "user-1", cfg.Cascade && cfg.ParentID == "team-1")
+				assert.Equal(t, noon().UnixMilli(), cfg.ReadAt)
+				assert.True(t, cfg.Read)
+				assert.Equal(t, test.bucket, cfg.Bucket)
+
+				again, err := r.config(t.Context(), test.entity, test.resource)
+				require.NoError(t, err)
+				assert.False(t, again.Read, "from the cache")
+				assert.Nil(t, again.Bucket)
+				assert.Equal(t, cfg.limits, again.limits)
+			})
+		}
+		assert.Equal(t, dynalimit.ConfigCacheStats{Hits: 5, Misses: 5, Loads: 5, Size: 5}, r.ConfigCacheStats())
+	})
+}
+
+func TestConfigRequests(t *testing.T) {
+	e := memEngine(t)
+	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
+	wire := record(e.db)
+	r, err := openRepository(e.client(wire.Through), "limits", &dynalimit.RepositoryOptions{Principal: tester, Namespace: "eu"})
+	require.NoError(t, err)
+	before := e.db.Meter()
+	_, err = r.config(t.Context(), "user-1", "gpt-4")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), e.db.Meter().Sub(before).Requests())
+	assertGolden(t, "config_cold", wire.Take())
+	_, err = r.rereadConfig(t.Context(), "user-1", schema.DefaultResource)
+	require.NoError(t, err)
+	assertGolden(t, "config_reread_default", wire.Take())
 }
