@@ -66,32 +66,6 @@ func TestBlockedAtAnyLevel(t *testing.T) {
 	}
 }
 
-func TestBlockIsInForceWithinOneTTL(t *testing.T) {
-	for name, opts := range map[string]*dynalimit.Options{"plain": {}, "with Prefetch": {Prefetch: time.Second}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				opts.Limits = []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}
-				s := liveProcess(t, memEngine(t), opts)
-				for range 300 { // with Prefetch, much is debited ahead
-					s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
-					elapse(10 * time.Millisecond)
-				}
-				s.says(ofSystem, blocked)
-				for began := time.Now(); ; elapse(10 * time.Millisecond) {
-					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-					if err != nil {
-						isBlocked(t, err, "user-1", levels.System)
-						break
-					}
-					require.LessOrEqual(t, time.Since(began), time.Minute)
-				}
-				_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
-				isBlocked(t, err, "user-1", levels.System)
-			})
-		})
-	}
-}
-
 // Whoever waits in line, at its head or behind it, hears of the block within one TTL.
 func TestBlockEndsWaits(t *testing.T) {
 	for name, owner := range map[string]schema.ConfigOwner{"the entity": {Entity: "key"}, "its parent": {Entity: "org"}} {
@@ -273,31 +247,6 @@ func TestUnlimitedLevelOfACascade(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Who waits in line when the limits are lifted is admitted within one TTL.
-func TestUnlimitedEndsWaits(t *testing.T) {
-	inFamily(t, func(t *testing.T, s *process) {
-		s.says(schema.ConfigOwner{Entity: "org"}, limited(dynalimit.Amounts{"rpm": 1000}))
-		s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
-		s.acquire("key", dynalimit.Amounts{"rpm": 1})
-		ended := make(chan error, 3)
-		for range 3 {
-			go func() {
-				_, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-				ended <- err
-			}()
-		}
-		elapse(5 * time.Minute)
-		s.says(schema.ConfigOwner{Entity: "key"}, unlimited)
-		began := time.Now()
-		for range 3 {
-			require.NoError(t, <-ended)
-		}
-		assert.LessOrEqual(t, time.Since(began), time.Minute+time.Second)
-		assert.Equal(t, int64(4000), s.stored("org", "rpm").Consumed)
-		assert.Equal(t, int64(1000), s.stored("key", "rpm").Consumed)
-	})
 }
 
 // A lease that asks for more goes by the limits in force: where they were lifted it is not

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,20 +66,6 @@ func TestTakeThatMayBeChargedTwiceIsTold(t *testing.T) {
 	}
 }
 
-func TestRollbackSurvivesACancelledContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
-		ctx, cancel := context.WithCancel(t.Context())
-		lease, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"rpm": 60})
-		require.NoError(t, err)
-		cancel()
-		require.NoError(t, lease.Rollback(ctx))
-		available, err := availableOf(l.Check(t.Context(), "u", "m", nil))
-		require.NoError(t, err)
-		require.Equal(t, dynalimit.Amounts{"rpm": 60}, available)
-	})
-}
-
 // A caller whose context ends while its write is in flight gets its error at
 // once; what was granted is given back.
 func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
@@ -120,36 +105,6 @@ func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Callers that leave at any moment take nothing with them.
-func TestCallersThatLeaveTakeNothing(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("tpm", 1_000_000)}})
-		require.NoError(t, s.acquire("shared", dynalimit.Amounts{"tpm": 1}).Rollback(t.Context()))
-		var kept atomic.Int64
-		var wg sync.WaitGroup
-		for i := range 200 {
-			wg.Go(func() {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if i%2 == 0 {
-					go cancel() // at any moment of the call
-				}
-				lease, err := s.limiter.Acquire(ctx, "shared", model, dynalimit.Amounts{"tpm": 100})
-				if err == nil {
-					kept.Add(lease.Consumed()["tpm"])
-				} else {
-					assert.ErrorIs(t, err, context.Canceled, fmt.Sprint(i))
-				}
-			})
-		}
-		wg.Wait()
-		require.NoError(t, s.limiter.Close(t.Context()))
-		assert.GreaterOrEqual(t, kept.Load(), int64(100*100))
-		assert.Equal(t, 1_000_000-kept.Load(), s.level("shared", "tpm"))
-		assert.Equal(t, kept.Load()*milli, s.stored("shared", "tpm").Consumed)
-	})
 }
 
 // A configuration that is read for longer than the time for the store is left to the policy

@@ -14,7 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -62,23 +61,6 @@ func TestCascadeStatusesOfADenial(t *testing.T) {
 		assert.Equal(t, []string{"key rpm", "key tpm", "project rpm", "project tpm"}, holders(exceeded.Statuses))
 		for i, remaining := range []int64{100, 10_000, 100, 343} {
 			assert.Equal(t, remaining, exceeded.Statuses[i].Remaining, "%s: a level that passed is shown as it is after the give-back", holders(exceeded.Statuses)[i])
-		}
-	})
-}
-
-func TestCascadeRetryAfterIsExact(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "key"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 7), dynalimit.PerMinute("tpm", 977)}))
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "project"}, []dynalimit.Limit{dynalimit.PerHour("tpm", 1013)}))
-		s.family("key", "project")
-		s.acquire("key", dynalimit.Amounts{"rpm": 7, "tpm": 977})
-		s.clock.advance(1237 * time.Millisecond)
-		for _, a := range []dynalimit.Amounts{{"rpm": 1}, {"rpm": 3, "tpm": 20}, {"tpm": 100}} {
-			wait := s.deny("key", a).RetryAfter
-			s.clock.advance(wait - time.Millisecond)
-			assert.Equal(t, time.Millisecond, s.deny("key", a).RetryAfter)
-			s.clock.advance(time.Millisecond)
-			s.acquire("key", a)
 		}
 	})
 }
@@ -163,21 +145,6 @@ func TestCascadeCycleIsAnError(t *testing.T) {
 	})
 }
 
-func TestCascadeModePerCall(t *testing.T) {
-	s := memProcess(t, perMinute())
-	s.family("key", "project")
-	s.acquire("key", dynalimit.Amounts{"rpm": 1})
-	used := s.used(func() {
-		s.acquire("key", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
-	})
-	assert.Equal(t, int64(1), used.Operations["TransactWriteItems"].Requests)
-	assert.Zero(t, used.Operations["UpdateItem"].Requests)
-	used = s.used(func() {
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
-	})
-	assert.Zero(t, used.Operations["TransactWriteItems"].Requests, "one level needs no transaction")
-}
-
 func TestCascadeSeesANewParentWithinTheConfigTTL(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -225,32 +192,6 @@ func TestLostTransactionCountsOnce(t *testing.T) {
 			assert.Equal(t, int64(10_000-500*(round+1)), s.level("key", "tpm"), "once")
 			assert.Equal(t, int64(10_000-500*(round+1)), s.level("project", "tpm"))
 		}
-	})
-}
-
-// Throttled after an unanswered try, a transaction is not sent for ever.
-func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *process) {
-		s.family("key", "project")
-		var tries atomic.Int32
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation != "TransactWriteItems" {
-				return ddbmem.Fault{}
-			}
-			n := tries.Add(1)
-			if n == 1 {
-				return ddbmem.Fault{Drop: true}
-			}
-			if n > 1000 {
-				return ddbmem.Fault{} // so that the test ends
-			}
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
-		})
-		s.acquire("key", dynalimit.Amounts{"tpm": 500}) // its levels are asked one by one
-		elapse(time.Minute)
-		assert.LessOrEqual(t, tries.Load(), int32(lane.MaxTries+1))
-		s.db.SetFaults(nil)
-		assert.Equal(t, dynalimit.Amounts{"tpm": 1000}, s.limiter.Health().Doubt, "at two levels")
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,30 +37,6 @@ func contend(t *testing.T, l *rateLimiter, db *ddbmem.DB) (stop func()) {
 	return func() { db.SetFaults(nil) }
 }
 
-// A bucket that others always change first was answered for each time: that is no outage,
-// and no policy admits.
-func TestContentionDoesNotFailOpen(t *testing.T) {
-	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
-		synctest.Test(t, func(t *testing.T) {
-			l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
-			drain(t, l, dynalimit.Amounts{"rpm": 1})
-			stop := contend(t, l, db)
-			lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(policy))
-			stop()
-			require.Nil(t, lease)
-			require.ErrorIs(t, err, dynalimit.ErrContended)
-			require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
-			require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed)
-			require.ErrorContains(t, err, "the bucket of u on m changed each time")
-			wait, ok := dynalimit.RetryAfter(err)
-			require.True(t, ok)
-			require.GreaterOrEqual(t, wait, 50*time.Millisecond)
-			require.Less(t, wait, 250*time.Millisecond)
-			require.False(t, l.Health().Open)
-		})
-	}
-}
-
 // Wait outlasts contention, unless its deadline comes first.
 func TestWaitOutlastsContention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,44 +52,6 @@ func TestWaitOutlastsContention(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, 3, time.Since(began).Seconds(), 1)
 	})
-}
-
-// What is wrong at one level is told, and never fails open, also when another
-// level does not answer.
-func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
-	for name, wrong := range map[string]string{"the child's": `"ENTITY#u"`, "the parent's": `"ENTITY#project"`} {
-		for _, known := range []bool{false, true} { // that the other level is silent
-			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l, db := team(t, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)})
-					drain(t, l, dynalimit.Amounts{"tpm": 1})
-					db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-						if r.Operation != "UpdateItem" {
-							return ddbmem.Fault{}
-						}
-						if bytes.Contains(r.Body, []byte(wrong)) {
-							return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
-						}
-						return ddbmem.Fault{Drop: true}
-					})
-					for _, id := range []string{"u", "project"} {
-						if known && !strings.Contains(wrong, id+`"`) {
-							l.lanes.Of(id, "m").Trip(lane.ErrTripped)
-						}
-					}
-					lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Allow))
-					require.Nil(t, lease)
-					require.ErrorContains(t, err, "AccessDenied")
-					if known {
-						require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
-					} else {
-						require.ErrorIs(t, err, dynalimit.ErrUnconfirmed, "the other write may have landed")
-					}
-					db.SetFaults(nil)
-				})
-			})
-		}
-	}
 }
 
 // A caller who leaves a cascade after its child was found silent is charged nothing there, when

@@ -136,25 +136,6 @@ func TestLocalShareHasRoomForOneCall(t *testing.T) {
 	})
 }
 
-// An amount above the whole burst never fits, as with the store; one above the share does
-// when the share's queue is empty.
-func TestLocalAdmitsNothingAboveTheBurst(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerHour("tpm", 100)}, OnUnavailable: dynalimit.Local, LocalShare: .1}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), dynalimit.Amounts{"tpm": 1})
-		s.clock.advance(time.Hour)
-		s.isCutOff(t)
-		for range 3 {
-			denied := s.deny(userOf(0), dynalimit.Amounts{"tpm": 1_000_000})
-			require.ErrorIs(t, denied, dynalimit.ErrExceedsBurst)
-			assert.Equal(t, dynalimit.Never, denied.RetryAfter)
-		}
-		s.acquire(userOf(0), dynalimit.Amounts{"tpm": 100})
-		denied := s.deny(userOf(0), dynalimit.Amounts{"tpm": 1})
-		assert.Less(t, denied.RetryAfter, 10*time.Hour)
-		s.recovers()
-	})
-}
-
 // While there is no room for the queues of another bucket, its calls fail as under Block.
 func TestLocalWithoutRoomBlocks(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local}, func(t *testing.T, s *process) {

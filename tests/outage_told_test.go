@@ -127,67 +127,6 @@ func TestCorrectionInAnOutageIsCountedAtOnce(t *testing.T) {
 	}
 }
 
-// However much was admitted in an outage, its end leaves no debt: not by many processes, not
-// by many outages, not under a limit that was lowered meanwhile. The counter has it all.
-func TestAnOutageLeavesNoDebt(t *testing.T) {
-	one := func(n int64) []dynalimit.Limit { return []dynalimit.Limit{dynalimit.PerHour("rpm", n)} }
-	t.Run("many processes", func(t *testing.T) {
-		virtual(t, &dynalimit.Options{Limits: one(100), OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-			all := []*process{s}
-			for range 9 {
-				all = append(all, s.peer(&dynalimit.Options{Limits: one(100), OnUnavailable: dynalimit.Allow}))
-			}
-			s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-			s.down(ddbmem.Fault{Drop: true})
-			s.clock.advance(1100 * time.Millisecond) // no memory of what is left
-			for _, p := range all {
-				p.acquire(userOf(0), dynalimit.Amounts{"rpm": 100})
-			}
-			s.db.SetFaults(nil)
-			doubt := int64(0)
-			for _, p := range all {
-				p.recovers()
-				doubt += p.limiter.Health().Doubt["rpm"]
-			}
-			assert.Equal(t, int64(99), s.level(userOf(0), "rpm"))
-			assert.InDelta(t, 1001, s.consumed(1, "rpm"), float64(doubt))
-		})
-	})
-	t.Run("many outages", func(t *testing.T) {
-		virtual(t, &dynalimit.Options{Limits: one(100), OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-			s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-			for range 20 {
-				s.isCutOff(t)
-				for range 20 {
-					s.acquire(userOf(0), dynalimit.Amounts{"rpm": 10})
-				}
-				s.recovers()
-				elapse(20 * time.Second)
-			}
-			assert.Equal(t, int64(99), s.level(userOf(0), "rpm"))
-			assert.InDelta(t, 4001, s.consumed(1, "rpm"), float64(s.limiter.Health().Doubt["rpm"]))
-		})
-	})
-	t.Run("a limit lowered meanwhile", func(t *testing.T) {
-		virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-			require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, one(1000)))
-			s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
-			s.isCutOff(t)
-			for range 10 {
-				s.acquire(userOf(0), dynalimit.Amounts{"rpm": 100})
-			}
-			other, ctx := s.peer(nil), context.WithValue(t.Context(), otherProcess{}, true)
-			require.NoError(t, other.repo.SetLimits(ctx, admin.Scope{Everyone: true}, one(10)))
-			s.clock.advance(2 * time.Minute)
-			_, err := other.limiter.Acquire(ctx, userOf(0), model, dynalimit.Amounts{"rpm": 1})
-			require.NoError(t, err)
-			s.recovers()
-			s.acquire(userOf(0), dynalimit.Amounts{"rpm": 9})
-			assert.Equal(t, int64(1011), s.consumed(1, "rpm"))
-		})
-	})
-}
-
 // After an outage a bucket gives back only what it was charged: five leases of a whole burst
 // were admitted without it, and their rollbacks make no token.
 func TestRollbacksAfterAnOutageMintNothing(t *testing.T) {
@@ -212,29 +151,6 @@ func TestRollbacksAfterAnOutageMintNothing(t *testing.T) {
 		}
 		assert.Equal(t, 95, admitted, "of a burst of 100, of which 1 is used")
 		assert.Equal(t, int64(96), s.consumed(1, "rpm"))
-	})
-}
-
-// A bucket that was filled by hand while something waited for it gets what its tokens were
-// charged since, and no more.
-func TestResetDuringAnOutageMintsNothing(t *testing.T) {
-	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
-		before := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 50})
-		s.isCutOff(t)
-		leases := []*dynalimit.Lease{before}
-		for range 5 {
-			leases = append(leases, s.acquire(userOf(0), dynalimit.Amounts{"rpm": 50}))
-		}
-		require.NoError(t, s.peer(nil).repo.ResetBucket(context.WithValue(t.Context(), otherProcess{}, true), userOf(0), model))
-		s.recovers()
-		admitted := s.allowed(200, userOf(0), "rpm")
-		for _, lease := range leases {
-			require.NoError(t, lease.Rollback(t.Context()))
-			s.recovers()
-			s.clock.advance(1100 * time.Millisecond)
-			admitted += s.allowed(200, userOf(0), "rpm")
-		}
-		assert.Equal(t, 150, admitted, "the burst, and the 50 that were taken from it")
 	})
 }
 

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -201,35 +200,4 @@ func TestPacedParentGoesFirst(t *testing.T) {
 			assert.Equal(t, int64(95), s.level("project", "rpm"), "which is not charged either")
 		})
 	}
-}
-
-// Throttling for minutes, of many keys, opens nothing: it is an answer.
-func TestThrottlingPerKeyNeverOpensTheTable(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *process) {
-		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if strings.HasPrefix(r.Operation, "Batch") {
-				return ddbmem.Fault{}
-			}
-			return ddbmem.Fault{Before: 300 * time.Millisecond, Error: throttled1.Error}
-		})
-		var callers sync.WaitGroup
-		for i := range 20 {
-			callers.Go(func() {
-				for range 30 {
-					_, err := s.limiter.Acquire(t.Context(), "user-"+string(rune('a'+i)), model, dynalimit.Amounts{"rpm": 1})
-					assert.ErrorIs(t, err, dynalimit.ErrUnavailable)
-					h := s.limiter.Health()
-					assert.False(t, h.Open)
-					assert.Zero(t, h.SilentBuckets)
-				}
-			})
-		}
-		callers.Wait()
-		hot := s.limiter.Health().Hottest
-		require.Len(t, hot, 10, "a short list")
-		for i := range hot[1:] {
-			assert.GreaterOrEqual(t, hot[i].Interval, hot[i+1].Interval, "the hottest first")
-		}
-	})
 }

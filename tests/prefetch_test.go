@@ -3,7 +3,6 @@ package tests
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -242,39 +240,5 @@ func TestLapsedWaitsForTheTable(t *testing.T) {
 		doubted, _ := s.limiter.lanes.Uncertain()
 		assert.EqualValues(t, len(st.admitted)+int(plan.Tokens(doubted)["rpm"]), s.stored("shared", "rpm").Consumed/milli)
 		stop(t, []*process{s})
-	})
-}
-
-// Close while a debit is under way lets lapse what it brings; twice is as once.
-func TestCloseWhileDebitingAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, st := prefetching(t, 1, perThousand())[0], &stream{}
-		st.run(t, s, 10*time.Millisecond, 2*time.Second)
-		debiting := func() bool {
-			return slices.ContainsFunc(s.limiter.lanes.Of("shared", model).Carried(), func(o *lane.Op) bool {
-				debits, _ := o.Ahead()
-				return len(debits) > 0
-			})
-		}
-		for range 100 {
-			if debiting() {
-				break
-			}
-			_, err := s.limiter.Acquire(t.Context(), "shared", model, dynalimit.Amounts{"rpm": 1})
-			require.NoError(t, err)
-			st.admitted = append(st.admitted, time.Now())
-			synctest.Wait()
-		}
-		require.True(t, debiting())
-		var closing sync.WaitGroup
-		for range 2 {
-			closing.Go(func() { assert.NoError(t, s.limiter.Close(t.Context())) })
-		}
-		closing.Wait()
-		st.counts(t, s, "shared")
-		require.NoError(t, s.limiter.Close(t.Context()))
-		before := s.db.Meter()
-		elapse(time.Minute)
-		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "nothing goes on")
 	})
 }

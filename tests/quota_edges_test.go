@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -14,91 +13,11 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 const mostTokens = 1_000_000_000_000
 
 func usd(n int64) dynalimit.Amounts { return dynalimit.Amounts{"usd": n} }
-
-// A take before midnight whose answer is lost, and which is found to have landed when another
-// process has opened the next day, is given back to its own day: by its caller, and for one who
-// left.
-func TestTakeFoundOutAfterMidnight(t *testing.T) {
-	for _, leaves := range []bool{false, true} {
-		virtual(t, nil, func(t *testing.T, s *process) {
-			s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-			s.advanceTo("2099-01-24T07:59:00Z")
-			s.inSlot(0).acquire("key", usd(1))
-			other := s.peer(nil).inSlot(1)
-			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true, After: 100 * time.Millisecond}))
-			ctx, leave := context.WithCancel(t.Context())
-			defer leave()
-			go func() {
-				elapse(50 * time.Millisecond)
-				if leaves {
-					leave()
-				}
-				s.clock.advance(2 * time.Minute)
-				other.acquire("key", usd(70))
-			}()
-			lease, err := s.limiter.Acquire(ctx, "key", model, usd(60))
-			if leaves {
-				require.ErrorIs(t, err, context.Canceled)
-				elapse(10 * time.Second)
-			} else {
-				require.NoError(t, err)
-				assert.EqualValues(t, 131, s.stored("key", "usd").Consumed/milli)
-				require.NoError(t, lease.Rollback(t.Context()))
-			}
-			s.recovers()
-			assert.EqualValues(t, 30, s.level("key", "usd"))
-			assert.EqualValues(t, 71, s.stored("key", "usd").Consumed/milli)
-		})
-	}
-}
-
-// What is used without the bucket is charged to the day in force when it answers again, whoever
-// opens that; what is given back of the day before takes nothing from it.
-func TestOutageOverMidnight(t *testing.T) {
-	for name, test := range map[string]struct {
-		policy          dynalimit.UnavailablePolicy
-		during          func(s *process, lease *dynalimit.Lease)
-		opened          bool // by another process
-		level, consumed int64
-	}{
-		"admitted":                  {dynalimit.Allow, func(s *process, _ *dynalimit.Lease) { s.acquire("key", usd(30)) }, false, 70, 90},
-		"admitted by a share":       {dynalimit.Local, func(s *process, _ *dynalimit.Lease) { s.acquire("key", usd(30)) }, false, 70, 90},
-		"more than the day has":     {dynalimit.Allow, func(s *process, _ *dynalimit.Lease) { s.acquire("key", usd(130)) }, false, 0, 190},
-		"settled for more":          {dynalimit.Block, func(s *process, l *dynalimit.Lease) { require.NoError(s.t, l.Settle(s.t.Context(), usd(90))) }, false, 70, 90},
-		"given back beside":         {dynalimit.Allow, givesBackAndAdmits, false, 70, 30},
-		"given back beside, opened": {dynalimit.Allow, givesBackAndAdmits, true, 60, 40},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, &dynalimit.Options{OnUnavailable: test.policy, LocalShare: 1}, func(t *testing.T, s *process) {
-				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
-				s.advanceTo("2099-01-24T07:50:00Z")
-				lease := s.acquire("key", usd(60))
-				s.isCutOff(t)
-				s.advanceTo("2099-01-24T08:05:00Z")
-				test.during(s, lease)
-				if test.opened {
-					other := s.peer(nil)
-					s.db.SetFaults(nil)
-					other.acquire("key", usd(10))
-				}
-				s.recovers()
-				assert.Equal(t, test.level, s.level("key", "usd"))
-				assert.Equal(t, test.consumed, s.stored("key", "usd").Consumed/milli)
-			})
-		})
-	}
-}
-
-func givesBackAndAdmits(s *process, lease *dynalimit.Lease) {
-	require.NoError(s.t, lease.Rollback(s.t.Context()))
-	s.acquire("key", usd(30))
-}
 
 // Estimates are of the day in which they were charged, whatever their calls are charged later.
 func TestEstimatesOfTwoDays(t *testing.T) {

@@ -2,8 +2,6 @@ package tests
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,58 +138,6 @@ func TestNoWindowIsOpenedByAClockThatIsAhead(t *testing.T) {
 	})
 }
 
-// Four processes with a hundred callers, while a daily quota is added, lowered, raised, moved to a
-// plan and to the parent, and to a group: from a TTL after each change on, no more is used of the
-// day than what is in force allows, with latencies, throttling and lost answers.
-func TestQuotaChangesInTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const ttl = 2 * time.Minute // a configuration that is stale may serve for a second one
-		s := liveProcess(t, memEngine(t), nil)
-		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "team"}))
-		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "key", ParentID: "team", Cascade: true, Plan: "pro"}))
-		s.limits(admin.Scope{Everyone: true}, dynalimit.PerSecond("rpm", 1000))
-		s.ofGroup(model)
-		elapse(time.Hour) // what is in force is that of one day
-		admitted, stop := s.inTraffic("usd", 10, 4, dynalimit.Amounts{"rpm": 1}, model)
-		defer stop()
-		daily := func(n int64) []dynalimit.Limit {
-			return []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000), dynalimit.Daily("usd", n, pacific)}
-		}
-		of := map[string]admin.Scope{
-			"everyone": {Everyone: true}, "plan": {Plan: "pro", Resource: model}, "team": {Entity: "team", Resource: model}, "group": {Entity: "team", Resource: group},
-		}
-		rpm := dynalimit.PerSecond("rpm", 1000)
-		for i, phase := range []struct {
-			what       string
-			change     func()
-			entity, on string
-			most       int64 // of the day
-		}{
-			{"added", func() { s.limits(of["everyone"], daily(3000)...) }, "key", model, 3000},
-			{"lowered", func() { s.limits(of["everyone"], daily(1000)...) }, "key", model, 1000},
-			{"raised", func() { s.limits(of["everyone"], daily(4000)...) }, "key", model, 4000},
-			{"moved to a plan", func() { s.limits(of["plan"], daily(5000)...); s.limits(of["everyone"], rpm) }, "key", model, 5000},
-			{"moved to the parent", func() { s.limits(of["team"], daily(2000)...); s.limits(of["plan"], rpm) }, "team", model, 2000},
-			{"moved to a group", func() { s.limits(of["group"], dynalimit.Daily("usd", 1500, pacific)); s.limits(of["team"], rpm) }, "team", group, 1500},
-		} {
-			phase.change()
-			elapse(ttl)
-			before := admitted.Load()
-			elapse(6 * time.Minute)
-			stored := s.storedOn(phase.entity, phase.on, "usd")
-			got := admitted.Load() - before
-			t.Logf("%d %s: %d used of the day, %d of %d left, %d more admitted", i, phase.what, stored.Consumed/milli, stored.Tokens/milli, phase.most, got)
-			assert.Equal(t, phase.most*milli, stored.Burst, phase.what)
-			if before := stored.Consumed/milli - got; before > phase.most {
-				assert.LessOrEqual(t, got, int64(100), fmt.Sprintf("%s: %d were used before, and more is given back than taken", phase.what, before))
-				continue
-			}
-			assert.LessOrEqual(t, stored.Consumed/milli, phase.most, phase.what)
-			assert.Greater(t, stored.Consumed/milli, phase.most-100, phase.what)
-		}
-	})
-}
-
 // race has four processes make 200 calls at once, on models in turn, and says how many are
 // admitted. Requests are slow from then on.
 func (s *process) race(entity string, amounts dynalimit.Amounts, models ...string) int64 {
@@ -212,50 +158,4 @@ func (s *process) race(entity string, amounts dynalimit.Amounts, models ...strin
 	}
 	calls.Wait()
 	return admitted.Load()
-}
-
-// inTraffic has a hundred callers of four processes acquire an amount of a limit for the entity
-// key, on models in turn, with others beside it, and give a part of every third back, until they
-// are stopped: with latencies, throttling and lost answers. It returns what they were admitted.
-func (s *process) inTraffic(limit string, amount, back int64, beside dynalimit.Amounts, models ...string) (admitted *atomic.Int64, stop func()) {
-	s.t.Helper()
-	var n atomic.Int64
-	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		f := ddbmem.Fault{Before: 3 * time.Millisecond, After: 2 * time.Millisecond}
-		if k := n.Add(1); r.Operation == "UpdateItem" && k%97 == 0 {
-			f.Lose = true
-		} else if k%89 == 0 {
-			f.Error = &ddbmem.Error{Code: "ThrottlingException"}
-		}
-		return f
-	})
-	amounts := dynalimit.Amounts{limit: amount}
-	maps.Copy(amounts, beside)
-	admitted = new(atomic.Int64)
-	ended := make(chan struct{})
-	var callers sync.WaitGroup
-	processes := []*process{s, s.peer(nil), s.peer(nil), s.peer(nil)}
-	for i := range 100 {
-		callers.Go(func() {
-			for k := 0; ; k++ {
-				select {
-				case <-ended:
-					return
-				case <-time.After(time.Duration(5000+370*i) * time.Millisecond):
-				}
-				lease, err := processes[i%4].limiter.Acquire(s.t.Context(), "key", models[(i+k)%len(models)], amounts, dynalimit.WithIgnoreUnknown())
-				switch {
-				case err == nil:
-					admitted.Add(amount)
-					if k%3 == 0 && lease.Adjust(s.t.Context(), dynalimit.Amounts{limit: -back}) == nil {
-						admitted.Add(-back)
-					}
-				case errors.Is(err, dynalimit.ErrLimitExceeded), errors.Is(err, dynalimit.ErrUnavailable), errors.Is(err, dynalimit.ErrContended):
-				default:
-					s.t.Error(err)
-				}
-			}
-		})
-	}
-	return admitted, func() { close(ended); callers.Wait() }
 }

@@ -1,9 +1,6 @@
 package tests
 
 import (
-	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,34 +125,6 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 	}
 }
 
-// A wait fits into a deadline or does not by durations: the deadline is of the
-// local clock, the wait of DynamoDB's.
-func TestWaitComparesDurationsUnderSkew(t *testing.T) {
-	for _, skew := range []time.Duration{5 * time.Second, time.Hour, -20 * time.Second, -time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			db := ddbmem.New(ddbmem.WithClock(func() time.Time { return time.Now().Add(skew) }))
-			t.Cleanup(db.Close)
-			repo, err := openRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: tester})
-			require.NoError(t, err)
-			require.NoError(t, repo.CreateTable(t.Context()))
-			l, err := newLimiter(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 60)}})
-			require.NoError(t, err)
-			drain(t, l, dynalimit.Amounts{"rpm": 60})
-			<-time.After(3 * time.Second)
-			drain(t, l, dynalimit.Amounts{"rpm": 3})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			began := time.Now()
-			_, err = l.Wait(ctx, "u", "m", dynalimit.Amounts{"rpm": 25})
-			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded, "25 s do not fit into 10 s")
-			require.Zero(t, time.Since(began), "skew %v", skew)
-			_, err = l.Wait(ctx, "u", "m", dynalimit.Amounts{"rpm": 7})
-			require.NoError(t, err, "7 s fit into 10 s")
-			require.InDelta(t, 7, time.Since(began).Seconds(), 1)
-		})
-	}
-}
-
 // An image that was seen later than now, for the clock went back, is not recent.
 func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -207,26 +176,6 @@ func TestTransactionsAfterTheClockWasCorrected(t *testing.T) {
 			elapse(time.Second)
 		}
 		assert.LessOrEqual(t, s.db.Meter().Sub(before).Requests(), int64(40+5))
-	})
-}
-
-// A process that makes a bucket with a slow clock adds the refill of the time by which it is
-// slow, once, and no more.
-func TestSlowClockAddsItsOwnRefillOnce(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}}
-		for slow, most := range map[time.Duration]int{30 * time.Second: 150, 5 * time.Minute: 200} {
-			s := newProcess(t, e, opts)
-			late := newHandClock()
-			late.advance(-slow)
-			p := s.peer(opts, late)
-			admitted := p.allowed(200, "user-1", "rpm")
-			require.Equal(t, 100, admitted)
-			for range 3 {
-				admitted += s.allowed(200, "user-1", "rpm") + p.allowed(200, "user-1", "rpm")
-			}
-			assert.Equal(t, most, admitted, "slow by %v", slow)
-		}
 	})
 }
 
@@ -330,44 +279,6 @@ func notWritten(t *testing.T, err error) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, "amounts[x]", refused.Field)
 	assert.ErrorContains(t, err, "into debt")
-}
-
-// The sums of many callers ride in as many writes as they need: what is
-// debited is what was not refused, to the token.
-func TestSumsOfManyCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		repo := e.repository(t, &dynalimit.RepositoryOptions{Now: time.Now})
-		l, err := newLimiter(repo, huge())
-		require.NoError(t, err)
-		const callers = 10_000 // 10^19 millitokens together
-		leases := make([]*dynalimit.Lease, callers)
-		for i := range leases {
-			leases[i], err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"x": 0})
-			require.NoError(t, err)
-		}
-		_, err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"x": 1})
-		require.NoError(t, err)
-		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 50 * time.Millisecond} })
-		var wg sync.WaitGroup
-		var charged atomic.Int64
-		for _, lease := range leases {
-			wg.Go(func() {
-				if err := lease.Adjust(t.Context(), dynalimit.Amounts{"x": maxTokens}); err == nil {
-					charged.Add(1)
-				} else {
-					notWritten(t, err)
-				}
-			})
-		}
-		wg.Wait()
-		e.db.SetFaults(nil)
-		assert.Greater(t, charged.Load(), int64(2000))
-		report, err := l.Check(t.Context(), "u", model, nil)
-		require.NoError(t, err)
-		assert.InDelta(t, maxTokens-1-charged.Load()*maxTokens, report.Statuses[0].Remaining, 60*maxTokens/86_400, "but for the refill")
-		require.NoError(t, l.Close(t.Context()))
-	})
 }
 
 // A debt that a bucket cannot store is refused before it is written; the others

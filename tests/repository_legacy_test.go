@@ -6,11 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -497,47 +494,4 @@ func TestRequestsForLegacyItems(t *testing.T) {
 			assert.Equal(t, map[string]int{"BatchGetItem": 1, "Query": 3, "UpdateItem": 1}, asked(), "the entity's limits, and its bucket")
 		}
 	}
-}
-
-// Many processes change levels of the older layout at once, and some of what they send is
-// lost: each turns them or finds them turned, and they are listed and counted once.
-func TestLegacyLimitsAreTurnedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := legacyTable(t, e, "0.6", nil)
-		var sent atomic.Int64
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			f := ddbmem.Fault{Before: time.Duration(rand.N(3)+1) * time.Millisecond}
-			if q.Operation == "TransactWriteItems" {
-				switch sent.Add(1) % 4 {
-				case 0:
-					f.Lose = true
-				case 1:
-					f.Error = cancelled("None", "TransactionConflict")
-				}
-			}
-			return f
-		})
-		var wg sync.WaitGroup
-		for range 12 {
-			p := e.open(t, r.table, &dynalimit.RepositoryOptions{Principal: tester})
-			wg.Go(func() {
-				for _, at := range []admin.Scope{{Entity: "key-1", Resource: "claude-3"}, {Entity: "proj-1"}, {Everyone: true, Resource: model}, {Everyone: true}} {
-					assert.NoError(t, p.admin().Limits.SetBlocked(t.Context(), at, false), "%v", at)
-				}
-			})
-		}
-		wg.Wait()
-		e.db.SetFaults(nil)
-		for _, key := range legacyKeys(t, r) {
-			assert.NotContains(t, key.SK, "#LIMIT#")
-		}
-		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
-		require.NoError(t, err)
-		assert.Equal(t, schema.Number(1), counts["claude-3"])
-		assert.Equal(t, schema.Number(1), counts["_default_"])
-		own, err := limitsAt(r.GetConfig(t.Context(), admin.Scope{Entity: "proj-1"}))
-		require.NoError(t, err)
-		assert.Equal(t, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, own)
-	})
 }

@@ -276,31 +276,6 @@ func TestSettersReachThisProcessAtOnce(t *testing.T) {
 	assert.Zero(t, capacity())
 }
 
-func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if q.Operation == "BatchGetItem" {
-				return ddbmem.Fault{After: time.Second / 2} // read, answered later
-			}
-			return ddbmem.Fault{}
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			cfg, err := r.config(t.Context(), "user-1", "gpt-4")
-			assert.NoError(t, err)
-			assert.Empty(t, cfg.limits)
-		})
-		synctest.Wait()
-		require.NoError(t, r.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit))
-		wg.Wait()
-		cfg, err := r.config(t.Context(), "user-1", "gpt-4")
-		require.NoError(t, err)
-		assert.Equal(t, oneLimit, cfg.limits)
-	})
-}
-
 func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 	for name, test := range map[string]struct {
 		operation string
@@ -376,20 +351,6 @@ func TestSetLimitsRetriesConflicts(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestCreateEntityReachesThisProcessAtOnce(t *testing.T) {
-	r := memEngine(t).repository(t, nil)
-	parent := func() string {
-		cfg, err := r.config(t.Context(), "key-1", "gpt-4")
-		require.NoError(t, err)
-		return cfg.ParentID
-	}
-	assert.Empty(t, parent())
-	require.NoError(t, r.CreateEntity(t.Context(), admin.Entity{ID: "key-1", ParentID: "p", Cascade: true}))
-	assert.Equal(t, "p", parent())
-	require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
-	assert.Empty(t, parent())
 }
 
 // The new plan is in force in this process at once.

@@ -257,18 +257,3 @@ func TestCloseNamesWhatIsNotSettled(t *testing.T) {
 		assert.Equal(t, int64(50_000), s.stored("user-1", "rpm").Consumed, "what was taken stays taken")
 	})
 }
-
-// A process that crashes behind its callers keeps what their leases took.
-func TestCrashBehindSettleSoonKeepsWhatWasTaken(t *testing.T) {
-	virtual(t, requestsADay(100), func(t *testing.T, s *process) {
-		crashes := &brokenWire{next: s.db, drop: true, match: only("UpdateItem")}
-		p := s.wired(requestsADay(100), crashes)
-		lease := p.acquire("user-1", dynalimit.Amounts{"rpm": 100})
-		crashes.times(-1)
-		require.NoError(t, lease.SettleSoon(t.Context(), dynalimit.Amounts{"rpm": 0}, nil))
-		s.deny("user-1", dynalimit.Amounts{"rpm": 1})
-		elapse(time.Minute)
-		assert.Equal(t, int64(100_000), s.stored("user-1", "rpm").Consumed)
-		crashes.times(0)
-	})
-}

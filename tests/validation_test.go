@@ -14,7 +14,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/observe"
 )
 
 // Every call without a context, or of what was never made, says so.
@@ -128,20 +127,6 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	require.NoError(t, s.repo.DeleteLimits(ctx, admin.Scope{Everyone: true, Resource: model}))
 	require.NoError(t, s.repo.SetLimits(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{rpm}))
 	lacks("u", "the system's", "Limits.Set for the system")
-}
-
-func TestObserverMayReturnNoContext(t *testing.T) {
-	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
-		o := perMinute()
-		o.Cascade = mode
-		o.Observer.AcquireStart = func(context.Context, observe.AcquireStart) context.Context { return nil }
-		o.Observer.WriteStart = func(context.Context, observe.WriteStart) context.Context { return nil }
-		s := memProcess(t, o)
-		require.NoError(t, s.repo.CreateEntity(t.Context(), admin.Entity{ID: "child", ParentID: "parent", Cascade: true}))
-		lease, err := s.limiter.Acquire(t.Context(), "child", model, dynalimit.Amounts{"rpm": 1})
-		require.NoError(t, err)
-		require.NoError(t, lease.Rollback(t.Context()))
-	}
 }
 
 // badCalls are calls that no store is asked about.

@@ -233,24 +233,6 @@ func TestTriesThatMayHaveLandedBesides(t *testing.T) {
 // rpm is an amount in tokens.
 func rpm(tokens int64) []plan.Signed { return []plan.Signed{{Name: "rpm", Amount: tokens * token}} }
 
-// What was counted for a bucket that is gone makes it, full, with the counter.
-func TestCountedMakesABucketThatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := resting(t)
-		l.owner.Store = gone{l.owner.Store}
-		require.True(t, l.owner.Count(l, rpm(5), rpmOf(100)))
-		require.True(t, l.owner.Count(l, rpm(-2), rpmOf(100)))
-		l.owner.Flush(t.Context())
-		created := l.owner.Store.(gone).Store.(*absent).created
-		require.NotNil(t, created)
-		assert.Equal(t, int64(3*token), created.Limits[0].Consumed)
-		assert.Equal(t, int64(100*token), created.Limits[0].Tokens)
-		buckets, amounts := l.owner.Waiting()
-		assert.Zero(t, buckets)
-		assert.Empty(t, amounts)
-	})
-}
-
 // What comes to nothing is not written.
 func TestWhatComesToNothingIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
-	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -133,39 +132,6 @@ func TestReadFromBeforeARefillIsLate(t *testing.T) {
 	assert.False(t, l.sight.known && l.sight.fresh(l.owner.NowMS()))
 	l.Observe(imageOf(cfg, 60_000, l.owner.NowMS()), l.owner.Ask())
 	assert.True(t, l.sight.fresh(l.owner.NowMS()))
-}
-
-// A panic tells of a write that its caller was told is under way, and does not
-// have it written again.
-func TestPanicEndsWhatIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := resting(t)
-		take := NewTake(t.Context(), oneToken, rpmOf(100))
-		take.state, l.queue.ops = opCarried, []*Op{take}
-		l.GiveUp(take, silence(ErrTripped))
-		l.Follow(take)
-		_, waiting := l.owner.Waiting()
-		assert.Equal(t, oneToken, waiting, "it is under way")
-		guard.Call(func() { panic("boom") }, (&turn{lane: l, sending: &sending{tried: true}}).ended)
-		doubted, _ := l.owner.tally.amounts()
-		assert.Equal(t, oneToken, doubted)
-		_, waiting = l.owner.Waiting()
-		assert.Empty(t, waiting)
-		assert.Empty(t, l.queue.ops)
-	})
-}
-
-// A take whose caller was told that it is unconfirmed is in doubt if nobody ever
-// learns what became of it.
-func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := resting(t)
-		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil)
-		l.Follow(o)
-		l.Deliver(o, Result{Err: ErrTripped, Unconfirmed: true})
-		doubted, _ := l.owner.tally.amounts()
-		assert.Equal(t, map[string]int64{"rpm": 4}, plan.Tokens(doubted))
-	})
 }
 
 // Whoever disowns a take whose outcome has come already has it given back.
