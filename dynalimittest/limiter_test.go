@@ -13,12 +13,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/observe"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // failures is a test whose failures are looked at.
 type failures struct {

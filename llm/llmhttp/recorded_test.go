@@ -2,11 +2,20 @@ package llmhttp_test
 
 import (
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
@@ -126,4 +135,179 @@ func TestWhatIsSettledIsWhatTheProviderSaid(t *testing.T) {
 			w.limiter.AssertTaken("ana", "m", map[string]int64{"rpm": 1, "tpm": sum})
 		})
 	}
+}
+
+// TestEachDenialOfAStormIsFound has all of them answered before the first is looked for.
+func TestEachDenialOfAStormIsFound(t *testing.T) {
+	const calls = 5_000
+	w := newWorld(t, llmhttp.Options{}, nil)
+	w.limiter.Exhaust("ana", "m")
+	texts := make([]string, calls)
+	var all sync.WaitGroup
+	for i := range calls {
+		all.Go(func() {
+			res, err := w.transport.RoundTrip(w.request(t.Context(), chatPath, chatBody))
+			if assert.NoError(t, err) {
+				texts[i] = read(t, res)
+				assert.NoError(t, res.Body.Close())
+			}
+		})
+	}
+	all.Wait()
+	for _, text := range texts {
+		denial, ok := llmhttp.DenialOf(errors.New(text))
+		require.True(t, ok)
+		exceeded, ok := errors.AsType[*dynalimit.LimitExceededError](denial)
+		require.True(t, ok)
+		require.Equal(t, "ana", exceeded.EntityID)
+		require.Equal(t, "rpm", exceeded.Primary().Limit.Name)
+		require.Positive(t, denial.RetryAfter)
+	}
+}
+
+// TestAMarkHidesTheNamesOfOthers: a call is denied by the limit of its team, whose name the client of a
+// gateway must not read.
+func TestAMarkHidesTheNamesOfOthers(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil)
+	settings := admin.New(w.limiter.Repo)
+	require.NoError(t, settings.Entities.Create(t.Context(), admin.Entity{ID: "team-secret"}))
+	require.NoError(t, settings.Entities.Create(t.Context(), admin.Entity{ID: "bob", ParentID: "team-secret", Cascade: true}))
+	w.limiter.Exhaust("team-secret", "m")
+	r := w.request(t.Context(), chatPath, chatBody)
+	res, err := w.transport.RoundTrip(r.WithContext(llmhttp.WithCaller(t.Context(), llmhttp.Caller{Entity: "bob"})))
+	require.NoError(t, err)
+	body := read(t, res)
+	require.NoError(t, res.Body.Close())
+	told := fmt.Sprint(res.Header, body)
+	assert.NotContains(t, told, "bob")
+	assert.NotContains(t, told, "team-secret")
+	denial, ok := llmhttp.DenialOf(errors.New(body))
+	require.True(t, ok)
+	exceeded, ok := errors.AsType[*dynalimit.LimitExceededError](denial)
+	require.True(t, ok)
+	assert.Equal(t, "team-secret", exceeded.Primary().EntityID)
+}
+
+// TestAnOpenStreamHoldsNoPrompt: a gateway has thousands of streams open, and long prompts.
+func TestAnOpenStreamHoldsNoPrompt(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, nil, dynalimit.PerMinute("tpm", 1_000_000_000))
+	transport, err := llmhttp.NewTransport(canned{sseType, sse("[DONE]")}, w.guard, &llmhttp.Options{Models: models})
+	require.NoError(t, err)
+	live := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // fits
+	}
+	body := strings.Replace(chatBody, "{", `{"stream":true,"user":"`+strings.Repeat("x", 1<<20)+`",`, 1)
+	var open [8]*http.Response
+	before := live()
+	for i := range open {
+		r := w.request(t.Context(), chatPath, body)
+		r.GetBody = nil                       // as a server's
+		open[i], err = transport.RoundTrip(r) //nolint:bodyclose // below
+		require.NoError(t, err)
+		require.Equal(t, 200, open[i].StatusCode)
+	}
+	assert.Less(t, live()-before, int64(1<<20))
+	for _, res := range open {
+		require.NoError(t, res.Body.Close())
+	}
+}
+
+// TestARequestThatMayHaveRunIsSentOnce: the provider takes a request from a kept connection, and breaks it.
+// net/http sends a POST with an idempotency key again, of one lease. Without one it does not.
+func TestARequestThatMayHaveRunIsSentOnce(t *testing.T) {
+	for _, key := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {
+		t.Run(key, func(t *testing.T) {
+			breaks := false
+			w := newWorld(t, llmhttp.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				if breaks {
+					panic(http.ErrAbortHandler)
+				}
+				breaks = true
+				replies(jsonType, `{"usage":{"prompt_tokens":1000,"completion_tokens":10}}`)(rw, r)
+			})
+			status, _ := w.call(chatPath, chatBody)
+			require.Equal(t, 200, status)
+			r := w.request(t.Context(), chatPath, chatBody)
+			if key != "" {
+				r.Header.Set(key, "k-1")
+			}
+			res, err := w.client.Do(r)
+			if err == nil {
+				require.NoError(t, res.Body.Close())
+			}
+			require.Error(t, err)
+			assert.Equal(t, 2, w.arrived())
+			assert.Equal(t, r.Header.Get(key), w.headers[1].Get(key), "the provider has the key all the same")
+			ends := w.ends()
+			require.Len(t, ends, 2)
+			assert.Equal(t, llm.StatusError, ends[1].Status)
+			assert.Equal(t, ends[1].Request.Estimate.InputTokens, ends[1].Tokens.Input, "it may be billed")
+		})
+	}
+}
+
+// bank is a transport whose calls are limited in money, a million dollars a day of "ana" on "m".
+type bank struct {
+	*world
+	limiter *dynalimittest.Limiter
+	settled llm.Settled // the last call
+	passed  int         // how many requests the provider has seen
+	answer  http.RoundTripper
+}
+
+func newBank(t *testing.T, prices llm.Prices, o llmhttp.Options, answer http.RoundTripper) *bank {
+	t.Helper()
+	usd := dynalimit.DailyMoney("usd", 1_000_000_000_000, "UTC")
+	usd.PerModel = true
+	b := &bank{limiter: dynalimittest.New(t, usd), answer: answer}
+	guard, err := llm.New(&llm.Options{
+		Limiter: b.limiter, Limits: map[string]llm.Measure{"usd": llm.Cost(prices)}, OnSettled: func(s llm.Settled) { b.settled = s },
+	})
+	require.NoError(t, err)
+	if o.Models == nil {
+		o.Models = models
+	}
+	transport, err := llmhttp.NewTransport(b, guard, &o)
+	require.NoError(t, err)
+	b.world = &world{T: t, url: "http://provider", guard: guard, transport: transport, client: &http.Client{Transport: transport}}
+	return b
+}
+
+// RoundTrip is the provider's.
+func (b *bank) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.passed++
+	return b.answer.RoundTrip(r)
+}
+
+// pay makes a call, and returns what was charged, in micro-dollars.
+func (b *bank) pay(path, body string, header ...string) (status int, micros int64) {
+	b.Helper()
+	b.settled = llm.Settled{}
+	status, _ = b.call(path, body, header...)
+	require.NoError(b, b.transport.Close(b.Context()))
+	return status, b.settled.CostMicros
+}
+
+// holding answers with an empty value once it has looked at what is held.
+type holding struct {
+	*bank
+	held int64
+}
+
+func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.held = h.limiter.Taken("ana", "m")["usd"]
+	return canned{jsonType, "{}"}.RoundTrip(r)
+}
+
+// heldFor is how much money is held for a request, in micro-dollars.
+func heldFor(t *testing.T, prices llm.Prices, o llmhttp.Options, path, body string) int64 {
+	t.Helper()
+	h := &holding{}
+	h.bank = newBank(t, prices, o, h)
+	status, answer := h.call(path, body)
+	require.Equal(t, 200, status, answer)
+	return h.held
 }

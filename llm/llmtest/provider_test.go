@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit/llm/llmtest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	whole    = `{"model":"gpt-5"}`

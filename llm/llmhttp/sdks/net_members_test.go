@@ -3,14 +3,23 @@ package sdks
 import (
 	"cmp"
 	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genai"
 )
 
@@ -156,5 +165,235 @@ func TestNetOfReplies(t *testing.T) {
 			}
 		}
 		assertExcused(t, c.free, free)
+	}
+}
+
+// declarationsOf are those of the named files of a package of an SDK, as its source has them.
+func declarationsOf(t *testing.T, path string, files ...string) (all []ast.Decl) {
+	t.Helper()
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	p, err := build.Import(path, here, build.FindOnly)
+	require.NoError(t, err)
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		all = append(all, f.Decls...)
+	}
+	return all
+}
+
+// wordsOf are the values of the constants of types with such a name.
+func wordsOf(decls []ast.Decl, is func(typeName string) bool) map[string]bool {
+	all := map[string]bool{}
+	for _, d := range decls {
+		group, ok := d.(*ast.GenDecl)
+		if !ok || group.Tok != token.CONST {
+			continue
+		}
+		for _, s := range group.Specs {
+			value := s.(*ast.ValueSpec)
+			name, ok := value.Type.(*ast.Ident)
+			if !ok || !is(name.Name) {
+				continue
+			}
+			for _, v := range value.Values {
+				if word, ok := v.(*ast.BasicLit); ok {
+					text, _ := strconv.Unquote(word.Value)
+					all[text] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// tiers are where the SDKs name service tiers, and speeds, and how a call asks for one and is told.
+var tiers = []struct {
+	name, path, pkg  string
+	files            []string
+	suffix           string
+	ask, answer      string
+	standard, unsold string // words that are the standard tier, and those with no price that is known
+}{
+	{
+		"chat", chatPath, "github.com/openai/openai-go/v3",
+		[]string{"chatcompletion.go"},
+		"ServiceTier",
+		`{"model":"m","max_tokens":9000,"service_tier":"%"}`, `{"service_tier":"%","usage":{"prompt_tokens":1000,"completion_tokens":1000}}`, "auto default", "scale",
+	},
+	{
+		"Responses", respondPath, "github.com/openai/openai-go/v3/responses",
+		[]string{"response.go"},
+		"ServiceTier",
+		`{"model":"m","max_output_tokens":9000,"service_tier":"%"}`, `{"service_tier":"%","usage":{"input_tokens":1000,"output_tokens":1000}}`, "auto default", "scale ultrafast",
+	},
+	{
+		"Responses beta", respondPath, "github.com/openai/openai-go/v3",
+		[]string{"betaresponse.go"},
+		"ServiceTier",
+		`{"model":"m","max_output_tokens":9000,"service_tier":"%"}`, `{"service_tier":"%","usage":{"input_tokens":1000,"output_tokens":1000}}`, "auto default", "scale ultrafast",
+	},
+	{
+		"Claude", claudePath, "github.com/anthropics/anthropic-sdk-go",
+		[]string{"message.go", "betamessage.go"},
+		"ServiceTier",
+		`{"model":"m","max_tokens":9000,"service_tier":"%"}`, `{"usage":{"service_tier":"%","input_tokens":1000,"output_tokens":1000}}`, "auto standard standard_only", "batch",
+	},
+	{
+		"Claude's speeds", claudePath, "github.com/anthropics/anthropic-sdk-go",
+		[]string{"message.go", "betamessage.go"},
+		"Speed",
+		`{"model":"m","max_tokens":9000,"speed":"%"}`, `{"usage":{"speed":"%","input_tokens":1000,"output_tokens":1000}}`, "standard", "fast",
+	},
+	{
+		"Gemini", geminiPath, "google.golang.org/genai",
+		[]string{"types.go"},
+		"ServiceTier",
+		`{"generationConfig":{"maxOutputTokens":9000},"serviceTier":"%"}`, `{"usageMetadata":{"serviceTier":"%","promptTokenCount":1000,"candidatesTokenCount":1000}}`, "unspecified standard", "",
+	},
+	{
+		"Vertex", geminiPath, "google.golang.org/genai",
+		[]string{"types.go"},
+		"TrafficType",
+		"", `{"usageMetadata":{"trafficType":"%","promptTokenCount":1000,"candidatesTokenCount":1000}}`, "TRAFFIC_TYPE_UNSPECIFIED ON_DEMAND PROVISIONED_THROUGHPUT", "ON_DEMAND_OFFPEAK",
+	},
+	{
+		"Converse", bedrockPath, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types",
+		[]string{"enums.go"},
+		"ServiceTierType",
+		`{"inferenceConfig":{"maxTokens":9000},"serviceTier":{"type":"%"}}`, `{"serviceTier":{"type":"%"},"usage":{"inputTokens":1000,"outputTokens":1000}}`, "default", "reserved",
+	},
+	{
+		"Converse's latencies", bedrockPath, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types",
+		[]string{"enums.go"},
+		"PerformanceConfigLatency",
+		`{"inferenceConfig":{"maxTokens":9000},"performanceConfig":{"latency":"%"}}`, `{"performanceConfig":{"latency":"%"},"usage":{"inputTokens":1000,"outputTokens":1000}}`, "standard", "optimized",
+	},
+}
+
+// sold are the tiers that have a price, and how many times that of the standard one.
+var sold = map[string]int64{"priority": 2, "fast": 2, "flex": 3, "ON_DEMAND_PRIORITY": 2, "ON_DEMAND_FLEX": 3}
+
+// TestNetOfTiers: each tier that an SDK has a word for is priced as it is asked for and as it is told, or
+// refused, and charged at the dearest price if it is told.
+func TestNetOfTiers(t *testing.T) {
+	for _, c := range tiers {
+		t.Run(c.name, func(t *testing.T) {
+			all := wordsOf(declarationsOf(t, c.pkg, c.files...), func(name string) bool { return strings.HasSuffix(name, c.suffix) })
+			assert.NotEmpty(t, all)
+			w := newTill(t)
+			for word := range all {
+				times := sold[word]
+				if slices.Contains(strings.Fields(c.standard), word) {
+					times = 1
+				}
+				if slices.Contains(strings.Fields(c.unsold), word) {
+					times = 0
+				} else {
+					assert.Positive(t, times, "%s is a tier that nobody has looked at", word)
+				}
+				if c.ask != "" {
+					s, ok := w.call(c.path, strings.Replace(c.ask, "%", word, 1), strings.Replace(c.answer, "%", "", 1))
+					assert.Equal(t, times > 0, ok, word)
+					assert.Equal(t, times*6_000, s.CostMicros, word)
+				}
+				if times == 0 {
+					times = 4 // the dearest
+				}
+				s, ok := w.call(c.path, askAll, strings.Replace(c.answer, "%", word, 1))
+				assert.True(t, ok)
+				assert.Equal(t, times*6_000, s.CostMicros, "%s is told", word)
+			}
+		})
+	}
+}
+
+// asks are requests in whose place of a mark a variant stands.
+const (
+	inTools     = `{"model":"m","max_tokens":1,"max_output_tokens":1,"messages":[],"input":"x","tools":[%]}`
+	inItems     = `{"model":"m","max_output_tokens":1,"input":[%]}`
+	inMessages  = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[%]}]}`
+	chatPath    = "/v1/chat/completions"
+	respondPath = "/v1/responses"
+	claudePath  = "/v1/messages"
+	geminiPath  = "/v1beta/models/m:generateContent"
+	bedrockPath = "/model/m/converse"
+)
+
+// unions are those of what is sent, as structs with a field of each member.
+var unions = []struct {
+	name, path, in string
+	of             reflect.Type
+}{
+	{"chat tool", chatPath, inTools, reflect.TypeFor[openai.ChatCompletionToolUnionParam]()},
+	{"chat part", chatPath, inMessages, reflect.TypeFor[openai.ChatCompletionContentPartUnionParam]()},
+	{"Responses tool", respondPath, inTools, reflect.TypeFor[responses.ToolUnionParam]()},
+	{"Responses item", respondPath, inItems, reflect.TypeFor[responses.ResponseInputItemUnionParam]()},
+	{"Responses beta tool", respondPath, inTools, reflect.TypeFor[openai.BetaToolUnionParam]()},
+	{"Responses beta item", respondPath, inItems, reflect.TypeFor[openai.BetaResponseInputItemUnionParam]()},
+	{"Claude tool", claudePath, inTools, reflect.TypeFor[anthropic.ToolUnionParam]()},
+	{"Claude block", claudePath, inMessages, reflect.TypeFor[anthropic.ContentBlockParamUnion]()},
+	{"Claude beta tool", claudePath, inTools, reflect.TypeFor[anthropic.BetaToolUnionParam]()},
+	{"Claude beta block", claudePath, inMessages, reflect.TypeFor[anthropic.BetaContentBlockParamUnion]()},
+}
+
+// harmless are the members that change no price, with the reason; by the path of the request.
+var harmless = map[string]map[string]string{
+	chatPath: {
+		"run by the caller (OpenAI's page of prices, Built-in tools, 2026-11)": "OfFunction OfCustom",
+		"text, whose bytes are held": "OfText OfGrammar",
+	},
+	respondPath: {
+		"run by the caller (OpenAI's page of prices, Built-in tools, 2026-11)": "OfFunction OfCustom OfNamespace OfComputer OfComputerUsePreview OfLocalShell OfApplyPatch",
+		"text, whose bytes are held": "OfText OfGrammar OfMessage OfInputItemContentList OfInputMessage OfOutputMessage OfInputText OfOutputText OfString OfRefusal " +
+			"OfURLCitation OfJSONSchema OfConfigurationUpdate OfReasoning OfCompaction OfEncryptedContent OfProgram OfProgramOutput OfAgentMessage OfLogs",
+		"tools that are read one by one": "OfAdditionalTools OfToolSearchOutput OfMcpListTools",
+		"what a tool did before: its bytes are held, and its fee was paid by the call that used it (OpenAI's page of prices, 2026-11)": "OfWebSearchCall OfSearch OfOpenPage OfFind OfFindInPage " +
+			"OfToolSearchCall OfCodeInterpreterCall OfMcpCall OfMcpProtocolError OfMcpToolExecutionError OfHTTPError OfMcpApprovalRequest OfMcpApprovalResponse OfMultiAgentCall OfMultiAgentCallOutput",
+		"a call that the caller's machine answers, and the answer": "OfFunctionCall OfFunctionCallOutput OfResponseFunctionCallOutputItemArray OfBetaResponseFunctionCallOutputItemArray OfCustomToolCall " +
+			"OfCustomToolCallOutput OfOutputContentList OfComputerCall OfClick OfDoubleClick OfDrag OfKeypress OfMove OfScreenshot OfScroll OfType OfWait OfLocalShellCall OfLocalShellCallOutput OfShellCall OfShellCallOutput " +
+			"OfApplyPatchCall OfApplyPatchCallOutput OfCreateFile OfDeleteFile OfUpdateFile OfExit OfTimeout OfDirect OfLocal OfContainerReference",
+		"runs the called model, whose reply is held": "OfCompactionTrigger",
+	},
+	claudePath: {
+		"run by the caller (Anthropic's page of prices, Tool use pricing, 2026-11)": "OfTool OfBashTool20241022 OfBashTool20250124 OfTextEditor20241022 OfTextEditor20250124 OfTextEditor20250429 OfTextEditor20250728 " +
+			"OfComputerUseTool20241022 OfComputerUseTool20250124 OfComputerUseTool20251124 OfComputerToolset20260801 OfMemoryTool20250818",
+		"text, whose bytes are held": "OfText OfString OfThinking OfRedactedThinking OfSearchResult OfCompaction OfFallback OfDocument OfContent OfContentBlockSourceContent OfBetaContentBlockSourceContent " +
+			"OfCharLocation OfPageLocation OfContentBlockLocation OfWebSearchResultLocation OfSearchResultLocation",
+		"a name of a tool that the request has": "OfToolReference OfMCPToolReference OfMCPToolsetReference OfMCPToolListing OfToolRemoval",
+		"tools that are read one by one":        "OfToolAddition OfToolDefinition",
+		"what a tool did before: its bytes are held, and its fee was paid by the call that used it (Anthropic's page of prices, 2026-11)": "OfServerToolUse OfWebSearchToolResult OfWebFetchToolResult " +
+			"OfResultBlock OfWebSearchToolResultBlockItem OfError OfRequestWebSearchToolResultError OfRequestWebFetchResultBlock OfRequestWebFetchToolResultError " +
+			"OfCodeExecutionToolResult OfBashCodeExecutionToolResult OfTextEditorCodeExecutionToolResult OfToolSearchToolResult OfAdvisorToolResult OfMCPToolUse OfMCPToolResult OfBetaMCPToolResultBlockContent " +
+			"OfRequestAdvisorRedactedResultBlock OfRequestAdvisorResultBlock OfRequestAdvisorToolResultError OfRequestBashCodeExecutionToolResultError OfRequestCodeExecutionToolResultError " +
+			"OfRequestTextEditorCodeExecutionCreateResultBlock OfRequestTextEditorCodeExecutionStrReplaceResultBlock OfRequestTextEditorCodeExecutionToolResultError OfRequestTextEditorCodeExecutionViewResultBlock " +
+			"OfRequestToolSearchToolResultError OfRequestToolSearchToolSearchResultBlock",
+		"a call that the caller's machine answers, and the answer": "OfToolUse OfToolResult OfDirect OfCodeExecution20250825 OfCodeExecution20260120 OfBrowserState OfTabOpened OfDownloadStarted OfDownloadCompleted OfDownloadFailed",
+	},
+}
+
+// TestNetOfUnions: each tool, part and item that an SDK can send is refused, priced or held, or known to be
+// harmless.
+func TestNetOfUnions(t *testing.T) {
+	free := map[string][]string{}
+	for _, u := range unions {
+		w := newTill(t)
+		for _, v := range variantsOf(u.of, deepest) {
+			if w.costs(u.path, strings.Replace(u.in, "%", v.json(t), 1)) {
+				continue
+			}
+			free[u.path] = append(free[u.path], strings.Fields(v.name)...)
+		}
+	}
+	for path, reasons := range harmless {
+		table := map[string]string{}
+		for reason, members := range reasons {
+			for _, member := range strings.Fields(members) {
+				assert.Empty(t, table[member], member)
+				table[member] = reason
+			}
+		}
+		assertExcused(t, table, free[path])
 	}
 }
