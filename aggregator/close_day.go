@@ -11,12 +11,12 @@ import (
 
 // sumDay writes the sums of a day: those of an entity and a resource from the day's
 // snapshots, and adds the same to those of groups.
-func (k *summing) sumDay(ctx context.Context, day time.Time, shard int) error {
+func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {
 		return err
 	}
-	return steps(ctx, k.course, pairs, pair.name, func(ctx context.Context, pairs []pair) error {
+	return steps(ctx, k, pairs, func(ctx context.Context, pairs []pair) error {
 		items, err := gather(ctx, k.store.atOnce, pairs, func(ctx context.Context, p pair) ([]schema.Item, error) {
 			return k.ofDay(ctx, p, day)
 		})
@@ -35,14 +35,14 @@ func (k *summing) sumDay(ctx context.Context, day time.Time, shard int) error {
 			return err
 		}
 		for _, e := range entries {
-			k.course.groups.AddGroups(e.Entry)
+			k.groups.AddGroups(e.Entry)
 		}
 		return nil
 	})
 }
 
 // pairsOfDay are the pairs of a shard on a day: it lists every hour of those that it has.
-func (k *summing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
+func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
 	var lists []table.Query
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
 		lists = append(lists, indexed(opClose, k.store.keys.UsageHour(hour, shard)))
@@ -52,7 +52,7 @@ func (k *summing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]p
 }
 
 // ofDay are the snapshots of a pair on a day.
-func (k *summing) ofDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
+func (k *closing) ofDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource, Window: schema.UsageHourly}
 	return k.store.whole(ctx, series.Key(k.store.keys, day), series.Key(k.store.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))
 }

@@ -2,45 +2,58 @@ package aggregator
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// summing sums an hour of a namespace, and the day and the month that end with it.
-type summing struct {
+// closing sums an hour of a namespace, and the day and the month that end with it. It holds its
+// sums in memory until a window is complete: one that ends early begins the hour anew.
+type closing struct {
 	store     *usageStore
+	clock     *ddb.Clock
 	settler   *settler
-	course    *course
 	retention Retention
 	// first is the first hour that was ever closed: what began before it is never final. It is
 	// zero where that is not known.
 	first time.Time
-	// ended are the series of entities with a sum of the day that ends with the hour, by the
-	// shard that lists them; nil until they are known.
-	ended   map[int][]schema.UsageSeries
+	// made is when reading began, in milliseconds since 1970.
+	made int64
+	// later is the latest time of stored sums that seem to have been read after made. These were
+	// not replaced.
+	later atomic.Int64
+	// groups are the sums of the current window, but those of entities.
+	groups *usage.Sums
+	// named are the groups that the window before has sums of: the index may lack them yet.
+	named map[schema.UsageSeries]bool
+	// ended are the series with a sum of the day that ends with the hour, by the shard that lists
+	// them; nil until they are known.
+	ended map[int][]schema.UsageSeries
+	// at is the progress. report publishes it as Closer.Status.
+	at      CloseStatus
+	report  func(CloseStatus)
 	done    ClosedHour
 	skipped skipped
 }
 
 // sumWindows writes the sums of an hour, and of the day and month that end with it.
-func (k *summing) sumWindows(ctx context.Context) error {
-	hour := k.course.hour
-	end := hour.Add(time.Hour)
-	for ; k.course.at.Window < len(usageWindows); k.course.enter(k.course.at.Window+1, 0) {
-		w := usageWindows[k.course.at.Window]
-		if !end.Equal(w.Floor(end)) {
+func (k *closing) sumWindows(ctx context.Context) error {
+	end := k.done.Hour.Add(time.Hour)
+	for _, w := range []Window{Hour, Day, Month} {
+		if !end.Equal(stored[w].Floor(end)) {
 			return nil
 		}
-		if k.course.groups == nil || k.course.groups.Window != w {
-			k.course.begin(w, w.Floor(hour))
-		}
-		if err := k.sum(ctx, w, w.Floor(hour)); err != nil {
+		if err := k.sum(ctx, w, stored[w].Floor(k.done.Hour)); err != nil {
 			return err
 		}
-		k.course.named = k.course.groups.Names()
+		k.named = k.groups.Names()
 	}
 	return nil
 }
@@ -48,49 +61,63 @@ func (k *summing) sumWindows(ctx context.Context) error {
 // sum writes the sums of a window. Where sums are there that seem to have been read later, it
 // reads and writes once more, as one that began after them: their closer's clock may be
 // ahead, and lack what was used, or booked, since.
-func (k *summing) sum(ctx context.Context, w schema.UsageWindow, start time.Time) error {
+func (k *closing) sum(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
-		err := k.sumOnce(ctx, w, start)
-		if err != nil {
-			return err
+		k.groups = usage.NewSums(stored[w], start)
+		if err := k.sumOnce(ctx, w, start); err != nil {
+			return fmt.Errorf("%s: %w", k.at, err)
 		}
-		later := k.course.later.Swap(0)
+		later := k.later.Swap(0)
 		if later == 0 {
 			return nil
 		}
-		k.course.made = max(k.course.clock.Now().UnixMilli(), later)
-		k.course.begin(w, start)
+		k.made = max(k.clock.Now().UnixMilli(), later)
 	}
 }
 
 // sumOnce sums a window shard by shard, and then puts the sums of groups.
-func (k *summing) sumOnce(ctx context.Context, w schema.UsageWindow, start time.Time) error {
+func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error {
 	sumShard, shards := k.sumDay, schema.UsageShards
 	switch w {
-	case schema.UsageHourly:
+	case Hour:
 		sumShard, shards = k.sumHour, 1
-	case schema.UsageMonthly:
+	case Month:
 		sumShard = k.sumMonth
-	case schema.UsageDaily:
+	case Day:
 	}
-	for ; k.course.at.Shard < shards; k.course.enter(k.course.at.Window, k.course.at.Shard+1) {
-		if err := sumShard(ctx, start, k.course.at.Shard); err != nil {
+	k.at.Window, k.at.Start, k.at.Parts = w, start, shards+1
+	for shard := range shards {
+		k.at.Part, k.at.Done, k.at.Units = shard+1, 0, 0
+		if err := sumShard(ctx, start, shard); err != nil {
 			return err
 		}
 	}
-	return steps(ctx, k.course, k.course.groups.All(), nameOfSum, k.writeSums)
+	k.at.Part = shards + 1
+	return steps(ctx, k, k.groups.All(), k.writeSums)
 }
 
-func nameOfSum(s schema.UsageSum) string { return string(s.Kind) + " " + s.ID + " " + s.Resource }
+// steps sums the units of a part, a page at a time, and reports each.
+func steps[T any](ctx context.Context, k *closing, units []T, sum func(context.Context, []T) error) error {
+	k.at.Done, k.at.Units = 0, len(units)
+	k.report(k.at)
+	for chunk := range slices.Chunk(units, table.PageSize) {
+		if err := sum(ctx, chunk); err != nil {
+			return err
+		}
+		k.at.Done += len(chunk)
+		k.report(k.at)
+	}
+	return nil
+}
 
-// sumHour closes the snapshots of an hour. All of them are one shard: hours are many, and most
+// sumHour closes the snapshots of an hour. All of them are one part: hours are many, and most
 // are small.
-func (k *summing) sumHour(ctx context.Context, hour time.Time, _ int) error {
+func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	snapshots, err := k.store.listed(ctx, k.store.partitions(hour)...)
 	if err != nil {
 		return err
 	}
-	return steps(ctx, k.course, pairsOf(snapshots), pair.name, func(ctx context.Context, pairs []pair) error {
+	return steps(ctx, k, pairsOf(snapshots), func(ctx context.Context, pairs []pair) error {
 		keys := make([]schema.Key, len(pairs))
 		for i, p := range pairs {
 			keys[i] = k.store.keys.Usage(p.entity, p.resource, hour)
@@ -104,7 +131,7 @@ func (k *summing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 			return err
 		}
 		for _, e := range entries {
-			k.course.groups.AddGroups(e.Entry)
+			k.groups.AddGroups(e.Entry)
 			k.done.Gaps = append(k.done.Gaps, e.gaps...)
 		}
 		k.done.Snapshots += len(pairs)
@@ -113,11 +140,11 @@ func (k *summing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 }
 
 // writeSums puts sums.
-func (k *summing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
+func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(k.store.atOnce)
 	for _, sum := range sums {
-		sum.Final, sum.Made = k.course.final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.course.made
+		sum.Final, sum.Made = k.at.Final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.made
 		sum.Expires = k.retention.expires(sum.Window, sum.Start)
 		if err := usage.CheckSum(&sum); err != nil {
 			k.skipped.note(err)
@@ -125,7 +152,7 @@ func (k *summing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 		group.Go(func() error {
 			later, err := k.store.put(ctx, sum)
 			if later > 0 {
-				k.course.later.Store(later) // any of them: the next one is told of those that are later still
+				k.later.Store(later) // any of them: the next one is told of those that are later still
 			}
 			return err
 		})

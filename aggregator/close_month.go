@@ -13,20 +13,19 @@ import (
 
 // sumMonth writes the sums of a month from those of its days. A shard lists every day of the
 // series that it has.
-func (k *summing) sumMonth(ctx context.Context, month time.Time, shard int) error {
+func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) error {
 	series, err := k.seriesOf(ctx, month, shard)
 	if err != nil {
 		return err
 	}
-	name := func(s schema.UsageSeries) string { return s.Partition(k.store.keys) + s.Prefix() }
-	return steps(ctx, k.course, series, name, func(ctx context.Context, series []schema.UsageSeries) error {
+	return steps(ctx, k, series, func(ctx context.Context, series []schema.UsageSeries) error {
 		return k.sumSeries(ctx, month, series)
 	})
 }
 
 // seriesOf are the series with a sum of a day in a month that a shard lists. The index may
 // lack those that were written just now, which are of the last day.
-func (k *summing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
+func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
 	if err := k.endDay(ctx); err != nil {
 		return nil, err
 	}
@@ -44,13 +43,13 @@ func (k *summing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 			found[s] = true
 		}
 	}
-	return slices.Collect(maps.Keys(found)), err
+	return slices.SortedFunc(maps.Keys(found), usage.CompareSeries), err
 }
 
 // endDay finds the series with a sum of the day that ends with the hour: those of entities by
 // its snapshots, which were written before, and those of groups by what was summed.
-func (k *summing) endDay(ctx context.Context) error {
-	if k.course.hour.IsZero() || k.ended != nil {
+func (k *closing) endDay(ctx context.Context) error {
+	if k.done.Hour.IsZero() || k.ended != nil {
 		return nil
 	}
 	ended := map[int][]schema.UsageSeries{}
@@ -60,7 +59,7 @@ func (k *summing) endDay(ctx context.Context) error {
 		ended[shard] = append(ended[shard], s)
 	}
 	for shard := range schema.UsageShards {
-		pairs, err := k.pairsOfDay(ctx, schema.UsageDaily.Floor(k.course.hour), shard)
+		pairs, err := k.pairsOfDay(ctx, schema.UsageDaily.Floor(k.done.Hour), shard)
 		if err != nil {
 			return err
 		}
@@ -68,7 +67,7 @@ func (k *summing) endDay(ctx context.Context) error {
 			add(schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource})
 		}
 	}
-	for series := range k.course.named {
+	for series := range k.named {
 		add(series)
 	}
 	k.ended = ended
@@ -76,7 +75,7 @@ func (k *summing) endDay(ctx context.Context) error {
 }
 
 // sumSeries writes the monthly sums of entities, and adds those of groups up.
-func (k *summing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
+func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
 	items, err := gather(ctx, k.store.atOnce, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
 		last := schema.UsageDaily.Floor(schema.UsageMonthly.Next(month).Add(-time.Hour))
 		return k.store.whole(ctx, s.Key(k.store.keys, month), s.Key(k.store.keys, last))
@@ -102,10 +101,10 @@ func (k *summing) sumSeries(ctx context.Context, month time.Time, series []schem
 		return err
 	}
 	for _, sum := range ofEntities {
-		k.course.groups.CountPlace(sum)
+		k.groups.CountPlace(sum)
 	}
 	for _, sum := range ofGroups {
-		k.course.groups.AddSum(sum)
+		k.groups.AddSum(sum)
 	}
 	return nil
 }

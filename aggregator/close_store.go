@@ -191,12 +191,3 @@ func (s *usageStore) write(ctx context.Context, send func() error) (bool, error)
 		}
 	}
 }
-
-// putItem puts an item that is never changed.
-func (s *usageStore) putItem(ctx context.Context, item schema.Item) error {
-	_, err := s.write(ctx, func() error {
-		_, err := bounded(ctx, s.client.PutItem, &dynamodb.PutItemInput{TableName: &s.table.Name, Item: item}, ddb.WithoutRetries)
-		return err
-	})
-	return err
-}

@@ -14,8 +14,7 @@ type ClosedHour struct {
 	// day and month that it ends.
 	Snapshots, Sums int
 	// Gaps are those of the hour's snapshots, and between them and the ones before. Those
-	// of an hour that is not final may go when more records come. Of an hour that took several
-	// calls all three are those of the last one; Closed has those of each.
+	// of an hour that is not final may go when more records come.
 	Gaps []Gap
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
@@ -28,6 +29,7 @@ type Closer struct {
 	table   *table.Table
 	clock   *ddb.Clock
 	options CloserOptions
+	status  atomic.Pointer[CloseStatus]
 }
 
 // NewCloser returns a Closer of a table's usage. It fails with a *ValidationError for bad
@@ -100,11 +102,11 @@ func (c *Closer) every(ctx context.Context) error {
 // final. It begins where the last one ended, whoever did that; the first of all begins with
 // the day before the last one. Close does so for days before that.
 //
-// What fails ends it, and so does the end of ctx, up to a few seconds after it: the first step
-// of each call is made whole. The hours before that stay closed, and of the hour that is being
-// closed what was summed is kept for a week: the next call goes on from there. An item
-// that cannot be read ends nothing: it is left out of the sums, and the error names it. Once it
-// was corrected, Close makes them anew.
+// What fails ends it, and so does the end of ctx. The hours before that stay closed; the next
+// call begins the unfinished hour anew, with the day and month that end with it, and writes the
+// same sums. So a call needs the time for the last hour of a month: Status and the error say how
+// far it came. An item that cannot be read ends nothing: it is left out of the sums, and the
+// error names it. Once it was corrected, Close makes them anew.
 func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	var done Closed
 	if err := c.called(ctx); err != nil {
@@ -130,14 +132,12 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 		from := cursor
 		if cursor.Closed.IsZero() {
 			from = usage.Begin(c.clock.Now())
-			from.Courses = cursor.Courses
 		}
 		hour, next, due := usage.Due(from, c.clock.Now(), c.options.Grace)
 		if !due {
 			return unread
 		}
-		next.Courses = from.Courses
-		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First, &from)
+		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final), from.First)
 		unread = errors.Join(unread, skipped)
 		if err == nil {
 			cursor, err = c.store(keys).move(ctx, cursor, next)
@@ -188,7 +188,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	}
 	hour := schema.UsageHourly.Floor(from)
 	for ; hour.Before(to) && !hour.Add(time.Hour).After(c.clock.Now()); hour = hour.Add(time.Hour) {
-		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.clock.Now()), cursor.First, nil)
+		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.clock.Now()), cursor.First)
 		unread = errors.Join(unread, skipped)
 		if err != nil {
 			return unread, err
@@ -199,10 +199,10 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 		done.add(closed)
 		c.options.Closed(closed)
 	}
-	for _, w := range []schema.UsageWindow{schema.UsageDaily, schema.UsageMonthly} { // that the last hour is in, and did not end
-		start := w.Floor(hour.Add(-time.Hour))
-		if now := c.clock.Now(); hour.Before(w.Next(start)) && !w.Next(start).After(now) && hour.After(from) {
-			sums, skipped, err := c.sumAgain(ctx, keys, w, start, usage.Final(w, start, now), cursor.First)
+	for _, w := range []Window{Day, Month} { // that the last hour is in, and did not end
+		start := stored[w].Floor(hour.Add(-time.Hour))
+		if now, end := c.clock.Now(), stored[w].Next(start); hour.Before(end) && !end.After(now) && hour.After(from) {
+			sums, skipped, err := c.sumAgain(ctx, keys, w, start, usage.Final(stored[w], start, now), cursor.First)
 			done.Sums += sums
 			if unread = errors.Join(unread, skipped); err != nil {
 				return unread, err
@@ -256,38 +256,32 @@ func (c *Closer) store(keys schema.Keys) *usageStore {
 	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
 }
 
-// summing is work on an hour of a namespace that begins to read now; a zero hour for sums that
-// are made anew. first is the first hour that was ever closed.
-func (c *Closer) summing(keys schema.Keys, hour time.Time, final bool, first time.Time) *summing {
+// closing begins to read an hour of a namespace; a zero hour for a window that is summed again.
+// first is the first hour that was ever closed.
+func (c *Closer) closing(keys schema.Keys, hour time.Time, final bool, first time.Time) *closing {
 	store := c.store(keys)
-	k := &summing{
-		store: store, course: newCourse(store, c.clock, hour, final), retention: c.options.Retention, first: first,
+	k := &closing{
+		store: store, clock: c.clock, retention: c.options.Retention, first: first, made: c.clock.Now().UnixMilli(),
+		at: CloseStatus{Namespace: keys.Name(), Final: final}, report: func(at CloseStatus) { c.status.Store(&at) },
 		done: ClosedHour{Namespace: keys.Name(), Hour: hour, Final: final},
 	}
 	k.settler = &settler{store: store, places: newPlaces(store), skipped: &k.skipped}
 	return k
 }
 
-// closeHour closes an hour, and the day and month that end with it. What it had to leave out
-// is unread. first is the first hour that was ever closed. With a cursor it goes on where the
-// closing of the hour ended that is noted there, and notes how far it comes.
-func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time, cursor *schema.UsageCursor) (done ClosedHour, unread, err error) {
-	k := c.summing(keys, hour, final, first)
-	if k.course.noted = cursor != nil; k.course.noted {
-		if err := k.course.resume(ctx, *cursor); err != nil {
-			return k.done, nil, err
-		}
-	}
-	if err = k.sumWindows(ctx); err != nil && k.course.noted {
-		_ = k.course.keep(ctx) // what was not kept is summed again
-	}
+// closeHour closes an hour, and the day and month that end with it. unread names the items that
+// it had to leave out. first is the first hour that was ever closed.
+func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, unread, err error) {
+	defer c.status.Store(nil)
+	k := c.closing(keys, hour, final, first)
+	err = k.sumWindows(ctx)
 	return k.done, errors.Join(k.skipped...), err
 }
 
 // sumAgain makes the sums of a day or a month anew.
-func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w schema.UsageWindow, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
-	k := c.summing(keys, time.Time{}, final, first)
-	k.course.begin(w, start)
+func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w Window, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
+	defer c.status.Store(nil)
+	k := c.closing(keys, time.Time{}, final, first)
 	err = k.sum(ctx, w, start)
 	return k.done.Sums, errors.Join(k.skipped...), err
 }

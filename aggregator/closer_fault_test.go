@@ -15,7 +15,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -58,32 +57,6 @@ func (o *office) everything() map[string]map[string]types.AttributeValue {
 		all[text(item, "PK")+" "+text(item, "SK")] = item
 	}
 	return all
-}
-
-// TestClosingUnderFaults: throttled, unanswered, and cut at any write, the same items are
-// there once it was done again.
-func TestClosingUnderFaults(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		whole := busyDay(t)
-		assert.Equal(t, 2, whole.close(whole.now).Hours)
-		want := whole.everything()
-		require.Contains(t, want, "PLAN#pro #USAGE_MONTH#gpt-4#2026-03")
-		cut := int64(1)
-		for ; ; cut += 2 {
-			o := busyDay(t)
-			uncut := o.cutAt(cut, func() error {
-				_, err := o.closer.CloseDue(t.Context())
-				return err
-			})
-			o.close(o.now)
-			require.Equal(t, want, o.everything(), "cut at write %d", cut)
-			if uncut {
-				break
-			}
-		}
-		assert.Greater(t, cut, int64(15))
-	})
 }
 
 // TestClosersAtOnce write what one writes.
@@ -163,30 +136,4 @@ func TestNamespacesAreClosedApart(t *testing.T) {
 		"RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z":    "rpm.n=5 of 1",
 		"eu/RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z": "rpm.n=7 of 1",
 	}, sums(t, o.db))
-}
-
-// cutAt does something whose every request from the n-th write or so on is refused as a
-// process that dies makes none; true if it came to its end before. Other requests are
-// throttled now and then, or their answers lost.
-func (o *office) cutAt(n int64, do func() error) bool {
-	writes, requests := int64(0), n // what goes wrong differs with n
-	o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if requests++; q.Operation == "UpdateItem" || q.Operation == "PutItem" {
-			writes++
-		}
-		switch {
-		case writes >= n:
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "dead"}}
-		case requests%5 == 3:
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException", Message: "busy"}}
-		case requests%3 == 1 && (q.Operation == "UpdateItem" || q.Operation == "PutItem"):
-			return ddbmem.Fault{Lose: true}
-		}
-		return ddbmem.Fault{}
-	})
-	err := do()
-	o.db.SetFaults(nil)
-	return err == nil
 }

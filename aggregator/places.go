@@ -16,6 +16,9 @@ type places struct {
 	records map[string]*schema.EntityRecord
 }
 
+// mostPlaces bounds the records that are held at once.
+const mostPlaces = 10_000
+
 func newPlaces(store *usageStore) *places {
 	return &places{store: store, records: map[string]*schema.EntityRecord{}}
 }
@@ -28,6 +31,9 @@ func (p *places) of(entity string) schema.UsagePlace { return usage.Place(p.reco
 
 // read reads the records of the entities of snapshots that are to be closed.
 func (p *places) read(ctx context.Context, open []hourly) error {
+	if len(p.records) > mostPlaces {
+		clear(p.records)
+	}
 	wanted := map[string]bool{}
 	for _, h := range open {
 		if _, have := p.records[h.entity]; !h.closed && !have {

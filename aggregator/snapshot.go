@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,15 +16,12 @@ type pair struct{ entity, resource string }
 // shard is the partition that lists it in every hour.
 func (p pair) shard() int { return schema.UsageShard(p.entity, p.resource) }
 
-// name is that of a pair among all, in the order of shards.
-func (p pair) name() string { return fmt.Sprintf("%02d#%s#%s", p.shard(), p.entity, p.resource) }
-
 // comparePairs puts pairs in the order in which totals are made of them: that of the lists.
 func comparePairs(a, b pair) int {
 	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
 }
 
-// pairsOf are those of snapshots, each once.
+// pairsOf are those of snapshots, each once, in their order.
 func pairsOf(snapshots []schema.Key) []pair {
 	found := map[pair]bool{}
 	for _, key := range snapshots {
@@ -33,7 +29,7 @@ func pairsOf(snapshots []schema.Key) []pair {
 			found[pair{entity, resource}] = true
 		}
 	}
-	return slices.Collect(maps.Keys(found))
+	return slices.SortedFunc(maps.Keys(found), comparePairs)
 }
 
 // hourly is a snapshot.

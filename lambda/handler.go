@@ -29,7 +29,7 @@ type Process = func(context.Context, []aggregator.Record) (aggregator.Result, er
 // *aggregator.Closer is one.
 type Closer interface {
 	// CloseDue closes what is due. It may be called as often as one likes, and by several
-	// at once; what fails ends it, and the next call goes on.
+	// at once; what fails ends it, and the next call begins the unfinished hour anew.
 	CloseDue(ctx context.Context) (aggregator.Closed, error)
 }
 
@@ -165,7 +165,7 @@ func (h *Handler) close(ctx context.Context) error {
 		h.opts.Logger.Info("hours were closed", "hours", closed.Hours, "final", closed.Final, "snapshots", closed.Snapshots, "sums", closed.Sums)
 	}
 	if err != nil {
-		return fmt.Errorf("lambda: hours are not closed, which the next call goes on with: %w", err)
+		return fmt.Errorf("lambda: hours are not closed; the next call begins the unfinished one anew: %w", err)
 	}
 	return nil
 }

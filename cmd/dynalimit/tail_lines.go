@@ -22,6 +22,9 @@ type followed struct {
 func (t *follower) line(last bool) {
 	f := followed{Status: t.progress.Status(), Archive: t.archive.status(), Ended: last}
 	f.At = t.clock()
+	if at, closing := t.closer.Status(); closing {
+		f.Closing = at.String()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {

@@ -126,9 +126,6 @@ type UsageCursor struct {
 	// First is the first hour that was closed; zero where that is not known. Closed is the
 	// first that is not, Final the first that is not final.
 	First, Closed, Final time.Time
-	// Courses are the closings that did not end with their calls: of the hour that is closed
-	// first, and of the one that becomes final. Those of hours before these are over.
-	Courses []UsageCourse
 }
 
 // UsageClosed is the key of the namespace's UsageCursor.
@@ -154,14 +151,10 @@ func (c UsageCursor) Follows(old UsageCursor) Statement {
 	return b.build()
 }
 
-// DecodeUsageCursor reads a cursor; the zero one from no item.
+// DecodeUsageCursor reads a cursor; the zero one from no item, and from one that says nothing of
+// hours.
 func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
-	for _, final := range []bool{false, true} {
-		if noted, ok := course(item, final); ok {
-			c.Courses = append(c.Courses, noted)
-		}
-	}
-	if item[attrClosedTo] == nil && item[attrFinalTo] == nil && (len(item) == 0 || c.Courses != nil) {
+	if item[attrClosedTo] == nil && item[attrFinalTo] == nil {
 		return c, nil
 	}
 	if c.Closed, err = time.Parse(hourLayout, Text(item, attrClosedTo)); err == nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -85,15 +84,13 @@ type Sums struct {
 	sums   map[schema.UsageSeries]*schema.UsageSum
 	// counted are the entities that a sum has counted.
 	counted map[schema.UsageSeries]map[string]bool
-	// before is how many others were counted by whoever this goes on from.
-	before map[schema.UsageSeries]int64
 }
 
 // NewSums are those of a window, of nothing yet.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 	return &Sums{
 		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{},
-		counted: map[schema.UsageSeries]map[string]bool{}, before: map[schema.UsageSeries]int64{},
+		counted: map[schema.UsageSeries]map[string]bool{},
 	}
 }
 
@@ -186,12 +183,24 @@ func (s *Sums) All() []schema.UsageSum {
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
 		one := *sum
-		one.Entities = max(one.Entities, s.before[series]+int64(len(s.counted[series])))
+		one.Entities = max(one.Entities, int64(len(s.counted[series])))
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b schema.UsageSum) int {
-		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.ID, b.ID), strings.Compare(a.Resource, b.Resource))
-	})
+	slices.SortFunc(all, func(a, b schema.UsageSum) int { return CompareSeries(a.UsageSeries, b.UsageSeries) })
+	return all
+}
+
+// CompareSeries orders series by kind, id and resource.
+func CompareSeries(a, b schema.UsageSeries) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Resource, b.Resource))
+}
+
+// Names are the series of all sums.
+func (s *Sums) Names() map[schema.UsageSeries]bool {
+	all := map[schema.UsageSeries]bool{}
+	for series := range s.sums {
+		all[series] = true
+	}
 	return all
 }
 

@@ -36,6 +36,8 @@ type Status struct {
 	// HoursClosed and HoursFinal are the hours that were closed, and made final.
 	HoursClosed int64 `json:"hours_closed"`
 	HoursFinal  int64 `json:"hours_final"`
+	// Closing is the progress of the hour, day or month that is closed now; "" while none is.
+	Closing string `json:"closing,omitempty"`
 }
 
 // Progress hears what happens. Make one with New. It is safe for concurrent use.

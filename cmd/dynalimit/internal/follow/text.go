@@ -51,6 +51,9 @@ func (s Status) Done() string {
 	parts = some(parts, s.Gaps, "gap", "gaps")
 	parts = some(parts, s.Skipped, "skipped", "skipped")
 	parts = some(parts, s.Retries, "retry", "retries")
+	if s.Closing != "" {
+		parts = append(parts, s.Closing)
+	}
 	return strings.Join(parts, ", ")
 }
 

@@ -853,7 +853,7 @@ resource "aws_lambda_function" "of" {
   architectures = ["arm64"]
   handler       = "bootstrap"
   memory_size   = 512
-  timeout       = 300
+  timeout       = 900
   s3_bucket     = var.aggregator_code_bucket
   s3_key        = var.aggregator_code_key
   role          = aws_iam_role.of[each.key].arn

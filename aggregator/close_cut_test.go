@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,8 +68,11 @@ func (o *office) callUntil(n int, dies bool) bool {
 		if made == n {
 			cancel()
 		}
-		if made%7 == 3 && (q.Operation == "UpdateItem" || q.Operation == "PutItem") {
+		switch {
+		case (made+n)%7 == 3 && (q.Operation == "UpdateItem" || q.Operation == "PutItem"):
 			return ddbmem.Fault{Lose: true}
+		case (made+n)%11 == 5:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException", Message: "busy"}}
 		}
 		return ddbmem.Fault{}
 	})
@@ -80,31 +84,9 @@ func (o *office) callUntil(n int, dies bool) bool {
 	return err == nil
 }
 
-// TestClosingGoesOnWhereACallEnded: a closing that takes longer than its calls comes further
-// with each, and in the end writes what one writes that is not cut.
-func TestClosingGoesOnWhereACallEnded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, closingGoesOnWhereACallEnded)
-}
-
-func closingGoesOnWhereACallEnded(t *testing.T) {
-	const keys = 110 // more than one step has
-	whole := endOfMonth(t, keys)
-	whole.close(whole.now)
-	want := whole.everything()
-	require.Contains(t, want, "RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03")
-	o := endOfMonth(t, keys)
-	require.False(t, o.callUntil(300, false), "in the second step of the first hour")
-	calls := 1
-	for ; !o.callUntil(500, false); calls++ {
-		require.Less(t, calls, 80, "calls come no further")
-	}
-	require.Greater(t, calls, 4)
-	require.Equal(t, want, o.everything())
-}
-
-// TestClosingThatIsCutAnywhere writes the same sums: once and twice, at any request, by the
-// call's end or by the process', while another closer closes the same.
+// TestClosingThatIsCutAnywhere: a closing that begins anew writes the same sums, after one or two
+// cuts at any request, by the end of the call or of the process, with lost answers and throttled
+// requests, and while another closer closes the same hours.
 func TestClosingThatIsCutAnywhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, closingThatIsCutAnywhere)
@@ -114,6 +96,7 @@ func closingThatIsCutAnywhere(t *testing.T) {
 	whole := endOfMonth(t, 6)
 	whole.close(whole.now)
 	want := whole.everything()
+	require.Contains(t, want, "RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03")
 	for n := 1; ; n += max(1, 8000/histories(t)) {
 		o := endOfMonth(t, 6)
 		uncut := o.callUntil(n, n%2 == 0)
@@ -169,4 +152,54 @@ func closingsThatAreCutAtRandom(t *testing.T) {
 		o.close(began.Add(end))
 		assert.Equal(t, want, sums(t, o.db), "seed %d", seed)
 	}
+}
+
+// TestClosingSaysHowFarItIs while it goes on, and where it ends early.
+func TestClosingSaysHowFarItIs(t *testing.T) {
+	o := endOfMonth(t, 110) // more than one page
+	var said []string
+	ctx, cancel := context.WithCancel(t.Context())
+	o.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if at, closing := o.closer.Status(); closing && !slices.Contains(said, at.String()) {
+			said = append(said, at.String())
+			if at.Window == aggregator.Month && at.Part == 2 {
+				cancel()
+			}
+		}
+		return ddbmem.Fault{}
+	})
+	_, err := o.closer.CloseDue(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "closing the month of 2026-03-01T00:00Z, part 2 of 17")
+	for _, want := range []string{
+		"closing the hour of 2026-03-31T22:00Z, part 1 of 2, 0 of 110 done",
+		"closing the hour of 2026-03-31T22:00Z, part 1 of 2, 100 of 110 done",
+		"closing the hour of 2026-03-31T22:00Z, part 2 of 2, 0 of 6 done",
+		"closing the day of 2026-03-31T00:00Z, part 1 of 17, 0 of 9 done",
+	} {
+		assert.Contains(t, said, want)
+	}
+	o.db.SetFaults(nil)
+	o.close(o.now)
+	_, closing := o.closer.Status()
+	assert.False(t, closing)
+}
+
+// TestClosingTime: with 5 ms for each request and 16 writers, a window takes less than a
+// millisecond for each series, and some seconds for its lists.
+func TestClosingTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const keys, namespaces, windows = 300, 2, 3
+		o := endOfMonth(t, keys)
+		o.close(o.now.Add(-90 * time.Minute)) // the hour before the last one
+		o.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: storeLatency} })
+		began := time.Now()
+		require.Equal(t, namespaces, o.close(o.now.Add(90*time.Minute)).Hours)
+		took := time.Since(began)
+		t.Logf("%v", took)
+		assert.Less(t, took, namespaces*(windows*keys*time.Millisecond+time.Second))
+	})
 }

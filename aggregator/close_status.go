@@ -1,0 +1,44 @@
+package aggregator
+
+import (
+	"fmt"
+	"time"
+)
+
+// CloseStatus says how far the closing of an hour is. It is a plain value.
+type CloseStatus struct {
+	// Namespace is whose hour is closed; "" is what has none.
+	Namespace string
+	// Window and Start are what is summed now: the hour, or the day or month that ends with it.
+	Window Window
+	Start  time.Time
+	// Final says that the window becomes final.
+	Final bool
+	// Part is the part of the window that is summed now, from 1 to Parts. The last one is the
+	// sums of resources, plans and parents.
+	Part, Parts int
+	// Done is how many snapshots, series or sums of this part are complete, of Units; both are 0
+	// until the part was listed.
+	Done, Units int
+}
+
+// String is the status in words.
+func (s CloseStatus) String() string {
+	of := ""
+	if s.Namespace != "" {
+		of = " of namespace " + s.Namespace
+	}
+	return fmt.Sprintf("closing the %s of %s%s, part %d of %d, %d of %d done", s.Window, s.Start.Format("2006-01-02T15:04Z"), of, s.Part, s.Parts, s.Done, s.Units)
+}
+
+// Status returns the progress of the current closing; false while there is none. Of several
+// calls at once it is that of the one that reported last.
+func (c *Closer) Status() (CloseStatus, bool) {
+	if c == nil {
+		return CloseStatus{}, false
+	}
+	if at := c.status.Load(); at != nil {
+		return *at, true
+	}
+	return CloseStatus{}, false
+}
