@@ -86,7 +86,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/config",
 		std:     []string{"fmt", "slices"},
-		project: []string{"internal/schema", "levels"},
+		project: []string{"fault", "internal/schema", "levels"},
 		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table",
 	},
 	{

@@ -110,7 +110,7 @@ func (m tableMaker) await(ctx context.Context, table *types.TableDescription) (*
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("dynalimit: wait for table %q: %w", m.table, ctx.Err())
 		}
-		return nil, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("is not active after %v; look at its status and call CreateTable again", tableWait), Err: waiting.Err()}
+		return nil, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("is not active after %v; look at its status, and complete it", tableWait), Fix: fault.CreateTable, Err: waiting.Err()}
 	}
 }
 
@@ -144,7 +144,7 @@ func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if name := aws.ToString(ttl.AttributeName); name != schema.TTL {
-		return false, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("expires items by the attribute %q, want %q; disable its TTL and call CreateTable again", name, schema.TTL)}
+		return false, &fault.TableError{Table: m.table, Reason: fmt.Sprintf("expires items by the attribute %q, want %q; disable its TTL, and complete it", name, schema.TTL), Fix: fault.CreateTable}
 	}
 	return true, nil
 }

@@ -90,7 +90,7 @@ func tableFaults(table *types.TableDescription) string {
 	}
 	switch {
 	case len(faults) > 0:
-		return "is not a dynalimit table: " + strings.Join(faults, "; ") + "; name another table, or make this one from Repository.TableInput"
+		return "is not a dynalimit table: " + strings.Join(faults, "; ") + "; name another table"
 	case len(missing) > 0: // as zae-limiter up to 0.7 made it
 		return "lacks the indexes " + strings.Join(missing, ", ") + "; 'dynalimit doctor' prints the commands of AWS that add them, and Repository.TableInput describes them"
 	}

@@ -45,11 +45,13 @@ func (f *fallbackLimits) unknownLimit(r *request, name string, levels []*plan.Co
 	if len(levels) == 0 {
 		return invalid(field, "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
 	}
-	why := config.Unknown(wonBy(levels[0]))
+	why, fix := config.Unknown(wonBy(levels[0]))
 	if won, hidden := f.hiding(name, levels); hidden != "" {
-		why = config.NotInForce(won, hidden)
+		why, fix = config.NotInForce(won, hidden)
 	}
-	return invalid(field, "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, limitNames(levels), why)
+	unknown := invalid(field, "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, limitNames(levels), why)
+	unknown.Fix = fix
+	return unknown
 }
 
 // wonBy is the level that a configuration's limits come from; WithLimits adds only its

@@ -16,6 +16,12 @@ func invalid(field, format string, args ...any) *dynalimit.ValidationError {
 	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
+// fixable is the error with the call that puts it right.
+func fixable(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationError {
+	e.Fix = fix
+	return e
+}
+
 // within is an error for input whose field lies in another one.
 func within(prefix string, err error) error {
 	if v, ok := errors.AsType[*dynalimit.ValidationError](err); ok {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -71,7 +72,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		return item, err
 	}
 	if !c.says() {
-		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with Limits.Delete")
+		return item, fixable(invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level"), fault.DeleteLimits)
 	}
 	if len(c.Limits) == 0 {
 		return item, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
@@ -79,9 +81,9 @@ func entityFields(e schema.EntityRecord) trail.Fields {
 // exists is the error for an entity that cannot be created, because there is a record.
 func exists(id string, item schema.Item) error {
 	if schema.DecodeLink(item).Deleting {
-		return fmt.Errorf("%w: entity %q is being deleted; finish that with Entities.Delete, then create it", ErrExists, id)
+		return &problem.Fixable{Err: fmt.Errorf("%w: entity %q is being deleted; create it after you finish that", ErrExists, id), Fix: fault.DeleteEntity}
 	}
-	return fmt.Errorf("%w: entity %q has a record; change it with Entities.Update, or delete it first", ErrExists, id)
+	return &problem.Fixable{Err: fmt.Errorf("%w: entity %q has a record; delete it first, or change it", ErrExists, id), Fix: fault.UpdateEntity}
 }
 
 // Get returns an entity's record. It fails with ErrNotFound when there is
@@ -107,9 +109,9 @@ func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 	e.ID = id
 	switch {
 	case item == nil:
-		return e, fmt.Errorf("%w: entity %q has no record; make one with Entities.Create", ErrNotFound, id)
+		return e, &problem.Fixable{Err: fmt.Errorf("%w: entity %q has no record; make one", ErrNotFound, id), Fix: fault.CreateEntity}
 	case e.Deleting:
-		return e, fmt.Errorf("%w: entity %q is being deleted; finish that with Entities.Delete", ErrNotFound, id)
+		return e, &problem.Fixable{Err: fmt.Errorf("%w: entity %q is being deleted; finish that", ErrNotFound, id), Fix: fault.DeleteEntity}
 	}
 	return e, nil
 }

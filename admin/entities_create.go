@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -101,7 +102,7 @@ func (n Entities) setupOf(s EntitySetup) (setup, error) {
 		return one, err
 	}
 	if len(s.Limits) > mostLimits {
-		return one, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with Limits.SetConfigs", len(s.Limits), mostLimits)
+		return one, fixable(invalid("limits", "are for %d resources; give at most %d with the entity, and set the others", len(s.Limits), mostLimits), fault.SetConfigs)
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
 		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
@@ -294,7 +295,7 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	}
 	above, err := walk(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
 	if errors.Is(err, errTorn) {
-		err = invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them with Entities.Update", err)
+		err = fixable(invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them", err), fault.UpdateEntity)
 	}
 	if err == nil && len(b.children[e.ID]) > 0 {
 		err = b.checkBelow(ctx, e.ID, 1+len(above))

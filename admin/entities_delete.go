@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -164,7 +165,7 @@ func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error)
 		return false, err
 	}
 	if children > 0 {
-		return false, invalid("id", "%q has children (%d); delete them first, or give those to keep another parent with Entities.Update", r.id, children)
+		return false, fixable(invalid("id", "%q has children (%d); delete them first, or give those to keep another parent", r.id, children), fault.UpdateEntity)
 	}
 	if item != nil {
 		return true, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -59,7 +60,7 @@ func (e Entity) Validate() error {
 		return invalid("entity.ParentID", "is the entity itself (%q); name another one, or none", e.ID)
 	}
 	if e.Cascade && e.ParentID == "" {
-		return invalid("entity.Cascade", "is true without a parent to charge; set ParentID too, or leave Cascade out")
+		return invalid("entity.Cascade", "is true without a parent to charge; name a parent, or set it to false")
 	}
 	if e.Plan != "" {
 		if err := checkEntityID("entity.Plan", e.Plan); err != nil {
@@ -89,7 +90,7 @@ func checkUpdate(e Entity) error {
 		return err
 	}
 	if e.Version < 0 {
-		return invalid("entity.Version", "is %d; give the one that Entities.Get returned", e.Version)
+		return fixable(invalid("entity.Version", "is %d; give the one that you read", e.Version), fault.GetEntity)
 	}
 	return nil
 }

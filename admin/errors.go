@@ -31,7 +31,7 @@ type ConflictError[T ScopedConfig | Entity] struct {
 // Error shows what is stored and what was to be stored instead.
 func (e *ConflictError[T]) Error() string {
 	if level, ok := any(e).(*ConflictError[ScopedConfig]); ok {
-		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again with GetConfig, and decide anew",
+		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and decide anew",
 			level.Stored.Scope, level.Stored.Config.Version, level.Yours.Config.Version)
 	}
 	yours, stored := any(e.Yours).(Entity), any(e.Stored).(Entity)

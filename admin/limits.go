@@ -101,7 +101,7 @@ func (l Limits) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	case err != nil || record.KindsMin >= generation:
 		return err
 	case !there:
-		return &fault.TableError{Table: l.d.Table.Name, Reason: "has no version record, which tells older clients of groups and quotas; call Repository.CreateTable, which writes one"}
+		return &fault.TableError{Table: l.d.Table.Name, Reason: "has no version record, which tells older clients of groups and quotas; write one", Fix: fault.CreateTable}
 	}
 	return l.d.Table.UpdateIf(ctx, op, schema.VersionKey(), schema.RaiseKinds(generation))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -47,7 +48,7 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 		}
 		link := schema.DecodeLink(item)
 		if link.Deleting {
-			return nil, invalid(field, "%q is being deleted; choose another parent, or finish that with Entities.Delete and begin anew", next)
+			return nil, fixable(invalid(field, "%q is being deleted; choose another parent, or begin anew after you finish that", next), fault.DeleteEntity)
 		}
 		above = append(above, ancestor{next, item})
 		next = link.ParentID
@@ -61,7 +62,7 @@ func (n Entities) ancestors(ctx context.Context, op, id, parent string) ([]ances
 	above, err := walk(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
 		if attempt == table.Tries {
-			return nil, invalid("entity.ParentID", "has parents in a cycle (%v); correct them with Entities.Update, or choose another parent", err)
+			return nil, fixable(invalid("entity.ParentID", "has parents in a cycle (%v); choose another parent, or correct them", err), fault.UpdateEntity)
 		}
 		if !table.Backoff.Pause(ctx, attempt) {
 			return nil, ctx.Err()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // prepare refuses limits that would not be what they seem, before the first of them is stored,
@@ -25,16 +27,16 @@ func (l Limits) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 			if limit.Unit == "" || limit.PerModel {
 				continue
 			}
-			const advice = "set it on a group of models (LimitConfig.Groups of each model), or say PerModel"
+			const advice = "if that is not meant, set it on a group of models"
 			if c.Scope.normal().Resource == "" {
-				return invalid("limits["+limit.Name+"].PerModel", "is not said: on a default (%s) each model would have the money of %q by itself; %s", c.Scope, limit.Name, advice)
+				return fixable(invalid("limits["+limit.Name+"].PerModel", "on a default (%s) each model would have the money of %q by itself; %s", c.Scope, limit.Name, advice), fault.GroupModels)
 			}
 			known, err := groups()
 			if err != nil {
 				return err
 			}
 			if !known[c.Scope.Resource] {
-				return invalid("limits["+limit.Name+"].PerModel", "is not said: %q is in no group and is none, so that it alone would have the money of %q; %s", c.Scope.Resource, limit.Name, advice)
+				return fixable(invalid("limits["+limit.Name+"].PerModel", "%q is in no group and is none, so that it alone would have the money of %q; %s", c.Scope.Resource, limit.Name, advice), fault.GroupModels)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 	err := n.change(ctx, name, transition{
 		op: "register the namespace", action: "namespace_registered", to: fault.NamespaceActive,
 		refused: map[fault.NamespaceState]string{
-			fault.NamespaceActive: "use it", fault.NamespaceDeleted: "recover it with admin.Namespaces.Recover, or choose another name",
+			fault.NamespaceActive: "use it", fault.NamespaceDeleted: "choose another name, or recover it",
 		},
 		rest: shared.GoneIt,
 	})

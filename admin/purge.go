@@ -108,7 +108,7 @@ func (p *purge) mark(ctx context.Context) error {
 	return p.put(ctx, p.name, transition{
 		op: "purge the namespace", action: "namespace_purge_started", from: fault.NamespaceDeleted, to: fault.NamespacePurging,
 		refused: map[fault.NamespaceState]string{
-			"": shared.RegisterIt, fault.NamespaceActive: "delete it with admin.Namespaces.Delete before it is purged",
+			"": shared.RegisterIt, fault.NamespaceActive: "delete it before it is purged",
 		},
 		ready: func(n schema.NamespaceRecord) error {
 			if p.Left = n.ChangedAt.Add(shared.NoticeTime).Sub(p.d.Clock.Now()); p.Left > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/trail"
@@ -196,7 +197,7 @@ func (r *refill) checkNames(m *schema.Image) error {
 	for _, name := range r.limits {
 		if slices.Contains(held, name) {
 			if r.grant && !m.Limits[m.Set.Index(name)].IsQuota() {
-				return invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; use Buckets.TopUp")
+				return fixable(invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; fill it"), fault.TopUpBucket)
 			}
 			continue
 		}

@@ -68,7 +68,7 @@ func (s *usageSource) checkKept(a *ask) error {
 		return nil
 	}
 	if oldest := a.now.Add(-s.retention); a.from.Before(oldest) {
-		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept for %d days; ask for later ones, read in UTC, where days and months are kept, or say with options.Retention how long hours are",
+		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept for %d days; ask for later ones, or read in UTC, where days and months are kept",
 			a.window, a.from.Format(time.DateOnly), s.calendar.Zone, s.retention/(24*time.Hour))
 	}
 	return nil

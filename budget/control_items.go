@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
@@ -146,14 +148,14 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
 	deleted := item["deleted_at_epoch"] != nil
 	if item == nil || item["timezone"] == nil && !deleted {
-		return o, notFound("organisation %s; create it with PutOrg", org)
+		return o, &problem.Fixable{Err: notFound("organisation %s; create it", org), Fix: fault.PutOrg}
 	}
 	if err := attributevalue.UnmarshalMap(item, &o); err != nil {
 		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
 	}
 	switch reason := enforced(item); {
 	case deleted && reason == "":
-		return o, notFound("organisation %s was deleted; create it again with PutOrg", org)
+		return o, &problem.Fixable{Err: notFound("organisation %s was deleted; create it again", org), Fix: fault.PutOrg}
 	case reason != "":
 		return o, &enforcedError{"organisation " + org, reason, deleted}
 	}
@@ -245,7 +247,7 @@ func union(labels []string, more ...string) []string {
 }
 
 func appDeleted(org, app string) error {
-	return notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
+	return &problem.Fixable{Err: notFound("app %q of organisation %s was deleted; create it again", app, org), Fix: fault.PutApp}
 }
 
 // deletedOrg reports whether an item is what stayed of an organisation.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // What stays of an organisation or app that was deleted is its item, with its version and
@@ -106,9 +108,9 @@ func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) e
 	if err != nil || work.none() {
 		return err
 	}
-	what, call := "organisation "+org, "DeleteOrg"
+	what, call := "organisation "+org, fault.DeleteOrg
 	if app != "" {
-		what, call = fmt.Sprintf("app %q", app), "DeleteApp"
+		what, call = fmt.Sprintf("app %q", app), fault.DeleteApp
 	}
-	return fmt.Errorf("%w: %s is being deleted: complete that with %s first", ErrConflict, what, call)
+	return &problem.Fixable{Err: fmt.Errorf("%w: %s is being deleted: first complete that", ErrConflict, what), Fix: call}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
 )
 
 // The attributes of what older versions enforced: money that was held before a call, quotas
@@ -44,11 +45,13 @@ func (e *enforcedError) Error() string { return e.Unwrap().Error() }
 
 // Unwrap is the *fault.ValidationError.
 func (e *enforcedError) Unwrap() error {
-	advice := "delete it with DeleteOrg, and put another"
+	advice, fix := "put another after you delete it", fault.DeleteOrg
 	if e.deleted {
-		advice = "it was deleted; put another"
+		advice, fix = "it was deleted; put another", fault.PutOrg
 	}
-	return invalidConfig(attrEnforcement, "%s cannot be served by this version, which steers and does not enforce: %s; %s", e.what, e.reason, advice)
+	wrong := invalidConfig(attrEnforcement, "%s cannot be served by this version, which steers and does not enforce: %s; %s", e.what, e.reason, advice)
+	wrong.Fix = fix
+	return wrong
 }
 
 // appEnforced refuses an app's configuration of that kind; PutApp replaces it.

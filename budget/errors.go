@@ -39,7 +39,7 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-func invalidConfig(field, format string, args ...any) error {
+func invalidConfig(field, format string, args ...any) *fault.ValidationError {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // tenantReader reads the configuration of an app, or of an organisation alone, from the
@@ -33,7 +35,7 @@ func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error
 	t = t.withOrg(o)
 	item := items[appKey(org, app)]
 	if app != "" && item == nil && !r.opts.AllowUnknownApps {
-		return nil, notFound("app %q of organisation %s; create it with PutApp", app, org)
+		return nil, &problem.Fixable{Err: notFound("app %q of organisation %s; create it", app, org), Fix: fault.PutApp}
 	}
 	if app != "" && item != nil {
 		a, err := decodeApp(item)

@@ -43,14 +43,16 @@ type NamespaceError struct {
 	Since time.Time
 	// Reason says what to do.
 	Reason string
+	// Fix is the call that does it, which Error appends to the reason; empty if none does.
+	Fix Fix
 }
 
 // Error names the namespace, its state, and what to do.
 func (e *NamespaceError) Error() string {
 	if e.State == "" {
-		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Reason)
+		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Fix.After(e.Reason))
 	}
-	return fmt.Sprintf("dynalimit: namespace %q is %s since %s: %s", e.Namespace, e.State, e.Since.UTC().Format(time.RFC3339), e.Reason)
+	return fmt.Sprintf("dynalimit: namespace %q is %s since %s: %s", e.Namespace, e.State, e.Since.UTC().Format(time.RFC3339), e.Fix.After(e.Reason))
 }
 
 // Is matches ErrNamespace, and ErrNamespaceDeleted once it was deleted.

@@ -14,13 +14,16 @@ type TableError struct {
 	Table string
 	// Reason says what is wrong and how to make it right.
 	Reason string
+	// Fix is the call that makes it right, which Error appends to the reason; empty if no call
+	// does.
+	Fix Fix
 	// Err is the SDK's error.
 	Err error
 }
 
 // Error names the table and how to make it right.
 func (e *TableError) Error() string {
-	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
+	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Fix.After(e.Reason))
 }
 
 // Unwrap returns the cause.

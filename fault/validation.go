@@ -31,11 +31,14 @@ type ValidationError struct {
 	Code Code
 	// Reason says what is wrong and what would be right.
 	Reason string
+	// Fix is the call that puts it right, which Error appends to the reason; empty if other
+	// input does.
+	Fix Fix
 }
 
 // Error names the input, what is wrong and what would be right.
 func (e *ValidationError) Error() string {
-	return fmt.Sprintf("%s: invalid %s: %s", packageOr(e.Package), e.Field, e.Reason)
+	return fmt.Sprintf("%s: invalid %s: %s", packageOr(e.Package), e.Field, e.Fix.After(e.Reason))
 }
 
 func packageOr(name string) string {

@@ -215,7 +215,7 @@ func TestWrongTableSaysWhatToDo(t *testing.T) {
 		require.ErrorAs(t, err, &table)
 		assert.Equal(t, name, table.Table)
 		assert.Contains(t, table.Reason, "other keys than PK and SK")
-		assert.Contains(t, table.Reason, "Repository.CreateTable")
+		assert.Equal(t, fault.CreateTable, table.Fix)
 	})
 }
 

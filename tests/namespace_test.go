@@ -88,7 +88,7 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 					require.ErrorIs(t, err, fault.ErrNamespaceDeleted)
 					assert.Equal(t, fault.NamespaceDeleted, e.State)
 					assert.Equal(t, since, e.Since.Local())
-					assert.Contains(t, e.Reason, "Namespaces.Recover")
+					assert.Equal(t, fault.RecoverNamespace, e.Fix)
 				}
 			}
 			_, err := s.limiter.Wait(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})

@@ -126,13 +126,13 @@ func withoutText(err error) string {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Sprintf("are no JSON from byte %d on; give the document that NewKeySet makes", syntax.Offset)
+		return fmt.Sprintf("are no JSON from byte %d on; give the document that NewKeySet or 'dynalimit budget keyset create' makes", syntax.Offset)
 	case errors.As(err, &wrong):
-		return fmt.Sprintf("have the wrong type at %s; give the document that NewKeySet makes", cmp.Or(wrong.Field, "the top"))
+		return fmt.Sprintf("have the wrong type at %s; give the document that NewKeySet or 'dynalimit budget keyset create' makes", cmp.Or(wrong.Field, "the top"))
 	case strings.HasPrefix(err.Error(), "json: unknown field"):
-		return "have a field that is neither id, algorithm, created nor key, in a list that is neither signing nor peppers; give the document that NewKeySet makes"
+		return "have a field that is neither id, algorithm, created nor key, in a list that is neither signing nor peppers; give the document that NewKeySet or 'dynalimit budget keyset create' makes"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "end too early; give the document that NewKeySet makes"
+		return "end too early; give the document that NewKeySet or 'dynalimit budget keyset create' makes"
 	}
 	return "cannot be read: each key is an object with id, created (RFC 3339) and key (base64)"
 }

@@ -57,7 +57,7 @@ func TestADeletionThatFailedGoesOn(t *testing.T) {
 	assert.Contains(t, stderr, "what was done stays done, and the same command goes on")
 	code, _, stderr = s.run("orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1")
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "complete that with 'dynalimit budget orgs delete' first")
+	assert.Contains(t, stderr, "first complete that with 'dynalimit budget orgs delete'")
 	assert.NotContains(t, stderr, "try again")
 	s.must("orgs", "delete", acme)
 	s.must("orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1")

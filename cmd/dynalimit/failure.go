@@ -81,12 +81,13 @@ func (g *globals) explain(ctx context.Context, err error) error {
 
 // next is what to do about an error; "" if it says so itself.
 func (g *globals) next(err error) string {
+	table, _ := errors.AsType[*fault.TableError](err)
 	namespace, _ := errors.AsType[*fault.NamespaceError](err)
 	invalid, _ := errors.AsType[*dynalimit.ValidationError](err)
 	switch {
-	case errors.Is(err, fault.ErrTable) && strings.Contains(err.Error(), "Repository.CreateTable"): // it says how to make it
+	case table != nil && table.Fix == fault.CreateTable: // it says how to make it
 		return fmt.Sprintf("or name yours with --table (it is %q) and --region", g.Table)
-	case errors.Is(err, fault.ErrTable) && strings.Contains(err.Error(), "'dynalimit doctor'"): // it lacks an index
+	case table != nil && strings.Contains(table.Reason, "'dynalimit doctor'"): // it lacks an index
 		return ""
 	case errors.Is(err, fault.ErrTable):
 		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)
@@ -96,8 +97,6 @@ func (g *globals) next(err error) string {
 		return "list those there are with 'dynalimit namespace list', or name another with --namespace"
 	case errors.Is(err, admin.ErrNotFound):
 		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
-	case errors.Is(err, admin.ErrConflict):
-		return "look at what is there now, and try again"
 	case errors.Is(err, fault.ErrLost):
 		return "what was done stays done: run the command again to go on"
 	case errors.Is(err, fault.ErrVersion) && strings.Contains(err.Error(), "name another table"):

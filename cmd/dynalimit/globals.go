@@ -86,7 +86,7 @@ func (g *globals) registered(ctx context.Context, repo *dynalimit.Repository) er
 	}
 	n, err := admin.New(repo).Namespaces.Get(ctx, g.Namespace)
 	if err == nil && n.State == "" {
-		err = &fault.NamespaceError{Namespace: g.Namespace, Reason: "check the name, or register it with 'dynalimit namespace register'"}
+		err = &fault.NamespaceError{Namespace: g.Namespace, Reason: "check the name, or register it", Fix: fault.RegisterNamespace}
 	}
 	return err
 }

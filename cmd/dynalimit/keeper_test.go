@@ -316,7 +316,7 @@ func TestKeeperSaysWhichFileIsWrong(t *testing.T) {
 	for _, test := range []struct{ more, want []string }{
 		{[]string{"--tls-cert", one + ".crt", "--tls-key", other + ".key"}, []string{"private key does not match", "--tls-cert and --tls-key"}},
 		{[]string{"--tls-cert", dir + "/none", "--tls-key", other + ".key"}, []string{"correct --tls-cert"}},
-		{[]string{"--spool", dir + "/none/x.spool"}, []string{dir + "/none/x.spool", "name a file with --spool"}},
+		{[]string{"--spool", dir + "/none/x.spool"}, []string{dir + "/none/x.spool", "in a folder that exists (Options.Spool, --spool)"}},
 	} {
 		code, stdout, stderr := runPlain(t, append(slices.Clone(args), test.more...)...)
 		assert.Equal(t, exitFailed, code, stderr)

@@ -95,7 +95,7 @@ func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr i
 	p.Stdout, p.Stderr = out, stderr
 	command, err := p.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "dynalimit: %s\n%s\n", inCommands(term.PlainLines(err.Error())), helpHint(err))
+		fmt.Fprintf(stderr, "dynalimit: %s\n%s\n", term.PlainLines(textOf(err)), helpHint(err))
 		return exitUsage
 	}
 	out.JSON = p.JSON
@@ -108,7 +108,7 @@ func (p *cli) run(ctx context.Context, args []string, out *term.Output, stderr i
 	case errors.Is(err, errNo):
 		return exitNo
 	default:
-		fmt.Fprintf(out.Notes, "dynalimit: %s\n", inCommands(term.PlainLines(strings.TrimPrefix(err.Error(), "dynalimit: "))))
+		fmt.Fprintf(out.Notes, "dynalimit: %s\n", term.PlainLines(strings.TrimPrefix(textOf(err), "dynalimit: ")))
 		return codeOf(ctx, err)
 	}
 }

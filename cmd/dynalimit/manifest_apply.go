@@ -141,7 +141,9 @@ func (r *applyRun) progress(ctx context.Context) func(done, total int) {
 // finish shows what was done, or was not.
 func (r *applyRun) finish(p manifest.Plan, o manifest.Outcome, err error) error {
 	for i, f := range o.Failed {
-		o.Failed[i].Error = inCommands(f.Error)
+		if f.Err != nil {
+			o.Failed[i].Error = textOf(f.Err)
+		}
 	}
 	show := r.out.Show(applied{p, o, r.c.DryRun}, func() { r.print(p, o, err) })
 	refused, conflicts := p.Count(manifest.Refuse), o.Conflicts()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/levels"
 )
@@ -177,13 +178,18 @@ func TestResolveRefusesWhatItCannotRead(t *testing.T) {
 
 func TestTextsOfEveryLevel(t *testing.T) {
 	for _, won := range append([]levels.Level{levels.Override, levels.Options}, order...) {
-		assert.Contains(t, Unknown(won), "add the limit", won)
+		unknown, _ := Unknown(won)
+		assert.Contains(t, unknown, "add the limit", won)
 		if won != levels.Override {
-			assert.Contains(t, Unknown(won), "level "+string(won))
+			assert.Contains(t, unknown, "level "+string(won))
 		}
-		assert.Contains(t, NotInForce(levels.Entity, won), "level "+string(won))
+		hidden, _ := NotInForce(levels.Entity, won)
+		assert.Contains(t, hidden, "level "+string(won))
 	}
-	assert.Contains(t, Unknown(levels.Plan), "Limits.Set for the plan")
-	assert.Contains(t, NotInForce(levels.PlanDefault, levels.System), "the plan's default list (level plan_default) won and hides the system's list (level system)")
+	_, fix := Unknown(levels.Plan)
+	assert.Equal(t, fault.SetPlanLimits, fix)
+	hidden, fix := NotInForce(levels.PlanDefault, levels.System)
+	assert.Equal(t, fault.SetPlanLimits, fix)
+	assert.Contains(t, hidden, "the plan's default list (level plan_default) won and hides the system's list (level system)")
 	assert.True(t, levels.Plan.OfPlan() && levels.PlanDefault.OfPlan() && !levels.Entity.OfPlan())
 }

@@ -3,52 +3,56 @@ package config
 import (
 	"fmt"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/levels"
 )
 
 // words are what users read of a level.
-type words struct{ list, hides, set string }
+type words struct {
+	list, hides string
+	set         fault.Fix // empty for a level of the program's own
+}
 
 var texts = map[levels.Level]words{
 	levels.Entity: {
 		"the entity's own list for this resource (level entity)",
-		"its default list and those of its plan, the resource and the system", "with admin.Limits.Set for the entity",
+		"its default list and those of its plan, the resource and the system", fault.SetEntityLimits,
 	},
 	levels.EntityDefault: {
 		"the entity's default list (level entity_default)",
-		"those of its plan, the resource and the system", "with admin.Limits.Set for the entity",
+		"those of its plan, the resource and the system", fault.SetEntityLimits,
 	},
 	levels.Plan: {
 		"the plan's list for this resource (level plan)",
-		"the plan's default list and those of the resource and the system", "with admin.Limits.Set for the plan",
+		"the plan's default list and those of the resource and the system", fault.SetPlanLimits,
 	},
 	levels.PlanDefault: {
 		"the plan's default list (level plan_default)",
-		"those of the resource and the system", "with admin.Limits.Set for the plan",
+		"those of the resource and the system", fault.SetPlanLimits,
 	},
-	levels.Resource: {"the resource's list (level resource)", "the system's", "with admin.Limits.Set for the resource"},
-	levels.System:   {"the system's list (level system)", "", "with admin.Limits.Set for the system"},
-	levels.Options:  {"Options.Limits (level options)", "", "there"},
-	levels.Override: {"the list of WithLimits (level override)", "", "there"},
+	levels.Resource: {"the resource's list (level resource)", "the system's", fault.SetResourceLimits},
+	levels.System:   {"the system's list (level system)", "", fault.SetSystemLimits},
+	levels.Options:  {"Options.Limits (level options)", "", ""},
+	levels.Override: {"the list of WithLimits (level override)", "", ""},
 }
 
 // Unknown says why a limit that no level has is not known where a level won, and what to
 // do.
-func Unknown(won levels.Level) string {
+func Unknown(won levels.Level) (string, fault.Fix) {
 	w := texts[won]
 	switch {
 	case w.list == "":
-		return ""
+		return "", ""
 	case w.hides == "":
-		return fmt.Sprintf("they are those of %s: add the limit %s", w.list, w.set)
+		return fmt.Sprintf("they are those of %s: add the limit there", w.list), w.set
 	}
-	return fmt.Sprintf("%s hides %s: add the limit to it %s", w.list, w.hides, w.set)
+	return fmt.Sprintf("%s hides %s: add the limit to it", w.list, w.hides), w.set
 }
 
 // NotInForce says why a limit that a less specific level has is not in force where a level
 // won, and what to do.
-func NotInForce(won, hidden levels.Level) string {
+func NotInForce(won, hidden levels.Level) (string, fault.Fix) {
 	w := texts[won]
-	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s (with a large burst if it is not to limit there), or leave the name out",
-		w.list, texts[hidden].list, w.set)
+	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: leave the name out, or add the limit (with a large burst if it is not to limit there) to the list that won",
+		w.list, texts[hidden].list), w.set
 }

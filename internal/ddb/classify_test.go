@@ -216,7 +216,7 @@ func TestTextOfAnErrorKeepsWhatDynamoDBSays(t *testing.T) {
 	}{
 		"the action that is missing": {
 			refuses(400, "AccessDeniedException"),
-			"the client's role may not perform dynamodb:UpdateItem; allow it, see docs/permissions.md (AccessDeniedException)",
+			"the role may not perform dynamodb:UpdateItem; allow it, see docs/permissions.md (AccessDeniedException)",
 		},
 		"the key of the table": {
 			says(400, `{"__type":"x#AccessDeniedException","message":"KMS key access denied error: KMS key arn:aws:kms:1:key/2 is disabled"}`),
@@ -315,7 +315,7 @@ func TestCredentialsThatHangWereNeverUsed(t *testing.T) {
 		d := Classify(write(t.Context(), c), t.Context())
 		assert.Equal(t, Unsent.String(), d.Verdict.String())
 		assert.True(t, d.Silent)
-		assert.ErrorContains(t, d.Err, "credentials cannot be had within the request timeout (1s)")
+		assert.ErrorContains(t, d.Err, "no credentials within the request timeout (1s)")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

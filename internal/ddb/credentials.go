@@ -10,6 +10,14 @@ import (
 	"github.com/aws/smithy-go"
 )
 
+// checkProvider is the advice for requests without credentials.
+const checkProvider = "check the provider, role or profile that they come from"
+
+// LacksCredentials reports whether a request was not sent because nothing gave credentials for it.
+func LacksCredentials(err error) bool {
+	return errors.As(err, new(*slowCredentialsError)) || fromCredentials(err)
+}
+
 // fromCredentials reports whether the request failed before it was signed, because the
 // SDK could not get credentials from another service or from the user's provider.
 func fromCredentials(err error) bool {
@@ -56,7 +64,7 @@ type slowCredentialsError struct {
 }
 
 func (e *slowCredentialsError) Error() string {
-	return fmt.Sprintf("credentials cannot be had within the request timeout (%v); check the provider, role or profile that the client was made with", e.timeout)
+	return fmt.Sprintf("no credentials within the request timeout (%v); %s", e.timeout, checkProvider)
 }
 
 func (e *slowCredentialsError) Unwrap() error { return e.err }

@@ -33,15 +33,15 @@ func Explain(err error) string {
 	case errors.As(err, &slow):
 		return slow.Error()
 	case fromCredentials(err):
-		return "credentials cannot be had; check the provider, role or profile that the client was made with"
+		return "there are no credentials of AWS, or they cannot be obtained; " + checkProvider
 	case errors.As(err, &api):
 		return explainCode(err, api)
 	case errors.As(err, &dns):
-		return "the host " + dns.Name + " does not resolve; check the client's region and endpoint"
+		return "the host " + dns.Name + " does not resolve; check the region and the endpoint"
 	case errors.As(err, &certificate):
-		return "the endpoint shows the certificate of another host; check the client's endpoint"
+		return "the endpoint shows the certificate of another host; check the endpoint"
 	case mentions(err, "Missing Region"):
-		return "no region is set; set AWS_REGION, or Region in the client's options"
+		return "no region is set; set AWS_REGION, or name a region"
 	case unaddressed(err):
 		return "the endpoint is not a URL; give one such as http://localhost:8000"
 	case isCut(err):
@@ -64,15 +64,15 @@ func explainCode(err error, api smithy.APIError) string {
 	case "AccessDeniedException", "AccessDenied":
 		return explainDenial(err, api.ErrorMessage())
 	case "ResourceNotFoundException":
-		return "the table does not exist here; check its name, and the client's region and endpoint, or create it"
+		return "the table does not exist here; check its name, the region and the endpoint, or create it"
 	case "ExpiredTokenException", "ExpiredToken":
-		return "the client's credentials have expired; renew them, or give the client a provider that does"
+		return "the credentials have expired; renew them, or use a provider that does"
 	case "UnrecognizedClientException", "InvalidClientTokenId", "AuthFailure", "OptInRequired":
-		return "the client's credentials are not known here; check them, and the client's region and endpoint"
+		return "the credentials are not known here; check them, the region and the endpoint"
 	case "MissingAuthenticationToken", "MissingAuthenticationTokenException":
-		return "the client has no credentials; give it a provider"
+		return "there are no credentials; configure a provider of them"
 	case "InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignature", "IncompleteSignatureException", "RequestExpired":
-		return "the signature is refused; check the client's secret key and this machine's clock"
+		return "the signature is refused; check the secret key and this machine's clock"
 	case "UnknownOperationException":
 		return ErrForeign.Error()
 	case "UnknownError":
@@ -100,7 +100,7 @@ func explainDenial(err error, message string) string {
 	default:
 		missing = "this"
 	}
-	return "the client's role may not perform " + missing + "; allow it, see " + permissions
+	return "the role may not perform " + missing + "; allow it, see " + permissions
 }
 
 // throttlingReasons names the tables or indexes, and the limits of each, that DynamoDB gives as

@@ -12,7 +12,7 @@ import (
 // ErrForeign is the error of a success that does not come from DynamoDB: a page of a proxy,
 // the answer of a health check or of another service. Nobody knows what became of the
 // request.
-var ErrForeign = errors.New("what answers at the endpoint is not DynamoDB; check the client's endpoint")
+var ErrForeign = errors.New("what answers at the endpoint is not DynamoDB; check the endpoint")
 
 // marks are headers of which DynamoDB sends at least one with every answer. They matter for
 // answers that may be empty, such as those of transactions.

@@ -1,6 +1,10 @@
 package problem
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/dynalimit/dynalimit/fault"
+)
 
 var (
 	// ErrNotFound is matched by the error for an entity record that does not exist.
@@ -8,3 +12,15 @@ var (
 	// ErrExists is matched by the error for an entity that has a record already.
 	ErrExists = errors.New("dynalimit: already exists")
 )
+
+// Fixable is an error that a call puts right. Its text ends with the call.
+type Fixable struct {
+	Err error
+	Fix fault.Fix
+}
+
+// Error returns the text with the call.
+func (f *Fixable) Error() string { return f.Fix.After(f.Err.Error()) }
+
+// Unwrap returns the error.
+func (f *Fixable) Unwrap() error { return f.Err }

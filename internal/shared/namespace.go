@@ -20,14 +20,17 @@ const NoticeTime = 2*LongestTTL + time.Minute
 
 // What to do about a namespace that is not active.
 const (
-	RegisterIt = "check the name, or register it with admin.Namespaces.Register"
+	RegisterIt = "check the name, or register it"
 	GoneIt     = "that is final, and its name stays taken; use another name"
-	recoverIt  = "an administrator can undo it with admin.Namespaces.Recover"
+	recoverIt  = "an administrator can undo it"
 )
+
+// fixes are the calls that make a namespace active, by its state.
+var fixes = map[fault.NamespaceState]fault.Fix{"": fault.RegisterNamespace, fault.NamespaceDeleted: fault.RecoverNamespace}
 
 // NamespaceError is the error for a namespace whose record is n, with what to do about it.
 func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
-	return &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
+	return &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason, Fix: fixes[n.State]}
 }
 
 // Inactive is why a namespace with this record, nil for none, may not be used; nil if it

@@ -24,8 +24,8 @@ func (t *Table) Failure(op string, err error) error {
 	if err == nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) {
 		return err
 	}
-	if reason := wrongTable(err); reason != "" {
-		return &fault.TableError{Table: t.Name, Err: err, Reason: reason}
+	if reason, fix := wrongTable(err); reason != "" {
+		return &fault.TableError{Table: t.Name, Err: err, Reason: reason, Fix: fix}
 	}
 	if v := Judge(err); v.Unavailable() {
 		return t.Unavailable(op, err)
@@ -42,25 +42,29 @@ func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	return u
 }
 
-// wrongTable says what is wrong with the table of the request that failed; "" if nothing is.
-func wrongTable(err error) string {
+// wrongTable says what is wrong with the table of the request that failed, "" if nothing is, and
+// the call that makes it right.
+func wrongTable(err error) (string, fault.Fix) {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {
-		return "does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable"
+		return "does not exist here; check the name, region and endpoint, or create it", fault.CreateTable
 	}
 	if isTooLarge(err) {
-		return "would hold more than the 400 KB that DynamoDB takes in one item, which lists the resources with limits; delete limits of resources that nobody uses any more"
+		return "would hold more than the 400 KB that DynamoDB takes in one item, which lists the resources with limits; delete limits of resources that nobody uses any more", ""
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {
-		return ""
+		return "", ""
 	}
-	for words, reason := range foreignWords {
-		if strings.Contains(api.ErrorMessage(), words) {
-			return reason
-		}
+	message := api.ErrorMessage()
+	has := func(words string) bool { return strings.Contains(message, words) }
+	switch {
+	case slices.ContainsFunc(foreignWords, has):
+		return "has other keys than PK and SK (strings); name another table, or create one", fault.CreateTable
+	case has("does not have the specified index"):
+		return "lacks an index; 'dynalimit doctor' prints the command of AWS that adds it, and Repository.TableInput describes it", ""
 	}
-	return ""
+	return "", ""
 }
 
 // isTooLarge says whether a transaction was refused because an item would have grown too
@@ -72,18 +76,8 @@ func isTooLarge(err error) bool {
 	})
 }
 
-const (
-	foreignKeys  = "has other keys than PK and SK (strings); name another table, or create one with Repository.CreateTable"
-	missingIndex = "lacks an index; 'dynalimit doctor' prints the command of AWS that adds it, and Repository.TableInput describes it"
-)
-
-// foreignWords are DynamoDB's for a table that is not one of ours.
-var foreignWords = map[string]string{
-	"key element does not match the schema":       foreignKeys,
-	"number of conditions on the keys is invalid": foreignKeys,
-	"Missing the key":                             foreignKeys,
-	"does not have the specified index":           missingIndex,
-}
+// foreignWords are DynamoDB's for a table with other keys than ours.
+var foreignWords = []string{"key element does not match the schema", "number of conditions on the keys is invalid", "Missing the key"}
 
 // requestError is a request that DynamoDB refused because it, or a setting, is wrong: a
 // missing permission, or a bug. It never fails open.

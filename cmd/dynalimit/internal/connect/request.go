@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +66,7 @@ func Unanswered(err error) bool {
 // NoCredentials reports whether a request was not sent for lack of credentials.
 func NoCredentials(err error) bool {
 	cause := causeOf(err)
-	return cause != nil && strings.HasPrefix(ddb.Explain(cause), "credentials cannot be had")
+	return cause != nil && ddb.LacksCredentials(cause)
 }
 
 // causeOf is why a request of AWS failed, nil for an error of something else.

@@ -22,6 +22,8 @@ type Failure struct {
 	Conflict bool `json:"conflict,omitempty"`
 	// Error says why it was not made.
 	Error string `json:"error"`
+	// Err is the library's error; nil for a change that waits for another.
+	Err error `json:"-"`
 }
 
 // Outcome is what an apply did.
@@ -164,7 +166,7 @@ func (a *applying) settle(c Change, err error) error {
 		a.out.Done++
 		return nil
 	}
-	a.fail(c, errors.Is(err, admin.ErrConflict), err.Error())
+	a.fail(c, errors.Is(err, admin.ErrConflict), err.Error(), err)
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (a *applying) ready(changes []Change) []Change {
 		}
 		if i := slices.IndexFunc(a.failed, func(m missing) bool { return m.neededBy(c) }); i >= 0 {
 			because := a.failed[i]
-			a.fail(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: apply again once that is right", because.What()))
+			a.fail(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: apply again once that is right", because.What()), nil)
 			return true
 		}
 		waits := slices.ContainsFunc(a.waiting, func(other Change) bool { return other.neededBy(c) })
@@ -32,10 +32,10 @@ func (a *applying) ready(changes []Change) []Change {
 }
 
 // fail counts a change that was not made.
-func (a *applying) fail(c Change, conflict bool, reason string) {
+func (a *applying) fail(c Change, conflict bool, reason string, err error) {
 	a.tried++
 	a.failed = append(a.failed, missing{c, conflict})
-	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: reason})
+	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: reason, Err: err})
 }
 
 // letsGo says whether a change may leave calls to levels that other changes are to make: it

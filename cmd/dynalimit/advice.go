@@ -1,0 +1,106 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// commandOf has the command for each call that errors of the library advise.
+var commandOf = map[fault.Fix]fault.Fix{
+	fault.CreateTable:       "'dynalimit table create'",
+	fault.RegisterNamespace: "'dynalimit namespace register'",
+	fault.RecoverNamespace:  "'dynalimit namespace recover'",
+	fault.CreateEntity:      "'dynalimit entity create'",
+	fault.GetEntity:         "'dynalimit entity show'",
+	fault.UpdateEntity:      "'dynalimit entity update'",
+	fault.DeleteEntity:      "'dynalimit entity delete'",
+	fault.SetEntityLimits:   "'dynalimit limits set'",
+	fault.SetPlanLimits:     "'dynalimit plan set'",
+	fault.SetResourceLimits: "'dynalimit resource set'",
+	fault.SetSystemLimits:   "'dynalimit system set'",
+	fault.SetConfigs:        "'dynalimit limits set'",
+	fault.DeleteLimits:      "'dynalimit limits delete'",
+	fault.GroupModels:       "'dynalimit resource set MODEL --group GROUP' for each, or write per-model behind it, such as 'usd=$5/daily,per-model'",
+	fault.TopUpBucket:       "'dynalimit bucket top-up'",
+	fault.PutOrg:            "'dynalimit budget orgs put'",
+	fault.PutApp:            "'dynalimit budget apps put'",
+	fault.DeleteOrg:         "'dynalimit budget orgs delete'",
+	fault.DeleteApp:         "'dynalimit budget apps delete'",
+}
+
+// argumentOf has the flag or argument for fields of the library. A limit's index is left out.
+var argumentOf = map[string]string{
+	"dynalimit entity.ID": "id of an entity", "dynalimit entity.ParentID": "--parent", "dynalimit entity.Cascade": "--cascade",
+	"dynalimit entity.Plan": "--plan", "dynalimit entity.Name": "--name", "dynalimit entity.Metadata": "--metadata",
+	"dynalimit config.Name": "name of a limit", "dynalimit config.Capacity": "capacity of a limit", "dynalimit config.Burst": "burst of a limit",
+	"dynalimit config.RefillAmount": "refill of a limit", "dynalimit config.RefillPeriod": "period of a limit", "dynalimit config.Window": "window of a quota",
+	"dynalimit config.groups": "groups (--group)",
+	"aggregator query.From":   "--from", "aggregator query.Resource": "--resource", "aggregator resource": "--resource",
+	"aggregator id": "--entity", "aggregator plan": "--plan", "aggregator parent": "--children-of",
+}
+
+// textOf returns the text of an error for users of the command line: it names flags for fields
+// of the library and commands for its calls, and leaves out the SDK's account of the request.
+func textOf(err error) string {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked here
+	case *smithy.OperationError:
+		return textOf(e.Err)
+	case *smithyhttp.ResponseError:
+		return textOf(e.Err)
+	case *smithy.GenericAPIError:
+		return e.Code + ": " + e.Message
+	case *dynalimit.ValidationError:
+		own := *e
+		own.Fix = commandOf[e.Fix]
+		if flag := argumentOf[own.Package+" "+withoutIndex(own.Field)]; flag != "" {
+			return "invalid " + flag + ": " + own.Fix.After(own.Reason)
+		}
+		return own.Error()
+	case *fault.TableError:
+		own := *e
+		own.Fix = commandOf[e.Fix]
+		return own.Error()
+	case *fault.NamespaceError:
+		own := *e
+		own.Fix = commandOf[e.Fix]
+		return own.Error()
+	case *problem.Fixable:
+		return commandOf[e.Fix].After(textOf(e.Err))
+	}
+	text := err.Error()
+	for _, part := range partsOf(err) {
+		if before := part.Error(); before != "" {
+			text = strings.Replace(text, before, textOf(part), 1)
+		}
+	}
+	return text
+}
+
+// partsOf returns the errors that an error wraps or joins.
+func partsOf(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked here
+	case interface{ Unwrap() []error }:
+		return e.Unwrap()
+	case interface{ Unwrap() error }:
+		if part := e.Unwrap(); part != nil {
+			return []error{part}
+		}
+	}
+	return nil
+}
+
+// withoutIndex is a field without the limit that it is of: "config.limits[0].Burst" is
+// "config.Burst".
+func withoutIndex(field string) string {
+	object, rest, _ := strings.Cut(field, ".")
+	if i := strings.Index(rest, "]."); i > 0 && strings.HasPrefix(strings.ToLower(rest), "limits[") {
+		return object + "." + rest[i+2:]
+	}
+	return field
+}
