@@ -51,7 +51,7 @@ func TestMisspeltNamespaceIsRefused(t *testing.T) {
 		for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
 			_, err := typo.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(policy))
 			refused := inactive(t, err)
-			assert.Equal(t, fault.NamespaceError{Namespace: "typo", Reason: refused.Reason}, *refused)
+			assert.Equal(t, fault.NamespaceError{Namespace: "typo", Reason: refused.Reason, Fix: fault.RegisterNamespace}, *refused)
 			assert.Contains(t, err.Error(), "Namespaces.Register")
 			assert.NotErrorIs(t, err, fault.ErrNamespaceDeleted)
 			_, known := dynalimit.RetryAfter(err)

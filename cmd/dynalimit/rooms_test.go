@@ -40,8 +40,8 @@ var roomTable = map[string]struct {
 		reason: "templates are values: the same options give the same text",
 	},
 	"keeper": {
-		ours:   []string{project, project + "/admin", project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/prices", project + "/internal/origin"},
-		others: []string{sdk, "github.com/goccy/go-yaml"}, reason: "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
+		ours:   []string{project, project + "/admin", project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/prices", project + "/internal/origin", rooms + "yamlfile"},
+		others: []string{sdk}, reason: "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
 	},
 	"ledger": {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
@@ -51,7 +51,7 @@ var roomTable = map[string]struct {
 		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
-		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term", rooms + "yamlfile"},
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project, project + "/internal/calendar"}, reason: "what is typed and read is text"},
@@ -65,8 +65,9 @@ var roomTable = map[string]struct {
 		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "makes and describes tables with a client that it is given",
 	},
-	"term":    {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
-	"version": {pure: true, reason: "reads what was stamped"},
+	"term":     {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
+	"version":  {pure: true, reason: "reads what was stamped"},
+	"yamlfile": {pure: true, others: []string{"go.yaml.in/yaml/v3"}, reason: "fills values from the text of a file"},
 }
 
 // doesIO are packages of the standard library that no pure room imports.

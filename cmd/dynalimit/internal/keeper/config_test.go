@@ -49,23 +49,23 @@ func TestParseSaysWhere(t *testing.T) {
 		"tokens: {access: [1h]}\n":                  "f.yaml:1:18",
 		"listen: a\nlisten: b\n":                    "f.yaml:2:1",
 		"listen: [\n":                               "f.yaml:",
-		"listen: a\n---\nnope: 1\n":                 "f.yaml:2:1: a second document",
-		"behind_proxy: 10.0.0.0/8\n":                "f.yaml:1:15: behind_proxy has to be a list",
-		"aggregation: {off: maybe}\n":               "f.yaml:1:20: aggregation.off has to be true or false",
-		"aggregation:\n  off: [true]\n":             "f.yaml:2:8: aggregation.off has to be true or false",
-		"tls: cert.pem\n":                           "f.yaml:1:6: tls has to be a section",
-		"prices: {default: [1]}\n":                  "f.yaml:1:19: prices.default has to be a section",
-		"prices:\n  refresh: {providers: openai}\n": "f.yaml:2:24: prices.refresh.providers has to be a list",
-		"imported_hashes: 1\n":                      "f.yaml:1:18: imported_hashes has to be true or false",
-		"- listen\n":                                "f.yaml:1:1: the file has to be a section",
-		"aggregation: {evry: 1m}\n":                 "f.yaml:1:15: unknown field \"evry\"",
+		"listen: a\n---\nnope: 1\n":                 "f.yaml:3:1: is a second document",
+		"behind_proxy: 10.0.0.0/8\n":                "f.yaml:1:15: behind_proxy: is no list",
+		"aggregation: {off: maybe}\n":               "f.yaml:1:20: aggregation.off: is \"maybe\": write true or false",
+		"aggregation:\n  off: [true]\n":             "f.yaml:2:8: aggregation.off: is a list or a mapping: write one value",
+		"tls: cert.pem\n":                           "f.yaml:1:6: tls: is \"cert.pem\": write its keys below it",
+		"prices: {default: [1]}\n":                  "f.yaml:1:19: prices.default: is a list: write its keys below it",
+		"prices:\n  refresh: {providers: openai}\n": "f.yaml:2:24: prices.refresh.providers: is no list",
+		"imported_hashes: 1\n":                      "f.yaml:1:18: imported_hashes: is \"1\": write true or false",
+		"- listen\n":                                "f.yaml:1:1: is a list: write its keys below it",
+		"aggregation: {evry: 1m}\n":                 "f.yaml:1:15: aggregation: \"evry\" is unknown here: write one of off, every",
 	} {
 		_, err := Parse("f.yaml", []byte(text))
 		if assert.ErrorContains(t, err, want, text) {
 			assert.NotContains(t, err.Error(), "Go ", text)
 		}
 	}
-	for _, text := range []string{"", "# nothing\n", "---\n", "---\nlisten: a\n", "listen: a\n---\n# nothing\n", "listen: a\n...\n"} {
+	for _, text := range []string{"", "# nothing\n", "---\n", "---\nlisten: a\n", "listen: a\n---\n# nothing\n", "listen: a\n...\n", "tls:\n  # cert: c\nlisten:\nlinger:\nbehind_proxy: []\ntokens: {}\n"} {
 		_, err := Parse("f.yaml", []byte(text))
 		assert.NoError(t, err, text)
 	}

@@ -5,48 +5,45 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Parse reads a manifest; file is its name in errors. It fails with Problems, which are all
 // that is wrong.
 func Parse(name string, data []byte) (*Manifest, error) {
-	r := newReader(name, data)
 	var f file
-	if root := r.document(data); root != nil {
-		r.fill(reflect.ValueOf(&f).Elem(), root, "")
-	}
+	r := yamlfile.Read(name, data, form, &f)
 	d := &decoder{r, &Manifest{Name: DefaultName, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}}
 	d.manifest(f)
-	if len(r.problems) == 0 {
+	if len(r.Problems) == 0 {
 		d.parents()
 		d.groups()
 	}
-	if len(r.problems) > 0 {
-		return nil, r.problems.sorted()
+	if len(r.Problems) > 0 {
+		return nil, r.Problems.Sorted()
 	}
-	d.m.Warnings = d.m.Warnings.sorted()
+	d.m.Warnings = d.m.Warnings.Sorted()
 	return d.m, nil
 }
 
 // decoder makes a manifest of what was read, and says what cannot be.
 type decoder struct {
-	*reader
+	*yamlfile.Reader
 	m *Manifest
 }
 
 // refuse reports what is wrong with a value, unless a part of it is already; no reason is
 // none.
 func (d *decoder) refuse(path, reason string) bool {
-	if reason != "" && !d.wronged[path] {
-		d.wrong(d.places[path], path, "%s", reason)
+	if reason != "" && !d.IsWrong(path) {
+		d.Wrong(d.Places[path], path, "%s", reason)
 	}
 	return reason != ""
 }
@@ -213,7 +210,7 @@ func (d *decoder) quota(at admin.Scope, name string, l limit, path string) dynal
 		}
 	}
 	switch {
-	case l.Window == "" && !d.wronged[below(path, "window")]:
+	case l.Window == "" && !d.IsWrong(below(path, "window")):
 		d.refuse(below(path, "zone"), "has no window: write one, such as 'window: day', or leave it out")
 	case l.Window == "hour" && l.Zone != "" && l.Zone != "UTC":
 		d.refuse(below(path, "zone"), fmt.Sprintf("is %q: hours are those of UTC, leave it out", l.Zone))
@@ -232,7 +229,7 @@ func (d *decoder) quota(at admin.Scope, name string, l limit, path string) dynal
 // unitless refuses what is of money alone in a limit without its unit.
 func (d *decoder) unitless(l limit, path string) {
 	switch {
-	case l.Unit != "" || d.wronged[below(path, "unit")]:
+	case l.Unit != "" || d.IsWrong(below(path, "unit")):
 	case l.Capacity.inDollars():
 		d.refuse(path, fmt.Sprintf("has %s and no unit: write 'unit: usd' and a window too, such as {capacity: %q, unit: usd, window: day}", l.Capacity, l.Capacity))
 	case l.PerModel:
@@ -266,10 +263,7 @@ func (d *decoder) parents() {
 }
 
 func (d *decoder) warn(path, kind, name string) {
-	at := d.places[path]
-	d.m.Warnings = append(d.m.Warnings, Problem{
-		d.file, at.line, at.column, path, fmt.Sprintf("%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name),
-	})
+	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q stands nowhere in the file: if it is not in the table either, correct the name", kind, name))
 }
 
 // chainOf is an entity with its parents; false if the last one stands in it twice, or it

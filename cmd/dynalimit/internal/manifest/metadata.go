@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -20,35 +21,35 @@ type metadata json.RawMessage
 
 var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 
-// value is what stands at a node as encoding/json has it: numbers as they are written.
-func (r *reader) value(n *yaml.Node, path string, depth int) any {
-	if n = r.look(n, path); n == nil {
+// metadataAt is what stands at a node as encoding/json has it: numbers as they are written.
+func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
+	if n = r.Look(n, path); n == nil {
 		return nil
 	}
 	if depth > schema.MaxMetadataDepth {
-		r.wrong(placeOf(n), path, "is nested too deep: at most %d levels are allowed", schema.MaxMetadataDepth)
+		r.Wrong(yamlfile.PlaceOf(n), path, "is nested too deep: at most %d levels are allowed", schema.MaxMetadataDepth)
 		return nil
 	}
 	switch n.Kind {
 	case yaml.SequenceNode:
 		items := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			items[i] = r.value(item, below(path, strconv.Itoa(i)), depth+1)
+			items[i] = metadataAt(r, item, below(path, strconv.Itoa(i)), depth+1)
 		}
 		return items
 	case yaml.MappingNode:
 		values := map[string]any{}
-		for _, e := range r.entries(n, path) {
-			values[e.key.Value] = r.value(e.value, below(path, e.key.Value), depth+1)
+		for _, e := range r.Entries(n, path) {
+			values[e.Key.Value] = metadataAt(r, e.Value, below(path, e.Key.Value), depth+1)
 		}
 		return values
 	}
-	return r.single(n, path)
+	return metadataScalar(r, n, path)
 }
 
-func (r *reader) single(n *yaml.Node, path string) any {
+func metadataScalar(r *yamlfile.Reader, n *yaml.Node, path string) any {
 	switch tag := n.ShortTag(); {
-	case isQuoted(n):
+	case yamlfile.IsQuoted(n):
 	case tag == "!!null":
 		return nil
 	case n.Value == "true" || n.Value == "false":
@@ -56,7 +57,7 @@ func (r *reader) single(n *yaml.Node, path string) any {
 	case jsonNumber.MatchString(n.Value):
 		return json.Number(n.Value)
 	case tag == "!!int" || tag == "!!float":
-		r.wrong(placeOf(n), path, "is %s, which JSON does not have as a number: write it in decimal digits, or in quotes", n.Value)
+		r.Wrong(yamlfile.PlaceOf(n), path, "is %s, which JSON does not have as a number: write it in decimal digits, or in quotes", n.Value)
 	}
 	return n.Value
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
@@ -38,13 +41,19 @@ var compileOnce = sync.OnceValues(func() (*jsonschema.Schema, error) {
 // plainValue is a file as an editor sees it: values without their meaning.
 func plainValue(t *testing.T, text string) any {
 	t.Helper()
-	r := newReader("limits.yaml", []byte(text))
-	root := r.document([]byte(text))
-	require.Empty(t, r.problems, text)
-	return r.plain(root)
+	var value any
+	yamlfile.Read("limits.yaml", []byte(text), yamlfile.Form{
+		Empty: "write something", Special: func(r *yamlfile.Reader, _ reflect.Value, n *yaml.Node, _ string) reflect.Value {
+			require.Empty(t, r.Problems, text)
+			value = plain(r, n)
+			return reflect.Value{}
+		},
+	}, &value)
+	require.NotNil(t, value, text)
+	return value
 }
 
-func (r *reader) plain(n *yaml.Node) any {
+func plain(r *yamlfile.Reader, n *yaml.Node) any {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -52,20 +61,20 @@ func (r *reader) plain(n *yaml.Node) any {
 	case yaml.SequenceNode:
 		items := []any{}
 		for _, item := range n.Content {
-			items = append(items, r.plain(item))
+			items = append(items, plain(r, item))
 		}
 		return items
 	case yaml.MappingNode:
 		values := map[string]any{}
-		for _, e := range r.entries(n, "") {
-			values[e.key.Value] = r.plain(e.value)
+		for _, e := range r.Entries(n, "") {
+			values[e.Key.Value] = plain(r, e.Value)
 		}
 		return values
 	}
-	if number := !isQuoted(n) && jsonNumber.MatchString(n.Value); number && !shortExponent.MatchString(n.Value) {
+	if number := !yamlfile.IsQuoted(n) && jsonNumber.MatchString(n.Value); number && !shortExponent.MatchString(n.Value) {
 		return n.Value // numbers that are longer take the library minutes
 	}
-	return r.single(n, "")
+	return metadataScalar(r, n, "")
 }
 
 // manifestsIn are the manifests that a page shows.

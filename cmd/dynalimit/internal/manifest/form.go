@@ -1,0 +1,56 @@
+package manifest
+
+import (
+	"reflect"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
+)
+
+// form is that of manifests.
+var form = yamlfile.Form{
+	Empty:  "write at least a level, such as 'system: {limits: {rpm: 100}}', or print a table's with 'dynalimit manifest export'",
+	Scalar: scalar, Help: func(v any) string { return v.(interface{ help() string }).help() }, Special: special,
+}
+
+// scalar fills a value from a text, or says why it cannot.
+func scalar(to any, text string) (reason string) {
+	switch to := to.(type) {
+	case *amount:
+		*to, reason = parseAmount(text)
+	case *capacity:
+		*to, reason = parseCapacity(text)
+	case *unit:
+		*to, reason = parseUnit(text)
+	case *period:
+		*to, reason = parsePeriod(text)
+	case *window:
+		*to, reason = parseWindow(text)
+	case *zone:
+		*to, reason = parseZone(text)
+	case *seconds:
+		*to, reason = parseSeconds(text)
+	}
+	return reason
+}
+
+// special fills metadata, which may be any value, accepts entities about which the file says
+// nothing, and lets a number stand for a limit.
+func special(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value {
+	null := n.ShortTag() == "!!null"
+	switch to := v.Addr().Interface().(type) {
+	case *metadata:
+		*to = encoded(metadataAt(r, n, path, 0))
+		return reflect.Value{}
+	case *entity:
+		if null || n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			return reflect.Value{}
+		}
+	case *limit:
+		if n.Kind == yaml.ScalarNode && !null {
+			return reflect.ValueOf(&to.Capacity).Elem()
+		}
+	}
+	return v
+}

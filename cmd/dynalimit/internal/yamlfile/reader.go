@@ -1,0 +1,379 @@
+// Package yamlfile reads files in YAML, such as manifests and the configuration of a keeper. It
+// reports everything that is wrong, each with its line, its column and its key.
+package yamlfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxSize is how long a file may be, in bytes: a manifest of about 50,000 entities.
+const MaxSize = 16 << 20
+
+// Form describes the files of one kind.
+type Form struct {
+	// Empty is the advice for a file without a value. If it is "", a value that is left empty
+	// keeps its default, as do all values of an empty file.
+	Empty string
+	// Scalar fills a value of a type of the form's own from a text, or returns what is wrong.
+	Scalar func(to any, text string) (reason string)
+	// Help describes what a struct or a map is written as: "write …".
+	Help func(v any) string
+	// Special fills values that are written in more than one way. It returns the value that is
+	// left to be filled from the node; the zero Value if it is done. Nil fills none.
+	Special func(r *Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value
+}
+
+// Place is a position in a file, from 1; the zero Place is the file as a whole.
+type Place struct{ Line, Column int }
+
+// placeIn is the place of a byte of a text.
+func placeIn(data []byte, i int) Place {
+	start := bytes.LastIndexByte(data[:i], '\n') + 1
+	return Place{bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[start:i]) + 1}
+}
+
+// PlaceOf returns where a node begins.
+func PlaceOf(n *yaml.Node) Place { return Place{n.Line, n.Column} }
+
+// Reader fills values from the YAML of one file.
+type Reader struct {
+	Form
+	// Problems are what is wrong so far.
+	Problems Problems
+	// Places are those of keys, by their paths.
+	Places  map[string]Place
+	file    string
+	wronged map[string]bool         // paths at or below which something is wrong
+	left    int                     // values that may still be read: aliases make few of them many
+	open    map[*yaml.Node]bool     // mappings whose entries are being read
+	known   map[reflect.Type]fields // of types that were met
+}
+
+// Read fills the value that to points to from a file with this content.
+func Read(file string, data []byte, form Form, to any) *Reader {
+	r := &Reader{
+		Form: form, Places: map[string]Place{}, file: file, wronged: map[string]bool{}, left: 1<<18 + 2*len(data),
+		open: map[*yaml.Node]bool{}, known: map[reflect.Type]fields{},
+	}
+	if root := r.document(data); root != nil {
+		r.fill(reflect.ValueOf(to).Elem(), root, "")
+	}
+	return r
+}
+
+// Problem returns one about the value at a path whose key was read.
+func (r *Reader) Problem(path, format string, args ...any) Problem {
+	at := r.Places[path]
+	return Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)}
+}
+
+// Wrong reports that something is wrong with the value at a path.
+func (r *Reader) Wrong(at Place, path, format string, args ...any) {
+	r.Problems = append(r.Problems, Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)})
+	for more := path != ""; more; path, more = cutLast(path) {
+		r.wronged[path] = true
+	}
+}
+
+// IsWrong reports whether something is wrong at or below a path.
+func (r *Reader) IsWrong(path string) bool { return r.wronged[path] }
+
+func cutLast(path string) (string, bool) {
+	i := strings.LastIndexByte(path, '.')
+	return path[:max(i, 0)], i >= 0
+}
+
+// document is the value of the only document of a file; nil if there is none.
+func (r *Reader) document(data []byte) *yaml.Node {
+	if !r.isText(data) {
+		return nil
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var root *yaml.Node
+	for {
+		var doc yaml.Node
+		switch err := d.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			if root == nil && r.Empty != "" {
+				r.Wrong(Place{}, "", "is empty: %s", r.Empty)
+			}
+			return root
+		case err != nil:
+			r.syntax(err, data)
+			return nil
+		case len(doc.Content) == 0 || isNull(doc.Content[0]) && (root == nil || r.Empty == ""):
+		case root != nil:
+			r.Wrong(PlaceOf(doc.Content[0]), "", "is a second document: a file has one; put the other into a file of its own")
+			return nil
+		default:
+			root = doc.Content[0]
+		}
+	}
+}
+
+// isText refuses what is too long or not UTF-8.
+func (r *Reader) isText(data []byte) bool {
+	if len(data) > MaxSize {
+		r.Wrong(Place{}, "", "has %d bytes, and a file has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
+		return false
+	}
+	for i := 0; i < len(data); {
+		c, size := utf8.DecodeRune(data[i:])
+		if c == utf8.RuneError && size == 1 || unicode.IsControl(c) && !strings.ContainsRune("\n\r\t", c) {
+			r.Wrong(placeIn(data, i), "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
+			return false
+		}
+		i += size
+	}
+	return true
+}
+
+// syntax reports what is no YAML. The library tells the line alone, for what its parser
+// refuses the one before, and none in the first.
+func (r *Reader) syntax(err error, data []byte) {
+	text, at := strings.TrimPrefix(err.Error(), "yaml: "), Place{1, 1}
+	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
+		name, _, _ = strings.Cut(name, "'")
+		r.Wrong(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s stands for nothing: no &%s stands above it", name, name)
+		return
+	}
+	if _, err := fmt.Sscanf(text, "line %d:", &at.Line); err == nil {
+		text = text[strings.Index(text, ": ")+2:]
+	}
+	if strings.HasPrefix(text, "did not find expected") && at.Line < bytes.Count(data, []byte("\n")) {
+		at.Line++
+	}
+	r.Wrong(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
+}
+
+// Look is what stands at a node, for an alias what it names. It is nil once too much was
+// read, and for what a manifest has no use for.
+func (r *Reader) Look(n *yaml.Node, path string) *yaml.Node {
+	at := PlaceOf(n)
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if !r.spend(1, at, path) {
+		return nil
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		r.Wrong(at, path, "has the tag %s: write plain values, without tags", n.Tag)
+		return nil
+	}
+	return n
+}
+
+// spend counts values that are read. It is false once they are too many.
+func (r *Reader) spend(n int, at Place, path string) bool {
+	before := r.left
+	r.left -= n
+	if before > 0 && r.left <= 0 {
+		r.Wrong(at, path, "is too much: aliases and merges make the file many times as long; write less, or use fewer '*'")
+	}
+	return r.left > 0
+}
+
+// Entry is a key of a mapping with its value.
+type Entry struct{ Key, Value *yaml.Node }
+
+// Entries are those of a mapping; what it merges comes last, where it has no key of that name.
+func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
+	if r.open[n] {
+		r.Wrong(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")
+		return nil
+	}
+	if !r.spend(len(n.Content), PlaceOf(n), path) {
+		return nil
+	}
+	r.open[n] = true
+	defer delete(r.open, n)
+	lines := make(map[string]int, len(n.Content)/2)
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch first, twice := lines[key.Value]; {
+		case key.Kind != yaml.ScalarNode:
+			r.Wrong(PlaceOf(key), path, "is no key: write a name")
+		case key.Tag == "!!merge":
+			merged = append(merged, value)
+		case twice:
+			r.Wrong(PlaceOf(key), path, "%q stands twice here, first in line %d: remove one of them", key.Value, first)
+		default:
+			lines[key.Value] = key.Line
+			out = append(out, Entry{key, value})
+		}
+	}
+	brought := r.merged(merged, path)
+	r.spend(len(brought), PlaceOf(n), path)
+	for _, e := range brought {
+		if _, known := lines[e.Key.Value]; !known {
+			lines[e.Key.Value] = e.Key.Line
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// merged are the entries of what a mapping merges, the ones that win first.
+func (r *Reader) merged(values []*yaml.Node, path string) (out []Entry) {
+	for _, from := range values {
+		from = r.Look(from, path)
+		if from != nil && from.Kind == yaml.SequenceNode {
+			out = append(out, r.merged(from.Content, path)...)
+		} else if from != nil && from.Kind == yaml.MappingNode {
+			out = append(out, r.Entries(from, path)...)
+		} else if from != nil {
+			r.Wrong(PlaceOf(from), path, "is merged with '<<' and is no mapping: name one with '*'")
+		}
+	}
+	return out
+}
+
+// fill fills a value from a node.
+func (r *Reader) fill(v reflect.Value, n *yaml.Node, path string) {
+	if r.Empty == "" && isNull(n) {
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if n = r.Look(n, path); n == nil {
+		return
+	}
+	if r.Special != nil {
+		if v = r.Special(r, v, n, path); !v.IsValid() {
+			return
+		}
+	}
+	var reason string
+	switch {
+	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map:
+		reason = r.mapping(v, n, path)
+	case v.Kind() == reflect.Slice:
+		reason = r.names(v.Addr().Interface().(*[]string), n, path)
+	case isNull(n):
+		reason = "is empty: write a value, or leave the key out"
+	case n.Kind != yaml.ScalarNode:
+		reason = "is a list or a mapping: write one value, or leave the key out"
+	default:
+		reason = r.scalar(v, n)
+	}
+	if reason != "" {
+		r.Wrong(PlaceOf(n), path, "%s", reason)
+	}
+}
+
+// names fills a list of names, or says why it cannot.
+func (r *Reader) names(to *[]string, n *yaml.Node, path string) string {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 && r.Empty != "" {
+		return "is no list: write one, such as [one, two], or leave the key out"
+	}
+	for _, item := range n.Content {
+		if item = r.Look(item, path); item == nil {
+			return ""
+		}
+		if item.Kind != yaml.ScalarNode || isNull(item) {
+			return "has an item that is no text: write texts alone, such as [one, two]"
+		}
+		*to = append(*to, item.Value)
+	}
+	return ""
+}
+
+// scalar fills a value from a text, or says why it cannot.
+func (r *Reader) scalar(v reflect.Value, n *yaml.Node) (reason string) {
+	switch to := v.Addr().Interface().(type) {
+	case *string:
+		*to = n.Value
+	case *bool:
+		if *to = n.Value == "true"; IsQuoted(n) || n.Value != "true" && n.Value != "false" {
+			return fmt.Sprintf("is %q: write true or false", n.Value)
+		}
+	default:
+		reason = r.Scalar(to, n.Value)
+	}
+	return reason
+}
+
+func isNull(n *yaml.Node) bool { return n.ShortTag() == "!!null" }
+
+// IsQuoted reports whether a text is marked as one.
+func IsQuoted(n *yaml.Node) bool {
+	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
+}
+
+// mapping fills a struct or a map, or says why it cannot.
+func (r *Reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
+	help := r.Help(v.Interface())
+	switch {
+	case r.Empty != "" && (isNull(n) || n.Kind == yaml.MappingNode && len(n.Content) == 0):
+		return fmt.Sprintf("is empty: write %s, or leave the key out", help)
+	case n.Kind == yaml.SequenceNode:
+		return "is a list: write " + help
+	case n.Kind == yaml.ScalarNode:
+		return fmt.Sprintf("is %q: write %s", n.Value, help)
+	}
+	if v.Kind() == reflect.Map {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	for _, e := range r.Entries(n, path) {
+		name, at := e.Key.Value, Below(path, e.Key.Value)
+		r.Places[at] = PlaceOf(e.Key)
+		if v.Kind() == reflect.Map {
+			one := reflect.New(v.Type().Elem()).Elem()
+			r.fill(one, e.Value, at)
+			v.SetMapIndex(reflect.ValueOf(name), one)
+			continue
+		}
+		fields := r.fieldsOf(v.Type())
+		if i, known := fields.index[name]; known {
+			r.fill(v.FieldByIndex(i), e.Value, at)
+		} else {
+			r.Wrong(PlaceOf(e.Key), path, "%q is unknown here: write one of %s", name, strings.Join(fields.names, ", "))
+		}
+	}
+	return ""
+}
+
+// fields are the keys of a struct, as its tags name them.
+type fields struct {
+	names []string
+	index map[string][]int
+}
+
+func (r *Reader) fieldsOf(t reflect.Type) fields {
+	f, met := r.known[t]
+	if met {
+		return f
+	}
+	f.index = map[string][]int{}
+	for _, field := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); name != "" {
+			f.names, f.index[name] = append(f.names, name), field.Index
+		}
+	}
+	r.known[t] = f
+	return f
+}
+
+// Below is the path of a key; one with a dot, or that cannot be printed, is quoted.
+func Below(path, key string) string {
+	if strings.Contains(key, ".") || strings.ContainsFunc(key, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		key = strconv.Quote(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
