@@ -18,8 +18,12 @@ import (
 // repository is where files without a page of their own are linked.
 const repository = "https://github.com/dynalimit/dynalimit"
 
-// helpTexts are the golden files of the command line's tests: the help of each command.
-const helpTexts = "cmd/dynalimit/testdata/help"
+// The help of each command: a golden file of the command line's tests has usages and flags, and
+// the file from which the help is made has explanations and examples.
+const (
+	helpFlags = "cmd/dynalimit/testdata/help.txt"
+	helpTexts = "cmd/dynalimit/help.txt"
+)
 
 // sections are the parts of the navigation, and documents the files of each, in order.
 var (
@@ -105,24 +109,29 @@ func documentPath(name string) string {
 	return strings.Replace(strings.ToLower(strings.TrimSuffix(name, ".md")), "readme", "index", 1) + ".html"
 }
 
-// firstArgument begins what a usage says behind the command.
-var firstArgument = regexp.MustCompile(` [<\[(-].*`)
-
 // addCommands adds a page for each first word of a command, with the help of all commands
-// that begin with it.
+// that begin with it, and the flags of every command.
 func (s *site) addCommands() error {
-	names, err := fs.Glob(s.repository, helpTexts+"/dynalimit-*.txt")
+	flags, err := fs.ReadFile(s.repository, helpFlags)
 	if err != nil {
 		return err
 	}
+	explained, err := fs.ReadFile(s.repository, helpTexts)
+	if err != nil {
+		return err
+	}
+	details := map[string]string{}
+	for _, section := range strings.Split("\n"+string(explained), "\n# ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		details[title] = strings.Trim(text, "\n") + "\n\n"
+	}
+	parts := strings.Split(string(flags), "\n$ dynalimit ")
 	texts := map[string]string{}
-	for _, name := range names {
-		text, err := fs.ReadFile(s.repository, name)
-		if err != nil {
-			return err
+	for _, part := range parts[1:] {
+		command, text, _ := strings.Cut(part, "\n")
+		if about := strings.SplitN(text, "\n\n", 3); len(about) == 3 { // the usage, what it does, and the flags
+			text = about[0] + "\n\n" + about[1] + "\n\n" + details[cmp.Or(command, "dynalimit")] + about[2]
 		}
-		usage, _, _ := strings.Cut(string(text), "\n")
-		command := strings.TrimSpace(strings.TrimPrefix(firstArgument.ReplaceAllString(usage, ""), "Usage: dynalimit"))
 		first, _, more := strings.Cut(command, " ")
 		if texts[first] == "" {
 			texts[first] = "# dynalimit " + first + "\n\n"
@@ -130,7 +139,12 @@ func (s *site) addCommands() error {
 		if more {
 			texts[first] += "## " + command + "\n\n"
 		}
-		texts[first] += "````text\n" + string(text) + "\n````\n\n"
+		texts[first] += "````text\n" + text + "\n````\n\n"
+	}
+	for first := range texts {
+		if first != "" { // the program's own help has them
+			texts[first] += "## Flags of every command\n\n````text\n" + parts[0] + "\n````\n"
+		}
 	}
 	for _, first := range slices.Sorted(maps.Keys(texts)) {
 		p := &page{Path: "commands/" + cmp.Or(first, "index") + ".html", Source: "cmd/dynalimit", Section: 1}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // leaves are the commands that do something, by their words: "limits set".
@@ -51,19 +54,30 @@ func inOrder(parts, words []string) bool {
 	return len(parts) == 0
 }
 
-// helpOf is the file with the help of a command.
-func helpOf(name string) string {
-	return filepath.Join("testdata", "help", strings.ReplaceAll("dynalimit "+name, " ", "-")+".txt")
-}
-
-// TestHelp: the help of every command is as it was read.
+// TestHelp: the help of every command is as it was read, without its section of help.txt, and with
+// the flags of every command once, at the top.
 func TestHelp(t *testing.T) {
-	for _, name := range append([]string{""}, leaves(t)...) {
-		code, help, stderr := runPlain(t, append(strings.Fields(name), "--help")...)
-		require.Equal(t, exitOK, code, name)
-		require.Empty(t, stderr, name)
-		compareGolden(t, helpOf(name), help)
+	p := newCLI()
+	p.Model.Detail = ""
+	for _, leaf := range p.Model.Leaves(false) {
+		leaf.Detail = ""
 	}
+	const shared = "\nWhere the table is:\n"
+	common, all := "", ""
+	for _, name := range append([]string{"version", ""}, leaves(t)...) {
+		var help, errs bytes.Buffer
+		require.Equal(t, exitOK, p.run(t.Context(), append(strings.Fields(name), "--help"), &term.Output{Writer: &help}, &errs), name)
+		require.Empty(t, errs.String(), name)
+		text := help.String()
+		if common == "" { // the first
+			_, tail, _ := strings.Cut(text, shared)
+			common = shared + tail
+			all = strings.TrimPrefix(common, "\n")
+			continue
+		}
+		all += "\n$ dynalimit " + name + "\n" + strings.TrimSuffix(text, common)
+	}
+	compareGolden(t, filepath.Join("testdata", "help.txt"), all)
 }
 
 // untested are commands that no transcript can hold, and the tests they have instead.
