@@ -4,8 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,78 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every exported name says what it is, every exported field and method too, and every
-// option what it is when it is not set.
-func TestExportedNamesAreDocumented(t *testing.T) {
+// Every exported field and method of an interface says what it is, and every option what it is
+// when it is not set. `make lint` looks after other exported names.
+func TestExportedFieldsAreDocumented(t *testing.T) {
 	for _, folder := range []string{".", "aggregator", "aggregator/archive", "aggregator/s3archive", "budget", "budget/budgetclient", "budget/budgethttp", "budget/credentials", "ddbmem", "dynalimittest", "fault", "admin", "grpclimit", "httplimit", "lambda", "llm", "llm/llmhttp", "llm/llmtest", "observe"} {
-		seen := 0
-		for _, file := range sources(t, folder) {
-			for _, d := range file.Decls {
-				seen += documented(t, folder, d)
-			}
-		}
-		assert.Greater(t, seen, 5, "%s: exported names", folder)
-	}
-}
-
-// sources are the files of a folder that ship.
-func sources(t *testing.T, folder string) (files []*ast.File) {
-	t.Helper()
-	entries, err := fs.ReadDir(os.DirFS(folder), ".")
-	require.NoError(t, err)
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), folder+"/"+e.Name(), nil, parser.ParseComments|parser.SkipObjectResolution)
+		files, err := filepath.Glob(folder + "/*.go")
 		require.NoError(t, err)
-		files = append(files, file)
-	}
-	return files
-}
-
-// documented checks a declaration, and says how many exported names it has.
-func documented(t *testing.T, folder string, d ast.Decl) (names int) {
-	t.Helper()
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if !d.Name.IsExported() || d.Recv != nil && !ast.IsExported(receiver(d)) {
-			return 0
-		}
-		assert.NotNil(t, d.Doc, "%s.%s has no comment: say what it does and how it fails", folder, d.Name)
-		return 1
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			switch s := spec.(type) {
-			case *ast.ValueSpec:
-				for _, name := range s.Names {
-					if name.IsExported() {
-						names++
-						assert.True(t, s.Doc != nil || s.Comment != nil || len(d.Specs) == 1 && d.Doc != nil,
-							"%s.%s has no comment: say what it stands for", folder, name)
-					}
-				}
-			case *ast.TypeSpec:
-				if s.Name.IsExported() {
-					assert.True(t, s.Doc != nil || d.Doc != nil, "%s.%s has no comment: say what it is", folder, s.Name)
-					names += 1 + documentedParts(t, folder+"."+s.Name.Name, s.Type)
+		seen := 0
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+			require.NoError(t, err)
+			for n := range ast.Preorder(file) {
+				if s, ok := n.(*ast.TypeSpec); ok && s.Name.IsExported() {
+					seen += 1 + documentedParts(t, folder+"."+s.Name.Name, s.Type)
 				}
 			}
 		}
+		assert.Positive(t, seen, "%s: exported types", folder)
 	}
-	return names
-}
-
-func receiver(d *ast.FuncDecl) string {
-	e := d.Recv.List[0].Type
-	if star, ok := e.(*ast.StarExpr); ok {
-		e = star.X
-	}
-	name, _ := e.(*ast.Ident)
-	if name == nil {
-		return ""
-	}
-	return name.Name
 }
 
 // unset is how a comment speaks of an option that is not set.
