@@ -132,29 +132,6 @@ type policy struct {
 	}
 }
 
-// TestDocumentedTestsExist: a test, or a file of tests, that a document names is there.
-func TestDocumentedTestsExist(t *testing.T) {
-	there, defined := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		there[filepath.ToSlash(path)], there[filepath.Base(path)] = true, true
-		for _, m := range defined.FindAllStringSubmatch(readText(t, path), -1) {
-			there[m[1]] = true
-		}
-		return nil
-	}))
-	seen := 0
-	for _, path := range documents(t) {
-		for _, m := range regexp.MustCompile("`(Test\\w+|[\\w/]+_test\\.go)`").FindAllStringSubmatch(readText(t, path), -1) {
-			seen++
-			assert.True(t, there[m[1]], "%s names %s, which is not there", path, m[1])
-		}
-	}
-	assert.Greater(t, seen, 50)
-}
-
 // TestReadmeProgramRuns: the first program of the README, pasted into main.go of a
 // module of its own, runs and prints what a reader expects, once what stands under Install was
 // done beside a clone.

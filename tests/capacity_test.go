@@ -243,27 +243,6 @@ func TestConfigurationIsReadOnceInATTL(t *testing.T) {
 	})
 }
 
-// The operations the hot path needs are those that the documentation grants.
-func TestOperationsUsed(t *testing.T) {
-	s := memProcess(t, together())
-	s.family("key", "project")
-	s.db.ResetLog()
-	lease := s.acquire("key", dynalimit.Amounts{"tpm": 500})
-	require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 5}))
-	require.NoError(t, lease.Rollback(t.Context()))
-	s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
-	_, err := s.limiter.Check(t.Context(), "key", model, nil)
-	require.NoError(t, err)
-	var used []string
-	for _, entry := range s.db.Log() {
-		if !slices.Contains(used, entry.Operation) {
-			used = append(used, entry.Operation)
-		}
-	}
-	slices.Sort(used)
-	assert.Equal(t, []string{"BatchGetItem", "GetItem", "TransactWriteItems", "UpdateItem"}, used)
-}
-
 // limitsOfCalls are requests and tokens a minute, and micro-dollars a day.
 func limitsOfCalls() (rpm, tpm, usd dynalimit.Limit) {
 	return dynalimit.PerMinute("rpm", 1_000_000), dynalimit.PerMinute("tpm", 1_000_000), dynalimit.PerDay("usd", 50_000_000)

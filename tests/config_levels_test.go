@@ -65,24 +65,6 @@ func onPlan(t *testing.T, e *engine, opts *dynalimit.Options) *process {
 	return s
 }
 
-// Each level wins over those before it, and a plan's buckets expire as a resource's do.
-func TestPlanAppliesBetweenTheEntityAndTheResource(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := onPlan(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}})
-		for i, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
-			s.says(ofLevel[level], limited(dynalimit.Amounts{"rpm": int64(20 + i)}))
-			lease := s.peer(nil).acquire("user-1", dynalimit.Amounts{"rpm": 1})
-			require.Len(t, lease.Statuses(), 1)
-			status := lease.Statuses()[0]
-			assert.Equal(t, level, status.Level)
-			assert.Equal(t, int64(20+i), status.Limit.Capacity)
-			own := level == levels.Entity || level == levels.EntityDefault
-			assert.Equal(t, own, s.item("user-1")["ttl"] == nil, level)
-		}
-		assert.Equal(t, levels.Resource, s.peer(nil).acquire("user-2", dynalimit.Amounts{"rpm": 1}).Statuses()[0].Level, "who is on no plan")
-	})
-}
-
 // A change of the plan's limits, or of the entity's plan, is in force within one TTL.
 func TestPlanChangesAreInForceWithinOneTTL(t *testing.T) {
 	for name, change := range map[string]func(s *process){

@@ -126,37 +126,6 @@ func TestDenialNamesAnUnansweredTake(t *testing.T) {
 	})
 }
 
-// A refusal after a try that nobody answered says nothing about that try.
-func TestRefusalAfterAnUnansweredTryIsUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := waitLimiter(t, dynalimit.PerDay("rpm", 100))
-		lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 10})
-		require.NoError(t, err)
-		for name, call := range map[string]func() error{
-			"take": func() error {
-				_, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 5})
-				return err
-			},
-			"give-back": func() error { return lease.Adjust(t.Context(), dynalimit.Amounts{"rpm": -5}) },
-		} {
-			var tries atomic.Int32
-			db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-				if q.Operation != "UpdateItem" {
-					return ddbmem.Fault{}
-				}
-				if tries.Add(1) == 1 {
-					return ddbmem.Fault{Lose: true}
-				}
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ValidationException"}}
-			})
-			var unconfirmed *dynalimit.UnconfirmedError
-			require.ErrorAs(t, call(), &unconfirmed, name)
-			assert.False(t, unconfirmed.NotWritten, name)
-			db.SetFaults(nil)
-		}
-	})
-}
-
 // A give-back beside a charge is resent after a lost answer; the resend is
 // refused by a bound, not by the slot; then the first try lands after all. What
 // is decided anew must not give back a second time.

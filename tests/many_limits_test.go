@@ -149,25 +149,6 @@ func TestCheckIsADryRun(t *testing.T) {
 	})
 }
 
-func TestCheckAgreesWithAcquire(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.family("key", "project")
-		s.acquire("project", dynalimit.Amounts{"tpm": 7777})
-		for _, n := range []int64{1, 2223, 2224, 9999} {
-			report, err := s.limiter.Check(t.Context(), "key", model, dynalimit.Amounts{"tpm": n})
-			require.NoError(t, err)
-			lease, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": n})
-			assert.Equal(t, err == nil, report.Allowed, "%d tokens", n)
-			if err != nil {
-				assert.Equal(t, s.denied(err).RetryAfter, report.RetryAfter)
-			} else {
-				require.NoError(t, lease.Rollback(t.Context()))
-			}
-		}
-	})
-}
-
 func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}})
