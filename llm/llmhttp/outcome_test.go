@@ -435,20 +435,6 @@ func TestGoogleIsAskedForTheUsage(t *testing.T) {
 	assert.Equal(t, 400, status)
 }
 
-// TestSpellingsOfPathsAreCalls has those that some servers take for the usual one.
-func TestSpellingsOfPathsAreCalls(t *testing.T) {
-	w := newWorld(t, llmhttp.Options{}, replies(jsonType, "{}"))
-	paths := []string{
-		"/v1/chat%2Fcompletions", "/v1/chat%2fcompletions/", "/V1/Chat/Completions", "//v1/./chat//completions", "/v1/%63hat/completions",
-		"/v1%2Fmessages", "/v1/Messages", "/OpenAI/Deployments/m/Chat/Completions",
-		"/%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA%C8%BA/openai/deployments/m/chat/completions",
-	}
-	for i, path := range paths {
-		w.call(path, chatBody)
-		assert.Len(t, w.ends(), i+1, path)
-	}
-}
-
 // odd is a transport that breaks its contract.
 type odd struct{ answer *http.Response }
 
