@@ -9,9 +9,10 @@ import (
 type CloseStatus struct {
 	// Namespace is whose hour is closed; "" is what has none.
 	Namespace string
-	// Window and Start are what is summed now: the hour, or the day or month that ends with it.
+	// Window is what is summed now: the hour, or the day or month that ends with it.
 	Window Window
-	Start  time.Time
+	// Start is when that window begins.
+	Start time.Time
 	// Final says that the window becomes final.
 	Final bool
 	// Part is the part of the window that is summed now, from 1 to Parts. The last one is the
