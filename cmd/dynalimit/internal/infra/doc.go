@@ -1,5 +1,4 @@
-// Package infra has the template of a deployment for CloudFormation, and a configuration for
-// Terraform that deploys it: tables, roles with their policies, alarms and functions. Parameters
-// select the parts, and the package fills in their defaults. It is pure: it sends nothing and
-// reads no clock.
+// Package infra has the templates of a deployment, one for CloudFormation and one for Terraform:
+// tables, roles with their policies, alarms and functions. What of it is made is said by
+// parameters, whose defaults it fills in. It is pure: it sends nothing and reads no clock.
 package infra

@@ -13,6 +13,7 @@ import (
 func TestKeyIsNoAlias(t *testing.T) {
 	found := regexp.MustCompile(`  KmsKeyArn:\n.*\n.*\n    AllowedPattern: "(.*)"`).FindStringSubmatch(cloudFormation)
 	require.NotNil(t, found)
+	require.Contains(t, terraform, `can(regex("`+found[1]+`", var.kms_key_arn))`)
 	pattern := regexp.MustCompile(found[1])
 	for text, want := range map[string]bool{
 		"": true, key: true, places[2].Key: true,

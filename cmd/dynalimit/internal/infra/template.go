@@ -1,7 +1,7 @@
 package infra
 
 import (
-	_ "embed" // the template
+	_ "embed" // the templates
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,11 +23,16 @@ func CloudFormation(values map[string]string) string {
 	return text
 }
 
-// Terraform is a configuration as HCL that deploys the template as a stack, with values of
-// parameters as the template's defaults.
+// Terraform is the configuration as HCL, with values of parameters as their defaults.
 func Terraform(values map[string]string) string {
-	body := strings.NewReplacer("${", "$${", "%{", "%%{").Replace(inline(CloudFormation(values)))
-	return strings.Replace(terraform, "<<TEMPLATE\n", "<<TEMPLATE\n"+body, 1)
+	text := terraform
+	for name, value := range values {
+		if value != "true" && value != "false" {
+			value = strconv.Quote(value)
+		}
+		text = fill(text, `\nvariable "`+variable(name)+`" \{\n.*\n.*\n  default +=`, " "+value)
+	}
+	return text
 }
 
 // fill replaces the rest of the line that follows a pattern.
@@ -37,15 +42,21 @@ func fill(text, pattern, value string) string {
 	return text[:found[1]] + value + text[found[1]+end:]
 }
 
+// capital is a capital inside a name.
+var capital = regexp.MustCompile(`(.)([A-Z])`)
+
+// variable is a parameter as Terraform spells it: LimitsTableName is limits_table_name.
+func variable(name string) string {
+	return strings.ToLower(capital.ReplaceAllString(name, "${1}_$2"))
+}
+
 // Inline is the template for CloudFormation without comments, and with as little indentation
 // as YAML needs: a request takes 51,200 bytes.
-func Inline() string { return inline(cloudFormation) }
-
-func inline(template string) string {
+func Inline() string {
 	type level struct{ in, out int }
 	levels := []level{{-1, -1}}
 	var b strings.Builder
-	for line := range strings.Lines(template) {
+	for line := range strings.Lines(cloudFormation) {
 		text := strings.TrimLeft(line, " ")
 		if text == "\n" || text[0] == '#' {
 			continue

@@ -1,6 +1,8 @@
 package infra
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +12,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,23 +70,13 @@ func TestInlineIsTheTemplate(t *testing.T) {
 	assert.Equal(t, made(t, whole, places[1], nil), resources(t, Inline(), places[1], values), "values as parameters, and as defaults")
 }
 
-// TestTerraformDeploysTheTemplate: the configuration is in the form of terraform fmt and has the
-// template as its body, with values filled in, in as many bytes as a request takes. Terraform
-// itself, where it is installed with its provider, finds nothing wrong.
-func TestTerraformDeploysTheTemplate(t *testing.T) {
+// TestTerraformIsFormed: the configuration is in the form of terraform fmt, also with values
+// filled in; terraform itself, where it is installed with its provider, finds nothing wrong.
+func TestTerraformIsFormed(t *testing.T) {
 	values, err := whole.Values()
 	require.NoError(t, err)
-	text := []byte(Terraform(values))
-	assert.Equal(t, string(hclwrite.Format(text)), string(text))
-	file, diagnostics := hclsyntax.ParseConfig(text, "main.tf", hcl.InitialPos)
-	require.False(t, diagnostics.HasErrors(), diagnostics.Error())
-	for _, b := range file.Body.(*hclsyntax.Body).Blocks {
-		if b.Type == "resource" {
-			body, diagnostics := b.Body.Attributes["template_body"].Expr.Value(nil)
-			require.False(t, diagnostics.HasErrors(), diagnostics.Error())
-			assert.Equal(t, inline(CloudFormation(values)), body.AsString())
-			assert.LessOrEqual(t, len(body.AsString()), 51_200)
-		}
+	for _, text := range []string{terraform, Terraform(values)} {
+		assert.Equal(t, string(hclwrite.Format([]byte(text))), text)
 	}
 	providers, program := os.Getenv("DYNALIMIT_TERRAFORM_PROVIDERS"), "terraform"
 	if providers == "" {
@@ -94,7 +84,7 @@ func TestTerraformDeploysTheTemplate(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.tf"), text, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(Terraform(values)), 0o600))
 	for _, args := range [][]string{{"init", "-backend=false", "-input=false", "-plugin-dir=" + providers}, {"validate"}} {
 		run := exec.CommandContext(t.Context(), program, args...)
 		run.Dir = dir
@@ -103,7 +93,7 @@ func TestTerraformDeploysTheTemplate(t *testing.T) {
 	}
 }
 
-// deployedTable is what the template says of a table.
+// deployedTable is what both templates say of a table.
 type deployedTable struct {
 	TableName                 string
 	BillingMode               types.BillingMode
@@ -123,24 +113,62 @@ type deployedTable struct {
 	}
 }
 
+// ofTerraform is a table of the configuration in the words of CloudFormation.
+func ofTerraform(t *testing.T, m map[string]any) deployedTable {
+	t.Helper()
+	keys := func(m map[string]any) []any {
+		return []any{
+			map[string]any{"AttributeName": m["hash_key"], "KeyType": "HASH"}, map[string]any{"AttributeName": m["range_key"], "KeyType": "RANGE"},
+		}
+	}
+	var definitions, indexes []any
+	for _, a := range m["attribute"].([]any) {
+		a := a.(map[string]any)
+		definitions = append(definitions, map[string]any{"AttributeName": a["name"], "AttributeType": a["type"]})
+	}
+	list, _ := m["global_secondary_index"].([]any)
+	for _, x := range list {
+		x := x.(map[string]any)
+		indexes = append(indexes, map[string]any{
+			"IndexName": x["name"], "KeySchema": keys(x),
+			"Projection": map[string]any{"ProjectionType": x["projection_type"], "NonKeyAttributes": x["non_key_attributes"]},
+		})
+	}
+	require.Equal(t, true, m["stream_enabled"])
+	table := map[string]any{
+		"TableName": m["name"], "BillingMode": m["billing_mode"], "DeletionProtectionEnabled": "true",
+		"AttributeDefinitions": definitions, "KeySchema": keys(m), "GlobalSecondaryIndexes": indexes,
+		"StreamSpecification":              map[string]any{"StreamViewType": m["stream_view_type"]},
+		"TimeToLiveSpecification":          map[string]any{"AttributeName": first(m["ttl"])["attribute_name"], "Enabled": first(m["ttl"])["enabled"]},
+		"PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": first(m["point_in_time_recovery"])["enabled"]},
+	}
+	require.Equal(t, true, m["deletion_protection_enabled"])
+	require.Equal(t, true, first(m["lifecycle"])["prevent_destroy"])
+	if sse := first(m["server_side_encryption"]); sse["enabled"].(bool) {
+		table["SSESpecification"] = map[string]any{"SSEEnabled": true, "KMSMasterKeyId": sse["kms_key_arn"]}
+	}
+	return as[deployedTable](t, table)
+}
+
 func first(v any) map[string]any { return v.([]any)[0].(map[string]any) }
 
-// TestTablesAreThoseOfTheLibrary: the template makes the tables that the library makes, with what a
-// deployment adds.
+// TestTablesAreThoseOfTheLibrary: both templates make the tables that the library makes,
+// with what a deployment adds, and they agree.
 func TestTablesAreThoseOfTheLibrary(t *testing.T) {
 	r, err := dynalimit.NewRepository(dynamodb.New(dynamodb.Options{Region: "us-east-1"}), tableName, nil)
 	require.NoError(t, err)
 	inputs, err := budget.Tables{Control: budgets.Control, Usage: budgets.Usage}.TableInputs()
 	require.NoError(t, err)
 	for _, at := range places {
-		all := made(t, whole, at, nil)
+		all, c := made(t, whole, at, nil), configuredBy(t, whole, at, nil)
 		for id, of := range map[string]struct {
 			input *dynamodb.CreateTableInput
 			ttl   string
+			hcl   map[string]any
 		}{
-			"LimitsTable":        {r.TableInput(), "ttl"},
-			"BudgetControlTable": {inputs[0], budget.TTLAttribute},
-			"BudgetUsageTable":   {inputs[1], budget.TTLAttribute},
+			"LimitsTable":        {r.TableInput(), "ttl", c.instances("aws_dynamodb_table", "limits")["0"]},
+			"BudgetControlTable": {inputs[0], budget.TTLAttribute, c.instances("aws_dynamodb_table", "budget")["control"]},
+			"BudgetUsageTable":   {inputs[1], budget.TTLAttribute, c.instances("aws_dynamodb_table", "budget")["usage"]},
 		} {
 			resource := all[id].(map[string]any)
 			assert.Equal(t, []any{"Retain", "Retain"}, []any{resource["DeletionPolicy"], resource["UpdateReplacePolicy"]})
@@ -155,26 +183,36 @@ func TestTablesAreThoseOfTheLibrary(t *testing.T) {
 				assert.Equal(t, at.Key, got.SSESpecification.Key)
 			}
 			assert.Equal(t, want, got, id)
+			assert.Equal(t, got, ofTerraform(t, of.hcl), "Terraform: %s", id)
 		}
 	}
 }
 
-// TestRolesTrustWhomTheyShould: the account, or the principal or service that parameters name; the
-// functions' roles trust Lambda. A boundary bounds each.
-func TestRolesTrustWhomTheyShould(t *testing.T) {
+// TestRolesOfBothTemplatesAreTheSame: they may the same, whom they trust and what bounds them is
+// the same, and neither template has one that the other has not.
+func TestRolesOfBothTemplatesAreTheSame(t *testing.T) {
 	const someone, boundary, service = "arn:aws:iam::210987654321:role/ci", "arn:aws:iam::123456789012:policy/edge", "ecs-tasks.amazonaws.com"
 	trusts := []map[string]string{{}, {"TrustedPrincipalArn": someone, "PermissionsBoundaryArn": boundary}, {"TrustedPrincipalArn": someone, "TrustedService": service}}
-	for _, o := range deployments {
+	for i, o := range deployments {
 		for j, at := range places {
 			trust := trusts[j]
-			all := made(t, o, at, trust)
+			all, c := made(t, o, at, trust), configuredBy(t, o, at, trust)
+			roles := c.instances("aws_iam_role", "of")
+			found := 0
 			for name := range all {
 				id, ok := strings.CutSuffix(name, "Role")
 				if !ok {
 					continue
 				}
-				properties := propertiesOf(all, name)
+				found++
+				assert.Equal(t, readPolicy(t, policyOf(t, id, o, at)).Statement, c.policyOf(variable(id)), "%d %s", i, id)
+				properties, role := propertiesOf(all, name), roles[variable(id)]
+				require.NotNil(t, role, id)
 				assert.Equal(t, trust["PermissionsBoundaryArn"], orEmpty(properties["PermissionsBoundary"]), id)
+				assert.Equal(t, trust["PermissionsBoundaryArn"], orEmpty(role["permissions_boundary"]), id)
+				text, err := json.Marshal(properties["AssumeRolePolicyDocument"])
+				require.NoError(t, err)
+				assert.JSONEq(t, string(text), role["assume_role_policy"].(string), id)
 				principal := map[string]any{"AWS": "arn:" + at.Partition + ":iam::123456789012:root"}
 				switch {
 				case id == "Aggregator" || id == "Archive":
@@ -186,6 +224,7 @@ func TestRolesTrustWhomTheyShould(t *testing.T) {
 				}
 				assert.Equal(t, principal, first(properties["AssumeRolePolicyDocument"].(map[string]any)["Statement"])["Principal"], id)
 			}
+			assert.Len(t, roles, found)
 		}
 	}
 }
@@ -195,57 +234,154 @@ func orEmpty(v any) string {
 	return text
 }
 
-// TestAlarmsEnd: each alarm on DynamoDB's own metrics is on a sum that fills them, as else it would
-// never be over; and that on the age of the stream alone tells silence too, for who reads the
-// stream says something every minute.
-func TestAlarmsEnd(t *testing.T) {
+// watched is what both templates say of an alarm.
+type watched struct {
+	About, Missing             string
+	Actions, OK, Silence       []any
+	Threshold, Periods, Period any
+	Expression                 any
+	Metrics                    []watchedMetric
+}
+
+type watchedMetric struct {
+	Namespace, Name, Statistic any
+	Dimensions                 map[string]any
+}
+
+// cfnAlarm is an alarm of the template.
+func cfnAlarm(p map[string]any) watched {
+	actions := func(name string) []any { l, _ := p[name].([]any); return append([]any{}, l...) }
+	dimensions := func(l any) map[string]any {
+		m := map[string]any{}
+		for _, d := range l.([]any) {
+			m[d.(map[string]any)["Name"].(string)] = d.(map[string]any)["Value"]
+		}
+		return m
+	}
+	w := watched{
+		About: p["AlarmDescription"].(string), Missing: p["TreatMissingData"].(string),
+		Actions: actions("AlarmActions"), OK: actions("OKActions"), Silence: actions("InsufficientDataActions"),
+		Threshold: p["Threshold"], Periods: p["EvaluationPeriods"], Period: p["Period"],
+	}
+	if p["Metrics"] == nil {
+		w.Metrics = []watchedMetric{{p["Namespace"], p["MetricName"], p["Statistic"], dimensions(p["Dimensions"])}}
+		return w
+	}
+	w.Expression = first(p["Metrics"])["Expression"]
+	for _, m := range p["Metrics"].([]any)[1:] {
+		stat := m.(map[string]any)["MetricStat"].(map[string]any)
+		metric := stat["Metric"].(map[string]any)
+		w.Period = stat["Period"]
+		w.Metrics = append(w.Metrics, watchedMetric{metric["Namespace"], metric["MetricName"], stat["Stat"], dimensions(metric["Dimensions"])})
+	}
+	return w
+}
+
+// hclAlarm is an alarm of the configuration.
+func hclAlarm(b map[string]any) watched {
+	actions := func(name string) []any { l, _ := b[name].([]any); return append([]any{}, l...) }
+	w := watched{
+		About: b["alarm_description"].(string), Missing: b["treat_missing_data"].(string),
+		Actions: actions("alarm_actions"), OK: actions("ok_actions"), Silence: actions("insufficient_data_actions"),
+		Threshold: b["threshold"], Periods: b["evaluation_periods"], Period: b["period"],
+	}
+	if b["metric_query"] == nil {
+		w.Metrics = []watchedMetric{{b["namespace"], b["metric_name"], b["statistic"], b["dimensions"].(map[string]any)}}
+		return w
+	}
+	w.Expression = first(b["metric_query"])["expression"]
+	for _, q := range b["metric_query"].([]any)[1:] {
+		metric := first(q.(map[string]any)["metric"])
+		w.Period = metric["period"]
+		w.Metrics = append(w.Metrics, watchedMetric{metric["namespace"], metric["metric_name"], metric["stat"], metric["dimensions"].(map[string]any)})
+	}
+	return w
+}
+
+// inBoth is what the template for CloudFormation says in the words of the other.
+var inBoth = strings.NewReplacer(
+	"ref:AggregatorFunction", "aws_lambda_function.of.aggregator.function_name", "ref:ArchiveFunction", "aws_lambda_function.of.archive.function_name",
+	"!GetAtt AggregatorDeadLetters.QueueName", "aws_sqs_queue.of.aggregator.name", "!GetAtt ArchiveDeadLetters.QueueName", "aws_sqs_queue.of.archive.name",
+	"!GetAtt AggregatorDeadLetters.Arn", "aws_sqs_queue.of.aggregator.arn", "!GetAtt ArchiveDeadLetters.Arn", "aws_sqs_queue.of.archive.arn",
+	"!GetAtt LimitsTable.StreamArn", "aws_dynamodb_table.limits.0.stream_arn",
+)
+
+// plainText is a value as JSON, of either template.
+func plainText(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", " ")
+	require.NoError(t, err)
+	return inBoth.Replace(string(text))
+}
+
+// TestAlarmsOfBothTemplatesAreTheSame; each that is on DynamoDB's own metrics is on a sum that
+// fills them, as else it would never be over; and that on the age of the stream alone tells
+// silence too, for who reads the stream says something every minute.
+func TestAlarmsOfBothTemplatesAreTheSame(t *testing.T) {
 	topic := map[string]string{"AlarmTopicArn": "arn:aws:sns:eu-central-1:123456789012:alarms"}
 	for _, o := range deployments {
-		all, found := made(t, o, places[0], topic), 0
+		all, c := made(t, o, places[0], topic), configuredBy(t, o, places[0], topic)
+		alarms := c.instances("aws_cloudwatch_metric_alarm", "sum")
+		maps.Copy(alarms, c.instances("aws_cloudwatch_metric_alarm", "of"))
+		found := 0
 		for name := range all {
 			id, ok := strings.CutSuffix(name, "Alarm")
 			if !ok {
 				continue
 			}
 			found++
-			alarm := as[struct {
-				Namespace, TreatMissingData           string
-				AlarmActions, InsufficientDataActions []string
-				Metrics                               []struct {
-					Expression string
-					MetricStat struct{ Metric struct{ Namespace string } }
-				}
-			}](t, propertiesOf(all, name))
-			assert.Equal(t, []string{topic["AlarmTopicArn"]}, alarm.AlarmActions, id)
-			namespace, summed := alarm.Namespace, len(alarm.Metrics) > 0
-			if summed {
-				namespace = alarm.Metrics[1].MetricStat.Metric.Namespace
-				assert.NotEmpty(t, alarm.Metrics[0].Expression, id)
-			}
-			assert.LessOrEqual(t, len(alarm.Metrics), 11, "an expression and as many as it takes")
-			assert.Equal(t, namespace == "AWS/DynamoDB", summed && id != "UsageMissing", id)
-			assert.Equal(t, id == "StreamAge", alarm.TreatMissingData == "missing" && len(alarm.InsufficientDataActions) == 1, id)
+			require.Contains(t, alarms, id)
+			alarm := cfnAlarm(propertiesOf(all, name))
+			assert.JSONEq(t, plainText(t, alarm), plainText(t, hclAlarm(alarms[id])), id)
+			assert.LessOrEqual(t, len(alarm.Metrics), 10, "as many as an expression takes")
+			assert.Equal(t, alarm.Metrics[0].Namespace == "AWS/DynamoDB", alarm.Expression != nil && id != "UsageMissing", id)
+			assert.Equal(t, id == "StreamAge", alarm.Missing == "missing" && len(alarm.Silence) == 1, id)
 		}
+		assert.Len(t, alarms, found)
 		assert.Equal(t, slices.Contains(o.Parts, "alarms") || len(o.Parts) == 0, found > 0)
 	}
 }
 
-// TestFunctionsReadTheStream: of the table that is made or given, records that fail come again
-// alone, what is given up is told, and only the aggregator is called by the clock.
-func TestFunctionsReadTheStream(t *testing.T) {
-	const given = "arn:aws:stream"
-	for stream, parts := range map[string][]string{"!GetAtt LimitsTable.StreamArn": nil, given: {"roles"}} {
-		all := made(t, Options{Aggregator: true, Archive: true, Parts: parts}, places[0], map[string]string{"AggregatorCodeBucket": "my-code", "LimitsStreamArn": given})
-		for id, pattern := range map[string]string{"Aggregator": `{"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#BUCKET#"}]}}}}`, "Archive": "REMOVE"} {
-			source := propertiesOf(all, id+"Source")
-			assert.Equal(t, stream, source["EventSourceArn"], id)
-			assert.Equal(t, []any{"ReportBatchItemFailures"}, source["FunctionResponseTypes"], id)
-			assert.Equal(t, []any{true, -1, 1}, []any{source["BisectBatchOnFunctionError"], source["MaximumRetryAttempts"], source["ParallelizationFactor"]}, id)
-			assert.Equal(t, "!GetAtt "+id+"DeadLetters.Arn", source["DestinationConfig"].(map[string]any)["OnFailure"].(map[string]any)["Destination"], id)
-			assert.Contains(t, first(source["FilterCriteria"].(map[string]any)["Filters"])["Pattern"], pattern, id)
-			assert.Equal(t, "my-code", propertiesOf(all, id+"Function")["Code"].(map[string]any)["S3Bucket"], id)
+// TestFunctionsOfBothTemplatesAreTheSame: with the same code, settings, source, filter, queue,
+// log and schedule, in every partition.
+func TestFunctionsOfBothTemplatesAreTheSame(t *testing.T) {
+	given := map[string]string{"AggregatorCodeBucket": "my-code", "AggregatorCodeKey": "v1.zip", "AggregatorBatchingWindow": "300", "LimitsStreamArn": "arn:aws:stream"}
+	for _, parts := range [][]string{nil, {"roles"}} {
+		for _, at := range places {
+			o := Options{Aggregator: true, Archive: true, Parts: parts}
+			all, c := made(t, o, at, given), configuredBy(t, o, at, given)
+			for _, id := range []string{"Aggregator", "Archive"} {
+				f, g := propertiesOf(all, id+"Function"), c.instances("aws_lambda_function", "of")[variable(id)]
+				same(t, f, g, "Description", "Runtime", "Architectures", "Handler", "MemorySize", "Timeout")
+				same(t, f["Code"].(map[string]any), g, "S3Bucket", "S3Key")
+				assert.Equal(t, f["Environment"].(map[string]any)["Variables"], first(g["environment"])["variables"])
+				source, mapping := propertiesOf(all, id+"Source"), c.instances("aws_lambda_event_source_mapping", "of")[variable(id)]
+				same(t, source, mapping, "EventSourceArn", "StartingPosition", "BatchSize", "MaximumBatchingWindowInSeconds", "FunctionResponseTypes",
+					"BisectBatchOnFunctionError", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "ParallelizationFactor")
+				assert.Equal(t, first(source["FilterCriteria"].(map[string]any)["Filters"])["Pattern"], first(first(mapping["filter_criteria"])["filter"])["pattern"])
+				assert.Equal(t, plainText(t, source["DestinationConfig"].(map[string]any)["OnFailure"].(map[string]any)["Destination"]),
+					plainText(t, first(first(mapping["destination_config"])["on_failure"])["destination_arn"]))
+				queue, log := c.instances("aws_sqs_queue", "of")[variable(id)], c.instances("aws_cloudwatch_log_group", "of")[variable(id)]
+				assert.EqualValues(t, propertiesOf(all, id+"DeadLetters")["MessageRetentionPeriod"], queue["message_retention_seconds"])
+				assert.Equal(t, propertiesOf(all, id+"DeadLetters")["SqsManagedSseEnabled"], queue["sqs_managed_sse_enabled"])
+				same(t, propertiesOf(all, id+"Log"), log, "RetentionInDays")
+			}
+			assert.NotContains(t, all, "ArchiveSchedule")
+			rules := c.instances("aws_cloudwatch_event_rule", "of")
+			assert.Len(t, rules, 1)
+			same(t, propertiesOf(all, "AggregatorSchedule"), rules["aggregator"], "Description", "ScheduleExpression")
+			same(t, propertiesOf(all, "AggregatorScheduleCalls"), c.instances("aws_lambda_permission", "of")["aggregator"], "Action", "Principal")
 		}
-		assert.NotContains(t, all, "ArchiveSchedule")
-		assert.Contains(t, all, "AggregatorSchedule")
+	}
+}
+
+// same requires that properties of both templates are equal, as texts: CloudFormation passes
+// numbers of parameters on as such.
+func same(t *testing.T, cfn, hcl map[string]any, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.Contains(t, cfn, name)
+		require.Contains(t, hcl, variable(name))
+		assert.Equal(t, strings.Trim(plainText(t, cfn[name]), `"`), strings.Trim(plainText(t, hcl[variable(name)]), `"`), name)
 	}
 }
