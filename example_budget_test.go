@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
@@ -42,9 +43,9 @@ func Example_budget() {
 	keeper, now := newKeeper(), standingStill.Now()
 	spend := func(call int) {
 		use := must(keeper.Recommend(ctx, org, app)) // the label and model for now; warm, no request
-		receipt := must(keeper.Submit(ctx, org, app, budget.Usage{
+		receipt := must(keeper.Submit(ctx, org, app, prices.Usage{
 			RequestID: uuid(call), Label: use.Label, Model: use.Model, Status: "OK", Time: now,
-			Tokens: budget.Tokens{Input: 1_500, Output: 800},
+			Tokens: prices.Tokens{Input: 1_500, Output: 800},
 		}))
 		fmt.Printf("%s: %d µ$, duplicate %t, next: %s\n", use.Label, receipt.CostMicros, receipt.Duplicate, receipt.RecommendedLabel)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // A model call under both: the budget chooses the label, the limiter takes requests and
@@ -16,8 +16,8 @@ func Example_llm() {
 	ctx := context.Background()
 	limiter, _ := newLimiter(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000))
 	keeper, now := newKeeper(), standingStill.Now
-	callModel := func(_ context.Context, model string) (budget.Tokens, error) {
-		return budget.Tokens{Input: 1_480, Output: 310}, nil
+	callModel := func(_ context.Context, model string) (prices.Tokens, error) {
+		return prices.Tokens{Input: 1_480, Output: 310}, nil
 	}
 
 	guard := must(llm.New(&llm.Options{Limiter: limiter, Keeper: keeper, Now: now}))

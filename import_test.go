@@ -249,7 +249,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/problem",
-		std:     []string{"context", "errors", "iter", "math", "reflect", "strconv", "time"},
+		std:     []string{"context", "errors", "fmt", "iter", "math", "reflect", "regexp", "strconv", "time", "unicode/utf8"},
 		project: []string{"fault"},
 		reason:  "what all packages do about arguments and errors needs none of them",
 	},
@@ -312,14 +312,20 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem"},
+		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem", "prices"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/gofrs/flock", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
-		folder:  "budget/prices",
+		folder:  "prices",
+		std:     append([]string{"embed", "encoding/json", "io", "math/big", "path", "regexp"}, pureStd...),
+		project: []string{"fault", "internal/problem"},
+		reason:  "what calls cost is a value that limits on money and keepers share: it knows neither, and asks nobody",
+	},
+	{
+		folder:  "budget/pricefeed",
 		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
-		project: []string{"budget", "fault", "internal/guard", "internal/problem"},
+		project: []string{"budget", "prices", "fault", "internal/guard", "internal/problem"},
 		reason:  "it fetches lists for a keeper, from files and URLs",
 	},
 	{
@@ -335,7 +341,7 @@ var importTable = []importRow{
 	{
 		folder:  "budget/budgetclient",
 		std:     append([]string{"context", "crypto/rand", "encoding/json", "io", "iter", "log/slog", "math/rand/v2", "mime", "net", "net/http", "net/url", "regexp"}, pureStd...),
-		project: []string{"budget", "budget/credentials", "internal/money", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"budget", "budget/credentials", "prices", "internal/money", "internal/ddb", "fault", "internal/problem"},
 		reason:  "a client over HTTP with the standard library alone: services without access to DynamoDB make no request of it",
 	},
 	{
@@ -385,8 +391,8 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem", "internal/schema"},
-		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it takes anything, backs off as all do, and sums money exactly",
+		project: []string{".", "prices", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem", "internal/schema"},
+		reason:  "one call under a lease and a budget, whose keeper it sees through an interface of its own; it checks names before it takes anything, backs off as all do, and sums money exactly",
 	},
 	{
 		folder: "llm/llmhttp",
@@ -394,7 +400,7 @@ var importTable = []importRow{
 			"bufio", "compress/flate", "compress/gzip", "compress/zlib", "context", "crypto/sha256", "io", "log/slog", "maps",
 			"math/rand/v2", "net/http", "net/http/httptrace", "path", "sync/atomic",
 		}, pureStd...),
-		project: []string{".", "budget", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "llm/llmhttp/internal/mark", "fault", "internal/guard", "internal/problem", "internal/refusal", "internal/schema"},
+		project: []string{".", "prices", "llm", "llm/llmhttp/internal/dialect", "llm/llmhttp/internal/jsonscan", "llm/llmhttp/internal/mark", "fault", "internal/guard", "internal/problem", "internal/refusal", "internal/schema"},
 		reason:  "calls on their way to a provider, with net/http alone: no SDK reaches who uses another",
 	},
 	{
@@ -406,7 +412,7 @@ var importTable = []importRow{
 	{
 		folder:  "llm/llmhttp/internal/mark",
 		std:     []string{"crypto/aes", "crypto/cipher", "crypto/rand", "encoding/asn1", "encoding/base64", "encoding/json", "errors", "strings", "time"},
-		project: []string{".", "budget", "llm"},
+		project: []string{".", "prices", "llm"},
 		reason:  "errors as sealed texts: it knows no answer and no SDK",
 	},
 	{
@@ -428,13 +434,13 @@ var importTable = []importRow{
 		tests:  true,
 	},
 	{
-		folder:  "budget/internal/catalogtable",
-		project: []string{"budget"},
+		folder:  "prices/internal/catalogtable",
+		project: []string{"prices"},
 		reason:  "it writes the table of prices that the package embeds",
 	},
 	{
 		folder:  "scripts/clients",
-		project: []string{".", "admin", "budget", "ddbmem", "llm", "llm/llmhttp", "llm/llmtest"},
+		project: []string{".", "admin", "ddbmem", "llm", "llm/llmhttp", "llm/llmtest", "prices"},
 		others:  []string{sdk},
 		reason:  "a gateway for the clients of other languages, which calls what a service calls",
 		tests:   true,
@@ -485,6 +491,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"internal/schema", sdk + "/service/dynamodb"},
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"httplimit", "github.com/go-chi/chi/v5"},
+		{"llm", module + "/budget"},
 	} {
 		row, ok := rowOf(forbidden[0])
 		require.True(t, ok)

@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // besidesOrgs says that a target is a model's prices or a key, not an organisation.
@@ -25,7 +26,7 @@ func besidesOrgs(target string) bool {
 // priceTarget is the target of events of a model's prices: a prefix of its id, such as us.,
 // does not matter.
 func priceTarget(model string) string {
-	name, _ := splitModel(model)
+	name, _ := prices.SplitModel(model)
 	return audit.Price(name)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // administrative is a change, and what shows that it landed.
@@ -64,7 +65,7 @@ func administratives() map[string]administrative {
 			return k.Setup().ClearOverride(ctx, orgO, appA)
 		}, overridden("")},
 		"PutPrices": {priceTarget(microModel), func(ctx context.Context, k *Keeper) error {
-			return k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 2}})
+			return k.Prices().Put(ctx, microModel, prices.Price{Model: microModel, Rates: prices.Rates{Input: 1, Output: 2}})
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
 			rows, err := k.Prices().Get(ctx, microModel)
 			return len(rows) == 1, err
@@ -92,14 +93,14 @@ func administratives() map[string]administrative {
 }
 
 // microList has a price of a model that differs from the catalog's.
-func microList() PriceList {
-	return PriceList{Name: "prices", Prices: []Price{{Model: microModel, Rates: Rates{Input: 36_000, Output: 140_000}}}}
+func microList() prices.List {
+	return prices.List{Name: "prices", Prices: []prices.Price{{Model: microModel, Rates: prices.Rates{Input: 36_000, Output: 140_000}}}}
 }
 
 func overrideOf(t testing.TB, k *Keeper) {
 	t.Helper()
 	require.NoError(t, k.Setup().Override(t.Context(), orgO, appA, "economy", fixtureNow.Add(24*time.Hour)))
-	_, err := k.Submit(t.Context(), orgO, appA, Usage{RequestID: uuid(1), Label: "economy", Tokens: Tokens{Output: 0}})
+	_, err := k.Submit(t.Context(), orgO, appA, prices.Usage{RequestID: uuid(1), Label: "economy", Tokens: prices.Tokens{Output: 0}})
 	require.NoError(t, err)
 }
 
@@ -249,10 +250,10 @@ func rivals() map[string]func(ctx context.Context, k *Keeper, i int) error {
 		"Override":      override,
 		"ClearOverride": override,
 		"PutPrices": func(ctx context.Context, k *Keeper, i int) error {
-			return k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(100 + i), Output: 2}})
+			return k.Prices().Put(ctx, microModel, prices.Price{Model: microModel, Rates: prices.Rates{Input: int64(100 + i), Output: 2}})
 		},
 		"ImportPrices": func(ctx context.Context, k *Keeper, i int) error {
-			return k.Prices().Put(ctx, microModel, Price{Model: microModel, List: "genai-prices", Rates: Rates{Input: int64(30_000 + i), Output: 140_000}})
+			return k.Prices().Put(ctx, microModel, prices.Price{Model: microModel, List: "genai-prices", Rates: prices.Rates{Input: int64(30_000 + i), Output: 140_000}})
 		},
 		"PutModelInfo": func(ctx context.Context, k *Keeper, i int) error {
 			return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: fmt.Sprint("rival ", i)})
@@ -350,7 +351,7 @@ func TestEventsOfManyAdministratorsMakeAChain(t *testing.T) {
 			case 2:
 				err = k.Setup().Override(ctx, orgO, appB, "economy", fixtureNow.Add(time.Duration(i+1)*time.Hour))
 			case 3:
-				err = k.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(i + 1), Output: 1}})
+				err = k.Prices().Put(ctx, microModel, prices.Price{Model: microModel, Rates: prices.Rates{Input: int64(i + 1), Output: 1}})
 			}
 			assert.True(t, err == nil || errors.Is(err, ErrConflict) || errors.Is(err, fault.ErrUnavailable), "%v", err)
 		})

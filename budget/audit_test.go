@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // always is all of the events.
@@ -114,9 +115,9 @@ func TestEventsSayWhatChanged(t *testing.T) {
 func TestEventsOfPrices(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		row := Price{Model: premiumModel, Rates: Rates{Input: 3, Output: FreeRate}}
-		later := Price{Model: "global." + premiumModel, EffectiveFrom: fixtureNow.Add(time.Hour + time.Millisecond), Rates: Rates{Input: 2, Output: 4, CacheRead: 1}}
-		for _, rows := range [][]Price{{row}, {row}, {row, later}, {}, nil} {
+		row := prices.Price{Model: premiumModel, Rates: prices.Rates{Input: 3, Output: prices.FreeRate}}
+		later := prices.Price{Model: "global." + premiumModel, EffectiveFrom: fixtureNow.Add(time.Hour + time.Millisecond), Rates: prices.Rates{Input: 2, Output: 4, CacheRead: 1}}
+		for _, rows := range [][]prices.Price{{row}, {row}, {row, later}, {}, nil} {
 			require.NoError(t, w.a.Prices().Put(ctx, premiumModel, rows...))
 		}
 		got := eventsOf(t, w.b, audit.Price("us."+premiumModel))
@@ -134,7 +135,7 @@ func TestEventsOfPrices(t *testing.T) {
 		require.NotEmpty(t, got)
 		assert.Equal(t, "$PRICE:"+strings.TrimSuffix(premiumModel, ":0"), got[0].Target)
 		assert.Empty(t, eventsOf(t, w.b, priceTarget(standardModel)))
-		assert.Equal(t, "prices", requireCode(t, w.a.Prices().Put(ctx, premiumModel, make([]Price, maxPrices+1)...), fault.InvalidConfig).Field)
+		assert.Equal(t, "prices", requireCode(t, w.a.Prices().Put(ctx, premiumModel, make([]prices.Price, maxPrices+1)...), fault.InvalidConfig).Field)
 	})
 }
 
@@ -155,15 +156,16 @@ func TestLargestChangesHaveTheirEvents(t *testing.T) {
 	}
 	w.org(largest("a"))
 	w.org(largest("b"))
-	rows := func(input int64) (rows []Price) {
-		rates := Rates{Input: input, Output: maxRate, CacheRead: maxRate, CacheWrite5m: maxRate, CacheWrite1h: maxRate}
+	const dearest = 1_000_000_000_000 // as Price.Validate says
+	rows := func(input int64) (rows []prices.Price) {
+		rates := prices.Rates{Input: input, Output: dearest, CacheRead: dearest, CacheWrite5m: dearest, CacheWrite1h: dearest}
 		for i := range maxPrices {
-			rows = append(rows, Price{Model: premiumModel, Scope: Regional, EffectiveFrom: fixtureNow.Add(time.Duration(i) * time.Second), Rates: rates})
+			rows = append(rows, prices.Price{Model: premiumModel, Scope: prices.Regional, EffectiveFrom: fixtureNow.Add(time.Duration(i) * time.Second), Rates: rates})
 		}
 		return rows
 	}
-	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(maxRate)...))
-	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(maxRate-1)...))
+	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(dearest)...))
+	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, rows(dearest-1)...))
 	assert.Len(t, eventsOf(t, w.a, orgO), 2)
 	assert.Len(t, eventsOf(t, w.a, priceTarget(premiumModel)), 2)
 	for field, spoil := range map[string]func(*Org){
@@ -246,7 +248,7 @@ func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) er
 		"PutApp":        func(k *Keeper) error { _, err := k.Setup().PutApp(ctx, orgO, App{ID: appA, Name: "x"}); return err },
 		"Override":      func(k *Keeper) error { return k.Setup().Override(ctx, orgO, appA, "economy", now.Add(time.Hour)) },
 		"ClearOverride": func(k *Keeper) error { return k.Setup().ClearOverride(ctx, orgO, appA) },
-		"PutPrices":     func(k *Keeper) error { return k.Prices().Put(ctx, microModel, Price{Model: microModel}) },
+		"PutPrices":     func(k *Keeper) error { return k.Prices().Put(ctx, microModel, prices.Price{Model: microModel}) },
 		"PutModelInfo":  func(k *Keeper) error { return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
 		"ImportPrices":  func(k *Keeper) error { _, err := k.Prices().Import(ctx, microList(), PriceImport{}); return err },
 		"Adjust": func(k *Keeper) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const maxBatch = 100
@@ -14,7 +15,7 @@ type BatchResult struct {
 	Err error // nil when the record was counted; errors as of Submit
 }
 
-func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
+func (c *charges) submitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
 	if err := validTarget(org, app); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestCaseC20ThresholdsAreExact(t *testing.T) {
@@ -49,7 +50,7 @@ func TestCaseC21UsageReplyDrivesTheSwitch(t *testing.T) {
 		r := w.submit(w.b, call(1))
 		assert.Equal(t, int64(10_006_500), r.SpendMicros)
 		assert.Equal(t, ModeTight, r.Mode)
-		assert.Equal(t, StatusExceeded, r.QuotaStatus)
+		assert.Equal(t, prices.StatusExceeded, r.QuotaStatus)
 		assert.Equal(t, "standard", r.RecommendedLabel)
 	})
 }
@@ -81,9 +82,9 @@ func TestCaseC23AllExceeded(t *testing.T) {
 		}
 		w.clock.Set(fixtureNow.Add(time.Minute))
 		_, err := w.b.Recommend(t.Context(), orgO, appA)
-		var q *QuotaExceededError
+		var q *prices.QuotaExceededError
 		require.ErrorAs(t, err, &q)
-		require.ErrorIs(t, err, ErrQuotaExceeded)
+		require.ErrorIs(t, err, prices.ErrQuotaExceeded)
 		assert.Equal(t, 48_555*time.Second-time.Minute, q.RetryAt.Sub(w.clock.Now()))
 		assert.Equal(t, int64(100), q.OverageMicros)
 		assert.Len(t, q.Labels, 3)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestCaseA1ExactCost(t *testing.T) {
@@ -19,11 +20,11 @@ func TestCaseA1ExactCost(t *testing.T) {
 		assert.False(t, r.Duplicate)
 		got := w.total(appA, "premium", "20990123")
 		assert.Equal(t, int64(16_500), got.CostMicros)
-		assert.Equal(t, Tokens{Input: 1500, Output: 800}, got.Tokens)
+		assert.Equal(t, prices.Tokens{Input: 1500, Output: 800}, got.Tokens)
 		assert.Equal(t, int64(1), got.Requests)
 
 		standard := call(2)
-		standard.Label, standard.Model, standard.Tokens = "standard", standardModel, Tokens{Input: 1200, Output: 600}
+		standard.Label, standard.Model, standard.Tokens = "standard", standardModel, prices.Tokens{Input: 1200, Output: 600}
 		assert.Equal(t, int64(3_360), w.submit(w.b, standard).CostMicros)
 	})
 }
@@ -36,7 +37,7 @@ func TestCaseA2NoRoundingLeak(t *testing.T) {
 		w.org(o)
 		together(16, 1000, func(i int) {
 			u := call(i)
-			u.Label, u.Model, u.Tokens = "micro", microModel, Tokens{Input: 28, Output: 7}
+			u.Label, u.Model, u.Tokens = "micro", microModel, prices.Tokens{Input: 28, Output: 7}
 			_, err := w.send(w.a, u)
 			assert.NoError(t, err)
 		})
@@ -51,7 +52,7 @@ func TestCaseA3TokenClassesAreDisjoint(t *testing.T) {
 		w.org(o)
 		u := call(1)
 		u.Model = "us.anthropic.claude-sonnet-4-6"
-		u.Tokens = Tokens{Input: 1000, CacheRead: 50_000, CacheWrite5m: 2000, Output: 800}
+		u.Tokens = prices.Tokens{Input: 1000, CacheRead: 50_000, CacheWrite5m: 2000, Output: 800}
 		assert.Equal(t, int64(41_250), w.submit(w.a, u).CostMicros)
 		assert.Equal(t, u.Tokens, w.total(appA, "premium", "").Tokens)
 	})
@@ -61,8 +62,8 @@ func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.clock.Set(at(t, "2099-09-01T00:00:30Z"))
 		require.NoError(t, w.a.Prices().Put(t.Context(), "us.anthropic.claude-sonnet-5",
-			Price{Model: "us.anthropic.claude-sonnet-5", Rates: anthropicRates(2_200_000, 11_000_000)},
-			Price{Model: "us.anthropic.claude-sonnet-5", EffectiveFrom: at(t, "2099-09-01T00:00:00Z"), Rates: anthropicRates(3_300_000, 16_500_000)},
+			prices.Price{Model: "us.anthropic.claude-sonnet-5", Rates: anthropicRates(2_200_000, 11_000_000)},
+			prices.Price{Model: "us.anthropic.claude-sonnet-5", EffectiveFrom: at(t, "2099-09-01T00:00:00Z"), Rates: anthropicRates(3_300_000, 16_500_000)},
 		))
 		o := fixtureOrg()
 		o.Models = map[string]string{"premium": "us.anthropic.claude-sonnet-5", "standard": standardModel, "economy": economyModel}
@@ -76,7 +77,7 @@ func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 			{"2099-09-01T00:00:01Z", 3_300_000, "2099-09-01T00:00:00Z"},
 		} {
 			u := call(i)
-			u.Model, u.Tokens, u.Time = "us.anthropic.claude-sonnet-5", Tokens{Input: 1_000_000}, at(t, tc.at)
+			u.Model, u.Tokens, u.Time = "us.anthropic.claude-sonnet-5", prices.Tokens{Input: 1_000_000}, at(t, tc.at)
 			r := w.submit(w.a, u)
 			assert.Equal(t, tc.want, r.CostMicros)
 			assert.Equal(t, "table|anthropic.claude-sonnet-5|regional|"+tc.from, r.PriceVersion)
@@ -98,7 +99,7 @@ func TestCaseA5ScopePrefixMatters(t *testing.T) {
 			o.Models = map[string]string{"premium": tc.model, "standard": standardModel, "economy": economyModel}
 			w.org(o)
 			u := call(i)
-			u.Model, u.Tokens = tc.model, Tokens{Input: 1_000_000}
+			u.Model, u.Tokens = tc.model, prices.Tokens{Input: 1_000_000}
 			assert.Equal(t, tc.want, w.submit(w.a, u).CostMicros, tc.model)
 		}
 	})
@@ -117,10 +118,10 @@ func TestCaseA6UnknownPriceFailsClosed(t *testing.T) {
 		rec := w.recommend(w.b, appA)
 		assert.Equal(t, "standard", rec.Label)
 		assert.Equal(t, "UNPRICED_premium", rec.Reason)
-		assert.Equal(t, StatusUnpriced, rec.Labels[0].Status)
+		assert.Equal(t, prices.StatusUnpriced, rec.Labels[0].Status)
 
 		require.NoError(t, w.a.Prices().Put(t.Context(), "anthropic.claude-unheard-of",
-			Price{Model: "anthropic.claude-unheard-of", Rates: Rates{Input: 1_000_000, Output: 2_000_000}}))
+			prices.Price{Model: "anthropic.claude-unheard-of", Rates: prices.Rates{Input: 1_000_000, Output: 2_000_000}}))
 		assert.Equal(t, int64(3_100), w.submit(w.a, u).CostMicros, "a stored price")
 		w.clock.Advance(31 * time.Second)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "seen by the other node")
@@ -153,4 +154,9 @@ func TestEstimate(t *testing.T) {
 	}
 	_, err = w.a.Estimate(t.Context(), orgO, appA, "premium", -1, 1)
 	requireCode(t, err, fault.InvalidRequest)
+}
+
+// anthropicRates are rates with cache rates as Anthropic has them, by the input's.
+func anthropicRates(input, output int64) prices.Rates {
+	return prices.Rates{Input: input, Output: output, CacheRead: input / 10, CacheWrite5m: input * 5 / 4, CacheWrite1h: input * 2}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestCaseB8ReplayIsANoOp(t *testing.T) {
@@ -89,7 +90,7 @@ func TestCaseB12NoLostUpdates(t *testing.T) {
 		})
 		got := w.total(appA, "premium", "20990123")
 		assert.Equal(t, int64(16_500_000), got.CostMicros)
-		assert.Equal(t, Tokens{Input: 1_500_000, Output: 800_000}, got.Tokens)
+		assert.Equal(t, prices.Tokens{Input: 1_500_000, Output: 800_000}, got.Tokens)
 		assert.Equal(t, int64(1000), got.Requests)
 	})
 }
@@ -113,7 +114,7 @@ func TestCaseB13VolumePastTheWall(t *testing.T) {
 		batches = 12
 	}
 	for batch := range batches {
-		usages := make([]Usage, 100)
+		usages := make([]prices.Usage, 100)
 		for i := range usages {
 			usages[i] = call(1000 + batch*100 + i)
 		}
@@ -175,7 +176,7 @@ func TestAClockAheadDoesNotSpendTomorrow(t *testing.T) {
 func TestCaseB16Batch(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
-		usages := make([]Usage, 0, 100)
+		usages := make([]prices.Usage, 0, 100)
 		for i := range 95 {
 			usages = append(usages, call(i))
 		}
@@ -209,7 +210,7 @@ func TestCaseB16Batch(t *testing.T) {
 		assert.Equal(t, map[fault.Code]int{fault.InvalidModelLabel: 2, fault.InvalidRequest: 1}, codes)
 		assert.Equal(t, int64(1_567_500), w.total(appA, "premium", "").CostMicros)
 
-		for _, bad := range [][]Usage{nil, make([]Usage, 101)} {
+		for _, bad := range [][]prices.Usage{nil, make([]prices.Usage, 101)} {
 			_, err := w.a.SubmitBatch(t.Context(), orgO, appA, bad)
 			requireCode(t, err, fault.InvalidRequest)
 		}
@@ -336,12 +337,12 @@ func TestCaseB19NoFixedListOfScopes(t *testing.T) {
 func TestUsageIsValidated(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	for field, change := range map[string]func(*Usage){
-		"request_id":   func(u *Usage) { u.RequestID = "7C9E6679-7425-40DE-944B-E07FC1F90AE7" },
-		"model_label":  func(u *Usage) { u.Label = "-premium" },
-		"tokens.input": func(u *Usage) { u.Tokens.Input = maxTokens + 1 },
-		"tags":         func(u *Usage) { u.Tags = map[string]string{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"} },
-		"tags.user":    func(u *Usage) { u.Tags = map[string]string{"user": "a b"} },
+	for field, change := range map[string]func(*prices.Usage){
+		"request_id":   func(u *prices.Usage) { u.RequestID = "7C9E6679-7425-40DE-944B-E07FC1F90AE7" },
+		"model_label":  func(u *prices.Usage) { u.Label = "-premium" },
+		"tokens.input": func(u *prices.Usage) { u.Tokens.Input = 100_000_001 },
+		"tags":         func(u *prices.Usage) { u.Tags = map[string]string{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"} },
+		"tags.user":    func(u *prices.Usage) { u.Tags = map[string]string{"user": "a b"} },
 	} {
 		u := call(1)
 		change(&u)
@@ -365,7 +366,7 @@ func TestWindowAcrossAChange(t *testing.T) {
 			w.org(o)
 		},
 		"price": func(t *testing.T, w *world) {
-			require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, Price{Model: premiumModel, Rates: Rates{Input: 1, Output: 20_000_000}}))
+			require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, prices.Price{Model: premiumModel, Rates: prices.Rates{Input: 1, Output: 20_000_000}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

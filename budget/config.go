@@ -3,12 +3,12 @@ package budget
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Scope says whose spend a quota counts.
@@ -95,47 +95,19 @@ const (
 	maxParts  = 128 // quotas or models: an event has those before and after
 	maxShards = 256
 	maxName   = 256
-	maxStatus = 32
 )
 
-var (
-	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	// labelPattern has room for the ids of models, of which a label may be one.
-	labelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
-	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-)
-
-func validUUID(field, id string) error {
-	if !uuidPattern.MatchString(id) {
-		return invalid(field, "%q is not a lower-case UUID of 36 characters", id)
+// checked is the error of a field with the reason that refuses it; nil for no reason.
+func checked(field, reason string) error {
+	if reason == "" {
+		return nil
 	}
-	return nil
+	return invalid(field, "%s", reason)
 }
 
-// validText refuses what DynamoDB would store as something else.
-func validText(field, text string, most int) error {
-	if len(text) > most {
-		return invalid(field, "longer than %d bytes", most)
-	}
-	if !utf8.ValidString(text) {
-		return invalid(field, "%q is not UTF-8", text)
-	}
-	return nil
-}
+func validUUID(field, id string) error { return checked(field, problem.CheckUUID(id)) }
 
-func validName(field, name string) error {
-	if !namePattern.MatchString(name) {
-		return invalid(field, "%q is not 1 to 64 of A-Z a-z 0-9 . _ - starting with a letter or digit", name)
-	}
-	return nil
-}
-
-func validLabel(label string) error {
-	if !labelPattern.MatchString(label) {
-		return invalid("model_label", "%q is not 1 to 128 of A-Z a-z 0-9 . _ : / - starting with a letter or digit", label)
-	}
-	return nil
-}
+func validName(field, name string) error { return checked(field, problem.CheckName(name)) }
 
 // validDay is a day's noon in UTC.
 func validDay(field, day string) (time.Time, error) {
@@ -231,7 +203,7 @@ func (p policy) validateOrdering() error {
 	}
 	seen := map[string]bool{}
 	for _, label := range p.ordering {
-		if !labelPattern.MatchString(label) {
+		if problem.CheckLabel(label) != "" {
 			return invalidConfig("model_ordering", "%q is not a label", label)
 		}
 		if seen[label] {
@@ -253,7 +225,7 @@ func (p policy) validateQuotas() error {
 		if q := p.quotas[label]; q < 0 || q > maxQuota {
 			return invalidConfig("quotas."+label, "%d µ$ is not within 0 to %d", q, int64(maxQuota))
 		}
-		if !labelPattern.MatchString(label) {
+		if problem.CheckLabel(label) != "" {
 			return invalidConfig("quotas", "%q is not a label", label)
 		}
 	}
@@ -265,7 +237,7 @@ func (p policy) validateModels() error {
 		return invalidConfig("models", "%d models are more than %d", len(p.models), maxParts)
 	}
 	for label, model := range p.models {
-		if !labelPattern.MatchString(label) || model == "" || len(model) > maxName || !utf8.ValidString(model) {
+		if problem.CheckLabel(label) != "" || model == "" || len(model) > maxName || !utf8.ValidString(model) {
 			return invalidConfig("models."+label, "%q is not a model id for a label", model)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestCostOfOperations is the price list, in requests and capacity units.
@@ -69,7 +70,7 @@ func TestCostOfOperations(t *testing.T) {
 			return func() { assert.True(t, w.submit(w.a, call(1)).Duplicate) }
 		}, cost{1, 4, 0}},
 		{"submit 100 in a batch", MeteringStrict, fixtureOrg(), func(w *world) func() {
-			send := func(usages []Usage) {
+			send := func(usages []prices.Usage) {
 				_, err := w.a.SubmitBatch(ctx, orgO, appA, usages)
 				require.NoError(t, err)
 			}
@@ -108,7 +109,7 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{1, 0, 1}},
 		{"put prices", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			return func() {
-				require.NoError(t, w.a.Prices().Put(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 1}}))
+				require.NoError(t, w.a.Prices().Put(ctx, microModel, prices.Price{Model: microModel, Rates: prices.Rates{Input: 1, Output: 1}}))
 			}
 		}, cost{2, 4, 1}},
 		{"import 100 prices that are new", MeteringStrict, fixtureOrg(), func(w *world) func() {
@@ -185,9 +186,9 @@ func TestCostOfOperations(t *testing.T) {
 }
 
 // hundredModels is a list of as many models.
-func hundredModels(t *testing.T) PriceList {
+func hundredModels(t *testing.T) prices.List {
 	t.Helper()
-	models := make([][]Price, 100)
+	models := make([][]prices.Price, 100)
 	for i := range models {
 		models[i] = listed(fmt.Sprintf("model-%03d", i), `{"in":3,"out":12}`)
 	}
@@ -200,8 +201,8 @@ func submitWarm(w *world) func() {
 }
 
 // callsFrom are a batch of records.
-func callsFrom(first int) []Usage {
-	usages := make([]Usage, 100)
+func callsFrom(first int) []prices.Usage {
+	usages := make([]prices.Usage, 100)
 	for i := range usages {
 		usages[i] = call(first + i)
 	}

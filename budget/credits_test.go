@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestACreditMayBeMoreThanWasSpent: the day's cost is below zero then, and that much more is
@@ -21,8 +23,8 @@ func TestACreditMayBeMoreThanWasSpent(t *testing.T) {
 	got := w.total(appA, "premium", "")
 	assert.Equal(t, int64(-5_000_000), got.CostMicros)
 	assert.InDelta(t, -50, got.Percent, 0)
-	assert.Equal(t, StatusNormal, got.Status)
-	assert.Equal(t, StatusExceeded, w.total(appA, "standard", "").Status)
+	assert.Equal(t, prices.StatusNormal, got.Status)
+	assert.Equal(t, prices.StatusExceeded, w.total(appA, "standard", "").Status)
 	require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 14_999_999, Reason: "imported"}))
 	w.clock.Advance(6 * time.Second)
 	assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
@@ -38,11 +40,11 @@ func TestAPriceReachesOthersWithTheirConfiguration(t *testing.T) {
 	w.org(fixtureOrg())
 	cost := func(k *Keeper, n int) int64 {
 		u := call(n)
-		u.Time, u.Tokens = w.clock.Now(), Tokens{Output: 1_000}
+		u.Time, u.Tokens = w.clock.Now(), prices.Tokens{Output: 1_000}
 		return w.submit(k, u).CostMicros
 	}
 	require.Equal(t, int64(15_000), cost(w.b, 1))
-	raised := Price{Model: premiumModel, EffectiveFrom: w.clock.Now().Add(time.Second), Rates: Rates{Input: 1, Output: 100_000_000}}
+	raised := prices.Price{Model: premiumModel, EffectiveFrom: w.clock.Now().Add(time.Second), Rates: prices.Rates{Input: 1, Output: 100_000_000}}
 	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, raised))
 	assert.Equal(t, int64(15_000), cost(w.a, 2), "it has not begun")
 	w.clock.Advance(time.Second)

@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
@@ -70,7 +71,7 @@ func (h *deletions) failf(format string, args ...any) {
 
 // expect notes an error that no call may have here.
 func (h *deletions) expect(err error) {
-	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrQuotaExceeded) {
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) && !errors.Is(err, prices.ErrQuotaExceeded) {
 		h.failf("unexpected: %v", err)
 	}
 }

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/fault"
 )
 
 var (
-	// ErrQuotaExceeded says that no label, or not the one asked for, has room
-	// left. The error in hand is a *QuotaExceededError.
-	ErrQuotaExceeded = errors.New("budget: quota exceeded")
 	// ErrConflict says that a request id was used before with another payload,
 	// or that a configuration was changed by somebody else at the same time.
 	ErrConflict = errors.New("budget: conflict")
@@ -42,46 +37,6 @@ func invalid(field, format string, args ...any) error {
 func invalidConfig(field, format string, args ...any) *fault.ValidationError {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
-
-// QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
-// client.
-type QuotaExceededError struct {
-	// RetryAt is when there may be room again: when the next day begins. The zero time:
-	// no wait helps, because no label has a price.
-	RetryAt       time.Time
-	Labels        []LabelStatus // every label asked about
-	OverageMicros int64         // what was spent beyond the quotas, in all, in µ$
-	// DecidedAt is when it was decided. The zero time: not known, and then neither is RetryIn.
-	DecidedAt time.Time
-}
-
-// RetryIn is the time from the decision to RetryAt; false when there is none.
-func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
-	if e.DecidedAt.IsZero() || e.RetryAt.IsZero() {
-		return 0, false
-	}
-	return max(0, e.RetryAt.Sub(e.DecidedAt)), true
-}
-
-// Error implements error.
-func (e *QuotaExceededError) Error() string {
-	names := make([]string, len(e.Labels))
-	for i, l := range e.Labels {
-		if l.Status == StatusUnpriced {
-			names[i] = l.Label + " has no price"
-			continue
-		}
-		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
-	}
-	when := "store prices with Prices.Put, or correct the labels' models"
-	if !e.RetryAt.IsZero() {
-		when = "retry at " + e.RetryAt.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("%v: %s; %s", ErrQuotaExceeded, strings.Join(names, ", "), when)
-}
-
-// Is makes errors.Is(err, ErrQuotaExceeded) true.
-func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }
 
 // failure wraps a store error for the caller: unavailable, or a bug.
 func failure(operation string, err error) error {

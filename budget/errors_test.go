@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestQuotaSaysHowLongToWait(t *testing.T) {
@@ -22,8 +23,8 @@ func TestQuotaSaysHowLongToWait(t *testing.T) {
 	}
 	w.clock.Advance(time.Minute)
 	_, err := w.a.Recommend(t.Context(), orgO, appA)
-	require.ErrorIs(t, err, ErrQuotaExceeded)
-	var exceeded *QuotaExceededError
+	require.ErrorIs(t, err, prices.ErrQuotaExceeded)
+	var exceeded *prices.QuotaExceededError
 	require.ErrorAs(t, err, &exceeded)
 	wait, ok := problem.RetryAfter(fmt.Errorf("call: %w", err))
 	assert.True(t, ok)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // recorder collects the events a hook was told.
@@ -122,7 +123,7 @@ func TestLateCommitIsFollowedByALook(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		u := call(1)
-		u.Tokens = Tokens{Input: 2_000_000}
+		u.Tokens = prices.Tokens{Input: 2_000_000}
 		_, err = k.Submit(ctx, orgO, appA, u)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		pass(11 * time.Second)

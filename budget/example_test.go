@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
@@ -50,9 +51,9 @@ func ExampleKeeper_Submit() {
 	ctx := context.Background()
 	keeper := newKeeper()
 	defer func() { check(keeper.Close(ctx)) }()
-	usage := budget.Usage{
+	usage := prices.Usage{
 		RequestID: requestID, Label: "premium",
-		Tokens: budget.Tokens{Input: 1500, Output: 800},
+		Tokens: prices.Tokens{Input: 1500, Output: 800},
 		Tags:   map[string]string{"user": "u1"},
 	}
 	for range 2 { // sent again, it is counted once
@@ -78,7 +79,7 @@ func ExampleKeeper_Recommend() {
 	_, err = keeper.Setup().Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "standard", DeltaMicros: 50_000, Reason: "another"})
 	check(err)
 	_, err = keeper.Recommend(ctx, exampleOrg, "chat")
-	var exceeded *budget.QuotaExceededError
+	var exceeded *prices.QuotaExceededError
 	if errors.As(err, &exceeded) {
 		fmt.Println("nothing left until", exceeded.RetryAt.UTC().Format(time.RFC3339))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // mortal is a node's client: at one of its writes the node dies, before or
@@ -75,7 +76,7 @@ func (m *mortal) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func(*
 
 // historyCall is a model call that happened.
 type historyCall struct {
-	usage Usage
+	usage prices.Usage
 	cost  money.Picos
 	app   string
 }
@@ -152,7 +153,7 @@ func (h *history) node() (int, *Keeper) {
 func (h *history) newCall() historyCall {
 	app := []string{appA, appB}[h.n(2)]
 	in, out := int64(h.n(3000)), int64(h.n(1000))
-	u := Usage{RequestID: uuid(len(h.calls)), Label: "premium", Tokens: Tokens{Input: in, Output: out}, Time: time.Now()}
+	u := prices.Usage{RequestID: uuid(len(h.calls)), Label: "premium", Tokens: prices.Tokens{Input: in, Output: out}, Time: time.Now()}
 	c := historyCall{usage: u, app: app, cost: money.Cost(in, 3_000_000).Add(money.Cost(out, 15_000_000))}
 	if h.n(3) == 0 {
 		c.usage.Label = "standard"
@@ -178,7 +179,7 @@ func (h *history) record(c historyCall) {
 func (h *history) step() {
 	ctx := h.t.Context()
 	tolerate := func(err error) {
-		if err != nil && !unavailable(err) && !errors.Is(err, ErrQuotaExceeded) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrClosed) {
+		if err != nil && !unavailable(err) && !errors.Is(err, prices.ErrQuotaExceeded) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrClosed) {
 			require.NoError(h.t, err)
 		}
 	}
@@ -231,14 +232,14 @@ func (h *history) both() {
 // batch sends records together, one of them twice.
 func (h *history) batch() {
 	calls := []historyCall{h.newCall(), h.newCall()}
-	usages := []Usage{calls[0].usage, calls[1].usage, calls[0].usage}
+	usages := []prices.Usage{calls[0].usage, calls[1].usage, calls[0].usage}
 	_, k := h.node()
 	_, _ = k.SubmitBatch(h.t.Context(), orgO, calls[0].app, usages[:1])
 	_, _ = k.SubmitBatch(h.t.Context(), orgO, calls[1].app, usages[1:2])
 	for _, c := range calls {
 		h.record(c)
 	}
-	_, err := k.SubmitBatch(h.t.Context(), orgO, calls[0].app, []Usage{usages[0], usages[2]})
+	_, err := k.SubmitBatch(h.t.Context(), orgO, calls[0].app, []prices.Usage{usages[0], usages[2]})
 	if err != nil && !unavailable(err) && !errors.Is(err, ErrClosed) {
 		require.NoError(h.t, err)
 	}

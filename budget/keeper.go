@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Keeper keeps the budgets of organisations and their apps: it says which model label an
@@ -78,11 +79,11 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	if err := tables.validate(); err != nil {
 		return nil, err
 	}
-	optionBook, err := newPriceBook(opts.Prices)
+	optionBook, err := prices.NewBook(opts.Prices)
 	if err != nil {
 		return nil, err
 	}
-	catalogBook, err := newPriceBook(Catalog())
+	catalogBook, err := prices.NewBook(prices.Catalog())
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 // safe to send the record again. If ctx ends before the record was sent, the error says
 // so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
 // than the client's.
-func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
+func (k *Keeper) Submit(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
 	if err := k.usable(ctx); err != nil {
 		return Receipt{}, err
 	}
@@ -208,7 +209,7 @@ func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Rece
 // SubmitBatch submits 1 to 100 records. Each has a result or an error of its
 // own, in their order; a repeat within the batch is a duplicate. Records for
 // one counter share transactions.
-func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
+func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // outlook is where an app stands at an instant.
@@ -20,7 +21,7 @@ type outlook struct {
 }
 
 // exceeded is the error when nothing has room now.
-func (o *outlook) exceeded() *QuotaExceededError {
+func (o *outlook) exceeded() *prices.QuotaExceededError {
 	err := o.plan.exceeded()
 	err.DecidedAt = o.at
 	return err

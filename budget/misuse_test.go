@@ -3,7 +3,6 @@ package budget
 import (
 	"context"
 	"iter"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Every call without a context, or of what was never made, says so.
@@ -41,7 +41,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			"GetApp":         func() error { _, err := k.Setup().GetApp(ctx, orgO, appA); return err },
 			"GetOrg":         func() error { _, err := k.Setup().GetOrg(ctx, orgO); return err },
 			"History":        func() error { return first(k.History(ctx, orgO, appA, "20990122", "20990123")) },
-			"ImportPrices":   func() error { _, err := k.Prices().Import(ctx, PriceList{}, PriceImport{}); return err },
+			"ImportPrices":   func() error { _, err := k.Prices().Import(ctx, prices.List{}, PriceImport{}); return err },
 			"ModelInfo":      func() error { _, err := k.Prices().Info(ctx, premiumModel); return err },
 			"Orgs":           func() error { return first(k.Setup().Orgs(ctx)) },
 			"Override":       func() error { return k.Setup().Override(ctx, orgO, appA, "premium", time.Now()) },
@@ -53,11 +53,11 @@ func TestMisuseIsSaid(t *testing.T) {
 			"Recommend":      func() error { _, err := k.Recommend(ctx, orgO, appA); return err },
 			"RecommendFresh": func() error { _, err := k.RecommendFresh(ctx, orgO, appA); return err },
 			"Replay":         func() error { return k.Replay(ctx) },
-			"ReviewPrices":   func() error { _, err := k.Prices().Review(ctx, PriceList{}, PriceImport{}); return err },
+			"ReviewPrices":   func() error { _, err := k.Prices().Review(ctx, prices.List{}, PriceImport{}); return err },
 			"Sticky":         func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
 			"StoredModels":   func() error { return first(k.Prices().Models(ctx)) },
 			"Submit":         func() error { _, err := k.Submit(ctx, orgO, appA, call(1)); return err },
-			"SubmitBatch":    func() error { _, err := k.SubmitBatch(ctx, orgO, appA, []Usage{call(1)}); return err },
+			"SubmitBatch":    func() error { _, err := k.SubmitBatch(ctx, orgO, appA, []prices.Usage{call(1)}); return err },
 			"Sweep":          func() error { _, err := k.Sweep(ctx); return err },
 			"TagTotals":      func() error { _, err := k.TagTotals(ctx, orgO, appA, "", "user"); return err },
 			"Totals":         func() error { _, err := k.Totals(ctx, orgO, appA, ""); return err },
@@ -83,7 +83,7 @@ func requireMisuse(t *testing.T, field, name string, call func() error) {
 		var v *fault.ValidationError
 		require.ErrorAs(t, call(), &v, "%s without a %s", name, field)
 		require.Equal(t, field, v.Field, name)
-		require.Equal(t, "budget", v.Package)
+		require.Contains(t, []string{"budget", "prices"}, v.Package)
 	}, "%s without a %s", name, field)
 }
 
@@ -119,7 +119,6 @@ func TestKeeperIsRefusedWhatCannotWork(t *testing.T) {
 	} {
 		requireMisuse(t, test.field, name, func() error { _, err := New(test.client, test.tables, &test.opts); return err })
 	}
-	requireMisuse(t, "r", "LoadPrices", func() error { _, err := LoadPrices((*strings.Reader)(nil)); return err })
 }
 
 // DynamoDB would store other text than was given, so that what is sent again would be
@@ -137,7 +136,7 @@ func TestTextIsUTF8(t *testing.T) {
 		"org_name":       func() error { _, err := w.a.Setup().PutOrg(ctx, named); return err },
 		"models.premium": func() error { _, err := w.a.Setup().PutOrg(ctx, modelled); return err },
 		"app_name":       func() error { _, err := w.a.Setup().PutApp(ctx, orgO, App{ID: appA, Name: bad}); return err },
-		"model":          func() error { return w.a.Prices().Put(ctx, bad, Price{Rates: Rates{Input: 1}}) },
+		"model":          func() error { return w.a.Prices().Put(ctx, bad, prices.Price{Rates: prices.Rates{Input: 1}}) },
 		"status":         func() error { _, err := w.a.Submit(ctx, orgO, appA, marked); return err },
 		"model_id":       func() error { _, err := w.a.Submit(ctx, orgO, appA, model); return err },
 		"reason": func() error {

@@ -11,7 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Tables names the two tables.
@@ -76,7 +78,7 @@ type Options struct {
 	Models map[string]string
 	// Prices come before the embedded Catalog, and after prices stored with
 	// Prices.Put. Defaults to none.
-	Prices []Price
+	Prices []prices.Price
 	// Staleness is how old a known spend may be. Defaults to 5 s.
 	Staleness time.Duration
 	// ConfigTTL is how long a configuration may be used without looking whether
@@ -197,7 +199,7 @@ func (o Options) validate() error {
 
 func (o Options) validModels() error {
 	for label, model := range o.Models {
-		if !labelPattern.MatchString(label) || model == "" {
+		if problem.CheckLabel(label) != "" || model == "" {
 			return invalid("options.models."+label, "%q is not a model id for a label", model)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func (adm *administration) override(ctx context.Context, by, org, app, label string, until time.Time) error {
@@ -27,7 +28,7 @@ func (adm *administration) override(ctx context.Context, by, org, app, label str
 	if !slices.Contains(t.policy().ordering, label) {
 		return invalidLabel(label)
 	}
-	if _, err := t.cost(label, Tokens{}, now); err != nil {
+	if _, err := t.cost(label, prices.Tokens{}, now); err != nil {
 		return err
 	}
 	return adm.setOverride(ctx, "Override", audit.Event{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})

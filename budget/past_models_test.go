@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // movedOn are changes of an organisation while a call of premium is under way.
@@ -77,7 +78,7 @@ func TestNoRecordChoosesItsPrice(t *testing.T) {
 	_, err = w.a.Setup().PutApp(t.Context(), orgO, App{ID: appA})
 	require.NoError(t, err)
 	require.NoError(t, submit(5, "premium", standardModel), "it was the app's own")
-	_, err = w.a.Submit(t.Context(), orgO, appB, Usage{RequestID: uuid(6), Label: "premium", Model: standardModel})
+	_, err = w.a.Submit(t.Context(), orgO, appB, prices.Usage{RequestID: uuid(6), Label: "premium", Model: standardModel})
 	requireCode(t, err, fault.InvalidRequest)
 
 	w.clock.Advance(pastFor + time.Minute)
@@ -106,20 +107,20 @@ func TestSpooledWhileTheModelMoves(t *testing.T) {
 				w := newWorld(t, func(o *Options) { o.Models = map[string]string{} })
 				o := withOwnModels()
 				o.Models["premium"] = "own-model"
-				require.NoError(t, w.a.Prices().Put(t.Context(), "own-model", Price{Model: "own-model", Rates: Rates{Input: 1_000_000, Output: 10_000_000}}))
+				require.NoError(t, w.a.Prices().Put(t.Context(), "own-model", prices.Price{Model: "own-model", Rates: prices.Rates{Input: 1_000_000, Output: 10_000_000}}))
 				w.org(o)
 				opts := Options{Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour, Models: map[string]string{}}
 				k := w.keeper(&opts)
 				_, err := k.Recommend(t.Context(), orgO, appA)
 				require.NoError(t, err)
 				w.db.SetFaults(refuseAll("AccessDeniedException"))
-				u := func(n int) Usage {
+				u := func(n int) prices.Usage {
 					u := call(n)
-					u.Model, u.Tokens = named, Tokens{Output: 100}
+					u.Model, u.Tokens = named, prices.Tokens{Output: 100}
 					return u
 				}
 				spoolOne(t, k, u(0))
-				results, err := k.SubmitBatch(t.Context(), orgO, appA, []Usage{u(1), u(2)})
+				results, err := k.SubmitBatch(t.Context(), orgO, appA, []prices.Usage{u(1), u(2)})
 				require.NoError(t, err)
 				assert.True(t, results[0].Spooled && results[1].Spooled)
 				w.db.SetFaults(refuseAll("InternalServerError"))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Mode says how close a label is to its quota.
@@ -15,17 +16,6 @@ const (
 	ModeTight  Mode = "TIGHT"  // at or over the threshold: ask more often
 )
 
-// Status says where a label stands.
-type Status string
-
-// The statuses of a label.
-const (
-	StatusNormal   Status = "NORMAL"   // below Org.TightPercent of its quotas
-	StatusTight    Status = "TIGHT"    // at or over it, and within its quotas
-	StatusExceeded Status = "EXCEEDED" // not selectable until the reset
-	StatusUnpriced Status = "UNPRICED" // its model has no price: not selectable
-)
-
 // The reasons of a recommendation. The last two are followed by "_" and the
 // label that was passed over, as in QUOTA_EXCEEDED_premium.
 const (
@@ -35,26 +25,16 @@ const (
 	reasonUnpriced       = "UNPRICED"        // the label before has no price
 )
 
-// LabelStatus is where one label stands today.
-type LabelStatus struct {
-	Label       string  `json:"label" doc:"Its name"`                                               // in the ordering
-	Model       string  `json:"model_id,omitempty" doc:"Its model; absent when none is configured"` // its id
-	SpendMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`                        // in µ$
-	QuotaMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`                               // in µ$
-	Percent     float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`          // one decimal
-	Status      Status  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"` // of the label
-}
-
 // statusOf compares exactly: exceeded from 100 % on, tight from the threshold on. A quota
 // of 0 has no room, whatever was credited.
-func statusOf(spend money.Picos, quotaMicros, tightPercent int64) Status {
+func statusOf(spend money.Picos, quotaMicros, tightPercent int64) prices.Status {
 	switch {
 	case quotaMicros == 0 || spend.Cmp(money.FromMicros(quotaMicros)) >= 0:
-		return StatusExceeded
+		return prices.StatusExceeded
 	case spend.Mul(100).Cmp(money.FromMicros(quotaMicros).Mul(tightPercent)) >= 0:
-		return StatusTight
+		return prices.StatusTight
 	}
-	return StatusNormal
+	return prices.StatusNormal
 }
 
 // labelState is one label of the ordering with everything that decides about it.
@@ -65,20 +45,20 @@ type labelState struct {
 	spend        money.Picos // today
 }
 
-func (l labelState) status(tight int64) Status {
+func (l labelState) status(tight int64) prices.Status {
 	if !l.priced {
-		return StatusUnpriced
+		return prices.StatusUnpriced
 	}
 	return statusOf(l.spend, l.quota, tight)
 }
 
 func (l labelState) selectable(tight int64) bool {
 	s := l.status(tight)
-	return s == StatusNormal || s == StatusTight
+	return s == prices.StatusNormal || s == prices.StatusTight
 }
 
-func (l labelState) export(tight int64) LabelStatus {
-	return LabelStatus{
+func (l labelState) export(tight int64) prices.LabelStatus {
+	return prices.LabelStatus{
 		Label: l.label, Model: l.model, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(),
 		Percent: l.spend.PercentOf(l.quota), Status: l.status(tight),
 	}
@@ -121,7 +101,7 @@ func (p plan) bySpend() int {
 }
 
 func (p plan) mode() Mode {
-	if p.labels[p.index].status(p.tight) == StatusNormal {
+	if p.labels[p.index].status(p.tight) == prices.StatusNormal {
 		return ModeNormal
 	}
 	return ModeTight
@@ -142,8 +122,8 @@ func (p plan) reason() string {
 	return reasonQuotaExceeded + "_" + passed.label
 }
 
-func (p plan) statuses() []LabelStatus {
-	out := make([]LabelStatus, len(p.labels))
+func (p plan) statuses() []prices.LabelStatus {
+	out := make([]prices.LabelStatus, len(p.labels))
 	for i, l := range p.labels {
 		out[i] = l.export(p.tight)
 	}
@@ -151,8 +131,8 @@ func (p plan) statuses() []LabelStatus {
 }
 
 // exceeded is the error if no label has room.
-func (p plan) exceeded() *QuotaExceededError {
-	err := &QuotaExceededError{Labels: p.statuses()}
+func (p plan) exceeded() *prices.QuotaExceededError {
+	err := &prices.QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos
 	for _, l := range p.labels {
 		if d := l.spend.Sub(money.FromMicros(l.quota)); d.Sign() > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestNobodyInUseWaitsForTheStore: spend, configuration and the sticky record are read again
@@ -74,7 +75,7 @@ func TestAPlanEndsWithWhatItComesFrom(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Staleness, o.ConfigTTL = 100*time.Hour, 100*time.Hour })
 	w.org(fixtureOrg())
 	now := w.clock.Now()
-	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, Price{Model: premiumModel, EffectiveFrom: now.Add(time.Hour), Rates: Rates{Input: 7_000_000, Output: 8_000_000}}))
+	require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, prices.Price{Model: premiumModel, EffectiveFrom: now.Add(time.Hour), Rates: prices.Rates{Input: 7_000_000, Output: 8_000_000}}))
 	require.NoError(t, w.a.Setup().Override(t.Context(), orgO, appA, "economy", now.Add(10*time.Minute)))
 
 	first := w.recommend(w.a, appA)

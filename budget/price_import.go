@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // PriceImport says how a price list is taken.
@@ -32,7 +35,7 @@ type PriceReport struct {
 	Unchanged []string `json:"unchanged"`
 	// Skipped are the rows of the list that are no prices a keeper has, and models for which
 	// the list says two things or has one price more than can be stored.
-	Skipped []SkippedPrice `json:"skipped"`
+	Skipped []prices.Skipped `json:"skipped"`
 }
 
 // priceJob is one import, or the review of one.
@@ -40,18 +43,18 @@ type priceJob struct {
 	list    string
 	at      time.Time
 	accept  map[string]bool
-	listed  priceBook
-	stored  priceBook // as read at first
+	listed  prices.Book
+	stored  prices.Book // as read at first
 	own     priceLayers
 	names   []string // models of the list
-	skipped []SkippedPrice
+	skipped []prices.Skipped
 
 	mu   sync.Mutex
 	done map[string]review
 }
 
 // newImport reads what an import is compared with.
-func (pt *priceTable) newImport(ctx context.Context, list PriceList, how PriceImport) (*priceJob, error) {
+func (pt *priceTable) newImport(ctx context.Context, list prices.List, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
 		list: how.List, at: acceptance(pt.desk.now()), own: pt.own, skipped: list.Skipped, accept: map[string]bool{},
 		done: map[string]review{},
@@ -59,7 +62,7 @@ func (pt *priceTable) newImport(ctx context.Context, list PriceList, how PriceIm
 	if j.list == "" {
 		j.list = list.Name
 	}
-	if !namePattern.MatchString(j.list) {
+	if problem.CheckName(j.list) != "" {
 		return nil, invalid("list", "%q is not a name: give 1 to 64 letters, digits, dots, hyphens and underscores", j.list)
 	}
 	if j.list == layerCatalog {
@@ -69,7 +72,7 @@ func (pt *priceTable) newImport(ctx context.Context, list PriceList, how PriceIm
 		return nil, invalid("prices", "the list has no price that can be used; look at what was skipped, and at the providers asked for")
 	}
 	var err error
-	if j.listed, err = newPriceBook(list.Prices); err != nil {
+	if j.listed, err = prices.NewBook(list.Prices); err != nil {
 		return nil, err
 	}
 	j.names = slices.Sorted(maps.Keys(j.listed))
@@ -82,7 +85,7 @@ func (pt *priceTable) newImport(ctx context.Context, list PriceList, how PriceIm
 
 func (j *priceJob) acceptAll(models []string) error {
 	for _, model := range models {
-		name, _ := splitModel(model)
+		name, _ := prices.SplitModel(model)
 		if _, ok := slices.BinarySearch(j.names, name); !ok {
 			return invalid("accept", "%q is not a model of the list; name one that is held back", model)
 		}
@@ -92,9 +95,9 @@ func (j *priceJob) acceptAll(models []string) error {
 }
 
 // listing is what the list says of a model whose stored prices are these.
-func (j *priceJob) listing(model string, stored []Price, now time.Time) *listing {
-	book, others := priceBook{model: stored}, priceBook{}
-	for _, name := range priceNames(model)[1:] {
+func (j *priceJob) listing(model string, stored []prices.Price, now time.Time) *listing {
+	book, others := prices.Book{model: stored}, prices.Book{}
+	for _, name := range prices.ModelNames(model)[1:] {
 		book[name], others[name] = j.stored[name], j.becoming(name)
 	}
 	layers := append(priceLayers{{layerTable, book}}, j.own...)
@@ -104,7 +107,7 @@ func (j *priceJob) listing(model string, stored []Price, now time.Time) *listing
 }
 
 // becoming are the prices of a model that the import is about to store.
-func (j *priceJob) becoming(model string) []Price {
+func (j *priceJob) becoming(model string) []prices.Price {
 	if _, ok := slices.BinarySearch(j.names, model); !ok {
 		return j.stored[model]
 	}
@@ -122,7 +125,7 @@ func (j *priceJob) reviewed(model string, r review) {
 func (j *priceJob) report() PriceReport {
 	report := PriceReport{
 		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},
-		Skipped: append([]SkippedPrice{}, j.skipped...),
+		Skipped: append([]prices.Skipped{}, j.skipped...),
 	}
 	for _, name := range j.names {
 		r, ok := j.done[name]

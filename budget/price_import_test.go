@@ -3,6 +3,8 @@ package budget
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,19 +15,20 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // listOf is a list with models' prices.
-func listOf(t testing.TB, models ...[]Price) PriceList {
+func listOf(t testing.TB, models ...[]prices.Price) prices.List {
 	t.Helper()
-	return PriceList{Name: "prices", Prices: slices.Concat(models...)}
+	return prices.List{Name: "prices", Prices: slices.Concat(models...)}
 }
 
 // listed are a model's prices: dollars per million tokens, by class, from a day on if there
 // is one.
-func listed(id string, prices ...string) []Price {
-	rows := make([]Price, len(prices))
-	for i, text := range prices {
+func listed(id string, dollars ...string) []prices.Price {
+	rows := make([]prices.Price, len(dollars))
+	for i, text := range dollars {
 		var row struct {
 			From                 time.Time
 			In, Out, Read, Write *float64
@@ -38,17 +41,17 @@ func listed(id string, prices ...string) []Price {
 			case dollars == nil:
 				return 0
 			case *dollars == 0:
-				return FreeRate
+				return prices.FreeRate
 			}
 			return int64(math.Round(*dollars * 1e6))
 		}
-		rows[i] = Price{Model: id, EffectiveFrom: row.From, Rates: Rates{Input: rate(row.In), Output: rate(row.Out), CacheRead: rate(row.Read), CacheWrite5m: rate(row.Write)}}
+		rows[i] = prices.Price{Model: id, EffectiveFrom: row.From, Rates: prices.Rates{Input: rate(row.In), Output: rate(row.Out), CacheRead: rate(row.Read), CacheWrite5m: rate(row.Write)}}
 	}
 	return rows
 }
 
 // importing imports a list by a keeper.
-func importing(t testing.TB, k *Keeper, list PriceList, accept ...string) PriceReport {
+func importing(t testing.TB, k *Keeper, list prices.List, accept ...string) PriceReport {
 	t.Helper()
 	report, err := k.Prices().Import(t.Context(), list, PriceImport{Accept: accept})
 	require.NoError(t, err)
@@ -56,7 +59,7 @@ func importing(t testing.TB, k *Keeper, list PriceList, accept ...string) PriceR
 }
 
 // priceAt is a model's price in force.
-func priceAt(t testing.TB, k *Keeper, model string, at time.Time) Rates {
+func priceAt(t testing.TB, k *Keeper, model string, at time.Time) prices.Rates {
 	t.Helper()
 	stored, err := k.admin.prices.stored(t.Context(), []string{model})
 	require.NoError(t, err)
@@ -99,7 +102,7 @@ func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
 			other := listed("other", `{"in":1,"out":1}`)
 			report := importing(t, w.a, listOf(t, listed("m", first), other))
 			require.Len(t, report.Accepted, 2)
-			want := Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000}
+			want := prices.Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000}
 			require.Equal(t, want, priceAt(t, w.a, "m", w.clock.Now()))
 
 			w.clock.Advance(time.Hour)
@@ -139,8 +142,8 @@ func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
 	w.org(fixtureOrg())
 	importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":12}`)))
 	w.clock.Advance(time.Minute)
-	usage := func(n int, at time.Time) Usage {
-		return Usage{RequestID: uuid(n), Label: "premium", Tokens: Tokens{Input: 1_000_000}, Time: at}
+	usage := func(n int, at time.Time) prices.Usage {
+		return prices.Usage{RequestID: uuid(n), Label: "premium", Tokens: prices.Tokens{Input: 1_000_000}, Time: at}
 	}
 	counted := w.submit(w.a, usage(1, w.clock.Now()))
 	require.Equal(t, int64(3_000_000), counted.CostMicros)
@@ -165,19 +168,19 @@ func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
 // way of a later one that was announced, nor of another scope's.
 func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	later := at(t, "2100-03-01T00:00:00Z")
-	own := []Price{
-		{Model: "global.m", Rates: Rates{Input: 1_000_000, Output: 1_000_000}},
-		{Model: "m", Scope: Regional, Rates: Rates{Input: 2_000_000, Output: 2_000_000}},
-		{Model: "m", Scope: Regional, EffectiveFrom: later, Rates: Rates{Input: 20_000_000, Output: 2_000_000}},
+	own := []prices.Price{
+		{Model: "global.m", Rates: prices.Rates{Input: 1_000_000, Output: 1_000_000}},
+		{Model: "m", Scope: prices.Regional, Rates: prices.Rates{Input: 2_000_000, Output: 2_000_000}},
+		{Model: "m", Scope: prices.Regional, EffectiveFrom: later, Rates: prices.Rates{Input: 20_000_000, Output: 2_000_000}},
 	}
-	book, err := newPriceBook(own)
+	book, err := prices.NewBook(own)
 	require.NoError(t, err)
 	w := newWorld(t)
 	w.a.admin.prices.own = priceLayers{{layerCatalog, book}}
 	now := w.clock.Now()
 	report := importing(t, w.a, listOf(t, listed("m", `{"in":3,"out":2}`)))
 	require.Len(t, report.Accepted, 1)
-	assert.Equal(t, Regional, report.Accepted[0].Scope, "there is another for global endpoints")
+	assert.Equal(t, prices.Regional, report.Accepted[0].Scope, "there is another for global endpoints")
 	assert.Empty(t, report.Held, "what was announced stays, for the list says nothing of then")
 	for _, tc := range []struct {
 		model string
@@ -205,11 +208,11 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 }
 
 func TestWhatAnOperatorSetIsKept(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Prices = []Price{{Model: "mine", Rates: Rates{Input: 7, Output: 7}}} })
+	w := newWorld(t, func(o *Options) { o.Prices = []prices.Price{{Model: "mine", Rates: prices.Rates{Input: 7, Output: 7}}} })
 	info := ModelInfo{Tier: "premium", Family: "claude-3.5", Description: "The best that there is"}
 	require.NoError(t, w.a.Prices().PutInfo(t.Context(), "m", info))
-	require.NoError(t, w.a.Prices().Put(t.Context(), "hand", Price{Model: "hand", Rates: Rates{Input: 3_000_000, Output: 1}}))
-	list := func(price string) PriceList {
+	require.NoError(t, w.a.Prices().Put(t.Context(), "hand", prices.Price{Model: "hand", Rates: prices.Rates{Input: 3_000_000, Output: 1}}))
+	list := func(price string) prices.List {
 		return listOf(t, listed("m", price), listed("hand", price), listed("mine", price))
 	}
 	for _, price := range []string{`{"in":3,"out":12}`, `{"in":4,"out":12}`} {
@@ -251,7 +254,7 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 		require.ErrorAs(t, try(), &v, field)
 		assert.Equal(t, field, v.Field)
 	}
-	_, err := w.a.Prices().Import(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
+	_, err := w.a.Prices().Import(t.Context(), prices.List{Prices: []prices.Price{{Model: "m", Rates: prices.Rates{Input: -5}}}, Name: "prices"}, PriceImport{})
 	requireCode(t, err, fault.InvalidConfig)
 	stored, err := w.a.Prices().Get(t.Context(), "m")
 	require.NoError(t, err)
@@ -261,9 +264,9 @@ func TestImportsThatCannotBeAreRefused(t *testing.T) {
 // TestOnlyPricesThatNobodyNeedsAreDropped once there are more than fit.
 func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 	w := newWorld(t)
-	rows := make([]Price, maxPrices)
+	rows := make([]prices.Price, maxPrices)
 	for i := range rows {
-		rows[i] = Price{Model: "m", List: "prices", EffectiveFrom: w.clock.Now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
+		rows[i] = prices.Price{Model: "m", List: "prices", EffectiveFrom: w.clock.Now().Add(-time.Duration(i+1) * time.Minute), Rates: prices.Rates{Input: 3_000_000, Output: 1}}
 	}
 	require.NoError(t, w.a.Prices().Put(t.Context(), "m", rows...))
 	list := listOf(t, listed("m", `{"in":4,"out":0.000001}`))
@@ -281,11 +284,11 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 // is near enough to the list's to be taken.
 func TestAnAnnouncedPriceStays(t *testing.T) {
 	later := at(t, "2100-03-01T00:00:00Z")
-	announced := []Price{{Model: "m", Rates: Rates{Input: 2_000_000, Output: 1}}, {Model: "m", EffectiveFrom: later, Rates: Rates{Input: 4_000_000, Output: 1}}}
+	announced := []prices.Price{{Model: "m", Rates: prices.Rates{Input: 2_000_000, Output: 1}}, {Model: "m", EffectiveFrom: later, Rates: prices.Rates{Input: 4_000_000, Output: 1}}}
 	for layer, after := range map[string]string{layerCatalog: "", layerOptions: heldByHand} {
 		t.Run(layer, func(t *testing.T) {
 			w := newWorld(t)
-			book, err := newPriceBook(announced)
+			book, err := prices.NewBook(announced)
 			require.NoError(t, err)
 			w.a.admin.prices.own = priceLayers{{layer, book}}
 			for range 3 {
@@ -305,7 +308,7 @@ func TestAnAnnouncedPriceStays(t *testing.T) {
 func TestAVersionKeepsItsPrice(t *testing.T) {
 	const three, six, thirty = `{"in":3,"out":12}`, `{"in":6,"out":12}`, `{"in":30,"out":12}`
 	w := newWorld(t)
-	book, err := newPriceBook([]Price{{Model: "m", Rates: Rates{Input: 3_000_000, Output: 12_000_000}}})
+	book, err := prices.NewBook([]prices.Price{{Model: "m", Rates: prices.Rates{Input: 3_000_000, Output: 12_000_000}}})
 	require.NoError(t, err)
 	w.a.admin.prices.own = priceLayers{{layerCatalog, book}}
 	list := listOf(t, listed("m", six), listed("m-v1:0", three), listed("m-v2:0", thirty), listed("m-v3:0", six),
@@ -344,7 +347,7 @@ func TestAClockThatGoesBackHidesNoPrice(t *testing.T) {
 func TestAnImportSurvivesThrottlesAndLostAnswers(t *testing.T) {
 	w := newWorld(t)
 	models := strings.Fields("a b c d e f")
-	var rows [][]Price
+	var rows [][]prices.Price
 	for _, model := range models {
 		rows = append(rows, listed(model, `{"in":3,"out":12}`))
 	}
@@ -367,4 +370,69 @@ func TestAnImportSurvivesThrottlesAndLostAnswers(t *testing.T) {
 		assert.Len(t, eventsOf(t, w.a, priceTarget(model)), 1)
 	}
 	assert.Equal(t, models, importing(t, w.b, listOf(t, rows...)).Unchanged)
+}
+
+// cheaperUntil2027 has another price at LiteLLM, whose list is three weeks older.
+const cheaperUntil2027 = "gemini-3.6-flash"
+
+// publicList is an extract of LiteLLM's list.
+func publicList(t testing.TB) prices.List {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "prices", "testdata", "litellm.json"))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, f.Close()) }()
+	list, err := prices.Load(f)
+	require.NoError(t, err)
+	return list
+}
+
+// TestAnImportOfTheListChangesLittle: the catalog is of their day.
+func TestAnImportOfTheListChangesLittle(t *testing.T) {
+	w := newWorld(t)
+	w.clock.Set(at(t, "2026-08-21T12:00:00Z"))
+	report := importing(t, w.a, publicList(t))
+	for _, c := range report.Accepted {
+		if c.Before != nil && c.Model != cheaperUntil2027 {
+			for _, class := range tokenClasses {
+				if x, y := *class.Rate(c.Before), *class.Rate(c.After); x != 0 && y != 0 {
+					assert.Equal(t, x, y, "%s: %s", c.Model, class.Name)
+				}
+			}
+		}
+	}
+	assert.NotEmpty(t, report.Unchanged)
+	again := importing(t, w.a, publicList(t))
+	assert.Empty(t, again.Accepted)
+	assert.Equal(t, report.Held, again.Held)
+}
+
+// FuzzReview checks what becomes of any list: prices that a keeper takes, none of them backdated or
+// free, and once.
+func FuzzReview(f *testing.F) {
+	for _, number := range []string{"1", "-1", "8.75e-9", "null", "1e-40", "3E-06"} {
+		f.Add(`[{"model_id":"global.m","input_usd_micros_per_1m":` + number + `,"output_usd_micros_per_1m":2},
+			{"model_id":"m","effective_from":"2026-09-01T00:00:00Z","input_usd_micros_per_1m":1,"output_usd_micros_per_1m":` + number + `}]`)
+		f.Add(`{"m":{"litellm_provider":"openai","input_cost_per_token":` + number + `,"output_cost_per_token":1e-6,"cache_read_input_token_cost":` + number + `},
+			"azure/m":{"input_cost_per_token":2e-6,"output_cost_per_token":` + number + `},"us.m":{"input_cost_per_token":1e-6,"output_cost_per_token":1e-6}}`)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := prices.Load(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		byName, err := prices.NewBook(list.Prices)
+		require.NoError(t, err)
+		now := fixtureNow
+		for name := range byName {
+			l := newListing(name, "list", byName[name], nil, priceLayers{{layerTable, prices.Book{}}}, now)
+			r := l.review(now)
+			for _, p := range r.stored {
+				require.NoError(t, p.Validate())
+				require.False(t, p.EffectiveFrom.Before(now), "backdated")
+				require.NotZero(t, max(p.Input, 0), "free")
+			}
+			again := newListing(name, "list", byName[name], r.stored, priceLayers{{layerTable, prices.Book{name: r.stored}}}, now)
+			require.Empty(t, again.review(now).accepted, "once")
+		}
+	})
 }

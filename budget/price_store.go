@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Prices are the stored prices, for all organisations, changed in the name of the keeper.
@@ -25,7 +26,7 @@ func (p *Prices) keeper() *Keeper {
 
 // Get are the stored prices of one model, in the order they were put; those
 // of Options and the Catalog are not among them.
-func (p *Prices) Get(ctx context.Context, model string) ([]Price, error) {
+func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) {
 	k := p.keeper()
 	if err := k.usable(ctx); err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 // version of a model is a model of its own. They come before Options.Prices and the
 // catalog. No rows: back to those. It writes an audit.Event of audit.Price(model), unless
 // just those prices are stored already.
-func (p *Prices) Put(ctx context.Context, model string, rows ...Price) error {
+func (p *Prices) Put(ctx context.Context, model string, rows ...prices.Price) error {
 	k := p.keeper()
 	by, err := k.author(ctx)
 	if err != nil {
@@ -56,8 +57,30 @@ func (p *Prices) Put(ctx context.Context, model string, rows ...Price) error {
 	return k.admin.prices.put(ctx, by, model, rows...)
 }
 
+// Add stores a price beside those that are stored of its model, in the place of the one of the
+// same scope and the same beginning, and returns it as it is stored. It reads and writes them in
+// one step: of several that add at the same time none is lost. Else it is as Put.
+//
+// Errors: *fault.ValidationError, also for price 501 of a model; ErrConflict, *fault.UnavailableError.
+func (p *Prices) Add(ctx context.Context, price prices.Price) (prices.Price, error) {
+	k := p.keeper()
+	by, err := k.author(ctx)
+	if err != nil {
+		return prices.Price{}, err
+	}
+	if price, err = storable(price); err != nil {
+		return prices.Price{}, err
+	}
+	return price, k.admin.prices.replace(ctx, "Prices.Add", by, price.Model, func(stored priceRows) []prices.Price {
+		kept := slices.DeleteFunc(stored.prices(), func(old prices.Price) bool {
+			return old.Scope == price.Scope && old.EffectiveFrom.Equal(price.EffectiveFrom)
+		})
+		return append(kept, price)
+	})
+}
+
 // Review says what Import would do, and writes nothing. Errors are its.
-func (p *Prices) Review(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
+func (p *Prices) Review(ctx context.Context, list prices.List, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
 	if err := k.usable(ctx); err != nil {
 		return PriceReport{}, err
@@ -89,7 +112,7 @@ func (p *Prices) Review(ctx context.Context, list PriceList, how PriceImport) (P
 //
 // Errors: *fault.ValidationError for an empty list, a bad name or one in Accept that the list
 // does not have; *fault.UnavailableError; ErrConflict.
-func (p *Prices) Import(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
+func (p *Prices) Import(ctx context.Context, list prices.List, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
 	by, err := k.author(ctx)
 	if err != nil {
@@ -116,7 +139,7 @@ func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	if err := k.usable(ctx); err != nil {
 		return ModelInfo{}, err
 	}
-	name, _ := splitModel(model)
+	name, _ := prices.SplitModel(model)
 	if name == "" {
 		return ModelInfo{}, invalidConfig("model", "%q is not a model id", model)
 	}
@@ -139,11 +162,11 @@ func (p *Prices) PutInfo(ctx context.Context, model string, info ModelInfo) erro
 	if err := info.validate(); err != nil {
 		return err
 	}
-	row := Price{Model: model}
-	if err := row.validate(); err != nil {
+	row := prices.Price{Model: model}
+	if err := row.Validate(); err != nil {
 		return err
 	}
-	name := row.normal().Model
+	name := row.Normalized().Model
 	return adminError("PutInfo", k.admin.desk.commit(ctx, func() (*change, error) {
 		return k.admin.prices.decide(ctx, by, name, func(r priceRows) priceRows {
 			r.Tier, r.Family, r.Description = info.Tier, info.Family, info.Description

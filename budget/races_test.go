@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestOneRecordSentByMany: one is accepted, all others are duplicates.
@@ -43,7 +45,7 @@ func TestDedupKeyIsOrgAppAndRequest(t *testing.T) {
 		label, day := call(1), call(1)
 		label.Label, label.Model = "standard", standardModel
 		day.Time = fixtureNow.Add(-12 * time.Hour)
-		for _, u := range []Usage{label, day} {
+		for _, u := range []prices.Usage{label, day} {
 			_, err := w.b.Submit(t.Context(), orgO, appA, u)
 			require.ErrorIs(t, err, ErrConflict)
 		}

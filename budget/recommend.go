@@ -6,20 +6,22 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Recommendation is the label an app may use now.
 type Recommendation struct {
-	Label    string        // to use now
-	Model    string        // the label's model id
-	Mode     Mode          // how close the label is to its quota
-	Reason   string        // WITHIN_QUOTA, MANUAL_OVERRIDE, QUOTA_EXCEEDED_premium, UNPRICED_premium
-	Labels   []LabelStatus // the whole ordering
-	CacheFor time.Duration // how long a client may keep it: at most until ResetAt or the override's end
-	ResetAt  time.Time     // when the next day begins
-	Day      string        // the day it is for, like 20260123
-	Price    Rates         // of the label, now
-	Stale    bool          // the store did not answer: the last plan known
+	Label    string               // to use now
+	Model    string               // the label's model id
+	Mode     Mode                 // how close the label is to its quota
+	Reason   string               // WITHIN_QUOTA, MANUAL_OVERRIDE, QUOTA_EXCEEDED_premium, UNPRICED_premium
+	Labels   []prices.LabelStatus // the whole ordering
+	CacheFor time.Duration        // how long a client may keep it: at most until ResetAt or the override's end
+	ResetAt  time.Time            // when the next day begins
+	Day      string               // the day it is for, like 20260123
+	Price    prices.Rates         // of the label, now
+	Stale    bool                 // the store did not answer: the last plan known
 }
 
 // recommender recommends labels. It remembers the last plan of each app.
@@ -92,8 +94,8 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 	if err := validTarget(org, app); err != nil {
 		return 0, err
 	}
-	tokens := Tokens{Input: inputTokens, Output: maxTokens}
-	if err := tokens.validate(); err != nil {
+	tokens := prices.Tokens{Input: inputTokens, Output: maxTokens}
+	if err := tokens.Validate(); err != nil {
 		return 0, err
 	}
 	t, err := s.tenants.get(ctx, org, app)
@@ -116,11 +118,11 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 // estimateByOptions prices a label by the keeper's options, before any configuration
 // could be read. If the options have no price for it, it fails with the error of the
 // read.
-func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (int64, error) {
+func (s *standing) estimateByOptions(label string, tokens prices.Tokens, err error) (int64, error) {
 	price, _, ok := s.admin.prices.own.lookup(s.opts.Models[label], s.now())
 	if !ok {
 		return 0, err
 	}
-	cost, _ := price.cost(tokens)
+	cost, _ := costOf(price.Rates, tokens)
 	return cost.MicrosUp(), nil
 }

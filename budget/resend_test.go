@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // tokens notes the token of each transaction that is sent, under what it writes.
@@ -97,7 +98,7 @@ func TestRecordsUnderOneIDSentTogetherConflict(t *testing.T) {
 		other.Tokens.Output++
 		results := make([]Receipt, 3)
 		errs := make([]error, 3)
-		for i, u := range []Usage{call(3), call(3), other} {
+		for i, u := range []prices.Usage{call(3), call(3), other} {
 			calls.Go(func() { results[i], errs[i] = k.Submit(t.Context(), orgO, appA, u) })
 			pass(time.Millisecond)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,10 +59,10 @@ func fixtureOrg() Org {
 }
 
 // call is U(n): 1,500 in and 800 out of premium, 16,500 µ$.
-func call(n int) Usage {
-	return Usage{
+func call(n int) prices.Usage {
+	return prices.Usage{
 		RequestID: uuid(n), Label: "premium", Model: premiumModel,
-		Tokens: Tokens{Input: 1500, Output: 800}, Status: "OK", Time: fixtureNow,
+		Tokens: prices.Tokens{Input: 1500, Output: 800}, Status: "OK", Time: fixtureNow,
 	}
 }
 
@@ -154,7 +155,7 @@ func (w *world) total(app, label, day string) LabelTotals {
 	return LabelTotals{}
 }
 
-func (w *world) submit(k *Keeper, u Usage) Receipt {
+func (w *world) submit(k *Keeper, u prices.Usage) Receipt {
 	w.t.Helper()
 	r, err := w.send(k, u)
 	require.NoError(w.t, err)
@@ -163,7 +164,7 @@ func (w *world) submit(k *Keeper, u Usage) Receipt {
 
 // send submits a record. In a run with faults it does so again after a moment in which the store
 // was taken for silent: on a busy machine a lost answer and the probe after it take that long.
-func (w *world) send(k *Keeper, u Usage) (r Receipt, err error) {
+func (w *world) send(k *Keeper, u prices.Usage) (r Receipt, err error) {
 	for {
 		r, err = k.Submit(w.t.Context(), orgO, appA, u)
 		if !w.engine.Flaky() || !errors.Is(err, fault.ErrUnavailable) {

@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // soak is everything at once: two nodes, hard quotas of every period, faults,
@@ -109,7 +110,7 @@ func (s *soak) fault(r *ddbmem.Request) ddbmem.Fault {
 }
 
 // ack notes a record that was acknowledged.
-func (s *soak) ack(app string, u Usage, err error) {
+func (s *soak) ack(app string, u prices.Usage, err error) {
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -117,10 +118,10 @@ func (s *soak) ack(app string, u Usage, err error) {
 	}
 }
 
-func (s *soak) usage(i int) Usage {
-	u := Usage{
+func (s *soak) usage(i int) prices.Usage {
+	u := prices.Usage{
 		RequestID: uuid(i), Label: s.org.Ordering[s.n(3)],
-		Tokens: Tokens{Input: int64(s.n(20_000)), Output: int64(s.n(5_000))},
+		Tokens: prices.Tokens{Input: int64(s.n(20_000)), Output: int64(s.n(5_000))},
 	}
 	if s.n(4) == 0 {
 		u.Tags = map[string]string{"user": "u" + strconv.Itoa(s.n(3))}
@@ -171,7 +172,7 @@ func (s *soak) put(ctx context.Context, k *Keeper) {
 }
 
 // submit sends a record as callers do.
-func (s *soak) submit(ctx context.Context, k *Keeper, app string, u Usage) {
+func (s *soak) submit(ctx context.Context, k *Keeper, app string, u prices.Usage) {
 	send := func(ctx context.Context, k *Keeper) {
 		_, err := k.Submit(ctx, orgO, app, u)
 		s.ack(app, u, err)
@@ -186,7 +187,7 @@ func (s *soak) submit(ctx context.Context, k *Keeper, app string, u Usage) {
 		cancel()
 		send(context.Background(), k)
 	case 2:
-		results, err := k.SubmitBatch(ctx, orgO, app, []Usage{u, u})
+		results, err := k.SubmitBatch(ctx, orgO, app, []prices.Usage{u, u})
 		for _, r := range results {
 			s.ack(app, u, errors.Join(err, r.Err))
 		}

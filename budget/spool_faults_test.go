@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestSpoolKeepsRecordsWhatTheWholeStoreLacks: credentials, permissions and
@@ -33,7 +34,7 @@ func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
 				db.SetFaults(refuseAll(code))
 				spoolOne(t, k, call(1))
 				spoolOne(t, k, call(2))
-				results, err := k.SubmitBatch(ctx, orgO, "app-never-seen", []Usage{call(3), call(4)})
+				results, err := k.SubmitBatch(ctx, orgO, "app-never-seen", []prices.Usage{call(3), call(4)})
 				require.NoError(t, err)
 				for _, r := range results {
 					require.NoError(t, r.Err)
@@ -90,7 +91,7 @@ func TestBatchSpoolsNoInvalidRecord(t *testing.T) {
 	bad.Tokens.Output = -1
 	u := call(1)
 	u.Time = w.clock.Now()
-	results, err := k.SubmitBatch(t.Context(), orgO, appA, []Usage{u, bad})
+	results, err := k.SubmitBatch(t.Context(), orgO, appA, []prices.Usage{u, bad})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
 	assert.True(t, results[0].Spooled)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
@@ -29,7 +30,7 @@ func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
 		r, err = k.Submit(ctx, orgO, appA, call(3))
 		require.NoError(t, err)
 		assert.True(t, r.Spooled)
-		results, err := k.SubmitBatch(ctx, orgO, appA, []Usage{call(1), call(4)})
+		results, err := k.SubmitBatch(ctx, orgO, appA, []prices.Usage{call(1), call(4)})
 		require.NoError(t, err)
 		for _, r := range results {
 			require.NoError(t, r.Err)
@@ -128,7 +129,7 @@ func spooling(t *testing.T, adapt ...func(*Options)) (*world, *Keeper, string) {
 	return w, k, path
 }
 
-func spoolOne(t *testing.T, k *Keeper, u Usage) {
+func spoolOne(t *testing.T, k *Keeper, u prices.Usage) {
 	t.Helper()
 	r, err := k.Submit(t.Context(), orgO, appA, u)
 	require.NoError(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // priceTable is the prices that are stored, and those that come after them.
@@ -24,9 +25,9 @@ type priceTable struct {
 
 // priceRow is a stored price.
 type priceRow struct {
-	Model         string     `dynamodbav:"model"`
-	Scope         PriceScope `dynamodbav:"scope,omitempty"`
-	EffectiveFrom int64      `dynamodbav:"effective_from,omitempty"` // unix seconds
+	Model         string       `dynamodbav:"model"`
+	Scope         prices.Scope `dynamodbav:"scope,omitempty"`
+	EffectiveFrom int64        `dynamodbav:"effective_from,omitempty"` // unix seconds
 	storedRates
 	List string `dynamodbav:"list,omitempty"`
 }
@@ -41,7 +42,7 @@ type storedRates struct {
 }
 
 // newPriceRow is a price as it is stored.
-func newPriceRow(p Price) priceRow {
+func newPriceRow(p prices.Price) priceRow {
 	r := priceRow{Model: p.Model, Scope: p.Scope, storedRates: storedRates(p.Rates), List: p.List}
 	if !p.EffectiveFrom.IsZero() {
 		r.EffectiveFrom = p.EffectiveFrom.Unix()
@@ -50,8 +51,8 @@ func newPriceRow(p Price) priceRow {
 }
 
 // price is the inverse of newPriceRow.
-func (r priceRow) price() Price {
-	p := Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: Rates(r.storedRates)}
+func (r priceRow) price() prices.Price {
+	p := prices.Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: prices.Rates(r.storedRates)}
 	if r.EffectiveFrom != 0 {
 		p.EffectiveFrom = time.Unix(r.EffectiveFrom, 0).UTC()
 	}
@@ -72,12 +73,12 @@ var priceAttributes = []string{"rows", "tier", "family", "description"}
 // info is what is said of the model.
 func (r priceRows) info() ModelInfo { return ModelInfo{r.Tier, r.Family, r.Description} }
 
-func (r priceRows) prices() []Price {
-	prices := make([]Price, len(r.Rows))
+func (r priceRows) prices() []prices.Price {
+	all := make([]prices.Price, len(r.Rows))
 	for i, row := range r.Rows {
-		prices[i] = row.price()
+		all[i] = row.price()
 	}
-	return prices
+	return all
 }
 
 func decodePriceRows(item store.Item) (stored priceRows, err error) {
@@ -87,13 +88,13 @@ func decodePriceRows(item store.Item) (stored priceRows, err error) {
 	return stored, nil
 }
 
-func decodePrices(item store.Item) ([]Price, error) {
+func decodePrices(item store.Item) ([]prices.Price, error) {
 	stored, err := decodePriceRows(item)
 	return stored.prices(), err
 }
 
-func (pt *priceTable) get(ctx context.Context, model string) ([]Price, error) {
-	name, _ := splitModel(model)
+func (pt *priceTable) get(ctx context.Context, model string) ([]prices.Price, error) {
+	name, _ := prices.SplitModel(model)
 	if name == "" {
 		return nil, invalidConfig("model", "%q is not a model id", model)
 	}
@@ -112,7 +113,7 @@ type StoredModel struct {
 	// Info is what Prices.PutInfo stored.
 	Info ModelInfo
 	// Prices are the stored ones, in the order they were put; none where only Info is.
-	Prices []Price
+	Prices []prices.Price
 }
 
 func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] {
@@ -132,11 +133,11 @@ func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] 
 }
 
 // storedPrices are the stored prices of models, and of those whose prices hold for them too.
-func (pt *priceTable) stored(ctx context.Context, models []string) (priceBook, error) {
+func (pt *priceTable) stored(ctx context.Context, models []string) (prices.Book, error) {
 	var keys []store.Key
 	asked := map[string]bool{}
 	for _, model := range models {
-		for _, name := range priceNames(model) {
+		for _, name := range prices.ModelNames(model) {
 			if !asked[name] {
 				asked[name], keys = true, append(keys, priceKey(name))
 			}
@@ -146,7 +147,7 @@ func (pt *priceTable) stored(ctx context.Context, models []string) (priceBook, e
 	if err != nil {
 		return nil, err
 	}
-	book := priceBook{}
+	book := prices.Book{}
 	for _, item := range items {
 		rows, err := decodePrices(item)
 		if err != nil {
@@ -162,15 +163,15 @@ func (pt *priceTable) stored(ctx context.Context, models []string) (priceBook, e
 // maxPrices bounds the stored prices of a model: their event has those before and after.
 const maxPrices = 500
 
-func (pt *priceTable) put(ctx context.Context, by, model string, rows ...Price) error {
-	name, _ := splitModel(model)
+func (pt *priceTable) put(ctx context.Context, by, model string, rows ...prices.Price) error {
+	name, _ := prices.SplitModel(model)
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
 	}
 	if err := checkCount(rows); err != nil {
 		return err
 	}
-	next := make([]Price, 0, len(rows))
+	next := make([]prices.Price, 0, len(rows))
 	for _, p := range rows {
 		p, err := storable(p)
 		if err != nil {
@@ -181,10 +182,10 @@ func (pt *priceTable) put(ctx context.Context, by, model string, rows ...Price) 
 		}
 		next = append(next, p)
 	}
-	return pt.replace(ctx, "Prices.Put", by, name, func(priceRows) []Price { return next })
+	return pt.replace(ctx, "Prices.Put", by, name, func(priceRows) []prices.Price { return next })
 }
 
-func checkCount(rows []Price) error {
+func checkCount(rows []prices.Price) error {
 	if len(rows) > maxPrices {
 		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
 	}
@@ -192,24 +193,24 @@ func checkCount(rows []Price) error {
 }
 
 // storable is a price as it is stored, or why it cannot be.
-func storable(p Price) (Price, error) {
-	if err := p.validate(); err != nil {
+func storable(p prices.Price) (prices.Price, error) {
+	if err := p.Validate(); err != nil {
 		return p, err
 	}
-	if p.List != "" && !namePattern.MatchString(p.List) {
+	if p.List != "" && problem.CheckName(p.List) != "" {
 		return p, invalidConfig("list", "%q is not the name of a price list; leave it empty for a price put by hand", p.List)
 	}
-	return newPriceRow(p.normal()).price(), nil
+	return newPriceRow(p.Normalized()).price(), nil
 }
 
 // replace stores other prices of a model in the place of those that are stored.
-func (pt *priceTable) replace(ctx context.Context, operation, by, name string, next func(priceRows) []Price) error {
+func (pt *priceTable) replace(ctx context.Context, operation, by, name string, next func(priceRows) []prices.Price) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
 		var tooMany error
 		c, err := pt.decide(ctx, by, name, func(r priceRows) priceRows {
-			prices := next(r)
-			tooMany = checkCount(prices)
-			return r.with(prices)
+			becomes := next(r)
+			tooMany = checkCount(becomes)
+			return r.with(becomes)
 		})
 		if tooMany != nil {
 			return nil, tooMany
@@ -220,32 +221,10 @@ func (pt *priceTable) replace(ctx context.Context, operation, by, name string, n
 	return adminError(operation, err)
 }
 
-// Add stores a price beside those that are stored of its model, in the place of the one of the
-// same scope and the same beginning, and returns it as it is stored. It reads and writes them in
-// one step: of several that add at the same time none is lost. Else it is as Put.
-//
-// Errors: *fault.ValidationError, also for price 501 of a model; ErrConflict, *fault.UnavailableError.
-func (p *Prices) Add(ctx context.Context, price Price) (Price, error) {
-	k := p.keeper()
-	by, err := k.author(ctx)
-	if err != nil {
-		return Price{}, err
-	}
-	if price, err = storable(price); err != nil {
-		return Price{}, err
-	}
-	return price, k.admin.prices.replace(ctx, "Prices.Add", by, price.Model, func(stored priceRows) []Price {
-		kept := slices.DeleteFunc(stored.prices(), func(old Price) bool {
-			return old.Scope == price.Scope && old.EffectiveFrom.Equal(price.EffectiveFrom)
-		})
-		return append(kept, price)
-	})
-}
-
 // with is the item with other prices.
-func (r priceRows) with(prices []Price) priceRows {
-	r.Rows = make([]priceRow, len(prices))
-	for i, p := range prices {
+func (r priceRows) with(rows []prices.Price) priceRows {
+	r.Rows = make([]priceRow, len(rows))
+	for i, p := range rows {
 		r.Rows[i] = newPriceRow(p)
 	}
 	return r
@@ -278,9 +257,9 @@ func (pt *priceTable) decide(ctx context.Context, by, name string, next func(pri
 
 // priceText is a price as events tell it, without the model's name: that is the target.
 type priceText struct {
-	Scope         PriceScope `json:"scope,omitempty"`
-	EffectiveFrom string     `json:"effective_from,omitempty"`
-	List          string     `json:"list,omitempty"`
+	Scope         prices.Scope `json:"scope,omitempty"`
+	EffectiveFrom string       `json:"effective_from,omitempty"`
+	List          string       `json:"list,omitempty"`
 	storedRates
 }
 

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
-func (c *charges) submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
+func (c *charges) submit(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err
 	}
@@ -76,7 +77,7 @@ func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, er
 	}
 	day, now := t.calendar.Day(at), c.now()
 	return t.account(u.Label, day).Submission(ledger.Record{
-		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: u.hash(), Cost: cost, Tokens: u.Tokens.counts(), PriceVersion: entry.PriceVersion,
+		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: usageHash(u), Cost: cost, Tokens: countsOf(u.Tokens), PriceVersion: entry.PriceVersion,
 		Expires: now.Add(dedupFor).Unix(), At: at.Unix(),
 	}, u.Tags, t.calendar.Reopens(day, now)), nil
 }
@@ -88,7 +89,7 @@ func (t *tenant) account(label, day string) ledger.Account {
 
 // countedBefore answers a record that would be refused now. If it was counted before, it
 // is a duplicate all the same.
-func (c *charges) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
+func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, refusal error) (Receipt, error) {
 	stored, counted, err := c.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
 		return Receipt{}, failure("Submit", err)
@@ -96,7 +97,7 @@ func (c *charges) countedBefore(ctx context.Context, t *tenant, u Usage, refusal
 	if !counted {
 		return Receipt{}, refusal
 	}
-	return c.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != u.hash(), Stored: stored})
+	return c.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != usageHash(u), Stored: stored})
 }
 
 // receipt reports a counted record. The record stays counted even if the look at the
@@ -120,7 +121,7 @@ func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger
 	if l, ok := out.label(label); ok {
 		s := l.export(out.tight)
 		r.SpendMicros, r.Percent, r.QuotaStatus, r.Mode = s.SpendMicros, s.Percent, s.Status, ModeNormal
-		if s.Status != StatusNormal {
+		if s.Status != prices.StatusNormal {
 			r.Mode = ModeTight
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // tenant is the configuration of one app of an organisation, as this process has it.
@@ -56,9 +57,9 @@ func (t *tenant) model(p policy, label string) string {
 }
 
 // price finds a label's price in force at an instant, and the model that it is for.
-func (t *tenant) price(p policy, label string, at time.Time) (price Price, model string, ok bool) {
+func (t *tenant) price(p policy, label string, at time.Time) (price prices.Price, model string, ok bool) {
 	if model = t.model(p, label); model == "" {
-		return Price{}, "", false
+		return prices.Price{}, "", false
 	}
 	price, _, ok = t.prices.lookup(model, at)
 	return price, model, ok
@@ -76,7 +77,7 @@ func (t *tenant) activeOverride(now time.Time) string {
 func (t *tenant) priced() []string {
 	var models []string
 	add := func(model string) {
-		if name, _ := splitModel(model); name != "" && !slices.Contains(models, name) {
+		if name, _ := prices.SplitModel(model); name != "" && !slices.Contains(models, name) {
 			models = append(models, name)
 		}
 	}

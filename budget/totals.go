@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // days reads what was spent on days.
@@ -27,13 +28,13 @@ type days struct {
 
 // LabelTotals is what one label used on one day.
 type LabelTotals struct {
-	Label      string `json:"label"`           // its name in the ordering
-	CostMicros int64  `json:"cost_usd_micros"` // charges less credits in µ$, rounded half up
-	Tokens     `json:"tokens"`
-	Requests   int64   `json:"requests"`         // records that were counted
-	Quota      int64   `json:"quota_usd_micros"` // µ$, as configured now
-	Percent    float64 `json:"quota_pct"`        // of the quota, one decimal; 0 when the quota is 0
-	Status     Status  `json:"status"`           // by what was spent that day and the quota
+	Label         string `json:"label"`           // its name in the ordering
+	CostMicros    int64  `json:"cost_usd_micros"` // charges less credits in µ$, rounded half up
+	prices.Tokens `json:"tokens"`
+	Requests      int64         `json:"requests"`         // records that were counted
+	Quota         int64         `json:"quota_usd_micros"` // µ$, as configured now
+	Percent       float64       `json:"quota_pct"`        // of the quota, one decimal; 0 when the quota is 0
+	Status        prices.Status `json:"status"`           // by what was spent that day and the quota
 }
 
 // DayTotals is one day, label by label in the order of preference; labels that

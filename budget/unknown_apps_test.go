@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestAnAppThatNobodyPutIsNotFound: a misspelt or made-up id has no quota, leaves no item,
@@ -19,7 +21,7 @@ func TestAnAppThatNobodyPutIsNotFound(t *testing.T) {
 	defer func() { require.NoError(t, k.Close(ctx)) }()
 	items := len(w.items(""))
 	requireGone(t, k, orgO, "app-prodction-api")
-	_, err = k.SubmitBatch(ctx, orgO, "made-up", []Usage{call(1)})
+	_, err = k.SubmitBatch(ctx, orgO, "made-up", []prices.Usage{call(1)})
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, "PutApp")
 	assert.Len(t, w.items(""), items, "nothing is written")

@@ -7,75 +7,35 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
 	acceptPast   = 24 * time.Hour
 	acceptFuture = 300 * time.Second
 	dedupFor     = 49 * time.Hour
-	maxTags      = 4
 )
-
-// Usage is what one call used.
-type Usage struct {
-	RequestID string            `json:"request_id"`         // canonical lower-case UUID; a record is counted once under it
-	Label     string            `json:"model_label"`        // one that the organisation uses or has used
-	Model     string            `json:"model_id,omitempty"` // that was called: one that the label has, or had in the last two days. Defaults to the label's
-	Tokens    Tokens            `json:"tokens"`             // what the provider reports
-	Status    string            `json:"status,omitempty"`   // at most 32 bytes. Defaults to OK
-	Time      time.Time         `json:"timestamp"`          // of the call, 24 h ago to 300 s ahead; the zero time is now
-	Tags      map[string]string `json:"tags,omitempty"`     // at most 4, of few distinct values: cost is counted per value and day
-}
 
 // Receipt is how a record was counted and where the app stands after it.
 type Receipt struct {
-	CostMicros       int64     `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"`                             // in µ$, rounded half up
-	Duplicate        bool      `json:"-"`                                                                                         // counted before; the fields up to PriceVersion are that record's
-	Day              string    `json:"day,omitempty" doc:"The day it is counted on"`                                              // like 20260123
-	Shard            int       `json:"shard" doc:"Which of the day's counters has it"`                                            // see Org.Shards
-	PriceVersion     string    `json:"price_version,omitempty" doc:"Where its price is from"`                                     // and what was assumed
-	SpendMicros      int64     `json:"spend_usd_micros" doc:"What was spent under the label today"`                               // in µ$, at most Options.Staleness old
-	Percent          float64   `json:"quota_pct" doc:"Of the label's quota; 0 when the quota is 0"`                               // one decimal
-	Mode             Mode      `json:"mode,omitempty" enum:"NORMAL,TIGHT" doc:"How close the label is to its quota"`              // empty in a receipt of the spool
-	QuotaStatus      Status    `json:"quota_status,omitempty" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where the label stands"` // after this record
-	RecommendedLabel string    `json:"recommended_label,omitempty" doc:"What to use next; absent when no label has room"`         // empty for none
-	ResetAt          time.Time `json:"reset_at,omitzero" doc:"When the next day begins"`                                          // in UTC
-	Spooled          bool      `json:"-"`                                                                                         // the store did not answer: kept in the spool, not counted yet
+	CostMicros       int64         `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"`                             // in µ$, rounded half up
+	Duplicate        bool          `json:"-"`                                                                                         // counted before; the fields up to PriceVersion are that record's
+	Day              string        `json:"day,omitempty" doc:"The day it is counted on"`                                              // like 20260123
+	Shard            int           `json:"shard" doc:"Which of the day's counters has it"`                                            // see Org.Shards
+	PriceVersion     string        `json:"price_version,omitempty" doc:"Where its price is from"`                                     // and what was assumed
+	SpendMicros      int64         `json:"spend_usd_micros" doc:"What was spent under the label today"`                               // in µ$, at most Options.Staleness old
+	Percent          float64       `json:"quota_pct" doc:"Of the label's quota; 0 when the quota is 0"`                               // one decimal
+	Mode             Mode          `json:"mode,omitempty" enum:"NORMAL,TIGHT" doc:"How close the label is to its quota"`              // empty in a receipt of the spool
+	QuotaStatus      prices.Status `json:"quota_status,omitempty" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where the label stands"` // after this record
+	RecommendedLabel string        `json:"recommended_label,omitempty" doc:"What to use next; absent when no label has room"`         // empty for none
+	ResetAt          time.Time     `json:"reset_at,omitzero" doc:"When the next day begins"`                                          // in UTC
+	Spooled          bool          `json:"-"`                                                                                         // the store did not answer: kept in the spool, not counted yet
 }
 
-// Validate checks all of a record that does not depend on a configuration. It
-// returns a *fault.ValidationError; Submit checks the same, and a
-// caller may do so before the call that the record is of.
-func (u Usage) Validate() error {
-	if err := validUUID("request_id", u.RequestID); err != nil {
-		return err
-	}
-	if err := validLabel(u.Label); err != nil {
-		return err
-	}
-	if err := u.Tokens.validate(); err != nil {
-		return err
-	}
-	if err := validText("status", u.Status, maxStatus); err != nil {
-		return err
-	}
-	if err := validText("model_id", u.Model, maxName); err != nil {
-		return err
-	}
-	if len(u.Tags) > maxTags {
-		return invalid("tags", "%d are more than %d", len(u.Tags), maxTags)
-	}
-	for name, value := range u.Tags {
-		if !namePattern.MatchString(name) || !namePattern.MatchString(value) {
-			return invalid("tags."+name, "%q: names and values are 1 to 64 of A-Z a-z 0-9 . _ -", value)
-		}
-	}
-	return nil
-}
-
-// hash is over the decoded fields, so that the same record written differently has the
+// usageHash is over the decoded fields, so that the same record written differently has the
 // same hash.
-func (u Usage) hash() string {
+func usageHash(u prices.Usage) string {
 	type pair struct{ K, V string }
 	tags := make([]pair, 0, len(u.Tags))
 	for _, name := range slices.Sorted(maps.Keys(u.Tags)) {
@@ -96,10 +56,10 @@ func (u Usage) hash() string {
 
 // SpooledUsage is a record that the store has not accepted yet.
 type SpooledUsage struct {
-	Org      string    `json:"org_id"`   // the organisation's id
-	App      string    `json:"app_id"`   // the app's id
-	Usage    Usage     `json:"usage"`    // as it was submitted
-	Received time.Time `json:"received"` // the time of a record that has none
+	Org      string       `json:"org_id"`   // the organisation's id
+	App      string       `json:"app_id"`   // the app's id
+	Usage    prices.Usage `json:"usage"`    // as it was submitted
+	Received time.Time    `json:"received"` // the time of a record that has none
 	// Cost is what it costs, in pico-dollars, by the configuration and the prices that were
 	// known when it was received. Empty: none was known.
 	Cost string `json:"cost_picos,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // cost is what the record costs, by the model that it names and the price in force at an
@@ -32,7 +33,7 @@ func (e *SpooledUsage) cost(t *tenant, at, now time.Time) (money.Picos, error) {
 // recordModel is the model by which a record is priced: the one it names, if its label has or
 // had it, or else the label's; of a label without one, the last that it had. No record
 // chooses its price.
-func (t *tenant) recordModel(u Usage, now time.Time) (string, error) {
+func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	last, had := t.pastModel(u.Label, u.Model, now)
 	model := cmp.Or(t.model(t.policy(), u.Label), last)
 	switch {
@@ -60,13 +61,13 @@ func (t *tenant) pastModel(label, named string, now time.Time) (last string, had
 }
 
 // costOf prices tokens at a model's price in force at an instant.
-func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money.Picos, string, error) {
+func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time) (money.Picos, string, error) {
 	price, layer, ok := t.prices.lookup(model, at)
 	if !ok {
 		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
 	}
-	cost, assumed := price.cost(tokens)
-	version := price.version(layer)
+	cost, assumed := costOf(price.Rates, tokens)
+	version := versionOf(price, layer)
 	for _, class := range assumed {
 		version += "|" + class + " assumed"
 	}
@@ -74,37 +75,11 @@ func (t *tenant) costOf(label, model string, tokens Tokens, at time.Time) (money
 }
 
 // cost prices tokens at a label's price in force at an instant.
-func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, error) {
+func (t *tenant) cost(label string, tokens prices.Tokens, at time.Time) (money.Picos, error) {
 	model := t.model(t.policy(), label)
 	if model == "" {
 		return money.Picos{}, noModel(label)
 	}
 	cost, _, err := t.costOf(label, model, tokens, at)
 	return cost, err
-}
-
-// cost prices tokens exactly, and names the classes whose rate is assumed.
-func (r Rates) cost(t Tokens) (sum money.Picos, assumed []string) {
-	full := r.assumed()
-	for _, c := range tokenClasses {
-		n, rate := *c.count(&t), *c.rate(&full)
-		if n == 0 {
-			continue
-		}
-		if rate != *c.rate(&r) {
-			assumed = append(assumed, c.name)
-		}
-		sum = sum.Add(money.Cost(n, max(rate, 0)))
-	}
-	return sum, assumed
-}
-
-// assumed are the rates with those of the cache classes that have none, derived
-// from the input's.
-func (r Rates) assumed() Rates {
-	input := max(r.Input, 0)
-	r.CacheRead = cmp.Or(r.CacheRead, input)
-	r.CacheWrite5m = cmp.Or(r.CacheWrite5m, input+(input+3)/4)
-	r.CacheWrite1h = cmp.Or(r.CacheWrite1h, 2*input)
-	return r
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestOperatorsWhoChangeOnePlaceLoseNothing: six at once read, change one label each and write.
@@ -52,8 +54,8 @@ func TestOperatorsWhoChangeOnePlaceLoseNothing(t *testing.T) {
 		},
 		"prices": {
 			func(ctx context.Context, k *Keeper, label string) error {
-				_, err := k.Prices().Add(ctx, Price{
-					Model: "some-model", EffectiveFrom: time.Date(2027, 1, int(label[0]-'a')+1, 0, 0, 0, 0, time.UTC), Rates: Rates{Input: 7, Output: 7},
+				_, err := k.Prices().Add(ctx, prices.Price{
+					Model: "some-model", EffectiveFrom: time.Date(2027, 1, int(label[0]-'a')+1, 0, 0, 0, 0, time.UTC), Rates: prices.Rates{Input: 7, Output: 7},
 				})
 				return err
 			},

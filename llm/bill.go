@@ -1,13 +1,13 @@
 package llm
 
 import (
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // bill is what a usage costs. A tier that nobody reports is the one asked for, or the standard
 // one. One without a price is billed at the dearest.
-func bill(p budget.CallPrice, u Usage, asked string) money.Picos {
+func bill(p prices.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named {
 		tier, _ = tierOf(asked)
@@ -40,13 +40,13 @@ var withoutFee = map[string]bool{
 }
 
 // feeOf is what a use of a tool costs; known is false for a tool that has no price.
-func feeOf(p budget.CallPrice, tool string) (micros int64, known bool) {
+func feeOf(p prices.CallPrice, tool string) (micros int64, known bool) {
 	micros, known = p.Tools[tool]
 	return micros, known || withoutFee[tool]
 }
 
 // used is what tools cost. One without a price has the dearest.
-func used(p budget.CallPrice, tools map[string]int64) (sum money.Picos) {
+func used(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
 		each, known := feeOf(p, name)
 		for _, micros := range p.Tools {
@@ -73,7 +73,7 @@ func tierOf(name string) (tier string, named bool) {
 
 // tiers are those whose rates a call is billed by: all, if its own has no price. A long context
 // may cost more than a tier that has no price of its own for it.
-func tiers(p budget.CallPrice, tier string, inputTokens int64) []string {
+func tiers(p prices.CallPrice, tier string, inputTokens int64) []string {
 	if !p.HasTier(tier) {
 		return nil
 	}

@@ -8,18 +8,17 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/llm"
 )
 
 // pricedModels are the ids of a list, in order.
-func pricedModels(list budget.PriceList) []string {
+func pricedModels(list prices.List) []string {
 	ids := slices.Collect(maps.Keys(list.Calls))
 	for _, p := range list.Prices {
-		if p.Scope == budget.Global {
+		if p.Scope == prices.Global {
 			p.Model = "global." + p.Model
 		}
 		ids = append(ids, p.Model)
@@ -29,7 +28,7 @@ func pricedModels(list budget.PriceList) []string {
 }
 
 // drawEstimate is a request that can be bounded, of a model with this price.
-func drawEstimate(t *rapid.T, p budget.CallPrice) llm.Estimate {
+func drawEstimate(t *rapid.T, p prices.CallPrice) llm.Estimate {
 	tiers := []string{"", "auto", "default"}
 	for _, v := range p.Variants {
 		if v.Tier != "" {
@@ -91,16 +90,16 @@ func drawUsage(t *rapid.T, e llm.Estimate) llm.Usage {
 }
 
 // billOf is the bill of a usage in a tier, computed apart: exactly, and rounded up once.
-func billOf(p budget.CallPrice, u llm.Usage, tier string) int64 {
+func billOf(p prices.CallPrice, u llm.Usage, tier string) int64 {
 	if tier == "default" || tier == "auto" {
 		tier = ""
 	}
 	tok := u.Tokens
 	n := tok.Input + tok.CacheRead + tok.CacheWrite5m + tok.CacheWrite1h
-	var r budget.Rates
+	var r prices.Rates
 	var sound int64
-	longer := slices.ContainsFunc(p.Variants, func(v budget.CallRates) bool { return v.Above > 0 && n > v.Above })
-	for _, v := range append([]budget.CallRates{{Sound: p.Sound, Rates: p.Rates}}, p.Variants...) {
+	longer := slices.ContainsFunc(p.Variants, func(v prices.CallRates) bool { return v.Above > 0 && n > v.Above })
+	for _, v := range append([]prices.CallRates{{Sound: p.Sound, Rates: p.Rates}}, p.Variants...) {
 		if v.Above > 0 && n <= v.Above || v.Tier != tier && (v.Tier != "" || !longer) {
 			continue
 		}
@@ -137,7 +136,7 @@ func TestNoUsageWithinARequestExceedsItsHold(t *testing.T) {
 	w := memWorld(t)
 	w.clock.set(autumn)
 	g := w.moneyGuard(million * million)
-	list := budget.CatalogList()
+	list := prices.CatalogList()
 	models := pricedModels(list)
 	var n atomic.Int64 // an entity for each, so that no day is used up
 	rapid.Check(t, func(rt *rapid.T) {

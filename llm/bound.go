@@ -1,12 +1,12 @@
 package llm
 
 import (
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // most is the most that a call can cost, or why that cannot be said.
-func most(p budget.CallPrice, e Estimate) (money.Picos, error) {
+func most(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	if err := bounded(p, e); err != nil {
 		return money.Picos{}, err
 	}
@@ -15,7 +15,7 @@ func most(p budget.CallPrice, e Estimate) (money.Picos, error) {
 
 // dearest is what the longest prompt of an estimate costs at most, with so long a reply and
 // every use of its tools.
-func dearest(p budget.CallPrice, e Estimate, output int64) money.Picos {
+func dearest(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
 	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
 	if e.CacheHour {
@@ -29,13 +29,13 @@ func dearest(p budget.CallPrice, e Estimate, output int64) money.Picos {
 
 // ratesOf are the dearest rates that the call of an estimate may have. Whoever asks for
 // another tier may get the standard one.
-func ratesOf(p budget.CallPrice, e Estimate) (rates budget.Rates, sound int64) {
+func ratesOf(p prices.CallPrice, e Estimate) (rates prices.Rates, sound int64) {
 	tier, _ := tierOf(e.ServiceTier)
 	return p.For(e.mostInput(), tier, "")
 }
 
 // bounded refuses what can cost more than anybody can say.
-func bounded(p budget.CallPrice, e Estimate) error {
+func bounded(p prices.CallPrice, e Estimate) error {
 	rates, sound := ratesOf(p, e)
 	tier, _ := tierOf(e.ServiceTier)
 	switch {

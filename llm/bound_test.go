@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // tokens is short for what the tables are full of.
-type tokens = budget.Tokens
+type tokens = prices.Tokens
 
 const million = 1_000_000
 
@@ -327,6 +327,6 @@ func (w *world) moneyGuard(perDay int64, adapt ...func(*llm.Options)) *llm.Guard
 	w.t.Helper()
 	w.limits(dynalimit.PerDay("usd", perDay))
 	return w.guard(with{limiter: true}, append([]func(*llm.Options){func(o *llm.Options) {
-		o.Limits = map[string]llm.Measure{"usd": llm.Cost(budget.CatalogList())}
+		o.Limits = map[string]llm.Measure{"usd": llm.Cost(prices.CatalogList())}
 	}}, adapt...)...)
 }

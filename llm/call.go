@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Call is an admitted model call. Guard.Start and Guard.Do make it; end it with Settle,
@@ -34,7 +32,7 @@ type Call struct {
 	lease *dynalimit.Lease // nil without a limiter
 	need  need
 
-	record     *budget.Usage // of the first Settle
+	record     *prices.Usage // of the first Settle
 	used       Usage         // what it is of
 	settled    bool          // the lease was settled
 	handed     bool          // the record was handed over
@@ -229,14 +227,14 @@ func (c *Call) correct(ctx context.Context, amounts dynalimit.Amounts) error {
 	return err
 }
 
-func (c *Call) recordOf(u Usage) *budget.Usage {
+func (c *Call) recordOf(u Usage) *prices.Usage {
 	if u.Status == "" {
 		u.Status = StatusOK
 	}
 	if u.Time.IsZero() {
 		u.Time = c.since
 	}
-	return &budget.Usage{
+	return &prices.Usage{
 		RequestID: c.RequestID, Label: c.Label, Model: c.priced, Tokens: u.Tokens, Status: u.Status, Time: u.Time, Tags: c.request.Tags,
 	}
 }
@@ -345,7 +343,7 @@ func (c *Call) ended() bool {
 // end settles what a call used, with settle, by its usage, or by its meter if the usage is empty. If
 // both are empty, it gives everything back, unless the call was cut.
 func (c *Call) end(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
-	if usage.Tokens == (budget.Tokens{}) {
+	if usage.Tokens == (prices.Tokens{}) {
 		usage.Tokens, usage.unseen = c.metered(usage)
 	}
 	if usage.empty() {
@@ -374,15 +372,15 @@ func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage,
 	}
 	usage = Usage{Status: usage.Status, Time: usage.Time}
 	usage.Tokens, usage.unseen = c.metered(usage)
-	if usage.Tokens == (budget.Tokens{}) || usage.validate() != nil {
+	if usage.Tokens == (prices.Tokens{}) || usage.validate() != nil {
 		e := c.request.Estimate
-		usage.Tokens, usage.unseen = budget.Tokens{Input: e.InputTokens, Output: min(e.mostOutput(), maxTokens)}, allUnseen
+		usage.Tokens, usage.unseen = prices.Tokens{Input: e.InputTokens, Output: min(e.mostOutput(), maxTokens)}, allUnseen
 	}
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
 // metered is what the meter saw, and what of a usage is not known by that.
-func (c *Call) metered(u Usage) (budget.Tokens, unseen) {
+func (c *Call) metered(u Usage) (prices.Tokens, unseen) {
 	t, unseen := c.Meter().used()
 	if unseen == partsUnseen && !u.saysNoMore() {
 		unseen = nothingUnseen
@@ -405,32 +403,6 @@ func statusOf(ctx context.Context, failure error) string {
 		return StatusCut
 	}
 	return StatusError
-}
-
-// named takes the label that the request names, if it has room.
-func (c *Call) named(rec budget.Recommendation, denial error, now time.Time) error {
-	label, labels := c.request.Label, rec.Labels
-	var exceeded *budget.QuotaExceededError
-	if errors.As(denial, &exceeded) {
-		labels = exceeded.Labels
-	}
-	i := slices.IndexFunc(labels, func(l budget.LabelStatus) bool { return l.Label == label })
-	if i < 0 {
-		return &ValidationError{
-			Package: "llm", Field: "request.Label", Code: fault.InvalidModelLabel,
-			Reason: fmt.Sprintf("%q is not in the app's ordering", label),
-		}
-	}
-	c.Label, c.Model = label, labels[i].Model
-	switch {
-	case rec.Label == label: // forced, perhaps, whatever was spent
-		return nil
-	case denial == nil && labels[i].Status == budget.StatusExceeded:
-		return &budget.QuotaExceededError{Labels: labels, RetryAt: rec.ResetAt, DecidedAt: now}
-	case denial == nil && labels[i].Status == budget.StatusUnpriced:
-		return &budget.QuotaExceededError{Labels: labels, DecidedAt: now}
-	}
-	return denial
 }
 
 // usable refuses a call that Start did not return, and one without a context.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/guard"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
@@ -24,11 +24,11 @@ var errNoResult = errors.New("the keeper did not say what became of the record")
 
 // company is records of one app that are submitted together.
 type company struct {
-	records []budget.Usage
+	records []prices.Usage
 	full    chan struct{} // closed when no more may join
 	done    chan struct{} // closed when it was submitted
-	results []budget.BatchResult
-	err     error // of all
+	errs    []error       // of each record
+	err     error         // of all
 }
 
 // companies are those that wait to be submitted.
@@ -45,7 +45,7 @@ func newCompanies(keeper Keeper) *companies {
 }
 
 // submit counts a record together with others of its app that come within wait.
-func (c *companies) submit(ctx context.Context, org, app string, record budget.Usage, wait time.Duration) error {
+func (c *companies) submit(ctx context.Context, org, app string, record prices.Usage, wait time.Duration) error {
 	key := [2]string{org, app}
 	c.mu.Lock()
 	g, joined := c.open[key]
@@ -68,10 +68,10 @@ func (c *companies) submit(ctx context.Context, org, app string, record budget.U
 	switch {
 	case g.err != nil:
 		return g.err
-	case place >= len(g.results):
+	case place >= len(g.errs):
 		return errNoResult
 	}
-	return g.results[place].Err
+	return g.errs[place]
 }
 
 // lead submits a company when it is full, or has waited long enough.
@@ -91,7 +91,7 @@ func (c *companies) lead(ctx context.Context, key [2]string, g *company, wait ti
 	c.mu.Unlock()
 	defer close(g.done)
 	g.err = guard.Apart(func() (err error) { // the keeper is the user's: it must not end the process behind a call
-		g.results, err = c.keeper.SubmitBatch(ctx, key[0], key[1], g.records)
+		g.errs, err = c.keeper.CountCalls(ctx, key[0], key[1], g.records)
 		return err
 	})
 	if errors.As(g.err, new(*guard.Ended)) {

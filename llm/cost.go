@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/money"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
-// Prices are what Cost needs to know of prices; a budget.PriceList has it. It is asked by many
+// Prices are what Cost needs to know of prices; a prices.List has it. It is asked by many
 // calls at once.
 type Prices interface {
 	// Price is what calls of exactly this model cost at an instant. Its error is a
 	// *ValidationError for a model without a price.
-	Price(model string, at time.Time) (budget.CallPrice, error)
+	Price(model string, at time.Time) (prices.CallPrice, error)
 }
 
 // Cost measures a call in micro-dollars, rounded up once, for a limit on money. The guard asks
@@ -43,10 +43,10 @@ type Prices interface {
 // (the prompt of a cut stream, what a stream without any usage did) costs what was held for it.
 //
 // The entity must have a limit that Cost measures, or be unlimited: the guard does not skip it.
-func Cost(prices Prices) Measure {
+func Cost(list Prices) Measure {
 	return func(u Usage) (int64, error) {
-		if problem.IsNil(prices) {
-			return 0, invalid("prices", "are nil; give Cost a budget.PriceList, for example budget.CatalogList()")
+		if problem.IsNil(list) {
+			return 0, invalid("prices", "are nil; give Cost a prices.List, for example prices.CatalogList()")
 		}
 		h := u.held
 		if h != nil && h.asked {
@@ -54,18 +54,18 @@ func Cost(prices Prices) Measure {
 			return 0, nil
 		}
 		if h != nil && h.price != nil {
-			return settled(h, u, prices).MicrosUp(), nil
+			return settled(h, u, list).MicrosUp(), nil
 		}
 		at := u.Time
 		if h != nil {
 			at = h.at
 		}
-		price, err := prices.Price(u.Model, at)
+		price, err := list.Price(u.Model, at)
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrNoPrice, err)
 		}
 		if h == nil {
-			return settled(&held{price: &price, at: at}, u, prices).MicrosUp(), nil
+			return settled(&held{price: &price, at: at}, u, list).MicrosUp(), nil
 		}
 		if h.most, err = most(price, h.estimate); err == nil {
 			h.price = &price
@@ -75,7 +75,7 @@ func Cost(prices Prices) Measure {
 }
 
 // settled is what a call is charged at the end.
-func settled(h *held, u Usage, prices Prices) (sum money.Picos) {
+func settled(h *held, u Usage, list Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {
 		return h.most
@@ -83,7 +83,7 @@ func settled(h *held, u Usage, prices Prices) (sum money.Picos) {
 	for _, p := range u.Parts {
 		price := *h.price
 		if p.Model != "" {
-			if known, err := prices.Price(p.Model, h.at); err == nil {
+			if known, err := list.Price(p.Model, h.at); err == nil {
 				price = known
 			}
 		}

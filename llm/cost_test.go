@@ -12,9 +12,9 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // moneyWorld is one with a guard of the limiter alone, for a million dollars a day.
@@ -149,7 +149,7 @@ func TestToolsWithoutAFeeCostTokensAlone(t *testing.T) {
 // TestAGuardKnowsWhetherItLimitsMoney, also behind a measure of the user's own.
 func TestAGuardKnowsWhetherItLimitsMoney(t *testing.T) {
 	w := memWorld(t)
-	cost := llm.Cost(budget.CatalogList())
+	cost := llm.Cost(prices.CatalogList())
 	for _, tt := range []struct {
 		limits map[string]llm.Measure
 		money  bool
@@ -183,9 +183,9 @@ func TestMoneyIsNotLoweredToTheBurst(t *testing.T) {
 // moving are prices that go up with each question.
 type moving struct{ rate int64 }
 
-func (m *moving) Price(string, time.Time) (budget.CallPrice, error) {
+func (m *moving) Price(string, time.Time) (prices.CallPrice, error) {
 	m.rate += million
-	return budget.CallPrice{Rates: budget.Rates{Input: m.rate, Output: m.rate}}, nil
+	return prices.CallPrice{Rates: prices.Rates{Input: m.rate, Output: m.rate}}, nil
 }
 
 // TestACallIsSettledAtThePriceOfItsEstimate, which was asked for once.
@@ -203,7 +203,7 @@ func TestACallIsSettledAtThePriceOfItsEstimate(t *testing.T) {
 
 // TestCostAlone: a measure can be asked without a guard.
 func TestCostAlone(t *testing.T) {
-	micros, err := llm.Cost(budget.CatalogList())(llm.Usage{Model: "gpt-4o-mini", Time: autumn, ServiceTier: "default", Tokens: tokens{Input: 1}})
+	micros, err := llm.Cost(prices.CatalogList())(llm.Usage{Model: "gpt-4o-mini", Time: autumn, ServiceTier: "default", Tokens: tokens{Input: 1}})
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), micros, "rounded up")
 	_, err = llm.Cost(nil)(llm.Usage{Model: "gpt-4o-mini"})
@@ -286,7 +286,7 @@ func TestAMoneyLimitIsNotSkipped(t *testing.T) {
 	w.clock.set(autumn)
 	w.limits(dynalimit.PerMinute("rpm", 60))
 	g := w.guard(with{limiter: true}, func(o *llm.Options) {
-		o.Limits = map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}
+		o.Limits = map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList())}
 	})
 	r := callOf("gpt-4o", llm.Estimate{InputTokens: 1, MaxOutputTokens: 1})
 	_, err := g.Start(t.Context(), r)
@@ -322,7 +322,7 @@ func TestMoneyBesideAKeeper(t *testing.T) {
 	w := memWorld(t)
 	w.limits(dynalimit.PerDay("usd", million))
 	g := w.guard(both, func(o *llm.Options) {
-		o.Limits = map[string]llm.Measure{"usd": llm.Cost(budget.CatalogList())}
+		o.Limits = map[string]llm.Measure{"usd": llm.Cost(prices.CatalogList())}
 	})
 	c := w.start(g, request())
 	assert.Equal(t, premiumModel, c.Model)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestLimiterDenies: no money is counted.
@@ -26,7 +26,7 @@ func TestLimiterDenies(t *testing.T) {
 		for range 3 {
 			_, err = g.Start(t.Context(), request())
 			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
-			require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
+			require.NotErrorIs(t, err, prices.ErrQuotaExceeded)
 			require.ErrorContains(t, err, "tpm of user-1 on chat exceeded")
 			wait, ok := dynalimit.RetryAfter(err)
 			assert.True(t, ok)
@@ -56,7 +56,7 @@ func race(t *testing.T, w *world, n int) (started []*llm.Call, noQuota, noLimit 
 		group.Go(func() {
 			c, err := guards[i%len(guards)].Start(t.Context(), r)
 			switch {
-			case errors.Is(err, budget.ErrQuotaExceeded):
+			case errors.Is(err, prices.ErrQuotaExceeded):
 				quota.Add(1)
 			case errors.Is(err, dynalimit.ErrLimitExceeded):
 				limit.Add(1)
@@ -91,12 +91,12 @@ func TestBudgetDenies(t *testing.T) {
 			r := request()
 			r.Label = label
 			_, err := w.guard(both).Start(t.Context(), r)
-			require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+			require.ErrorIs(t, err, prices.ErrQuotaExceeded)
 			require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
 			var denied *llm.DeniedError
 			require.ErrorAs(t, err, &denied)
 			assert.Equal(t, 12*time.Hour, denied.RetryAfter, "until the day ends")
-			var exceeded *budget.QuotaExceededError
+			var exceeded *prices.QuotaExceededError
 			require.ErrorAs(t, err, &exceeded)
 			assert.Len(t, exceeded.Labels, 2)
 		}
@@ -104,7 +104,7 @@ func TestBudgetDenies(t *testing.T) {
 			assert.Fail(t, "a denied call is not made")
 			return used, nil
 		})
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+		require.ErrorIs(t, err, prices.ErrQuotaExceeded)
 		w.requireNothing()
 	})
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestRecordIsCheckedBeforeTheCall: what the budget would refuse afterwards is
@@ -61,7 +60,7 @@ func TestAdmittedCallIsCountedWithoutItsLabel(t *testing.T) {
 		w.otherOrg("standard")
 		return used, nil
 	}))
-	assert.Equal(t, int64(callMicros), w.otherTotals().CostMicros)
+	assert.Equal(t, int64(callMicros), w.spentOf(other, "premium").CostMicros)
 	assert.Empty(t, w.refused)
 }
 
@@ -107,7 +106,7 @@ func TestCutBeforeTheFirstTokenKeepsThePrompt(t *testing.T) {
 				return llm.Usage{}, test.err(ctx, cancel, c)
 			})
 			rpm, tpm := w.left()
-			l := w.otherTotals().Labels[0]
+			l := w.spentOf(other, "premium")
 			want := []int64{59, 98_000, promptMicros, 1}
 			if test.micros == 0 {
 				want = []int64{60, 100_000, 0, 0}
@@ -153,15 +152,15 @@ func TestDoRunsNothingForACallerThatIsGone(t *testing.T) {
 func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		usage  llm.Usage
-		meter  budget.Tokens
+		meter  prices.Tokens
 		field  string
 		micros int64
 	}{
-		"negative":    {llm.Usage{Tokens: budget.Tokens{Input: -1, Output: 10}}, budget.Tokens{}, "usage.Tokens.Input", estimateMicros},
-		"huge":        {llm.Usage{Tokens: budget.Tokens{Input: 200_000_000}}, budget.Tokens{}, "usage.Tokens.Input", estimateMicros},
-		"metered":     {llm.Usage{Tokens: budget.Tokens{Input: 200_000_000}}, used.Tokens, "usage.Tokens.Input", callMicros},
-		"meter":       {llm.Usage{}, budget.Tokens{Output: -1}, "usage.Tokens.Output", estimateMicros},
-		"long status": {llm.Usage{Tokens: used.Tokens, Status: strings.Repeat("x", 33)}, budget.Tokens{}, "usage.Status", callMicros},
+		"negative":    {llm.Usage{Tokens: prices.Tokens{Input: -1, Output: 10}}, prices.Tokens{}, "usage.Tokens.Input", estimateMicros},
+		"huge":        {llm.Usage{Tokens: prices.Tokens{Input: 200_000_000}}, prices.Tokens{}, "usage.Tokens.Input", estimateMicros},
+		"metered":     {llm.Usage{Tokens: prices.Tokens{Input: 200_000_000}}, used.Tokens, "usage.Tokens.Input", callMicros},
+		"meter":       {llm.Usage{}, prices.Tokens{Output: -1}, "usage.Tokens.Output", estimateMicros},
+		"long status": {llm.Usage{Tokens: used.Tokens, Status: strings.Repeat("x", 33)}, prices.Tokens{}, "usage.Status", callMicros},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := memWorld(t)
@@ -234,42 +233,10 @@ func TestLimiterThatPanics(t *testing.T) {
 	w.requireNoMoney()
 }
 
-// TestGuardInAnOutage: the limiter's policy is the one that decides. Under Allow a call has
-// its model, whether its label was recommended or named, and whatever its resource is; it is
-// counted when the store is back.
-func TestGuardInAnOutage(t *testing.T) {
-	for _, label := range []string{"", "premium"} {
-		for _, resource := range []string{"", "chat"} {
-			for name, later := range map[string]time.Duration{"at once": 0, "a minute later": time.Minute, "an hour later": time.Hour} {
-				t.Run(fmt.Sprintf("label %q, resource %q, %s", label, resource, name), func(t *testing.T) {
-					virtual(t, func(t *testing.T, w *world) {
-						limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{OnUnavailable: dynalimit.Allow})
-						require.NoError(t, err)
-						g := w.guard(both, func(o *llm.Options) { o.Limiter = limiter })
-						r := request()
-						r.Label, r.Resource = label, resource
-						w.settle(w.start(g, r))
-						w.flush()
-						w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
-						w.clock.advance(later)
-						c := w.start(g, r)
-						assert.Equal(t, []string{"premium", premiumModel}, []string{c.Label, c.Model})
-						_ = c.Settle(t.Context(), used) // the limits are not corrected
-						w.db.SetFaults(nil)
-						<-time.After(time.Minute) // until it is noticed that the store is back
-						assert.Equal(t, int64(2), w.spent("premium").Requests)
-						assert.Empty(t, w.refused)
-					})
-				})
-			}
-		}
-	}
-}
-
 // TestGuardThatStartsInAnOutage: a label and a resource are enough.
 func TestGuardThatStartsInAnOutage(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		w.budget.away.Store(true)
 		keeper := w.newKeeper()
 		g := w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper })
 		r := request()
@@ -284,7 +251,7 @@ func TestGuardThatStartsInAnOutage(t *testing.T) {
 			var away *fault.UnavailableError
 			require.ErrorAs(t, err, &away)
 		}
-		w.db.SetFaults(nil)
+		w.budget.away.Store(false)
 		<-time.After(time.Minute)
 		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
 	})

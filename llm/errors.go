@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/guard"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // ErrEnded is returned by Settle after Rollback: what the call held was given
@@ -35,7 +35,7 @@ func invalid(field, format string, args ...any) error {
 
 // DeniedError says that a call does not fit a limit or a quota now, or is blocked. Nothing
 // was consumed. errors.Is finds dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
-// budget.ErrQuotaExceeded in it, errors.As their details.
+// prices.ErrQuotaExceeded in it, errors.As their details.
 type DeniedError struct {
 	// RetryAfter is how long to wait before the same call can be admitted:
 	// exact for a limit; for a budget until the quota is reset; dynalimit.Never when the
@@ -71,11 +71,11 @@ func denied(err error, now time.Time) error {
 	if paused, ok := errors.AsType[*dynalimit.PausedError](err); ok {
 		return &DeniedError{RetryAfter: paused.RetryAfter, Err: err}
 	}
-	var exceeded *budget.QuotaExceededError
+	var exceeded *prices.QuotaExceededError
 	if errors.As(err, &exceeded) && !exceeded.RetryAt.IsZero() {
 		return &DeniedError{RetryAfter: max(0, exceeded.RetryAt.Sub(now)), Err: err}
 	}
-	if errors.Is(err, budget.ErrQuotaExceeded) || errors.Is(err, dynalimit.ErrBlocked) {
+	if errors.Is(err, prices.ErrQuotaExceeded) || errors.Is(err, dynalimit.ErrBlocked) {
 		return &DeniedError{RetryAfter: dynalimit.Never, Err: err}
 	}
 	return err
@@ -88,7 +88,7 @@ type UnsettledError struct {
 	// Org and App are whose budget the call was to be counted in.
 	Org, App string
 	// Record is the call's usage as the budget keeps it.
-	Record budget.Usage
+	Record prices.Usage
 	// Lease is why the limits could not be corrected, nil when they were.
 	Lease error
 	// Budget is why the record could not be handed over to the budget, nil when it was.

@@ -1,7 +1,7 @@
 package llm
 
 import (
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Estimate is what is known of a call before it is made. The fields after the first three are
@@ -93,13 +93,13 @@ func (e Estimate) mostInput() int64 {
 func (e Estimate) mostOutput() int64 { return e.MaxOutputTokens * max(1, e.Choices) }
 
 // likely is what the limits are charged for before the call.
-func (e Estimate) likely() budget.Tokens {
+func (e Estimate) likely() prices.Tokens {
 	output := e.LikelyOutputTokens
 	if output == 0 {
 		output = min(e.mostOutput(), maxTokens)
 	}
-	return budget.Tokens{Input: e.InputTokens, Output: output}
+	return prices.Tokens{Input: e.InputTokens, Output: output}
 }
 
 // prompt is the part of it that is certain.
-func (e Estimate) prompt() budget.Tokens { return budget.Tokens{Input: e.InputTokens} }
+func (e Estimate) prompt() prices.Tokens { return prices.Tokens{Input: e.InputTokens} }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // acme is the id of an organisation.
@@ -26,9 +26,9 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// newGuard is a guard on new tables, whose clock stands still: 100 requests and
-// 20,000 tokens a minute, and 15 cents a day for the premium model.
-func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
+// newGuard is a guard on a new table, whose clock stands still: 100 requests and 20,000 tokens a
+// minute.
+func newGuard() (*llm.Guard, *dynalimit.RateLimiter) {
 	ctx := context.Background()
 	client := ddbmem.New().Client()
 	now := func() time.Time { return time.Date(2026, time.January, 23, 12, 0, 0, 0, time.UTC) }
@@ -37,89 +37,44 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
 		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 20_000)},
 	}))
-	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now, Principal: "deploy@example.com"}))
-	check(keeper.Setup().CreateTables(ctx))
-	must(keeper.Setup().PutOrg(ctx, budget.Org{
-		ID: acme, Timezone: "Europe/Berlin",
-		Ordering: []string{"premium", "standard"},
-		Quotas:   map[string]int64{"premium": 150_000, "standard": 1_000_000},
-		Models: map[string]string{
-			"premium":  "anthropic.claude-3-5-sonnet-20241022-v2:0",
-			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
-		},
-	}))
-	must(keeper.Setup().PutApp(ctx, acme, budget.App{ID: "chat"}))
-	return must(llm.New(&llm.Options{Limiter: limiter, Keeper: keeper, Now: now})), limiter, keeper
+	return must(llm.New(&llm.Options{Limiter: limiter, Now: now})), limiter
 }
 
 // complete stands in for a provider's client.
-func complete(context.Context, string) (budget.Tokens, error) {
-	return budget.Tokens{Input: 1_480, CacheRead: 512, Output: 903}, nil
+func complete(context.Context, string) (prices.Tokens, error) {
+	return prices.Tokens{Input: 1_480, CacheRead: 512, Output: 903}, nil
 }
 
-// One call under rate limits and a budget. Both are corrected to what it used.
+// One call under rate limits, which are corrected to what it used.
 func ExampleGuard_Do() {
 	ctx := context.Background()
-	guard, limiter, keeper := newGuard()
-	request := llm.Request{
-		Entity: "user-123", Resource: "chat", Org: acme, App: "chat",
-		Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
-	}
+	guard, limiter := newGuard()
+	request := llm.Request{Entity: "user-123", Resource: "gpt-4o", Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000}}
 	err := guard.Do(ctx, request, func(ctx context.Context, call *llm.Call) (llm.Usage, error) {
 		fmt.Println("calling", call.Model)
 		tokens, err := complete(ctx, call.Model)
 		return llm.Usage{Tokens: tokens}, err
 	})
 	check(err)
-	check(guard.Close(ctx)) // the keeper has what was settled
-	left := must(limiter.Check(ctx, "user-123", "chat", nil)).Available()
-	totals := must(keeper.Totals(ctx, acme, "chat", ""))
-	fmt.Printf("%d requests and %d tokens left, %d µ$ spent\n", left["rpm"], left["tpm"], totals.CostMicros)
+	left := must(limiter.Check(ctx, "user-123", "gpt-4o", nil)).Available()
+	fmt.Printf("%d requests and %d tokens left\n", left["rpm"], left["tpm"])
 	// Output:
-	// calling anthropic.claude-3-5-sonnet-20241022-v2:0
-	// 99 requests and 17105 tokens left, 18139 µ$ spent
-}
-
-// A denial says when to come back, whoever denies.
-func ExampleRetryAfter() {
-	ctx := context.Background()
-	guard, _, _ := newGuard()
-	request := llm.Request{
-		Entity: "user-123", Resource: "chat", Org: acme, App: "chat", Label: "premium",
-		Estimate: llm.Estimate{InputTokens: 3_000, MaxOutputTokens: 4_000},
-	}
-	for range 4 {
-		call, err := guard.Start(ctx, request)
-		if wait, ok := dynalimit.RetryAfter(err); ok {
-			fmt.Println("limit:", errors.Is(err, dynalimit.ErrLimitExceeded), "quota:", errors.Is(err, budget.ErrQuotaExceeded), wait)
-			break
-		}
-		check(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 2_800, Output: 3_500}}))
-		check(guard.Close(ctx)) // the keeper has what was settled
-	}
-	request.Label = "standard" // whose quota has room
-	request.Estimate.MaxOutputTokens = 200
-	request.Estimate.InputTokens = 500
-	call := must(guard.Start(ctx, request))
-	fmt.Println("a cheaper call:", call.Label)
-	// Output:
-	// limit: false quota: true 11h0m0s
-	// a cheaper call: standard
+	// calling gpt-4o
+	// 99 requests and 17105 tokens left
 }
 
 // A streamed reply is metered as it arrives. When the client hangs up, what was
 // seen is settled.
 func ExampleMeter() {
-	guard, _, keeper := newGuard()
+	guard, _ := newGuard()
 	ctx, hangUp := context.WithCancel(context.Background())
 	defer hangUp()
 	call := must(guard.Start(ctx, llm.Request{
-		Entity: "user-123", Resource: "chat", Org: acme, App: "chat",
-		Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
+		Entity: "user-123", Resource: "gpt-4o", Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
 	}))
 	meter := call.Meter()
 	for chunk := range 100 {
-		meter.Add(budget.Tokens{Output: 12})
+		meter.Add(prices.Tokens{Output: 12})
 		if chunk == 24 {
 			hangUp()
 			break
@@ -127,16 +82,15 @@ func ExampleMeter() {
 	}
 	check(meter.Close(ctx)) // deferred, in a program
 	check(guard.Close(context.Background()))
-	l := must(keeper.Totals(context.Background(), acme, "chat", "")).Labels[0]
-	fmt.Println(l.Input, l.Output, l.CostMicros)
-	// Output: 2000 300 10500
+	fmt.Println(call.Lease().Consumed())
+	// Output: map[rpm:1 tpm:2300]
 }
 
 // A guard of the limiter alone. Prompts that come from the provider's cache do
 // not count here.
 func ExampleNew() {
 	ctx := context.Background()
-	_, limiter, _ := newGuard()
+	_, limiter := newGuard()
 	guard := must(llm.New(&llm.Options{
 		Limiter: limiter,
 		Limits:  map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.UncachedTokens},
@@ -144,7 +98,7 @@ func ExampleNew() {
 	call := must(guard.Start(ctx, llm.Request{
 		Entity: "user-123", Resource: "gpt-4", Estimate: llm.Estimate{InputTokens: 6_000, MaxOutputTokens: 500},
 	}))
-	check(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 800, CacheRead: 5_200, Output: 410}}))
+	check(call.Settle(ctx, llm.Usage{Tokens: prices.Tokens{Input: 800, CacheRead: 5_200, Output: 410}}))
 	fmt.Println(call.Lease().Consumed())
 	// Output: map[rpm:1 tpm:1210]
 }
@@ -157,11 +111,11 @@ func ExampleCost() {
 	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Now: now, Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.DailyMoney("usd", 50_000_000, "America/Los_Angeles")}}))
-	prices := budget.CatalogList()
-	prices.Calls["our-deployment"] = must(prices.Price("gpt-4.1", now())) // an id of one's own
+	list := prices.CatalogList()
+	list.Calls["our-deployment"] = must(list.Price("gpt-4.1", now())) // an id of one's own
 	guard := must(llm.New(&llm.Options{
 		Limiter: limiter, Now: now,
-		Limits: map[string]llm.Measure{"usd": llm.Cost(prices)},
+		Limits: map[string]llm.Measure{"usd": llm.Cost(list)},
 	}))
 
 	body := []byte(`{"model": "our-deployment", "max_completion_tokens": 1000, "service_tier": "default", "messages": []}`)
@@ -171,7 +125,7 @@ func ExampleCost() {
 	}
 	call := must(guard.Start(ctx, request))
 	fmt.Println("held:", call.Lease().Consumed()["usd"], "µ$")
-	check(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 21, Output: 350}, ServiceTier: "default"}))
+	check(call.Settle(ctx, llm.Usage{Tokens: prices.Tokens{Input: 21, Output: 350}, ServiceTier: "default"}))
 	fmt.Println("cost:", call.Lease().Consumed()["usd"], "µ$")
 
 	request.Model = "gpt-4.1-v2"

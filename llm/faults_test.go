@@ -13,49 +13,34 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
-// down takes the store of one table away.
-func down(operations ...string) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		for _, o := range operations {
-			if r.Operation == o {
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError"}}
-			}
-		}
-		return ddbmem.Fault{}
-	}
-}
-
 // TestLostAnswersCountOnce: whatever answer is lost, on the way in or out.
 func TestLostAnswersCountOnce(t *testing.T) {
-	const money, limits = "TransactWriteItems", "UpdateItem"
-	for _, operation := range []string{money, limits} {
-		for name, fault := range map[string]ddbmem.Fault{"lost answer": {Lose: true}, "lost request": {Drop: true}} {
-			for _, during := range []string{"start", "settle", "rollback"} {
-				t.Run(operation+", "+name+", "+during, func(t *testing.T) {
-					virtual(t, func(t *testing.T, w *world) {
-						g := w.guard(both)
-						w.warm(g)
-						inject := func(at string) {
-							if at == during {
-								w.db.SetFaults(testworld.FirstOf(operation, 1, fault))
-							}
+	for name, fault := range map[string]ddbmem.Fault{"lost answer": {Lose: true}, "lost request": {Drop: true}} {
+		for _, during := range []string{"start", "settle", "rollback"} {
+			t.Run(name+", "+during, func(t *testing.T) {
+				virtual(t, func(t *testing.T, w *world) {
+					g := w.guard(both)
+					w.warm(g)
+					inject := func(at string) {
+						if at == during {
+							w.db.SetFaults(testworld.FirstOf("UpdateItem", 1, fault))
 						}
-						inject("start")
-						c := w.start(g, request())
-						inject("settle")
-						if during == "rollback" {
-							inject("rollback")
-							require.NoError(t, c.Rollback(t.Context()))
-							w.db.SetFaults(nil)
-							w.requireNothing()
-							return
-						}
-						w.settle(c)
+					}
+					inject("start")
+					c := w.start(g, request())
+					inject("settle")
+					if during == "rollback" {
+						inject("rollback")
+						require.NoError(t, c.Rollback(t.Context()))
 						w.db.SetFaults(nil)
-						w.requireSettled("premium", callMicros)
-					})
+						w.requireNothing()
+						return
+					}
+					w.settle(c)
+					w.db.SetFaults(nil)
+					w.requireSettled("premium", callMicros)
 				})
-			}
+			})
 		}
 	}
 }

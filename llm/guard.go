@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Limiter is what a Guard needs of a *dynalimit.RateLimiter.
@@ -22,15 +22,17 @@ type Limiter interface {
 	Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error)
 }
 
-// Keeper is what a Guard needs of a *budget.Keeper, or of a *budgetclient.Client where that
-// is reached over HTTP.
+// Keeper is what a Guard needs of a keeper of budgets. A *budget.Keeper is one, and so is a
+// *budgetclient.Client of one that is reached over HTTP.
 type Keeper interface {
-	// Recommend says which label an app may use now, as budget.Keeper.Recommend
-	// does.
-	Recommend(ctx context.Context, org, app string) (budget.Recommendation, error)
-	// SubmitBatch counts what 1 to 100 calls cost, each once under its request id, as
-	// budget.Keeper.SubmitBatch does.
-	SubmitBatch(ctx context.Context, org, app string, usages []budget.Usage) ([]budget.BatchResult, error)
+	// ChooseLabel returns the label that an app may use now, and its model. It is the label that
+	// is given if that has room, and the keeper's choice if none is given.
+	//
+	// Errors: *prices.QuotaExceededError, *fault.ValidationError, *fault.UnavailableError.
+	ChooseLabel(ctx context.Context, org, app, label string) (chosen, model string, err error)
+	// CountCalls counts what 1 to 100 calls of an app cost, each once under its request id. It
+	// returns an error for each call, nil if it is counted; err is for all.
+	CountCalls(ctx context.Context, org, app string, calls []prices.Usage) (errs []error, err error)
 }
 
 // Options configure a Guard. It needs a Limiter, a Keeper or both.
@@ -155,7 +157,7 @@ func (g *Guard) LimitsMoney() bool { return g != nil && g.money }
 // call.Rollback(ctx)` is safe.
 //
 // Errors: ErrNoPrice, *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked, dynalimit.ErrPaused or
-// budget.ErrQuotaExceeded, *ValidationError of this package and of the other
+// prices.ErrQuotaExceeded, *ValidationError of this package and of the other
 // two, *dynalimit.UnavailableError, *fault.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	if err := g.usable(ctx); err != nil {
@@ -233,17 +235,12 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 var errPanic = errors.New("llm: panic")
 
 // choose picks the call's label, which has room in its quota as far as the keeper knows.
-func (g *Guard) choose(ctx context.Context, c *Call) error {
+func (g *Guard) choose(ctx context.Context, c *Call) (err error) {
 	r := &c.request
-	rec, err := g.opts.Keeper.Recommend(ctx, r.Org, r.App)
-	switch {
-	case errors.Is(err, fault.ErrUnavailable) && r.Label != "" && r.Resource != "":
-		c.Label = r.Label // of a call for which nothing needs to be asked
+	c.Label, c.Model, err = g.opts.Keeper.ChooseLabel(ctx, r.Org, r.App, r.Label)
+	if errors.Is(err, fault.ErrUnavailable) && r.Label != "" && r.Resource != "" {
+		c.Label, c.Model = r.Label, cmp.Or(r.Model, r.Resource) // of a call for which nothing needs to be asked
 		return nil
-	case r.Label != "" && (err == nil || errors.Is(err, budget.ErrQuotaExceeded)):
-		err = c.named(rec, err, g.opts.Now())
-	case err == nil:
-		c.Label, c.Model = rec.Label, rec.Model
 	}
 	if err != nil {
 		return err
@@ -329,7 +326,7 @@ func (g *Guard) prepared(r Request) (Request, error) {
 		return r, nil
 	}
 	const anyLabel = "any" // it is checked with the ordering
-	record := budget.Usage{RequestID: r.RequestID, Label: cmp.Or(r.Label, anyLabel), Tags: r.Tags}
+	record := prices.Usage{RequestID: r.RequestID, Label: cmp.Or(r.Label, anyLabel), Tags: r.Tags}
 	return r, record.Validate()
 }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestBothSettleFromOneRecord(t *testing.T) {
@@ -51,59 +50,26 @@ func TestRollbackGivesEverythingBack(t *testing.T) {
 
 // TestTheLabelStepsDown when its quota is spent.
 func TestTheLabelStepsDown(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		soft := "660e8400-e29b-41d4-a716-446655440000"
-		_, err := w.keeper.Setup().PutOrg(t.Context(), budget.Org{
-			ID: soft, Timezone: "UTC", Ordering: []string{"premium", "standard"},
-			Quotas: map[string]int64{"premium": 20_000, "standard": 500_000},
-		})
-		require.NoError(t, err)
-		g := w.guard(both)
-		r := request()
-		r.Org, r.Tags = soft, map[string]string{"user": "u1"}
-		for i, want := range []string{"premium", "premium", "standard"} { // the quota is soft: one call may pass it
-			c := w.start(g, r)
-			assert.Equal(t, want, c.Label, "call %d", i)
-			w.settle(c)
-			w.flush()
-		}
-		totals, err := w.newKeeper().Totals(t.Context(), soft, app, "")
-		require.NoError(t, err)
-		assert.Equal(t, []int64{33_000, 2, 4_400, 1}, []int64{
-			totals.Labels[0].CostMicros, totals.Labels[0].Requests,
-			totals.Labels[1].CostMicros, totals.Labels[1].Requests,
-		})
-		tags, err := w.keeper.TagTotals(t.Context(), soft, app, "", "user")
-		require.NoError(t, err)
-		assert.Equal(t, []budget.TagTotal{{Value: "u1", CostMicros: 37_400, Requests: 3}}, tags)
-		apps := 0
-		for a, err := range w.keeper.Setup().Apps(t.Context(), soft) {
-			require.NoError(t, err)
-			assert.Equal(t, app, a.ID)
-			apps++
-		}
-		assert.Equal(t, 1, apps, "submitting makes the app known")
-		_, tpm := w.left()
-		assert.Equal(t, int64(100_000-3*2_300), tpm)
-
-		r.Label = "premium"
-		_, err = g.Start(t.Context(), r)
-		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "a label that is named is not replaced")
-		wait, ok := dynalimit.RetryAfter(err)
-		assert.True(t, ok)
-		assert.Equal(t, 12*time.Hour, wait, "until the day ends")
-		require.NoError(t, w.keeper.Setup().Override(t.Context(), soft, app, "premium", noon.Add(time.Hour)))
-		assert.Equal(t, premiumModel, w.start(g, r).Model, "unless it is forced")
-		r.Label = "gold"
-		_, err = g.Start(t.Context(), r)
-		var unknown *llm.ValidationError
-		require.ErrorAs(t, err, &unknown)
-		assert.Equal(t, fault.InvalidModelLabel, unknown.Code)
-	})
+	w := memWorld(t)
+	w.org(20_000, 500_000)
+	g := w.guard(both)
+	r := request()
+	for i, want := range []string{"premium", "premium", "standard"} { // the quota is soft: one call may pass it
+		c := w.start(g, r)
+		assert.Equal(t, want, c.Label, "call %d", i)
+		w.settle(c)
+		w.flush()
+	}
+	r.Label = "premium"
+	_, err := g.Start(t.Context(), r)
+	require.ErrorIs(t, err, prices.ErrQuotaExceeded, "a label that is named is not replaced")
+	wait, ok := dynalimit.RetryAfter(err)
+	assert.True(t, ok)
+	assert.Equal(t, 12*time.Hour, wait, "until the day ends")
 }
 
 func TestMeasures(t *testing.T) {
-	tokens := budget.Tokens{Input: 1, CacheRead: 10, CacheWrite5m: 100, CacheWrite1h: 1_000, Output: 10_000}
+	tokens := prices.Tokens{Input: 1, CacheRead: 10, CacheWrite5m: 100, CacheWrite1h: 1_000, Output: 10_000}
 	for want, measure := range map[int64]llm.Measure{
 		1: llm.Requests, 11_111: llm.TotalTokens, 1_111: llm.InputTokens, 10_000: llm.OutputTokens, 11_101: llm.UncachedTokens,
 	} {
@@ -135,7 +101,7 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 		g := w.guard(both)
 		c := w.start(g, request())
 		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 5_000}, c.Lease().Consumed())
-		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Input: 2_000, Output: 3_900}}))
+		require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: prices.Tokens{Input: 2_000, Output: 3_900}}))
 		_, tpm := w.left()
 		assert.Equal(t, int64(-900), tpm)
 
@@ -250,7 +216,7 @@ func TestBadInputIsRefusedBeforeAnyWrite(t *testing.T) {
 		w.requireNothing()
 
 		c := w.start(w.guard(both), request())
-		err = c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{CacheRead: -1}})
+		err = c.Settle(t.Context(), llm.Usage{Tokens: prices.Tokens{CacheRead: -1}})
 		require.ErrorContains(t, err, "usage.Tokens.CacheRead")
 		w.settle(c)
 		w.requireSettled("premium", callMicros)

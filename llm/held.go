@@ -3,8 +3,8 @@ package llm
 import (
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // held is how the money of one call is measured, from the estimate on.
@@ -15,6 +15,6 @@ type held struct {
 
 	asked, money bool // whether the measure is one of money is asked; it is
 
-	price *budget.CallPrice // nil until a Cost has asked for it
+	price *prices.CallPrice // nil until a Cost has asked for it
 	most  money.Picos       // what the estimate came to
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Meter counts a streamed reply as it arrives, so that a stream that is cut is
@@ -14,7 +14,7 @@ type Meter struct {
 	call *Call
 
 	mu   sync.Mutex
-	seen budget.Tokens
+	seen prices.Tokens
 	set  bool // by the provider's own count, which came last
 }
 
@@ -28,8 +28,8 @@ func (c *Call) Meter() *Meter {
 }
 
 // Add counts tokens that arrived. The meter of no call counts nothing; Close says so.
-func (m *Meter) Add(t budget.Tokens) {
-	m.update(false, func(seen *budget.Tokens) {
+func (m *Meter) Add(t prices.Tokens) {
+	m.update(false, func(seen *prices.Tokens) {
 		seen.Input += t.Input
 		seen.CacheRead += t.CacheRead
 		seen.CacheWrite5m += t.CacheWrite5m
@@ -39,14 +39,14 @@ func (m *Meter) Add(t budget.Tokens) {
 }
 
 // Set replaces the count by the provider's own, which is cumulative.
-func (m *Meter) Set(t budget.Tokens) {
-	m.update(true, func(seen *budget.Tokens) { *seen = t })
+func (m *Meter) Set(t prices.Tokens) {
+	m.update(true, func(seen *prices.Tokens) { *seen = t })
 }
 
 // Seen is the count so far.
-func (m *Meter) Seen() budget.Tokens {
+func (m *Meter) Seen() prices.Tokens {
 	if m == nil {
-		return budget.Tokens{}
+		return prices.Tokens{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,10 +55,10 @@ func (m *Meter) Seen() budget.Tokens {
 
 // used is what is billed for what was seen, and what is not known by that: of a reply without
 // its prompt, the prompt's estimate is billed too.
-func (m *Meter) used() (budget.Tokens, unseen) {
+func (m *Meter) used() (prices.Tokens, unseen) {
 	t := m.Seen()
 	switch {
-	case t == (budget.Tokens{}):
+	case t == (prices.Tokens{}):
 		return t, nothingUnseen
 	case t.Output > 0 && inputTokens(t) == 0:
 		t.Input = m.call.request.Estimate.InputTokens
@@ -81,13 +81,13 @@ func (m *Meter) Close(ctx context.Context) error {
 		return err
 	}
 	var usage Usage
-	if ctx.Err() == nil && m.Seen() == (budget.Tokens{}) && !c.ended() {
+	if ctx.Err() == nil && m.Seen() == (prices.Tokens{}) && !c.ended() {
 		usage.Tokens, usage.unseen = c.request.Estimate.likely(), allUnseen
 	}
 	return c.end(ctx, usage, ctx.Err(), c.SettleSoon)
 }
 
-func (m *Meter) update(set bool, change func(*budget.Tokens)) {
+func (m *Meter) update(set bool, change func(*prices.Tokens)) {
 	if m == nil || m.call == nil {
 		return
 	}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"testing"
 
+	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/llm"
 )
 
 func TestMeterSettlesWhatWasSeen(t *testing.T) {
@@ -16,11 +15,11 @@ func TestMeterSettlesWhatWasSeen(t *testing.T) {
 		c := w.start(w.guard(both), request())
 		m := c.Meter()
 		assert.Same(t, m, c.Meter())
-		m.Add(budget.Tokens{Input: 1_500})
+		m.Add(prices.Tokens{Input: 1_500})
 		for range 8 {
-			m.Add(budget.Tokens{Output: 90}) // a guess per chunk
+			m.Add(prices.Tokens{Output: 90}) // a guess per chunk
 		}
-		assert.Equal(t, budget.Tokens{Input: 1_500, Output: 720}, m.Seen())
+		assert.Equal(t, prices.Tokens{Input: 1_500, Output: 720}, m.Seen())
 		m.Set(used.Tokens) // the provider's last word
 		require.NoError(t, m.Close(t.Context()))
 		w.requireSettled("premium", callMicros)
@@ -36,7 +35,7 @@ func TestCutStream(t *testing.T) {
 		defer hangUp()
 		err := w.guard(both).Do(ctx, request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
 			for i := range 100 {
-				c.Meter().Add(budget.Tokens{Output: 10})
+				c.Meter().Add(prices.Tokens{Output: 10})
 				if i == 29 {
 					hangUp()
 				}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Every call without a context, or of what was never made, says so.
@@ -57,10 +57,10 @@ func TestMisuseIsSaid(t *testing.T) {
 		}
 	}
 	assert.Nil(t, none.Lease())
-	none.Meter().Add(budget.Tokens{Input: 1})
+	none.Meter().Add(prices.Tokens{Input: 1})
 	assert.Zero(t, none.Meter().Seen())
-	call.Meter().Add(budget.Tokens{Input: 1})
-	assert.Equal(t, budget.Tokens{Input: 1}, call.Meter().Seen(), "nothing is lost")
+	call.Meter().Add(prices.Tokens{Input: 1})
+	assert.Equal(t, prices.Tokens{Input: 1}, call.Meter().Seen(), "nothing is lost")
 	require.NoError(t, call.Rollback(ctx), "the call is as it was")
 }
 
@@ -73,7 +73,7 @@ func TestGuardIsRefusedWhatCannotWork(t *testing.T) {
 		opts  llm.Options
 	}{
 		"limiter":           {"options.Limiter", llm.Options{Limiter: (*dynalimit.RateLimiter)(nil), Keeper: w.keeper}},
-		"keeper":            {"options.Keeper", llm.Options{Limiter: w.limiter, Keeper: (*budget.Keeper)(nil)}},
+		"keeper":            {"options.Keeper", llm.Options{Limiter: w.limiter, Keeper: (*fakeKeeper)(nil)}},
 		"nothing to charge": {"options.Limits", llm.Options{Keeper: w.keeper, Limits: measures("rpm")}},
 		"limit's name":      {"options.Limits", llm.Options{Limiter: w.limiter, Limits: measures("#")}},
 	} {

@@ -1,6 +1,8 @@
 package llm
 
-import "github.com/dynalimit/dynalimit/budget"
+import (
+	"github.com/dynalimit/dynalimit/prices"
+)
 
 // Outcome is how a call ended for which its provider reported no usage.
 type Outcome struct {
@@ -22,7 +24,7 @@ type Outcome struct {
 // keeps is what stays of a call that ended so: its usage, or, with back, nothing. sent means that
 // its request was on its way, left that nobody waits for it, and u is what its meter saw.
 func (o Outcome) keeps(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
-	seen := u.Tokens != (budget.Tokens{})
+	seen := u.Tokens != (prices.Tokens{})
 	u.Status = StatusError
 	if o.Cut || left {
 		u.Status = StatusCut

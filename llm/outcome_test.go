@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // endings hears how calls end.
@@ -46,7 +46,7 @@ func TestFailedFollowsTheTableOfOutcomes(t *testing.T) {
 		prompt = 2_000 * 375 / 100 // of money, one that nobody reported costs what the dearest class does
 		whole  = prompt + 4_000*15
 	)
-	chunks := func(m *llm.Meter) { m.Add(budget.Tokens{Output: 300}) }
+	chunks := func(m *llm.Meter) { m.Add(prices.Tokens{Output: 300}) }
 	for name, row := range map[string]struct {
 		unsent   bool
 		seen     func(*llm.Meter)
@@ -69,17 +69,17 @@ func TestFailedFollowsTheTableOfOutcomes(t *testing.T) {
 		"an error event before the first token":  {outcome: llm.Outcome{Status: 200, Event: 529}, rpm: 1, tpm: 2_000, micros: prompt, status: llm.StatusError, source: llm.Estimated},
 		"an error event in the middle":           {seen: chunks, outcome: llm.Outcome{Status: 200, Event: 529}, rpm: 1, tpm: 2_300, micros: prompt + 300*15, status: llm.StatusError, source: llm.Estimated},
 		"cut in the middle":                      {seen: chunks, outcome: llm.Outcome{Status: 200, Cut: true}, rpm: 1, tpm: 2_300, micros: prompt + 800*15, status: llm.StatusCut, source: llm.Estimated},
-		"cut after the prompt was reported":      {seen: func(m *llm.Meter) { m.Set(budget.Tokens{Input: 1_500, Output: 1}) }, outcome: llm.Outcome{Status: 200, Cut: true}, rpm: 1, tpm: 1_501, micros: 1_500*3 + 501*15, status: llm.StatusCut, source: llm.Reported},
-		"cut, counted by hand":                   {seen: func(m *llm.Meter) { m.Add(budget.Tokens{Input: 1_500, Output: 1}) }, outcome: llm.Outcome{Status: 200, Cut: true}, rpm: 1, tpm: 1_501, micros: 1_500*3 + 501*15, status: llm.StatusCut, source: llm.Metered},
+		"cut after the prompt was reported":      {seen: func(m *llm.Meter) { m.Set(prices.Tokens{Input: 1_500, Output: 1}) }, outcome: llm.Outcome{Status: 200, Cut: true}, rpm: 1, tpm: 1_501, micros: 1_500*3 + 501*15, status: llm.StatusCut, source: llm.Reported},
+		"cut, counted by hand":                   {seen: func(m *llm.Meter) { m.Add(prices.Tokens{Input: 1_500, Output: 1}) }, outcome: llm.Outcome{Status: 200, Cut: true}, rpm: 1, tpm: 1_501, micros: 1_500*3 + 501*15, status: llm.StatusCut, source: llm.Metered},
 		"an answer without usage":                {outcome: llm.Outcome{Status: 200}, rpm: 1, tpm: 6_000, micros: whole, status: llm.StatusOK, source: llm.Estimated},
 		"a switch of protocols, read by nobody":  {outcome: llm.Outcome{Status: 101}, rpm: 1, tpm: 6_000, micros: whole, status: llm.StatusOK, source: llm.Estimated},
-		"a count that cannot be: the estimate's": {seen: func(m *llm.Meter) { m.Add(budget.Tokens{Output: -1}) }, outcome: llm.Outcome{Status: 200}, bad: true, rpm: 1, tpm: 6_000, micros: whole, status: llm.StatusOK, source: llm.Estimated},
+		"a count that cannot be: the estimate's": {seen: func(m *llm.Meter) { m.Add(prices.Tokens{Output: -1}) }, outcome: llm.Outcome{Status: 200}, bad: true, rpm: 1, tpm: 6_000, micros: whole, status: llm.StatusOK, source: llm.Estimated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, heard := memWorld(t), &endings{}
 			w.limits(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 100_000), dynalimit.PerDay("usd", 1_000_000))
 			g := w.guard(both, heard.hear, func(o *llm.Options) {
-				o.Limits = map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(budget.CatalogList())}
+				o.Limits = map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList())}
 			})
 			ctx, hangUp := context.WithCancel(t.Context())
 			defer hangUp()
@@ -197,7 +197,7 @@ func TestGivingBackHoldsNobodyUp(t *testing.T) {
 		<-time.After(5 * time.Second)
 		w.recovers()
 		require.NoError(t, g.Close(t.Context()))
-		assert.Equal(t, budget.Tokens{}, heard.one(t).Tokens)
+		assert.Equal(t, prices.Tokens{}, heard.one(t).Tokens)
 		require.ErrorIs(t, c.Settle(t.Context(), used), llm.ErrEnded)
 	})
 }
@@ -224,7 +224,7 @@ func TestSettleSoonChargesWhatIsAboveAtOnce(t *testing.T) {
 		heard := &endings{}
 		g := w.guard(both, heard.hear)
 		c := w.start(g, request())
-		dear := llm.Usage{Tokens: budget.Tokens{Input: 20_000}}
+		dear := llm.Usage{Tokens: prices.Tokens{Input: 20_000}}
 		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
 		})
@@ -236,7 +236,7 @@ func TestSettleSoonChargesWhatIsAboveAtOnce(t *testing.T) {
 		_, tpm := w.left()
 		assert.Equal(t, int64(80_000), tpm)
 		require.ErrorIs(t, heard.one(t).Err, dynalimit.ErrUnconfirmed, "it is told once")
-		assert.Error(t, c.SettleSoon(t.Context(), llm.Usage{Tokens: budget.Tokens{Input: -1}}))
+		assert.Error(t, c.SettleSoon(t.Context(), llm.Usage{Tokens: prices.Tokens{Input: -1}}))
 		assert.Error(t, (*llm.Call)(nil).SettleSoon(t.Context(), used))
 		assert.Error(t, (*llm.Call)(nil).Failed(t.Context(), llm.Outcome{}))
 	})

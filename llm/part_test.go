@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestPartsCostWhatTheirModelsDo, of which no token is counted twice: 1,000 in and 500 out of the
@@ -21,7 +21,7 @@ func TestPartsCostWhatTheirModelsDo(t *testing.T) {
 			w, heard := memWorld(t), &endings{}
 			w.limits(dynalimit.PerDay("usd", million), dynalimit.PerMinute("tpm", 100_000))
 			g := w.guard(both, heard.hear, func(o *llm.Options) {
-				o.Limits = map[string]llm.Measure{"usd": llm.Cost(budget.CatalogList()), "tpm": llm.TotalTokens}
+				o.Limits = map[string]llm.Measure{"usd": llm.Cost(prices.CatalogList()), "tpm": llm.TotalTokens}
 			})
 			c := w.start(g, request())
 			require.NoError(t, c.Settle(t.Context(), llm.Usage{Tokens: used.Tokens, Parts: parts, Status: status}))

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/guard"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // maxWaiting is how many records wait for the keeper at a time.
@@ -26,7 +26,7 @@ type Refused struct {
 	// Org and App are whose budget the call was to be counted in.
 	Org, App string
 	// Record is the call's usage as the budget keeps it.
-	Record budget.Usage
+	Record prices.Usage
 	// Err is why: what the keeper refuses it for, or its last failure before Close gave up.
 	Err error
 }
@@ -80,7 +80,7 @@ func logEnded(callback string) func(*guard.Ended) {
 }
 
 // take takes a record over. While too many wait, it waits for one of them until ctx ends.
-func (r *records) take(ctx context.Context, org, app string, record budget.Usage) error {
+func (r *records) take(ctx context.Context, org, app string, record prices.Usage) error {
 	select {
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -109,7 +109,7 @@ func (r *records) follow() (done func()) {
 
 // send submits a record until the keeper answers, with those that come soon after it unless
 // many wait. Sent twice it is counted once.
-func (r *records) send(of *batch, org, app string, record budget.Usage) error {
+func (r *records) send(of *batch, org, app string, record prices.Usage) error {
 	for n := 0; ; n++ {
 		wait := linger
 		if len(r.slots) > maxWaiting/2 {

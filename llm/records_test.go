@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestTheKeeperIsNotWaitedFor: a call settles while its table does not answer, and is counted
@@ -24,14 +24,14 @@ import (
 func TestTheKeeperIsNotWaitedFor(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		c := w.start(w.guard(both), request())
-		w.db.SetFaults(down("TransactWriteItems"))
+		w.budget.away.Store(true)
 		began := time.Now()
 		w.settle(c)
 		assert.Zero(t, time.Since(began))
 		require.NoError(t, c.Rollback(t.Context()), "a call that happened is not given back")
 		<-time.After(time.Minute)
 		assert.Empty(t, w.refused)
-		w.db.SetFaults(nil)
+		w.budget.away.Store(false)
 		<-time.After(20 * time.Second)
 		w.requireSettled("premium", callMicros)
 	})
@@ -77,35 +77,34 @@ func TestLimitsThatHangAreWaitedForOnce(t *testing.T) {
 	})
 }
 
-// TestACallCountsOnTheDayItBegan, at the price of that time.
-func TestACallCountsOnTheDayItBegan(t *testing.T) {
+// TestTheRecordOfACallHasTheTimeItBeganAndItsModel: by these it is priced and counted on its day.
+func TestTheRecordOfACallHasTheTimeItBeganAndItsModel(t *testing.T) {
 	w := memWorld(t)
-	w.clock.set(noon.Add(12*time.Hour - time.Second))
+	began := noon.Add(12*time.Hour - time.Second)
+	w.clock.set(began)
 	c := w.start(w.guard(both), request())
 	w.clock.advance(time.Hour)
 	w.settle(c)
 	w.flush()
-	for day, want := range map[string]int64{"20990123": 1, "20990124": 0} {
-		totals, err := w.newKeeper().Totals(t.Context(), org, app, day)
-		require.NoError(t, err)
-		assert.Equal(t, want, totals.Labels[0].Requests, day)
-	}
+	record := w.budget.records[c.RequestID]
+	assert.Equal(t, began, record.Time)
+	assert.Equal(t, premiumModel, record.Model)
 }
 
 // stuck is a keeper that takes no record until it is told to.
 type stuck struct {
-	*budget.Keeper
+	*fakeKeeper
 	open  chan struct{}
 	asked atomic.Int64
 }
 
-func (s *stuck) SubmitBatch(ctx context.Context, org, app string, u []budget.Usage) ([]budget.BatchResult, error) {
+func (s *stuck) CountCalls(ctx context.Context, org, app string, u []prices.Usage) ([]error, error) {
 	s.asked.Add(1)
 	select {
 	case <-s.open:
-		return s.Keeper.SubmitBatch(ctx, org, app, u)
+		return s.fakeKeeper.CountCalls(ctx, org, app, u)
 	case <-ctx.Done():
-		return nil, &fault.UnavailableError{Package: "budget", Op: "SubmitBatch", Err: ctx.Err()}
+		return nil, &fault.UnavailableError{Package: "keeper", Err: ctx.Err()}
 	}
 }
 
@@ -114,7 +113,7 @@ func (s *stuck) SubmitBatch(ctx context.Context, org, app string, u []budget.Usa
 func TestRecordsThatWaitAreBounded(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.limits(dynalimit.PerMinute("rpm", 10_000), dynalimit.PerMinute("tpm", 100_000_000))
-		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		keeper := &stuck{fakeKeeper: w.keeper, open: make(chan struct{})}
 		g := w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper })
 		for range 1_000 {
 			w.settle(w.start(g, request()))
@@ -137,7 +136,7 @@ func TestRecordsThatWaitAreBounded(t *testing.T) {
 // can go on.
 func TestCloseGivesUpInTime(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		keeper := &stuck{fakeKeeper: w.keeper, open: make(chan struct{})}
 		g := w.guard(both, func(o *llm.Options) { o.Keeper = keeper })
 		for range 3 {
 			w.settle(w.start(g, request()))
@@ -155,8 +154,9 @@ func TestCloseGivesUpInTime(t *testing.T) {
 		require.Len(t, w.refused, 3)
 		for _, r := range w.refused {
 			require.ErrorIs(t, r.Err, fault.ErrUnavailable)
-			_, err := w.keeper.Submit(t.Context(), r.Org, r.App, r.Record)
-			require.NoError(t, err, "as the record is")
+			errs, err := w.keeper.CountCalls(t.Context(), r.Org, r.App, []prices.Usage{r.Record})
+			require.NoError(t, err)
+			require.NoError(t, errs[0], "as the record is")
 		}
 		close(keeper.open)
 		w.settle(w.start(g, request()))
@@ -168,7 +168,7 @@ func TestCloseGivesUpInTime(t *testing.T) {
 // TestARefusalIsFinal: what the keeper refuses for good is not sent again.
 func TestARefusalIsFinal(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
-		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		keeper := &stuck{fakeKeeper: w.keeper, open: make(chan struct{})}
 		close(keeper.open)
 		g := w.guard(both, func(o *llm.Options) { o.Keeper = keeper })
 		c := w.start(g, request())
@@ -184,11 +184,11 @@ func TestARefusalIsFinal(t *testing.T) {
 
 // buggy is a keeper that does not return when it is given records.
 type buggy struct {
-	*budget.Keeper
+	*fakeKeeper
 	end func()
 }
 
-func (b buggy) SubmitBatch(context.Context, string, string, []budget.Usage) ([]budget.BatchResult, error) {
+func (b buggy) CountCalls(context.Context, string, string, []prices.Usage) ([]error, error) {
 	b.end()
 	return nil, nil
 }
@@ -197,7 +197,7 @@ func (b buggy) SubmitBatch(context.Context, string, string, []budget.Usage) ([]b
 // Close waiting. Each record is told of.
 func TestKeeperOrHookThatDoesNotReturn(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("a bug") }, "Goexit": runtime.Goexit} {
-		t.Run("SubmitBatch "+name, func(t *testing.T) {
+		t.Run("CountCalls "+name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
 				g := w.guard(both, func(o *llm.Options) { o.Keeper = buggy{w.keeper, end} })
 				for range 3 {
@@ -243,46 +243,12 @@ func TestKeeperOrHookThatDoesNotReturn(t *testing.T) {
 	}
 }
 
-// TestACallIsPricedByItsModel, which its label had when it began.
-func TestACallIsPricedByItsModel(t *testing.T) {
-	w := memWorld(t)
-	c := w.start(w.guard(both), request())
-	_, err := w.keeper.Setup().PutOrg(t.Context(), budget.Org{
-		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"},
-		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000}, Models: map[string]string{"premium": standardModel},
-	})
-	require.NoError(t, err)
-	w.settle(c)
-	assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
-}
-
-// TestRecordsShareTransactions: nobody waits for them, so they wait for each other; alone a
-// record costs four write units. The figure is in docs/cost.md.
-func TestRecordsShareTransactions(t *testing.T) {
-	virtual(t, func(t *testing.T, w *world) {
-		w.org(1_000*callMicros, 1_000*callMicros)
-		g := w.guard(with{keeper: true})
-		w.warm(g)
-		before := w.db.Meter()
-		const records = 600
-		for range records {
-			w.settle(w.start(g, request()))
-			<-time.After(100 * time.Millisecond)
-		}
-		w.flush()
-		units := w.db.Meter().Sub(before).WriteUnits() / records
-		assert.LessOrEqual(t, units, 2.3)
-		t.Logf("%.3f write units a record", units)
-		assert.Equal(t, int64(records), w.spent("premium").Requests)
-	})
-}
-
 // TestAFullCompanyIsNotWaitedWith, and neither is any while many records wait, or when the guard
 // closes.
 func TestAFullCompanyIsNotWaitedWith(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.org(10_000*callMicros, 10_000*callMicros)
-		keeper := &stuck{Keeper: w.keeper, open: make(chan struct{})}
+		keeper := &stuck{fakeKeeper: w.keeper, open: make(chan struct{})}
 		close(keeper.open)
 		g := w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper })
 		settle := func(n int) {

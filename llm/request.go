@@ -28,7 +28,7 @@ type Request struct {
 	// RequestID is the canonical UUID under which the call is counted once.
 	// Defaults to a new one.
 	RequestID string
-	// Tags attribute the cost, as in budget.Usage; they are checked before the
+	// Tags attribute the cost, as in prices.Usage; they are checked before the
 	// call.
 	Tags map[string]string
 

@@ -2,7 +2,7 @@ package llm
 
 import (
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Source says where the tokens of a call are from.
@@ -24,7 +24,7 @@ type Settled struct {
 	// Model is what was called.
 	Model string
 	// Tokens are what were counted; none for a call that was given back.
-	Tokens budget.Tokens
+	Tokens prices.Tokens
 	// Parts are those of Tokens that have a price of their own, as the Usage has them.
 	Parts []Part
 	// Source says where they are from; empty for a call that was given back.

@@ -3,7 +3,6 @@ package llm_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -18,10 +17,10 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +42,7 @@ const (
 var (
 	noon     = time.Date(2099, 1, 23, 12, 0, 0, 0, time.UTC)
 	estimate = llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000}
-	used     = llm.Usage{Tokens: budget.Tokens{Input: 1_500, Output: 800}}
+	used     = llm.Usage{Tokens: prices.Tokens{Input: 1_500, Output: 800}}
 )
 
 // clock is a settable time.
@@ -62,7 +61,8 @@ type world struct {
 	suffix string
 
 	limiter *dynalimit.RateLimiter
-	keeper  *budget.Keeper
+	budget  *fakeBudget
+	keeper  *fakeKeeper
 
 	mu      sync.Mutex
 	guards  []*llm.Guard
@@ -111,16 +111,14 @@ func newWorld(t testing.TB, db *ddbmem.DB, c *clock, client *dynamodb.Client) *w
 	var err error
 	w.limiter, err = dynalimit.New(repo, nil)
 	require.NoError(t, err)
+	w.budget = newFakeBudget(c.now)
 	w.keeper = w.newKeeper()
-	require.NoError(t, w.keeper.Setup().CreateTables(ctx))
 	w.org(1_000_000, 500_000)
 	t.Cleanup(func() {
 		if w.db == nil {
-			for _, table := range []string{"limits-", "control-", "usage-"} {
-				name := table + w.suffix
-				_, err := w.client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
-				assert.NoError(t, err)
-			}
+			name := "limits-" + w.suffix
+			_, err := w.client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
+			assert.NoError(t, err)
 		}
 	})
 	return w
@@ -136,24 +134,11 @@ func (w *world) limits(limits ...dynalimit.Limit) {
 	require.NoError(w.t, admin.New(w.repository()).Limits.Set(w.t.Context(), admin.Scope{Everyone: true}, limits))
 }
 
-func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {
-	o := budget.Options{Now: w.clock.now, Principal: "tests", AllowUnknownApps: true, Models: map[string]string{"premium": premiumModel, "standard": standardModel}}
-	for _, f := range adapt {
-		f(&o)
-	}
-	k, err := budget.New(w.client, budget.Tables{Control: "control-" + w.suffix, Usage: "usage-" + w.suffix}, &o)
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { assert.NoError(w.t, k.Close(context.Background())) })
-	return k
-}
+func (w *world) newKeeper() *fakeKeeper { return &fakeKeeper{fakeBudget: w.budget} }
 
 // org gives the labels quotas in µ$.
 func (w *world) org(premium, standard int64) {
-	_, err := w.keeper.Setup().PutOrg(w.t.Context(), budget.Org{
-		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"},
-		Quotas: map[string]int64{"premium": premium, "standard": standard},
-	})
-	require.NoError(w.t, err)
+	w.budget.setOrg(org, fakeOrg{ordering: []string{"premium", "standard"}, quotas: map[string]int64{"premium": premium, "standard": standard}})
 }
 
 // otherProcess is a guard of both that shares nothing but the tables.
@@ -205,6 +190,7 @@ func request() llm.Request {
 func (w *world) recovers() {
 	w.t.Helper()
 	w.db.SetFaults(nil)
+	w.budget.away.Store(false)
 	<-time.After(12 * time.Second) // probes come at most 10 s apart
 	for range 60 {
 		if h := w.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.WaitingBuckets == 0 {
@@ -231,18 +217,15 @@ func (w *world) left() (rpm, tpm int64) {
 	return rpm, tpm
 }
 
-// spent is what the budget counts, read by another process.
-func (w *world) spent(label string) budget.LabelTotals {
+// spent is what the budget counts under a label.
+func (w *world) spent(label string) total { return w.spentOf(org, label) }
+
+func (w *world) spentOf(org, label string) total {
 	w.t.Helper()
 	w.flush()
-	totals, err := w.newKeeper().Totals(w.t.Context(), org, app, "")
-	require.NoError(w.t, err)
-	for _, l := range totals.Labels {
-		if l.Label == label {
-			return l
-		}
-	}
-	return budget.LabelTotals{}
+	w.budget.mu.Lock()
+	defer w.budget.mu.Unlock()
+	return w.budget.total(org, label)
 }
 
 // requireNothing asserts that no bucket and no counter has anything taken.
@@ -289,20 +272,7 @@ const other = "550e8400-e29b-41d4-a716-446655440009"
 
 // otherOrg has labels of its own.
 func (w *world) otherOrg(ordering ...string) {
-	w.t.Helper()
-	_, err := w.keeper.Setup().PutOrg(w.t.Context(), budget.Org{
-		ID: other, Timezone: "UTC", Ordering: ordering,
-		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000},
-	})
-	require.NoError(w.t, err)
-}
-
-func (w *world) otherTotals() budget.DayTotals {
-	w.t.Helper()
-	w.flush()
-	totals, err := w.newKeeper().Totals(w.t.Context(), other, app, "")
-	require.NoError(w.t, err)
-	return totals
+	w.budget.setOrg(other, fakeOrg{ordering: ordering, quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000}})
 }
 
 // endsStart is a limiter whose caller goes away while it acquires.
@@ -316,11 +286,6 @@ func (l endsStart) Acquire(ctx context.Context, entity, resource string, amounts
 	l.cancel()
 	return lease, err
 }
-
-// unreachable is a network on which no request arrives.
-type unreachable struct{ err error }
-
-func (u unreachable) Do(*http.Request) (*http.Response, error) { return nil, u.err }
 
 // warm makes one call, so that configurations are known and buckets exist.
 func (w *world) warm(g *llm.Guard) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // The statuses a record gets when its Usage names none.
@@ -20,7 +20,7 @@ const maxStatus = 32 // bytes, as in package budget
 // submitted to the budget.
 type Usage struct {
 	// Tokens are those the provider reports, by class.
-	Tokens budget.Tokens
+	Tokens prices.Tokens
 	// SoundTokens are how many of the input's tokens were sound. Only Cost looks at it.
 	SoundTokens int64
 	// Tools are how often a provider's own tools were used, by the names that the prices
@@ -58,7 +58,7 @@ const (
 
 // empty reports whether it says nothing.
 func (u Usage) empty() bool {
-	return u.Tokens == (budget.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.saysNoMore()
+	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.saysNoMore()
 }
 
 // saysNoMore reports whether it says nothing that only Cost looks at.
@@ -108,6 +108,6 @@ func (u Usage) validate() error {
 	return nil
 }
 
-func inputTokens(t budget.Tokens) int64 {
+func inputTokens(t prices.Tokens) int64 {
 	return t.Input + t.CacheRead + t.CacheWrite5m + t.CacheWrite1h
 }

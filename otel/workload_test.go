@@ -23,6 +23,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/otel"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // service is a limiter and a keeper that are scraped, in a bubble.
@@ -139,8 +140,8 @@ func (s *service) run(seconds int, each func()) {
 // spend has the keeper count what a model call cost, and choose the next model.
 func (s *service) spend(n int) {
 	ctx := s.t.Context()
-	_, _ = s.keeper.Submit(ctx, org, "chat", budget.Usage{
-		RequestID: fmt.Sprintf("7c9e6679-7425-40de-944b-%012d", n), Label: "premium", Tokens: budget.Tokens{Input: 300, Output: 160},
+	_, _ = s.keeper.Submit(ctx, org, "chat", prices.Usage{
+		RequestID: fmt.Sprintf("7c9e6679-7425-40de-944b-%012d", n), Label: "premium", Tokens: prices.Tokens{Input: 300, Output: 160},
 	})
 	_, _ = s.keeper.Recommend(ctx, org, "chat")
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -146,8 +147,8 @@ func newClient(t *testing.T, f *fake, adapt ...func(*Options)) *Client {
 	return c
 }
 
-func usage() budget.Usage {
-	return budget.Usage{RequestID: "00000000-0000-4000-8000-000000000001", Label: "premium", Tokens: budget.Tokens{Input: 1}}
+func usage() prices.Usage {
+	return prices.Usage{RequestID: "00000000-0000-4000-8000-000000000001", Label: "premium", Tokens: prices.Tokens{Input: 1}}
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {
@@ -262,7 +263,7 @@ func TestRefusalsAreNotSentAgain(t *testing.T) {
 	}{
 		{409, "IDEMPOTENCY_CONFLICT", budget.ErrConflict},
 		{404, "NOT_FOUND", budget.ErrNotFound},
-		{429, "QUOTA_EXCEEDED", budget.ErrQuotaExceeded},
+		{429, "QUOTA_EXCEEDED", prices.ErrQuotaExceeded},
 		{403, "FORBIDDEN", ErrForbidden},
 		{413, "PAYLOAD_TOO_LARGE", nil},
 		{400, "INVALID_MODEL_LABEL", nil},

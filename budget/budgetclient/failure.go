@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 var (
@@ -88,7 +89,7 @@ type details struct {
 		Reason string `json:"reason"`
 	} `json:"fields"`
 	RetryAfter *time.Time           `json:"retry_after"`
-	Labels     []budget.LabelStatus `json:"labels"`
+	Labels     []prices.LabelStatus `json:"labels"`
 	Overage    int64                `json:"total_overage_usd_micros"`
 }
 
@@ -136,7 +137,7 @@ func (e answerError) refusal(op string, status int, now time.Time) error {
 
 // exceeded counts its wait from the keeper's clock, which said when there is room.
 func (e answerError) exceeded(now time.Time) error {
-	out := &budget.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
+	out := &prices.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {
 		out.RetryAt = *at
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // maxChoices is how many apps' answers are kept.
@@ -101,7 +102,7 @@ func (c *choice) outdate() {
 // that shows that the label has no room ends that. While the keeper does not
 // answer, Options.OnUnavailable.Recommend decides.
 //
-// Errors: *budget.QuotaExceededError, *fault.ValidationError, budget.ErrNotFound,
+// Errors: *prices.QuotaExceededError, *fault.ValidationError, budget.ErrNotFound,
 // *fault.UnavailableError, *StatusError.
 func (c *Client) Recommend(ctx context.Context, org, app string) (budget.Recommendation, error) {
 	path, err := c.admitted(ctx, org, app)
@@ -169,7 +170,7 @@ func (c *core) choose(ctx context.Context, known *choice, path, org, app, query 
 		},
 	})
 	if err != nil {
-		if errors.Is(err, budget.ErrQuotaExceeded) {
+		if errors.Is(err, prices.ErrQuotaExceeded) {
 			known.outdate()
 		}
 		return budget.Recommendation{}, err
@@ -208,7 +209,7 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 	if err != nil {
 		return 0, err
 	}
-	if err := (budget.Usage{RequestID: org, Label: label}).Validate(); err != nil { // org is a UUID, too
+	if err := (prices.Usage{RequestID: org, Label: label}).Validate(); err != nil { // org is a UUID, too
 		return 0, err
 	}
 	for field, n := range map[string]int64{"tokens.input": inputTokens, "tokens.output": maxTokens} {
@@ -220,29 +221,13 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 	if rec, ok := known.fresh(c.opts.Now()); ok && rec.Label == label {
 		return cost(rec.Price, inputTokens, maxTokens), nil
 	}
-	micros, err := c.estimate(ctx, path, label, inputTokens, maxTokens)
-	if errors.Is(err, fault.ErrUnavailable) && c.opts.OnUnavailable.Recommend != budget.Refuse {
-		if rec, ok := known.stale(); ok && rec.Label == label {
-			return cost(rec.Price, inputTokens, maxTokens), nil
-		}
-	}
-	return micros, err
-}
-
-const maxTokenCount = 100_000_000 // of one class, as in package budget
-
-func cost(r budget.Rates, input, output int64) int64 {
-	return money.Cost(input, r.Input).Add(money.Cost(output, r.Output)).MicrosUp()
-}
-
-func (c *core) estimate(ctx context.Context, path, label string, input, output int64) (int64, error) {
 	var answer struct {
 		Label  string `json:"model_label"`
 		Micros int64  `json:"estimate_usd_micros"`
 	}
-	_, err := c.do(ctx, &call{
+	_, err = c.do(ctx, &call{
 		op: "Estimate", method: http.MethodGet, into: &answer,
-		path: path + "/estimate?model_label=" + url.QueryEscape(label) + "&input_tokens=" + strconv.FormatInt(input, 10) + "&max_tokens=" + strconv.FormatInt(output, 10),
+		path: path + "/estimate?model_label=" + url.QueryEscape(label) + "&input_tokens=" + strconv.FormatInt(inputTokens, 10) + "&max_tokens=" + strconv.FormatInt(maxTokens, 10),
 		check: func() error {
 			if answer.Label != label || answer.Micros < 0 {
 				return errors.New("it is of no estimate, or another label's")
@@ -250,5 +235,16 @@ func (c *core) estimate(ctx context.Context, path, label string, input, output i
 			return nil
 		},
 	})
+	if errors.Is(err, fault.ErrUnavailable) && c.opts.OnUnavailable.Recommend != budget.Refuse {
+		if rec, ok := known.stale(); ok && rec.Label == label {
+			return cost(rec.Price, inputTokens, maxTokens), nil
+		}
+	}
 	return answer.Micros, err
+}
+
+const maxTokenCount = 100_000_000 // of one class, as in package budget
+
+func cost(r prices.Rates, input, output int64) int64 {
+	return money.Cost(input, r.Input).Add(money.Cost(output, r.Output)).MicrosUp()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Submit counts what a call cost, once, under its request id, as budget.Keeper.Submit does:
@@ -16,7 +17,7 @@ import (
 //
 // Errors: *fault.ValidationError, budget.ErrConflict, budget.ErrNotFound,
 // *fault.UnavailableError, *StatusError.
-func (c *Client) Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error) {
+func (c *Client) Submit(ctx context.Context, org, app string, usage prices.Usage) (budget.Receipt, error) {
 	path, err := c.admitted(ctx, org, app)
 	if err != nil {
 		return budget.Receipt{}, err
@@ -24,15 +25,10 @@ func (c *Client) Submit(ctx context.Context, org, app string, usage budget.Usage
 	if err := usage.Validate(); err != nil {
 		return budget.Receipt{}, err
 	}
-	return c.record(ctx, "Submit", path, path+"/usage", usage)
-}
-
-// record sends one record.
-func (c *core) record(ctx context.Context, op, app, path string, usage budget.Usage) (budget.Receipt, error) {
 	usage = timed(usage, c.opts.Now())
 	var r receipt
-	_, err := c.do(ctx, &call{
-		op: op, method: http.MethodPost, path: path, body: usage, writes: true, into: &r,
+	_, err = c.do(ctx, &call{
+		op: "Submit", method: http.MethodPost, path: path + "/usage", body: usage, writes: true, into: &r,
 		check: func() error {
 			if r.RequestID != usage.RequestID || r.Status == "" {
 				return errors.New("it is of no record, or another's")
@@ -43,12 +39,12 @@ func (c *core) record(ctx context.Context, op, app, path string, usage budget.Us
 	if err != nil {
 		return budget.Receipt{}, err
 	}
-	c.learn(app, r.RecommendedLabel, r.Status)
+	c.learn(path, r.RecommendedLabel, r.Status)
 	return r.budget(), nil
 }
 
 // timed is a record with the time that it is of.
-func timed(usage budget.Usage, now time.Time) budget.Usage {
+func timed(usage prices.Usage, now time.Time) prices.Usage {
 	if usage.Time.IsZero() {
 		usage.Time = now.UTC()
 	}
@@ -71,7 +67,7 @@ const maxBatch = 100
 //
 // Errors as of Submit; then what became of the records is not known, and they may be sent
 // again.
-func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []budget.Usage) ([]budget.BatchResult, error) {
+func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
 	path, err := c.admitted(ctx, org, app)
 	if err != nil {
 		return nil, err
@@ -80,7 +76,7 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []budg
 		return nil, invalid("records", "%d are not 1 to %d", len(usages), maxBatch)
 	}
 	results := make([]budget.BatchResult, len(usages))
-	var good []budget.Usage
+	var good []prices.Usage
 	var places []int
 	now := c.opts.Now() // of all, so that the same record twice is the same
 	for i, u := range usages {
@@ -101,7 +97,7 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []budg
 	return results, nil
 }
 
-func (c *core) records(ctx context.Context, app string, usages []budget.Usage) ([]budget.BatchResult, error) {
+func (c *core) records(ctx context.Context, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
 	var answer batchReceipt
 	_, err := c.do(ctx, &call{
 		op: "SubmitBatch", method: http.MethodPost, path: app + "/usage/batch", writes: true, into: &answer,
@@ -123,7 +119,7 @@ func (c *core) records(ctx context.Context, app string, usages []budget.Usage) (
 	return out, nil
 }
 
-func (b batchReceipt) check(usages []budget.Usage) error {
+func (b batchReceipt) check(usages []prices.Usage) error {
 	if len(b.Results) != len(usages) {
 		return fmt.Errorf("it has %d results for %d records", len(b.Results), len(usages))
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // The bodies of the API, as package budgethttp has them, around what package budget has.
@@ -15,11 +16,11 @@ type selection struct {
 	Model struct {
 		Label string       `json:"label"`
 		Model string       `json:"model_id"`
-		Price budget.Rates `json:"price"`
+		Price prices.Rates `json:"price"`
 	} `json:"recommended_model"`
 	Mode    budget.Mode          `json:"mode"`
 	Reason  string               `json:"reason"`
-	Labels  []budget.LabelStatus `json:"quota_status"`
+	Labels  []prices.LabelStatus `json:"quota_status"`
 	ResetAt time.Time            `json:"reset_at"`
 	Stale   bool                 `json:"stale"`
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 type (
@@ -205,7 +206,7 @@ func (a administration) adjust(ctx context.Context, x *exchange, in *adjustmentI
 }
 
 func (a administration) prices(ctx context.Context, _ *exchange, _ *struct{}) (*pricesOutput, error) {
-	out := wire.Prices{Stored: []wire.StoredModel{}, Catalog: wire.NewPriceRows(budget.Catalog())}
+	out := wire.Prices{Stored: []wire.StoredModel{}, Catalog: wire.NewPriceRows(prices.Catalog())}
 	for m, err := range a.keeper.Prices().Models(ctx) {
 		if err != nil {
 			return nil, err

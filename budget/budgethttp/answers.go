@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // answers gives every error its one shape, and tells the log what no client is told.
@@ -59,7 +60,7 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 	var (
 		shaped   *wire.Error
 		bad      *fault.ValidationError
-		exceeded *budget.QuotaExceededError
+		exceeded *prices.QuotaExceededError
 	)
 	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
 		return e
@@ -100,7 +101,7 @@ func wentWrong(status int) *wire.Error {
 	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
 }
 
-func quotaExceeded(err error, exceeded *budget.QuotaExceededError) *wire.Error {
+func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
 	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
 	out.Details.Labels = exceeded.Labels
 	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros

@@ -19,6 +19,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // network is what lies between a client and a server: it may do what networks do.
@@ -76,8 +77,8 @@ func (w *world) remote(path string, adapt ...func(*budgetclient.Options)) (*budg
 	return c, n
 }
 
-func record(n int) budget.Usage {
-	return budget.Usage{RequestID: uuid(n), Label: "premium", Model: premiumModel, Tokens: budget.Tokens{Input: 1500, Output: 800}}
+func record(n int) prices.Usage {
+	return prices.Usage{RequestID: uuid(n), Label: "premium", Model: premiumModel, Tokens: prices.Tokens{Input: 1500, Output: 800}}
 }
 
 // What a client answers is what the library answers.
@@ -108,7 +109,7 @@ func TestClientAnswersAsTheLibrary(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, again.Duplicate)
 		assert.Equal(t, first.Day, again.Day)
-		results, err := c.SubmitBatch(ctx, orgO, appA, []budget.Usage{record(2), record(2), {RequestID: "x"}, record(3)})
+		results, err := c.SubmitBatch(ctx, orgO, appA, []prices.Usage{record(2), record(2), {RequestID: "x"}, record(3)})
 		require.NoError(t, err)
 		var bad *fault.ValidationError
 		require.ErrorAs(t, results[2].Err, &bad)
@@ -159,14 +160,14 @@ func TestClientErrorsAreTheLibrarys(t *testing.T) {
 	}
 	w.clock.Advance(6 * time.Second)
 	_, err = c.RecommendFresh(ctx, orgO, appA)
-	require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+	require.ErrorIs(t, err, prices.ErrQuotaExceeded)
 	_, want := w.a.keeper.Recommend(ctx, orgO, appA)
-	require.ErrorIs(t, want, budget.ErrQuotaExceeded)
+	require.ErrorIs(t, want, prices.ErrQuotaExceeded)
 	wait, ok := dynalimit.RetryAfter(err)
 	wantWait, _ := dynalimit.RetryAfter(want)
 	assert.True(t, ok)
 	assert.Equal(t, wantWait, wait)
-	var got, wanted *budget.QuotaExceededError
+	var got, wanted *prices.QuotaExceededError
 	require.ErrorAs(t, err, &got)
 	require.ErrorAs(t, want, &wanted)
 	assert.Equal(t, wanted.RetryAt.UTC(), got.RetryAt.UTC())
@@ -183,7 +184,7 @@ func TestGuardOverAClient(t *testing.T) {
 		request := llm.Request{Org: orgO, App: appA, RequestID: uuid(1), Estimate: llm.Estimate{InputTokens: 1500, MaxOutputTokens: 1000}}
 		err = g.Do(t.Context(), request, func(_ context.Context, call *llm.Call) (llm.Usage, error) {
 			assert.Equal(t, []string{"premium", premiumModel}, []string{call.Label, call.Model})
-			return llm.Usage{Tokens: budget.Tokens{Input: 1500, Output: 800}}, nil
+			return llm.Usage{Tokens: prices.Tokens{Input: 1500, Output: 800}}, nil
 		})
 		require.NoError(t, err)
 		require.NoError(t, g.Close(t.Context()))

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func must[T any](v T, err error) T {
@@ -73,7 +74,7 @@ func Example_client() {
 		Estimate: llm.Estimate{InputTokens: 1500, MaxOutputTokens: 1000},
 	}, func(ctx context.Context, call *llm.Call) (llm.Usage, error) {
 		fmt.Println("calling", call.Model) // with the provider's own client
-		return llm.Usage{Tokens: budget.Tokens{Input: 1500, Output: 800}}, nil
+		return llm.Usage{Tokens: prices.Tokens{Input: 1500, Output: 800}}, nil
 	})
 	must(0, errors.Join(err, guard.Close(ctx)))
 	day := must(client.Totals(ctx, "550e8400-e29b-41d4-a716-446655440000", "app-batch", ""))

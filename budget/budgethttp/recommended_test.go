@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Whatever differs in a recommendation is answered anew, and nothing else is.
 func TestAnswersAreKeptWhileTheyAreTheSame(t *testing.T) {
 	first := func() *budget.Recommendation {
-		return &budget.Recommendation{Label: "premium", ResetAt: time.Unix(1, 0), Labels: []budget.LabelStatus{{Label: "premium"}}}
+		return &budget.Recommendation{Label: "premium", ResetAt: time.Unix(1, 0), Labels: []prices.LabelStatus{{Label: "premium"}}}
 	}
 	known := newRecommended()
 	out := known.answer("o", "a", *first())

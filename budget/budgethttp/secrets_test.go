@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // secretOf is the secret that a retrieval token fetches.
@@ -275,7 +276,7 @@ func TestAdjustmentIsAppliedOnce(t *testing.T) {
 func TestPricesAreListed(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		from := time.Date(2099, 9, 1, 0, 0, 0, 0, time.UTC)
-		require.NoError(t, w.a.keeper.Prices().Put(t.Context(), microModel, budget.Price{Model: microModel, EffectiveFrom: from, Rates: budget.Rates{Input: 35, Output: 140, CacheRead: budget.FreeRate}}))
+		require.NoError(t, w.a.keeper.Prices().Put(t.Context(), microModel, prices.Price{Model: microModel, EffectiveFrom: from, Rates: prices.Rates{Input: 35, Output: 140, CacheRead: prices.FreeRate}}))
 		require.NoError(t, w.a.keeper.Prices().PutInfo(t.Context(), microModel, budget.ModelInfo{Tier: "micro", Family: "nova"}))
 		r := w.b.as("key").get("/api/v1/prices").is(http.StatusOK)
 		require.Len(t, r.at("stored"), 1)
@@ -283,7 +284,7 @@ func TestPricesAreListed(t *testing.T) {
 		assert.Equal(t, []int64{35, 140, -1}, []int64{
 			r.number("stored.0.prices.0.input_usd_micros_per_1m"), r.number("stored.0.prices.0.output_usd_micros_per_1m"), r.number("stored.0.prices.0.cache_read_usd_micros_per_1m"),
 		})
-		assert.Len(t, r.at("catalog"), len(budget.Catalog()))
+		assert.Len(t, r.at("catalog"), len(prices.Catalog()))
 		assert.NotEmpty(t, r.text("catalog.0.source"))
 		w.b.get("/api/v1/prices").fails(http.StatusUnauthorized, wire.Unauthorized)
 	})

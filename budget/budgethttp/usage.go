@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/strict"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 type (
@@ -87,7 +88,7 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 			Field("records", "expected 1 to 100 of them")
 	}
 	results := make([]wire.BatchResult, len(records))
-	var usages []budget.Usage
+	var usages []prices.Usage
 	var places []int
 	for i, raw := range records {
 		usage, bad := r.decode(raw)
@@ -109,7 +110,7 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 	return &batchOutput{summed(results)}, nil
 }
 
-func (r *records) batchResult(x *exchange, index int, u budget.Usage, one budget.BatchResult) wire.BatchResult {
+func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget.BatchResult) wire.BatchResult {
 	if one.Err != nil {
 		return failed(index, r.answers.failure(one.Err, x, wire.IdempotencyConflict))
 	}
@@ -137,19 +138,19 @@ func summed(results []wire.BatchResult) wire.BatchReceipt {
 }
 
 // decode is one record of a batch, judged as the body of one alone is.
-func (r *records) decode(raw wire.Record) (budget.Usage, *wire.Error) {
+func (r *records) decode(raw wire.Record) (prices.Usage, *wire.Error) {
 	var tree any
 	if err := unmarshal(raw.RawMessage, &tree); err != nil {
-		return budget.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, err.Error())
+		return prices.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, err.Error())
 	}
 	var found huma.ValidateResult
 	huma.Validate(r.schemas, r.usage, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &found)
 	if len(found.Errors) > 0 {
-		return budget.Usage{}, refused(http.StatusBadRequest, "", found.Errors)
+		return prices.Usage{}, refused(http.StatusBadRequest, "", found.Errors)
 	}
 	var u wire.Usage
 	if err := strict.Unmarshal(raw.RawMessage, &u); err != nil {
-		return budget.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, short(err.Error()))
+		return prices.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, short(err.Error()))
 	}
 	return u.Budget(), nil
 }

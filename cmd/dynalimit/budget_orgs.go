@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // orgsCmd and appsCmd configure whose money is counted.
@@ -69,7 +70,7 @@ func unpriced(ctx context.Context, k *budget.Keeper, org, app string) ([]string,
 	}
 	var labels []string
 	for _, l := range totals.Labels {
-		if l.Status == budget.StatusUnpriced {
+		if l.Status == prices.StatusUnpriced {
 			labels = append(labels, l.Label)
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/prices"
+	"github.com/dynalimit/dynalimit/budget/pricefeed"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // priceListFlags are where a price list is and what of it is meant.
@@ -19,24 +20,24 @@ type priceListFlags struct {
 }
 
 // source is where the list is.
-func (f priceListFlags) source() prices.Source {
+func (f priceListFlags) source() pricefeed.Source {
 	switch scheme, _, ok := strings.Cut(f.Source, "://"); {
 	case f.Source == "":
-		return prices.URL{}
+		return pricefeed.URL{}
 	case ok && (scheme == "https" || scheme == "http"):
-		return prices.URL{Address: f.Source}
+		return pricefeed.URL{Address: f.Source}
 	}
-	return prices.File(f.Source)
+	return pricefeed.File(f.Source)
 }
 
 // load reads the list.
-func (f priceListFlags) load(ctx context.Context) (list budget.PriceList, err error) {
+func (f priceListFlags) load(ctx context.Context) (list prices.List, err error) {
 	body, _, err := f.source().Open(ctx, "")
 	if err != nil {
 		return list, fmt.Errorf("%w; name a file or a URL that has a price list", err)
 	}
 	defer func() { _ = body.Close() }()
-	list, err = budget.LoadPrices(body, f.Provider...)
+	list, err = prices.Load(body, f.Provider...)
 	if err != nil {
 		return list, fmt.Errorf("%w; name a file or a URL that has prices, or LiteLLM's list", err)
 	}
@@ -129,7 +130,7 @@ func changeText(c budget.PriceChange) string {
 }
 
 // ratesText are rates in a line.
-func ratesText(r *budget.Rates) string {
+func ratesText(r *prices.Rates) string {
 	if r == nil {
 		return "nothing"
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 type pricesCmd struct {
@@ -25,7 +26,7 @@ type pricesCmd struct {
 
 // priceJSON is a price, whether it is stored, and what is said of its model.
 type priceJSON struct {
-	budget.Price
+	prices.Price
 	Stored bool `json:"stored"`
 	budget.ModelInfo
 }
@@ -38,7 +39,7 @@ func (j priceJSON) print(out *term.Output) {
 	}{{"cache read", j.Rates.CacheRead}, {"cache write", j.Rates.CacheWrite5m}, {"for 1 h", j.Rates.CacheWrite1h}} {
 		switch class.rate {
 		case 0:
-		case budget.FreeRate:
+		case prices.FreeRate:
 			fmt.Fprintf(out, ", %s free", class.name)
 		default:
 			fmt.Fprintf(out, ", %s %s", class.name, dollars(class.rate))
@@ -91,7 +92,7 @@ func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON,
 		}
 	}
 	slices.SortStableFunc(all, func(a, b priceJSON) int { return strings.Compare(a.Model, b.Model) })
-	for _, p := range budget.Catalog() {
+	for _, p := range prices.Catalog() {
 		if c.matches(p.Model) {
 			all = append(all, priceJSON{Price: p})
 		}
@@ -124,17 +125,17 @@ type pricesSetCmd struct {
 }
 
 // price is what the flags say.
-func (c pricesSetCmd) price() (budget.Price, error) {
+func (c pricesSetCmd) price() (prices.Price, error) {
 	rate := func(d *dollars) int64 {
 		switch {
 		case d == nil:
 			return 0
 		case *d == 0:
-			return budget.FreeRate
+			return prices.FreeRate
 		}
 		return int64(*d)
 	}
-	p := budget.Price{Model: c.Model, Rates: budget.Rates{
+	p := prices.Price{Model: c.Model, Rates: prices.Rates{
 		Input: int64(c.Input), Output: int64(c.Output),
 		CacheRead: rate(c.CacheRead), CacheWrite5m: rate(c.CacheWrite5m), CacheWrite1h: rate(c.CacheWrite1h),
 	}}
@@ -170,6 +171,6 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 		if err == nil {
 			err = k.Prices().Put(ctx, c.Model)
 		}
-		return priceJSON{Price: budget.Price{Model: c.Model}}, err
+		return priceJSON{Price: prices.Price{Model: c.Model}}, err
 	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 }

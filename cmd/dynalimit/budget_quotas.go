@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 type quotasCmd struct {
@@ -27,7 +28,7 @@ type quotaJSON struct {
 	Label       string        `json:"label"`
 	QuotaMicros int64         `json:"quota_usd_micros"`
 	LeftMicros  int64         `json:"left_usd_micros"`
-	Status      budget.Status `json:"status"`
+	Status      prices.Status `json:"status"`
 }
 
 type quotasShowCmd struct {

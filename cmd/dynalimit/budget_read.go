@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // collect is everything of a sequence.
@@ -35,9 +36,9 @@ type recommendJSON struct {
 	Model   string       `json:"model_id"`
 	Mode    budget.Mode  `json:"mode"`
 	Reason  string       `json:"reason"`
-	Price   budget.Rates `json:"price"`
+	Price   prices.Rates `json:"price"`
 	ResetAt time.Time    `json:"reset_at"`
-	labels  []budget.LabelStatus
+	labels  []prices.LabelStatus
 }
 
 // Run shows it. A service that asks remembers the label for the day; who looks does not.

@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestBudgetReadTranscript plays the commands that look things up, and those
@@ -28,8 +29,8 @@ func TestBudgetReadTranscript(t *testing.T) {
 	s.must("apps", "put", acme, "imports")
 	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{AllowUnknownApps: true, Now: s.clock, OnEvent: func(context.Context, budget.Event) {}})
 	require.NoError(t, err)
-	_, err = keeper.Submit(t.Context(), acme, "chat", budget.Usage{
-		RequestID: "00000000-0000-4000-8000-000000000100", Label: "premium", Tokens: budget.Tokens{Input: 400_000},
+	_, err = keeper.Submit(t.Context(), acme, "chat", prices.Usage{
+		RequestID: "00000000-0000-4000-8000-000000000100", Label: "premium", Tokens: prices.Tokens{Input: 400_000},
 		Tags: map[string]string{"user": "ana"},
 	})
 	require.NoError(t, err)
@@ -150,8 +151,8 @@ func TestEventsOfAllApps(t *testing.T) {
 	require.NoError(t, err)
 	for n, call := range []struct{ org, app string }{{acme, "later"}, {acme, "chat"}, {shared, "chat"}, {shared, "batch"}} {
 		s.now = s.now.Add(time.Minute)
-		_, err = keeper.Submit(t.Context(), call.org, call.app, budget.Usage{
-			RequestID: fmt.Sprintf("00000000-0000-4000-8000-%012d", 200+n), Label: "premium", Tokens: budget.Tokens{Input: 2_000_000},
+		_, err = keeper.Submit(t.Context(), call.org, call.app, prices.Usage{
+			RequestID: fmt.Sprintf("00000000-0000-4000-8000-%012d", 200+n), Label: "premium", Tokens: prices.Tokens{Input: 2_000_000},
 		})
 		require.NoError(t, err)
 	}

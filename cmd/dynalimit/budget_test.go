@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const acme = "550e8400-e29b-41d4-a716-446655440000"
@@ -27,10 +28,10 @@ func (s *shell) acme() {
 		"--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0", "--model", "standard=anthropic.claude-3-5-haiku-20241022-v1:0")
 	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{AllowUnknownApps: true, Now: s.clock})
 	require.NoError(s.t, err)
-	for n, u := range []budget.Usage{
-		{Label: "premium", Tokens: budget.Tokens{Input: 1_000_000, Output: 400_000}},
-		{Label: "standard", Tokens: budget.Tokens{Input: 250_000, Output: 100_000}},
-		{Label: "premium", Tokens: budget.Tokens{Input: 500_000}, Time: s.now.Add(-20 * time.Hour)},
+	for n, u := range []prices.Usage{
+		{Label: "premium", Tokens: prices.Tokens{Input: 1_000_000, Output: 400_000}},
+		{Label: "standard", Tokens: prices.Tokens{Input: 250_000, Output: 100_000}},
+		{Label: "premium", Tokens: prices.Tokens{Input: 500_000}, Time: s.now.Add(-20 * time.Hour)},
 	} {
 		u.RequestID = fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
 		_, err := keeper.Submit(s.t.Context(), acme, "chat", u)

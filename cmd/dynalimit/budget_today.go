@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // totalsJSON is one day.
@@ -33,9 +34,9 @@ func bar(out *term.Output, l budget.LabelTotals) string {
 	spent := share(l.CostMicros, l.Quota)
 	colour := "32" // green
 	switch l.Status {
-	case budget.StatusTight:
+	case prices.StatusTight:
 		colour = "33" // yellow
-	case budget.StatusExceeded:
+	case prices.StatusExceeded:
 		colour = "31" // red
 	}
 	return out.Style(colour, strings.Repeat("█", spent)) + out.Dim(strings.Repeat("░", barWidth-spent))
@@ -49,9 +50,9 @@ func printLabel(out *term.Output, l budget.LabelTotals) {
 func printLabelWith(out *term.Output, l budget.LabelTotals, more string) {
 	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, bar(out, l), dollars(l.CostMicros), dollars(l.Quota), l.Percent, more)
 	switch l.Status {
-	case budget.StatusTight, budget.StatusExceeded:
+	case prices.StatusTight, prices.StatusExceeded:
 		fmt.Fprintf(out, ", %s", out.Bold(string(l.Status)))
-	case budget.StatusUnpriced: // a service may have it in its options
+	case prices.StatusUnpriced: // a service may have it in its options
 		fmt.Fprint(out, out.Dim(", no model with a price configured"))
 	}
 	fmt.Fprintln(out)

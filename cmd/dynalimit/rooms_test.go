@@ -40,7 +40,7 @@ var roomTable = map[string]struct {
 		reason: "templates are values: the same options give the same text",
 	},
 	"keeper": {
-		ours:   []string{project, project + "/admin", project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/prices", project + "/internal/origin", rooms + "yamlfile"},
+		ours:   []string{project, project + "/admin", project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/pricefeed", project + "/prices", project + "/internal/origin", rooms + "yamlfile"},
 		others: []string{sdk}, reason: "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
 	},
 	"ledger": {

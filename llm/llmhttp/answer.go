@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/internal/guard"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/dialect"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // answer is the body of an answer. It reads the usage as bytes pass, and settles the call once:
@@ -172,7 +172,7 @@ func (b *answer) settle() error {
 	}
 	o.Cut = failure == nil && !b.reader.Whole()
 	usage.Output = max(usage.Output, b.reader.Pieces())
-	call.Meter().Add(budget.Tokens(usage.Tokens))
+	call.Meter().Add(prices.Tokens(usage.Tokens))
 	if !o.Cut && failure == nil {
 		return call.Meter().Close(context.WithoutCancel(b.ctx))
 	}
@@ -182,10 +182,10 @@ func (b *answer) settle() error {
 // used is a usage as the guard takes it.
 func (a *attempt) used(u dialect.Usage) llm.Usage {
 	usage := llm.Usage{
-		Tokens: budget.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),
+		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),
 	}
 	for _, p := range u.Runs {
-		part := llm.Part{Tokens: budget.Tokens(p.Tokens)}
+		part := llm.Part{Tokens: prices.Tokens(p.Tokens)}
 		if p.Model != "" && p.Model != a.model {
 			model, _ := a.transport.opts.Models.find(p.Model)
 			part.Model = model.Priced

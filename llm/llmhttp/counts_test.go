@@ -5,12 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/prices"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const responsesPath, flashPath, titanPath = "/v1/responses", "/v1beta/models/m:generateContent", "/model/titan-embed/invoke"
@@ -165,8 +164,8 @@ func TestAnHourInTheCacheIsHeldAtAnyDepth(t *testing.T) {
 }
 
 // searchFor has a model m of a micro-dollar a token, and of so many for a search.
-func searchFor(micros int64) budget.PriceList {
-	rates := budget.Rates{Input: 1_000_000, Output: 1_000_000, CacheRead: 100_000, CacheWrite5m: 1_250_000, CacheWrite1h: 2_000_000}
-	price := budget.CallPrice{Rates: rates, Tools: map[string]int64{"web_search": micros}}
-	return budget.PriceList{Calls: map[string]budget.CallPrice{"m": price, "us.m:0": price}}
+func searchFor(micros int64) prices.List {
+	rates := prices.Rates{Input: 1_000_000, Output: 1_000_000, CacheRead: 100_000, CacheWrite5m: 1_250_000, CacheWrite1h: 2_000_000}
+	price := prices.CallPrice{Rates: rates, Tools: map[string]int64{"web_search": micros}}
+	return prices.List{Calls: map[string]prices.CallPrice{"m": price, "us.m:0": price}}
 }

@@ -11,7 +11,7 @@ import (
 
 // DenialOf finds why a call was denied in the error that an SDK made of the answer, or in one of
 // this package: dynalimit.LimitExceededError, dynalimit.PausedError, dynalimit.BlockedError and
-// budget.QuotaExceededError are found in it by errors.As. It reads a mark in the message of the error,
+// prices.QuotaExceededError are found in it by errors.As. It reads a mark in the message of the error,
 // or in the JSON that the error keeps, and so finds each denial of this process, however many there
 // are. Of the statuses of a limit's denial the mark has those that deny.
 func DenialOf(err error) (*llm.DeniedError, bool) { return find[*llm.DeniedError](err) }

@@ -9,18 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestPlacesHaveTheirPrice charges a call by where and how fast it was served: at the standard rates of
 // a dollar and five for a million tokens, and a tenth more in the US.
 func TestPlacesHaveTheirPrice(t *testing.T) {
-	prices := budget.PriceList{Calls: map[string]budget.CallPrice{"m": {
-		Rates:    budget.Rates{Input: 1_000_000, Output: 5_000_000},
-		Variants: []budget.CallRates{{Tier: "us", Rates: budget.Rates{Input: 1_100_000, Output: 5_500_000}}},
+	prices := prices.List{Calls: map[string]prices.CallPrice{"m": {
+		Rates:    prices.Rates{Input: 1_000_000, Output: 5_000_000},
+		Variants: []prices.CallRates{{Tier: "us", Rates: prices.Rates{Input: 1_100_000, Output: 5_500_000}}},
 	}}}
 	for _, c := range []struct {
 		name, asks, tells string
@@ -65,11 +65,11 @@ func paid(t *testing.T, prices llm.Prices, answer canned, path, body string, wan
 // tokens, twice as much in the US and four times with more than 2,000 tokens of input, big ten times
 // as much, and nobody knows what the stranger does.
 func TestEachModelOfAnAnswerHasItsPrice(t *testing.T) {
-	rates := func(input int64) budget.Rates {
-		return budget.Rates{Input: input, Output: 5 * input, CacheRead: input / 10, CacheWrite1h: 2 * input}
+	rates := func(input int64) prices.Rates {
+		return prices.Rates{Input: input, Output: 5 * input, CacheRead: input / 10, CacheWrite1h: 2 * input}
 	}
-	prices := budget.PriceList{Calls: map[string]budget.CallPrice{
-		"m":   {Rates: rates(1_000_000), Variants: []budget.CallRates{{Tier: "us", Rates: rates(2_000_000)}, {Above: 2_000, Rates: rates(4_000_000)}}},
+	prices := prices.List{Calls: map[string]prices.CallPrice{
+		"m":   {Rates: rates(1_000_000), Variants: []prices.CallRates{{Tier: "us", Rates: rates(2_000_000)}, {Above: 2_000, Rates: rates(4_000_000)}}},
 		"big": {Rates: rates(10_000_000)},
 	}}
 	const own = `{"type":"message","model":"m","input_tokens":1000,"output_tokens":100},`
@@ -108,8 +108,8 @@ func TestEachModelOfAnAnswerHasItsPrice(t *testing.T) {
 
 // TestGeminisSearchesAreBilled: each query once, and empty ones not; until Gemini 2.5 one for the call.
 func TestGeminisSearchesAreBilled(t *testing.T) {
-	prices := budget.PriceList{Calls: map[string]budget.CallPrice{"m": {
-		Rates: budget.Rates{Input: 1_000_000, Output: 1_000_000}, Tools: map[string]int64{"web_search": 14_000},
+	prices := prices.List{Calls: map[string]prices.CallPrice{"m": {
+		Rates: prices.Rates{Input: 1_000_000, Output: 1_000_000}, Tools: map[string]int64{"web_search": 14_000},
 	}}}
 	const first, rest = `"groundingMetadata":{"webSearchQueries":["a",""]}`, `"groundingMetadata":{"webSearchQueries":["a","b"]}`
 	const usage = `"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":10}`

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // paidRoutes are routes of the providers' SDKs that cost something and are not metered.
@@ -197,7 +197,7 @@ func TestAModelWithoutAPriceIsNotServed(t *testing.T) {
 	for path, holds := range map[string]string{
 		chatPath: `"code":"model_not_found"`, claudePath: `"type":"not_found_error"`, geminiPath: `"status":"NOT_FOUND"`, conversePath: `{"message":"`, "/v1/embeddings": `"code":"model_not_found"`,
 	} {
-		b := newBank(t, budget.CatalogList(), llmhttp.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, canned{jsonType, "{}"})
+		b := newBank(t, prices.CatalogList(), llmhttp.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, canned{jsonType, "{}"})
 		status, answer := b.call(path, `{"model":"m","max_tokens":5}`)
 		assert.Equal(t, 404, status, path)
 		assert.Contains(t, answer, holds, path)

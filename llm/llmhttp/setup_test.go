@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -199,4 +199,4 @@ func frame(kind, name, payload string) string {
 	return m.String()
 }
 
-type tokens = budget.Tokens
+type tokens = prices.Tokens

@@ -18,12 +18,12 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 	"github.com/dynalimit/dynalimit/llm/llmtest"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // storm is a history of calls, and what goes wrong meanwhile.
@@ -166,7 +166,7 @@ func (s storm) play(t *testing.T) *sky {
 		usd := dynalimit.DailyMoney("usd", 1_000*s.rpm, "UTC")
 		usd.PerModel = true
 		limits = append(limits, usd)
-		measures["usd"] = llm.Cost(budget.PriceList{Calls: map[string]budget.CallPrice{"m": {Rates: budget.Rates{Input: 1_000_000, Output: 5_000_000}}}})
+		measures["usd"] = llm.Cost(prices.List{Calls: map[string]prices.CallPrice{"m": {Rates: prices.Rates{Input: 1_000_000, Output: 5_000_000}}}})
 	}
 	a := admin.New(k.limiter.Repo)
 	require.NoError(t, a.Limits.Set(t.Context(), admin.Scope{Everyone: true}, limits))

@@ -8,22 +8,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/prices"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/llm/llmhttp"
 )
 
 // tiered has a model m that costs a micro-dollar a token, two with priority and half as much as flex.
-func tiered() budget.PriceList {
-	rates := func(input int64) budget.Rates {
-		return budget.Rates{Input: input, Output: input, CacheRead: budget.FreeRate, CacheWrite5m: budget.FreeRate}
+func tiered() prices.List {
+	rates := func(input int64) prices.Rates {
+		return prices.Rates{Input: input, Output: input, CacheRead: prices.FreeRate, CacheWrite5m: prices.FreeRate}
 	}
-	price := budget.CallPrice{Rates: rates(1_000_000), Variants: []budget.CallRates{
+	price := prices.CallPrice{Rates: rates(1_000_000), Variants: []prices.CallRates{
 		{Tier: "priority", Rates: rates(2_000_000)}, {Tier: "flex", Rates: rates(500_000)},
 	}}
-	return budget.PriceList{Calls: map[string]budget.CallPrice{"m": price, "us.m:0": price}}
+	return prices.List{Calls: map[string]prices.CallPrice{"m": price, "us.m:0": price}}
 }
 
 // TestTheTierIsTheOneThatServed: else the one that was asked for, else the model's, else the standard one.
@@ -117,7 +116,7 @@ func (h headed) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestEachVariantOfTheCatalogCanBeTold: by the dialect of its model an answer tells each tier and place
 // that the catalog has a price for, and a request asks for it, and it is charged.
 func TestEachVariantOfTheCatalogCanBeTold(t *testing.T) {
-	list := budget.CatalogList()
+	list := prices.CatalogList()
 	now := time.Now()
 	seen := 0
 	for model, call := range list.Calls {

@@ -23,18 +23,18 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 	"github.com/dynalimit/dynalimit/llm/llmtest"
+	"github.com/dynalimit/dynalimit/prices"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // rates are those of every model here. All are different, so that a token of the wrong class shows.
-var rates = budget.Rates{Input: 3_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000, Output: 15_000_000}
+var rates = prices.Rates{Input: 3_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000, Output: 15_000_000}
 
 // models are the models that the clients call, by their dialect.
 var models = []string{"gpt", "claude", "gemini", "anthropic.bedrock"}
@@ -54,14 +54,14 @@ func serve() error {
 		return err
 	}
 	g := &gateway{provider: new(llmtest.Provider)}
-	prices := budget.PriceList{Calls: map[string]budget.CallPrice{}}
+	list := prices.List{Calls: map[string]prices.CallPrice{}}
 	known := llmhttp.Models{}
 	for _, m := range models {
-		prices.Calls[m] = budget.CallPrice{Rates: rates}
+		list.Calls[m] = prices.CallPrice{Rates: rates}
 		known[m] = llmhttp.Model{Resource: resource, MaxOutput: 4_096}
 	}
 	guard, err := llm.New(&llm.Options{
-		Limiter: limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(prices)},
+		Limiter: limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(list)},
 		OnSettled: g.settle,
 	})
 	if err != nil {
@@ -174,10 +174,10 @@ func (g *gateway) compare() report {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	calls := g.provider.Calls()[g.checked:]
-	var billed, settled budget.Tokens
+	var billed, settled prices.Tokens
 	var billedMicros, settledMicros int64
 	for _, c := range calls {
-		billed = plus(billed, budget.Tokens{
+		billed = plus(billed, prices.Tokens{
 			Input: c.Billed.Input, CacheRead: c.Billed.CacheRead, CacheWrite5m: c.Billed.CacheWrite, CacheWrite1h: c.Billed.CacheWrite1h, Output: c.Billed.Output,
 		})
 		billedMicros += cost(c.Billed)
@@ -199,8 +199,8 @@ func cost(u llmtest.Usage) int64 {
 	return (sum + 999_999) / 1_000_000
 }
 
-func plus(t, u budget.Tokens) budget.Tokens {
-	return budget.Tokens{
+func plus(t, u prices.Tokens) prices.Tokens {
+	return prices.Tokens{
 		Input: t.Input + u.Input, CacheRead: t.CacheRead + u.CacheRead, CacheWrite5m: t.CacheWrite5m + u.CacheWrite5m,
 		CacheWrite1h: t.CacheWrite1h + u.CacheWrite1h, Output: t.Output + u.Output,
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // The tests of TestNet… fail when a new version of an SDK has something that may cost, and that nobody has
@@ -35,23 +35,23 @@ type till struct {
 }
 
 // rates are those of a tier that is so many times as dear as the standard one.
-func rates(times int64) budget.Rates {
-	return budget.Rates{Input: 1_000_000 * times, Output: 5_000_000 * times, CacheRead: 100_000 * times, CacheWrite5m: 1_250_000 * times, CacheWrite1h: 2_000_000 * times}
+func rates(times int64) prices.Rates {
+	return prices.Rates{Input: 1_000_000 * times, Output: 5_000_000 * times, CacheRead: 100_000 * times, CacheWrite5m: 1_250_000 * times, CacheWrite1h: 2_000_000 * times}
 }
 
 // newTill prices a search, and each of the tiers that have a price in the tests.
 func newTill(t *testing.T) *till {
 	t.Helper()
-	price := budget.CallPrice{
+	price := prices.CallPrice{
 		Rates: rates(1), Sound: 3_000_000, Tools: map[string]int64{"web_search": 10_000, "file_search": 2_500, "mcp": 100, "web_fetch": 100, "code_interpreter": 100, "image_generation": 100, "shell": 100, "tool_search": 100},
-		Variants: []budget.CallRates{{Tier: "priority", Rates: rates(2)}, {Tier: "flex", Rates: rates(3)}, {Tier: "us", Rates: rates(4)}},
+		Variants: []prices.CallRates{{Tier: "priority", Rates: rates(2)}, {Tier: "flex", Rates: rates(3)}, {Tier: "us", Rates: rates(4)}},
 	}
 	usd := dynalimit.DailyMoney("usd", 1_000_000_000_000, "UTC")
 	usd.PerModel = true
 	w := &till{T: t, kind: "application/json"}
 	guard, err := llm.New(&llm.Options{
 		Limiter:   dynalimittest.New(t, usd),
-		Limits:    map[string]llm.Measure{"usd": llm.Cost(budget.PriceList{Calls: map[string]budget.CallPrice{"m": price, "other": {Rates: rates(7)}, "embeds": {Rates: budget.Rates{Input: 1_000_000}}}})},
+		Limits:    map[string]llm.Measure{"usd": llm.Cost(prices.List{Calls: map[string]prices.CallPrice{"m": price, "other": {Rates: rates(7)}, "embeds": {Rates: prices.Rates{Input: 1_000_000}}}})},
 		OnSettled: func(s llm.Settled) { w.settled = s },
 	})
 	require.NoError(t, err)

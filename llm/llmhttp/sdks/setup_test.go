@@ -13,11 +13,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 	"github.com/dynalimit/dynalimit/llm/llmtest"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 func TestMain(m *testing.M) {
@@ -112,13 +112,13 @@ func (w *world) assertTaken(requests int64) {
 	w.limiter.AssertTaken("ana", model, dynalimit.Amounts{"rpm": requests, "tpm": tokens})
 }
 
-func sum(t budget.Tokens) int64 {
+func sum(t prices.Tokens) int64 {
 	return t.Input + t.CacheRead + t.CacheWrite5m + t.CacheWrite1h + t.Output
 }
 
 // billed is a usage of the provider as it is settled.
-func billed(u llmtest.Usage) budget.Tokens {
-	return budget.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite5m: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
+func billed(u llmtest.Usage) prices.Tokens {
+	return prices.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite5m: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
 }
 
 // eachSDK runs a test with each form of call of which that is true, in a bubble.

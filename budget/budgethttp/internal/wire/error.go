@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Code is the closed set of what an error is.
@@ -45,7 +45,7 @@ type Error struct {
 type Details struct {
 	Fields                []FieldError         `json:"fields,omitempty" nullable:"false" doc:"The fields at fault"`
 	RetryAfter            time.Time            `json:"retry_after,omitzero" doc:"When there may be room again"`
-	Labels                []budget.LabelStatus `json:"labels,omitempty" nullable:"false" doc:"Where every label asked about stands"`
+	Labels                []prices.LabelStatus `json:"labels,omitempty" nullable:"false" doc:"Where every label asked about stands"`
 	TotalOverageUSDMicros *int64               `json:"total_overage_usd_micros,omitempty" doc:"What was spent beyond the quotas, in all"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Prices are those that are stored, which come first, and those that are built in.
@@ -38,7 +39,7 @@ func NewStoredModel(m budget.StoredModel) StoredModel {
 }
 
 // NewPriceRows are prices as answers have them.
-func NewPriceRows(prices []budget.Price) []PriceRow {
+func NewPriceRows(prices []prices.Price) []PriceRow {
 	out := make([]PriceRow, len(prices))
 	for i, p := range prices {
 		out[i] = PriceRow{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 var usageType = reflect.TypeFor[Usage]()
@@ -20,7 +21,7 @@ type Price struct {
 }
 
 // NewPrice is rates as answers have them.
-func NewPrice(r budget.Rates) Price {
+func NewPrice(r prices.Rates) Price {
 	return Price{max(0, r.Input), max(0, r.Output), r.CacheRead, r.CacheWrite5m, r.CacheWrite1h}
 }
 
@@ -32,7 +33,7 @@ type Selection struct {
 	Model             SelectedModel        `json:"recommended_model" doc:"What to use now"`
 	Mode              string               `json:"mode" enum:"NORMAL,TIGHT" doc:"TIGHT: ask more often"`
 	Reason            string               `json:"reason" doc:"WITHIN_QUOTA, MANUAL_OVERRIDE, or why the label before was passed over: QUOTA_EXCEEDED_ or UNPRICED_ and its name" example:"WITHIN_QUOTA"`
-	Labels            []budget.LabelStatus `json:"quota_status" nullable:"false" doc:"Where every label of the ordering stands"`
+	Labels            []prices.LabelStatus `json:"quota_status" nullable:"false" doc:"Where every label of the ordering stands"`
 	CacheDurationSecs int64                `json:"cache_duration_secs" doc:"How long the answer may be kept, as in Cache-Control"`
 	ResetAt           time.Time            `json:"reset_at,omitzero" doc:"When the next day begins"`
 	Stale             bool                 `json:"stale,omitempty" doc:"The store did not answer: this is the last that is known"`

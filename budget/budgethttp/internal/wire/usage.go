@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Tokens counts one call's tokens by class.
@@ -31,16 +32,16 @@ type Usage struct {
 
 // Budget is the record as the keeper takes it. Go's zero time, which stands for now there,
 // is as old here as it says.
-func (u Usage) Budget() budget.Usage {
+func (u Usage) Budget() prices.Usage {
 	if u.Time.IsZero() {
 		u.Time = u.Time.Add(time.Nanosecond)
 	}
 	if len(u.Tags) == 0 {
 		u.Tags = nil
 	}
-	return budget.Usage{
+	return prices.Usage{
 		RequestID: u.RequestID, Label: u.Label, Model: u.Model,
-		Tokens: budget.Tokens(u.Tokens), Status: u.Status, Time: u.Time, Tags: u.Tags,
+		Tokens: prices.Tokens(u.Tokens), Status: u.Status, Time: u.Time, Tags: u.Tags,
 	}
 }
 
@@ -61,7 +62,7 @@ type Receipt struct {
 }
 
 // NewReceipt is what the keeper answered to a record.
-func NewReceipt(u budget.Usage, r budget.Receipt) Receipt {
+func NewReceipt(u prices.Usage, r budget.Receipt) Receipt {
 	r.ResetAt = r.ResetAt.UTC()
 	out := Receipt{u.RequestID, StatusAccepted, u.Label, r}
 	switch {

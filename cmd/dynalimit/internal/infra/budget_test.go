@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 const (
@@ -76,10 +77,10 @@ func budgetPolicy(t *testing.T, id string) string {
 }
 
 // used is a call's usage, the n-th.
-func used(n int, label string) budget.Usage {
-	return budget.Usage{
+func used(n int, label string) prices.Usage {
+	return prices.Usage{
 		RequestID: "00000000-0000-4000-8000-00000000000" + string(rune('0'+n)), Label: label, Tags: map[string]string{"team": "search"},
-		Tokens: budget.Tokens{Input: 1000, Output: 1500},
+		Tokens: prices.Tokens{Input: 1000, Output: 1500},
 	}
 }
 
@@ -90,7 +91,7 @@ func (w budgetWorld) serve(k *budget.Keeper) {
 	require.NoError(w, only(k.Recommend(ctx, org, "new")))
 	require.NoError(w, only(k.Estimate(ctx, org, "new", "premium", 100, 100)))
 	require.NoError(w, only(k.Submit(ctx, org, "new", used(2, "premium"))))
-	require.NoError(w, only(k.SubmitBatch(ctx, org, "new", []budget.Usage{used(3, "premium"), used(4, "premium")})))
+	require.NoError(w, only(k.SubmitBatch(ctx, org, "new", []prices.Usage{used(3, "premium"), used(4, "premium")})))
 	require.NoError(w, only(k.Submit(ctx, org, "new", used(4, "premium")))) // again
 	require.NoError(w, only(k.RecommendFresh(ctx, org, "new")))
 	require.NoError(w, only(k.Sticky(ctx, org, "new")))
@@ -130,7 +131,7 @@ func (w budgetWorld) administer(k *budget.Keeper) {
 	ctx := w.Context()
 	require.NoError(w, only(k.Setup().PutOrg(ctx, quotas(20_000))))
 	require.NoError(w, only(k.Setup().PutApp(ctx, org, budget.App{ID: app, Quotas: map[string]int64{"premium": 10_000, "cheap": 10_000}})))
-	require.NoError(w, k.Prices().Put(ctx, premiumID, budget.Price{Model: premiumID, Rates: budget.Rates{Input: 1, Output: 2}}))
+	require.NoError(w, k.Prices().Put(ctx, premiumID, prices.Price{Model: premiumID, Rates: prices.Rates{Input: 1, Output: 2}}))
 	require.NoError(w, k.Setup().Override(ctx, org, app, "cheap", time.Now().Add(time.Hour)))
 	require.NoError(w, k.Setup().ClearOverride(ctx, org, app))
 	require.NoError(w, only(k.Setup().Adjust(ctx, org, app, budget.Adjustment{Label: "premium", DeltaMicros: 100, Reason: "invoice"})))

@@ -23,7 +23,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/budget/prices"
+	"github.com/dynalimit/dynalimit/budget/pricefeed"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -185,7 +185,7 @@ func (s *service) used(client, organisation map[string]any) {
 // listOf is a price list.
 type listOf string
 
-// Open implements prices.Source.
+// Open implements pricefeed.Source.
 func (l listOf) Open(context.Context, string) (io.ReadCloser, string, error) {
 	return io.NopCloser(strings.NewReader(string(l))), "", nil
 }
@@ -211,7 +211,7 @@ func (s *service) beside() {
 	}
 	const known, other = `{"model_id": "gpt-4o-mini", "input_usd_micros_per_1m": 180000, "output_usd_micros_per_1m": 600000}`, `{"model_id": "a-new-one", "input_usd_micros_per_1m": 1000000, "output_usd_micros_per_1m": 2000000}`
 	refresh := func(models string) budget.PriceReport {
-		r, err := prices.New(s.keeper.Prices(), listOf("["+models+"]"), nil)
+		r, err := pricefeed.New(s.keeper.Prices(), listOf("["+models+"]"), nil)
 		require.NoError(s, err)
 		report, err := r.Refresh(s.Context())
 		require.NoError(s, err)

@@ -4,10 +4,9 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/dynalimit/dynalimit/prices"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/budget"
 )
 
 // checked reads files and checks them: each is refused with its text, or taken if that is empty.
@@ -80,10 +79,10 @@ func TestCheckRefusesEachOfThem(t *testing.T) {
 func TestPricesAreThoseOfTheFile(t *testing.T) {
 	c, err := Parse("f.yaml", []byte("prices: {default: {b: {input: 1, output: 2, cache_read: 3, cache_write_5m: 4, cache_write_1h: 5}, a: {input: 6}}}\n"))
 	require.NoError(t, err)
-	prices := c.prices()
-	require.Len(t, prices, 2)
-	assert.Equal(t, []string{"a", "b"}, []string{prices[0].Model, prices[1].Model})
-	assert.Equal(t, budget.Rates{Input: 1, Output: 2, CacheRead: 3, CacheWrite5m: 4, CacheWrite1h: 5}, prices[1].Rates)
+	rows := c.prices()
+	require.Len(t, rows, 2)
+	assert.Equal(t, []string{"a", "b"}, []string{rows[0].Model, rows[1].Model})
+	assert.Equal(t, prices.Rates{Input: 1, Output: 2, CacheRead: 3, CacheWrite5m: 4, CacheWrite1h: 5}, rows[1].Rates)
 }
 
 // TestProxiesAsTheyAreWritten: a header in any case, a network by any of its addresses, and

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // Config is how a keeper serves. Default has what its fields name as defaults.
@@ -118,7 +119,7 @@ type Prices struct {
 	Refresh Refresh `yaml:"refresh"`
 }
 
-// Rates are a model's prices, in µ$ per million tokens, as budget.Rates has them.
+// Rates are a model's prices, in µ$ per million tokens, as prices.Rates has them.
 type Rates struct {
 	// Input is the price of what is sent, Output of what is answered.
 	Input  Micros `yaml:"input"`
@@ -295,11 +296,11 @@ func (c Config) checkRates() error {
 }
 
 // prices are the default prices, as a keeper takes them.
-func (c Config) prices() []budget.Price {
-	var out []budget.Price
+func (c Config) prices() []prices.Price {
+	var out []prices.Price
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
 		r := c.Prices.Default[model]
-		out = append(out, budget.Price{Model: model, Source: "the keeper's configuration", Rates: budget.Rates{
+		out = append(out, prices.Price{Model: model, Source: "the keeper's configuration", Rates: prices.Rates{
 			Input: int64(r.Input), Output: int64(r.Output),
 			CacheRead: int64(r.CacheRead), CacheWrite5m: int64(r.CacheWrite5m), CacheWrite1h: int64(r.CacheWrite1h),
 		}})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestParseReadsWhatIsDocumented: the file of docs/keeper.md has every key, and is read.
@@ -28,10 +29,10 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, "https://prices.example.com/data.json", c.Prices.Refresh.From)
 	assert.Equal(t, "keeper.spool", c.Spool)
 	assert.Equal(t, OnUnavailable{Policy(budget.Allow), Policy(budget.Allow)}, c.OnUnavailable)
-	prices := c.prices()
-	require.Len(t, prices, 1)
-	assert.Equal(t, "acme.own-model", prices[0].Model)
-	assert.Equal(t, budget.Rates{Input: 1_000_000, Output: 4_000_000}, prices[0].Rates)
+	rows := c.prices()
+	require.Len(t, rows, 1)
+	assert.Equal(t, "acme.own-model", rows[0].Model)
+	assert.Equal(t, prices.Rates{Input: 1_000_000, Output: 4_000_000}, rows[0].Rates)
 }
 
 // TestParseSaysWhere: an error has the line and the column of what is wrong, and of a value

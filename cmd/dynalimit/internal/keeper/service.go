@@ -22,7 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/budget/prices"
+	"github.com/dynalimit/dynalimit/budget/pricefeed"
 )
 
 // Bounds of what a client may send, and how slowly.
@@ -45,7 +45,7 @@ type Parts struct {
 	// Keys sign tokens, and hash secrets.
 	Keys credentials.KeySource
 	// Prices is where new prices come from. Nil: from nowhere.
-	Prices prices.Source
+	Prices pricefeed.Source
 	// Principal is who makes changes that no request asked for.
 	Principal string
 	// Logger gets the access log, and what goes wrong. It must not wait for whoever reads it.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/prices"
+	"github.com/dynalimit/dynalimit/budget/pricefeed"
 	"github.com/dynalimit/dynalimit/fault"
 )
 
@@ -83,7 +83,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // refreshPrices imports prices until ctx ends.
 func (s *Service) refreshPrices(ctx context.Context) {
-	r, err := prices.New(s.keeper.Prices(), s.parts.Prices, &prices.Options{
+	r, err := pricefeed.New(s.keeper.Prices(), s.parts.Prices, &pricefeed.Options{
 		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,
 		OnReport: func(_ context.Context, report budget.PriceReport, err error) { s.metrics.onRefresh(report, err) },
 	})

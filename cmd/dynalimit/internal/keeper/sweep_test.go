@@ -234,7 +234,7 @@ func TestALeaseThatCannotBeTakenIsTold(t *testing.T) {
 // listOf is a price list.
 type listOf string
 
-// Open implements prices.Source.
+// Open implements pricefeed.Source.
 func (l listOf) Open(context.Context, string) (io.ReadCloser, string, error) {
 	if l == "" {
 		return nil, "", errors.New("it is gone")

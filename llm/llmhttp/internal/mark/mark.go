@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // start begins each mark.
@@ -96,7 +96,7 @@ func (m *content) describe(refused error) (err error) {
 		der(ofPause, *e)
 	} else if e, ok := errors.AsType[*dynalimit.BlockedError](refused); ok {
 		der(ofBlock, *e)
-	} else if e, ok := errors.AsType[*budget.QuotaExceededError](refused); ok {
+	} else if e, ok := errors.AsType[*prices.QuotaExceededError](refused); ok {
 		m.Kind = ofBudget
 		m.Details, err = json.Marshal(e)
 	} else if e, ok := errors.AsType[*dynalimit.UnavailableError](refused); ok {
@@ -179,7 +179,7 @@ func (m *content) error() error {
 	case ofBlock:
 		return decode(m.Details, &dynalimit.BlockedError{})
 	case ofBudget:
-		e := &budget.QuotaExceededError{}
+		e := &prices.QuotaExceededError{}
 		if json.Unmarshal(m.Details, e) == nil {
 			return e
 		}

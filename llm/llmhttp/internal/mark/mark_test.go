@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
+	"github.com/dynalimit/dynalimit/prices"
 )
 
 // TestAMarkKeepsEachKindOfError compares the error before its mark and behind it.
@@ -25,7 +25,7 @@ func TestAMarkKeepsEachKindOfError(t *testing.T) {
 		"never":  denied(dynalimit.Never, &dynalimit.LimitExceededError{RetryAfter: dynalimit.Never, Statuses: []dynalimit.LimitStatus{{Exceeded: true}}}),
 		"pause":  denied(time.Second, &dynalimit.PausedError{EntityID: "pool", Resource: "m", RetryAfter: time.Second}),
 		"block":  denied(dynalimit.Never, &dynalimit.BlockedError{EntityID: "ana", Resource: "m", Level: "plan", Plan: "free"}),
-		"budget": denied(time.Hour, &budget.QuotaExceededError{RetryAt: now.Add(time.Hour), DecidedAt: now, Labels: []budget.LabelStatus{{Label: "chat", Percent: 101.5}}}),
+		"budget": denied(time.Hour, &prices.QuotaExceededError{RetryAt: now.Add(time.Hour), DecidedAt: now, Labels: []prices.LabelStatus{{Label: "chat", Percent: 101.5}}}),
 		"outage": &dynalimit.UnavailableError{Package: "budget", Op: "acquire", Err: errors.New("no route"), Unconfirmed: true, RetryAfter: time.Second},
 	} {
 		sealed := mark.Of(want)

@@ -1,0 +1,36 @@
+package prices
+
+import (
+	"slices"
+	"time"
+)
+
+// Catalog is the embedded prices: common models of Amazon Bedrock, Anthropic, Gemini and
+// OpenAI. Each has its Source and the day on which it was Checked. Prices given in Options
+// or stored in the table come before it.
+func Catalog() []Price {
+	return slices.Concat(catalogBedrock(), catalogAnthropic(), catalogGemini(), catalogOpenAI())
+}
+
+// facts are the price of a model and its other names, as a source had it on a day: from
+// another day on, or always.
+func facts(source, checked, from string, rates Rates, models ...string) []Price {
+	rows := make([]Price, len(models))
+	for i, model := range models {
+		p := Price{Model: model, EffectiveFrom: catalogDay(from), Rates: rates, Source: source, Checked: checked}
+		rows[i] = p.Normalized()
+	}
+	return rows
+}
+
+// catalogDay is a day of the catalog; none is the zero time.
+func catalogDay(day string) time.Time {
+	if day == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		panic("prices: catalog: " + err.Error())
+	}
+	return t
+}

@@ -1,0 +1,18 @@
+package prices
+
+import (
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/fault"
+)
+
+// maxName is how many bytes the id of a model may have.
+const maxName = 256
+
+func invalid(field, format string, args ...any) error {
+	return &fault.ValidationError{Package: "prices", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+func invalidConfig(field, format string, args ...any) error {
+	return &fault.ValidationError{Package: "prices", Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,184 @@
+package prices
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// The bounds of a price list: the lists of the two formats have about a tenth of each.
+const (
+	maxListBytes  = 16 << 20
+	maxListDepth  = 24
+	maxListModels = 20_000
+)
+
+// The bounds of a number in a price list, so that it is cheap to read whatever it is.
+const (
+	maxNumberText     = 64
+	maxNumberExponent = 40
+)
+
+// ErrList says that what was read is no price list. Nothing was taken from it. The
+// error in hand says what is wrong, and wraps what the source of the list said.
+var ErrList = errors.New("prices: price list")
+
+// readList reads a whole list, and refuses what no list needs and readers of JSON
+// understand differently: names given twice, values after the end, deep nesting.
+func readList(r io.Reader) ([]byte, error) {
+	if problem.IsNil(r) {
+		return nil, invalid("r", "is nil; pass the list's JSON, for example an *os.File")
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, maxListBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: cannot be read: %w", ErrList, err)
+	}
+	if len(raw) > maxListBytes {
+		return nil, fmt.Errorf("%w: has more than %d MiB", ErrList, maxListBytes>>20)
+	}
+	if err := strictJSON(raw); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrList, err)
+	}
+	return raw, nil
+}
+
+// level is an array or object that is open.
+type level struct {
+	names map[string]bool // of an object; nil for an array
+	name  bool            // an object's next token is a name
+}
+
+// strictJSON checks that there is one value, in which no object has a name twice.
+func strictJSON(raw []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var open []level
+	for first := true; ; first = false {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) && !first && len(open) == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("is not JSON: %w", err)
+		}
+		if !first && len(open) == 0 {
+			return errors.New("goes on after its end")
+		}
+		if open, err = step(open, token); err != nil {
+			return err
+		}
+		if len(open) > maxListDepth {
+			return fmt.Errorf("is nested deeper than %d", maxListDepth)
+		}
+	}
+}
+
+// step takes a token at the innermost level.
+func step(open []level, token json.Token) ([]level, error) {
+	last := len(open) - 1
+	switch delim, isDelim := token.(json.Delim); {
+	case isDelim && (delim == '}' || delim == ']'):
+		return open[:last], nil
+	case last >= 0 && open[last].name:
+		name, _ := token.(string)
+		if open[last].names[name] {
+			return nil, fmt.Errorf("has %q twice in one object", clip(name))
+		}
+		open[last].names[name], open[last].name = true, false
+		return open, nil
+	case isDelim:
+		if last >= 0 {
+			open[last].name = open[last].names != nil
+		}
+		l := level{}
+		if delim == '{' {
+			l = level{names: map[string]bool{}, name: true}
+		}
+		return append(open, l), nil
+	default:
+		if last >= 0 {
+			open[last].name = open[last].names != nil
+		}
+		return open, nil
+	}
+}
+
+// clip is a text of a list as messages have it.
+func clip(text string) string {
+	const most = 80
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.ToValidUTF8(text, "?")
+}
+
+// jsonFields are an object's values by their exact names; ok is false for no object.
+func jsonFields(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, false
+	}
+	return fields, json.Unmarshal(raw, &fields) == nil
+}
+
+// text is a field that is a string; empty for another or none.
+func text(fields map[string]json.RawMessage, name string) (s string) {
+	if raw := fields[name]; len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// sortedNames are the names of an object's values.
+func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(fields)) }
+
+// rateFrom turns a decimal in dollars per token into µ$ per million tokens,
+// exactly where it can be and rounded half up otherwise, to 1 at least: only a price of 0
+// is FreeRate.
+func rateFrom(raw json.RawMessage) (int64, error) {
+	n := string(raw)
+	if err := plainNumber(n); err != nil {
+		return 0, err
+	}
+	r, ok := new(big.Rat).SetString(n)
+	if !ok || r.Sign() < 0 {
+		return 0, fmt.Errorf("%q is not a price", n)
+	}
+	if r.Sign() == 0 {
+		return FreeRate, nil
+	}
+	r.Mul(r, new(big.Rat).SetInt64(1_000_000_000_000)) // a million tokens, a million µ$
+	twice := new(big.Int).Lsh(r.Num(), 1)
+	half := twice.Add(twice, r.Denom())
+	q := half.Quo(half, new(big.Int).Lsh(r.Denom(), 1))
+	if !q.IsInt64() || q.Int64() > maxRate {
+		return 0, fmt.Errorf("%q is too large a price", n)
+	}
+	return max(1, q.Int64()), nil
+}
+
+// plainNumber checks that a value is a number, and short in digits and exponent: an exact
+// one is as large as these say.
+func plainNumber(n string) error {
+	if n == "" || n[0] != '-' && (n[0] < '0' || n[0] > '9') || strings.ContainsFunc(n, func(c rune) bool { return !strings.ContainsRune("0123456789.eE+-", c) }) {
+		return fmt.Errorf("%q is not a number", clip(n))
+	}
+	if len(n) > maxNumberText {
+		return fmt.Errorf("%q has more than %d characters", clip(n), maxNumberText)
+	}
+	if at := strings.IndexAny(n, "eE"); at >= 0 {
+		exponent, err := strconv.Atoi(n[at+1:])
+		if err != nil || exponent < -maxNumberExponent || exponent > maxNumberExponent {
+			return fmt.Errorf("%q has an exponent beyond %d", n, maxNumberExponent)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package prices
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Skipped is a row a loader could not use.
+type Skipped struct {
+	Model  string `json:"model_id"` // as the list names it
+	Reason string `json:"reason"`   // why
+}
+
+// List is what a loader read.
+type List struct {
+	// Name is "prices" for a list of Prices, "litellm" for one of LiteLLM; imports store
+	// their prices under it.
+	Name    string
+	Prices  []Price   // for Options.Prices, Prices.Put or Prices.Import
+	Skipped []Skipped // rows left out: a keeper leaves calls of such models unpriced
+	// Calls are all that calls cost, by the exact ids of their models, for limits on money
+	// (Price). A loader fills it in from LiteLLM's lists; add ids of your own. A model that is
+	// not in it costs its Rates in Prices, in every tier and at any length.
+	Calls map[string]CallPrice
+	// unbounded says of models what they cost beside tokens and tools.
+	unbounded map[string]string
+	// exact means that a scope's prefix is part of an id.
+	exact bool
+}
+
+func (l *List) skip(model, format string, args ...any) {
+	l.Skipped = append(l.Skipped, Skipped{strings.ToValidUTF8(model, "?"), fmt.Sprintf(format, args...)})
+}
+
+// add takes a row if it is a price a keeper accepts.
+func (l *List) add(id string, p Price) {
+	if err := p.Validate(); err != nil {
+		l.skip(id, "%v", err)
+		return
+	}
+	l.Prices = append(l.Prices, p)
+}
+
+// Load reads a list: an array of Price in JSON, or the object of LiteLLM's
+// model_prices_and_context_window file, in dollars per token, keyed by model. Of LiteLLM's
+// rows those of the providers are read, as it names them, and those that name none. Providers
+// default to those of the catalog: "openai", "anthropic", "bedrock", "bedrock_converse" and
+// "gemini"; others have other prices for models of the same name. Rows
+// without both an input and an output price are skipped, and so are those with a dearer
+// price for long contexts, which one rate cannot tell, and those of one region of Bedrock.
+//
+// Errors: ErrList for what is no list: it cannot be read, is no JSON, has a name
+// twice in an object, is nested deeper than 24, larger than 16 MiB, or has more than 20,000
+// models.
+func Load(r io.Reader, providers ...string) (List, error) {
+	raw, err := readList(r)
+	if err != nil {
+		return List{}, err
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
+		return ownList(raw)
+	}
+	if len(providers) == 0 {
+		providers = []string{"openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}
+	}
+	return liteLLMList(raw, providers)
+}
+
+func ownList(raw []byte) (List, error) {
+	var rows []Price
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&rows); err != nil {
+		return List{}, fmt.Errorf("%w: is not an array of prices: %w", ErrList, err)
+	}
+	if len(rows) > maxListModels {
+		return List{}, tooLong()
+	}
+	list := List{Name: "prices"}
+	for _, p := range rows {
+		list.add(p.Model, p)
+	}
+	return list, nil
+}
+
+func tooLong() error {
+	return fmt.Errorf("%w: has more than %d models", ErrList, maxListModels)
+}
+
+func liteLLMList(raw []byte, providers []string) (List, error) {
+	list := List{Name: "litellm", exact: true}
+	rows, ok := jsonFields(bytes.TrimSpace(raw))
+	if !ok {
+		return List{}, fmt.Errorf("%w: is not an object of models, nor an array of prices", ErrList)
+	}
+	if len(rows) > maxListModels {
+		return List{}, tooLong()
+	}
+	for _, id := range sortedNames(rows) {
+		if id == "sample_spec" {
+			continue
+		}
+		row, ok := jsonFields(rows[id])
+		if !ok {
+			list.skip(id, "is not an object")
+			continue
+		}
+		provider := text(row, "litellm_provider")
+		if provider != "" && !slices.Contains(providers, provider) {
+			continue
+		}
+		list.addCall(id, row)
+		rates, err := liteLLMRates(id, row)
+		if err != nil {
+			list.skip(id, "%v", err)
+			continue
+		}
+		list.add(id, Price{Model: modelOfPath(id), Source: "LiteLLM", Rates: rates})
+	}
+	list.dateCalls()
+	return list, nil
+}
+
+// liteLLMClasses are the fields of the classes, in their order.
+var liteLLMClasses = [len(classes)]string{
+	"input_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost",
+	"cache_creation_input_token_cost_above_1hr", "output_cost_per_token",
+}
+
+// liteLLMRates are a row's rates; the error says why it has none.
+func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
+	if ofOneRegion(id) {
+		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clip(path.Dir(strings.TrimPrefix(id, "bedrock/"))))
+	}
+	if field := longContextField(row); field != "" {
+		return Rates{}, fmt.Errorf("priced by context length (%s)", clip(field))
+	}
+	if !priced(row) {
+		return Rates{}, errors.New("no price per input and output token")
+	}
+	return ratesOf(row, "")
+}
+
+// ofOneRegion reports whether a row of Bedrock is for one region or term.
+func ofOneRegion(id string) bool {
+	return strings.HasPrefix(id, "bedrock/") && strings.Count(id, "/") > 1
+}
+
+// priced reports whether a row has a price of input and output.
+func priced(row map[string]json.RawMessage) bool {
+	return given(row[liteLLMClasses[0]]) && given(row[liteLLMClasses[4]])
+}
+
+// given reports whether a field is there and not null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// modelOfPath drops a provider or region path like "bedrock/us-east-1/".
+func modelOfPath(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
+
+func longContextField(row map[string]json.RawMessage) string {
+	for _, name := range sortedNames(row) {
+		if strings.Contains(name, "cost") && strings.Contains(name, "_above_") && strings.HasSuffix(name, "k_tokens") && given(row[name]) {
+			return name
+		}
+	}
+	return ""
+}
+
+// ratesOf are the rates in a row's fields whose names end so; a class that is absent has none.
+func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
+	var r Rates
+	for i, name := range liteLLMClasses {
+		name += suffix
+		if !given(row[name]) {
+			continue
+		}
+		rate, err := rateFrom(row[name])
+		if err != nil {
+			return Rates{}, fmt.Errorf("%s: %w", classes[i].Name, err)
+		}
+		*classes[i].Rate(&r) = rate
+	}
+	if long := row[liteLLM12Hours+suffix]; given(long) {
+		rate, err := rateFrom(long)
+		if err != nil {
+			return Rates{}, fmt.Errorf("%s: %w", classes[3].Name, err)
+		}
+		r.CacheWrite1h = max(r.CacheWrite1h, rate)
+	}
+	return r, nil
+}

@@ -1,0 +1,173 @@
+package prices
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Names of LiteLLM's fields: those of the classes may end in a length of context and in a
+// tier. Others of costs are of other things than tokens.
+var (
+	liteLLMVariant = regexp.MustCompile(`^(?:` + strings.Join(liteLLMClasses[:], "|") + `)((?:_above_(\d+)k_tokens)?(?:_(priority|flex))?)$`)
+	liteLLMCost    = regexp.MustCompile(`_cost|^tiered_pricing$`)
+	// liteLLMKnown are prices that are read elsewhere, or below one that is.
+	// A call asks for the tier ultrafast by its name, and is refused.
+	liteLLMKnown = regexp.MustCompile(`_batches$|_ultrafast$|^(?:input|output)_cost_per_audio_token|^output_cost_per_(?:reasoning|image)_token$` +
+		`|^(?:cache_creation_input|cache_read_input)_audio_token_cost(?:_(?:priority|flex))?$|^` + liteLLM12Hours + `|^search_context_cost_per_query$`)
+)
+
+// liteLLM12Hours prices writes to OpenAI's cache for twelve hours. They count as writes for an
+// hour, the longest class.
+const liteLLM12Hours = "cache_creation_input_token_cost_above_12hr"
+
+// liteLLMTools are the prices of one use of a provider's tool, in dollars, by the tool's name.
+var liteLLMTools = map[string]string{"google_maps_grounding_cost_per_query": "google_maps"}
+
+// liteLLMPlaces are the factors of a row for where a call is served. "fast" is not among them:
+// a call asks for it by name.
+const liteLLMPlaces = "provider_specific_entry"
+
+// addCall takes what a row says of calls. Two rows of one model are kinds of it, of which the
+// dearer holds.
+func (l *List) addCall(id string, row map[string]json.RawMessage) {
+	if ofOneRegion(id) || !priced(row) {
+		return
+	}
+	model := modelOfPath(id)
+	if l.Calls == nil {
+		l.Calls, l.unbounded = map[string]CallPrice{}, map[string]string{}
+	}
+	call, why := liteLLMCall(row)
+	if why == "" {
+		if err := call.validate(model); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		l.unbounded[model] = why
+		return
+	}
+	if have, twice := l.Calls[model]; twice {
+		for name, micros := range have.Tools {
+			call.tool(name, micros)
+		}
+		call.Variants = append(call.Variants, have.all()...)
+	}
+	l.Calls[model] = call
+}
+
+// dated is the date at the end of an id.
+var dated = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
+
+// dateCalls gives ids with a date, of which the list often has the plain price alone, the other
+// kinds of the model that they are of: they are served as it is.
+func (l *List) dateCalls() {
+	for id, call := range l.Calls {
+		if model, ok := l.Calls[dated.ReplaceAllString(id, "")]; ok && len(call.Variants) == 0 && model.Rates == call.Rates {
+			call.Variants = model.Variants
+			l.Calls[id] = call
+		}
+	}
+}
+
+func (p *CallPrice) tool(name string, micros int64) {
+	if p.Tools == nil {
+		p.Tools = map[string]int64{}
+	}
+	p.Tools[name] = max(p.Tools[name], micros)
+}
+
+// liteLLMCall is what a row says; why is what of it is not about tokens and tools.
+func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
+	kinds := map[string]bool{"": true}
+	rate := func(name string) (rate int64) {
+		if given(row[name]) && why == "" {
+			var err error
+			if rate, err = rateFrom(row[name]); err != nil {
+				why = name
+			}
+		}
+		return rate
+	}
+	for _, name := range sortedNames(row) {
+		if !liteLLMCost.MatchString(name) || !given(row[name]) {
+			continue
+		}
+		kind := liteLLMVariant.FindStringSubmatch(name)
+		switch {
+		case kind != nil && !kinds[kind[1]]:
+			kinds[kind[1]] = true
+			v := CallRates{Tier: kind[3], Sound: rate("input_cost_per_audio_token" + kind[1])}
+			if kind[2] != "" {
+				v.Above, _ = strconv.ParseInt(kind[2]+"000", 10, 64)
+			}
+			v.Rates, why = liteLLMKind(row, kind[1], why)
+			call.Variants = append(call.Variants, v)
+		case liteLLMTools[name] != "":
+			call.tool(liteLLMTools[name], (max(rate(name), 0)+999_999)/1_000_000)
+		case name == "input_cost_per_image_token" && rate(name) <= rate("input_cost_per_token"): // a picture's token is as cheap as a text's
+		case kind == nil && !liteLLMKnown.MatchString(name) && rate(name) != FreeRate:
+			return call, name
+		}
+	}
+	call.Rates, why = liteLLMKind(row, "", why)
+	call.Sound = rate("input_cost_per_audio_token")
+	for _, dear := range []string{"output_cost_per_reasoning_token", "output_cost_per_audio_token", "output_cost_per_image_token"} {
+		call.Output = max(call.Output, rate(dear)) // a token of the reply may be any of them
+	}
+	call.addPlaces(row[liteLLMPlaces])
+	if given(row["search_context_cost_per_query"]) {
+		sizes, _ := jsonFields(row["search_context_cost_per_query"])
+		for _, size := range sortedNames(sizes) {
+			perMillion, err := rateFrom(sizes[size])
+			if err != nil {
+				return call, "search_context_cost_per_query"
+			}
+			call.tool("web_search", (max(perMillion, 0)+999_999)/1_000_000)
+		}
+	}
+	return call, why
+}
+
+// liteLLMKind are the rates of one kind. Where it has none, input and output cost what they do
+// in the plain kind; the cache classes are assumed, as ever.
+func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, string) {
+	rates, err := ratesOf(row, suffix)
+	if err == nil && suffix != "" {
+		var plain Rates
+		if plain, err = ratesOf(row, ""); err == nil {
+			for _, c := range classes {
+				if rate := c.Rate(&rates); *rate == 0 && c.Always() {
+					*rate = *c.Rate(&plain)
+				}
+			}
+		}
+	}
+	if err != nil && why == "" {
+		why = err.Error()
+	}
+	return rates, why
+}
+
+// addPlaces adds the rates of places that a provider may choose.
+func (p *CallPrice) addPlaces(raw json.RawMessage) {
+	factors, _ := jsonFields(raw)
+	factor, err := strconv.ParseFloat(string(factors["us"]), 64)
+	if err != nil || factor <= 1 {
+		return
+	}
+	p.Variants = append(p.Variants, CallRates{Tier: "us", Rates: p.times(int64(math.Ceil(factor * 1_000)))})
+}
+
+// times are the rates times thousandths, rounded up.
+func (r Rates) times(thousandths int64) Rates {
+	for _, c := range classes {
+		if rate := c.Rate(&r); *rate > 0 {
+			*rate = (*rate*thousandths + 999) / 1_000
+		}
+	}
+	return r
+}
