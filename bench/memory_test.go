@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
 // ahead is a limiter that has learnt how much its calls need, so that it admits them from
@@ -101,4 +103,109 @@ func TestMemoryAllocatesOnce(t *testing.T) {
 		assert.LessOrEqual(t, float64(after.TotalAlloc-before.TotalAlloc)/calls, c.most, what)
 		assert.LessOrEqual(t, db.Meter().Requests()-requests, int64(10), what)
 	}
+}
+
+// block is how many calls are timed together: long enough that the clock costs
+// nothing, short enough that other programs disturb both sides alike.
+const block = 50
+
+// side gathers what one of two compared calls costs.
+type side struct {
+	call    func()
+	perCall []float64 // ns, one a block
+	cpu     time.Duration
+	mallocs uint64
+	bytes   uint64
+	calls   uint64
+}
+
+// run times a block.
+func (s *side) run(n int) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, began := processTime(), time.Now()
+	for range n {
+		s.call()
+	}
+	took := time.Since(began)
+	s.cpu += processTime() - cpu
+	runtime.ReadMemStats(&after)
+	s.perCall = append(s.perCall, float64(took.Nanoseconds())/float64(n))
+	s.mallocs += after.Mallocs - before.Mallocs
+	s.bytes += after.TotalAlloc - before.TotalAlloc
+	s.calls += uint64(n)
+}
+
+// processTime is the CPU time this process has used, its garbage collector's
+// included.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// compare runs two calls in alternating blocks, b.N times each, and reports both
+// and their ratios: of the median times, and of the CPU times.
+func compare(b *testing.B, ours, bare func()) {
+	b.Helper()
+	sides := [2]side{{call: ours}, {call: bare}}
+	for range 2 * block {
+		ours()
+		bare()
+	}
+	runtime.GC()
+	b.ResetTimer()
+	for done, turn := 0, 0; done < b.N; turn++ {
+		n := min(block, b.N-done)
+		sides[turn%2].run(n) // the first takes turns
+		sides[1-turn%2].run(n)
+		done += n
+	}
+	b.StopTimer()
+	us, them := &sides[0], &sides[1]
+	calls := float64(b.N)
+	time, bareTime := latency.Median(us.perCall), latency.Median(them.perCall)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(time, "ours-ns")
+	b.ReportMetric(bareTime, "bare-ns")
+	b.ReportMetric(time/bareTime, "time-ratio")
+	if them.cpu > 0 {
+		b.ReportMetric(float64(us.cpu)/float64(them.cpu), "cpu-ratio")
+	}
+	b.ReportMetric(float64(us.mallocs)/calls, "ours-allocs")
+	b.ReportMetric(float64(them.mallocs)/calls, "bare-allocs")
+	b.ReportMetric((float64(us.mallocs)-float64(them.mallocs))/calls, "more-allocs")
+	b.ReportMetric((float64(us.bytes)-float64(them.bytes))/calls, "more-B")
+}
+
+// BenchmarkArithmetic is the pure part of a decision about one limit.
+func BenchmarkArithmetic(b *testing.B) {
+	const now = 1_767_355_200_000
+	s := bucket.State{
+		Rate:   bucket.Rate{Burst: 90_000_000, Amount: 90_000_000, Period: 60_000},
+		Tokens: 12_345_678, Refilled: now - 1234,
+	}
+	amounts := bucket.Amounts{Take: 500_000}
+	b.Run("level", func(b *testing.B) {
+		for b.Loop() {
+			s.Level(now)
+		}
+	})
+	b.Run("wait", func(b *testing.B) {
+		for b.Loop() {
+			s.Wait(now, 80_000_000)
+		}
+	})
+	b.Run("spend", func(b *testing.B) {
+		for b.Loop() {
+			s.Decide(now, amounts, bucket.Way{})
+		}
+	})
+	b.Run("claim", func(b *testing.B) {
+		for b.Loop() {
+			s.Decide(now, amounts, bucket.Way{Move: true})
+		}
+	})
 }

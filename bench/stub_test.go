@@ -1,24 +1,97 @@
 package bench_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
+
+func TestMain(m *testing.M) {
+	if body := os.Getenv(serverVariable); body != "" {
+		os.Exit(serveStub(body))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serverVariable makes the test binary a stub server: what it answers is the
+// variable's value, and it ends with its standard input.
+const serverVariable = "DYNALIMIT_BENCH_STUB"
+
+// serveStub answers every request on a loopback port with the same body, and
+// prints the address.
+func serveStub(body string) int {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	checksum := strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.Header().Set("X-Amz-Crc32", checksum)
+		_, _ = io.WriteString(w, body)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	fmt.Println(listener.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = server.Close()
+	return 0
+}
+
+// onServer sends requests to a stub server in a process of its own, so that its
+// work is not counted.
+type onServer struct {
+	client *http.Client
+	addr   string
+}
+
+func startServer(tb testing.TB, body []byte) *onServer {
+	tb.Helper()
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), serverVariable+"="+string(body))
+	stdin, err := process.StdinPipe()
+	require.NoError(tb, err)
+	stdout, err := process.StdoutPipe()
+	require.NoError(tb, err)
+	require.NoError(tb, process.Start())
+	addr, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(tb, err)
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	tb.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = stdin.Close()
+		_ = process.Wait()
+	})
+	return &onServer{client: &http.Client{Transport: transport}, addr: strings.TrimSpace(addr)}
+}
+
+func (s *onServer) Do(r *http.Request) (*http.Response, error) {
+	r.URL.Scheme, r.URL.Host = "http", s.addr
+	return s.client.Do(r)
+}
 
 const model = "gpt-4"
 
@@ -165,4 +238,58 @@ func (w *warmed) bare(tb testing.TB) func() {
 			panic(fmt.Sprintf("a bare update failed: %v", err))
 		}
 	}
+}
+
+// BenchmarkInProcess sets the limiter on its embedded engine, which runs every
+// expression as DynamoDB would, beside limiters that count in memory alone. One
+// limit, one token a call, never denied; many is 64 goroutines to a processor.
+func BenchmarkInProcess(b *testing.B) {
+	b.Run("dynalimit-ddbmem", func(b *testing.B) {
+		db := ddbmem.New()
+		b.Cleanup(db.Close)
+		limiter := limiterOn(b, db.Client(), nil, &dynalimit.Options{Limits: plenty[:1]})
+		ctx, amounts := b.Context(), dynalimit.Amounts{"rpm": 1}
+		aloneAndMany(b, func() bool {
+			_, err := limiter.Acquire(ctx, "user-1", model, amounts)
+			return err == nil
+		})
+	})
+	b.Run("x-time-rate", func(b *testing.B) {
+		limiter := rate.NewLimiter(rate.Limit(1e9), 1e9)
+		aloneAndMany(b, limiter.Allow)
+	})
+	b.Run("go-limiter-memory", func(b *testing.B) {
+		// Its tokens come back only at the end of an interval.
+		store, err := memorystore.New(&memorystore.Config{Tokens: 1e9, Interval: time.Hour})
+		require.NoError(b, err)
+		ctx := b.Context()
+		b.Cleanup(func() { require.NoError(b, store.Close(ctx)) })
+		aloneAndMany(b, func() bool {
+			_, _, _, ok, err := store.Take(ctx, "user-1")
+			return ok && err == nil
+		})
+	})
+}
+
+func aloneAndMany(b *testing.B, take func() bool) {
+	b.Run("alone", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if !take() {
+				b.Fatal("denied")
+			}
+		}
+	})
+	b.Run("many", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(64)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if !take() {
+					b.Error("denied")
+					return
+				}
+			}
+		})
+	})
 }
