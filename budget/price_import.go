@@ -48,6 +48,7 @@ type priceJob struct {
 	own     priceLayers
 	names   []string // models of the list
 	skipped []prices.Skipped
+	related map[string][]prices.Price // prices by the family of their models
 
 	mu   sync.Mutex
 	done map[string]review
@@ -75,7 +76,7 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 	if j.listed, err = prices.NewBook(list.Prices); err != nil {
 		return nil, err
 	}
-	j.names = slices.Sorted(maps.Keys(j.listed))
+	j.names, j.related = slices.Sorted(maps.Keys(j.listed)), pt.own.families(j.at)
 	if err := j.acceptAll(how.Accept); err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (j *priceJob) listing(model string, stored []prices.Price, now time.Time) *
 	}
 	layers := append(priceLayers{{layerTable, book}}, j.own...)
 	l := newListing(model, j.list, j.listed[model], stored, layers, now)
-	l.others, l.accept = others, j.accept[model]
+	l.others, l.accept, l.family = others, j.accept[model], j.related[familyOf(model)]
 	return l
 }
 

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -131,6 +132,53 @@ func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
 			assert.Empty(t, report.Accepted)
 		})
 	}
+}
+
+// TestPricesAreComparedWithThoseOf30DaysAgo: a list that halves a price day after day is held back
+// before it is a third, and again when these 30 days are over. What the list does not say of a cache
+// does not stay dearer than the input.
+func TestPricesAreComparedWithThoseOf30DaysAgo(t *testing.T) {
+	w := newWorld(t)
+	rates := func() prices.Rates { return priceAt(t, w.a, "gpt-4o", w.clock.Now()) }
+	built := rates()
+	halve := func(of float64, accept ...string) PriceReport {
+		w.clock.Advance(24 * time.Hour)
+		return importing(t, w.a, listOf(t, listed("gpt-4o", fmt.Sprintf(`{"in":%g,"out":%g}`, 2.5*of, 10*of))), accept...)
+	}
+	require.Len(t, halve(1./2).Accepted, 1)
+	for range 4 {
+		report := halve(1. / 4)
+		assert.Equal(t, map[string]string{"gpt-4o": heldCheaper}, heldReasons(report))
+		assert.Equal(t, built.Input/2, rates().Input)
+	}
+	w.clock.Advance(30 * 24 * time.Hour)
+	require.Len(t, halve(1./4).Accepted, 1, "the half was in force for 30 days")
+	require.Len(t, halve(1./8, "gpt-4o").Accepted, 1, "by name")
+	assert.Equal(t, prices.Rates{Input: built.Input / 8, Output: built.Output / 8}, rates(), "the cache costs what the input does")
+	assert.Equal(t, []string{"gpt-4o"}, halve(1./8).Unchanged)
+}
+
+// TestANewModelIsComparedWithItsFamily: with the models that are the same one under another name.
+func TestANewModelIsComparedWithItsFamily(t *testing.T) {
+	for model, want := range map[string]string{
+		"claude-3-5-sonnet-20241022":                   heldCheaper, // of anthropic.claude-3-5-sonnet-20241022
+		"us.anthropic.claude-3-5-sonnet-20250101-v3:0": heldCheaper,
+		"gpt-4o-2099-01-01":                            heldCheaper,
+		"gpt-4o-mini-2099-01-01":                       heldCheaper,
+		"acme.unheard-of-20990101":                     "",
+	} {
+		w := newWorld(t)
+		report := importing(t, w.a, listOf(t, listed(model, `{"in":0.001,"out":0.001}`)))
+		got := ""
+		for _, c := range report.Held {
+			got = c.Reason
+			assert.Nil(t, c.Before)
+		}
+		assert.Equal(t, want, got, model)
+		assert.Len(t, importing(t, w.a, listOf(t, listed(model, `{"in":0.001,"out":0.001}`)), model).Held, 0)
+	}
+	w := newWorld(t)
+	assert.Empty(t, importing(t, w.a, listOf(t, listed("claude-3-5-sonnet-20241022", `{"in":3,"out":15}`))).Held)
 }
 
 // TestAnAcceptedPriceHoldsFromItsAcceptance: a record of a time before keeps the price of

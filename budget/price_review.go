@@ -20,6 +20,7 @@ type listing struct {
 	others prices.Book    // what is to be stored of the models whose prices hold for it too
 	twice  []prices.Scope // scopes for which it says two things
 	accept bool           // somebody asked for it
+	family []prices.Price // of models that are the same one under another name
 }
 
 // probe is an id by which the price of a scope is looked up.
@@ -106,7 +107,7 @@ func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	}
 	for _, at := range l.instants(scope, now) {
 		if l.speaksOf(scope, at, now) {
-			l.reviewAt(r, scope, at)
+			l.reviewAt(r, scope, at, now)
 		} else {
 			l.leave(r, scope, at)
 		}
@@ -157,7 +158,7 @@ func (l *listing) speaksOf(scope prices.Scope, at, now time.Time) bool {
 
 // reviewAt decides what holds for a scope from an instant on. A price that is held back
 // leaves what would hold without the list.
-func (l *listing) reviewAt(r *review, scope prices.Scope, at time.Time) {
+func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	want, ok := prices.InForce(l.rows, probeScope(scope), at)
 	if !ok || want.Scope != scope {
 		return
@@ -173,7 +174,10 @@ func (l *listing) reviewAt(r *review, scope prices.Scope, at time.Time) {
 		l.leave(r, scope, at)
 		return
 	}
-	if c.Reason, c.Class = judge(want, have, layer, known); c.Reason != "" && !l.accept {
+	if c.Reason, c.Class = judge(want, l.comparable(scope, at, now)); layer == layerOptions || layer == layerTable && have.List == "" {
+		c.Reason, c.Class = heldByHand, ""
+	}
+	if c.Reason != "" && !l.accept {
 		r.held = append(r.held, c)
 		l.leave(r, scope, at)
 		return

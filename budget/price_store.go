@@ -99,11 +99,13 @@ func (p *Prices) Review(ctx context.Context, list prices.List, how PriceImport) 
 // differ and are plausible. They are in force from the moment they are stored, to the
 // next full second, or from the later day that the list says; what was counted, and what
 // is still to be counted of a time before, keeps its price. Held back and reported are
-// prices above three times or below a third of the one in force, of zero, and in the place
-// of what was put by hand; what is in force stays so. PriceImport.Accept takes them.
+// prices above three times or below a third of the one in force or of the one of 30 days ago, of
+// zero, and in the place of what was put by hand; what is in force stays so. PriceImport.Accept takes
+// them.
 //
-// A model that has no price yet gets the list's. Models and cache classes that the list has
-// none for keep theirs.
+// A model that has no price yet is compared with the built-in models of its family, and gets the
+// list's. Models and cache classes that the list has none for keep theirs, but no cache price that is
+// dearer than where none is known.
 //
 // Each model is written in one transaction, with an audit.Event of its audit.Price, if its
 // prices are still what they were: several processes may import at the same time, and what

@@ -37,7 +37,7 @@ func TestBudgetPriceListsTranscript(t *testing.T) {
 
 // TestPriceListsComeFromURLs: and what the server says is told, without what may be secret.
 func TestPriceListsComeFromURLs(t *testing.T) {
-	list, err := os.ReadFile(filepath.Join("..", "..", "budget", "testdata", "prices", "litellm.json"))
+	list, err := os.ReadFile(filepath.Join("..", "..", "prices", "testdata", "litellm.json"))
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/list" {
