@@ -118,7 +118,7 @@ func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, 
 	seen, err := adm.items.loadOrg(ctx, org)
 	switch {
 	case deletedOrg(seen, err):
-		err = adm.mayBePutAgain(ctx, org, "")
+		err = seen.checkComplete("organisation "+org, fault.DeleteOrg)
 	case errors.Is(err, ErrNotFound):
 		err = nil
 	}
@@ -186,10 +186,8 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	if seen.Writer == writer {
 		return seen, nil, nil
 	}
-	if seen.deleted() {
-		if err := adm.mayBePutAgain(ctx, org, app.ID); err != nil {
-			return appItem{}, nil, err
-		}
+	if err := seen.checkComplete(fmt.Sprintf("app %q", app.ID), fault.DeleteApp); err != nil {
+		return appItem{}, nil, err
 	}
 	if err := seen.mayReplace(fmt.Sprintf("app %q", app.ID), app.Version); err != nil {
 		return appItem{}, nil, err
@@ -242,7 +240,14 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	if err := validName("app_id", app); err != nil {
 		return App{}, err
 	}
-	a, err := adm.items.loadApp(ctx, org, app)
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, orgKey(org), appKey(org, app))
+	if err != nil {
+		return App{}, adminError("GetApp", err)
+	}
+	if o, err := decodeOrg(org, items[orgKey(org)]); deletedOrg(o, err) {
+		return App{}, err
+	}
+	a, err := foundApp(org, app, items[appKey(org, app)])
 	if err != nil {
 		return App{}, adminError("GetApp", err)
 	}
@@ -251,6 +256,11 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 
 func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return func(yield func(App, error) bool) {
+		o, err := adm.items.loadOrg(ctx, org)
+		if deletedOrg(o, err) {
+			yield(App{}, err)
+			return
+		}
 		apps, err := adm.items.loadApps(ctx, org)
 		if err != nil {
 			yield(App{}, failure("Apps", err))
@@ -267,7 +277,7 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		refused := map[string]error{}
-		for item, err := range adm.desk.scan(ctx, orgPrefix, roots, false) {
+		for item, err := range adm.desk.scanRoots(ctx, orgPrefix, false) {
 			if err != nil {
 				yield(Org{}, failure("Orgs", err))
 				return

@@ -14,13 +14,12 @@ type administration struct {
 	now     func() time.Time
 	desk    *desk // writes what changes
 	items   items
-	notes   notes // of deletions
 	prices  *priceTable
 	tenants *tenants // evicted where they are written
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}, notes: notes{s}}
+	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}}
 	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}
 	a.tenants = newTenants(tenantReader{s, now, opts, a.prices}, life, tables)
 	return a

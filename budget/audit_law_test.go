@@ -36,6 +36,8 @@ func watchChanges(db *ddbmem.DB) *changes {
 		switch {
 		case strings.HasPrefix(key.SK, "#AUDIT#") && w.New["action"] != nil && w.New["principal"] != nil:
 			c.events[w.RequestSeq]++
+		case w.Operation == "UpdateItem" && w.Old["deleted_at_epoch"] != nil && w.New["deleted_at_epoch"] != nil:
+			// A tombstone gets its time to live: the deletion had its event.
 		case administered(key, w.New):
 			c.changed[w.RequestSeq] = key.PK + " " + key.SK
 		}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -139,14 +139,14 @@ func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.Tran
 	return types.TransactWriteItem{Put: put}
 }
 
-// scan finds items of the control table by how their partition is called.
-func (k *desk) scan(ctx context.Context, prefix string, which scanned, consistent bool) iter.Seq2[store.Item, error] {
+// scanRoots finds the items that are alone in their partition, or the first of it, by how that is
+// called.
+func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
-		filter, values := which.condition+" AND begins_with(#pk, :prefix)", maps.Clone(which.values)
-		values[":prefix"] = store.String(prefix)
 		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
-			TableName: &k.store.Control, FilterExpression: &filter, ConsistentRead: &consistent,
-			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: values,
+			TableName: &k.store.Control, FilterExpression: aws.String("#sk = :root AND begins_with(#pk, :prefix)"), ConsistentRead: &consistent,
+			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
+			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":prefix": store.String(prefix)},
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
@@ -162,29 +162,6 @@ func (k *desk) scan(ctx context.Context, prefix string, which scanned, consisten
 		}
 	}
 }
-
-// scanned are the items of the control table that a scan finds: a condition of their sort keys.
-type scanned struct {
-	condition string
-	values    store.Item
-}
-
-var (
-	// roots are alone in their partition, or the first of it.
-	roots     = scanned{"#sk = :root", store.Item{":root": store.String(ledger.RootSK)}}
-	workNotes = scanned{"begins_with(#sk, :note)", store.Item{":note": store.String(deletionPrefix)}}
-
-	rootsAndNotes = roots.or(workNotes)
-)
-
-func (s scanned) or(t scanned) scanned {
-	both := maps.Clone(s.values)
-	maps.Copy(both, t.values)
-	return scanned{"(" + s.condition + " OR " + t.condition + ")", both}
-}
-
-// deletionPrefix begins the sort keys of the notes.
-const deletionPrefix = "DELETION#"
 
 func adminError(operation string, err error) error {
 	var bad *fault.ValidationError

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -32,7 +31,8 @@ type configItem struct {
 	Created  int64             `dynamodbav:"created_at_epoch"`
 	Updated  int64             `dynamodbav:"updated_at_epoch"`
 	Writer   string            `dynamodbav:"put_id,omitempty"`
-	Deleted  int64             `dynamodbav:"deleted_at_epoch,omitempty"` // 0: it is not
+	Deleted  int64             `dynamodbav:"deleted_at_epoch,omitempty"` // 0 unless it is a tombstone
+	Expires  int64             `dynamodbav:"ttl_epoch,omitempty"`        // 0 unless its deletion is complete
 }
 
 type orgItem struct {
@@ -127,7 +127,7 @@ func setAll(item any, optional ...string) (expression string, names map[string]s
 
 var optionalConfig = []string{
 	"model_ordering", "quotas", "models", "past_models", "tight_mode_threshold_pct",
-	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch",
+	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch", store.AttrTTL,
 	attrCalendar, attrEnforcement, attrLimits,
 }
 
@@ -182,12 +182,6 @@ func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, er
 		return err
 	})
 	return apps, err
-}
-
-// appIDs lists the apps of an organisation.
-func (i items) appIDs(ctx context.Context, org string) ([]string, error) {
-	apps, err := i.loadApps(ctx, org)
-	return slices.Collect(maps.Keys(apps)), err
 }
 
 // writeOrg is the write of an organisation if nobody else changed it or its apps since it
@@ -259,6 +253,11 @@ func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	if err != nil {
 		return appItem{}, err
 	}
+	return foundApp(org, app, item)
+}
+
+// foundApp is an app by its item, which may be nil.
+func foundApp(org, app string, item store.Item) (appItem, error) {
 	if item == nil {
 		return appItem{}, notFound("app %q of organisation %s", app, org)
 	}

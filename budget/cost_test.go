@@ -140,7 +140,7 @@ func TestCostOfOperations(t *testing.T) {
 				err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 				require.NoError(t, err)
 			}
-		}, cost{8, 15, 5}},
+		}, cost{7, 13, 4}},
 		{"delete one again", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
@@ -149,7 +149,7 @@ func TestCostOfOperations(t *testing.T) {
 				err := w.a.Setup().DeleteOrg(ctx, orgO, nil)
 				require.NoError(t, err)
 			}
-		}, cost{2, 0, 2}},
+		}, cost{1, 0, 1}},
 		{"list 100 changes", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			for i := range 99 {
 				o := fixtureOrg()

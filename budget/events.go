@@ -43,10 +43,24 @@ func (s *standing) viewOf(t *tenant) *view {
 	return v
 }
 
+// viewBeside is viewOf for a look that keeps no other app's view from being known.
+func (s *standing) viewBeside(t *tenant) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.views.Peek(t.org + "/" + t.app); ok {
+		return v
+	}
+	return &view{}
+}
+
 // observe looks for events after a query of the store, once per query and app, and notes
 // how near quotas are. Its errors are logged; they never fail the call in which it runs.
 func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
-	v := s.viewOf(t)
+	s.observeIn(ctx, s.viewOf(t), t, b, version, now)
+}
+
+// observeIn is observe with a view.
+func (s *standing) observeIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if !v.mu.TryLock() {
 		return // another call of this app is at it
 	}
@@ -67,7 +81,7 @@ func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, vers
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
-	if t.config.Sticky {
+	if t.config.Sticky && t.app != "" {
 		if err := guard.Apart(func() error { return s.moveSticky(ctx, t, v, out, now) }); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)
 		}

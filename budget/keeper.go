@@ -114,7 +114,7 @@ func (k *core) compose(own priceLayers) {
 	k.standing = newStanding(k.store, k.ledger, k.admin, k.opts, k.now, k.life)
 	k.recommender = newRecommender(k.standing)
 	k.days = &days{store: k.store, ledger: k.ledger, admin: k.admin, tenants: k.tenants, opts: k.opts, now: k.now}
-	k.sweeper = &sweeper{k.standing, k.days}
+	k.sweeper = &sweeper{standing: k.standing, days: k.days}
 	k.charges = &charges{
 		store: k.store, ledger: k.ledger, admin: k.admin, standing: k.standing, tenants: k.tenants,
 		spool: k.spool, opts: k.opts, now: k.now, life: k.life,
@@ -171,7 +171,8 @@ func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation
 	return k.recommender.recommend(ctx, org, app, false)
 }
 
-// RecommendFresh is Recommend with a query of the store, even if everything is known.
+// RecommendFresh is Recommend with a query of the store, unless the last one began within half a
+// second.
 func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
 	if err := k.usable(ctx); err != nil {
 		return Recommendation{}, err
@@ -275,9 +276,11 @@ func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 }
 
 // Sweep sees to what otherwise happens when somebody asks: it closes the days
-// of the last week that are over, and delivers events that were left undelivered. Nothing depends on it. Without ids it takes every
-// organisation, scanning the control table. What cannot be swept is in the error, and keeps
-// none of the others.
+// of the last week that are over, delivers events that were left undelivered, and finds
+// thresholds that nobody looked for. Nothing depends on it. Without ids it takes every
+// organisation and app for which something was counted on a day that is not closed: what spends
+// nothing costs nothing. With ids it takes all of those organisations. What cannot be swept is in
+// the error, and keeps none of the others.
 func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
 	if err := k.usable(ctx); err != nil {
 		return SweepReport{}, err

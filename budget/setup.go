@@ -106,10 +106,11 @@ func (s *Setup) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 // with ErrNotFound then. What was counted stays until its time to live ends, see
 // Options.KeepDays. A nil revoke leaves credentials alone.
 //
-// It may be called again at any time, and goes on where one that was interrupted stopped;
-// FinishDeletions does so, too. Until then PutOrg fails with ErrConflict, so that no
-// credentials and no app outlive their organisation. An organisation that is put again goes on
-// with the next version, and with what was counted; each of its apps must be put again.
+// It may be called again at any time, and goes on where one that was interrupted stopped.
+// Until then PutOrg fails with ErrConflict, so that no credentials and no app outlive their
+// organisation. An organisation that is put again goes on with the next version, and with what
+// was counted; each of its apps must be put again. DynamoDB removes what is left of one that is
+// not, with what was counted.
 //
 // The deletion and that of each app have an audit.Event; events stay.
 //
@@ -124,13 +125,13 @@ func (s *Setup) DeleteOrg(ctx context.Context, org string, revoke Revoke) error 
 	if err := validUUID("org_id", org); err != nil {
 		return err
 	}
-	d := &deletion{store: k.store, admin: k.admin, by: by, org: org, revoke: revoke}
-	return d.run(ctx, "DeleteOrg", d.markOrg, d.deleteApps)
+	d := &deletion{admin: k.admin, by: by, org: org, revoke: revoke, keepDays: k.opts.KeepDays}
+	return d.run(ctx, "DeleteOrg")
 }
 
 // DeleteApp deletes an app, as DeleteOrg does an organisation. Where the organisation's
 // quotas count all apps together, what the app spent stays in them. PutApp creates it again;
-// a call does not.
+// a call does not while anything is left of it.
 func (s *Setup) DeleteApp(ctx context.Context, org, app string, revoke Revoke) error {
 	k := s.keeper()
 	by, err := k.author(ctx)
@@ -140,49 +141,8 @@ func (s *Setup) DeleteApp(ctx context.Context, org, app string, revoke Revoke) e
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	d := &deletion{store: k.store, admin: k.admin, by: by, org: org, app: app, revoke: revoke}
-	return d.run(ctx, "DeleteApp", d.markApp)
-}
-
-// FinishDeletions goes on with every deletion of an organisation or app that was begun and is
-// not complete, as DeleteOrg and DeleteApp do when they are called again. It scans the
-// control table for them, so call it where SweepReport.Deletions says that there are some.
-// Many processes may call it at the same time. revoke is required, for a deletion may have
-// stopped before credentials ended.
-//
-// Errors: *fault.ValidationError, and of those that could not go on, joined.
-func (s *Setup) FinishDeletions(ctx context.Context, revoke Revoke) (report FinishReport, err error) {
-	k := s.keeper()
-	by, err := k.author(ctx)
-	if err != nil {
-		return report, err
-	}
-	if revoke == nil {
-		return report, invalid("revoke", "is nil; give what ends credentials, (*credentials.Store).Delete")
-	}
-	var open []*deletion
-	var errs []error
-	for d, err := range k.admin.openDeletions(ctx) {
-		switch {
-		case d == nil:
-			return report, adminError("FinishDeletions", err)
-		case err != nil: // the others go on
-			report.Open++
-			errs = append(errs, adminError("FinishDeletions", err))
-		default:
-			d.by, d.revoke = by, revoke
-			open = append(open, d)
-		}
-	}
-	for _, d := range open {
-		if err := d.run(ctx, "FinishDeletions", d.begun); err != nil {
-			report.Open++
-			errs = append(errs, err)
-		} else {
-			report.Completed++
-		}
-	}
-	return report, errors.Join(errs...)
+	d := &deletion{admin: k.admin, by: by, org: org, app: app, revoke: revoke, keepDays: k.opts.KeepDays}
+	return d.run(ctx, "DeleteApp")
 }
 
 // Override forces an app's recommendation to one label of its ordering until an

@@ -118,7 +118,7 @@ type StoredModel struct {
 
 func (pt *priceTable) models(ctx context.Context) iter.Seq2[StoredModel, error] {
 	return func(yield func(StoredModel, error) bool) {
-		for item, err := range pt.desk.scan(ctx, pricePrefix, roots, true) {
+		for item, err := range pt.desk.scanRoots(ctx, pricePrefix, true) {
 			if err != nil {
 				yield(StoredModel{}, failure("Prices.Models", err))
 				return

@@ -34,6 +34,15 @@ func (t *tenant) kept(field, day string, now time.Time) error {
 	return nil
 }
 
+// lateDays is how many days before an organisation was made its first record may be: it may have
+// waited in a spool, and be of the day before it was sent.
+const lateDays = 4
+
+// firstDay is the first day for which something may be counted.
+func (t *tenant) firstDay() string {
+	return calendar.AddDays(t.calendar.Day(t.config.CreatedAt), -lateDays)
+}
+
 // policy is what is in effect.
 func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
 

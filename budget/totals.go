@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
@@ -151,12 +152,12 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 		return nil, err
 	}
 	sums := map[string]map[string]ledger.Counter{}
-	for _, key := range keys {
-		days, err := s.sumDays(ctx, t, key, labels, from, to)
+	var mu sync.Mutex // guards sums and c
+	err = store.Each(ctx, slices.Values(keys), func(ctx context.Context, key string) error {
+		days, err := s.sumDays(ctx, t, key, labels, max(from, t.firstDay()), to)
+		mu.Lock()
+		defer mu.Unlock()
 		c.Add(days.Complete...)
-		if err != nil {
-			return nil, err
-		}
 		for day, rows := range days.Rows {
 			if sums[day] == nil {
 				sums[day] = map[string]ledger.Counter{}
@@ -165,6 +166,10 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 				sums[day][label] = sums[day][label].Add(row)
 			}
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	var out []DayTotals
 	for day := from; day <= to; day = calendar.AddDays(day, 1) {
@@ -175,6 +180,9 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 
 // sumDays sums days of one key. Each may take as long as a call waits for the store.
 func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
+	if to < from {
+		return ledger.Days{}, nil
+	}
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
 	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
@@ -252,10 +260,16 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 		return nil, failure("TagTotals", err)
 	}
 	rows := map[string]ledger.Counter{}
-	for _, scope := range scopes {
-		if err := s.sumTags(ctx, t, scope, tag, day, rows); err != nil {
-			return nil, failure("TagTotals", err)
-		}
+	var mu sync.Mutex // guards rows
+	err = store.Each(ctx, slices.Values(scopes), func(ctx context.Context, scope string) error {
+		return s.sumTags(ctx, t, scope, tag, day, func(value string, row ledger.Counter) {
+			mu.Lock()
+			defer mu.Unlock()
+			rows[value] = rows[value].Add(row)
+		})
+	})
+	if err != nil {
+		return nil, failure("TagTotals", err)
 	}
 	out := make([]TagTotal, 0, len(rows))
 	for _, value := range slices.Sorted(maps.Keys(rows)) {
@@ -267,7 +281,7 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 
 // sumTags adds a scope's sums by the values of a tag, in the shards of its labels; it may take
 // as long as a call waits for the store.
-func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, rows map[string]ledger.Counter) error {
+func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, add func(value string, row ledger.Counter)) error {
 	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
 	shards, err := s.ledger.ShardsOf(ctx, scope, union(t.labels, t.config.Ordering...), day)
@@ -277,6 +291,6 @@ func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, r
 	prefix := "DAY#" + day + "#"
 	return s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", shards, func(key store.Key, row ledger.Counter) {
 		value, _, _ := strings.Cut(key.SK[len(prefix):], "#SH#")
-		rows[value] = rows[value].Add(row)
+		add(value, row)
 	})
 }

@@ -96,9 +96,11 @@ func (a administration) endpoints() []endpoint {
 			return &appOutput{http.StatusOK, wire.ETag(stored.Version), wire.NewApp(in.Org, stored)}, nil
 		}),
 		handled(deleteOrg, func(ctx context.Context, x *exchange, in *wire.OrgPath) (*struct{}, error) {
+			ctx = context.WithoutCancel(ctx) // a deletion that began ends, though the caller hangs up
 			return nil, a.keeper.As(x.principal).Setup().DeleteOrg(ctx, in.Org, a.store.As(x.principal).Delete)
 		}),
 		handled(deleteApp, func(ctx context.Context, x *exchange, in *wire.AppPath) (*struct{}, error) {
+			ctx = context.WithoutCancel(ctx)
 			return nil, a.keeper.As(x.principal).Setup().DeleteApp(ctx, in.Org, in.App, a.store.As(x.principal).Delete)
 		}),
 		handled(route{

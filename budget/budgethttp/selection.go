@@ -11,7 +11,7 @@ import (
 type (
 	selectionInput struct {
 		wire.AppPath
-		Fresh bool `query:"force_check" doc:"Ask the store, even if everything is known"`
+		Fresh bool `query:"force_check" doc:"Ask the store, at most every 500 ms, even if everything is known"`
 	}
 	selectionOutput struct {
 		CacheControl string `header:"Cache-Control" doc:"How long the answer may be kept"`

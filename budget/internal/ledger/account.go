@@ -44,7 +44,7 @@ func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 
 func (a Account) operation(late bool) *Operation {
 	o := newOperation()
-	o.expires = expires(a.Day, a.Keep)
+	o.day, o.expires = a.Day, expires(a.Day, a.Keep)
 	o.Org, o.Scope, o.lane = a.Org, a.Scope, a.Scope+"#"+a.Label+"#"+a.Day
 	o.debits = []Debit{{PK: LabelPartition(a.Scope, a.Label), Prefix: dayPrefix(a.Day), Shards: a.Shards}}
 	if late {

@@ -192,11 +192,16 @@ func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, kn
 	return b.version, known, err
 }
 
-// Outdate makes the next Ensure ask the store.
+// outdateAfter is how old the last query must be for another one that somebody asks for.
+const outdateAfter = 500 * time.Millisecond
+
+// Outdate makes the next Ensure ask the store, unless the last query began within half a second.
 func (b *Board) Outdate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fetched = time.Time{}
+	if age := b.l.Now().Sub(b.fetched); age < 0 || age >= outdateAfter {
+		b.fetched = time.Time{}
+	}
 }
 
 // Unseen reports whether this process has written since the last query began.

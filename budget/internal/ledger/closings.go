@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -79,16 +80,23 @@ func (l *Ledger) CloseBehind(c *Closings) {
 		defer func() { <-l.closers }()
 		ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 		defer cancel()
-		l.CloseAll(ctx, list)
+		_ = l.CloseAll(ctx, list) // it is logged
 	}()
 }
 
-// CloseAll stores totals. One that fails is found again by the next read.
-func (l *Ledger) CloseAll(ctx context.Context, list []Closing) {
+// CloseAll stores totals, and returns the first error after all were tried. One that fails is
+// found again by the next read.
+func (l *Ledger) CloseAll(ctx context.Context, list []Closing) error {
+	var failed atomic.Pointer[error]
 	_ = store.Each(ctx, slices.Values(list), func(ctx context.Context, c Closing) error {
 		if err := l.closeDay(ctx, c.scope, c.day, c.label, c.sum, c.seen); err != nil {
+			failed.Store(&err)
 			l.Logger.WarnContext(ctx, "budget: closing a day", "scope", c.scope, "day", c.day, "error", err)
 		}
 		return nil
 	})
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }

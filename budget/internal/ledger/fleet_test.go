@@ -55,6 +55,7 @@ func TestFleetOfBothForms(t *testing.T) {
 					all.Go(func() { write(record) })
 				}
 				id++
+				<-time.After(10 * time.Microsecond) // so that they are not one transaction
 			}
 			all.Wait()
 		}

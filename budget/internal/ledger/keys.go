@@ -55,3 +55,9 @@ func AuditPartition(org string) string { return "AUDIT#ORG#" + org }
 
 // AuditKey begins the sort keys of an app's adjustments.
 func AuditKey(app string) string { return "APP#" + app + "#" }
+
+// marksKept is how many days after its day a mark stays. Sweeps look at fewer.
+const marksKept = 10
+
+// markPartition holds the marks of a day: one for each label that a scope spent under.
+func markPartition(day string) string { return "MARK#" + day }

@@ -157,6 +157,9 @@ func (l *lanes) run(key string, q *lane) {
 			l.free(h)
 		}
 		l.mu.Lock()
+		if t != nil && t.marks && (len(again) > 0 || t.failed()) {
+			q.spread.marked = false
+		}
 		if q.queue = append(again, q.queue...); len(again) > 0 {
 			q.hurry = true
 		}
@@ -181,6 +184,9 @@ func (l *lanes) take(key string, q *lane) (t *transaction, h home) {
 	h = q.spread.take()
 	q.started = time.Now()
 	t, q.queue = compose(mergeRepeats(ops), h.draw())
+	if !q.spread.marked { // one alone: two would conflict
+		q.spread.marked = t.mark()
+	}
 	for _, o := range t.ops {
 		o.taken = true
 	}

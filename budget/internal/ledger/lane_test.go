@@ -52,7 +52,9 @@ func (w *traffic) fault(r *ddbmem.Request) ddbmem.Fault {
 	}
 	var body struct {
 		TransactItems []struct {
-			Put    *struct{}
+			Put *struct {
+				Item struct{ PK struct{ S string } }
+			}
 			Update *struct {
 				Key struct{ PK struct{ S string } }
 			}
@@ -63,12 +65,17 @@ func (w *traffic) fault(r *ddbmem.Request) ddbmem.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range body.TransactItems {
-		if it.Update == nil {
+		var pk string
+		switch {
+		case it.Update != nil:
+			pk = it.Update.Key.PK.S
+			s.shards = append(s.shards, pk)
+		case strings.HasPrefix(it.Put.Item.PK.S, "MARK#"):
+			pk = it.Put.Item.PK.S
+		default:
 			s.records++
 			continue
 		}
-		pk := it.Update.Key.PK.S
-		s.shards = append(s.shards, pk)
 		if w.conflict[pk] > 0 {
 			w.conflict[pk]--
 			f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}}}

@@ -57,6 +57,17 @@ func (l *Ledger) Board(scope string) *Board {
 	return b
 }
 
+// BoardBeside is Board for a look that keeps no other scope's board from being known: one that is
+// not known already is of this look alone.
+func (l *Ledger) BoardBeside(scope string) *Board {
+	l.boards.Lock()
+	defer l.boards.Unlock()
+	if b, ok := l.boards.byScope.Peek(scope); ok {
+		return b
+	}
+	return newBoard(l, scope)
+}
+
 // note adds an acknowledged write to the board of its scope.
 func (l *Ledger) note(o *Operation) { l.Board(o.Scope).note(o) }
 

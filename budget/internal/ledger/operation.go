@@ -35,6 +35,7 @@ type Operation struct {
 	adjust  *Adjustment // nil of a record
 	debits  []Debit     // the counters it changes, the label's day first
 	reopens []store.Key // closed totals this write makes open again
+	day     string      // that of the account
 	unkept  bool        // counted without an item of its own
 	expires int64       // when the day's counters may go, in unix seconds
 

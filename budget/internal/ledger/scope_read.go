@@ -92,3 +92,17 @@ func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key
 	}
 	rows[ref][key] = row
 }
+
+// Mark says that something was counted.
+type Mark struct{ Org, Scope, Label string }
+
+// Marks reads what was counted on a day.
+func (l *Ledger) Marks(ctx context.Context, day string, each func(Mark)) error {
+	return l.Store.Query(ctx, l.Store.Usage, markPartition(day), "0", "~", func(item store.Item) error {
+		var d store.Decoder
+		m := Mark{Org: d.String(item, "org_id"), Scope: d.String(item, store.AttrScope)}
+		m.Label = strings.TrimPrefix(store.KeyOf(item).SK, LabelPartition(m.Scope, ""))
+		each(m)
+		return d.Err
+	})
+}

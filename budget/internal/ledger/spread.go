@@ -28,6 +28,7 @@ type spread struct {
 	busy      [homes]int64 // which transaction is in flight there; 0: none
 	taken     int64        // homes so far
 	announced map[int]bool
+	marked    bool // a transaction with the day's mark has landed, or is in flight
 }
 
 func newSpread() *spread {

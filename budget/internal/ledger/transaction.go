@@ -15,6 +15,7 @@ const (
 	putEvent                   // always, into the control table
 	addCounter                 // always
 	reopenDay                  // always
+	putMark                    // always, see Mark
 )
 
 // write is one write of a transaction. op is nil if several operations share it.
@@ -32,6 +33,7 @@ type transaction struct {
 	draw   func(shards int) int
 	shards map[store.Key]int // drawn per counter: partition and prefix
 	at     map[store.Key]int // where the item of a key is
+	marks  bool              // it has a mark
 }
 
 const maxTxnItems = 100
@@ -63,7 +65,18 @@ func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left 
 // of is a transaction of some of the operations alone, on the same shards.
 func (t *transaction) of(ops []*Operation) *transaction {
 	part, _ := compose(ops, t.draw)
+	if t.marks {
+		part.mark()
+	}
 	return part
+}
+
+// mark adds the mark of the transaction's day, and reports whether there was room.
+func (t *transaction) mark() bool {
+	if len(t.ops) > 0 && len(t.items) < maxTxnItems {
+		t.items, t.marks = append(t.items, t.ops[0].markOf()), true
+	}
+	return t.marks
 }
 
 // further is the number of items that the operation needs beside its own, and that the
@@ -122,6 +135,17 @@ func (t *transaction) addCounters(o *Operation) {
 			t.items = append(t.items, write{kind: reopenDay, key: key})
 		}
 	}
+}
+
+// markOf is the item that marks what an operation counts. The first transaction of a process on a
+// label's day has it.
+func (o *Operation) markOf() write {
+	return write{kind: putMark, key: store.Key{PK: markPartition(o.day), SK: o.debits[0].PK}, op: o}
+}
+
+// failed reports whether an operation of a transaction that was sent failed.
+func (t *transaction) failed() bool {
+	return slices.ContainsFunc(t.ops, func(o *Operation) bool { return o.Verdict.err != nil })
 }
 
 // shardOf is the shard the operation's record went to.

@@ -41,6 +41,8 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 		item := it.op.adjust.item(it.key)
 		item[store.AttrTTL] = store.Int(it.op.expires)
 		return putAbsent(table, item)
+	case putMark:
+		return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it.markItem()}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
 			TableName: &table, Key: it.key.Attributes(),
@@ -52,6 +54,14 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	update := counterUpdate(it.sum, nowSec, t.ops[0].expires)
 	update.TableName, update.Key = &table, it.key.Attributes()
 	return types.TransactWriteItem{Update: update}
+}
+
+// markItem is a mark as it is stored.
+func (it write) markItem() store.Item {
+	item := it.key.Attributes()
+	item["org_id"], item[store.AttrScope] = store.String(it.op.Org), store.String(it.op.Scope)
+	item[store.AttrTTL] = store.Int(expires(it.op.day, marksKept))
+	return item
 }
 
 // counterUpdate adds to a counter and stamps it.

@@ -93,6 +93,7 @@ func (w budgetWorld) serve(k *budget.Keeper) {
 	require.NoError(w, only(k.Submit(ctx, org, "new", used(2, "premium"))))
 	require.NoError(w, only(k.SubmitBatch(ctx, org, "new", []prices.Usage{used(3, "premium"), used(4, "premium")})))
 	require.NoError(w, only(k.Submit(ctx, org, "new", used(4, "premium")))) // again
+	elapse(time.Second)
 	require.NoError(w, only(k.RecommendFresh(ctx, org, "new")))
 	require.NoError(w, only(k.Sticky(ctx, org, "new")))
 	for range 4 {

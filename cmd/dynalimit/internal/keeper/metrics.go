@@ -30,12 +30,11 @@ type metrics struct {
 	served    map[servedKey]*histogram
 	denials   map[string]int64 // by kind
 	events    map[eventKey]int64
-	sweeps    map[string]int64    // by result
-	swept     time.Time           // when this process last swept
-	leading   bool                // this process is the one that sweeps
-	deletions budget.FinishReport // open as of the last sweep, the rest in all
-	refreshes map[string]int64    // by result
-	refreshed time.Time           // when prices were last refreshed
+	sweeps    map[string]int64 // by result
+	swept     time.Time        // when this process last swept
+	leading   bool             // this process is the one that sweeps
+	refreshes map[string]int64 // by result
+	refreshed time.Time        // when prices were last refreshed
 	quotas    quotas
 	accepted  int64 // prices
 	held      int64 // prices that the last refresh held back
@@ -117,24 +116,10 @@ func (m *metrics) onSweep(err error) {
 	}
 }
 
-// onDeletions counts what became of deletions. How many are open stays as it was where that
-// could not be read.
-func (m *metrics) onDeletions(r budget.FinishReport, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err == nil || r.Open > 0 {
-		m.deletions.Open = r.Open
-	}
-	m.deletions.Completed += r.Completed
-}
-
 func (m *metrics) setLeading(leading bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leading = leading
-	if !leading {
-		m.deletions.Open = 0 // another process counts them
-	}
 }
 
 func (m *metrics) onRefresh(report budget.PriceReport, err error) {
@@ -237,8 +222,6 @@ func (m *metrics) writeOwn(w io.Writer) {
 	by(w, family{"dynalimit_keeper_quota_thresholds_total", "counter", "Quotas that were used to a percentage, as this process was told."}, "percent", thresholds)
 	family{"dynalimit_keeper_flips_total", "counter", "Apps that moved to another label, as this process was told."}.one(w, float64(flips))
 	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days."}.one(w, number(m.leading))
-	family{"dynalimit_keeper_deletions_open", "gauge", "Deletions that are not complete, in the one process that sweeps."}.one(w, float64(m.deletions.Open))
-	family{"dynalimit_keeper_deletions_completed_total", "counter", "Deletions that sweeps of this process completed."}.one(w, float64(m.deletions.Completed))
 	by(w, family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}, "result", m.sweeps)
 	by(w, family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}, "result", m.refreshes)
 	family{"dynalimit_keeper_prices_accepted_total", "counter", "Prices that refreshes took from the list."}.one(w, float64(m.accepted))

@@ -83,17 +83,14 @@ func TestMetricsAddUp(t *testing.T) {
 		m.onServed(t.Context(), s)
 	}
 	m.setLeading(true)
-	m.onDeletions(budget.FinishReport{Open: 2, Completed: 1}, failed)
-	m.onDeletions(budget.FinishReport{Open: 1, Completed: 2}, nil)
-	m.onDeletions(budget.FinishReport{}, failed) // nobody knows how many are open
 	want := map[string]string{
 		"sweep_lag_seconds": "10", `sweeps_total{result="ok"}`: "1", `sweeps_total{result="failed"}`: "1",
 		"price_lag_seconds": "10", `price_refreshes_total{result="failed"}`: "1", "prices_accepted_total": "4", "prices_held": "2",
 		`quota_thresholds_total{percent="80"}`: "2", `quota_thresholds_total{percent="100"}`: "1", "flips_total": "1",
 		`denials_total{kind="login"}`: "1", `denials_total{kind="quota"}`: "2",
 		`request_seconds_count{route="none",method="POST",status="404"}`: "1",
-		"sweeping": "1", "deletions_open": "1", "deletions_completed_total": "3",
-		"ready": "1", "store_open": "1", "queued_operations": "5", "spooled_records": "6", "requests_in_flight": "1",
+		"sweeping": "1",
+		"ready":    "1", "store_open": "1", "queued_operations": "5", "spooled_records": "6", "requests_in_flight": "1",
 		`logins_total{result="ok"}`: "11", `logins_total{result="refused"}`: "12", "secrets_retrieved_total": "13", "revocations_total": "14",
 		`cache_hits_total{cache="config"}`: "21", `cache_misses_total{cache="config"}`: "22", `cache_hits_total{cache="totals"}`: "23", `cache_misses_total{cache="totals"}`: "24",
 		`cache_hits_total{cache="revocations"}`: "25", `cache_misses_total{cache="revocations"}`: "26", `cache_hits_total{cache="tokens"}`: "27", `cache_misses_total{cache="tokens"}`: "28",
@@ -116,7 +113,7 @@ func TestMetricsAddUp(t *testing.T) {
 	at = at.Add(-time.Minute) // a clock that was put back
 	there := m.series(readings{})
 	for name, value := range map[string]string{
-		"requests_in_flight": "0", "sweeping": "0", "deletions_open": "0", "deletions_completed_total": "3", "sweep_lag_seconds": "0",
+		"requests_in_flight": "0", "sweeping": "0", "sweep_lag_seconds": "0",
 	} {
 		assert.Equal(t, value, there[name], name)
 	}

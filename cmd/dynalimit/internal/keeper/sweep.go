@@ -43,29 +43,9 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		if report.Events > 0 {
 			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "events", report.Events)
 		}
-		if report.Deletions == 0 {
-			s.metrics.onDeletions(budget.FinishReport{}, err)
-		} else {
-			s.finishDeletions(ctx)
-		}
 		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// finishDeletions goes on with the deletions that were begun.
-func (s *Service) finishDeletions(ctx context.Context) {
-	report, err := s.keeper.Setup().FinishDeletions(ctx, s.store.Delete)
-	if ctx.Err() != nil {
-		return
-	}
-	s.metrics.onDeletions(report, err)
-	if err != nil {
-		s.parts.Logger.ErrorContext(ctx, "keeper: deletions", "error", err)
-	}
-	if report.Completed > 0 {
-		s.parts.Logger.InfoContext(ctx, "keeper: deletions", "open", report.Open, "completed", report.Completed)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestSweepsThatFailAreTold(t *testing.T) {
 		t.Cleanup(db.Close)
 		p := newProcess(t, db)
 		db.SetFaults(denied(func(r *ddbmem.Request) bool {
-			return r.Operation == "Scan"
+			return r.Operation == "Query" && r.Table == "usage"
 		}))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -174,40 +174,6 @@ func TestSweepsThatFailAreTold(t *testing.T) {
 		end()
 		running.Wait()
 		assert.Equal(t, 2, strings.Count(p.log.String(), `msg="keeper: sweep"`), p.log.String())
-	})
-}
-
-// TestDeletionsThatCannotBeReadAreTold: how many are open stays as it was.
-func TestDeletionsThatCannotBeReadAreTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := ddbmem.New()
-		t.Cleanup(db.Close)
-		p := newProcess(t, db)
-		const org = "550e8400-e29b-41d4-a716-446655440000"
-		_, err := p.keeper.Setup().PutOrg(t.Context(), budget.Org{
-			ID: org, Name: "Acme", Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 1},
-			Models: map[string]string{"premium": "anthropic.claude-3-haiku-20240307-v1:0"},
-		})
-		require.NoError(t, err)
-		require.Error(t, p.keeper.Setup().DeleteOrg(t.Context(), org, func(context.Context, string, string) error { return errors.New("not now") }))
-		ctx, end := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		db.SetFaults(denied(func(r *ddbmem.Request) bool { return r.Operation == "DeleteItem" })) // it cannot be completed
-		running.Go(func() { p.sweepAlone(ctx) })
-		elapse(30 * time.Second)
-		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_open"))
-		db.SetFaults(denied(func(r *ddbmem.Request) bool {
-			return r.Operation == "Scan" && bytes.Contains(r.Body, []byte(`"ConsistentRead":true`)) // the sweep's own is not
-		}))
-		elapse(2 * time.Minute)
-		assert.Equal(t, 3, strings.Count(p.log.String(), `msg="keeper: deletions"`), p.log.String())
-		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_open"))
-		db.SetFaults(nil)
-		elapse(10 * time.Minute)
-		assert.Equal(t, "0", p.says("dynalimit_keeper_deletions_open"))
-		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_completed_total"))
-		end()
-		running.Wait()
 	})
 }
 
