@@ -13,11 +13,8 @@ type budgetCommands struct {
 	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
 	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
 
-	Recommend   recommendCmd   `cmd:"" help:"Show which label an app may use now, and why."`
-	Adjustments adjustmentsCmd `cmd:"" help:"List what was charged and credited by hand."`
-	Tags        tagsCmd        `cmd:"" help:"Show what a tag's values cost on one day."`
-	Events      eventsCmd      `cmd:"" help:"List quotas that were nearly or wholly used."`
-	Prices      pricesCmd      `cmd:"" help:"List or store prices of models."`
+	Recommend recommendCmd `cmd:"" help:"Show which label an app may use now, and why."`
+	Prices    pricesCmd    `cmd:"" help:"List or store prices of models."`
 
 	Credentials credentialsCmd `cmd:"" help:"Give organisations and apps secrets to log in with, and end them."`
 	Keys        keysCmd        `cmd:"" help:"Make, list and end the keys of those who configure over the REST API."`

@@ -48,14 +48,8 @@ func (f priceListFlags) how() budget.PriceImport {
 	return budget.PriceImport{List: f.Name, Accept: f.Accept}
 }
 
-type pricesDiffCmd struct{ priceListFlags }
-
-func (c pricesDiffCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error { return c.review(ctx, k, out, false) })
-}
-
 // review shows what an import would do.
-func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.Output, dryRun bool) error {
+func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.Output) error {
 	list, err := f.load(ctx)
 	if err != nil {
 		return err
@@ -64,7 +58,7 @@ func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.
 	if err != nil {
 		return err
 	}
-	j := priceReportJSON{dryRun, report}
+	j := priceReportJSON{true, report}
 	return out.Show(j, func() { j.print(out, "Would be taken", "Nothing was changed.") })
 }
 
@@ -76,7 +70,7 @@ type pricesImportCmd struct {
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {
-			return c.review(ctx, k, out, true)
+			return c.review(ctx, k, out)
 		}
 		list, err := c.load(ctx)
 		if err != nil {
@@ -102,7 +96,7 @@ type priceReportJSON struct {
 
 // heldWords say why a price is held back.
 var heldWords = map[string]string{
-	"dearer": "more than three times as much", "cheaper": "less than a third", "zero": "free",
+	"dearer": "more than three times as much, or as it was 30 days ago", "cheaper": "less than a third, or of what it was 30 days ago", "zero": "free",
 	"by_hand": "the price in force was put by hand",
 }
 

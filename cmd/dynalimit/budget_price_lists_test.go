@@ -17,19 +17,18 @@ func TestBudgetPriceListsTranscript(t *testing.T) {
 	s.acme()
 	const lists = "testdata/prices/"
 	s.golden("budget_price_lists.txt", [][]string{
-		{"prices", "diff", lists + "first.json"},
 		{"prices", "import", lists + "first.json", "--dry-run"},
 		{"prices", "import", lists + "first.json", "--dry-run", "--json"},
 		{"prices", "import", lists + "first.json", "--accept", "acme-free"},
-		{"prices", "diff", lists + "first.json"},
+		{"prices", "import", lists + "first.json", "--dry-run"},
 		{"prices", "list", "acme-1"},
-		{"prices", "diff", lists + "second.json", "--json"},
+		{"prices", "import", lists + "second.json", "--dry-run", "--json"},
 		{"prices", "import", lists + "second.json", "--accept", "acme-1", "--json"},
-		{"prices", "diff", lists + "second.json"},
+		{"prices", "import", lists + "second.json", "--dry-run"},
 		{"prices", "list", "acme-1"},
-		{"prices", "diff", lists + "twice.json"},
-		{"prices", "diff", lists + "empty.json"},
-		{"prices", "diff", lists + "missing.json"},
+		{"prices", "import", lists + "twice.json", "--dry-run"},
+		{"prices", "import", lists + "empty.json", "--dry-run"},
+		{"prices", "import", lists + "missing.json", "--dry-run"},
 		{"prices", "import", lists + "first.json", "--accept", "no-such-model"},
 		{"prices", "import", lists + "second.json", "--provider", "nobody"},
 	})
@@ -50,10 +49,10 @@ func TestPriceListsComeFromURLs(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	s := newShell(t, "budget")
 	s.acme()
-	code, stdout, _ := s.run("prices", "diff", server.URL+"/list")
+	code, stdout, _ := s.run("prices", "import", server.URL+"/list", "--dry-run")
 	assert.Equal(t, exitOK, code)
 	assert.Contains(t, stdout, "Unchanged: 68. ")
-	code, _, stderr := s.run("prices", "diff", server.URL+"/other?signature=hidden")
+	code, _, stderr := s.run("prices", "import", server.URL+"/other?signature=hidden", "--dry-run")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "404")
 	assert.NotContains(t, stderr, "hidden")

@@ -18,9 +18,6 @@ type pricesCmd struct {
 	Set   pricesSetCmd   `cmd:"" help:"Store a model's price, for all organisations."`
 	Reset pricesResetCmd `cmd:"" help:"Drop a model's stored prices: the built-in ones hold again."`
 
-	About pricesAboutCmd `cmd:"" help:"Show or store a model's tier, family and description."`
-
-	Diff   pricesDiffCmd   `cmd:"" help:"Show what an import of a price list would take and hold back."`
 	Import pricesImportCmd `cmd:"" help:"Store what differs in a price list and is plausible."`
 }
 
@@ -173,4 +170,10 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 		}
 		return priceJSON{Price: prices.Price{Model: c.Model}}, err
 	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
+}
+
+// infoText is what is said, in a line.
+func infoText(i budget.ModelInfo) string {
+	said := []string{i.Tier, i.Family, i.Description}
+	return term.Plain(strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), ", "))
 }
