@@ -152,7 +152,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 // namespaces as such.
 var apart = []string{
 	"As", "ConfigCacheStats", "CreateTable", "InvalidateConfig", "Migrate", "Shared", "Table", "TableInput",
-	"Namespaces.Delete", "Namespaces.Get", "Namespaces.List", "Namespaces.Purge", "Namespaces.Recover", "Namespaces.Register",
+	"Namespaces.Delete", "Namespaces.Get", "Namespaces.List", "Namespaces.Purge", "Namespaces.Register",
 }
 
 // tenants are two furnished namespaces, and what is without one, of a new table. All have
@@ -243,11 +243,6 @@ func TestNoChangeLandsInADeletedNamespace(t *testing.T) {
 		assert.LessOrEqual(t, e.db.Meter().Sub(began).Operations["TransactWriteItems"].Requests, int64(1), method)
 	}
 	assert.Equal(t, before, dump(t, whole))
-	require.NoError(t, admin.New(whole).Namespaces.Recover(t.Context(), "eu"))
-	for method, change := range changing {
-		_, err := change(t.Context(), eu)
-		require.NoError(t, err, method)
-	}
 }
 
 // methodNames are those of a Repository, and of package admin with their parts.

@@ -101,31 +101,40 @@ func TestPurgeTouchesItsNamespaceAlone(t *testing.T) {
 	})
 }
 
-// A purge waits until each limiter has noticed the deletion, and tells how long.
-func TestPurgeWaitsForLimiters(t *testing.T) {
+// A purge is refused until each limiter has noticed the deletion. Then it is final: the name
+// stays taken, and its life has each event once, however often the purge is called.
+func TestPurgeOfANamespace(t *testing.T) {
 	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
 		ctx := t.Context()
-		inactive(t, admin.New(operator.repo).Namespaces.Purge(ctx, "us", nil))
-		inactive(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", nil))
+		namespaces := admin.New(operator.repo).Namespaces
 		eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
-		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
-		deleted := time.Now()
-		elapse(time.Minute)
-		var waited, told []admin.PurgeProgress
-		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", func(p admin.PurgeProgress) {
-			if told = append(told, p); p.Left > 0 {
-				waited = append(waited, p)
-				assert.NotNil(t, eu.item("user-1"))
-			}
+		assert.Equal(t, fault.RegisterNamespace, inactive(t, namespaces.Purge(ctx, "us", nil)).Fix)
+		assert.Contains(t, inactive(t, namespaces.Purge(ctx, "eu", nil)).Reason, "delete it")
+		require.NoError(t, namespaces.Delete(ctx, "eu"))
+		from := time.Now().Add(11 * time.Minute)
+		elapse(11*time.Minute - time.Millisecond)
+		assert.Contains(t, inactive(t, namespaces.Purge(ctx, "eu", nil)).Reason, "from "+from.UTC().Format(time.RFC3339)+" on")
+		assert.NotNil(t, eu.item("user-1"))
+		assert.Equal(t, []string{"namespace_registered", "namespace_deleted"}, life(t, operator.repo, "eu"))
+
+		elapse(time.Millisecond)
+		var last admin.PurgeProgress
+		require.NoError(t, namespaces.Purge(ctx, "eu", func(p admin.PurgeProgress) {
+			last = p
+			require.ErrorIs(t, namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
+			n, err := namespaces.Get(ctx, "eu")
+			require.NoError(t, err)
+			assert.Equal(t, fault.NamespacePurging, n.State)
 		}))
-		assert.Equal(t, 11*time.Minute, time.Since(deleted))
-		assert.Equal(t, 10*time.Minute, waited[0].Left)
-		assert.Len(t, waited, 60)
-		last := told[len(told)-1]
-		assert.True(t, last.Done)
 		assert.Equal(t, 2, last.Pass)
 		assert.Equal(t, int64(1), last.Removed)
 		assert.Nil(t, eu.item("user-1"))
+		require.ErrorIs(t, namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
+		require.NoError(t, namespaces.Delete(ctx, "eu"), "it is")
+		_, err := eu.limiter.Acquire(ctx, "user-1", model, dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, fault.NamespacePurged, inactive(t, err).State)
+		want := []string{"namespace_registered", "namespace_deleted", "namespace_purge_started", "namespace_purged"}
+		assert.Equal(t, want, life(t, operator.repo, "eu"))
 	})
 }
 
@@ -135,6 +144,7 @@ func TestPurgeLooksUntilNothingIsLeft(t *testing.T) {
 	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
 		lease := eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		elapse(11 * time.Minute)
 		passes := 0
 		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", func(p admin.PurgeProgress) {
 			if passes = p.Pass; p.Removed > 0 && p.Removed == int64(p.Pass) && p.Pass < 4 {
@@ -146,48 +156,12 @@ func TestPurgeLooksUntilNothingIsLeft(t *testing.T) {
 	})
 }
 
-// Until its purge begins a namespace can be recovered; then the purge fails. Afterwards it
-// cannot, and its name stays taken.
-func TestPurgeIsFinal(t *testing.T) {
-	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
-		ctx := t.Context()
-		eu.acquire("user-1", dynalimit.Amounts{"rpm": 1})
-		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
-		steps := 0
-		err := admin.New(operator.repo).Namespaces.Purge(ctx, "eu", func(admin.PurgeProgress) {
-			if steps++; steps == 5 {
-				require.NoError(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"))
-			}
-		})
-		assert.Equal(t, fault.NamespaceActive, inactive(t, err).State)
-		assert.NotNil(t, eu.item("user-1"))
-
-		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"))
-		began := time.Now()
-		err = admin.New(operator.repo).Namespaces.Purge(ctx, "eu", func(p admin.PurgeProgress) {
-			if p.Pass > 0 && !p.Done {
-				assert.Equal(t, fault.NamespacePurging, inactive(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu")).State)
-				require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
-			}
-		})
-		require.NoError(t, err)
-		assert.Equal(t, 11*time.Minute, time.Since(began), "it counts from the last deletion")
-		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Recover(ctx, "eu"), fault.ErrNamespaceDeleted)
-		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Register(ctx, "eu"), fault.ErrNamespaceDeleted)
-		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(ctx, "eu"), "it is")
-		_, err = eu.limiter.Acquire(ctx, "user-1", model, dynalimit.Amounts{"rpm": 1})
-		assert.Equal(t, fault.NamespacePurged, inactive(t, err).State)
-		assert.Equal(t, []string{
-			"namespace_registered", "namespace_deleted", "namespace_recovered", "namespace_deleted", "namespace_purge_started", "namespace_purged",
-		}, life(t, operator.repo, "eu"))
-	})
-}
-
 // What a lease wrote after the purge is removed by another run, which records nothing.
 func TestPurgeAgainRemovesWhatCameLate(t *testing.T) {
 	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
 		lease := eu.acquire("user-1", dynalimit.Amounts{"tpm": 1})
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		elapse(11 * time.Minute)
 		require.NoError(t, admin.New(operator.repo).Namespaces.Purge(t.Context(), "eu", nil))
 		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 100}))
 		require.NotNil(t, eu.item("user-1"))
@@ -279,6 +253,7 @@ func TestPurgesAtOnce(t *testing.T) {
 			eu.acquire(fmt.Sprintf("user-%d", i), dynalimit.Amounts{"rpm": 1})
 		}
 		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
+		elapse(11 * time.Minute)
 		operator.slowly(time.Millisecond, time.Millisecond)
 		errs := make(chan error)
 		for range 3 {
@@ -287,17 +262,5 @@ func TestPurgesAtOnce(t *testing.T) {
 		require.NoError(t, errors.Join(<-errs, <-errs, <-errs))
 		synctest.Wait()
 		assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_purge_started", "namespace_purged"}, life(t, operator.repo, "eu"))
-	})
-}
-
-func TestPurgeEndsWithItsContext(t *testing.T) {
-	inNamespace(t, perMinute(), func(t *testing.T, operator, _ *process) {
-		require.NoError(t, admin.New(operator.repo).Namespaces.Delete(t.Context(), "eu"))
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
-		began := time.Now()
-		require.ErrorIs(t, admin.New(operator.repo).Namespaces.Purge(ctx, "eu", nil), context.DeadlineExceeded)
-		assert.Equal(t, 15*time.Second, time.Since(began))
-		require.NoError(t, admin.New(operator.repo).Namespaces.Recover(t.Context(), "eu"))
 	})
 }

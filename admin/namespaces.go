@@ -43,15 +43,12 @@ type Namespace struct {
 // already belongs to it then.
 //
 // It fails with ErrExists if the namespace is active, and with a *NamespaceError if it was
-// deleted: a purged name stays taken. Like the other changes of namespaces it is called on
+// deleted: the name stays taken. Like the other changes of namespaces it is called on
 // a repository without one, and is a *ValidationError on another.
 func (n Namespaces) Register(ctx context.Context, name string) error {
 	err := n.change(ctx, name, transition{
 		op: "register the namespace", action: "namespace_registered", to: fault.NamespaceActive,
-		refused: map[fault.NamespaceState]string{
-			fault.NamespaceActive: "use it", fault.NamespaceDeleted: "choose another name, or recover it",
-		},
-		rest: shared.GoneIt,
+		refused: map[fault.NamespaceState]string{fault.NamespaceActive: "use it"}, rest: shared.GoneIt,
 	})
 	if e, ok := errors.AsType[*fault.NamespaceError](err); ok && e.State == fault.NamespaceActive {
 		return fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, e.Since.Format(time.RFC3339))
@@ -59,27 +56,16 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 	return err
 }
 
-// Delete stops the limiters of a namespace: within their ConfigTTL, their calls
+// Delete stops the limiters of a namespace, for good: within their ConfigTTL, their calls
 // fail with ErrNamespaceDeleted, and nothing is charged. Leases that are out can still be
-// corrected, settled and rolled back. No change lands in the namespace afterwards. What is
-// stored stays, and Namespaces.Recover undoes it. To delete a deleted one is no error. It
-// fails with a *NamespaceError for one that was never registered.
+// corrected, settled and rolled back. No change lands in the namespace afterwards. Its items stay
+// until Purge. To stop a tenant for a while, block its system level with Limits.SetBlocked
+// instead. To delete a deleted one is no error. It fails with a *NamespaceError for one that was
+// never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {
 	return n.change(ctx, name, transition{
 		op: "delete the namespace", action: "namespace_deleted", from: fault.NamespaceActive, to: fault.NamespaceDeleted,
 		refused: map[fault.NamespaceState]string{"": shared.RegisterIt},
-	})
-}
-
-// Recover makes a deleted namespace active again. Its limiters are served within
-// their ConfigTTL, and everything is as it was. To recover an active one is no error. It
-// fails with a *NamespaceError for one that was never registered, and for one whose purge
-// has begun, because that is final.
-func (n Namespaces) Recover(ctx context.Context, name string) error {
-	return n.change(ctx, name, transition{
-		op: "recover the namespace", action: "namespace_recovered", from: fault.NamespaceDeleted, to: fault.NamespaceActive,
-		refused: map[fault.NamespaceState]string{"": shared.RegisterIt, fault.NamespaceActive: ""},
-		rest:    shared.GoneIt,
 	})
 }
 
@@ -92,22 +78,20 @@ type transition struct {
 	// all others; "" for a state in which nothing is to be done.
 	refused map[fault.NamespaceState]string
 	rest    string
-	// ready fails while the change has to wait; nil for a change that never has.
-	ready func(schema.NamespaceRecord) error
+	// after is how long the namespace must have been in the state from.
+	after time.Duration
 }
 
-// may reports whether the change is to be made. If it is false without an error, there is
+// may reports whether the change is to be made at now. If it is false without an error, there is
 // nothing to do.
-func (t transition) may(name string, n schema.NamespaceRecord) (bool, error) {
-	if n.State == t.from {
-		if t.ready == nil {
-			return true, nil
-		}
-		err := t.ready(n)
-		return err == nil, err
-	}
+func (t transition) may(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
 	reason, known := t.refused[n.State]
-	if !known {
+	switch since := n.ChangedAt.Add(t.after); {
+	case n.State == t.from && t.after > 0 && now.Before(since):
+		reason = "limiters may still write in it; " + t.op + " from " + since.UTC().Format(time.RFC3339) + " on"
+	case n.State == t.from:
+		return true, nil
+	case !known:
 		reason = t.rest
 	}
 	if reason == "" {
@@ -116,28 +100,18 @@ func (t transition) may(name string, n schema.NamespaceRecord) (bool, error) {
 	return false, shared.NamespaceError(name, n, reason)
 }
 
-// change gives a namespace its next state, once it is known who does that.
+// change gives a namespace its next state, in one transaction with the event. The event lies
+// outside of the namespace, so that it stays when that is purged.
 func (n Namespaces) change(ctx context.Context, name string, t transition) error {
-	if err := n.mayChange(ctx, name); err != nil {
-		return err
-	}
-	return n.put(ctx, name, t)
-}
-
-// mayChange checks what a change of a namespace needs.
-func (n Namespaces) mayChange(ctx context.Context, name string) error {
 	if err := n.overNamespaces(); err != nil {
 		return err
 	}
 	if reason := schema.CheckNamespace(name); reason != "" {
 		return invalid("name", "%s", reason)
 	}
-	return n.d.mayChange(ctx)
-}
-
-// put gives a namespace its next state, in one transaction with the event. The event lies
-// outside of the namespace, so that it stays when that is purged.
-func (n Namespaces) put(ctx context.Context, name string, t transition) error {
+	if err := n.d.mayChange(ctx); err != nil {
+		return err
+	}
 	key, _ := schema.NewKeys(name).Namespace()
 	return n.d.Table.Change(ctx, t.op, func() (table.Proposal, error) {
 		item, err := n.d.Table.Get(ctx, t.op, key)
@@ -145,10 +119,10 @@ func (n Namespaces) put(ctx context.Context, name string, t transition) error {
 			return table.Proposal{}, err
 		}
 		before, _ := schema.DecodeNamespace(item)
-		if may, err := t.may(name, before); err != nil || !may {
+		now := n.d.Clock.Now()
+		if may, err := t.may(name, before, now); err != nil || !may {
 			return table.Proposal{}, err
 		}
-		now := n.d.Clock.Now()
 		after := before
 		if item == nil {
 			after.Name, after.RegisteredAt, after.RegisteredBy = name, now, n.d.Author

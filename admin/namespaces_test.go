@@ -35,14 +35,11 @@ func TestNamespaceLife(t *testing.T) {
 			quiet    bool                 // nothing changes
 		}{
 			{name: "delete what is not there", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }},
-			{name: "recover what is not there", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }},
 			{name: "register", by: "ann", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }, want: fault.NamespaceActive},
 			{name: "register again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }},
-			{name: "recover what is active", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: fault.NamespaceActive, quiet: true},
 			{name: "delete", by: "ben", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: fault.NamespaceDeleted},
 			{name: "delete again", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Delete(ctx, "eu") }, want: fault.NamespaceDeleted, quiet: true},
 			{name: "register what is deleted", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Register(ctx, "eu") }},
-			{name: "recover", by: "eve", change: func(r *dynalimit.Repository) error { return admin.New(r).Namespaces.Recover(ctx, "eu") }, want: fault.NamespaceActive},
 		} {
 			clock.advance(time.Second)
 			known, _ := collect(admin.New(r).Namespaces.List(ctx))
@@ -60,9 +57,10 @@ func TestNamespaceLife(t *testing.T) {
 				Name: "eu", State: step.want, RegisteredBy: "ann", RegisteredAt: after[0].RegisteredAt, ChangedBy: step.by, ChangedAt: clock.now().UTC(),
 			}, after[0], step.name)
 		}
-		assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_recovered"}, life(t, r, "eu"))
-		require.ErrorIs(t, admin.New(r).Namespaces.Register(ctx, "eu"), admin.ErrExists)
+		assert.Equal(t, []string{"namespace_registered", "namespace_deleted"}, life(t, r, "eu"))
 		inactive(t, admin.New(r).Namespaces.Delete(ctx, "us"))
+		require.NoError(t, admin.New(r).Namespaces.Register(ctx, "us"))
+		require.ErrorIs(t, admin.New(r).Namespaces.Register(ctx, "us"), admin.ErrExists)
 	})
 }
 
@@ -92,7 +90,7 @@ func TestNamespacesAreAdministeredFromOutside(t *testing.T) {
 	e := memEngine(t)
 	eu := e.namespaced(t, e.repository(t, nil).Table(), "eu", nil)
 	for _, err := range []error{
-		admin.New(eu).Namespaces.Register(t.Context(), "us"), admin.New(eu).Namespaces.Delete(t.Context(), "eu"), admin.New(eu).Namespaces.Recover(t.Context(), "eu"),
+		admin.New(eu).Namespaces.Register(t.Context(), "us"), admin.New(eu).Namespaces.Delete(t.Context(), "eu"), admin.New(eu).Namespaces.Purge(t.Context(), "eu", nil),
 		second(collect(admin.New(eu).Namespaces.List(t.Context()))),
 	} {
 		var v *dynalimit.ValidationError

@@ -8,7 +8,6 @@ type Fix string
 const (
 	CreateTable       Fix = "Repository.CreateTable"
 	RegisterNamespace Fix = "admin.Namespaces.Register"
-	RecoverNamespace  Fix = "admin.Namespaces.Recover"
 	CreateEntity      Fix = "Entities.Create"
 	GetEntity         Fix = "Entities.Get"
 	UpdateEntity      Fix = "Entities.Update"

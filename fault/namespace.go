@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// NamespaceState is where a namespace is in its life. Each follows the one before, except
-// that a deleted one may become active again.
+// NamespaceState is where a namespace is in its life. Each follows the one before.
 type NamespaceState string
 
 const (
 	// NamespaceActive is a namespace that limiters may use.
 	NamespaceActive NamespaceState = "active"
-	// NamespaceDeleted is one whose limiters are refused. Everything in it is kept, and
-	// it can be recovered.
+	// NamespaceDeleted is one whose limiters are refused. Everything in it is kept until a purge.
 	NamespaceDeleted NamespaceState = "deleted"
 	// NamespacePurging is one whose items are being removed, for good.
 	NamespacePurging NamespaceState = "purging"

@@ -88,7 +88,7 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 					require.ErrorIs(t, err, fault.ErrNamespaceDeleted)
 					assert.Equal(t, fault.NamespaceDeleted, e.State)
 					assert.Equal(t, since, e.Since.Local())
-					assert.Equal(t, fault.RecoverNamespace, e.Fix)
+					assert.Contains(t, e.Reason, "use another name")
 				}
 			}
 			_, err := s.limiter.Wait(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
@@ -101,14 +101,6 @@ func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
 		require.NoError(t, kept.Rollback(t.Context()))
 		assert.Equal(t, int64(7*milli), eu.stored("user-1", "rpm").Consumed)
 		assert.Zero(t, other.stored("user-2", "rpm").Consumed)
-
-		require.NoError(t, operator.repo.admin().Namespaces.Recover(t.Context(), "eu"))
-		elapse(time.Minute)
-		for _, s := range []*process{eu, other} {
-			for _, user := range []string{"user-1", "user-2", "user-3"} {
-				s.acquire(user, dynalimit.Amounts{"rpm": 1})
-			}
-		}
 	})
 }
 

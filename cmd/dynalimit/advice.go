@@ -15,7 +15,6 @@ import (
 var commandOf = map[fault.Fix]fault.Fix{
 	fault.CreateTable:       "'dynalimit table create'",
 	fault.RegisterNamespace: "'dynalimit namespace register'",
-	fault.RecoverNamespace:  "'dynalimit namespace recover'",
 	fault.CreateEntity:      "'dynalimit entity create'",
 	fault.GetEntity:         "'dynalimit entity show'",
 	fault.UpdateEntity:      "'dynalimit entity update'",

@@ -39,7 +39,7 @@ func play(t *testing.T, shell string, args ...string) string {
 func TestCompletionInBash(t *testing.T) {
 	assert.Equal(t, strings.Join([]string{
 		"entity",
-		"register list delete recover purge",
+		"register list delete purge",
 		"--on-unavailable",
 		"local",
 		"none",

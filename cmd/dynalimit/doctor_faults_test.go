@@ -321,7 +321,7 @@ var ailments = []struct {
 		require.NoError(x.t, admin.New(x.repository()).Namespaces.Delete(x.t.Context(), "eu"))
 		x.g.Namespace = "eu"
 		x.readmit()
-	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace recover eu"},
+	}, "namespace", tables.Wrong, "was deleted", "dynalimit namespace list"},
 	{"a level that cannot be read", func(x *ill) {
 		require.NoError(x.t, admin.New(x.repository()).Limits.Set(x.t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
@@ -442,7 +442,7 @@ func (x *ill) closedTo(ago time.Duration) {
 // mendable are the ailments that a command of dynalimit makes right by itself.
 var mendable = []string{
 	"no such table", "a table that was made by hand", "no time to live", "no stream", "no point-in-time recovery", "no deletion protection",
-	"a table that was not migrated", "a namespace that nobody registered", "a namespace that was deleted", "no system limits", "no tables of budgets",
+	"a table that was not migrated", "a namespace that nobody registered", "no system limits", "no tables of budgets",
 	"a table of budgets whose time to live is being turned off",
 }
 

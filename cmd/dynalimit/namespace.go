@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
 // namespaceCmd is about the tenants of a table. It works on the table as a whole, so that
@@ -17,8 +18,7 @@ import (
 type namespaceCmd struct {
 	Register namespaceRegisterCmd `cmd:"" help:"Register a namespace, so that limiters may use it."`
 	List     namespaceListCmd     `cmd:"" help:"List the namespaces of the table."`
-	Delete   namespaceDeleteCmd   `cmd:"" help:"Stop the limiters of a namespace. What is stored stays."`
-	Recover  namespaceRecoverCmd  `cmd:"" help:"Undo the deletion of a namespace."`
+	Delete   namespaceDeleteCmd   `cmd:"" help:"Stop the limiters of a namespace, for good. What is stored stays."`
 	Purge    namespacePurgeCmd    `cmd:"" help:"Remove everything in a deleted namespace, for good."`
 }
 
@@ -79,18 +79,135 @@ type namespaceChange struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
-// wouldBe checks for a dry run that a namespace can come from one state into another.
-func wouldBe(name string, from, to fault.NamespaceState) error {
-	switch {
-	case to == fault.NamespaceActive && from == fault.NamespaceDeleted:
-		return nil // whether registered or recovered is for the caller
-	case from == "":
-		return &failure{exitFailed, fmt.Errorf("namespace %q is not registered: register it with 'dynalimit namespace register %s', or correct the name", name, name)}
-	case to == fault.NamespaceActive && from != fault.NamespaceActive,
-		to == fault.NamespaceDeleted && from != fault.NamespaceActive && from != fault.NamespaceDeleted:
-		return &failure{exitFailed, fmt.Errorf("namespace %q is %s, which is final; look at it with 'dynalimit namespace list'", name, from)}
-	case to == fault.NamespacePurged && from == fault.NamespaceActive:
-		return &failure{exitFailed, fmt.Errorf("namespace %q is active: delete it with 'dynalimit namespace delete %s' before it is purged", name, name)}
+func (j namespaceChange) print(out *term.Output, done string) {
+	var lines []string
+	if j.Changed {
+		lines = diff(out, map[string]string{"state": string(j.Before)}, map[string]string{"state": string(j.After)})
+	} else {
+		done = "Nothing to change: that is its state."
 	}
-	return nil
+	printDone(out, "namespace "+j.Name, lines, j.DryRun, done)
+}
+
+// find reads a namespace. It fails if that cannot be given a state at a time.
+func (n namespaceName) find(ctx context.Context, repo *dynalimit.Repository, to fault.NamespaceState) (admin.Namespace, error) {
+	found, err := admin.New(repo).Namespaces.Get(ctx, n.Name)
+	if err != nil {
+		return found, err
+	}
+	reason, until := "", found.ChangedAt.Add(shared.NoticeTime)
+	switch {
+	case to == fault.NamespaceActive && found.State == fault.NamespaceActive:
+		reason = "use it, or choose another name"
+	case to == fault.NamespaceActive && found.State != "":
+		reason = shared.GoneIt
+	case to != fault.NamespaceActive && found.State == "":
+		reason = shared.RegisterIt
+	case to == fault.NamespacePurged && found.State == fault.NamespaceActive:
+		reason = "delete it with 'dynalimit namespace delete' before it is purged"
+	case to == fault.NamespacePurged && found.State == fault.NamespaceDeleted && now(ctx).Before(until):
+		reason = "limiters may still write in it; purge it from " + until.UTC().Format(time.RFC3339) + " on"
+	}
+	if reason != "" {
+		return found, shared.NamespaceError(n.Name, schema.NamespaceRecord{State: found.State, ChangedAt: found.ChangedAt}, reason)
+	}
+	return found, nil
+}
+
+type namespaceRegisterCmd struct {
+	namespaceName
+	changes
+}
+
+func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
+		_, err := c.find(ctx, repo, fault.NamespaceActive)
+		if err == nil && !c.DryRun {
+			err = admin.New(repo).Namespaces.Register(ctx, c.Name)
+		}
+		if err != nil {
+			return err
+		}
+		j := namespaceChange{c.Name, "", fault.NamespaceActive, true, c.DryRun}
+		return out.Show(j, func() { j.print(out, "Limiters may use it within a minute, with --namespace "+c.Name+" here.") })
+	})
+}
+
+type namespaceDeleteCmd struct {
+	namespaceName
+	destroys
+}
+
+func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := c.find(ctx, repo, fault.NamespaceDeleted)
+		if err != nil {
+			return err
+		}
+		j := namespaceChange{c.Name, before.State, before.State, before.State == fault.NamespaceActive, c.DryRun}
+		if j.Changed {
+			j.After = fault.NamespaceDeleted
+		}
+		if j.Changed && !c.DryRun {
+			if err := c.confirm(ctx, out, "What is stored stays. Stop all limiters of the namespace "+c.Name+", for good?", c.Name); err != nil {
+				return err
+			}
+			if err := admin.New(repo).Namespaces.Delete(ctx, c.Name); err != nil {
+				return err
+			}
+		}
+		return out.Show(j, func() {
+			j.print(out, "Its calls fail within a minute. 'dynalimit namespace purge "+c.Name+"' removes its items.")
+		})
+	})
+}
+
+type namespacePurgeCmd struct {
+	namespaceName
+	destroys
+}
+
+// purgeJSON is the result of a purge, for programs.
+type purgeJSON struct {
+	Name    string               `json:"name"`
+	Before  fault.NamespaceState `json:"before"`
+	After   fault.NamespaceState `json:"after"`
+	Passes  int                  `json:"passes"`
+	Read    int64                `json:"items_read"`
+	Removed int64                `json:"items_removed"`
+	DryRun  bool                 `json:"dry_run"`
+}
+
+func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	g = g.whole()
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := c.find(ctx, repo, fault.NamespacePurged)
+		if err != nil {
+			return err
+		}
+		j := purgeJSON{Name: c.Name, Before: before.State, After: fault.NamespacePurged, DryRun: c.DryRun}
+		far := g.watch(ctx, out)
+		plan := "It reads the whole table, at least once"
+		if far.total > 0 {
+			plan += fmt.Sprintf(", about %d items", far.total)
+		}
+		if c.DryRun {
+			return out.Show(j, func() {
+				fmt.Fprintf(out, "%s\nWould remove everything in it. %s.\nDry run: nothing was changed.\n", out.Bold("namespace "+j.Name), plan)
+			})
+		}
+		if err := c.confirm(ctx, out, plan+". Remove everything in the namespace "+c.Name+", for good?", c.Name); err != nil {
+			return err
+		}
+		err = admin.New(repo).Namespaces.Purge(ctx, j.Name, func(p admin.PurgeProgress) {
+			j.Passes, j.Read, j.Removed = p.Pass, p.Read, p.Removed
+			far.tell(p.Pass, p.Read, fmt.Sprintf("%d removed", p.Removed))
+		})
+		if err != nil {
+			return err
+		}
+		return out.Show(j, func() {
+			fmt.Fprintf(out, "%s\nPurged: %d items removed, %d read in %d passes. The name stays taken.\n", out.Bold("namespace "+j.Name), j.Removed, j.Read, j.Passes)
+		})
+	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
@@ -42,44 +41,20 @@ func TestNamespacesTranscript(t *testing.T) {
 		{"namespace", "register", "eu"},
 		{"system", "show", "--namespace", "eu"},
 		{"entity", "create", "key-2", "--namespace", "eu"},
-		{"namespace", "recover", "eu", "--dry-run"},
-		{"namespace", "recover", "eu"},
-		{"namespace", "recover", "eu", "--json"},
-		{"namespace", "recover", "ue"},
-		{"namespace", "delete", "eu", "--yes"},
 		{"namespace", "purge", "eu", "--dry-run"},
-		{"namespace", "purge", "eu", "--dry-run", "--json"},
-		{"namespace", "purge", "eu"},
+		{"namespace", "purge", "eu", "--yes"},
 		{"audit", "--of-namespace", "eu"},
 		{"audit", "--of-namespace", "eu", "--namespace", "us", "--limit", "1"},
 	})
 	s.now = s.now.Add(12 * time.Minute)
 	s.golden("namespace_purge.txt", [][]string{
+		{"namespace", "purge", "eu", "--dry-run"},
+		{"namespace", "purge", "eu"},
 		{"namespace", "purge", "eu", "--yes"},
 		{"namespace", "purge", "eu", "--yes", "--json"},
-		{"namespace", "recover", "eu"},
 		{"namespace", "register", "eu", "--dry-run"},
 		{"namespace", "list", "--json"},
 	})
-}
-
-// TestPurgeTellsWhatItWaitsFor, and Ctrl-C ends the wait: the namespace stays deleted.
-func TestPurgeTellsWhatItWaitsFor(t *testing.T) {
-	t.Parallel()
-	s := newTable(t)
-	s.must("namespace", "register", "eu")
-	s.must("namespace", "delete", "eu", "--yes")
-	ctx, interrupt := context.WithCancel(s.context())
-	said := make(notice, 1)
-	code := make(chan int)
-	go func() {
-		out := &term.Output{Writer: &bytes.Buffer{}, Patience: time.Hour}
-		code <- run(ctx, []string{"namespace", "purge", "eu", "--yes", "--endpoint", s.endpoint}, out, said)
-	}()
-	assert.Equal(t, "dynalimit: waiting until every limiter knows of the deletion: 11m left; Ctrl-C ends the wait, and the namespace stays deleted\n", <-said)
-	interrupt()
-	assert.Equal(t, exitInterrupted, <-code)
-	assert.Contains(t, s.must("namespace", "list"), "deleted")
 }
 
 // TestProgressEstimates what is left of a look through the table.

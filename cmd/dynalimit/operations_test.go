@@ -61,7 +61,7 @@ func TestOperationsPage(t *testing.T) {
 	assert.LessOrEqual(t, len(p.notRun), 5, "few blocks are not run: %q", p.notRun)
 	for _, name := range []string{
 		"stack deploy", "stack status", "stack delete", "table create", "table status", "table delete", "template", "manifest plan", "manifest apply",
-		"doctor", "check", "top", "migrate", "namespace purge", "namespace recover", "entity delete", "bucket reset", "audit", "limits resolve", "block set",
+		"doctor", "check", "top", "migrate", "namespace purge", "namespace delete", "entity delete", "bucket reset", "audit", "limits resolve", "block set",
 		"tail", "usage top", "usage list", "usage export",
 	} {
 		assert.Positive(t, p.ran[name], "the page has no %s", name)

@@ -13,8 +13,8 @@ import (
 // namespace, before it looks again.
 const LongestTTL = 5 * time.Minute
 
-// NoticeTime is how long after a deletion the purge waits: until no limiter that does not
-// know of it can have a write under way. A configuration is used for its TTL and, where
+// NoticeTime is how long after a deletion a purge may begin: until then a limiter that does not
+// know of it may have a write in flight. A configuration is used for its TTL and, where
 // reading it again fails, for another; then calls may take some time.
 const NoticeTime = 2*LongestTTL + time.Minute
 
@@ -22,15 +22,15 @@ const NoticeTime = 2*LongestTTL + time.Minute
 const (
 	RegisterIt = "check the name, or register it"
 	GoneIt     = "that is final, and its name stays taken; use another name"
-	recoverIt  = "an administrator can undo it"
 )
-
-// fixes are the calls that make a namespace active, by its state.
-var fixes = map[fault.NamespaceState]fault.Fix{"": fault.RegisterNamespace, fault.NamespaceDeleted: fault.RecoverNamespace}
 
 // NamespaceError is the error for a namespace whose record is n, with what to do about it.
 func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
-	return &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason, Fix: fixes[n.State]}
+	e := &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
+	if n.State == "" {
+		e.Fix = fault.RegisterNamespace
+	}
+	return e
 }
 
 // Inactive is why a namespace with this record, nil for none, may not be used; nil if it
@@ -42,8 +42,6 @@ func Inactive(name string, record schema.Item) *fault.NamespaceError {
 		return NamespaceError(name, n, RegisterIt)
 	case n.State == fault.NamespaceActive:
 		return nil
-	case n.State == fault.NamespaceDeleted:
-		return NamespaceError(name, n, recoverIt)
 	}
 	return NamespaceError(name, n, GoneIt)
 }

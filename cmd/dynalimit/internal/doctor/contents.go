@@ -25,16 +25,16 @@ func (v *visit) namespace(ctx context.Context) tables.Finding {
 		return tables.Unseen("%s", v.why(err))
 	}
 	f := tables.Finding{Status: tables.Wrong, Found: v.Namespace + " is not registered", Means: "every call in it fails; a misspelt name is no new tenant"}
-	command := "register"
+	command := "register " + v.Namespace
 	switch n.State {
 	case fault.NamespaceActive:
 		return tables.Fine("%s is registered", v.Namespace)
 	case "":
 	default:
-		command, f.Found, f.Means = "recover", v.Namespace+" was deleted", "every call in it fails; one that was not purged can be recovered"
+		command, f.Found, f.Means = "list", v.Namespace+" was deleted", "every call in it fails, for good; use another name"
 	}
 	v.down = "the namespace cannot be used"
-	f.Fix = "dynalimit namespace " + command + " " + v.Namespace + strings.ReplaceAll(v.table.Flags.Ours, " --namespace "+v.Namespace, "")
+	f.Fix = "dynalimit namespace " + command + strings.ReplaceAll(v.table.Flags.Ours, " --namespace "+v.Namespace, "")
 	return f
 }
 

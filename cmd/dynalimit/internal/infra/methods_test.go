@@ -181,10 +181,9 @@ var owning = map[string]method{
 		return all(admin.New(r).Namespaces.List(ctx))
 	},
 	"Namespaces.Purge": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(admin.New(r).Namespaces.Delete(ctx, "purged"), admin.New(r).Namespaces.Purge(ctx, "purged", nil))
-	},
-	"Namespaces.Recover": func(ctx context.Context, r *dynalimit.Repository) error {
-		return errors.Join(admin.New(r).Namespaces.Register(ctx, "d2"), admin.New(r).Namespaces.Delete(ctx, "d2"), admin.New(r).Namespaces.Recover(ctx, "d2"))
+		err := admin.New(r).Namespaces.Delete(ctx, "purged")
+		elapse(11 * time.Minute)
+		return errors.Join(err, admin.New(r).Namespaces.Purge(ctx, "purged", nil))
 	},
 	"Namespaces.Register": func(ctx context.Context, r *dynalimit.Repository) error {
 		return admin.New(r).Namespaces.Register(ctx, "d3")

@@ -84,13 +84,6 @@ func (o *Output) Notef(format string, args ...any) {
 	o.line(format, args...)
 }
 
-// Waitf writes a line that says itself what is waited for, so that Watch need not say it
-// until such lines stop.
-func (o *Output) Waitf(format string, args ...any) {
-	o.silence.Load().quiet(2 * again)
-	o.line(format, args...)
-}
-
 // Show prints a value as JSON, or by a function for people.
 func (o *Output) Show(value any, people func()) error {
 	if !o.JSON {

@@ -97,24 +97,6 @@ func TestWaitIsNamed(t *testing.T) {
 	})
 }
 
-// TestWaitIsNotNamedTwice: lines that come every ten seconds and say what is waited for
-// leave Watch nothing to say, until they stop.
-func TestWaitIsNotNamedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		notes := new(shared)
-		o := &Output{Notes: notes}
-		defer o.Watch("DynamoDB")()
-		for range 3 {
-			o.Waitf("a minute left")
-			elapse(10 * time.Second)
-		}
-		synctest.Wait()
-		assert.Equal(t, strings.Repeat("a minute left\n", 3), notes.String())
-		elapse(11 * time.Second)
-		assert.Contains(t, notes.String(), "waiting for DynamoDB; Ctrl-C ends it\n")
-	})
-}
-
 func TestConfirm(t *testing.T) {
 	var notes bytes.Buffer
 	asked := func(answer string) error {
