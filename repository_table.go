@@ -51,7 +51,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 	if table, err = m.await(ctx, table); err != nil {
 		return err
 	}
-	if faults := tableFaults(table); faults != "" {
+	if faults := tableFaults(r.TableInput(), table); faults != "" {
 		return &fault.TableError{Table: r.table, Reason: faults}
 	}
 	for _, remark := range tableRemarks(table) {

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // index is a global secondary index of the table. None projects an attribute
@@ -66,27 +67,18 @@ func keySchema(hash, sort string) []types.KeySchemaElement {
 
 // tableFaults says what keeps a table from being ours, and what to do about it, or "". Other projections
 // are accepted: they cost more, but nothing depends on them.
-func tableFaults(table *types.TableDescription) string {
+func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescription) string {
 	var faults, missing []string
-	kinds := make(map[string]types.ScalarAttributeType, len(table.AttributeDefinitions))
-	for _, d := range table.AttributeDefinitions {
-		kinds[aws.ToString(d.AttributeName)] = d.AttributeType
-	}
-	check := func(what string, got []types.KeySchemaElement, hash, sort string) {
-		if text := keyText(got, kinds); text != hash+" S, "+sort+" S" {
-			faults = append(faults, fmt.Sprintf("%s has the key (%s), want (%s S, %s S)", what, text, hash, sort))
+	for _, f := range table.CompareKeys(want, described) {
+		what := "it"
+		if f.Index != "" {
+			what = "index " + f.Index
 		}
-	}
-	check("it", table.KeySchema, schema.PK, schema.SK)
-	for _, want := range indexes {
-		i := slices.IndexFunc(table.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndexDescription) bool {
-			return aws.ToString(x.IndexName) == want.name
-		})
-		if i < 0 {
-			missing = append(missing, want.name)
-			continue
+		if f.Found == "" {
+			missing = append(missing, f.Index)
+		} else {
+			faults = append(faults, fmt.Sprintf("%s has the key (%s), want (%s)", what, f.Found, f.Want))
 		}
-		check("index "+want.name, table.GlobalSecondaryIndexes[i].KeySchema, want.hash, want.sort)
 	}
 	switch {
 	case len(faults) > 0:
@@ -109,20 +101,6 @@ func tableRemarks(table *types.TableDescription) []string {
 		remarks = append(remarks, "it has no stream of new and old images: usage cannot be aggregated from it")
 	}
 	return remarks
-}
-
-// keyText spells a key, the partition key first: "PK S, SK S".
-func keyText(key []types.KeySchemaElement, kinds map[string]types.ScalarAttributeType) string {
-	var hash, sort string
-	for _, k := range key {
-		name := aws.ToString(k.AttributeName)
-		if text := name + " " + string(kinds[name]); k.KeyType == types.KeyTypeHash {
-			hash = text
-		} else {
-			sort = ", " + text
-		}
-	}
-	return hash + sort
 }
 
 // tableReady says whether a table and our indexes of it can be used; one that is

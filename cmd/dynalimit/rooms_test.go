@@ -62,7 +62,7 @@ var roomTable = map[string]struct {
 		reason: "deploys any template by a client that it is given",
 	},
 	"tables": {
-		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/table"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "makes and describes tables with a client that it is given",
 	},
 	"term":     {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},

@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // Check judges a table by its description, nil if it may not be described, and by what it
@@ -115,54 +116,42 @@ func (c *checking) status() Finding {
 }
 
 func (c *checking) keys() Finding {
-	found, wanted := keyText(c.described.KeySchema, c.described.AttributeDefinitions), keyText(c.plan.Input.KeySchema, c.plan.Input.AttributeDefinitions)
-	if found == wanted {
-		return Fine("%s", found)
+	f, wrong := c.keyFault("")
+	if !wrong {
+		return Fine("%s", table.KeyText(c.plan.Input.KeySchema, c.plan.Input.AttributeDefinitions))
 	}
 	c.foreign = true
 	return Finding{
-		Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", found, wanted),
+		Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", f.Found, f.Want),
 		Means: "it is a table of something else: name another one", Fix: c.plan.Flags.OtherTable(),
 	}
 }
 
-// keyText spells a key: "PK S, SK S".
-func keyText(key []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
-	var parts []string
-	for _, kind := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {
-		for _, k := range key {
-			if k.KeyType != kind {
-				continue
-			}
-			text := aws.ToString(k.AttributeName)
-			for _, d := range definitions {
-				if aws.ToString(d.AttributeName) == text {
-					text += " " + string(d.AttributeType)
-					break
-				}
-			}
-			parts = append(parts, text)
+// keyFault is a key that is not as it is to be, of an index or, for "", of the table.
+func (c *checking) keyFault(index string) (table.KeyFault, bool) {
+	for _, f := range table.CompareKeys(c.plan.Input, c.described) {
+		if f.Index == index {
+			return f, true
 		}
 	}
-	return strings.Join(parts, ", ")
+	return table.KeyFault{}, false
 }
 
 // index tells whether an index is there, and what it costs: other ones than the library's
 // work, and cost more.
 func (c *checking) index(want types.GlobalSecondaryIndex) Finding {
-	i := slices.IndexFunc(c.described.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndexDescription) bool {
-		return aws.ToString(x.IndexName) == aws.ToString(want.IndexName)
-	})
-	if i < 0 {
+	key, wrong := c.keyFault(aws.ToString(want.IndexName))
+	switch {
+	case wrong && key.Found == "":
 		return Finding{Status: Wrong, Found: "it is missing", Means: "lists that read it fail", Fix: c.addIndex(want)}
-	}
-	x, wanted := c.described.GlobalSecondaryIndexes[i], keyText(want.KeySchema, c.plan.Input.AttributeDefinitions)
-	if found := keyText(x.KeySchema, c.described.AttributeDefinitions); found != wanted {
+	case wrong:
 		return Finding{
-			Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", found, wanted),
+			Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", key.Found, key.Want),
 			Means: "it is an index of something else, so the table is: name another one", Fix: c.plan.Flags.OtherTable(),
 		}
 	}
+	x := c.described.GlobalSecondaryIndexes[table.FindIndex(c.described, aws.ToString(want.IndexName))]
+	wanted := table.KeyText(want.KeySchema, c.plan.Input.AttributeDefinitions)
 	if x.IndexStatus != "" && !usable(x.IndexStatus) {
 		return Finding{Status: Wrong, Found: "it is " + string(x.IndexStatus), Means: "lists that read it fail until it is ACTIVE: look again", Fix: c.plan.Flags.Command("doctor")}
 	}
