@@ -12,6 +12,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // entityChange is a change of an entity's record, for programs. What is not there is left
@@ -76,7 +78,7 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	e := admin.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Plan: c.Plan, Metadata: metadata}
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
 		if err := c.store(ctx, repo, &e); err != nil {
-			return entityNext(err, c.ID)
+			return err
 		}
 		tellUnknown(ctx, repo, out, c.Plan, c.Parent)
 		after := entityToJSON(e)
@@ -103,15 +105,7 @@ func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, 
 	}
 	before, err := recordOf(ctx, repo, e.ID)
 	if err == nil && (before.Version != 0 || !before.CreatedAt.IsZero()) {
-		err = fmt.Errorf("%w: entity %q", admin.ErrExists, e.ID)
-	}
-	return err
-}
-
-// entityNext says which command to use for an entity that is there.
-func entityNext(err error, id string) error {
-	if errors.Is(err, admin.ErrExists) {
-		return fmt.Errorf("%w: 'dynalimit entity show %s', 'dynalimit entity update %s'", err, id, id)
+		err = &problem.Fixable{Err: fmt.Errorf("%w: entity %q has a record; delete it first, or change it", admin.ErrExists, e.ID), Fix: fault.UpdateEntity}
 	}
 	return err
 }
@@ -176,7 +170,7 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 			after, err = admin.New(repo).Entities.Update(ctx, after)
 		}
 		if err != nil {
-			return entityNext(err, c.ID)
+			return err
 		}
 		if by := before.ManagedBy; by != "" {
 			out.Notef("dynalimit: %s is kept by %s, which may undo this", c.ID, term.Plain(by))

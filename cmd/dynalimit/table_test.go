@@ -116,18 +116,6 @@ func TestTableOfCloudFormation(t *testing.T) {
 	assert.Contains(t, other.must("table", "status"), "! older items: the table was not migrated", "it may hold items of an older layout")
 }
 
-// TestTableDeleteKeepsProtectionWhenItFails: protection that was removed comes back.
-func TestTableDeleteKeepsProtectionWhenItFails(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	s.must("table", "create")
-	s.db.SetFaults(denying("DeleteTable"))
-	code, _, stderr := s.run("table", "delete", "--remove-protection", "--yes")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "dynamodb:DeleteTable")
-	assert.Contains(t, s.must("table", "status"), "protection  on")
-}
-
 func unmarshal(t *testing.T, text string, into any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), into), text)

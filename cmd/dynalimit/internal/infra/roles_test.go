@@ -348,27 +348,6 @@ func (w world) dump() string {
 	return string(text)
 }
 
-// TestReadersCannotChange: under the policy of readers every method that changes something
-// is refused, and taking from a bucket is.
-func TestReadersCannotChange(t *testing.T) {
-	inWorld(t, func(w world) {
-		policy := roleOf(t, "Read", "")
-		before := w.dump()
-		for _, methods := range []map[string]method{changing, owning} {
-			for name, change := range methods {
-				r, _ := w.open(policy, "")
-				if name != "Namespaces.List" && name != "Migrate" { // which read
-					assert.Error(t, change(w.Context(), r), name)
-				}
-			}
-		}
-		r, _ := w.open(policy, "")
-		l := w.limiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow})
-		require.ErrorContains(t, only(l.Acquire(w.Context(), entity, model, amounts)), "UpdateItem", "it is no outage")
-		assert.Equal(t, before, w.dump())
-	})
-}
-
 // hostile are calls that somebody who holds a role could construct, by the roles that must
 // not be allowed them. The prefix is the role's namespace with its slash.
 func hostile(prefix string) []iamCall {
