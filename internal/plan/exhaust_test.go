@@ -25,9 +25,6 @@ type exhaustCase struct {
 	amounts []int64
 }
 
-// exhaustRules are rules of the protocol that are left out.
-type exhaustRules struct{ refilled, upper, lower, full, blind, seenTopUp bool }
-
 // exhaustState is a state as seen from now: what is stored is worth y, refill
 // included and not capped, and so are the images; what a claim makes stale is
 // not valid. Live are the grants that may still be given back.
@@ -72,12 +69,11 @@ func (m exhaustImage) packed() uint64 {
 // images that were refilled age ms ago.
 type exhaustion struct {
 	exhaustCase
-	rules exhaustRules
-	seen  map[uint64]struct{}
-	todo  []exhaustState
-	set   *schema.LimitSet
-	cfg   *Config
-	rate  bucket.Rate
+	seen map[uint64]struct{}
+	todo []exhaustState
+	set  *schema.LimitSet
+	cfg  *Config
+	rate bucket.Rate
 	// decided remembers decisions, which are pure.
 	decided map[uint64][]exhaustWrite
 	// aged is the refill, by phase, since the instant that is stored.
@@ -90,12 +86,12 @@ const (
 	exhaustAge = 3 // ms between the refill instant and now, where no claim was just made
 )
 
-func newExhaustion(c exhaustCase, rules exhaustRules) *exhaustion {
+func newExhaustion(c exhaustCase) *exhaustion {
 	total := int64(0)
 	for _, r := range c.refill {
 		total += r
 	}
-	x := &exhaustion{exhaustCase: c, rules: rules, seen: map[uint64]struct{}{}, decided: map[uint64][]exhaustWrite{}}
+	x := &exhaustion{exhaustCase: c, seen: map[uint64]struct{}{}, decided: map[uint64][]exhaustWrite{}}
 	x.rate = bucket.Rate{Burst: c.burst, Amount: total, Period: int64(len(c.refill))}
 	x.set = schema.NewLimitSets().Of([]string{"x"})
 	x.cfg = &Config{Fingerprint: []byte("12345678"), Permanent: true, Limits: []Limit{{Name: "x", Rate: x.rate}}}
@@ -211,12 +207,6 @@ func (x *exhaustion) isFilled(s exhaustState) {
 		next := s
 		next.y, next.queue = s.y+add, max(0, s.queue-add)
 		x.push(next)
-		for _, image := range s.images {
-			if x.rules.seenTopUp && image.valid {
-				next.y = image.y + add
-				x.push(next)
-			}
-		}
 	}
 }
 
@@ -321,14 +311,12 @@ type exhaustWrite struct {
 // lands evaluates the condition on what is stored, and applies the update.
 func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int64, w exhaustWrite) {
 	valid := s.images[c].valid
-	if !valid && !w.later && !x.rules.refilled {
+	if !valid && !w.later {
 		return // rf = :seen fails
 	}
 	stored := s.y - x.aged[s.phase]
 	next := s
 	switch {
-	case x.rules.blind && a.Take == 0 && a.Back == 0:
-		next.y -= a.Adjust
 	case !x.holds(stored, w.Update):
 		return
 	case w.Full && w.claim:
@@ -365,12 +353,12 @@ func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int6
 	}
 }
 
-// holds evaluates the bounds, less what is left out.
+// holds evaluates the bounds.
 func (x *exhaustion) holds(stored int64, u bucket.Update) bool {
 	if u.Full {
-		return stored >= u.Low || x.rules.full
+		return stored >= u.Low
 	}
-	return (stored <= u.High || x.rules.upper) && (!u.HasLow || stored >= u.Low || x.rules.lower)
+	return stored <= u.High && (!u.HasLow || stored >= u.Low)
 }
 
 var exhaustCases = []exhaustCase{
@@ -400,29 +388,9 @@ func (c exhaustCase) String() string {
 func TestExhaustive(t *testing.T) {
 	for _, c := range exhaustCases {
 		t.Run(c.String(), func(t *testing.T) {
-			x := newExhaustion(c, exhaustRules{})
+			x := newExhaustion(c)
 			require.Empty(t, x.explore(t))
 			t.Logf("%d states, complete", len(x.seen))
-		})
-	}
-}
-
-// TestExhaustiveWithoutRules leaves out one rule at a time: each is there because
-// a state breaks a law without it.
-func TestExhaustiveWithoutRules(t *testing.T) {
-	for name, rules := range map[string]exhaustRules{
-		"rf = :seen": {refilled: true}, "upper bound": {upper: true}, "lower bound": {lower: true},
-		"still full": {full: true}, "taking adjust not blind": {blind: true}, "top-up adds": {seenTopUp: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, c := range exhaustCases {
-				x := newExhaustion(c, rules)
-				if found := x.explore(t); found != "" {
-					t.Logf("%v, after %d states: %s", c, len(x.seen), found)
-					return
-				}
-			}
-			require.Fail(t, "every law holds without this rule")
 		})
 	}
 }
