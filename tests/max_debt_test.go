@@ -71,19 +71,23 @@ func TestRacingCorrectionsStopAtTheDeepestDebt(t *testing.T) {
 	})
 }
 
-// A bound of debts is stored where versions that do not know it refuse the level.
-func TestMaxDebtIsStored(t *testing.T) {
-	s := memProcess(t, nil)
-	limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(30), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20)}
-	s.limits(admin.Scope{Everyone: true}, limits[0])
-	assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"])
-	s.limits(admin.Scope{Everyone: true}, limits...)
-	stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
-	require.NoError(t, err)
-	assert.Equal(t, limits, stored.Limits)
-	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100))
-	assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), "k_tpm_d")
-	requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("tpm", 100).WithMaxDebt(-1)}), "limits[0].MaxDebt")
+// A bound of debts and a shadow are stored as kinds, which older versions refuse, and go with their limits.
+func TestMaxDebtAndShadowAreStored(t *testing.T) {
+	for attribute, changed := range map[string]func(dynalimit.Limit) dynalimit.Limit{
+		"k_tpm_d": func(l dynalimit.Limit) dynalimit.Limit { return l.WithMaxDebt(30) }, "k_tpm_s": dynalimit.Limit.Shadowed,
+	} {
+		s, plain := memProcess(t, nil), dynalimit.PerDay("tpm", 100)
+		s.limits(admin.Scope{Everyone: true}, changed(plain))
+		assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"], attribute)
+		limits := []dynalimit.Limit{changed(plain), changed(dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20))}
+		s.limits(admin.Scope{Everyone: true}, limits...)
+		stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
+		require.NoError(t, err)
+		assert.Equal(t, limits, stored.Limits)
+		s.limits(admin.Scope{Everyone: true}, plain)
+		assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), attribute)
+		requireInvalid(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{plain.WithMaxDebt(-1)}), "limits[0].MaxDebt")
+	}
 }
 
 // A correction whose answer comes late gives back what was charged, and nothing of what was

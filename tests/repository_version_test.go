@@ -22,6 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // versioned puts a version record that says this.
@@ -34,54 +35,76 @@ func versioned(t *testing.T, r *repository, attributes map[string]string) {
 	put(t, r, item)
 }
 
-// A layout that is not known is refused, by every call that would write, before anything
-// is written, with what the table has and what to do; whatever the policy is.
+// A layout that is not known is refused by every call that would write, before anything is
+// written, with what the table has and what to do, whatever the policy is. A table of zae-limiter
+// 0.9 or later has its record elsewhere, and after an upgrade in place the older record is still
+// there: calls that only read refuse it too.
 func TestUnknownLayoutIsRefused(t *testing.T) {
-	for name, record := range map[string]map[string]string{
-		"a newer major":       {"schema_version": "2.0.0", "client_min_version": "0.0.0"},
-		"a newer client":      {"schema_version": "0.8.0", "client_min_version": "7.0.0"},
-		"a 1.0.0 that is new": {"schema_version": "1.0.0", "updated_by": "client:1.0.0"},
+	const later = "zae-limiter 0.9 or later"
+	for name, test := range map[string]struct {
+		record         map[string]string
+		schema, reason string
+	}{
+		"a newer major":                 {map[string]string{"schema_version": "2.0.0", "client_min_version": "0.0.0"}, "2.0.0", "version of dynalimit"},
+		"a newer client":                {map[string]string{"schema_version": "0.8.0", "client_min_version": "7.0.0"}, "0.8.0", "version of dynalimit"},
+		"a 1.0.0 that is new":           {map[string]string{"schema_version": "1.0.0", "updated_by": "client:1.0.0"}, "1.0.0", "version of dynalimit"},
+		"made by a later library":       {nil, "0.10.0", later},
+		"upgraded by one, in its place": {map[string]string{"schema_version": "0.8.0", "updated_by": "client:0.8.1"}, "0.10.0", later},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
-				made := e.repository(t, nil)
-				versioned(t, made, record)
-				r := e.open(t, made.table, nil)
-				l, err := newLimiter(r, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}, OnUnavailable: dynalimit.Allow})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
-				ctx := t.Context()
-				before := scan(t, r)
-				for call, do := range map[string]func() error{
-					"Acquire": func() error { _, err := l.Acquire(ctx, "u", model, dynalimit.Amounts{"rpm": 1}); return err },
-					"Check":   func() error { _, err := l.Check(ctx, "u", model, nil); return err },
-					"Wait":    func() error { _, err := l.Wait(ctx, "u", model, dynalimit.Amounts{"rpm": 1}); return err },
-					"WithLimits": func() error {
-						_, err := l.Acquire(ctx, "u", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 9)))
-						return err
-					},
-					"CreateTable":        func() error { return e.open(t, r.table, nil).CreateTable(ctx) },
-					"CreateEntity":       func() error { return e.open(t, r.table, nil).CreateEntity(ctx, admin.Entity{ID: "u"}) },
-					"DeleteEntity":       func() error { return e.open(t, r.table, nil).DeleteEntity(ctx, "u") },
-					"SetSystemLimits":    func() error { return e.open(t, r.table, nil).SetLimits(ctx, admin.Scope{Everyone: true}, oneLimit) },
-					"DeleteEntityLimits": func() error { return e.open(t, r.table, nil).DeleteLimits(ctx, admin.Scope{Entity: "u"}) },
-				} {
-					err := do()
-					require.ErrorIs(t, err, fault.ErrVersion, call)
-					var wrong *fault.VersionError
-					require.ErrorAs(t, err, &wrong)
-					assert.Equal(t, r.table, wrong.Table)
-					assert.Equal(t, record["schema_version"], wrong.Schema)
-					assert.Equal(t, "0.8.0", wrong.KnownSchema)
-					assert.ErrorContains(t, err, "version of dynalimit")
-					assert.False(t, errors.Is(err, dynalimit.ErrUnavailable), "it is no outage")
+				ctx, r := t.Context(), e.open(t, testworld.NewTable(), nil)
+				tableOnly(t, e, r)
+				e.deleteAfter(t, r.table)
+				if test.record != nil {
+					versioned(t, r, test.record)
+				}
+				put(t, r, limited(dynalimit.Amounts{"rpm": 1000}).Item(schema.Keys{}, schema.ConfigOwner{}, nil))
+				calls := map[string]func(*repository) error{}
+				if test.reason == later {
+					record := schema.LaterVersionKey().Attributes()
+					record["schema_version"], record["client_min_version"] = schema.String("0.10.0"), schema.String("0.0.0")
+					put(t, r, record)
+					calls = readingCalls(t, e)
+					calls["Migrate"] = func(r *repository) error { return r.Migrate(ctx) }
+				}
+				limiter := func(r *repository) *rateLimiter {
+					l, err := newLimiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow})
+					require.NoError(t, err)
+					t.Cleanup(func() { _ = l.Close(context.WithoutCancel(ctx)) })
+					return l
+				}
+				one := dynalimit.Amounts{"rpm": 1}
+				calls["Acquire"] = func(r *repository) error { return second(limiter(r).Acquire(ctx, "u", model, one)) }
+				calls["WithLimits"] = func(r *repository) error {
+					return second(limiter(r).Acquire(ctx, "u", model, one, dynalimit.WithLimits(dynalimit.PerMinute("rpm", 9))))
+				}
+				calls["Wait"] = func(r *repository) error { return second(limiter(r).Wait(ctx, "u", model, one)) }
+				calls["Check"] = func(r *repository) error { return second(limiter(r).Check(ctx, "u", model, nil)) }
+				calls["CreateTable"] = func(r *repository) error { return r.CreateTable(ctx) }
+				calls["CreateEntity"] = func(r *repository) error { return r.CreateEntity(ctx, admin.Entity{ID: "u"}) }
+				calls["DeleteEntity"] = func(r *repository) error { return r.DeleteEntity(ctx, "u") }
+				calls["SetLimits"] = func(r *repository) error { return r.SetLimits(ctx, admin.Scope{Everyone: true}, oneLimit) }
+				calls["DeleteLimits"] = func(r *repository) error { return r.DeleteLimits(ctx, admin.Scope{Entity: "u"}) }
+				before, early := scan(t, r), limiter(r)
+				require.ErrorIs(t, second(early.Acquire(ctx, "u", model, one)), fault.ErrVersion)
+				for call, do := range calls {
+					r := e.open(t, r.table, nil)
+					for range 2 {
+						err := do(r)
+						refused, ok := errors.AsType[*fault.VersionError](err)
+						require.True(t, ok, "%s: %v", call, err)
+						require.ErrorIs(t, err, fault.ErrVersion, call)
+						assert.Equal(t, []string{r.table, test.schema, "0.8.0"}, []string{refused.Table, refused.Schema, refused.KnownSchema}, call)
+						assert.ErrorContains(t, err, test.reason, call)
+						assert.NotErrorIs(t, err, dynalimit.ErrUnavailable, "it is no outage")
+					}
 				}
 				assert.Equal(t, before, scan(t, r), "nothing was written")
-
-				versioned(t, made, map[string]string{"schema_version": "0.8.0"})
-				_, err = l.Acquire(ctx, "u", model, dynalimit.Amounts{"rpm": 1})
-				require.NoError(t, err, "as soon as the table can be used")
-				require.NoError(t, l.Close(ctx))
+				if test.reason != later {
+					versioned(t, r, map[string]string{"schema_version": "0.8.0"})
+					require.NoError(t, second(early.Acquire(ctx, "u", model, one)), "as soon as the table can be used")
+				}
 			})
 		})
 	}
@@ -170,56 +193,6 @@ func TestOlderLayoutIsToldOnce(t *testing.T) {
 			}
 			assert.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
 			assert.Contains(t, logged.String(), test.want)
-		})
-	}
-}
-
-// A table of zae-limiter 0.9 or later has its record elsewhere, and after an upgrade in place
-// the older record is still there. Whatever decides or shows anything refuses such a table,
-// and writes nothing.
-func TestTablesOfLaterZaeLimiterAreRefused(t *testing.T) {
-	for name, older := range map[string]map[string]string{
-		"made by it":        nil,
-		"upgraded in place": {"schema_version": "0.8.0", "updated_by": "client:0.8.1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := memEngine(t)
-			r := e.open(t, "limits", nil)
-			tableOnly(t, e, r)
-			if older != nil {
-				versioned(t, r, older)
-				put(t, r, schema.ConfigItem{Version: 1, Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1000, Burst: 1000, Amount: 1000, PeriodSeconds: 3600}}}.Item(schema.Keys{}, schema.ConfigOwner{}, nil))
-			}
-			later := schema.LaterVersionKey().Attributes()
-			later["schema_version"], later["client_min_version"] = schema.String("0.10.0"), schema.String("0.0.0")
-			put(t, r, later)
-			before := scan(t, r)
-			limited := func(r *repository, call func(l *rateLimiter) error) error {
-				l, err := newLimiter(r, &dynalimit.Options{Limits: oneLimit, OnUnavailable: dynalimit.Allow})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.Context())) })
-				return call(l)
-			}
-			calls := readingCalls(t, e)
-			calls["CreateTable"] = func(r *repository) error { return r.CreateTable(t.Context()) }
-			calls["Migrate"] = func(r *repository) error { return r.Migrate(t.Context()) }
-			calls["SetSystemLimits"] = func(r *repository) error { return r.SetLimits(t.Context(), admin.Scope{Everyone: true}, oneLimit) }
-			calls["Acquire"] = func(r *repository) error {
-				return limited(r, func(l *rateLimiter) error {
-					_, err := l.Acquire(t.Context(), "u", model, dynalimit.Amounts{oneLimit[0].Name: 1})
-					return err
-				})
-			}
-			for name, call := range calls {
-				r := e.open(t, "limits", &dynalimit.RepositoryOptions{Principal: tester})
-				for range 2 {
-					refused, ok := errors.AsType[*fault.VersionError](call(r))
-					require.True(t, ok, name)
-					assert.Equal(t, "0.10.0", refused.Schema, name)
-					assert.Contains(t, refused.Reason, "zae-limiter 0.9 or later", name)
-				}
-			}
-			assert.Equal(t, before, scan(t, r))
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -286,20 +285,6 @@ func TestOverrunsAreHeard(t *testing.T) {
 		{EntityID: "key", Resource: model, Limit: "tpm", Amount: 50, Shadow: true},
 		{EntityID: "key", Resource: model, Limit: "rpm", Amount: 40},
 	}, heard)
-}
-
-// A limit in shadow is stored where versions that do not know it refuse the level.
-func TestShadowIsStored(t *testing.T) {
-	s := memProcess(t, nil)
-	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100).Shadowed())
-	assert.Equal(t, schema.Number(2), s.storedItem(schema.VersionKey())["kinds_min"])
-	limits := []dynalimit.Limit{dynalimit.PerDay("tpm", 100).Shadowed(), dynalimit.Daily("usd", 100, "UTC").WithMaxDebt(20).Shadowed()}
-	s.limits(admin.Scope{Everyone: true}, limits...)
-	stored, err := s.repo.GetConfig(t.Context(), admin.Scope{Everyone: true})
-	require.NoError(t, err)
-	assert.Equal(t, limits, stored.Limits)
-	s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("tpm", 100))
-	assert.NotContains(t, s.storedItem(s.repo.keys.SystemConfig()), "k_tpm_s")
 }
 
 // Callers who disagree whether a limit is in shadow do not decide for each other: whoever enforces
