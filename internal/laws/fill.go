@@ -23,7 +23,7 @@ func (w *worker) fill() {
 	ask := w.filler(repo, entity, fmt.Sprintf("operation-%d", w.r.Uint64()))
 	ctx := w.h.ctx
 	if w.r.IntN(2) == 0 {
-		ctx = quietly(ctx)
+		ctx = Quietly(ctx)
 	}
 	var group sync.WaitGroup
 	for range 1 + w.r.IntN(5)/4 {

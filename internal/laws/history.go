@@ -70,8 +70,7 @@ type member struct {
 	repo    *dynalimit.Repository
 	skew    time.Duration
 	dead    atomic.Bool
-	// looks are those at the clock in this minute: who spins looks often.
-	looks, minute atomic.Int64
+	looks   Looks
 }
 
 // grant is a lease and who holds it.
@@ -117,12 +116,12 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 	var err error
 	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now, Principal: "ops@example.com"})
 	require.NoError(t, err)
-	ctx := quietly(t.Context())
+	ctx := Quietly(t.Context())
 	h.quotas = newQuotas(seed)
 	require.NoError(t, h.operator.CreateTable(ctx))
-	h.entities = []string{"key", "project", "org"}[:1+h.r.IntN(3)]
+	h.entities = Entities(h.r)
 	for i := len(h.entities) - 1; i >= 0; i-- {
-		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, h.entity(i)))
+		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, Link(h.entities, i)))
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
 	luck := rand.New(rand.NewPCG(seed, 6)) // of its own, so that the others stay as they were
@@ -137,15 +136,6 @@ func newHistory(t *testing.T, seed uint64, mode Mode) *history {
 		h.members = append(h.members, h.member())
 	}
 	return h
-}
-
-// entity is the record of an entity of the chain.
-func (h *history) entity(i int) admin.Entity {
-	e := admin.Entity{ID: h.entities[i]}
-	if i+1 < len(h.entities) {
-		e.ParentID, e.Cascade = h.entities[i+1], true
-	}
-	return e
 }
 
 // member starts a limiter.
@@ -207,7 +197,7 @@ func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
 	if h.quotas.are(r, name) {
 		return h.quotas.limit(r, name, p[0])
 	}
-	return dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
+	return TokenBucket(name, p)
 }
 
 // published notes the configuration that every entity now has.
@@ -249,7 +239,7 @@ func (h *history) rest() {
 		}
 		require.NoError(h.t, h.lanes(m).Drain(h.t.Context()))
 	}
-	elapse(time.Minute) // reads whose callers have gone
+	Elapse(time.Minute) // reads whose callers have gone
 }
 
 func (h *history) close() {
@@ -257,7 +247,7 @@ func (h *history) close() {
 	for _, m := range append(h.members, h.retired...) {
 		h.end(m)
 	}
-	elapse(time.Minute) // reads of processes that died, which Close did not wait for
+	Elapse(time.Minute) // reads of processes that died, which Close did not wait for
 	h.db.Close()
 }
 
@@ -274,14 +264,11 @@ const mostLooks = 5000
 
 // watch ends a history in which a limiter spins.
 func (h *history) watch(m *member) {
-	if minute := time.Now().Unix() / 60; m.minute.Swap(minute) != minute {
-		m.looks.Store(0)
-	}
 	most := int64(mostLooks)
 	if h.mode.ahead {
 		most *= 20
 	}
-	if m.looks.Add(1) == most && !m.dead.Load() {
+	if m.looks.Add() == most && !m.dead.Load() {
 		h.stop()
 		go h.unexpected(fmt.Errorf("a limiter spins: it looked at its clock %d times in a minute", most))
 	}
@@ -293,9 +280,6 @@ func (h *history) unexpected(err error) {
 	defer h.mu.Unlock()
 	h.errs = append(h.errs, err)
 }
-
-// elapse lets virtual time pass.
-func elapse(d time.Duration) { <-time.After(d) }
 
 func (h *history) pick(r *rand.Rand) *member {
 	h.mu.Lock()

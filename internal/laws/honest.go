@@ -17,11 +17,11 @@ func (h *history) honest(j *judge) {
 	for range 3 {
 		m := h.members[h.r.IntN(len(h.members))]
 		entity := h.entities[0]
-		elapse(2*configTTL + time.Second) // everybody has read the configuration in force
+		Elapse(2*configTTL + time.Second) // everybody has read the configuration in force
 		amounts := h.amounts(h.r, entity)
 		_, err := m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
 		if err == nil {
-			elapse(2 * time.Second) // no memory
+			Elapse(2 * time.Second) // no memory
 			_, err = m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
 		}
 		if err == nil {
@@ -32,12 +32,12 @@ func (h *history) honest(j *judge) {
 			continue
 		}
 		j.tally["waits"]++
-		elapse(denied.RetryAfter - time.Millisecond)
+		Elapse(denied.RetryAfter - time.Millisecond)
 		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, resource, amounts); !errors.Is(err, dynalimit.ErrLimitExceeded) {
 			j.violations = append(j.violations, fmt.Sprintf("L6: 1 ms before %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
 			return
 		}
-		elapse(time.Millisecond)
+		Elapse(time.Millisecond)
 		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, resource, amounts); err != nil {
 			j.violations = append(j.violations, fmt.Sprintf("L6: after %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
 			return

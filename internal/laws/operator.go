@@ -25,7 +25,7 @@ func (o *operator) operate(p float64) {
 	case p < .03:
 		o.reconfigure()
 	case p < .045:
-		elapse(time.Duration(o.r.Int64N(20*3600)) * time.Second)
+		Elapse(time.Duration(o.r.Int64N(20*3600)) * time.Second)
 		o.h.db.ExpireNow()
 	default:
 		o.erase()
@@ -48,7 +48,7 @@ func (o *operator) disturb(p float64) {
 func (o *operator) reconfigure() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
-	ctx, limits := quietly(o.h.t.Context()), o.h.limits(o.r)
+	ctx, limits := Quietly(o.h.t.Context()), o.h.limits(o.r)
 	entity := o.h.entities[o.r.IntN(len(o.h.entities))]
 	if o.h.grouped && o.r.IntN(2) == 0 {
 		o.h.regroup(ctx, o.r)
@@ -82,7 +82,7 @@ func (o *operator) reconfigure() {
 // lets it come into force now and then.
 func (o *operator) requota() {
 	o.h.mu.Lock()
-	ctx, limits := quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
+	ctx, limits := Quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
 	name := o.h.quotas.name
 	c, err := limits.GetConfig(ctx, admin.Scope{Everyone: true})
 	require.NoError(o.h.t, err)
@@ -91,7 +91,7 @@ func (o *operator) requota() {
 	o.h.published(ctx)
 	o.h.mu.Unlock()
 	if o.r.IntN(2) == 0 {
-		elapse(configTTL)
+		Elapse(configTTL)
 	}
 }
 
@@ -102,7 +102,7 @@ func (o *operator) adopt(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	next := o.h.entity(i)
+	next := Link(o.h.entities, i)
 	if next.Version, next.CreatedAt = now.Version, now.CreatedAt; now.ParentID != "" {
 		next.ParentID, next.Cascade = "", false
 	}
@@ -129,7 +129,7 @@ func (o *operator) crash() {
 func (o *operator) erase() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
-	ctx, i := quietly(o.h.t.Context()), o.r.IntN(len(o.h.entities))
+	ctx, i := Quietly(o.h.t.Context()), o.r.IntN(len(o.h.entities))
 	if i > 0 || o.r.IntN(2) == 0 {
 		_, err := o.h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: new(table), Key: o.h.lanes(o.h.members[0]).Keys.Bucket(o.h.entities[i], o.h.eitherBucket(o.r)).Attributes(),
@@ -138,6 +138,6 @@ func (o *operator) erase() {
 		return
 	}
 	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Delete(ctx, o.h.entities[0]))
-	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Create(ctx, o.h.entity(0)))
+	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Create(ctx, Link(o.h.entities, 0)))
 	o.h.published(ctx)
 }

@@ -36,21 +36,20 @@ func (r Report) First(n int) string {
 	return out
 }
 
-// Seeds are the histories that each mode plays: from first until before end. The
-// environment says how many, or which one.
-func Seeds(t *testing.T) (first, end uint64) {
+// Seeds are the histories that each of some modes plays: from first until before end. n is how
+// many all modes play, unless the environment says how many, or which one.
+func Seeds(t *testing.T, n uint64, modes int) (first, end uint64) {
 	if s := os.Getenv(SeedVariable); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		require.NoError(t, err)
 		return seed, seed + 1
 	}
-	n := uint64(500)
 	if s := os.Getenv(historiesVariable); s != "" {
 		var err error
 		n, err = strconv.ParseUint(s, 10, 64)
 		require.NoError(t, err)
 	}
-	return 0, max(1, n/uint64(len(Modes)))
+	return 0, max(1, n/uint64(modes))
 }
 
 // Play plays one history in a bubble of virtual time and judges it.

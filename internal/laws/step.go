@@ -11,7 +11,7 @@ import (
 func (w *worker) step() {
 	if w.r.Float64() < .5 {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, w.r.Int64N(120_000)}
-		elapse(time.Duration(pauses[w.r.IntN(len(pauses))]) * time.Millisecond)
+		Elapse(time.Duration(pauses[w.r.IntN(len(pauses))]) * time.Millisecond)
 	}
 	if w.h.quotas.turn(w.r) {
 		return

@@ -25,7 +25,7 @@ func (w *worker) stream(m *member) {
 	pause := time.Duration(5+w.r.Int64N(60)) * time.Millisecond
 	w.repeat(m, entity, amounts, 10+w.r.IntN(30), pause)
 	if w.r.IntN(2) == 0 {
-		elapse(time.Duration(w.r.Int64N(4 * int64(w.h.horizon))))
+		Elapse(time.Duration(w.r.Int64N(4 * int64(w.h.horizon))))
 		for _, part := range []int64{4, 20, 100} {
 			some := dynalimit.Amounts{}
 			for name, burst := range bursts {
@@ -50,7 +50,7 @@ func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, cal
 			}
 			w.h.granted(&grant{Lease: lease, owner: m, stake: own, entity: entity})
 		})
-		elapse(pause)
+		Elapse(pause)
 	}
 	group.Wait()
 }

@@ -27,7 +27,7 @@ func newQuotas(seed uint64) *quotas {
 	zones := []string{"UTC", "Asia/Kathmandu", "America/Los_Angeles", "Pacific/Auckland"}
 	r.Shuffle(len(zones), func(i, k int) { zones[i], zones[k] = zones[k], zones[i] })
 	q := &quotas{name: limitNames[r.IntN(len(limitNames))], zones: [2]string(zones)}
-	elapse(q.beforeNext(r, 10*time.Minute))
+	Elapse(q.beforeNext(r, 10*time.Minute))
 	return q
 }
 
@@ -71,7 +71,7 @@ func (q *quotas) turn(r *rand.Rand) bool {
 	}
 	now := time.Now().UnixMilli()
 	if until := q.until.Load(); until > now {
-		elapse(time.Duration(until-now) * time.Millisecond)
+		Elapse(time.Duration(until-now) * time.Millisecond)
 	}
 	if r.IntN(20) > 0 {
 		return false

@@ -2,7 +2,6 @@ package laws
 
 import (
 	"bytes"
-	"context"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -29,14 +28,9 @@ type weather struct {
 	silent time.Time
 }
 
-// quiet marks requests that no fault hits.
-type quiet struct{}
-
-func quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
-
 // fault decides what goes wrong with a request of a history.
 func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
-	if q.Context.Value(quiet{}) != nil || w.settled.Load() {
+	if IsQuiet(q) || w.settled.Load() {
 		return ddbmem.Fault{}
 	}
 	w.mu.Lock()
@@ -52,7 +46,7 @@ func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
 	case now.Before(w.silent):
 		f.Before = time.Minute
 	case (write || q.Operation == "GetItem") && w.isThrottled(q.Body, write):
-		f.Error = throttled
+		f.Error = Throttled
 	case p < .16:
 		w.unanswered(&f, p, write)
 	case p < .35:
@@ -68,8 +62,6 @@ func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
 func writes(operation string) bool {
 	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
 }
-
-var throttled = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
 
 // delay is how long a request is under way, in ms each way; without latency others
 // may go first. w.mu must be held.
@@ -97,7 +89,7 @@ func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 		w.late = append(w.late, late)
 		f.Late = late
 	default:
-		f.Error = throttled
+		f.Error = Throttled
 	}
 }
 
@@ -106,7 +98,7 @@ func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 func (w *weather) refused(f *ddbmem.Fault, p float64, write bool, operation string) {
 	switch {
 	case p < .19:
-		f.Error = throttled
+		f.Error = Throttled
 	case p < .21:
 		f.Error = &ddbmem.Error{Code: "InternalServerError"}
 	case p < .24 && strings.HasPrefix(operation, "Transact"):

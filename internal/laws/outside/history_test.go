@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/laws"
 )
 
 // outage says what does not answer for a while.
@@ -110,8 +109,7 @@ type member struct {
 	repo    *dynalimit.Repository
 	mu      sync.Mutex
 	behind  time.Duration
-	looks   int
-	minute  int64
+	looks   laws.Looks
 }
 
 // mostLooks is how often a process looks at its clock in a minute, at most.
@@ -119,16 +117,12 @@ const mostLooks = 50_000
 
 // now is the member's clock; it ends the history of one that spins.
 func (m *member) now(h *history) time.Time {
+	if m.looks.Add() > mostLooks {
+		panic(fmt.Sprintf("a limiter spins: it looked at its clock %d times in a minute, in %+v", mostLooks, h.world))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	real := time.Now()
-	if minute := real.Unix() / 60; minute != m.minute {
-		m.minute, m.looks = minute, 0
-	}
-	if m.looks++; m.looks > mostLooks {
-		panic(fmt.Sprintf("a limiter spins: it looked at its clock %d times in a minute, in %+v", m.looks, h.world))
-	}
-	return real.Add(-m.behind)
+	return time.Now().Add(-m.behind)
 }
 
 func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
@@ -138,9 +132,9 @@ func newHistory(t *testing.T, seed uint64, w world) (*history, *rand.Rand) {
 	h.operator = h.repository(time.Now)
 	ctx := t.Context()
 	require.NoError(t, h.operator.CreateTable(ctx))
-	h.entities = []string{"key", "project", "org"}[:1+r.IntN(3)]
+	h.entities = laws.Entities(r)
 	for i := len(h.entities) - 1; i >= 0; i-- {
-		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, h.entity(i)))
+		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, laws.Link(h.entities, i)))
 	}
 	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(r)))
 	h.db.SetFaults(h.fault)
@@ -180,15 +174,6 @@ func (h *history) repository(now func() time.Time) *dynalimit.Repository {
 	return repo
 }
 
-// entity is the record of an entity of the chain.
-func (h *history) entity(i int) admin.Entity {
-	e := admin.Entity{ID: h.entities[i]}
-	if i+1 < len(h.entities) {
-		e.ParentID, e.Cascade = h.entities[i+1], true
-	}
-	return e
-}
-
 var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {50, 50, 86400}, {7, 3, 11}, {100, 1, 3600}}
 
 // limits are of rpm, and sometimes of tpm.
@@ -207,8 +192,7 @@ func (h *history) otherLimits(r *rand.Rand) []dynalimit.Limit {
 func (h *history) limitsOf(r *rand.Rand, names ...string) []dynalimit.Limit {
 	var limits []dynalimit.Limit
 	for _, name := range names {
-		p := parameters[r.IntN(len(parameters))]
-		l := dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
+		l := laws.TokenBucket(name, parameters[r.IntN(len(parameters))])
 		limits = append(limits, l)
 		h.oracle.mayHave(l)
 	}
@@ -243,24 +227,22 @@ func (h *history) rest() {
 	h.calm = true
 	h.mu.Unlock()
 	h.db.Wait()
-	elapse(3 * time.Minute)
+	laws.Elapse(3 * time.Minute)
 	for _, m := range h.members {
 		require.NoError(h.t, m.limiter.Close(context.WithoutCancel(h.t.Context())))
 	}
 	for _, m := range append(h.members, h.closed...) {
 		h.oracle.uncertain(m.limiter.Health())
 	}
-	elapse(time.Minute)
+	laws.Elapse(time.Minute)
 	h.db.Wait()
 	h.oracle.ledger(h.leases)
 	h.oracle.once(h.leases)
 }
 
-func elapse(d time.Duration) { <-time.After(d) }
-
 // TestFromOutside plays histories.
 func TestFromOutside(t *testing.T) {
-	first, end := seeds(t)
+	first, end := laws.Seeds(t, 200, 1)
 	sum := map[string]int{}
 	for seed := first; seed < end; seed++ {
 		w := worldOf(seed)
@@ -278,21 +260,4 @@ func TestFromOutside(t *testing.T) {
 			require.Positive(t, sum[what], what)
 		}
 	}
-}
-
-func seeds(t *testing.T) (first, end uint64) {
-	number := func(name string, otherwise uint64) (n uint64, set bool) {
-		text := os.Getenv(name)
-		if text == "" {
-			return otherwise, false
-		}
-		n, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, name)
-		return n, true
-	}
-	if seed, set := number("DYNALIMIT_SEED", 0); set {
-		return seed, seed + 1
-	}
-	n, _ := number("DYNALIMIT_HISTORIES", 200)
-	return 0, n
 }

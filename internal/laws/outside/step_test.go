@@ -13,16 +13,14 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/laws"
 )
-
-// quiet marks the operator's requests, which nothing hits.
-type quiet struct{}
 
 // fault decides what goes wrong with a request.
 func (h *history) fault(q *ddbmem.Request) (f ddbmem.Fault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calm || q.Context.Value(quiet{}) != nil {
+	if h.calm || laws.IsQuiet(q) {
 		return f
 	}
 	if h.latency > 0 {
@@ -32,7 +30,7 @@ func (h *history) fault(q *ddbmem.Request) (f ddbmem.Fault) {
 		h.hit[h.sick] = time.Now()
 		switch {
 		case h.outage == ofReads && h.luck.IntN(2) == 0:
-			f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+			f.Error = laws.Throttled
 		case h.luck.IntN(3) == 0:
 			f.Lose = true
 		default:
@@ -49,7 +47,7 @@ func (h *history) fault(q *ddbmem.Request) (f ddbmem.Fault) {
 	case p < .08:
 		f.Drop = true
 	case p < .11:
-		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		f.Error = laws.Throttled
 	case p < .13:
 		f.Error = &ddbmem.Error{Code: "InternalServerError"}
 	case p < .15:
@@ -74,7 +72,7 @@ func (h *history) hits(q *ddbmem.Request) bool {
 func (h *history) step(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		pauses := []int64{0, 1, 20, 900, 1100, r.Int64N(70_000)}
-		elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
+		laws.Elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
 	}
 	m := h.member(r)
 	switch p := r.Float64(); {
@@ -125,7 +123,7 @@ func (h *history) restart(r *rand.Rand) {
 
 // change changes limits, a plan, a parent or a policy.
 func (h *history) change(r *rand.Rand) {
-	ctx := context.WithValue(h.t.Context(), quiet{}, true)
+	ctx := laws.Quietly(h.t.Context())
 	entity := h.entities[r.IntN(len(h.entities))]
 	var err error
 	switch r.IntN(6) {
@@ -143,7 +141,7 @@ func (h *history) change(r *rand.Rand) {
 	default:
 		i := r.IntN(len(h.entities))
 		e, getErr := admin.New(h.operator).Entities.Get(ctx, h.entities[i])
-		next := h.entity(i)
+		next := laws.Link(h.entities, i)
 		next.Version, next.Plan, next.CreatedAt = e.Version, []string{"", "pro"}[r.IntN(2)], e.CreatedAt
 		if r.IntN(3) == 0 {
 			next.ParentID, next.Cascade = "", false
@@ -158,7 +156,7 @@ func (h *history) change(r *rand.Rand) {
 
 // operate refills a bucket by hand, or blocks an entity until somebody lifts it.
 func (h *history) operate(r *rand.Rand) {
-	ctx := context.WithValue(h.t.Context(), quiet{}, true)
+	ctx := laws.Quietly(h.t.Context())
 	entity := h.entities[r.IntN(len(h.entities))]
 	a := admin.New(h.operator)
 	var err error

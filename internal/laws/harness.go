@@ -1,0 +1,57 @@
+package laws
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// This file is the part of the harness that package outside uses too, with Seeds.
+
+// quiet marks requests that no fault hits.
+type quiet struct{}
+
+// Quietly returns a context whose requests no fault hits.
+func Quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
+
+// IsQuiet reports whether Quietly made the context of a request.
+func IsQuiet(q *ddbmem.Request) bool { return q.Context.Value(quiet{}) != nil }
+
+// Throttled is the error of a request that the store throttles.
+var Throttled = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+
+// Elapse lets virtual time pass.
+func Elapse(d time.Duration) { <-time.After(d) }
+
+// Entities returns the ids of a chain of one to three entities, the leaf first.
+func Entities(r *rand.Rand) []string { return []string{"key", "project", "org"}[:1+r.IntN(3)] }
+
+// Link returns the record of the i-th entity of a chain.
+func Link(chain []string, i int) admin.Entity {
+	e := admin.Entity{ID: chain[i]}
+	if i+1 < len(chain) {
+		e.ParentID, e.Cascade = chain[i+1], true
+	}
+	return e
+}
+
+// TokenBucket makes a limit of burst, amount and seconds.
+func TokenBucket(name string, p [3]int64) dynalimit.Limit {
+	return dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
+}
+
+// Looks counts how often a limiter looks at its clock in a minute: one that spins looks often.
+type Looks struct{ n, minute atomic.Int64 }
+
+// Add counts a look, and returns the number of this minute.
+func (l *Looks) Add() int64 {
+	if minute := time.Now().Unix() / 60; l.minute.Swap(minute) != minute {
+		l.n.Store(0)
+	}
+	return l.n.Add(1)
+}
