@@ -18,6 +18,9 @@ var (
 	// ErrSpoolInUse says that another keeper, of this process or another, has the
 	// file of Options.Spool.
 	ErrSpoolInUse = errors.New("budget: spool in use")
+	// ErrSpoolFull says that a record was not kept because the spool has Options.SpoolBytes. The
+	// error in hand also says why the store did not take it.
+	ErrSpoolFull = errors.New("budget: spool full")
 	// ErrClosed is returned by a keeper after Close.
 	ErrClosed = ledger.ErrClosed
 )

@@ -40,6 +40,7 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 		"options.config_ttl":      {ConfigTTL: -1},
 		"options.linger":          {Linger: -1},
 		"options.spool_interval":  {SpoolInterval: -1},
+		"options.spool_bytes":     {SpoolBytes: -1},
 		"options.request_timeout": {RequestTimeout: -1},
 		"options.timeout":         {Timeout: -time.Second},
 	} {

@@ -19,6 +19,8 @@ type Health struct {
 	// Queued is how many operations wait in this process to be written, Spooled
 	// how many records wait in the spool.
 	Queued, Spooled int
+	// SpoolBytes is the size of the spool; at Options.SpoolBytes it takes no more.
+	SpoolBytes int64
 }
 
 // patience bounds a call's use of the store.

@@ -90,7 +90,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	k := &core{clock: ddb.NewClock(opts.Now, *opts.CorrectClock), opts: opts, life: background.New()}
 	k.connect(client, tables)
 	if opts.Spool != "" {
-		if k.spool, err = openSpool(opts.Spool); err != nil {
+		if k.spool, err = openSpool(opts.Spool, opts.SpoolBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -311,7 +311,8 @@ func (k *Keeper) Health() Health {
 	if control := k.tables.control.State(); !s.Open && control.Open {
 		s = control
 	}
-	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.charges.spooled()}
+	h := Health{Open: s.Open, Queued: k.ledger.Queued()}
+	h.Spooled, h.SpoolBytes = k.charges.spooled()
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}

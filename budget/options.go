@@ -114,6 +114,10 @@ type Options struct {
 	// is replayed for up to 48 hours after it was received, and counted once.
 	// Needs MeteringStrict or MeteringBatch. Empty: none.
 	Spool string
+	// SpoolBytes bounds the spool, with its segments beside the path (Spool + ".00000001" and so
+	// on): a record that does not fit is refused with ErrSpoolFull. Defaults to 1 GiB, some 2.5
+	// million records.
+	SpoolBytes int64
 	// SpoolInterval is how often the spool is replayed. Defaults to 5 s.
 	SpoolInterval time.Duration
 	// OnRefused is given every spooled record that was refused for good, one at a
@@ -163,6 +167,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Second)
 	o.Linger = cmp.Or(o.Linger, 40*time.Millisecond)
+	o.SpoolBytes = cmp.Or(o.SpoolBytes, 1<<30)
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, defaultRetention)
 	o.KeepDays = cmp.Or(o.KeepDays, 400)
@@ -191,6 +196,8 @@ func (o Options) validate() error {
 	case o.Spool != "" && (o.Metering == MeteringWindow || o.Metering == MeteringNone):
 		return invalid("options.metering", "MeteringWindow and MeteringNone keep no record by which the spool could tell "+
 			"what was counted already; use MeteringStrict or MeteringBatch, or leave Options.Spool empty")
+	case o.SpoolBytes < 0:
+		return invalid("options.spool_bytes", "is %d; give a size in bytes, or 0 for 1 GiB", o.SpoolBytes)
 	case o.OnUnavailable.Submit == Allow && o.Spool == "":
 		return invalid("options.on_unavailable.submit", "Allow needs Options.Spool, or records would be lost")
 	}

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gofrs/flock"
@@ -17,21 +19,35 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// spool is the local file of records that the store has not taken yet. A record is
-// synced to disk before its caller is answered, and leaves the file once it is accepted
-// or refused for good. A record that is replayed twice is counted once.
-type spool struct {
-	path string
-	lock *flock.Flock // of path + ".lock": no other keeper has the spool
+// segmentSize is how large the file of a spool grows before the next one begins, in bytes: some
+// 2,400 records. So much is replayed, and read into memory, at a time.
+const segmentSize = 1 << 20
 
-	mu      sync.Mutex
-	file    *os.File
-	pending int // records in the file
+// spool is the local files of records that the store has not taken yet: one that grows, at the
+// path, and older segments beside it, which are replayed and deleted one by one. A record is
+// synced to disk before its caller is answered, and leaves the spool once it is accepted or
+// refused for good. A record that is replayed twice is counted once.
+type spool struct {
+	path  string
+	limit int64        // of all segments, in bytes
+	lock  *flock.Flock // of path + ".lock": no other keeper has the spool
+
+	mu     sync.Mutex // guards what follows; not held while records are replayed
+	file   *os.File   // at the path
+	last   segment    // that file
+	closed []segment  // the older ones, the oldest first
 
 	replaying chan struct{} // one at a time; a mutex would be held across requests
 }
 
-func openSpool(path string) (*spool, error) {
+// segment is a file of the spool.
+type segment struct {
+	path  string
+	size  int64
+	lines int // not finished
+}
+
+func openSpool(path string, limit int64) (*spool, error) {
 	lock := flock.New(path + ".lock") // the file stays: without it two processes might lock two of one name
 	locked, err := lock.TryLock()
 	if err != nil {
@@ -41,11 +57,55 @@ func openSpool(path string) (*spool, error) {
 		return nil, fmt.Errorf("%w: %s is locked by %s.lock: give every keeper a file of its own in Options.Spool, "+
 			"or start this one when the other has ended", ErrSpoolInUse, path, path)
 	}
-	s := &spool{path: path, lock: lock, replaying: make(chan struct{}, 1)}
-	if err := s.open(); err != nil {
+	s := &spool{path: path, limit: limit, lock: lock, replaying: make(chan struct{}, 1)}
+	err = s.findSegments()
+	if err == nil {
+		err = s.open()
+	}
+	if err != nil {
 		return nil, errors.Join(unusable(err), lock.Unlock())
 	}
 	return s, nil
+}
+
+// findSegments finds the segments that another process left.
+func (s *spool) findSegments() error {
+	folder, err := os.ReadDir(filepath.Dir(s.path))
+	for _, entry := range folder {
+		number, ok := strings.CutPrefix(entry.Name(), filepath.Base(s.path)+".")
+		if !ok || len(number) != segmentDigits || strings.Trim(number, "0123456789") != "" {
+			continue
+		}
+		file, openErr := os.Open(s.path + "." + number)
+		if openErr != nil {
+			return openErr
+		}
+		found, measureErr := measure(file)
+		s.closed = append(s.closed, found)
+		err = errors.Join(err, measureErr, file.Close())
+	}
+	return err
+}
+
+// measure counts what is in a file, without reading records.
+func measure(file *os.File) (segment, error) {
+	s, last, block := segment{path: file.Name()}, byte('\n'), make([]byte, 64<<10)
+	for {
+		n, err := file.ReadAt(block, s.size)
+		if n > 0 {
+			s.size, s.lines, last = s.size+int64(n), s.lines+bytes.Count(block[:n], []byte{'\n'}), block[n-1]
+		}
+		if err == nil {
+			continue
+		}
+		if last != '\n' { // a line that was cut off
+			s.lines++
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return s, err
+	}
 }
 
 // syncFolder makes a file's new name last, where folders can be synced.
@@ -61,7 +121,7 @@ func syncFolder(path string) error {
 }
 
 func unusable(err error) error {
-	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
+	return fmt.Errorf("budget: spool: %w; name a file in Options.Spool that this process may write, in a folder that exists", err)
 }
 
 // open opens the file at the path, or makes it.
@@ -70,20 +130,20 @@ func (s *spool) open() error {
 	if err != nil {
 		return err
 	}
-	lines, err := readSpool(file)
+	last, err := measure(file)
 	if err == nil {
 		err = syncFolder(filepath.Dir(s.path))
 	}
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	s.file, s.pending = file, len(lines)
+	s.file, s.last = file, last
 	return nil
 }
 
 // follow opens the path again if the file there is not the open one, because somebody
-// moved or removed that. It copies the records that wait in the open file, so that every
-// record is in a file that is replayed. The lock must be held.
+// moved or removed that. It copies what waits in the open file, so that every record is in a
+// file that is replayed. The lock must be held.
 func (s *spool) follow() error {
 	mine, err := s.file.Stat()
 	if err != nil {
@@ -96,21 +156,19 @@ func (s *spool) follow() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	waiting, err := readSpool(s.file)
+	waiting, err := io.ReadAll(io.NewSectionReader(s.file, 0, mine.Size()))
 	if err != nil {
 		return err
 	}
-	moved := s.file
+	moved, was := s.file, s.last
 	if err := s.open(); err != nil {
-		s.file = moved
 		return err
 	}
-	if err := s.write(join(waiting)); err != nil {
+	if err := s.write(waiting, was.lines); err != nil {
 		err = errors.Join(err, s.file.Close())
-		s.file, s.pending = moved, len(waiting)
+		s.file, s.last = moved, was
 		return err
 	}
-	s.pending += len(waiting)
 	return moved.Close()
 }
 
@@ -126,20 +184,25 @@ func (s *spool) append(entries ...SpooledUsage) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, size := s.total(); size+int64(len(text)) > s.limit {
+		return fmt.Errorf("%w: %s has %d bytes; raise Options.SpoolBytes, or see why the store takes nothing", ErrSpoolFull, s.path, size)
+	}
 	err := s.follow()
 	if err == nil {
-		err = s.write(text)
+		err = s.write(text, len(entries))
 	}
 	if err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
-	s.pending += len(entries)
+	if s.last.size >= segmentSize {
+		_ = s.rotate() // the records are kept; the next one tries again
+	}
 	return nil
 }
 
-// write appends text. It takes back what it could not write completely, and never joins
+// write appends lines. It takes back what it could not write completely, and never joins
 // text to a line that was cut off before. The lock must be held.
-func (s *spool) write(text []byte) error {
+func (s *spool) write(text []byte, lines int) error {
 	info, err := s.file.Stat()
 	if err != nil || len(text) == 0 {
 		return err
@@ -160,28 +223,48 @@ func (s *spool) write(text []byte) error {
 	if err != nil {
 		return errors.Join(err, s.file.Truncate(size))
 	}
+	s.last.size, s.last.lines = size+int64(len(text)), s.last.lines+lines
 	return nil
 }
 
-// readSpool gives the records of a file, and what is damaged between them.
-func readSpool(file *os.File) ([]spoolLine, error) {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
+const segmentDigits = 8
+
+// rotate makes a segment of the file at the path, and begins another file. The lock must be held.
+func (s *spool) rotate() error {
+	if info, err := s.file.Stat(); err != nil || info.Size() == 0 {
+		return err
 	}
-	text, err := io.ReadAll(file)
+	number := 1
+	if n := len(s.closed); n > 0 {
+		before := s.closed[n-1].path
+		if _, err := fmt.Sscanf(before[len(before)-segmentDigits:], "%d", &number); err != nil {
+			return err
+		}
+		number++
+	}
+	closed, name := s.file, fmt.Sprintf("%s.%0*d", s.path, segmentDigits, number)
+	if err := os.Rename(s.path, name); err != nil {
+		return err
+	}
+	was, err := measure(closed) // also what others wrote there
+	if err == nil {
+		err = s.open()
+	}
 	if err != nil {
-		return nil, err
+		return errors.Join(err, os.Rename(name, s.path))
 	}
-	return splitSpool(text), nil
+	was.path = name
+	s.closed = append(s.closed, was)
+	return closed.Close()
 }
 
-// join is the text of lines.
-func join(lines []spoolLine) []byte {
-	var text []byte
-	for _, line := range lines {
-		text = append(append(text, line.text...), '\n')
+// total is how many lines wait, and their size. The lock must be held.
+func (s *spool) total() (lines int, size int64) {
+	lines, size = s.last.lines, s.last.size
+	for _, c := range s.closed {
+		lines, size = lines+c.lines, size+c.size
 	}
-	return text
+	return lines, size
 }
 
 func (s *spool) close() error {
@@ -204,102 +287,124 @@ func (s *spool) refuse(line []byte) error {
 // one counter, and some for others.
 const replayBatch = 256
 
-// replay passes the records to send, many at once, and drops those that it finishes. It
-// stops when the store fails and takes none of a batch.
-func (s *spool) replay(send func(batch []spoolLine) (done []bool, err error)) error {
+// sendLines sends records, and reports which are finished.
+type sendLines func(batch []spoolLine) (done []bool, err error)
+
+// replay passes the records to send, many at once, segment by segment, and drops those that it
+// finishes. It stops when the store fails and takes none of a batch.
+func (s *spool) replay(send sendLines) error {
 	s.replaying <- struct{}{}
 	defer func() { <-s.replaying }()
-	lines, err := s.waiting()
+	waiting, err := s.segments(false)
+	if err == nil && len(waiting) == 0 {
+		waiting, err = s.segments(true)
+	}
 	if err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
-	var all []bool
-	for from := 0; from < len(lines); from += replayBatch {
-		done, sendErr := send(lines[from:min(from+replayBatch, len(lines))])
-		all = append(all, done...)
-		if err == nil {
-			err = sendErr
+	for _, c := range waiting {
+		stop, segmentErr := s.replaySegment(c, send)
+		if err == nil || misconfigured(err) && !misconfigured(segmentErr) && segmentErr != nil {
+			err = segmentErr
 		}
-		if sendErr != nil && !misconfigured(sendErr) && !slices.Contains(done, true) {
+		if stop {
 			break
 		}
 	}
-	if dropErr := s.drop(finished(lines, all)); dropErr != nil {
-		err = errors.Join(err, fmt.Errorf("budget: spool: %w", dropErr))
-	}
 	return err
 }
 
-func (s *spool) waiting() ([]spoolLine, error) {
+// segments are those that are closed; with rotate also the one that grew until now.
+func (s *spool) segments(rotate bool) ([]segment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if rotate {
+		if err = s.follow(); err == nil {
+			err = s.rotate()
+		}
+	}
+	return slices.Clone(s.closed), err
+}
+
+// replaySegment replays a segment and deletes it. Lines that are not finished go to the end of the
+// spool; a large segment of which nothing is finished stays as it is. stop says that the store
+// fails.
+func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) {
+	file, err := os.Open(c.path)
+	if err != nil {
+		return true, fmt.Errorf("budget: spool: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	var left []byte
+	finished, waiting := 0, 0
+	for text, more := bufio.NewReaderSize(file, 64<<10), true; more && !stop; {
+		var batch []spoolLine
+		for more && len(batch) < replayBatch {
+			line, readErr := text.ReadBytes('\n')
+			if more = readErr == nil; readErr != nil && !errors.Is(readErr, io.EOF) {
+				return true, fmt.Errorf("budget: spool: %w", readErr)
+			}
+			batch = append(batch, splitSpool(line)...)
+		}
+		if len(batch) == 0 {
+			break
+		}
+		done, sendErr := send(batch)
+		if err == nil {
+			err = sendErr
+		}
+		stop = sendErr != nil && !misconfigured(sendErr) && !slices.Contains(done, true)
+		for i, line := range batch {
+			if i < len(done) && done[i] {
+				finished++
+				continue
+			}
+			left, waiting = append(append(left, line.text...), '\n'), waiting+1
+		}
+		s.progress(c.path, c.lines-finished)
+		if stop && c.size < 4*segmentSize {
+			rest, readErr := io.ReadAll(text)
+			if readErr != nil {
+				return true, errors.Join(err, readErr)
+			}
+			left, waiting = append(left, rest...), waiting+bytes.Count(rest, []byte{'\n'})
+		}
+	}
+	if stop && c.size >= 4*segmentSize || finished == 0 && c.size >= segmentSize/2 {
+		s.progress(c.path, c.lines)
+		return stop, err
+	}
+	if dropErr := s.drop(c, left, waiting); dropErr != nil {
+		s.progress(c.path, c.lines)
+		return true, errors.Join(err, fmt.Errorf("budget: spool: %w", dropErr))
+	}
+	return stop, err
+}
+
+// progress notes how many lines of a segment are not finished.
+func (s *spool) progress(path string, lines int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.closed {
+		if s.closed[i].path == path {
+			s.closed[i].lines = max(lines, 0)
+		}
+	}
+}
+
+// drop deletes a segment, after it moved the lines that are left to the end of the spool.
+func (s *spool) drop(c segment, left []byte, lines int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
-		return nil, err
-	}
-	return readSpool(s.file)
-}
-
-// finished counts the lines that are done, by their text.
-func finished(lines []spoolLine, done []bool) map[string]int {
-	texts := map[string]int{}
-	for i, ok := range done {
-		if ok {
-			texts[string(lines[i].text)]++
-		}
-	}
-	return texts
-}
-
-// drop removes finished lines from the file at the path, by their text: other lines may have
-// been appended meanwhile, or another file put there. An empty file stays as it is, which
-// needs no room on a full disk.
-func (s *spool) drop(done map[string]int) error {
-	if len(done) == 0 {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.follow(); err != nil {
 		return err
 	}
-	lines, err := readSpool(s.file)
-	if err != nil {
+	if err := s.write(left, lines); err != nil {
 		return err
 	}
-	var left []spoolLine
-	for _, line := range lines {
-		if done[string(line.text)]--; done[string(line.text)] < 0 {
-			left = append(left, line)
-		}
-	}
-	if len(left) == 0 {
-		err = errors.Join(s.file.Truncate(0), s.file.Sync())
-	} else {
-		err = s.rewrite(left)
-	}
-	if err == nil {
-		s.pending = len(left)
-	}
-	return err
-}
-
-// rewrite replaces the open file by one with these lines.
-func (s *spool) rewrite(lines []spoolLine) error {
-	temporary := s.path + ".new"
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(join(lines))
-	if err = errors.Join(err, file.Sync()); err == nil {
-		err = os.Rename(temporary, s.path)
-	}
-	if err != nil {
-		return errors.Join(err, file.Close(), os.Remove(temporary))
-	}
-	old := s.file
-	s.file = file
-	return errors.Join(old.Close(), syncFolder(filepath.Dir(s.path)))
+	s.closed = slices.DeleteFunc(s.closed, func(other segment) bool { return other.path == c.path })
+	return os.Remove(c.path)
 }
 
 // misconfigured reports whether the configuration, or this keeper's options, lack a

@@ -17,13 +17,13 @@ import (
 // for clocks that differ.
 const unknownAfter = dedupFor - time.Hour
 
-func (c *charges) spooled() int {
+func (c *charges) spooled() (lines int, size int64) {
 	if c.spool == nil {
-		return 0
+		return 0, 0
 	}
 	c.spool.mu.Lock()
 	defer c.spool.mu.Unlock()
-	return c.spool.pending
+	return c.spool.total()
 }
 
 // isRecordFault reports whether an error is about the record itself, so that sending it
@@ -77,9 +77,10 @@ func (c *charges) replayLoop() {
 	ticker := time.NewTicker(c.opts.SpoolInterval)
 	defer ticker.Stop()
 	for {
-		if c.spooled() > 0 {
+		if lines, _ := c.spooled(); lines > 0 {
 			if err := c.replay(c.life.Context()); err != nil {
-				c.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", c.spooled())
+				left, _ := c.spooled()
+				c.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", left)
 			}
 		}
 		select {

@@ -178,6 +178,7 @@ func (m *metrics) write(w io.Writer, r readings) {
 	family{"dynalimit_keeper_store_open", "gauge", "1 while DynamoDB does not answer."}.one(w, number(r.health.Open))
 	family{"dynalimit_keeper_queued_operations", "gauge", "Operations that wait in this process to be written."}.one(w, float64(r.health.Queued))
 	family{"dynalimit_keeper_spooled_records", "gauge", "Records that wait in the spool."}.one(w, float64(r.health.Spooled))
+	family{"dynalimit_keeper_spooled_bytes", "gauge", "Size of the spool, in bytes."}.one(w, float64(r.health.SpoolBytes))
 	family{"dynalimit_keeper_log_lines_dropped_total", "counter", "Lines of the log that found no room, since nothing read them, or that could not be written."}.one(w, float64(r.log))
 	m.writeOwn(w)
 	m.writeQuotas(w, r.keeper.QuotaPercent)

@@ -90,14 +90,14 @@ func TestMetricsAddUp(t *testing.T) {
 		`denials_total{kind="login"}`: "1", `denials_total{kind="quota"}`: "2",
 		`request_seconds_count{route="none",method="POST",status="404"}`: "1",
 		"sweeping": "1",
-		"ready":    "1", "store_open": "1", "queued_operations": "5", "spooled_records": "6", "requests_in_flight": "1",
+		"ready":    "1", "store_open": "1", "queued_operations": "5", "spooled_records": "6", "spooled_bytes": "2048", "requests_in_flight": "1",
 		`logins_total{result="ok"}`: "11", `logins_total{result="refused"}`: "12", "secrets_retrieved_total": "13", "revocations_total": "14",
 		`cache_hits_total{cache="config"}`: "21", `cache_misses_total{cache="config"}`: "22", `cache_hits_total{cache="totals"}`: "23", `cache_misses_total{cache="totals"}`: "24",
 		`cache_hits_total{cache="revocations"}`: "25", `cache_misses_total{cache="revocations"}`: "26", `cache_hits_total{cache="tokens"}`: "27", `cache_misses_total{cache="tokens"}`: "28",
 		`quota_used_percent{label="premium"}`: "99.5",
 	}
 	read := readings{
-		ready: true, health: budget.Health{Open: true, Queued: 5, Spooled: 6},
+		ready: true, health: budget.Health{Open: true, Queued: 5, Spooled: 6, SpoolBytes: 2048},
 		keeper: budget.Stats{ConfigHits: 21, ConfigMisses: 22, TotalHits: 23, TotalMisses: 24, QuotaPercent: map[string]float64{"premium": 99.5}},
 		logins: credentials.Stats{Logins: 11, RefusedLogins: 12, Retrievals: 13, Revocations: 14, RevocationHits: 25, RevocationReads: 26},
 		tokens: budgethttp.Stats{TokenHits: 27, TokenChecks: 28},
