@@ -66,9 +66,15 @@ func TestBlockedAtAnyLevel(t *testing.T) {
 	}
 }
 
-// Whoever waits in line, at its head or behind it, hears of the block within one TTL.
+// A block ends waits within the TTL of configuration, of waiters of this process at once. No waiter
+// asks the store for a change that does not concern it.
 func TestBlockEndsWaits(t *testing.T) {
-	for name, owner := range map[string]schema.ConfigOwner{"the entity": {Entity: "key"}, "its parent": {Entity: "org"}} {
+	for name, test := range map[string]struct {
+		owner schema.ConfigOwner
+		here  bool
+	}{
+		"the entity": {owner: schema.ConfigOwner{Entity: "key"}}, "its parent": {owner: schema.ConfigOwner{Entity: "org"}}, "its parent, in this process": {schema.ConfigOwner{Entity: "org"}, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inFamily(t, func(t *testing.T, s *process) {
 				s.says(ofSystem, limited(dynalimit.Amounts{"rpm": 100_000}))
@@ -81,47 +87,29 @@ func TestBlockEndsWaits(t *testing.T) {
 						ended <- err
 					}()
 				}
-				elapse(10 * time.Minute)
-				s.says(owner, blocked)
+				elapse(10*time.Minute + time.Second)
+				most := time.Minute + time.Second
 				began := time.Now()
-				for range 3 {
-					isBlocked(t, <-ended, owner.Entity, levels.EntityDefault)
+				if test.here {
+					most = 0
+					quiet := s.used(func() {
+						for range 20 {
+							s.repo.InvalidateConfig("somebody", "")
+							synctest.Wait()
+						}
+					})
+					assert.Zero(t, quiet.Requests())
+					require.NoError(t, s.repo.SetBlocked(t.Context(), admin.Scope{Entity: "org"}, true))
+				} else {
+					s.says(test.owner, blocked)
 				}
-				assert.LessOrEqual(t, time.Since(began), time.Minute+time.Second)
+				for range 3 {
+					isBlocked(t, <-ended, test.owner.Entity, levels.EntityDefault)
+				}
+				assert.LessOrEqual(t, time.Since(began), most)
 			})
 		})
 	}
-}
-
-// Who waits in the process that blocks hears of it at once, and keeps its place if only
-// others are concerned.
-func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
-	inFamily(t, func(t *testing.T, s *process) {
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 100_000)}))
-		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "key"}, []dynalimit.Limit{dynalimit.PerDay("rpm", 1)}))
-		s.acquire("key", dynalimit.Amounts{"rpm": 1})
-		ended := make(chan error, 3)
-		for range 3 {
-			go func() {
-				_, err := s.limiter.Wait(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
-				ended <- err
-			}()
-		}
-		elapse(10*time.Minute + time.Second)
-		quiet := s.used(func() {
-			for range 20 {
-				s.repo.InvalidateConfig("somebody", "")
-				synctest.Wait()
-			}
-		})
-		assert.Zero(t, quiet.Requests(), "no waiter asks the store for what does not concern it")
-		began := time.Now()
-		require.NoError(t, s.repo.SetBlocked(t.Context(), admin.Scope{Entity: "org"}, true))
-		for range 3 {
-			isBlocked(t, <-ended, "org", levels.EntityDefault)
-		}
-		assert.Equal(t, began, time.Now())
-	})
 }
 
 // A block that is known outlasts an outage, whatever the policy and however long.

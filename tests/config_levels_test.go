@@ -173,7 +173,7 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
 	for _, level := range []levels.Level{levels.System, levels.Resource, levels.PlanDefault, levels.Plan, levels.EntityDefault, levels.Entity} {
 		t.Run(string(level), func(t *testing.T) {
-			virtual(t, nil, func(t *testing.T, s *process) {
+			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Block}, func(t *testing.T, s *process) {
 				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
 				s.says(ofSystem, schema.ConfigItem{OnUnavailable: "block", Limits: limited(dynalimit.Amounts{"rpm": 10}).Limits})
 				c := schema.ConfigItem{OnUnavailable: "allow"}

@@ -70,31 +70,6 @@ func TestBugsAndBadRequestsNeverFailOpen(t *testing.T) {
 	}
 }
 
-func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
-	for _, test := range []struct {
-		call, system, options dynalimit.UnavailablePolicy
-		allowed               bool
-	}{
-		{"", "", "", false},
-		{"", "", dynalimit.Allow, true},
-		{"", dynalimit.Allow, "", true},
-		{"", dynalimit.Block, dynalimit.Allow, false},
-		{dynalimit.Block, dynalimit.Allow, dynalimit.Allow, false},
-		{dynalimit.Allow, dynalimit.Block, dynalimit.Block, true},
-		{dynalimit.Allow, "", "", true},
-	} {
-		virtual(t, &dynalimit.Options{OnUnavailable: test.options}, func(t *testing.T, s *process) {
-			require.NoError(t, second(s.repo.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}, OnUnavailable: test.system, Version: admin.AnyVersion})))
-			s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) // knows the system's policy
-			s.down(ddbmem.Fault{Drop: true})
-			lease, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(test.call))
-			s.db.SetFaults(nil)
-			assert.Equal(t, test.allowed, err == nil, "%+v", test)
-			assert.Equal(t, test.allowed, lease != nil && lease.Degraded(), "%+v", test)
-		})
-	}
-}
-
 func TestDenialWinsOverUnavailability(t *testing.T) {
 	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow} {
 		testEngines(t, func(t *testing.T, e *engine) {
