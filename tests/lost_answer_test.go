@@ -126,46 +126,6 @@ func TestDenialNamesAnUnansweredTake(t *testing.T) {
 	})
 }
 
-// A give-back beside a charge is resent after a lost answer; the resend is
-// refused by a bound, not by the slot; then the first try lands after all. What
-// is decided anew must not give back a second time.
-func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
-	pair(t, []dynalimit.Limit{dynalimit.PerHour("rpm", 1000), dynalimit.PerHour("tpm", 1000)}, func(t *testing.T, a, b *process) {
-		ctx := t.Context()
-		lease := a.acquire("key", dynalimit.Amounts{"rpm": 100, "tpm": 100})
-		other := b.acquire("key", dynalimit.Amounts{"rpm": 500, "tpm": 10})
-		elapse(30 * time.Minute)                                           // refills half
-		require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"rpm": 1})) // its image is the newest, its slot its own
-
-		type spared struct{}
-		unhindered := context.WithValue(ctx, spared{}, true)
-		late := make(chan struct{})
-		var tries atomic.Int64
-		a.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			switch {
-			case q.Operation != "UpdateItem" || q.Context.Value(spared{}) != nil:
-				return ddbmem.Fault{}
-			case tries.Add(1) == 1:
-				return ddbmem.Fault{Late: late}
-			}
-			return ddbmem.Fault{Before: time.Second}
-		})
-		done := make(chan error)
-		go func() { done <- lease.Adjust(ctx, dynalimit.Amounts{"rpm": 50, "tpm": -100}) }()
-		elapse(500 * time.Millisecond) // the resend is on its way
-		require.NoError(t, other.Settle(unhindered, dynalimit.Amounts{"rpm": 0}))
-		elapse(time.Second) // refused by the upper bound
-		_, err := b.limiter.Acquire(unhindered, "key", model, dynalimit.Amounts{"rpm": 600})
-		require.NoError(t, err)
-		close(late)
-		a.db.Wait()
-		if err = <-done; err != nil {
-			require.True(t, errors.Is(err, dynalimit.ErrUnconfirmed), "%v", err)
-		}
-		require.Equal(t, int64(10_000), a.stored("key", "tpm").Consumed, "given back once")
-	})
-}
-
 // A charge of which nobody knows, and of which the store says no more than that it
 // is refused now, counts as consumed and is never given back, landed or not.
 func TestChargeInDoubtAfterARefusalIsNotGivenBack(t *testing.T) {
