@@ -21,7 +21,7 @@ const repository = "https://github.com/dynalimit/dynalimit"
 // The help of each command: a golden file of the command line's tests has usages and flags, and
 // the file from which the help is made has explanations and examples.
 const (
-	helpFlags = "cmd/dynalimit/testdata/help.txt"
+	helpFlags = "cmd/dynalimit/testdata/help/help.txt"
 	helpTexts = "cmd/dynalimit/help.txt"
 )
 

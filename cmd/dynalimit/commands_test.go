@@ -77,7 +77,7 @@ func TestHelp(t *testing.T) {
 		}
 		all += "\n$ dynalimit " + name + "\n" + strings.TrimSuffix(text, common)
 	}
-	compareGolden(t, filepath.Join("testdata", "help.txt"), all)
+	compareGolden(t, filepath.Join("testdata", "help", "help.txt"), all)
 }
 
 // untested are commands that no transcript can hold, and the tests they have instead.
