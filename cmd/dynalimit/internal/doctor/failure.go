@@ -38,16 +38,6 @@ const (
 	answered
 )
 
-// credentialCodes say that it is the credentials that are refused.
-var credentialCodes = map[string]string{
-	"ExpiredTokenException": "have expired", "ExpiredToken": "have expired", "RequestExpired": "or this machine's clock are wrong: the signature is too old",
-	"UnrecognizedClientException": "are not known here", "InvalidClientTokenId": "are not known here", "AuthFailure": "are not known here",
-	"OptInRequired": "are of an account that has not enabled the region", "MissingAuthenticationToken": "are missing", "MissingAuthenticationTokenException": "are missing",
-	"InvalidSignatureException": "have another secret key, or this machine's clock is wrong: the signature is refused",
-	"SignatureDoesNotMatch":     "have another secret key, or this machine's clock is wrong: the signature is refused",
-	"IncompleteSignature":       "do not sign requests", "IncompleteSignatureException": "do not sign requests",
-}
-
 // causeOf tells what made a request fail; a lost network is never taken for a missing
 // permission.
 func causeOf(err error) cause {
@@ -85,18 +75,17 @@ func causeOfUnsent(err error) cause {
 }
 
 func causeOfCode(err error, api smithy.APIError) cause {
-	code := api.ErrorCode()
-	_, credentials := credentialCodes[code]
+	code, explained := api.ErrorCode(), ddb.Explain(err)
 	switch {
 	case strings.HasPrefix(code, "AccessDenied") || code == "UnauthorizedOperation":
 		return denied
-	case credentials:
+	case strings.Contains(explained, "credentials"), strings.Contains(explained, "signature"):
 		return refusedCredentials
 	case code == "ResourceNotFoundException" || code == "TableNotFoundException":
 		return missing
 	case tables.Unknown(err), strings.Contains(strings.ToLower(api.ErrorMessage()), "not implemented"):
 		return unknownOperation
-	case strings.Contains(ddb.Explain(err), "not DynamoDB"):
+	case strings.Contains(explained, "not DynamoDB"):
 		return notDynamoDB
 	}
 	return answered
@@ -121,7 +110,10 @@ func (v *visit) why(err error) string {
 	case denied:
 		return "it is not permitted: " + api.ErrorMessage()
 	case refusedCredentials:
-		return whyRefused(err, api)
+		if reason := ddb.Explain(err); reason != "" && api != nil {
+			return reason
+		}
+		return "there are no credentials that can be used: " + innermost(err)
 	case missing:
 		return fmt.Sprintf("there is no table %q in %s", v.table.Name(), v.Region)
 	case unknownOperation:
@@ -138,14 +130,6 @@ func (v *visit) why(err error) string {
 	case answered:
 	}
 	return innermost(err)
-}
-
-// whyRefused says what is wrong with credentials.
-func whyRefused(err error, api smithy.APIError) string {
-	if api != nil && credentialCodes[api.ErrorCode()] != "" {
-		return "the credentials " + credentialCodes[api.ErrorCode()]
-	}
-	return "there are no credentials that can be used: " + innermost(err)
 }
 
 // innermost is an error without what the SDK puts around it.
