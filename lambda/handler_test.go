@@ -1,24 +1,32 @@
 package lambda_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/lambda"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // unreliable refuses some writes for good, and loses the answers of others.
 type unreliable struct {
@@ -128,4 +136,120 @@ func deliver(t *testing.T, rnd *rand.Rand, h *lambda.Handler, records []streamty
 		require.Less(t, at, to)
 		next = max(next, at) // what was taken once is not asked for again
 	}
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// payload is the event that Lambda makes of records.
+func payload(t testing.TB, records ...any) []byte {
+	t.Helper()
+	if records == nil {
+		records = []any{}
+	}
+	text, err := json.Marshal(object{"Records": records})
+	require.NoError(t, err)
+	return text
+}
+
+// lambdaRecord is a record as Lambda sends it.
+func lambdaRecord(t testing.TB, r streamtypes.Record) object {
+	t.Helper()
+	change := object{
+		"ApproximateCreationDateTime": float64(r.Dynamodb.ApproximateCreationDateTime.Unix()),
+		"Keys":                        lambdaItem(t, r.Dynamodb.Keys), "SequenceNumber": *r.Dynamodb.SequenceNumber,
+		"SizeBytes": aws.ToInt64(r.Dynamodb.SizeBytes), "StreamViewType": string(r.Dynamodb.StreamViewType),
+	}
+	if r.Dynamodb.OldImage != nil {
+		change["OldImage"] = lambdaItem(t, r.Dynamodb.OldImage)
+	}
+	if r.Dynamodb.NewImage != nil {
+		change["NewImage"] = lambdaItem(t, r.Dynamodb.NewImage)
+	}
+	out := object{
+		"eventID": aws.ToString(r.EventID), "eventName": string(r.EventName), "eventVersion": "1.1", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
+		"eventSourceARN": "arn:aws:dynamodb:us-east-1:111122223333:table/limits/stream/2026-01-01T00:00:00.000", "dynamodb": change,
+	}
+	if r.UserIdentity != nil {
+		out["userIdentity"] = object{"type": aws.ToString(r.UserIdentity.Type), "principalId": aws.ToString(r.UserIdentity.PrincipalId)}
+	}
+	return out
+}
+
+func lambdaItem(t testing.TB, item map[string]streamtypes.AttributeValue) object {
+	out := object{}
+	for name, v := range item {
+		out[name] = lambdaValue(t, v)
+	}
+	return out
+}
+
+func lambdaValue(t testing.TB, v streamtypes.AttributeValue) object {
+	switch v := v.(type) {
+	case *streamtypes.AttributeValueMemberB:
+		return object{"B": v.Value}
+	case *streamtypes.AttributeValueMemberBOOL:
+		return object{"BOOL": v.Value}
+	case *streamtypes.AttributeValueMemberBS:
+		return object{"BS": v.Value}
+	case *streamtypes.AttributeValueMemberL:
+		list := []object{}
+		for _, e := range v.Value {
+			list = append(list, lambdaValue(t, e))
+		}
+		return object{"L": list}
+	case *streamtypes.AttributeValueMemberM:
+		return object{"M": lambdaItem(t, v.Value)}
+	case *streamtypes.AttributeValueMemberN:
+		return object{"N": v.Value}
+	case *streamtypes.AttributeValueMemberNS:
+		return object{"NS": v.Value}
+	case *streamtypes.AttributeValueMemberNULL:
+		return object{"NULL": true}
+	case *streamtypes.AttributeValueMemberS:
+		return object{"S": v.Value}
+	case *streamtypes.AttributeValueMemberSS:
+		return object{"SS": v.Value}
+	}
+	require.Fail(t, "a value of no type", "%T", v)
+	return nil
+}
+
+// embeddedLine is what the metrics of a batch look like in the log.
+func embeddedLine(t *testing.T, observe func(io.Writer, string) func(lambda.Report)) []byte {
+	t.Helper()
+	var log bytes.Buffer
+	observe(&log, "limits")(lambda.Report{
+		At: time.Unix(noon, 0), Records: 10, Age: 2500 * time.Millisecond, Counted: 1, Repeated: 2, Ignored: 3, Skipped: 4, Again: 5, Gaps: 6,
+	})
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("\n")))
+	return log.Bytes()
+}
+
+// TestMisuseIsSaid: a call without a context, of what was never made, or with a closer that is
+// a nil pointer.
+func TestMisuseIsSaid(t *testing.T) {
+	process := func(context.Context, []aggregator.Record) (aggregator.Result, error) { return aggregator.Result{}, nil }
+	h, err := lambda.NewHandler(process, nil, nil)
+	require.NoError(t, err)
+	var nobody context.Context
+	records := []byte(`{"Records":[]}`)
+	_, err = h.Invoke(nobody, records)
+	require.ErrorContains(t, err, "ctx is nil")
+	_, err = (*lambda.Handler)(nil).Invoke(t.Context(), records)
+	require.ErrorContains(t, err, "make one with NewHandler")
+	_, err = new(lambda.Handler).Invoke(t.Context(), records)
+	require.ErrorContains(t, err, "make one with NewHandler")
+	_, err = lambda.NewHandler(process, (*aggregator.Closer)(nil), nil)
+	require.ErrorContains(t, err, "closer is a nil *aggregator.Closer")
+	assert.NotPanics(t, func() { lambda.EmbeddedMetrics(nil, "limits")(lambda.Report{Records: 1}) })
+}
+
+// TestProcessPanics: the panic is the caller's, who has the whole batch come again.
+func TestProcessPanics(t *testing.T) {
+	h, err := lambda.NewHandler(func(context.Context, []aggregator.Record) (aggregator.Result, error) { panic("oh") }, nil, nil)
+	require.NoError(t, err)
+	assert.PanicsWithValue(t, "oh", func() {
+		_, _ = h.Invoke(t.Context(), []byte(`{"Records":[{"eventID":"1","dynamodb":{"SequenceNumber":"1","Keys":{"PK":{"S":"a"}}}}]}`))
+	})
 }

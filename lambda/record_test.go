@@ -2,6 +2,7 @@ package lambda_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/lambda"
 )
 
@@ -77,5 +80,100 @@ func TestRecordsMadeByHandFail(t *testing.T) {
 	} {
 		_, err := lambda.FromLambda(events.DynamoDBEventRecord{EventID: "event-9", Change: events.DynamoDBStreamRecord{SequenceNumber: "1", Keys: keys}})
 		assert.ErrorContains(t, err, "event-9")
+	}
+}
+
+// TestRecordsOfACall: 6 MB, which Lambda sends at once at most, hold 3,000 records of buckets
+// with two limits. docs/cost.md counts with it.
+func TestRecordsOfACall(t *testing.T) {
+	t.Parallel()
+	db := ddbmem.New()
+	t.Cleanup(db.Close)
+	repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
+	require.NoError(t, err)
+	require.NoError(t, repo.CreateTable(t.Context()))
+	limiter, err := dynalimit.New(repo, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, limiter.Close(t.Context())) })
+	limits := dynalimit.WithLimits(dynalimit.PerMinute("rpm", 1_000_000), dynalimit.PerMinute("tpm", 1_000_000))
+	for range 2 {
+		_, err := limiter.Acquire(t.Context(), "tenant-10", "gpt-4", dynalimit.Amounts{"rpm": 1, "tpm": 500}, limits)
+		require.NoError(t, err)
+	}
+	all := engine{db.Client(), db.StreamsClient()}.records(t, "limits")
+	shard := all[len(all)-1]
+	size := len(payload(t, lambdaRecord(t, shard[len(shard)-1])))
+	t.Logf("%d bytes", size)
+	require.LessOrEqual(t, 3000*size, 6<<20)
+}
+
+// FuzzEvents: whatever comes, a function answers; what can be read is given once in order,
+// and of what is not, the first is asked for again.
+func FuzzEvents(f *testing.F) {
+	for _, bad := range malformed {
+		f.Add(string(payload(f, bucketRecord(1), bad, bucketRecord(3))))
+	}
+	f.Add(`{"Records":[{"dynamodb":{"Keys":{"a":{"BS":[null]}}}}]}`)
+	f.Fuzz(func(t *testing.T, event string) {
+		l := &ledger{}
+		h := newHandler(t, l.process, &lambda.Options{Tries: 2})
+		for range 3 {
+			l.given = nil
+			text, err := h.Invoke(t.Context(), []byte(event))
+			if err != nil {
+				return
+			}
+			var answer events.DynamoDBEventResponse
+			if string(text) != "null" && assert.NoError(t, json.Unmarshal(text, &answer), "%s", text) {
+				assert.LessOrEqual(t, len(answer.BatchItemFailures), 1)
+			}
+		}
+	})
+}
+
+// FuzzValues: values of any shape convert as they do from the stream.
+func FuzzValues(f *testing.F) {
+	f.Add("text", []byte{0, 1}, uint64(123456789), true)
+	f.Add("\xff", []byte(nil), uint64(0), false)
+	f.Fuzz(func(t *testing.T, text string, bytes []byte, shape uint64, yes bool) {
+		if bytes == nil {
+			bytes = []byte{}
+		}
+		text = strings.ToValidUTF8(text, "?") // DynamoDB has no other
+		item := map[string]streamtypes.AttributeValue{text + "a": build(text, bytes, &shape, yes, 0), "b": build(text, bytes, &shape, !yes, 0)}
+		want, got := both(t, recordOf(item, time.Unix(noon, 0)))
+		assert.Equal(t, want.Old, got.Old)
+	})
+}
+
+// build is a value whose shape the digits of a number say.
+func build(text string, bytes []byte, shape *uint64, yes bool, depth int) streamtypes.AttributeValue {
+	digit := *shape % 10
+	*shape /= 10
+	if depth == 5 {
+		digit %= 8
+	}
+	inner := func() streamtypes.AttributeValue { return build(text, bytes, shape, yes, depth+1) }
+	switch digit {
+	case 0:
+		return &streamtypes.AttributeValueMemberS{Value: text}
+	case 1:
+		return &streamtypes.AttributeValueMemberB{Value: bytes}
+	case 2:
+		return &streamtypes.AttributeValueMemberBOOL{Value: yes}
+	case 3:
+		return &streamtypes.AttributeValueMemberN{Value: text} // whatever DynamoDB takes for a number
+	case 4:
+		return &streamtypes.AttributeValueMemberNULL{Value: true}
+	case 5:
+		return &streamtypes.AttributeValueMemberSS{Value: []string{text, text + "x"}}
+	case 6:
+		return &streamtypes.AttributeValueMemberNS{Value: []string{text}}
+	case 7:
+		return &streamtypes.AttributeValueMemberBS{Value: [][]byte{bytes, {1}}}
+	case 8:
+		return &streamtypes.AttributeValueMemberL{Value: []streamtypes.AttributeValue{inner(), inner()}}
+	default:
+		return &streamtypes.AttributeValueMemberM{Value: map[string]streamtypes.AttributeValue{text: inner(), text + "y": inner()}}
 	}
 }
