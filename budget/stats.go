@@ -10,7 +10,7 @@ type Stats struct {
 	// waited for a query of it.
 	TotalHits, TotalMisses int64
 	// QuotaPercent says by label how much of its quota is spent, in percent with one
-	// decimal: the highest over the apps for which this process queried the store in the last ten minutes. A
-	// label without quotas has none.
+	// decimal: the highest over the apps that this process serves and for which it queried the store in the
+	// last ten minutes; sweeps add none. A label without quotas has none.
 	QuotaPercent map[string]float64
 }

@@ -21,7 +21,7 @@ import (
 // budgetCmd is what all budget commands share: each finds the tables as the flags say.
 type budgetCmd struct {
 	Control      string `help:"Table of configuration and prices." default:"control"`
-	Usage        string `help:"Table of counters, records and holds." default:"usage"`
+	Usage        string `help:"Table of counters and records." default:"usage"`
 	CreateTables bool   `help:"Create the two tables if they are missing."`
 
 	*globals `kong:"-"`

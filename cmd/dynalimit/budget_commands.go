@@ -11,7 +11,7 @@ type budgetCommands struct {
 	History  historyCmd  `cmd:"" help:"Show what the last days cost, as a chart."`
 	Override overrideCmd `cmd:"" help:"Force an app's label for some time, or end that."`
 	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
-	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
+	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and deliver events that nobody had."`
 
 	Recommend recommendCmd `cmd:"" help:"Show which label an app may use now, and why."`
 	Prices    pricesCmd    `cmd:"" help:"List or store prices of models."`

@@ -48,11 +48,11 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 		return recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC(), r.Labels}, err
 	}, func(j recommendJSON) {
 		fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), term.Plain(j.Model), j.Reason)
-		for _, l := range j.labels {
-			printLabelWith(out, budget.LabelTotals{
-				Label: l.Label, CostMicros: l.SpendMicros, Quota: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
-			}, "")
+		labels := make([]budget.LabelTotals, len(j.labels))
+		for i, l := range j.labels {
+			labels[i] = budget.LabelTotals{Label: l.Label, CostMicros: l.SpendMicros, Quota: l.QuotaMicros, Percent: l.Percent, Status: l.Status}
 		}
+		printLabels(out, labels, func(budget.LabelTotals) string { return "" })
 		fmt.Fprintf(out, "  %s %s\n", out.Dim("resets      "), j.ResetAt.Format(time.RFC3339))
 	})
 }

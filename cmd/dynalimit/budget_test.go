@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,24 @@ func TestOperatorsAtOnceLoseNoQuota(t *testing.T) {
 		return []string{"prices", "set", "some-model", "--input", "1", "--output", "2", "--from", fmt.Sprintf("2027-01-0%d", i+1)}
 	})
 	assert.Equal(t, 6, strings.Count(s.must("prices", "list", "some-model"), "stored"))
+}
+
+// TestBarsOfBudgetsFitTheScreen: where there is no room for a bar there is none, and no line wraps.
+func TestBarsOfBudgetsFitTheScreen(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	for _, s.width = range []int{30, 40, 60, 120} {
+		for _, args := range [][]string{{"today", acme, "chat"}, {"recommend", acme, "chat"}} {
+			drawn := 0
+			for line := range strings.Lines(s.must(args...)) {
+				if strings.ContainsAny(line, "%█░") {
+					assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), s.width, line)
+					drawn++
+				}
+			}
+			assert.GreaterOrEqual(t, drawn, 2)
+		}
+	}
 }
 
 // TestBudgetSaysHowToBegin: where there are no tables, and where there is no engine.

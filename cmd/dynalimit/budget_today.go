@@ -29,34 +29,33 @@ func share(amount, whole int64) int {
 	return max(1, int(float64(amount)/float64(whole)*barWidth))
 }
 
-// bar shows what is spent of a quota, coloured by its status.
-func bar(out *term.Output, l budget.LabelTotals) string {
-	spent := share(l.CostMicros, l.Quota)
-	colour := "32" // green
-	switch l.Status {
-	case prices.StatusTight:
-		colour = "33" // yellow
-	case prices.StatusExceeded:
-		colour = "31" // red
+// printLabels prints what is spent of quotas, as bars that fit the screen, with more behind each.
+func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget.LabelTotals) string) {
+	bars := make([]term.Measure, len(labels))
+	for i, l := range labels {
+		text, colour := fmt.Sprintf("%s of %s, %.1f %%%s", dollars(l.CostMicros), dollars(l.Quota), l.Percent, more(l)), "32" // green
+		switch l.Status {
+		case prices.StatusTight:
+			text, colour = text+", "+string(l.Status), "33" // yellow
+		case prices.StatusExceeded:
+			text, colour = text+", "+string(l.Status), "31" // red
+		case prices.StatusUnpriced: // a service may have it in its options
+			text += ", no model with a price configured"
+		}
+		part := float64(l.CostMicros) / float64(max(1, l.Quota))
+		if l.CostMicros > 0 {
+			part = max(part, 0.5/barWidth) // a mark for anything
+		}
+		bars[i] = term.Measure{
+			Name: l.Label, Text: text, Share: part,
+			Paint: func(drawn string) string { return out.Style(colour, drawn) },
+		}
 	}
-	return out.Style(colour, strings.Repeat("█", spent)) + out.Dim(strings.Repeat("░", barWidth-spent))
+	out.Bars(2, bars)
 }
 
-func printLabel(out *term.Output, l budget.LabelTotals) {
-	printLabelWith(out, l, ", "+calls(l.Requests))
-}
-
-// printLabelWith puts more behind what is spent.
-func printLabelWith(out *term.Output, l budget.LabelTotals, more string) {
-	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, bar(out, l), dollars(l.CostMicros), dollars(l.Quota), l.Percent, more)
-	switch l.Status {
-	case prices.StatusTight, prices.StatusExceeded:
-		fmt.Fprintf(out, ", %s", out.Bold(string(l.Status)))
-	case prices.StatusUnpriced: // a service may have it in its options
-		fmt.Fprint(out, out.Dim(", no model with a price configured"))
-	}
-	fmt.Fprintln(out)
-}
+// callsBehind is how many calls a label had, behind what they cost.
+func callsBehind(l budget.LabelTotals) string { return ", " + calls(l.Requests) }
 
 func calls(n int64) string {
 	switch n {
@@ -97,9 +96,7 @@ func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error
 		return totalsJSON{c.Org, c.App, totals}, err
 	}, func(j totalsJSON) {
 		fmt.Fprintf(out, "%s  %s\n", out.Bold(dayName(j.Day)), dollars(j.CostMicros))
-		for _, l := range j.Labels {
-			printLabel(out, l)
-		}
+		printLabels(out, j.Labels, callsBehind)
 	})
 }
 

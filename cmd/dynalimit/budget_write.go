@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,11 +107,7 @@ func (j adjustJSON) print(out *term.Output, day string) {
 		word = "Before already: " + strings.ToLower(word)
 	}
 	fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(j.DeltaMicros, -j.DeltaMicros)), j.Label, day)
-	for _, l := range j.Totals.Labels {
-		if l.Label == j.Label {
-			printLabel(out, l)
-		}
-	}
+	printLabels(out, slices.DeleteFunc(slices.Clone(j.Totals.Labels), func(l budget.LabelTotals) bool { return l.Label != j.Label }), callsBehind)
 }
 
 type sweepCmd struct {
