@@ -355,37 +355,3 @@ func TestUsageIsValidated(t *testing.T) {
 	requireCode(t, err, fault.InvalidRequest)
 	assert.Empty(t, w.items(""))
 }
-
-// TestWindowAcrossAChange: a record that is sent again after the number of shards or its price
-// changed is a duplicate, from every process; another under its id is a conflict.
-func TestWindowAcrossAChange(t *testing.T) {
-	for name, change := range map[string]func(*testing.T, *world){
-		"shards": func(t *testing.T, w *world) {
-			o := fixtureOrg()
-			o.Shards = 3
-			w.org(o)
-		},
-		"price": func(t *testing.T, w *world) {
-			require.NoError(t, w.a.Prices().Put(t.Context(), premiumModel, prices.Price{Model: premiumModel, Rates: prices.Rates{Input: 1, Output: 20_000_000}}))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *Options) { o.Metering = MeteringWindow })
-			w.org(fixtureOrg())
-			for n := range 10 {
-				w.submit(w.a, call(n))
-			}
-			change(t, w)
-			for n := range 10 {
-				for _, k := range []*Keeper{w.a, w.b} {
-					w.submit(k, call(n)) // is no conflict
-				}
-				other := call(n)
-				other.Tokens.Output++
-				_, err := w.a.Submit(t.Context(), orgO, appA, other)
-				require.ErrorIs(t, err, ErrConflict)
-			}
-			assert.Equal(t, int64(10), w.total(appA, "premium", "").Requests)
-		})
-	}
-}

@@ -39,9 +39,3 @@ func (c *charges) writeAll(ctx context.Context, ops []*ledger.Operation) []error
 	}
 	return errs
 }
-
-// writeUnkept is write of a record that is counted without an item of its own.
-func (c *charges) writeUnkept(ctx context.Context, o *ledger.Operation) error {
-	defer c.standing.follow(o)
-	return c.ledger.WriteUnkept(ctx, o, c.opts.Metering == MeteringWindow)
-}

@@ -55,8 +55,6 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{3, 0, 3}},
 		{"submit strict, warm", MeteringStrict, fixtureOrg(), submitWarm, cost{1, 4, 0}},
 		{"submit batch, alone", MeteringBatch, fixtureOrg(), submitWarm, cost{1, 4, 0}},
-		{"submit window, warm", MeteringWindow, inOneShard(), submitWarm, cost{1, 2, 0}},
-		{"submit none, warm", MeteringNone, inOneShard(), submitWarm, cost{1, 1, 0}},
 		{"submit with two tags", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			return func() {

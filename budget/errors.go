@@ -74,3 +74,11 @@ func asUnavailable(operation string, err error) error {
 	}
 	return err
 }
+
+// conflictError says what a request id stands for already.
+func conflictError(stored ledger.Stored) error {
+	if stored.Day == "" {
+		return fmt.Errorf("%w: the request id was used with another payload", ErrConflict)
+	}
+	return fmt.Errorf("%w: the request id was used with another payload, on day %s for label %q", ErrConflict, stored.Day, stored.Label)
+}

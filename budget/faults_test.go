@@ -3,7 +3,6 @@ package budget
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
@@ -217,70 +215,6 @@ func TestCloseDrains(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int64(10), got.Labels[0].Requests)
 		require.NoError(t, other.Close(t.Context()))
-	})
-}
-
-// TestWindowMetering: the token alone makes a record count once, for ten
-// minutes.
-func TestWindowMetering(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.org(fixtureOrg())
-		k := w.keeper(&Options{Metering: MeteringWindow})
-		for range 3 {
-			assert.Equal(t, int64(16_500), w.submit(k, call(1)).CostMicros)
-		}
-		other := call(1)
-		other.Tokens.Output = 801
-		_, err := k.Submit(t.Context(), orgO, appA, other)
-		require.ErrorIs(t, err, ErrConflict)
-		assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
-		other.Time = time.Time{}
-		_, err = k.Submit(t.Context(), orgO, appA, other)
-		requireCode(t, err, fault.InvalidRequest)
-		assert.Empty(t, w.items("DEDUP#"))
-	})
-}
-
-// TestWindowMeteringKnowsItsTable: a request token is one account's, and two systems may share
-// that, and give their records the same ids.
-func TestWindowMeteringKnowsItsTable(t *testing.T) {
-	w := newWorld(t)
-	other := *w
-	other.tables = Tables{fixture.Table("other"), fixture.Table("others")}
-	other.a, other.b = other.keeper(&Options{}), other.keeper(&Options{})
-	require.NoError(t, other.a.Setup().CreateTables(t.Context()))
-	for _, w := range []*world{w, &other} {
-		w.org(fixtureOrg())
-		k := w.keeper(&Options{Metering: MeteringWindow})
-		for range 2 {
-			w.submit(k, call(1))
-		}
-		assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
-	}
-}
-
-func TestPlainMetering(t *testing.T) {
-	simulated(t, Options{Metering: MeteringNone}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		var n atomic.Int64
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "UpdateItem" && n.Add(1) == 2 {
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}
-			}
-			return ddbmem.Fault{}
-		})
-		for range 2 {
-			_, err := k.Submit(t.Context(), orgO, appA, call(1))
-			require.NoError(t, err)
-		}
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "UpdateItem"} })
-		_, err := k.Submit(t.Context(), orgO, appA, call(1))
-		var u *fault.UnavailableError
-		require.ErrorAs(t, err, &u)
-		assert.True(t, u.Unconfirmed, "not sent again")
-		back(db, k)
-		got, err := k.Totals(t.Context(), orgO, appA, "")
-		require.NoError(t, err)
-		assert.Equal(t, int64(3), got.Labels[0].Requests)
 	})
 }
 

@@ -22,26 +22,17 @@ type Tables struct {
 	Usage   string // counters, records, events. Defaults to "usage"
 }
 
-// Metering says how reliably a record is counted only once. MeteringWindow and MeteringNone keep no records, so they cannot
-// be combined with a spool: a record whose answer was lost would be counted again.
+// Metering says how long a record waits for others, with which it shares a transaction. A record is
+// counted once in either, however often it is sent within 49 hours.
 type Metering string
 
 // The meterings.
 const (
-	// MeteringStrict counts a record once, however often it is sent within 49
-	// hours. Records of one process share a transaction when they queue up.
+	// MeteringStrict waits only while another transaction of its counters is in flight, or began
+	// less than Options.Linger ago: earlier answers, more write units.
 	MeteringStrict Metering = "strict"
-	// MeteringBatch is as strict and always waits Options.Linger for company:
-	// fewer write units, later answers.
+	// MeteringBatch always waits Options.Linger: fewer write units, later answers.
 	MeteringBatch Metering = "batch"
-	// MeteringWindow counts a record once within ten minutes of its first
-	// sending, by the request token alone. Usage.Time must be set. Another record under
-	// the same id is ErrConflict where the first was sent by this process, and elsewhere a
-	// duplicate of it: nothing tells it from the same record at a price that changed.
-	MeteringWindow Metering = "window"
-	// MeteringNone counts a record each time it is sent; one whose answer was
-	// lost is not sent again.
-	MeteringNone Metering = "none"
 )
 
 // Policy says what a call does while the store does not answer.
@@ -191,11 +182,8 @@ func (o Options) validate() error {
 	switch {
 	case o.KeepDays < 30 || o.KeepDays > 36_500:
 		return invalid("options.keep_days", "is %d; give 30 to 36500 days, or 0 for 400", o.KeepDays)
-	case !slices.Contains([]Metering{MeteringStrict, MeteringBatch, MeteringWindow, MeteringNone}, o.Metering):
-		return invalid("options.metering", "is %q; give MeteringStrict, MeteringBatch, MeteringWindow or MeteringNone", o.Metering)
-	case o.Spool != "" && (o.Metering == MeteringWindow || o.Metering == MeteringNone):
-		return invalid("options.metering", "MeteringWindow and MeteringNone keep no record by which the spool could tell "+
-			"what was counted already; use MeteringStrict or MeteringBatch, or leave Options.Spool empty")
+	case !slices.Contains([]Metering{MeteringStrict, MeteringBatch}, o.Metering):
+		return invalid("options.metering", "is %q; give MeteringStrict or MeteringBatch", o.Metering)
 	case o.SpoolBytes < 0:
 		return invalid("options.spool_bytes", "is %d; give a size in bytes, or 0 for 1 GiB", o.SpoolBytes)
 	case o.OnUnavailable.Submit == Allow && o.Spool == "":

@@ -262,16 +262,8 @@ func TestSpoolAppendsAfterACutLine(t *testing.T) {
 	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
 }
 
-// TestSpoolMeteringsThatKeepRecords: without them a record whose answer was
-// lost would be counted again.
-func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
-	for _, metering := range []Metering{MeteringWindow, MeteringNone} {
-		path := filepath.Join(t.TempDir(), "spool")
-		_, err := New(ddbmem.New().Client(), Tables{}, &Options{AllowUnknownApps: true, Metering: metering, Spool: path})
-		assert.Contains(t, requireCode(t, err, fault.InvalidRequest).Reason, "MeteringStrict")
-		_, err = os.Stat(path)
-		require.ErrorIs(t, err, os.ErrNotExist)
-	}
+// TestSpooledRecordWhoseAnswerWasLostCountsOnce, in each metering.
+func TestSpooledRecordWhoseAnswerWasLostCountsOnce(t *testing.T) {
 	for _, metering := range []Metering{MeteringStrict, MeteringBatch} {
 		opts := Options{Metering: metering, Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour}
 		simulated(t, opts, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {

@@ -41,11 +41,7 @@ func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt
 	if err := c.tenants.register(ctx, t); err != nil {
 		return Receipt{}, err
 	}
-	if c.counterOnly() {
-		if err := c.writeUnkept(ctx, o); err != nil {
-			return Receipt{}, failure("Submit", err)
-		}
-	} else if err := c.write(ctx, o); err != nil {
+	if err := c.write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Submit", err)
 	}
 	return c.receipt(ctx, t, usage.Label, o.Verdict)
@@ -62,13 +58,11 @@ func (c *charges) prepare(t *tenant, entry *SpooledUsage) (*ledger.Operation, er
 	at := received
 	if !u.Time.IsZero() {
 		at = u.Time
-	} else if c.opts.Metering == MeteringWindow {
-		return nil, invalid("timestamp", "is needed in window metering")
 	}
 	if at.Before(received.Add(-acceptPast)) || at.After(received.Add(acceptFuture)) {
 		return nil, invalid("timestamp", "%s is not within 24 h ago to 300 s ahead", at.UTC().Format(time.RFC3339))
 	}
-	if at.After(received) && c.opts.Metering != MeteringWindow {
+	if at.After(received) {
 		at = received // a clock ahead of ours does not spend tomorrow's quota
 	}
 	cost, err := entry.cost(t, at, c.now())

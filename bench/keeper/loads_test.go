@@ -34,7 +34,7 @@ func init() {
 	flag.DurationVar(&flags.WarmUp, "warm-up", 2*time.Second, "the same load before")
 	flag.DurationVar(&flags.Latency, "latency", 5*time.Millisecond, "what the store takes for a request")
 	flag.DurationVar(&flags.Linger, "linger", serveLinger, "budget.Options.Linger, by default that of dynalimit keeper serve; 0: its own default")
-	flag.StringVar((*string)(&flags.Metering), "metering", string(budget.MeteringStrict), "strict, batch, window or none")
+	flag.StringVar((*string)(&flags.Metering), "metering", string(budget.MeteringStrict), "strict or batch")
 	flag.IntVar(&flags.Shards, "shards", 8, "counters that an app's day is spread over")
 	flag.DurationVar(&flags.Busy, "busy", 0, "how long a transaction is on its counters, where others meet it and are refused; 0: none are")
 	flag.BoolVar(&flags.Partitions, "partitions", false, "the store's partitions take 1,000 write and 3,000 read units a second")
@@ -110,8 +110,6 @@ func months() (all []named) {
 		{"strict", func(*settings) {}},
 		{"strict-of-two", func(s *settings) { s.Processes = 2 }},
 		{"batch", func(s *settings) { s.Metering, s.Linger = budget.MeteringBatch, time.Second }},
-		{"window", func(s *settings) { s.Metering = budget.MeteringWindow }},
-		{"none", func(s *settings) { s.Metering = budget.MeteringNone }},
 	} {
 		all = append(all, named{"month/" + m.name, func(s *settings) {
 			s.Virtual, s.Submit, s.Select = true, 10, selections/secondsOfMonth

@@ -180,7 +180,7 @@ func keepers() []measure {
 	for _, m := range []struct {
 		name string
 		most float64
-	}{{"strict", 4.1}, {"strict-of-two", 4.1}, {"batch", 2.5}, {"window", 2.1}, {"none", 1.1}} {
+	}{{"strict", 4.1}, {"strict-of-two", 4.1}, {"batch", 2.5}} {
 		add("month/"+m.name, "dollars/month", measure{unit: "wcu/submission", bar: atMost(m.most)})
 	}
 	add("selection", "select-p50-ms keeper-cpu", measure{unit: "select-p99-ms", bar: atMost(2)}, measure{unit: "requests/1000", bar: atMost(1)})

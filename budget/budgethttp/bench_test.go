@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/budget"
 )
 
 // BenchmarkModelSelection is the handler of a selection from warm caches, with the access
@@ -23,7 +21,7 @@ func BenchmarkModelSelection(b *testing.B) {
 // BenchmarkSubmission is the handler of a submission, with what an embedded store takes
 // for its transaction.
 func BenchmarkSubmission(b *testing.B) {
-	w := newWorld(b, func(o *budget.Options) { o.Metering = budget.MeteringNone })
+	w := newWorld(b)
 	benchmarked(b, w, http.MethodPost, pathA+"/usage", http.StatusAccepted, func(n int) []byte {
 		body, err := wireJSON(call(n))
 		require.NoError(b, err)

@@ -14,8 +14,6 @@ import (
 const (
 	// boardsKept is how many scopes' sums are known at a time.
 	boardsKept = 10_000
-	// unkeptKnown is how many records are known that were counted without an item.
-	unkeptKnown = 10_000
 )
 
 // Ledger writes what calls cost, and what is adjusted by hand, each exactly once. It knows what is
@@ -30,9 +28,8 @@ type Ledger struct {
 	}
 	looks struct{ known, asked atomic.Int64 } // calls for which spend was known, or was not
 
-	unkept  *lru.Cache[string, string] // records counted without an item, by key: the hash of the payload
-	closers chan struct{}              // see CloseBehind
-	closing background.Running         // totals being stored
+	closers chan struct{}      // see CloseBehind
+	closing background.Running // totals being stored
 }
 
 // New makes a ledger. It makes no request and starts no goroutine.
@@ -41,7 +38,6 @@ func New(options Options) *Ledger {
 	l.lanes.Options, l.lanes.note, l.lanes.open = &l.Options, l.note, map[string]*lane{}
 	l.boards.byScope, _ = lru.NewWithEvict(boardsKept, func(_ string, b *Board) { b.forgotten() }) // fails only for a size below 1
 	l.lanes.spreads, _ = lru.New[store.Key, *spread](spreadsKept)
-	l.unkept, _ = lru.New[string, string](unkeptKnown)
 	return l
 }
 

@@ -36,7 +36,6 @@ type Operation struct {
 	debits  []Debit     // the counters it changes, the label's day first
 	reopens []store.Key // closed totals this write makes open again
 	day     string      // that of the account
-	unkept  bool        // counted without an item of its own
 	expires int64       // when the day's counters may go, in unix seconds
 
 	// What its tries have taught. Of the goroutine that writes it alone.

@@ -129,14 +129,6 @@ func (l *lanes) tell(ctx context.Context, d Debit, shard int, expires int64, s *
 	return err
 }
 
-// tellOf tells readers of an operation's shard.
-func (l *lanes) tellOf(ctx context.Context, o *Operation, shard int) error {
-	l.mu.Lock()
-	s := l.spreadOf(o.debits[0].ref())
-	l.mu.Unlock()
-	return l.tell(ctx, o.debits[0], shard, o.expires, s)
-}
-
 // tellShard adds a shard to those that the first one's item tells of. It may be sent again.
 func tellShard(ctx context.Context, s *store.Store, d Debit, shard int, expires int64) error {
 	return store.Retry(ctx, func() error {

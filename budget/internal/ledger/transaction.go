@@ -99,7 +99,7 @@ func (t *transaction) further(o *Operation) int {
 // items are the writes that belong to the operation alone.
 func (o *Operation) items() []write {
 	var items []write
-	if o.record != nil && !o.unkept {
+	if o.record != nil {
 		items = append(items, write{kind: putDedup, key: o.record.Key, op: o})
 	}
 	if o.adjust != nil {

@@ -20,11 +20,6 @@ const IfAbsent = "attribute_not_exists(#pk)"
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return UUID(b)
-}
-
-// UUID formats bytes as a random UUID of version 4.
-func UUID(b [16]byte) string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

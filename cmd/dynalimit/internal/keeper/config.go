@@ -38,8 +38,9 @@ type Config struct {
 	// Spool is a file of this process alone, which keeps usage while DynamoDB does not take
 	// it. Defaults to none: then such usage is refused.
 	Spool string `yaml:"spool"`
-	// Metering says how reliably usage is counted only once: strict, batch, window or none.
-	// Defaults to strict.
+	// Metering says whether usage always waits Linger for further usage (batch), or only while a
+	// transaction of its counters is in flight or began less than Linger ago (strict). Defaults to
+	// strict.
 	Metering Metering `yaml:"metering"`
 	// Linger is how long usage waits for further usage to share its transaction, where
 	// such queues up; 1 ms to 1 s. Longer costs fewer write units, and later answers.
@@ -271,12 +272,9 @@ func (c Config) checkNames() error {
 	return nil
 }
 
-// checkSpool refuses what would count usage twice, or lose it.
+// checkSpool refuses what would lose usage.
 func (c Config) checkSpool() error {
-	switch {
-	case c.Spool != "" && (budget.Metering(c.Metering) == budget.MeteringWindow || budget.Metering(c.Metering) == budget.MeteringNone):
-		return fmt.Errorf("metering %s keeps no record by which a spool could tell what was counted already: give strict or batch, or no spool", c.Metering)
-	case c.Spool == "" && budget.Policy(c.OnUnavailable.Submit) == budget.Allow:
+	if c.Spool == "" && budget.Policy(c.OnUnavailable.Submit) == budget.Allow {
 		return errors.New("on_unavailable.submit: allow would lose usage without a spool: give --spool FILE")
 	}
 	return nil

@@ -94,14 +94,11 @@ func TestCheckListensWhereSecretsAreSafe(t *testing.T) {
 	}
 }
 
-// TestCheckLosesNoUsage: what would lose usage, or count it twice, is refused.
+// TestCheckLosesNoUsage: what would lose usage is refused.
 func TestCheckLosesNoUsage(t *testing.T) {
 	checked(t, map[string]string{
-		"spool: s\nmetering: window\n":                "metering window keeps no record",
-		"spool: s\nmetering: none\n":                  "metering none keeps no record",
 		"on_unavailable: {submit: allow}\n":           "--spool FILE",
 		"spool: s\nmetering: batch\n":                 "",
-		"metering: none\n":                            "",
 		"spool: s\non_unavailable: {submit: allow}\n": "",
 	})
 }
@@ -111,7 +108,6 @@ func TestCheckLosesNoUsage(t *testing.T) {
 func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"":                              2 * time.Millisecond,
-		"metering: none\n":              2 * time.Millisecond,
 		"metering: batch\n":             0, // the library's
 		"linger: 25ms\n":                25 * time.Millisecond,
 		"linger: 1s\nmetering: batch\n": time.Second,

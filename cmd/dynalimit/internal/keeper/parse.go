@@ -41,7 +41,7 @@ func scalar(to any, text string) (reason string) {
 			return fmt.Sprintf("is %q: write whole µ$ per million tokens, such as 3000000", text)
 		}
 	case *Metering:
-		return named(to, text, Metering(budget.MeteringStrict), Metering(budget.MeteringBatch), Metering(budget.MeteringWindow), Metering(budget.MeteringNone))
+		return named(to, text, Metering(budget.MeteringStrict), Metering(budget.MeteringBatch))
 	case *Policy:
 		return named(to, text, Policy(budget.Refuse), Policy(budget.Allow))
 	}
