@@ -1,10 +1,7 @@
 package credentials
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -28,35 +25,4 @@ func TestWhatWasNotMadeIsUsedWithoutAPanic(t *testing.T) {
 		require.NoError(t, w.Err())
 		w.Close()
 	}
-}
-
-// Whoever is told of new keys may have seen enough.
-func TestWatchMayBeClosedByWhomItTells(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, err := NewKeySet(chance(1), time.Now())
-		require.NoError(t, err)
-		second, err := first.Rotated(chance(2), time.Now().Add(time.Second), 0)
-		require.NoError(t, err)
-		var document atomic.Pointer[KeySet]
-		document.Store(first)
-		watched := make(chan *WatchedKeys, 1)
-		told := make(chan struct{})
-		load := func(context.Context) ([]byte, error) { return []byte(document.Load().Document().Reveal()), nil }
-		w, err := WatchKeys(t.Context(), load, &WatchOptions{OnChange: func(err error) {
-			defer close(told)
-			assert.NoError(t, err)
-			(<-watched).Close()
-		}})
-		require.NoError(t, err)
-		watched <- w
-		document.Store(second)
-		select {
-		case <-told:
-		case <-time.After(time.Hour):
-			t.Fatal("it waits for itself")
-		}
-		w.Close()
-		w.Close()
-		assert.Len(t, w.Keys().peppers, 2)
-	})
 }

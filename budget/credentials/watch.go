@@ -48,11 +48,8 @@ type WatchOptions struct {
 	Interval time.Duration
 	// Timeout bounds one read. Defaults to 10 s.
 	Timeout time.Duration
-	// OnChange is told of every document that differs from the last: nil if its keys are
-	// in force now, else why those before stay. It is called between two reads, and
-	// may call Close.
-	OnChange func(error)
-	// Logger gets the same. Defaults to discarding.
+	// Logger hears of every document that differs from the last: its keys are in force, or why
+	// those before stay. Defaults to discarding.
 	Logger *slog.Logger
 }
 
@@ -67,7 +64,6 @@ type WatchedKeys struct {
 	seen    []byte // a copy of the last document that was judged; of the goroutine that reads
 	stop    context.CancelFunc
 	done    chan struct{}
-	telling atomic.Bool // OnChange is under way
 }
 
 // WatchKeys reads a document of keys, and again every interval until Close, on one
@@ -130,16 +126,13 @@ func (w *WatchedKeys) Err() error {
 	return nil
 }
 
-// Close ends the reading, and waits for one that is under way, unless that is telling
-// OnChange, which may be who calls. The keys stay as they are.
+// Close ends the reading, and waits for a read in flight. The keys stay as they are.
 func (w *WatchedKeys) Close() {
 	if w == nil || w.stop == nil {
 		return
 	}
 	w.stop()
-	if !w.telling.Load() {
-		<-w.done
-	}
+	<-w.done
 }
 
 func (w *WatchedKeys) watch(ctx context.Context) {
@@ -184,7 +177,6 @@ func (w *WatchedKeys) reload(ctx context.Context) {
 	w.set.Store(set)
 	w.problem.Store(nil)
 	w.opts.Logger.Info("budget/credentials: the keys were read anew", "signing", len(set.signing), "peppers", len(set.peppers))
-	w.tell(nil)
 }
 
 // refuse keeps the keys, and says why: once for each reason.
@@ -194,15 +186,4 @@ func (w *WatchedKeys) refuse(err error) {
 		return
 	}
 	w.opts.Logger.Error("budget/credentials: the keys stay as they were", "error", err)
-	w.tell(err)
-}
-
-func (w *WatchedKeys) tell(err error) {
-	if w.opts.OnChange != nil {
-		w.telling.Store(true)
-		defer w.telling.Store(false)
-		if ended := guard.Apart(func() error { w.opts.OnChange(err); return nil }); ended != nil {
-			w.opts.Logger.Error("budget/credentials: OnChange did not return", "error", ended)
-		}
-	}
 }
