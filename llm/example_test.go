@@ -12,9 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// acme is the id of an organisation.
-const acme = "550e8400-e29b-41d4-a716-446655440000"
-
 func check(err error) {
 	if err != nil {
 		panic(err)

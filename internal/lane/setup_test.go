@@ -95,10 +95,3 @@ func restingOn(t *testing.T, store Store) *Lane {
 func sendingOf(l *Lane, v plan.View, carried ...*Op) *sending {
 	return &sending{move: move{view: v, carried: carried}, lane: l, by: driver{lane: l}}
 }
-
-// gone is a store whose bucket is gone: it refuses updates.
-type gone struct{ Store }
-
-func (gone) Update(context.Context, schema.Item, schema.Statement, *schema.LimitSet, int) Answer {
-	return Answer{Verdict: ddb.Refused, Seen: true}
-}
