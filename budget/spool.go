@@ -121,7 +121,7 @@ func syncFolder(path string) error {
 }
 
 func unusable(err error) error {
-	return fmt.Errorf("budget: spool: %w; name a file in Options.Spool that this process may write, in a folder that exists", err)
+	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
 }
 
 // open opens the file at the path, or makes it.

@@ -45,8 +45,8 @@ func TestADeletionThatFailedGoesOn(t *testing.T) {
 	s.acme()
 	t.Chdir(withTestdata(t))
 	s.must("credentials", "create", acme, "chat", "--keyset", keyset, "--out", "chat.json")
-	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // all that comes after the marks
-		if r.Operation == "DeleteItem" {
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // all that comes after the tombstone
+		if r.Operation == "UpdateItem" {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
 		}
 		return ddbmem.Fault{}
