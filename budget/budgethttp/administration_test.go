@@ -3,6 +3,7 @@ package budgethttp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,6 +44,21 @@ func TestAPutOfAVersion(t *testing.T) {
 			w.a.send(http.MethodPut, target, mustJSON(t, body), "If-Match", bad).fails(http.StatusBadRequest, wire.InvalidRequest)
 		}
 	}
+}
+
+// A PUT of what is being deleted says how to go on.
+func TestAPutOfWhatIsBeingDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.a.token = "key"
+	stopped := errors.New("stopped")
+	err := w.a.keeper.Setup().DeleteOrg(t.Context(), orgO, func(context.Context, string, string) error { return stopped })
+	require.ErrorIs(t, err, stopped)
+	body := map[string]any{"timezone": "America/New_York", "model_ordering": []string{"premium"}, "quotas": map[string]int{"premium": 5}}
+	target := "/api/v1/orgs/" + orgO
+	refused := w.a.do(http.MethodPut, target, body).fails(http.StatusConflict, wire.ConcurrentModification)
+	assert.Contains(t, refused.text("message"), "complete that with DELETE")
+	w.a.do(http.MethodDelete, target, nil).is(http.StatusNoContent)
+	w.a.do(http.MethodPut, target, body).is(http.StatusCreated)
 }
 
 func mustJSON(t *testing.T, v any) []byte {

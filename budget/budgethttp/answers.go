@@ -65,7 +65,6 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
 		return e
 	}
-	_, waits := dynalimit.RetryAfter(err)
 	switch {
 	case errors.As(err, &shaped):
 		return shaped
@@ -75,9 +74,8 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 		return quotaExceeded(err, exceeded)
 	case errors.Is(err, budget.ErrNotFound):
 		return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such organisation or app")
-	case errors.Is(err, budget.ErrConflict) && waits:
-		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: put it again when that is complete, or complete it with DELETE").
-			With("Retry-After", problem.Seconds(retryAfter(err)))
+	case errors.Is(err, budget.ErrConflict) && errors.As(err, new(*problem.Fixable)):
+		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: complete that with DELETE, then put it again")
 	case errors.Is(err, budget.ErrConflict) && conflict == wire.ConcurrentModification:
 		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else at the same time: try again")
 	case errors.Is(err, budget.ErrConflict):
