@@ -17,24 +17,6 @@ import (
 
 const opClose = "close usage"
 
-// Storage is what a Closer reads and writes. *dynamodb.Client implements it.
-type Storage interface {
-	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-}
-
-// whole is a client with what a Closer never asks for.
-type whole struct {
-	Storage
-	never
-}
-
 // usageStore reads and writes what is kept of a namespace's usage. It tries again while
 // DynamoDB is busy or does not answer, until ctx ends.
 type usageStore struct {
@@ -151,7 +133,7 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 // be because a try before the last one changed the item, and its answer was lost.
 func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
 	return s.write(ctx, func() error {
-		_, err := bounded(ctx, s.client.UpdateItem, &dynamodb.UpdateItemInput{
+		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.table.Name, Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 		}, ddb.WithoutRetries)
@@ -164,7 +146,7 @@ func (s *usageStore) update(ctx context.Context, key schema.Key, st schema.State
 func (s *usageStore) put(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
 	_, err = s.write(ctx, func() error {
-		_, err := bounded(ctx, s.client.PutItem, &dynamodb.PutItemInput{
+		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: sum.Item(s.keys), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,

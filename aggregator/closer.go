@@ -56,7 +56,7 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 	}
 	o.setDefaults()
 	clock := ddb.NewClock(o.Now, true)
-	store := ddb.Watch(whole{Storage: client}, nil, clock, requestTimeout)
+	store := ddb.Watch(closerClient{Storage: client}, nil, clock, requestTimeout)
 	return &Closer{client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o}, nil
 }
 

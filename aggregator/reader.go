@@ -5,8 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -14,13 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
-
-// ReaderClient is what a Reader reads with: it never writes. *dynamodb.Client implements it.
-type ReaderClient interface {
-	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-}
 
 // ReaderOptions configures a Reader. The zero value gives the defaults that the fields name.
 type ReaderOptions struct {
@@ -76,7 +67,7 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	store := ddb.Watch(readStorage{ReaderClient: client}, nil, ddb.NewClock(o.Now, false), requestTimeout)
+	store := ddb.Watch(readerClient{ReaderClient: client}, nil, ddb.NewClock(o.Now, false), requestTimeout)
 	bare := &table.Table{Client: store, Name: tableName}
 	known := &layout.Layout{Table: bare, Now: o.Now}
 	readable := *bare
@@ -86,12 +77,6 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 		usage.Calendar{Zone: o.Location},
 		max(0, o.Retention), o.Began, o.Now,
 	}}, nil
-}
-
-// readStorage is a user's client that a Reader reads with.
-type readStorage struct {
-	ReaderClient
-	never
 }
 
 // Entity reads what an entity used itself, of one resource after the other in the order of

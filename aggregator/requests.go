@@ -25,6 +25,3 @@ func bounded[In, Out, Option any](ctx context.Context, request func(context.Cont
 	})
 	return out, err
 }
-
-// never is what a user's client need not have.
-type never struct{ ddb.API }

@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/aggregator"
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // boundedRequests is the HTTP client below the SDK, which collects the operations it sends and
@@ -91,27 +88,6 @@ func TestEveryRequestHasABound(t *testing.T) {
 			}
 		}
 		check("Reader")
-	})
-}
-
-// TestUnansweredWritesOfACloser: a write that is never answered is made again.
-func TestUnansweredWritesOfACloser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		whole := busyDay(t)
-		whole.close(whole.now)
-		o := busyDay(t)
-		var writes atomic.Int64
-		o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if (q.Operation == "UpdateItem" || q.Operation == "PutItem") && writes.Add(1)%2 == 1 {
-				return ddbmem.Fault{Before: 1000 * time.Hour}
-			}
-			return ddbmem.Fault{}
-		})
-		began := time.Now()
-		_, err := o.closer.CloseDue(t.Context())
-		require.NoError(t, err)
-		assert.Less(t, time.Since(began), time.Hour)
-		assert.Equal(t, whole.everything(), o.everything())
 	})
 }
 

@@ -55,18 +55,12 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 		return nil, err
 	}
 	clock := ddb.NewClock(o.Now, true)
-	store := ddb.Watch(tailStorage{TailDynamoDB: client}, nil, clock, requestTimeout)
+	store := ddb.Watch(tailClient{TailDynamoDB: client}, nil, clock, requestTimeout)
 	of, keys := &table.Table{Client: store, Name: tableName}, schema.TailKeys{Name: o.Name}
 	return &Tail{table: of, clock: clock, keys: keys, intake: &intake{
 		stream: tableStream{streams, store, of}, points: checkpoints{of, keys, o.Now}, process: process, options: o,
 		observer: &shielded{TailObserver: o.Observer}, room: semaphore.NewWeighted(int64(o.MaxRecords)),
 	}}, nil
-}
-
-// tailStorage is a client with what a Tail never asks for.
-type tailStorage struct {
-	TailDynamoDB
-	never
 }
 
 // Run follows the stream until ctx ends, or stands by while another Tail does. Then it

@@ -5,9 +5,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -34,26 +31,6 @@ const (
 // them, and so is a panic, which is told with where it was. Processor.Process is one. A Tail
 // does not bound how long a call takes: give each request in it a bound of its own.
 type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
-
-// StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
-type StreamsAPI interface {
-	// DescribeStream lists the stream's shards.
-	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
-	// GetShardIterator says where to begin to read a shard.
-	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
-	// GetRecords reads records of a shard.
-	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
-}
-
-// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and its lease.
-// *dynamodb.Client implements it.
-type TailDynamoDB interface {
-	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
-	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-}
 
 // TailOptions configures a Tail. The zero value gives the defaults that the fields name.
 type TailOptions struct {
