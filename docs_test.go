@@ -16,7 +16,7 @@ import (
 // Every exported field and method of an interface says what it is, and every option what it is
 // when it is not set. `make lint` looks after other exported names.
 func TestExportedFieldsAreDocumented(t *testing.T) {
-	for _, folder := range []string{".", "aggregator", "aggregator/archive", "aggregator/s3archive", "budget", "budget/budgetclient", "budget/budgethttp", "budget/credentials", "ddbmem", "dynalimittest", "fault", "admin", "grpclimit", "httplimit", "lambda", "llm", "llm/llmhttp", "llm/llmtest", "observe"} {
+	for _, folder := range []string{".", "aggregator", "aggregator/archive", "aggregator/s3archive", "keeper/budget", "keeper/budgetclient", "keeper/budgethttp", "keeper/credentials", "keeper/pricefeed", "keeper/secretsmanager", "ddbmem", "dynalimittest", "fault", "admin", "grpclimit", "httplimit", "lambda", "llm", "llm/llmhttp", "llm/llmtest", "observe"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		require.NoError(t, err)
 		seen := 0

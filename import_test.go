@@ -311,8 +311,8 @@ var importTable = []importRow{
 		reason: "it knows DynamoDB and not its users, or it would confirm their mistakes",
 	},
 	{
-		folder:  "budget",
-		project: []string{"audit", "internal/trail", "internal/cache", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem", "prices"},
+		folder:  "keeper/budget",
+		project: []string{"keeper/internal/background", "keeper/internal/calendar", "keeper/internal/ledger", "keeper/internal/store", "audit", "internal/trail", "internal/cache", "internal/ddb", "internal/guard", "internal/money", "fault", "internal/problem", "prices"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/gofrs/flock", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
@@ -323,29 +323,52 @@ var importTable = []importRow{
 		reason:  "what calls cost is a value that limits on money and keepers share: it knows neither, and asks nobody",
 	},
 	{
-		folder:  "budget/pricefeed",
+		folder:  "keeper/pricefeed",
 		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
-		project: []string{"budget", "prices", "fault", "internal/guard", "internal/problem"},
+		project: []string{"keeper/budget", "prices", "fault", "internal/guard", "internal/problem"},
 		reason:  "it fetches lists for a keeper, from files and URLs",
 	},
 	{
-		folder: "budget/credentials",
+		folder: "keeper/credentials",
 		std: append([]string{
 			"bytes", "context", "crypto/aes", "crypto/cipher", "crypto/ed25519", "crypto/hkdf", "crypto/hmac", "crypto/rand", "crypto/sha256", "crypto/subtle",
 			"encoding/base64", "encoding/hex", "encoding/json", "io", "log/slog", "os", "regexp", "sync/atomic",
 		}, pureStd...),
-		project: []string{"budget/internal/store", "audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/guard", "internal/problem"},
+		project: []string{"keeper/internal/store", "audit", "internal/trail", "internal/cache", "internal/ddb", "fault", "internal/guard", "internal/problem"},
 		others:  []string{sdk},
 		reason:  "who may log in, with the cryptography of the standard library alone: it knows no keeper, token format or hash of another system",
 	},
 	{
-		folder:  "budget/budgetclient",
+		folder:  "keeper/budgetclient",
 		std:     append([]string{"context", "crypto/rand", "encoding/json", "io", "iter", "log/slog", "math/rand/v2", "mime", "net", "net/http", "net/url", "regexp"}, pureStd...),
-		project: []string{"budget", "budget/credentials", "prices", "internal/money", "internal/ddb", "fault", "internal/problem"},
+		project: []string{"keeper/budget", "keeper/credentials", "prices", "internal/money", "internal/ddb", "fault", "internal/problem"},
 		reason:  "a client over HTTP with the standard library alone: services without access to DynamoDB make no request of it",
 	},
 	{
-		folder: "budget/internal/fixture",
+		folder:  "keeper/budgethttp",
+		project: []string{".", "audit", "fault", "internal/cache", "internal/ddb", "internal/guard", "internal/httpcopy", "internal/money", "internal/origin", "internal/problem", "internal/trail", "keeper/budget", "keeper/credentials", "prices"},
+		others:  []string{sdk, "github.com/danielgtaylor/huma/v2", "github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "golang.org/x/crypto"},
+		reason:  "REST over a keeper; the limiter counts failed logins",
+	},
+	{
+		folder: "keeper/secretsmanager",
+		others: []string{sdk},
+		reason: "a source of keys, which knows the service of AWS alone",
+	},
+	{
+		folder:  "keeper/keeperotel",
+		project: []string{"keeper/budget"},
+		others:  []string{"go.opentelemetry.io/otel"},
+		reason:  "measures a keeper by its exported methods",
+	},
+	{
+		folder:  "keeper/serve",
+		project: []string{".", "admin", "ddbmem", "fault", "internal/origin", "internal/yamlfile", "keeper/budget", "keeper/budgethttp", "keeper/credentials", "keeper/pricefeed", "prices"},
+		others:  []string{sdk},
+		reason:  "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
+	},
+	{
+		folder: "keeper/internal/fixture",
 		std: append([]string{
 			"context", "encoding/json", "io", "math/rand/v2", "net", "net/http", "os", "sync/atomic", "syscall", "testing",
 		}, pureStd...),
@@ -355,12 +378,12 @@ var importTable = []importRow{
 		tests:   true,
 	},
 	{
-		folder: "budget/internal/background",
+		folder: "keeper/internal/background",
 		std:    []string{"context", "sync"},
 		reason: "what closing waits for, whoever began it",
 	},
 	{
-		folder:  "budget/internal/calendar",
+		folder:  "keeper/internal/calendar",
 		std:     []string{"time"},
 		project: []string{"internal/calendar"},
 		reason:  "days take time as an argument, so that every zone can be walked through",
@@ -371,12 +394,17 @@ var importTable = []importRow{
 		reason: "windows of a calendar take time as an argument, so that every zone can be walked through",
 	},
 	{
-		folder: "budget/internal/ledger",
+		folder: "keeper/internal/ledger",
 		project: []string{
-			"budget/internal/background", "budget/internal/calendar", "internal/guard", "internal/money", "budget/internal/store", "internal/ddb", "fault", "internal/problem",
+			"keeper/internal/background", "keeper/internal/calendar", "internal/guard", "internal/money", "keeper/internal/store", "internal/ddb", "fault", "internal/problem",
 		},
 		others: []string{sdk, "github.com/hashicorp/golang-lru/v2"},
 		reason: "what is counted and held: it takes a clock and a store, returns values, and knows no keeper, price or configuration",
+	},
+	{
+		folder: "internal/yamlfile",
+		others: []string{"go.yaml.in/yaml/v3"},
+		reason: "fills values from the text of a file",
 	},
 	{
 		folder: "internal/money",
@@ -384,7 +412,7 @@ var importTable = []importRow{
 		reason: "exact arithmetic, so that every sum can be checked against math/big",
 	},
 	{
-		folder:  "budget/internal/store",
+		folder:  "keeper/internal/store",
 		project: []string{"internal/guard", "internal/money", "internal/ddb", "fault", "internal/problem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "how the two tables are asked, whatever is in them: it knows no organisation, counter or hold",
@@ -491,7 +519,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"internal/schema", sdk + "/service/dynamodb"},
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"httplimit", "github.com/go-chi/chi/v5"},
-		{"llm", module + "/budget"},
+		{"llm", module + "/keeper/budget"},
 	} {
 		row, ok := rowOf(forbidden[0])
 		require.True(t, ok)
@@ -554,7 +582,7 @@ func (r importRow) allows(imported string) bool {
 }
 
 // shippedImports maps every folder of this module to what its code imports
-// outside tests. Folders with a go.mod are modules of their own.
+// outside tests, and the keeper's. Other folders with a go.mod are modules of their own.
 func shippedImports(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -566,7 +594,7 @@ func shippedImports(t *testing.T) map[string][]string {
 		if folder != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")) {
 			return filepath.SkipDir
 		}
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil && folder != "." {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil && folder != "." && folder != "keeper" {
 			return filepath.SkipDir
 		}
 		pkg, err := build.ImportDir(folder, 0)

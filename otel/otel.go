@@ -1,12 +1,12 @@
-// Package otel gives what a limiter and a keeper of budgets do to OpenTelemetry: metrics and spans.
+// Package otel measures a limiter with OpenTelemetry: metrics and spans.
 //
 //	observer, err := otel.New(meters, tracers, nil)
 //	limiter, err := dynalimit.New(repo, &dynalimit.Options{Observer: observer})
 //	watched, err := otel.Watch(meters, limiter, repo)
 //
-// New tells what happens, Watch how things are. KeeperEvents and WatchKeeper do so for package
-// budget. The names of metrics and attributes begin with "dynalimit.": docs/metrics.md lists them.
-// Nothing names an entity unless Options.Entity is set, because each would be a series of its own.
+// New measures events, Watch the state. The names of metrics and attributes begin with "dynalimit.":
+// docs/metrics.md lists them. Nothing names an entity unless Options.Entity is set, because each would
+// be a series of its own.
 package otel
 
 import (

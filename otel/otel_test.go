@@ -28,7 +28,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/observe"
 	"github.com/dynalimit/dynalimit/otel"
@@ -303,7 +302,7 @@ func TestWhatEachEventCounts(t *testing.T) {
 }
 
 // Prometheus sees no increase in a counter that begins with its first event. So those of rare events
-// begin at 0 with the first call, and those of tables and keepers with the process.
+// begin at 0 with the first call, and those of tables with the process.
 func TestRareEventsBeginAtZero(t *testing.T) {
 	reader := metric.NewManualReader()
 	meters := metric.NewMeterProvider(metric.WithReader(reader))
@@ -314,12 +313,10 @@ func TestRareEventsBeginAtZero(t *testing.T) {
 	watched, err := otel.Watch(meters, &dynalimit.RateLimiter{}, repo)
 	require.NoError(t, err)
 	require.NoError(t, watched.Unregister())
-	_, err = otel.KeeperEvents(meters)
-	require.NoError(t, err)
 	observer.AcquireEnd(t.Context(), observe.AcquireEnd{EntityID: "key", Resource: "gpt-4", Amounts: tokens{"rpm": 1}})
 	began := readingsOf(t, reader)
 	for _, name := range []string{
-		"outages table=limits", "keeper.flips ", "keeper.quota_thresholds percent=50", "keeper.quota_thresholds percent=80", "keeper.quota_thresholds percent=100",
+		"outages table=limits",
 		"acquires outcome=degraded resource=gpt-4", "acquires outcome=denied resource=gpt-4", "acquires outcome=blocked resource=gpt-4",
 		"acquires outcome=paused resource=gpt-4", "acquires outcome=unconfirmed resource=gpt-4", "acquires outcome=unavailable resource=gpt-4",
 		"acquires outcome=contended resource=gpt-4", "acquires outcome=canceled resource=gpt-4", "acquires outcome=invalid resource=gpt-4", "acquires outcome=failed resource=gpt-4",
@@ -345,16 +342,6 @@ func TestWaitsOfQuotasAreMeasured(t *testing.T) {
 	assert.Zero(t, counts[len(counts)-1], "beyond the last bound")
 }
 
-// What each event of a keeper counts.
-func TestWhatEachEventOfAKeeperCounts(t *testing.T) {
-	reader := metric.NewManualReader()
-	hear, err := otel.KeeperEvents(metric.NewMeterProvider(metric.WithReader(reader)))
-	require.NoError(t, err)
-	hear(t.Context(), budget.Event{Kind: budget.EventThreshold, Percent: 80})
-	hear(t.Context(), budget.Event{Kind: budget.EventFlip})
-	assert.Equal(t, map[string]string{"keeper.quota_thresholds percent=80": "1", "keeper.flips ": "1"}, measuredBy(t, reader))
-}
-
 // Without a provider nothing is measured.
 func TestWithoutAProvider(t *testing.T) {
 	observer, err := otel.New(nil, nil, nil)
@@ -363,12 +350,6 @@ func TestWithoutAProvider(t *testing.T) {
 	watched, err := otel.Watch(nil, &dynalimit.RateLimiter{}, &dynalimit.Repository{})
 	require.NoError(t, err)
 	require.NoError(t, watched.Unregister())
-	watched, err = otel.WatchKeeper(nil, &budget.Keeper{})
-	require.NoError(t, err)
-	require.NoError(t, watched.Unregister())
-	hear, err := otel.KeeperEvents(nil)
-	require.NoError(t, err)
-	hear(t.Context(), budget.Event{Kind: budget.EventFlip})
 }
 
 // line is a query's answers over time; NaN is none.

@@ -20,8 +20,9 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/keeperotel"
 	"github.com/dynalimit/dynalimit/otel"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -63,7 +64,7 @@ func newService(t *testing.T, opts *otel.Options) *service {
 	_, err = otel.Watch(s.meters, s.limiter, repo)
 	require.NoError(t, err)
 
-	onEvent, err := otel.KeeperEvents(s.meters)
+	onEvent, err := keeperotel.CountEvents(s.meters)
 	require.NoError(t, err)
 	s.keeper, err = budget.New(s.db.Client(), budget.Tables{Control: "control", Usage: "usage"}, &budget.Options{
 		Principal: "test", OnEvent: onEvent,
@@ -75,7 +76,7 @@ func newService(t *testing.T, opts *otel.Options) *service {
 	require.NoError(t, err)
 	_, err = s.keeper.Setup().PutApp(ctx, org, budget.App{ID: "chat"})
 	require.NoError(t, err)
-	_, err = otel.WatchKeeper(s.meters, s.keeper)
+	_, err = keeperotel.Watch(s.meters, s.keeper)
 	require.NoError(t, err)
 	t.Cleanup(s.close)
 	return s

@@ -61,7 +61,7 @@ compile() {
     export GOOS=linux
     program=$1/bootstrap package=$module/lambda/cmd/aggregator stamp="-X main.version=$VERSION" # the name that the runtime looks for
   else
-    workspace "$1" cmd/dynalimit budget/budgethttp budget/secretsmanager
+    workspace "$1" cmd/dynalimit keeper
     program=$1/dynalimit package=$module/cmd/dynalimit
     stamp="$stamp.version=$VERSION $stamp.commit=$COMMIT $stamp.date=$(TZ=UTC0 printf '%(%Y-%m-%dT%H:%M:%SZ)T' "$SOURCE_DATE_EPOCH")"
     [ "$GOOS" != windows ] || program=$program.exe

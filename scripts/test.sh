@@ -28,7 +28,7 @@ flags=(-timeout=20m -vet=off "-p=$((2 * $(getconf _NPROCESSORS_ONLN)))")
 # API and the function ask one: `make test` runs the others.
 if [ -n "$endpoint" ]; then
   flags+=(-count=1)
-  packages=("$PWD/..." "$PWD/budget/budgethttp/..." "$PWD/lambda/...")
+  packages=("$PWD/..." "$PWD/keeper/..." "$PWD/lambda/...")
 fi
 
 go vet "${packages[@]}"

@@ -27,11 +27,12 @@ const (
 
 // sections are the parts of the navigation, and documents the files of each, in order.
 var (
-	sections  = []string{"Guides", "Command line", "Design", "Project"}
+	sections  = []string{"Guides", "Command line", "Budgets", "Design", "Project"}
 	documents = [][]string{
 		{"README.md", "docs/operations.md", "docs/administration.md", "docs/permissions.md", "docs/cost.md", "docs/performance.md", "docs/*.md"},
 		{},
-		{"docs/design/README.md", "docs/design/*.md"},
+		{"keeper/README.md", "keeper/docs/*.md", "keeper/CHANGELOG.md"},
+		{"docs/design/README.md", "docs/design/*.md", "keeper/docs/design/*.md"},
 		{"CONTRIBUTING.md", "RELEASING.md", "CHANGELOG.md", "SECURITY.md"},
 	}
 )

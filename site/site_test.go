@@ -102,7 +102,7 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 func TestEveryDocumentHasAPageInTheNavigation(t *testing.T) {
 	s := theSite(t)
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "keeper/*.md", "keeper/docs/*.md", "keeper/docs/design/*.md"} {
 		found, err := fs.Glob(s.repository, pattern)
 		require.NoError(t, err)
 		documents = append(documents, found...)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/bench/internal/program"
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 // The waits for company that there are without a setting: of dynalimit keeper serve, and of

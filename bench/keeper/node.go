@@ -14,9 +14,9 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 	"github.com/dynalimit/dynalimit/bench/internal/subject"
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/budgethttp"
-	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
 const (

@@ -15,7 +15,7 @@ package keeper
 import (
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 // settings are a load, and the keeper that has it.

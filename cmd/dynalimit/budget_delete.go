@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
 type orgsDeleteCmd struct {

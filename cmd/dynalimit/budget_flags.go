@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 // dayFlag is a day as the library writes it, 20260123. The commands show 2026-01-23.

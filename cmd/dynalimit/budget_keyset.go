@@ -6,9 +6,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
 type keysetCmd struct {

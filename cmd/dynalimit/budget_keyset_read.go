@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/budget/secretsmanager"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+	"github.com/dynalimit/dynalimit/keeper/secretsmanager"
 )
 
 // keysetVariable is the environment's variable with the keys of the keeper.

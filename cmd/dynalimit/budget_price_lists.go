@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/pricefeed"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/pricefeed"
 	"github.com/dynalimit/dynalimit/prices"
 )
 

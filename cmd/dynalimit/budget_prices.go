@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/prices"
 )
 

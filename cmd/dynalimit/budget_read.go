@@ -6,8 +6,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/prices"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
 // handover says where a secret goes, which nobody can read again: it is printed only to

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 type overrideCmd struct {

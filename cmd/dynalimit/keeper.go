@@ -10,8 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
 type keeperCmd struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
+	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
 // TestKeeperTakesFlagsBeforeEnvironmentBeforeFile: the nearest that says anything says, also

@@ -10,12 +10,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
 // parts are what the service is made of; closing ends what has to be ended after it.

@@ -29,19 +29,15 @@ var roomTable = map[string]struct {
 	"connect":  {ours: []string{project, project + "/internal/ddb", project + "/awsclient"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
 	"decision": {ours: []string{project, project + "/admin", project + "/levels", rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
-		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
 	},
 	"follow": {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums up what a Tail and a Closer tell it",
 	},
 	"infra": {
-		pure: true, ours: []string{project, project + "/budget"}, others: []string{sdk},
+		pure: true, ours: []string{project, project + "/keeper/budget"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",
-	},
-	"keeper": {
-		ours:   []string{project, project + "/admin", project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/pricefeed", project + "/prices", project + "/internal/origin", rooms + "yamlfile"},
-		others: []string{sdk}, reason: "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
 	},
 	"ledger": {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
@@ -51,7 +47,7 @@ var roomTable = map[string]struct {
 		others: []string{sdk, "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
-		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term", rooms + "yamlfile"},
+		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term", project + "/internal/yamlfile"},
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project, project + "/internal/calendar"}, reason: "what is typed and read is text"},
@@ -62,12 +58,11 @@ var roomTable = map[string]struct {
 		reason: "deploys any template by a client that it is given",
 	},
 	"tables": {
-		ours: []string{project, project + "/admin", project + "/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/table"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/table"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "makes and describes tables with a client that it is given",
 	},
-	"term":     {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
-	"version":  {pure: true, reason: "reads what was stamped"},
-	"yamlfile": {pure: true, others: []string{"go.yaml.in/yaml/v3"}, reason: "fills values from the text of a file"},
+	"term":    {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
+	"version": {pure: true, reason: "reads what was stamped"},
 }
 
 // doesIO are packages of the standard library that no pure room imports.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 // budgetPlans are the tables of budgets, as the library makes them: both at once.

@@ -29,15 +29,41 @@ func TestStepsOfCI(t *testing.T) {
 
 // TestUnreleasedChanges: each file is an item of a list, and its name begins with its kind.
 func TestUnreleasedChanges(t *testing.T) {
-	folder := filepath.Join("..", "..", "changelog", "unreleased")
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	for _, entry := range entries {
-		assert.Regexp(t, `^(added|changed|fixed|removed)-[a-z0-9-]+\.md$`, entry.Name())
-		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+	for _, module := range []string{".", "keeper"} {
+		folder := filepath.Join("..", "..", module, "changelog", "unreleased")
+		entries, err := os.ReadDir(folder)
 		require.NoError(t, err)
-		assert.Regexp(t, `^- \S[^\n]*\n(  \S[^\n]*\n)*$`, string(text), entry.Name())
+		for _, entry := range entries {
+			assert.Regexp(t, `^(added|changed|fixed|removed)-[a-z0-9-]+\.md$`, entry.Name())
+			text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+			require.NoError(t, err)
+			assert.Regexp(t, `^- \S[^\n]*\n(  \S[^\n]*\n)*$`, string(text), entry.Name())
+		}
 	}
+}
+
+// TestKeeperRequiresItsRelease: the keeper uses packages below the root's internal, so each of its
+// releases requires the root module at its own version. Before the first release it requires none.
+func TestKeeperRequiresItsRelease(t *testing.T) {
+	module, err := os.ReadFile(filepath.Join("..", "..", "keeper", "go.mod"))
+	require.NoError(t, err)
+	changes, err := os.ReadFile(filepath.Join("..", "..", "keeper", "CHANGELOG.md"))
+	require.NoError(t, err)
+	assert.Equal(t, newestRelease(string(changes)), requiredRoot(string(module)))
+
+	assert.Equal(t, "v0.2.0", newestRelease("# Changes\n\n## v0.2.0\n\n## v0.1.0\n"))
+	assert.Equal(t, "v0.1.0", requiredRoot("require (\n\tgithub.com/dynalimit/dynalimit v0.1.0\n)\n"))
+	assert.Equal(t, "v0.1.0", requiredRoot("require github.com/dynalimit/dynalimit v0.1.0\n"))
+}
+
+// newestRelease is the first version among the headings of a changelog; empty if there is none.
+func newestRelease(changes string) string {
+	return regexp.MustCompile(`(?m)^## (v\S+)$|\z`).FindStringSubmatch(changes)[1]
+}
+
+// requiredRoot is the version of the root module that a go.mod requires; empty if it requires none.
+func requiredRoot(module string) string {
+	return regexp.MustCompile(`(?m)^(?:require|\t)\s*github\.com/dynalimit/dynalimit (v\S+)|\z`).FindStringSubmatch(module)[1]
 }
 
 // foreignNames are the names in the pages that belong to AWS and to providers' SDKs.

@@ -20,12 +20,12 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/budgethttp"
-	"github.com/dynalimit/dynalimit/budget/credentials"
-	"github.com/dynalimit/dynalimit/budget/pricefeed"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+	"github.com/dynalimit/dynalimit/keeper/pricefeed"
+	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
 // service is what `dynalimit keeper serve` is made of, without its listeners, under a policy:

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 // parts are what is made unless it is said that it is not.

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 var (

@@ -11,8 +11,8 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
 // Parse reads a manifest; file is its name in errors. It fails with Problems, which are all

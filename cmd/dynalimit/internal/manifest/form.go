@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
+	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
 // form is that of manifests.

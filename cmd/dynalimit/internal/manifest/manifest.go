@@ -4,7 +4,7 @@ package manifest
 
 import (
 	"github.com/dynalimit/dynalimit/admin"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
+	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
 // MaxSize is how long a manifest may be, in bytes.

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
 // metadata is any value, as JSON; nil for none.

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/yamlfile"
+	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
 // Client is what DynamoDB is asked; *dynamodb.Client is one.

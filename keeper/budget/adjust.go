@@ -1,0 +1,152 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// Adjustment is an audited credit or charge.
+type Adjustment struct {
+	// ID is a canonical lower-case UUID; an adjustment is applied once under it,
+	// however often it is sent. Defaults to a random one.
+	ID string `json:"id"`
+	// Label is one of those the organisation uses or has used.
+	Label string `json:"model_label"`
+	// Day is the day it counts on, like 20260123. Defaults to today.
+	Day string `json:"day"`
+	// DeltaMicros is what it charges, in µ$; below zero it credits. Within
+	// ±10^12 and not 0.
+	DeltaMicros int64 `json:"delta_usd_micros"`
+	// Reason is kept with it: 1 to 256 bytes.
+	Reason string `json:"reason"`
+
+	// The rest is set by the keeper and ignored by Adjust.
+
+	App       string    `json:"app_id"`              // whose it is
+	At        time.Time `json:"at"`                  // when it was first sent
+	Duplicate bool      `json:"duplicate,omitempty"` // it was applied before, under this ID
+}
+
+// adjustmentOf is a stored adjustment.
+func adjustmentOf(a ledger.Adjustment) Adjustment {
+	return Adjustment{
+		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, DeltaMicros: a.Change.Micros(), Reason: a.Reason, At: a.At.UTC(),
+	}
+}
+
+const maxReason = 256
+
+func (a Adjustment) validate() error {
+	if err := validUUID("id", a.ID); err != nil {
+		return err
+	}
+	if a.DeltaMicros == 0 || a.DeltaMicros < -maxQuota || a.DeltaMicros > maxQuota {
+		return invalid("delta_micros", "%d µ$ is not within ±%d and other than 0", a.DeltaMicros, int64(maxQuota))
+	}
+	if a.Reason == "" || len(a.Reason) > maxReason || !utf8.ValidString(a.Reason) {
+		return invalid("reason", "must have 1 to %d bytes of UTF-8", maxReason)
+	}
+	return nil
+}
+
+func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
+	if a.ID == "" {
+		a.ID = store.NewID()
+	}
+	if err := validTarget(org, app); err != nil {
+		return a, err
+	}
+	if err := a.validate(); err != nil {
+		return a, err
+	}
+	t, err := c.tenants.get(ctx, org, app)
+	if err != nil {
+		return a, err
+	}
+	anyDay, now := a.Day == "", c.now()
+	if a.Day, err = t.dayOrToday(a.Day, now); err != nil {
+		return a, err
+	}
+	if first := t.firstDay(); a.Day < first {
+		return a, invalid("day", "%s is before the organisation was made; give %s or a later day", a.Day, first)
+	}
+	if !slices.Contains(t.labels, a.Label) {
+		return a, invalidLabel(a.Label)
+	}
+	if err := c.tenants.register(ctx, t); err != nil {
+		return a, err
+	}
+	a.App, a.At, a.Duplicate = app, now, false
+	o, err := c.newAdjustment(by, t, a, anyDay)
+	if err != nil {
+		return a, err
+	}
+	if err := c.write(ctx, o); err != nil {
+		return a, asUnavailable("Adjust", err)
+	}
+	if v := o.Verdict; v.Conflict {
+		return a, fmt.Errorf("%w: the adjustment id %s was used with other contents, on day %s for label %q", ErrConflict,
+			a.ID, v.Adjusted.Day, v.Adjusted.Label)
+	} else if v.Duplicate {
+		a = adjustmentOf(*v.Adjusted)
+		a.Duplicate = true
+	}
+	return a, nil
+}
+
+// newAdjustment is the operation that applies a to the counters of its day.
+func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
+	desk := c.admin.desk
+	event, err := desk.event(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
+	if err != nil {
+		return nil, err
+	}
+	return t.account(a.Label, a.Day).Adjustment(ledger.Adjustment{
+		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At.UTC(),
+		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: desk.layout.Item(event),
+	}, t.calendar.Reopens(a.Day, a.At)), nil
+}
+
+func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
+	return func(yield func(Adjustment, error) bool) {
+		if err := validReadTarget(org, app); err != nil {
+			yield(Adjustment{}, err)
+			return
+		}
+		prefix := appPrefix
+		if app != "" {
+			prefix = ledger.AuditKey(app)
+		}
+		var all []Adjustment
+		err := c.store.Query(ctx, c.store.Usage, ledger.AuditPartition(org), prefix, prefix+"~", func(item store.Item) error {
+			a, err := ledger.DecodeAdjustment(item)
+			all = append(all, adjustmentOf(*a))
+			return err
+		})
+		if err != nil {
+			yield(Adjustment{}, failure("Adjustments", err))
+			return
+		}
+		slices.SortStableFunc(all, func(a, b Adjustment) int { return a.At.Compare(b.At) })
+		for _, a := range all {
+			if !yield(a, nil) {
+				return
+			}
+		}
+	}
+}
+
+// fields are those of an adjustment.
+func (a Adjustment) fields() trail.Fields {
+	return trail.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
+}

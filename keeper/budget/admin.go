@@ -1,0 +1,300 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
+	org = org.withDefaults()
+	if err := org.validate(); err != nil {
+		return Org{}, err
+	}
+	writer := store.NewID()
+	var stored orgItem
+	err := adm.desk.commit(ctx, func() (c *change, err error) {
+		stored, c, err = adm.decideOrg(ctx, by, org, writer)
+		return c, err
+	})
+	adm.tenants.evict(org.ID)
+	if err != nil {
+		return Org{}, adminError("PutOrg", err)
+	}
+	return stored.org(org.ID), nil
+}
+
+// NoVersion as the Version of an Org or App that is put: only if there is none.
+const NoVersion = -1
+
+// mayReplace returns ErrConflict unless a configuration of a version may be put in the place of
+// the stored one.
+func (c configItem) mayReplace(what string, version int64) error {
+	stored := c.Version
+	if c.deleted() {
+		stored = 0
+	}
+	switch {
+	case version == 0, version == stored, version < 0 && stored == 0:
+		return nil
+	case stored == 0:
+		return fmt.Errorf("%w: %s does not exist; put it without the version %d", ErrConflict, what, version)
+	case version < 0:
+		return fmt.Errorf("%w: %s exists, in version %d; read it, change that and put it", ErrConflict, what, stored)
+	}
+	return fmt.Errorf("%w: %s has version %d, not %d; read it again, change that and put it", ErrConflict, what, stored, version)
+}
+
+// decideOrg is what an organisation's item becomes, and the change that makes it so; nil
+// if an earlier try of writer's, which was not answered, has made it so.
+func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
+	now := adm.now()
+	seen, err := adm.orgBefore(ctx, org.ID)
+	if err != nil || seen.Writer == writer {
+		return seen, nil, err
+	}
+	if err := seen.mayReplace("organisation "+org.ID, org.Version); err != nil {
+		return orgItem{}, nil, err
+	}
+	apps, err := adm.items.loadApps(ctx, org.ID)
+	if err != nil {
+		return orgItem{}, nil, err
+	}
+	created := now
+	if seen.Zone != "" { // also of one that was deleted: what was counted is by its days
+		created = time.Unix(seen.Created, 0)
+		if org, err = org.inPlaceOf(seen); err != nil {
+			return orgItem{}, nil, err
+		}
+	}
+	org.Timezone, org.Scope = cmp.Or(org.Timezone, defaultZone), cmp.Or(org.Scope, ScopeApp)
+	labels := union(seen.Labels, org.Ordering...)
+	for _, id := range slices.Sorted(maps.Keys(apps)) {
+		if apps[id].deleted() {
+			continue
+		}
+		a := apps[id].app(id)
+		if err := validateApp(org, a); err != nil {
+			return orgItem{}, nil, err
+		}
+		labels = union(labels, a.Ordering...)
+	}
+	item := newOrgItem(org, created, now, seen.Version+1, writer)
+	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
+	item.Labels, item.AppsVersion = labels, seen.AppsVersion
+	c, err := adm.orgChange(now, by, org.ID, item, seen)
+	return item, c, err
+}
+
+// inPlaceOf is the configuration with what cannot be changed as it is stored, and an error
+// if it asks for another.
+func (o Org) inPlaceOf(seen orgItem) (Org, error) {
+	const advice = "%s is %s and cannot be changed, for what was counted is by it; leave it as it is, or put a new organisation"
+	switch {
+	case o.Timezone != "" && o.Timezone != seen.Zone:
+		return o, invalidConfig("timezone", advice, "the time zone", seen.Zone)
+	case o.Scope != "" && o.Scope != seen.Scope:
+		return o, invalidConfig("quota_scope", advice, "the scope", seen.Scope)
+	}
+	o.Timezone, o.Scope = seen.Zone, seen.Scope
+	return o, nil
+}
+
+// orgBefore is an organisation's item before a PUT: also what stayed of one that was
+// deleted, and the zero item where there is none.
+func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, error) {
+	seen, err := adm.items.loadOrg(ctx, org)
+	switch {
+	case deletedOrg(seen, err):
+		err = seen.checkComplete("organisation "+org, fault.DeleteOrg)
+	case errors.Is(err, ErrNotFound):
+		err = nil
+	}
+	return seen, err
+}
+
+// orgChange writes an organisation's item in the place of the one that was seen, if there
+// was one.
+func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
+	e := audit.Event{Principal: by, Action: actionOrgCreated, Target: id}
+	var before trail.Fields
+	if seen.Version != 0 && !seen.deleted() {
+		e.Action, before = actionOrgUpdated, seen.org(id).fields()
+	}
+	event, err := adm.desk.event(now, e, before, item.org(id).fields())
+	if err != nil {
+		return nil, err
+	}
+	write, err := adm.items.writeOrg(id, item, seen)
+	return &change{[]types.TransactWriteItem{write}, event}, err
+}
+
+// validateApp checks the configuration in effect for an app.
+func validateApp(org Org, app App) error {
+	err := policyOf(org, app, org.Scope).validate()
+	var v *fault.ValidationError
+	if errors.As(err, &v) {
+		return &fault.ValidationError{Package: pkg, Field: v.Field, Code: v.Code, Reason: fmt.Sprintf("app %q: %s", app.ID, v.Reason)}
+	}
+	return err
+}
+
+func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
+	if err := validUUID("org_id", org); err != nil {
+		return App{}, err
+	}
+	if err := app.validate(); err != nil {
+		return App{}, err
+	}
+	writer := store.NewID()
+	var stored appItem
+	err := adm.desk.commit(ctx, func() (c *change, err error) {
+		stored, c, err = adm.decideApp(ctx, by, org, app, writer)
+		return c, err
+	})
+	adm.tenants.evict(org)
+	if err != nil {
+		return App{}, adminError("PutApp", err)
+	}
+	return stored.app(app.ID), nil
+}
+
+// decideApp is decideOrg for an app, which changes its organisation's item too.
+func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
+	now := adm.now()
+	o, err := adm.items.loadOrg(ctx, org)
+	if err != nil {
+		return appItem{}, nil, err
+	}
+	apps, err := adm.items.loadApps(ctx, org)
+	if err != nil {
+		return appItem{}, nil, err
+	}
+	seen := apps[app.ID]
+	if seen.Writer == writer {
+		return seen, nil, nil
+	}
+	if err := seen.checkComplete(fmt.Sprintf("app %q", app.ID), fault.DeleteApp); err != nil {
+		return appItem{}, nil, err
+	}
+	if err := seen.mayReplace(fmt.Sprintf("app %q", app.ID), app.Version); err != nil {
+		return appItem{}, nil, err
+	}
+	if err := validateApp(o.org(org), app); err != nil {
+		return appItem{}, nil, err
+	}
+	created := now
+	if seen.Created != 0 {
+		created = time.Unix(seen.Created, 0)
+	}
+	o.Labels = union(o.Labels, app.Ordering...)
+	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
+	item.Past = pastModels(seen.Past, seen.Models, item.Models, now)
+	c, err := adm.appChange(now, audit.Event{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
+	return item, c, err
+}
+
+// appChange writes an app's item in the place of the one that was seen, with what it
+// changes in its organisation. One that was only registered, by a call of the app, was
+// nobody's configuration.
+func (adm *administration) appChange(now time.Time, e audit.Event, item, seen appItem, o orgItem) (*change, error) {
+	e.Action = actionAppCreated
+	if seen.Version != 0 && !seen.deleted() {
+		e.Action = actionAppUpdated
+	}
+	event, err := adm.desk.event(now, e, seen.app(e.Resource).fields(), item.app(e.Resource).fields())
+	if err != nil {
+		return nil, err
+	}
+	writes, err := adm.items.writeApp(e.Target, e.Resource, item, seen, o)
+	return &change{writes, event}, err
+}
+
+func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) {
+	if err := validUUID("org_id", org); err != nil {
+		return Org{}, err
+	}
+	item, err := adm.items.loadOrg(ctx, org)
+	if err != nil {
+		return Org{}, adminError("GetOrg", err)
+	}
+	return item.org(org), nil
+}
+
+func (adm *administration) getApp(ctx context.Context, org, app string) (App, error) {
+	if err := validUUID("org_id", org); err != nil {
+		return App{}, err
+	}
+	if err := validName("app_id", app); err != nil {
+		return App{}, err
+	}
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, orgKey(org), appKey(org, app))
+	if err != nil {
+		return App{}, adminError("GetApp", err)
+	}
+	if o, err := decodeOrg(org, items[orgKey(org)]); deletedOrg(o, err) {
+		return App{}, err
+	}
+	a, err := foundApp(org, app, items[appKey(org, app)])
+	if err != nil {
+		return App{}, adminError("GetApp", err)
+	}
+	return a.app(app), nil
+}
+
+func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
+	return func(yield func(App, error) bool) {
+		o, err := adm.items.loadOrg(ctx, org)
+		if deletedOrg(o, err) {
+			yield(App{}, err)
+			return
+		}
+		apps, err := adm.items.loadApps(ctx, org)
+		if err != nil {
+			yield(App{}, failure("Apps", err))
+			return
+		}
+		for _, id := range slices.Sorted(maps.Keys(apps)) {
+			if !apps[id].deleted() && !yield(apps[id].app(id), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
+	return func(yield func(Org, error) bool) {
+		refused := map[string]error{}
+		for item, err := range adm.desk.scanRoots(ctx, orgPrefix, false) {
+			if err != nil {
+				yield(Org{}, failure("Orgs", err))
+				return
+			}
+			id := store.KeyOf(item).PK[len(orgPrefix):]
+			switch o, err := decodeOrg(id, item); {
+			case errors.Is(err, ErrNotFound):
+			case err != nil:
+				refused[id] = err
+			case !yield(o.org(id), nil):
+				return
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(refused)) {
+			if !yield(Org{ID: id}, refused[id]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package budget
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/keeper/internal/background"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// administration keeps organisations, apps, prices and overrides in the control
+// table, and the events of their changes.
+type administration struct {
+	store   *store.Store
+	now     func() time.Time
+	desk    *desk // writes what changes
+	items   items
+	prices  *priceTable
+	tenants *tenants // evicted where they are written
+}
+
+func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
+	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}}
+	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}
+	a.tenants = newTenants(tenantReader{s, now, opts, a.prices}, life, tables)
+	return a
+}

@@ -1,0 +1,58 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+	"github.com/dynalimit/dynalimit/prices"
+)
+
+// besidesOrgs says that a target is a model's prices or a key, not an organisation.
+func besidesOrgs(target string) bool {
+	for _, prefix := range []string{audit.Price(""), audit.Key("")} {
+		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// priceTarget is the target of events of a model's prices: a prefix of its id, such as us.,
+// does not matter.
+func priceTarget(model string) string {
+	name, _ := prices.SplitModel(model)
+	return audit.Price(name)
+}
+
+// errEnough ends a query whose caller has seen enough.
+var errEnough = errors.New("enough")
+
+func (k *desk) events(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
+	first, last := trail.SortPrefix, trail.SortPrefix+"~"
+	if !from.IsZero() {
+		first += trail.FirstID(from)
+	}
+	if !to.IsZero() {
+		last = trail.SortPrefix + trail.FirstID(to)
+	}
+	return func(yield func(audit.Event, error) bool) {
+		if first >= last {
+			return
+		}
+		err := k.store.Query(ctx, k.store.Control, k.layout.Partition(target), first, last, func(item store.Item) error {
+			if !yield(trail.Decode(item), nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(audit.Event{}, failure("Audit", err))
+		}
+	}
+}

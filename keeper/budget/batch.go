@@ -1,0 +1,85 @@
+package budget
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/prices"
+)
+
+const maxBatch = 100
+
+// BatchResult is the outcome of one record of a batch.
+type BatchResult struct {
+	Receipt
+	Err error // nil when the record was counted; errors as of Submit
+}
+
+func (c *charges) submitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
+	if err := validTarget(org, app); err != nil {
+		return nil, err
+	}
+	if len(usages) == 0 || len(usages) > maxBatch {
+		return nil, invalid("records", "%d are not 1 to %d", len(usages), maxBatch)
+	}
+	ctx, cancel := c.opts.patience(ctx)
+	defer cancel()
+	received := c.now()
+	results, entries := make([]BatchResult, len(usages)), make([]SpooledUsage, len(usages))
+	for i, u := range usages {
+		entries[i] = SpooledUsage{Org: org, App: app, Usage: u, Received: received}
+	}
+	t, err := c.tenants.get(ctx, org, app)
+	if err == nil {
+		err = c.tenants.register(ctx, t)
+	}
+	if err != nil {
+		if isRecordFault(err) {
+			return nil, err
+		}
+		for i, u := range usages {
+			if results[i].Err = u.Validate(); results[i].Err != nil {
+				continue
+			}
+			if results[i].Err = err; t != nil { // as it was known last
+				_, _ = c.prepare(t, &entries[i])
+			}
+		}
+	} else {
+		c.submitAll(ctx, t, entries, results)
+	}
+	c.spoolAllIfUnavailable(results, entries)
+	return results, nil
+}
+
+func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsage, results []BatchResult) {
+	ops := make([]*ledger.Operation, len(entries))
+	for i := range entries {
+		ops[i], results[i] = c.beginSubmission(ctx, t, &entries[i])
+	}
+	for i, err := range c.writeAll(ctx, ops) {
+		switch o := ops[i]; {
+		case o == nil:
+		case err != nil:
+			results[i].Err = asUnavailable("SubmitBatch", err)
+		default:
+			results[i].Receipt, results[i].Err = c.receipt(ctx, t, entries[i].Usage.Label, o.Verdict)
+		}
+	}
+}
+
+// beginSubmission is the operation that counts a record of a batch; nil when the
+// result is known already.
+func (c *charges) beginSubmission(ctx context.Context, t *tenant, entry *SpooledUsage) (*ledger.Operation, BatchResult) {
+	var r BatchResult
+	u := entry.Usage
+	if r.Err = u.Validate(); r.Err != nil {
+		return nil, r
+	}
+	o, refusal := c.prepare(t, entry)
+	if refusal != nil {
+		r.Receipt, r.Err = c.countedBefore(ctx, t, u, refusal)
+		return nil, r
+	}
+	return o, r
+}

@@ -1,0 +1,172 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// The actions of events, see audit.Event.
+const (
+	actionOrgCreated      = "org_created"
+	actionOrgUpdated      = "org_updated"
+	actionAppCreated      = "app_created"
+	actionAppUpdated      = "app_updated"
+	actionOrgDeleted      = "org_deleted"
+	actionAppDeleted      = "app_deleted"
+	actionOverrideSet     = "override_set"
+	actionOverrideCleared = "override_cleared"
+	actionPricesSet       = "prices_set"
+	actionAdjusted        = "adjusted"
+)
+
+// desk changes the control table: each change lands with its event, or not at all.
+type desk struct {
+	store  *store.Store
+	now    func() time.Time
+	ids    trail.IDs
+	layout trail.Layout
+}
+
+func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *desk {
+	return &desk{store: s, now: now, layout: trail.Layout{TTL: store.AttrTTL, Retention: retention}}
+}
+
+// event is e at a moment, with the fields that differ.
+func (k *desk) event(now time.Time, e audit.Event, before, after trail.Fields) (audit.Event, error) {
+	var err error
+	e.ID, e.Time = k.ids.New(now), now
+	e.Changes, err = trail.Diff(before, after)
+	return e, err
+}
+
+// change is a change of the control table: its writes and its event, which land together
+// or not at all.
+type change struct {
+	writes []types.TransactWriteItem
+	event  audit.Event
+}
+
+// configTries is how often a change is tried that others overtake.
+const configTries = 10
+
+var errLostRace = errors.New("changed by somebody else at the same time")
+
+// commit repeats a decision and its write until the write lands or is refused for good.
+// decide reads what there is and returns what to write under conditions on what it read;
+// nil: there is nothing to write. A write that may have landed is sent again unchanged
+// with its token, so that it lands once, and its event with it: a refusal says that it has
+// not.
+func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error {
+	for n := 0; ; n++ {
+		c, err := decide()
+		if c == nil && err == nil {
+			return nil
+		}
+		overtaken := false
+		if err == nil {
+			err = k.send(ctx, c)
+			overtaken = store.Diagnose(err) == ddb.Refused
+		} else if !mayReadAgain(err) {
+			return err
+		}
+		switch {
+		case c != nil && !overtaken, ctx.Err() != nil:
+			return err
+		case n == configTries && overtaken:
+			return fmt.Errorf("%w: %w", ErrConflict, errLostRace)
+		case n == configTries || store.GiveUp(ctx, n, err):
+			return err
+		}
+	}
+}
+
+// mayReadAgain reports whether a decision that failed with this error may succeed if it
+// is repeated, because the store could not be read.
+func mayReadAgain(err error) bool {
+	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*fault.ValidationError))
+}
+
+// send writes a change and its event in one transaction, until it is answered.
+func (k *desk) send(ctx context.Context, c *change) error {
+	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
+		TableName: &k.store.Control, Item: k.layout.Item(c.event),
+	}})
+	return k.store.Transact(ctx, store.NewID(), writes)
+}
+
+// asSeen is the condition that an item has the attributes that it had when it was read;
+// nil: that there is none.
+func asSeen(item store.Item, attributes ...string) (condition string, names map[string]string, values store.Item) {
+	if item == nil {
+		return store.IfAbsent, map[string]string{"#pk": "PK"}, nil
+	}
+	names, values = map[string]string{}, store.Item{}
+	for _, name := range attributes {
+		if condition != "" {
+			condition += " AND "
+		}
+		names["#"+name] = name
+		v, ok := item[name]
+		if !ok {
+			condition += "attribute_not_exists(#" + name + ")"
+			continue
+		}
+		condition += "#" + name + " = :" + name
+		values[":"+name] = v
+	}
+	return condition, names, values
+}
+
+// putAsSeen puts an item in the place of one that is as it was read.
+func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.TransactWriteItem {
+	put := &types.Put{TableName: &k.store.Control, Item: item}
+	condition, names, values := asSeen(seen, attributes...)
+	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = &condition, names, values
+	return types.TransactWriteItem{Put: put}
+}
+
+// scanRoots finds the items that are alone in their partition, or the first of it, by how that is
+// called.
+func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
+			TableName: &k.store.Control, FilterExpression: aws.String("#sk = :root AND begins_with(#pk, :prefix)"), ConsistentRead: &consistent,
+			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
+			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":prefix": store.String(prefix)},
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, store.Reading(err))
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func adminError(operation string, err error) error {
+	var bad *fault.ValidationError
+	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
+		return err
+	}
+	return failure(operation, err)
+}

@@ -1,0 +1,298 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/trail"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// configItem is what organisations and apps share in the control table.
+// Credentials are other attributes of the same items: a PUT leaves them alone.
+type configItem struct {
+	Ordering []string          `dynamodbav:"model_ordering,omitempty"`
+	Quotas   map[string]int64  `dynamodbav:"quotas,omitempty"`
+	Models   map[string]string `dynamodbav:"models,omitempty"`
+	Past     []pastModel       `dynamodbav:"past_models,omitempty"`
+	Tight    int               `dynamodbav:"tight_mode_threshold_pct,omitempty"`
+	Normal   int64             `dynamodbav:"refresh_interval_normal_secs,omitempty"`
+	TightFor int64             `dynamodbav:"refresh_interval_tight_secs,omitempty"`
+	Version  int64             `dynamodbav:"cfg_version"`
+	Created  int64             `dynamodbav:"created_at_epoch"`
+	Updated  int64             `dynamodbav:"updated_at_epoch"`
+	Writer   string            `dynamodbav:"put_id,omitempty"`
+	Deleted  int64             `dynamodbav:"deleted_at_epoch,omitempty"` // 0 unless it is a tombstone
+	Expires  int64             `dynamodbav:"ttl_epoch,omitempty"`        // 0 unless its deletion is complete
+}
+
+type orgItem struct {
+	configItem
+	Name        string   `dynamodbav:"org_name,omitempty"`
+	Zone        string   `dynamodbav:"timezone"`
+	Scope       Scope    `dynamodbav:"quota_scope"`
+	Sticky      bool     `dynamodbav:"sticky_fallback_enabled"`
+	Shards      int      `dynamodbav:"agg_shard_count"`
+	Labels      []string `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
+	AppsVersion int64    `dynamodbav:"apps_version"`               // rises with every app PUT
+}
+
+type appItem struct {
+	configItem
+	Name     string `dynamodbav:"app_name,omitempty"`
+	enforced string // why it is refused, see enforced
+}
+
+func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
+	return configItem{
+		Ordering: p.Ordering, Quotas: p.Quotas, Models: p.Models, Tight: p.TightPercent,
+		Normal: p.RefreshNormalSecs, TightFor: p.RefreshTightSecs,
+		Version: version, Created: created.Unix(), Updated: now.Unix(), Writer: writer,
+	}
+}
+
+// fields is the shared part as an App.
+func (c configItem) fields() App {
+	return App{
+		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
+		RefreshNormalSecs: c.Normal, RefreshTightSecs: c.TightFor,
+		Version: c.Version, CreatedAt: time.Unix(c.Created, 0).UTC(), UpdatedAt: time.Unix(c.Updated, 0).UTC(),
+	}
+}
+
+func newOrgItem(o Org, created, now time.Time, version int64, writer string) orgItem {
+	return orgItem{
+		configItem: newConfigItem(App{
+			Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models,
+			TightPercent: o.TightPercent, RefreshNormalSecs: o.RefreshNormalSecs, RefreshTightSecs: o.RefreshTightSecs,
+		}, created, now, version, writer),
+		Name: o.Name, Zone: o.Timezone, Scope: o.Scope, Sticky: o.Sticky, Shards: o.Shards,
+	}
+}
+
+func (i orgItem) org(id string) Org {
+	f := i.fields()
+	return Org{
+		ID: id, Name: i.Name, Timezone: i.Zone, Scope: i.Scope, Ordering: f.Ordering, Quotas: f.Quotas,
+		Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky, NoSticky: !i.Sticky,
+		RefreshNormalSecs: f.RefreshNormalSecs, RefreshTightSecs: f.RefreshTightSecs,
+		Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+	}
+}
+
+func (i appItem) app(id string) App {
+	a := i.fields()
+	a.ID, a.Name = id, i.Name
+	return a
+}
+
+// setAll is an update that replaces the given attributes and removes those
+// listed that are absent, leaving all others of the item alone.
+func setAll(item any, optional ...string) (expression string, names map[string]string, values store.Item, err error) {
+	m, err := attributevalue.MarshalMap(item)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	names, values = map[string]string{}, store.Item{}
+	set, remove := "", ""
+	i := 0
+	for name, v := range m {
+		k := string(rune('a'+i%26)) + string(rune('a'+i/26))
+		i++
+		names["#"+k], values[":"+k] = name, v
+		set += ", #" + k + " = :" + k
+	}
+	for j, name := range optional {
+		if _, ok := m[name]; !ok {
+			k := "r" + string(rune('A'+j))
+			names["#"+k] = name
+			remove += ", #" + k
+		}
+	}
+	expression = "SET " + set[2:]
+	if remove != "" {
+		expression += " REMOVE " + remove[2:]
+	}
+	return expression, names, values, nil
+}
+
+var optionalConfig = []string{
+	"model_ordering", "quotas", "models", "past_models", "tight_mode_threshold_pct",
+	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch", store.AttrTTL,
+	attrCalendar, attrEnforcement, attrLimits,
+}
+
+// items reads and writes organisations and apps in the control table.
+type items struct{ store *store.Store }
+
+// loadOrg reads an organisation and its item; ErrNotFound when there is none, with what
+// stayed of one that was deleted.
+func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
+	item, err := i.store.Get(ctx, i.store.Control, orgKey(org))
+	if err != nil {
+		return orgItem{}, err
+	}
+	return decodeOrg(org, item)
+}
+
+func decodeOrg(org string, item store.Item) (orgItem, error) {
+	var o orgItem
+	deleted := item["deleted_at_epoch"] != nil
+	if item == nil || item["timezone"] == nil && !deleted {
+		return o, &problem.Fixable{Err: notFound("organisation %s; create it", org), Fix: fault.PutOrg}
+	}
+	if err := attributevalue.UnmarshalMap(item, &o); err != nil {
+		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
+	}
+	switch reason := enforced(item); {
+	case deleted && reason == "":
+		return o, &problem.Fixable{Err: notFound("organisation %s was deleted; create it again", org), Fix: fault.PutOrg}
+	case reason != "":
+		return o, &enforcedError{"organisation " + org, reason, deleted}
+	}
+	return o, nil
+}
+
+func (c configItem) deleted() bool { return c.Deleted != 0 }
+
+func decodeApp(item store.Item) (appItem, error) {
+	var a appItem
+	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
+		return a, fmt.Errorf("%w: app: %w", store.ErrMalformed, err)
+	}
+	a.enforced = enforced(item)
+	return a, nil
+}
+
+// loadApps reads every app of an organisation.
+func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
+	apps := map[string]appItem{}
+	err := i.store.Query(ctx, i.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
+		a, err := decodeApp(item)
+		apps[store.KeyOf(item).SK[len(appPrefix):]] = a
+		return err
+	})
+	return apps, err
+}
+
+// writeOrg is the write of an organisation if nobody else changed it or its apps since it
+// was read; one that was not there has no version.
+func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem, error) {
+	expression, names, values, err := setAll(item, optionalConfig...)
+	if err != nil {
+		return types.TransactWriteItem{}, err
+	}
+	cond := "attribute_not_exists(#v)"
+	names["#v"] = "cfg_version"
+	if seen.Version != 0 {
+		cond = "#v = :seen AND #apps = :apps"
+		names["#apps"] = "apps_version"
+		values[":seen"], values[":apps"] = store.Int(seen.Version), store.Int(seen.AppsVersion)
+	}
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &i.store.Control, Key: orgKey(id).Attributes(), UpdateExpression: &expression,
+		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}}, nil
+}
+
+// writeApp is the write of an app together with what it changes in its organisation.
+func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
+	expression, names, values, err := setAll(item, optionalConfig...)
+	if err != nil {
+		return nil, err
+	}
+	names["#v"] = "cfg_version"
+	cond := "attribute_not_exists(#v) OR #v = :seen"
+	values[":seen"] = store.Int(seen.Version)
+	orgUpdate := "ADD #apps :one, #labels :labels"
+	orgValues := store.Item{
+		":one": store.Int(1), ":seen": store.Int(o.Version), ":labels": &types.AttributeValueMemberSS{Value: o.Labels},
+	}
+	return []types.TransactWriteItem{
+		{Update: &types.Update{
+			TableName: &i.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
+			ConditionExpression: aws.String("#v = :seen"), // other apps may change at the same time
+			ExpressionAttributeNames: map[string]string{
+				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels",
+			},
+			ExpressionAttributeValues: orgValues,
+		}},
+		{Update: &types.Update{
+			TableName: &i.store.Control, Key: appKey(org, app).Attributes(), UpdateExpression: &expression,
+			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}},
+	}, nil
+}
+
+// union adds labels to a sorted set.
+func union(labels []string, more ...string) []string {
+	all := slices.Concat(labels, more)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func appDeleted(org, app string) error {
+	return &problem.Fixable{Err: notFound("app %q of organisation %s was deleted; create it again", app, org), Fix: fault.PutApp}
+}
+
+// deletedOrg reports whether an item is what stayed of an organisation.
+func deletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
+
+// loadApp reads an app's item; ErrNotFound with what stayed of one that was deleted.
+func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
+	item, err := i.store.Get(ctx, i.store.Control, appKey(org, app))
+	if err != nil {
+		return appItem{}, err
+	}
+	return foundApp(org, app, item)
+}
+
+// foundApp is an app by its item, which may be nil.
+func foundApp(org, app string, item store.Item) (appItem, error) {
+	if item == nil {
+		return appItem{}, notFound("app %q of organisation %s", app, org)
+	}
+	a, err := decodeApp(item)
+	if err == nil && a.deleted() {
+		err = appDeleted(org, app)
+	}
+	return a, err
+}
+
+// override is a label forced by an administrator until an instant.
+type override struct {
+	label string
+	until time.Time
+	since time.Time // the zero time of one that an older version stored
+}
+
+const (
+	attrUntil = "until_epoch_ms"
+	attrSince = "since_epoch_ms"
+)
+
+func decodeOverride(item store.Item) (override, error) {
+	var d store.Decoder
+	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}
+	if ms := d.Int(item, attrSince); ms != 0 {
+		o.since = time.UnixMilli(ms)
+	}
+	return o, d.Err
+}
+
+// fields are those of an override; of one that is over, none.
+func (o override) fields(now time.Time) trail.Fields {
+	if !now.Before(o.until) {
+		return nil
+	}
+	return trail.Fields{"label": o.label, "until": o.until.UTC().Format(time.RFC3339Nano)}
+}

@@ -1,0 +1,198 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
+	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// view is what observing one app has brought so far.
+type view struct {
+	mu      sync.Mutex
+	version int64 // of the board, seen last
+	config  int64 // version of the configuration, seen last
+	day     string
+	done    map[string]bool      // delivered, by key
+	later   map[string]time.Time // somebody else's, undelivered: look again then
+	sticky  stickyView
+
+	near atomic.Pointer[nearness] // without the lock; nil until there was a query
+}
+
+func (s *standing) viewOf(t *tenant) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := t.org + "/" + t.app
+	v, ok := s.views.Get(key)
+	if !ok {
+		v = &view{}
+		s.views.Add(key, v)
+	}
+	return v
+}
+
+// viewBeside is viewOf for a look that keeps no other app's view from being known.
+func (s *standing) viewBeside(t *tenant) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.views.Peek(t.org + "/" + t.app); ok {
+		return v
+	}
+	return &view{}
+}
+
+// observe looks for events after a query of the store, once per query and app, and notes
+// how near quotas are. Its errors are logged; they never fail the call in which it runs.
+func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
+	s.observeIn(ctx, s.viewOf(t), t, b, version, now)
+}
+
+// observeIn is observe with a view.
+func (s *standing) observeIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
+	if !v.mu.TryLock() {
+		return // another call of this app is at it
+	}
+	defer v.mu.Unlock()
+	day := t.calendar.Day(now)
+	if v.day != day {
+		v.day, v.version = day, 0
+		v.done, v.later, v.sticky = map[string]bool{}, map[string]time.Time{}, stickyView{}
+	}
+	if v.version >= version && v.config == t.version {
+		return
+	}
+	v.version, v.config = version, t.version
+	out := s.outlook(t, b, now, true)
+	v.near.Store(out.nearness())
+	if s.opts.OnEvent == nil && !t.config.Sticky {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
+	defer cancel()
+	if t.config.Sticky && t.app != "" {
+		if err := guard.Apart(func() error { return s.moveSticky(ctx, t, v, out, now) }); err != nil {
+			s.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)
+		}
+	}
+	if s.opts.OnEvent == nil {
+		return
+	}
+	for _, e := range thresholdsReached(t, out, now) {
+		if err := guard.Apart(func() error { return s.deliver(ctx, v, e, now) }); err != nil {
+			s.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
+		}
+	}
+}
+
+// thresholdsReached lists the thresholds that stored spend has reached.
+func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
+	var events []Event
+	for _, l := range out.labels {
+		for _, percent := range thresholds {
+			if l.quota <= 0 || l.spend.Mul(100).Cmp(money.FromMicros(l.quota).Mul(percent)) < 0 {
+				break
+			}
+			e := Event{
+				Kind: EventThreshold, Org: t.org, Scope: out.scope, Day: out.day, Label: l.label,
+				Percent: percent, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(), At: now,
+			}
+			e.ID = fmt.Sprintf("%s#DAY#%s#%s#%03d#%d", out.scope, e.Day, l.label, percent, l.quota)
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// deliver claims an event, calls the hook and marks the event delivered. An event that
+// another process claimed is left to that process for takeOverAfter.
+func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time) error {
+	if v.done[e.ID] || now.Before(v.later[e.ID]) {
+		return nil
+	}
+	writer := store.NewID()
+	err := store.Retry(ctx, func() error {
+		return s.store.Put(ctx, s.store.Usage, e.item(writer, now),
+			"attribute_not_exists(#pk) OR (#d = :false AND #at <= :stale)",
+			map[string]string{"#pk": "PK", "#d": "delivered", "#at": "claimed_at_ms"},
+			store.Item{":false": store.Bool(false), ":stale": store.Int(now.Add(-takeOverAfter).UnixMilli())})
+	})
+	if store.Diagnose(err) == ddb.Refused {
+		var d store.Decoder
+		image := store.RefusedItem(err)
+		switch {
+		case d.String(image, store.AttrWriter) == writer: // ours: the answer was lost
+		case d.Bool(image, "delivered"):
+			v.done[e.ID] = true
+			return nil
+		default:
+			v.later[e.ID] = time.UnixMilli(d.Int(image, "claimed_at_ms")).Add(takeOverAfter)
+			return nil
+		}
+	} else if err != nil {
+		return err
+	}
+	s.opts.OnEvent(ctx, e)
+	v.done[e.ID] = true
+	return s.markDelivered(ctx, e, writer)
+}
+
+func (s *standing) markDelivered(ctx context.Context, e Event, writer string) error {
+	err := store.Retry(ctx, func() error {
+		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &s.store.Usage, Key: e.key().Attributes(), UpdateExpression: aws.String("SET #d = :true"),
+			ConditionExpression:       aws.String("#w = :w"),
+			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": store.AttrWriter},
+			ExpressionAttributeValues: store.Item{":true": store.Bool(true), ":w": store.String(writer)},
+		}, store.Once)
+		return err
+	})
+	if store.Diagnose(err) == ddb.Refused { // taken over meanwhile: delivered twice
+		return nil
+	}
+	return err
+}
+
+func (s *standing) events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		scope, err := s.scopeNow(ctx, org, app)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		events, _, err := s.readEvents(ctx, scope)
+		if err != nil {
+			yield(Event{}, failure("Events", err))
+			return
+		}
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readEvents reads a scope's events, and which were delivered.
+func (s *standing) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
+	delivered = map[string]bool{}
+	err = s.store.Query(ctx, s.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {
+		var d store.Decoder
+		e, err := decodeEvent(item)
+		events = append(events, e)
+		delivered[e.ID] = d.Bool(item, "delivered")
+		return err
+	})
+	return events, delivered, err
+}

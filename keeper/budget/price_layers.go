@@ -1,0 +1,98 @@
+package budget
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/prices"
+)
+
+// The layers of prices, as versions of prices name them.
+const (
+	layerTable   = "table"
+	layerOptions = "options"
+	layerCatalog = "catalog"
+)
+
+// priceLayers asks the layers in turn: table, options, catalog.
+type priceLayers []struct {
+	name string
+	book prices.Book
+}
+
+// lookup is the price in force at t, and the layer it is in.
+func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bool) {
+	name, scope := prices.SplitModel(model)
+	names := prices.ModelNames(name)
+	for _, layer := range l {
+		if p, ok := layer.book.Lookup(names, scope, t); ok {
+			return p, layer.name, true
+		}
+	}
+	return prices.Price{}, "", false
+}
+
+// next is when another price of a model may begin after t; the zero time if none does.
+func (l priceLayers) next(model string, t time.Time) (first time.Time) {
+	name, _ := prices.SplitModel(model)
+	for _, layer := range l {
+		for _, name := range prices.ModelNames(name) {
+			for _, row := range layer.book[name] {
+				if from := row.EffectiveFrom; from.After(t) && (first.IsZero() || from.Before(first)) {
+					first = from
+				}
+			}
+		}
+	}
+	return first
+}
+
+// versionOf names the row a record was priced by.
+func versionOf(p prices.Price, layer string) string {
+	from := "always"
+	if !p.EffectiveFrom.IsZero() {
+		from = p.EffectiveFrom.UTC().Format(time.RFC3339)
+	}
+	scope := cmp.Or(string(p.Scope), "any")
+	return strings.Join([]string{layer, p.Model, scope, from}, "|")
+}
+
+// costOf prices tokens exactly, and names the classes whose rate is assumed.
+func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string) {
+	full := r.Assumed()
+	for _, c := range tokenClasses {
+		n, rate := *c.Count(&t), *c.Rate(&full)
+		if n == 0 {
+			continue
+		}
+		if rate != *c.Rate(&r) {
+			assumed = append(assumed, c.Name)
+		}
+		sum = sum.Add(money.Cost(n, max(rate, 0)))
+	}
+	return sum, assumed
+}
+
+// tokenClasses has the order of the ledger's counts.
+var tokenClasses = prices.Classes()
+
+// countsOf are the tokens by class, as counters have them.
+func countsOf(t prices.Tokens) ledger.Tokens {
+	var counts ledger.Tokens
+	for i, c := range tokenClasses {
+		counts[i] = *c.Count(&t)
+	}
+	return counts
+}
+
+// tokensOf is the inverse of countsOf.
+func tokensOf(counts ledger.Tokens) prices.Tokens {
+	var t prices.Tokens
+	for i, c := range tokenClasses {
+		*c.Count(&t) = counts[i]
+	}
+	return t
+}

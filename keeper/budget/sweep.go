@@ -1,0 +1,266 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/keeper/internal/calendar"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// SweepReport says what a sweep did.
+type SweepReport struct {
+	Orgs   int `json:"orgs"`   // organisations in which something was to be seen to
+	Closed int `json:"closed"` // days and labels summed into one item, or found so
+	Events int `json:"events"` // events delivered that nobody had
+}
+
+// sweptDays is how many days back a sweep closes days.
+const sweptDays = 7
+
+// sweeper sees to what nobody asked for.
+type sweeper struct {
+	standing *standing
+	days     *days
+
+	mu   sync.Mutex
+	done map[store.Key]bool // closed, by day and scope; with no scope: by all scopes, and none may come
+}
+
+// sweptScope is what a sweep sees to in one scope.
+type sweptScope struct {
+	org, app string
+	days     map[string]map[string]bool // marked labels by day; nil: any label of any day
+}
+
+func (s *sweeper) sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+	scopes, open, err := map[string]*sweptScope{}, map[string]bool{}, error(nil)
+	if len(orgs) == 0 {
+		open, err = s.marked(ctx, scopes)
+	}
+	var errs []error
+	for _, org := range orgs {
+		errs = append(errs, s.ofOrg(ctx, org, scopes))
+	}
+	if err != nil {
+		return SweepReport{}, failure("Sweep", err)
+	}
+	var report SweepReport
+	var mu sync.Mutex // guards report, errs, seen and open
+	seen := map[string]bool{}
+	_ = store.Each(ctx, maps.Keys(scopes), func(ctx context.Context, scope string) error {
+		one, pending, err := s.sweepScope(ctx, scope, scopes[scope])
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil || !errors.Is(err, ErrNotFound) {
+			errs = append(errs, err)
+		}
+		if err == nil {
+			seen[scopes[scope].org] = true
+		}
+		for _, day := range pending {
+			delete(open, day)
+		}
+		report.Closed, report.Events = report.Closed+one.Closed, report.Events+one.Events
+		return nil
+	})
+	report.Orgs = len(seen)
+	s.forgetDays(open)
+	return report, errors.Join(errs...)
+}
+
+// marked finds the scopes that something was counted for on days that are not closed. closable
+// are the days on which nobody counts any more, in any zone.
+func (s *sweeper) marked(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
+	now := s.standing.now()
+	today := calendar.In("").Day(now)
+	closable = map[string]bool{}
+	for n := -sweptDays - 1; n <= 1; n++ {
+		day := calendar.AddDays(today, n)
+		if s.isDone(day, "") {
+			continue
+		}
+		if calendar.In("").Closes(day, now.Add(-12*time.Hour)) { // also of the last zone
+			closable[day] = true
+		}
+		err := s.standing.ledger.Marks(ctx, day, func(m ledger.Mark) {
+			if s.isDone(day, m.Scope) {
+				return
+			}
+			w := scopes[m.Scope]
+			if w == nil {
+				_, app, _ := strings.Cut(m.Scope, "#APP#")
+				w = &sweptScope{org: m.Org, app: app, days: map[string]map[string]bool{}}
+				scopes[m.Scope] = w
+			}
+			if w.days[day] == nil {
+				w.days[day] = map[string]bool{}
+			}
+			w.days[day][m.Label] = true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return closable, nil
+}
+
+// ofOrg adds the scopes of an organisation that is to be swept whatever it spent.
+func (s *sweeper) ofOrg(ctx context.Context, org string, scopes map[string]*sweptScope) error {
+	t, err := s.days.target(ctx, org, "")
+	if err != nil {
+		return err
+	}
+	keys, err := s.days.scopesOf(ctx, t)
+	for _, scope := range keys {
+		_, app, _ := strings.Cut(scope, "#APP#")
+		scopes[scope] = &sweptScope{org: org, app: app}
+	}
+	if err == nil && len(keys) == 0 { // it is there, and has no app
+		scopes[ledger.OrgScope(org)] = &sweptScope{org: org}
+	}
+	return failure("Sweep", err)
+}
+
+func (s *sweeper) isDone(day, scope string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[store.Key{PK: day, SK: scope}]
+}
+
+func (s *sweeper) setDone(day, scope string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = map[store.Key]bool{}
+	}
+	s.done[store.Key{PK: day, SK: scope}] = true
+}
+
+// forgetDays notes days that are closed in all scopes, and forgets their scopes.
+func (s *sweeper) forgetDays(closed map[string]bool) {
+	s.mu.Lock()
+	maps.DeleteFunc(s.done, func(k store.Key, _ bool) bool { return closed[k.PK] })
+	s.mu.Unlock()
+	for day := range closed {
+		s.setDone(day, "")
+	}
+}
+
+// sweepScope closes the days of a scope, delivers its events and finds thresholds that nobody
+// looked for. pending are the days that are not closed.
+func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (report SweepReport, pending []string, err error) {
+	pending = slices.Collect(maps.Keys(w.days))
+	t, err := s.standing.tenants.beside(ctx, w.org, w.app)
+	if errors.Is(err, ErrNotFound) { // it was deleted: its days are closed when somebody reads them
+		return report, nil, err
+	}
+	if err != nil {
+		return report, pending, err
+	}
+	var errs []error
+	report.Events, err = s.sweepEvents(ctx, scope)
+	errs = append(errs, failure("Sweep", err))
+	today := t.calendar.Day(s.standing.now())
+	if w.days == nil || w.days[today] != nil {
+		errs = append(errs, s.look(ctx, t, scope, w.days[today]))
+	}
+	report.Closed, pending, err = s.sweepDays(ctx, t, scope, w.days)
+	return report, pending, errors.Join(append(errs, failure("Sweep", err))...)
+}
+
+// look finds thresholds that a scope reached today, and the label in use of an app. marked are the
+// labels that spent; nil: those of the ordering.
+func (s *sweeper) look(ctx context.Context, t *tenant, scope string, marked map[string]bool) error {
+	if s.standing.opts.OnEvent == nil && !t.config.Sticky {
+		return nil
+	}
+	if t.app == "" && marked != nil { // also those that only an app's ordering has
+		all := *t
+		all.config.Ordering = slices.DeleteFunc(slices.Sorted(maps.Keys(marked)), func(label string) bool {
+			_, ok := t.config.Quotas[label]
+			return !ok
+		})
+		t = &all
+	}
+	now := s.standing.now()
+	b := s.standing.ledger.BoardBeside(scope)
+	version, _, err := b.Look(ctx, t.need(now), true)
+	if err == nil {
+		s.standing.observeIn(ctx, s.standing.viewBeside(t), t, b, version, now)
+	}
+	return err
+}
+
+// sweepDays closes the days that are over. pending are those that are not, or could not be closed.
+func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
+	now := s.standing.now()
+	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
+	from := calendar.AddDays(to, 1-sweptDays)
+	labels := map[string]bool{}
+	for _, l := range t.labels {
+		labels[l] = marked == nil
+	}
+	first := to
+	for day, of := range marked {
+		if day > to {
+			pending = append(pending, day)
+			continue
+		}
+		first = min(first, day)
+		maps.Copy(labels, of)
+	}
+	maps.DeleteFunc(labels, func(_ string, wanted bool) bool { return !wanted })
+	if marked == nil {
+		first = t.calendar.Day(t.config.CreatedAt)
+	}
+	from = max(from, first)
+	if to < from || len(labels) == 0 {
+		return 0, pending, nil
+	}
+	days, err := s.standing.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
+	err = errors.Join(err, s.standing.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found))
+	for _, rows := range days.Rows {
+		closed += len(rows)
+	}
+	for day := range marked {
+		switch {
+		case day > to:
+		case err != nil:
+			pending = append(pending, day)
+		default:
+			s.setDone(day, scope)
+		}
+	}
+	return closed, pending, err
+}
+
+// sweepEvents delivers what another process found and did not deliver.
+func (s *sweeper) sweepEvents(ctx context.Context, scope string) (delivered int, err error) {
+	if s.standing.opts.OnEvent == nil {
+		return 0, nil
+	}
+	events, done, err := s.standing.readEvents(ctx, scope)
+	if err != nil {
+		return 0, err
+	}
+	v := &view{done: done, later: map[string]time.Time{}}
+	for _, e := range events {
+		if v.done[e.ID] {
+			continue
+		}
+		if err := s.standing.deliver(ctx, v, e, s.standing.now()); err != nil {
+			return delivered, err
+		}
+		if v.done[e.ID] {
+			delivered++
+		}
+	}
+	return delivered, nil
+}

@@ -1,0 +1,71 @@
+package budget
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// tenantReader reads the configuration of an app, or of an organisation alone, from the
+// control table.
+type tenantReader struct {
+	store  *store.Store
+	now    func() time.Time
+	opts   Options
+	prices *priceTable
+}
+
+func (r tenantReader) read(ctx context.Context, org, app string) (*tenant, error) {
+	t := &tenant{org: org, app: app, loaded: r.now(), options: r.opts.Models, keepDays: r.opts.KeepDays}
+	keys := []store.Key{orgKey(org)}
+	if app != "" {
+		keys = append(keys, appKey(org, app), overrideKey(org, app))
+	}
+	items, err := r.store.BatchGet(ctx, r.store.Control, keys...)
+	if err != nil {
+		return nil, err
+	}
+	o, err := decodeOrg(org, items[orgKey(org)])
+	if err != nil {
+		return nil, err
+	}
+	t = t.withOrg(o)
+	item := items[appKey(org, app)]
+	if app != "" && item == nil && !r.opts.AllowUnknownApps {
+		return nil, &problem.Fixable{Err: notFound("app %q of organisation %s; create it", app, org), Fix: fault.PutApp}
+	}
+	if app != "" && item != nil {
+		a, err := decodeApp(item)
+		if err != nil {
+			return nil, err
+		}
+		if a.deleted() {
+			return nil, appDeleted(org, app)
+		}
+		if a.enforced != "" {
+			return nil, appEnforced(app, a.enforced)
+		}
+		t.own, t.known, t.past.app = a.app(app), true, a.Past
+	}
+	if item := items[overrideKey(org, app)]; item != nil {
+		if t.override, err = decodeOverride(item); err != nil {
+			return nil, err
+		}
+	}
+	t.version = t.config.Version + t.own.Version
+	t.prices, err = r.tablePrices(ctx, t)
+	return t, err
+}
+
+// tablePrices puts the stored prices of the organisation's models before the
+// keeper's own.
+func (r tenantReader) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
+	book, err := r.prices.stored(ctx, t.priced())
+	if err != nil {
+		return nil, err
+	}
+	return append(priceLayers{{layerTable, book}}, r.prices.own...), nil
+}

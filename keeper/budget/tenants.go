@@ -1,0 +1,146 @@
+package budget
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/cache"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/keeper/internal/background"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+const cacheEntries = 10_000
+
+// usableFor is how long a configuration may be used while no newer one can be loaded.
+const usableFor = 5 * time.Minute
+
+// tenantKey names the configuration of an app, or of an organisation alone.
+type tenantKey struct{ org, app string }
+
+// String is the key as text; '/' is in no organisation's id.
+func (k tenantKey) String() string { return k.org + "/" + k.app }
+
+// tenants caches configurations for Options.ConfigTTL, with one load at a time per app.
+// A configuration is evicted as soon as it is written here. While no newer one can be
+// loaded, it is used for usableFor in all.
+type tenants struct {
+	reader  tenantReader
+	life    *background.Life
+	loading *cache.Loading[tenantKey, *tenant]
+}
+
+func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
+	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
+		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Spread: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
+		Leave:    tables.away,
+		Definite: func(err error) bool { return !unavailable(err) },
+	})
+	return &tenants{reader: r, life: life, loading: loading}
+}
+
+// away is a channel that is closed while it is in vain to wait for a configuration,
+// and why that is so. While spend cannot be read, one that is held will do.
+func (b breakers) away(held bool) (gone <-chan struct{}, why func() error) {
+	lost := b.control
+	if held && b.usage.State().Open {
+		lost = b.usage
+	}
+	return lost.Lasting(), func() error { return ledger.Away("configuration", lost) }
+}
+
+// get is the configuration, at most ConfigTTL old, or usableFor when the store
+// does not answer; an older one comes with the error, for what may be answered
+// without a current one.
+func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
+	key := tenantKey{org, app}
+	t, err := ts.loading.Get(ctx, key, ts.loadOf(key))
+	if err == nil {
+		return t, nil
+	}
+	if ctx.Err() != nil {
+		err = &fault.UnavailableError{Package: pkg, Op: "configuration", Err: ctx.Err()}
+	}
+	return ts.loading.Last(key), err
+}
+
+// beside is get for a look that keeps no other configuration from being known.
+func (ts *tenants) beside(ctx context.Context, org, app string) (*tenant, error) {
+	if t := ts.loading.Last(tenantKey{org, app}); t != nil && ts.reader.now().Sub(t.loaded) < ts.reader.opts.ConfigTTL {
+		return t, nil
+	}
+	t, err := ts.reader.read(ctx, org, app)
+	return t, failure("configuration", err)
+}
+
+// ready is the configuration if it needs no wait; else nil.
+func (ts *tenants) ready(ctx context.Context, org, app string) *tenant {
+	key := tenantKey{org, app}
+	return ts.loading.Ready(ctx, key, ts.loadOf(key))
+}
+
+func (ts *tenants) loadOf(key tenantKey) cache.Load[*tenant] {
+	return func(context.Context) (*tenant, error) { return ts.load(key) }
+}
+
+// load reads a configuration. It goes on when its callers leave.
+func (ts *tenants) load(key tenantKey) (*tenant, error) {
+	ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
+	defer cancel()
+	t, err := ts.reader.read(ctx, key.org, key.app)
+	if err == nil {
+		return t, nil
+	}
+	err = failure("configuration", err)
+	if last := ts.loading.Last(key); last != nil && unavailable(err) {
+		ts.reader.opts.Logger.Warn("budget: the configuration cannot be loaded; the last one known is used for at most five minutes",
+			"org", key.org, "app", key.app, "loaded", last.loaded, "error", err)
+	}
+	return nil, err
+}
+
+// replace keeps a changed copy of a configuration unless it was evicted meanwhile.
+func (ts *tenants) replace(old, with *tenant) {
+	ts.loading.Replace(tenantKey{old.org, old.app}, old, with)
+}
+
+// evict forgets an organisation's configurations, and its apps'.
+func (ts *tenants) evict(org string) {
+	ts.loading.Evict(func(k tenantKey) bool { return k.org == org })
+}
+
+// evictAll forgets everything.
+func (ts *tenants) evictAll() { ts.loading.Evict(func(tenantKey) bool { return true }) }
+
+// register writes an item for an app that was never put, if Options.AllowUnknownApps let it
+// come so far: so a list of the organisation's apps contains every app that spends.
+func (ts *tenants) register(ctx context.Context, t *tenant) error {
+	if t.known || t.app == "" {
+		return nil
+	}
+	now := ts.reader.now()
+	expression, names, values, err := setAll(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
+	if err != nil {
+		return err
+	}
+	names["#pk"] = "PK"
+	err = store.Retry(ctx, func() error {
+		_, err := ts.reader.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &ts.reader.store.Control, Key: appKey(t.org, t.app).Attributes(), UpdateExpression: &expression,
+			ConditionExpression: aws.String(store.IfAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}, store.Once)
+		return err
+	})
+	if err != nil && store.Diagnose(err) != ddb.Refused {
+		return failure("app", err)
+	}
+	registered := *t
+	registered.known = true
+	ts.replace(t, &registered)
+	return nil
+}

@@ -1,0 +1,296 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/keeper/internal/calendar"
+	"github.com/dynalimit/dynalimit/keeper/internal/ledger"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+	"github.com/dynalimit/dynalimit/prices"
+)
+
+// days reads what was spent on days.
+type days struct {
+	store   *store.Store
+	ledger  *ledger.Ledger
+	admin   *administration
+	tenants *tenants
+	opts    Options
+	now     func() time.Time
+}
+
+// LabelTotals is what one label used on one day.
+type LabelTotals struct {
+	Label         string `json:"label"`           // its name in the ordering
+	CostMicros    int64  `json:"cost_usd_micros"` // charges less credits in µ$, rounded half up
+	prices.Tokens `json:"tokens"`
+	Requests      int64         `json:"requests"`         // records that were counted
+	Quota         int64         `json:"quota_usd_micros"` // µ$, as configured now
+	Percent       float64       `json:"quota_pct"`        // of the quota, one decimal; 0 when the quota is 0
+	Status        prices.Status `json:"status"`           // by what was spent that day and the quota
+}
+
+// DayTotals is one day, label by label in the order of preference; labels that
+// are no longer in the ordering come last.
+type DayTotals struct {
+	Day        string        `json:"day"`             // like 20260123
+	CostMicros int64         `json:"cost_usd_micros"` // of all labels, in µ$
+	Labels     []LabelTotals `json:"labels"`          // see above for their order
+}
+
+func (s *days) totals(ctx context.Context, org, app, day string) (DayTotals, error) {
+	t, err := s.target(ctx, org, app)
+	if err != nil {
+		return DayTotals{}, err
+	}
+	if day, err = t.dayOrToday(day, s.now()); err != nil {
+		return DayTotals{}, err
+	}
+	c := t.closings()
+	days, err := s.dayRange(ctx, t, day, day, c)
+	s.ledger.CloseBehind(c)
+	if err != nil {
+		return DayTotals{}, failure("Totals", err)
+	}
+	return days[0], nil
+}
+
+const maxHistory = 3700 // days
+
+func (s *days) history(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+	return func(yield func(DayTotals, error) bool) {
+		t, err := s.target(ctx, org, app)
+		if err == nil {
+			to, err = t.validRange(s.now(), from, to)
+		}
+		if err != nil {
+			yield(DayTotals{}, err)
+			return
+		}
+		c := t.closings()
+		defer s.ledger.CloseBehind(c)
+		for from <= to {
+			last := min(calendar.AddDays(from, 30), to)
+			days, err := s.dayRange(ctx, t, from, last, c)
+			if err != nil {
+				yield(DayTotals{}, failure("History", err))
+				return
+			}
+			if !yieldAll(days, yield) {
+				return
+			}
+			from = calendar.AddDays(last, 1)
+		}
+	}
+}
+
+// yieldAll reports whether the caller wants more.
+func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
+	for _, d := range days {
+		if !yield(d, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
+	first, err := validDay("from", from)
+	if err != nil {
+		return "", err
+	}
+	last, err := validDay("to", to)
+	if err != nil {
+		return "", err
+	}
+	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
+		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
+	}
+	return min(to, t.calendar.Day(now)), t.kept("from", from, now)
+}
+
+// target is the configuration for a read of what is stored; the app may be empty. It
+// reads the organisation's configuration again, so that the sums contain a label that
+// another process has just added.
+func (s *days) target(ctx context.Context, org, app string) (*tenant, error) {
+	if err := validReadTarget(org, app); err != nil {
+		return nil, err
+	}
+	t, err := s.tenants.get(ctx, org, app)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.admin.items.loadOrg(ctx, org)
+	if err != nil {
+		return nil, adminError("configuration", err)
+	}
+	return t.withOrg(o), nil
+}
+
+// closings collects the totals that a read of days may store. Before the organisation
+// existed there was nothing to sum.
+func (t *tenant) closings() *ledger.Closings {
+	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
+}
+
+// dayRange sums days; of all apps when none is named.
+func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
+	labels := map[string]bool{}
+	for _, l := range union(t.labels, t.config.Ordering...) {
+		labels[l] = true
+	}
+	keys, err := s.scopesOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]map[string]ledger.Counter{}
+	var mu sync.Mutex // guards sums and c
+	err = store.Each(ctx, slices.Values(keys), func(ctx context.Context, key string) error {
+		days, err := s.sumDays(ctx, t, key, labels, max(from, t.firstDay()), to)
+		mu.Lock()
+		defer mu.Unlock()
+		c.Add(days.Complete...)
+		for day, rows := range days.Rows {
+			if sums[day] == nil {
+				sums[day] = map[string]ledger.Counter{}
+			}
+			for label, row := range rows {
+				sums[day][label] = sums[day][label].Add(row)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []DayTotals
+	for day := from; day <= to; day = calendar.AddDays(day, 1) {
+		out = append(out, t.totals(day, sums[day], s.now()))
+	}
+	return out, nil
+}
+
+// sumDays sums days of one key. Each may take as long as a call waits for the store.
+func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
+	if to < from {
+		return ledger.Days{}, nil
+	}
+	ctx, cancel := s.opts.patience(ctx)
+	defer cancel()
+	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+}
+
+// scopesOf are the keys under which a tenant's spend is counted: those of all
+// apps when none is named.
+func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
+	if t.config.Scope == ScopeOrg || t.app != "" {
+		return []string{t.scope()}, nil
+	}
+	apps, err := s.admin.items.loadApps(ctx, t.org)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, 0, len(apps))
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		keys = append(keys, ledger.AppScope(t.org, app))
+	}
+	return keys, nil
+}
+
+// totals reports a day in the order of the labels.
+func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
+	p := t.policy()
+	out := DayTotals{Day: day, Labels: []LabelTotals{}}
+	var sum money.Picos
+	order := func(label string) int {
+		if i := slices.Index(p.ordering, label); i >= 0 {
+			return i
+		}
+		return len(p.ordering)
+	}
+	labels := union(t.labels, p.ordering...)
+	slices.SortStableFunc(labels, func(a, b string) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
+	})
+	for _, label := range labels {
+		row := rows[label]
+		if row.Writes == 0 && order(label) == len(p.ordering) {
+			continue
+		}
+		_, _, priced := t.price(p, label, now)
+		state := labelState{label: label, priced: priced, quota: p.quotas[label], spend: row.Spend()}
+		out.Labels = append(out.Labels, LabelTotals{
+			Label: label, CostMicros: state.spend.Micros(), Tokens: tokensOf(row.Tokens), Requests: row.Requests,
+			Quota: state.quota, Percent: state.spend.PercentOf(state.quota), Status: state.status(p.tight),
+		})
+		sum = sum.Add(state.spend)
+	}
+	out.CostMicros = sum.Micros()
+	return out
+}
+
+// TagTotal is what the calls with one value of a tag cost on one day.
+type TagTotal struct {
+	Value      string `json:"value"`           // of the tag
+	CostMicros int64  `json:"cost_usd_micros"` // in µ$, rounded half up
+	Requests   int64  `json:"requests"`        // records with it
+}
+
+func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
+	if err := validName("tag", tag); err != nil {
+		return nil, err
+	}
+	t, err := s.target(ctx, org, app)
+	if err != nil {
+		return nil, err
+	}
+	if day, err = t.dayOrToday(day, s.now()); err != nil {
+		return nil, err
+	}
+	scopes, err := s.scopesOf(ctx, t)
+	if err != nil {
+		return nil, failure("TagTotals", err)
+	}
+	rows := map[string]ledger.Counter{}
+	var mu sync.Mutex // guards rows
+	err = store.Each(ctx, slices.Values(scopes), func(ctx context.Context, scope string) error {
+		return s.sumTags(ctx, t, scope, tag, day, func(value string, row ledger.Counter) {
+			mu.Lock()
+			defer mu.Unlock()
+			rows[value] = rows[value].Add(row)
+		})
+	})
+	if err != nil {
+		return nil, failure("TagTotals", err)
+	}
+	out := make([]TagTotal, 0, len(rows))
+	for _, value := range slices.Sorted(maps.Keys(rows)) {
+		out = append(out, TagTotal{value, rows[value].Spend().Micros(), rows[value].Requests})
+	}
+	slices.SortStableFunc(out, func(a, b TagTotal) int { return cmp.Compare(b.CostMicros, a.CostMicros) })
+	return out, nil
+}
+
+// sumTags adds a scope's sums by the values of a tag, in the shards of its labels; it may take
+// as long as a call waits for the store.
+func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, add func(value string, row ledger.Counter)) error {
+	ctx, cancel := s.opts.patience(ctx)
+	defer cancel()
+	shards, err := s.ledger.ShardsOf(ctx, scope, union(t.labels, t.config.Ordering...), day)
+	if err != nil {
+		return err
+	}
+	prefix := "DAY#" + day + "#"
+	return s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", shards, func(key store.Key, row ledger.Counter) {
+		value, _, _ := strings.Cut(key.SK[len(prefix):], "#SH#")
+		add(value, row)
+	})
+}

@@ -1,0 +1,120 @@
+package budgetclient
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+)
+
+// Options configure a Client. BaseURL, ClientID and Secret are needed.
+type Options struct {
+	// BaseURL is where the keeper is, with the path that it is mounted at, such as
+	// https://keeper.example.com/budget. It is https, or http to a loopback address.
+	// New refuses an empty one.
+	BaseURL string
+	// ClientID is the id of the organisation's or app's credentials. New refuses an
+	// empty one.
+	ClientID string
+	// Secret is the secret of that id. It is sent to log in, and nowhere else. New refuses
+	// an empty one.
+	Secret credentials.Secret
+	// HTTPClient makes the requests; redirects are not followed, whatever it says.
+	// Defaults to one of the Client's own, with the proxy of the environment.
+	HTTPClient *http.Client
+	// Now is the clock that tokens and recommendations expire by. Defaults to time.Now.
+	Now func() time.Time
+	// Logger is told of tries that failed and of logins, without secrets and tokens.
+	// Defaults to discarding.
+	Logger *slog.Logger
+	// Timeout bounds one try of a request, 10 ms to 10 min; ctx bounds all of them.
+	// Defaults to 5 s.
+	Timeout time.Duration
+	// Retries is how many times a request is sent again that got no answer, 0 to 10; below
+	// zero never. Defaults to 3.
+	Retries int
+	// OnUnavailable says what Recommend does while the keeper does not answer, as for a
+	// budget.Keeper: it defaults to Allow, with the last answer, marked Stale. There is no
+	// spool, so Submit cannot be Allow.
+	OnUnavailable budget.OnUnavailable
+}
+
+// The bounds of options.
+const (
+	minTimeout = 10 * time.Millisecond
+	maxTimeout = 10 * time.Minute
+	maxRetries = 10
+)
+
+func (o *Options) withDefaults() (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Timeout == 0 {
+		out.Timeout = 5 * time.Second
+	}
+	switch {
+	case out.Retries == 0:
+		out.Retries = 3
+	case out.Retries < 0:
+		out.Retries = 0
+	}
+	if out.Now == nil {
+		out.Now = time.Now
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out, out.validate()
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.ClientID == "":
+		return invalid("options.ClientID", "is empty; give the id that came with the credentials")
+	case o.Secret.Empty():
+		return invalid("options.Secret", "is empty; give the secret of the client id")
+	case o.Timeout < minTimeout || o.Timeout > maxTimeout:
+		return invalid("options.Timeout", "is %v; give %v to %v, or 0 for the default", o.Timeout, minTimeout, maxTimeout)
+	case o.Retries > maxRetries:
+		return invalid("options.Retries", "is %d; give at most %d", o.Retries, maxRetries)
+	case o.OnUnavailable.Submit == budget.Allow:
+		return invalid("options.OnUnavailable.Submit", "is allow, and a client has no spool to keep records in; leave it out")
+	}
+	return validURL(o.BaseURL)
+}
+
+// validURL refuses what a secret may not be sent to.
+func validURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil { // its text may have a password in it
+		return invalid("options.BaseURL", "is no URL; give one like https://keeper.example.com")
+	}
+	switch {
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return invalid("options.BaseURL", "is http, and a secret would be sent in the clear; give https, or a loopback address")
+	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
+		return invalid("options.BaseURL", "is no https URL with a host; give one like https://keeper.example.com")
+	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return invalid("options.BaseURL", "has a user, query or fragment; give the host and path alone")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// invalid is what the client itself refuses, before anything is sent.
+func invalid(field, format string, args ...any) error {
+	return &fault.ValidationError{Package: "budgetclient", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}

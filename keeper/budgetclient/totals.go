@@ -1,0 +1,94 @@
+package budgetclient
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"regexp"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+)
+
+var date = regexp.MustCompile(`^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
+
+// Totals sums one day, as budget.Keeper.Totals does. An empty day is today; an empty app
+// sums the whole organisation.
+//
+// Errors: *fault.ValidationError, budget.ErrNotFound, *fault.UnavailableError,
+// *StatusError.
+func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTotals, error) {
+	if err := c.usable(ctx); err != nil {
+		return budget.DayTotals{}, err
+	}
+	path, err := target(org, app, false)
+	if err != nil {
+		return budget.DayTotals{}, err
+	}
+	switch {
+	case day == "":
+		day = "today"
+	case !date.MatchString(day):
+		return budget.DayTotals{}, invalid("day", "%q is no day like 20260123", clipped(day))
+	}
+	var d dayTotals
+	_, err = c.do(ctx, &call{
+		op: "Totals", method: http.MethodGet, path: path + "/aggregates/" + day, into: &d,
+		check: func() error {
+			if d.Org != org || d.App != app || d.Day == "" {
+				return errors.New("it is of no day, or another app's")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return budget.DayTotals{}, err
+	}
+	return d.DayTotals, nil
+}
+
+// History gives the days from one to another, both included, oldest first, at most 367 of
+// them. It makes one request, when it is ranged over. An empty app sums the whole
+// organisation. Errors as of Totals.
+func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Seq2[budget.DayTotals, error] {
+	if err := c.usable(ctx); err != nil {
+		return problem.List[budget.DayTotals](err)
+	}
+	return func(yield func(budget.DayTotals, error) bool) {
+		days, err := c.days(ctx, org, app, from, to)
+		if err != nil {
+			yield(budget.DayTotals{}, err)
+			return
+		}
+		for _, d := range days {
+			if !yield(d.DayTotals, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *core) days(ctx context.Context, org, app, from, to string) ([]dayTotals, error) {
+	path, err := target(org, app, false)
+	if err != nil {
+		return nil, err
+	}
+	var h struct {
+		Org  string      `json:"org_id"`
+		App  string      `json:"app_id"`
+		Days []dayTotals `json:"days"`
+	}
+	_, err = c.do(ctx, &call{
+		op: "History", method: http.MethodGet, into: &h,
+		path: path + "/history?" + url.Values{"from": {from}, "to": {to}}.Encode(),
+		check: func() error {
+			if h.Org != org || h.App != app || h.Days == nil {
+				return errors.New("it is of no days, or another app's")
+			}
+			return nil
+		},
+	})
+	return h.Days, err
+}

@@ -1,0 +1,111 @@
+package budgethttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
+)
+
+type (
+	dayInput struct {
+		wire.OrgPath
+		wire.DayPath
+	}
+	appDayInput struct {
+		wire.AppPath
+		wire.DayPath
+	}
+	totalsOutput struct{ Body wire.Totals }
+	historyInput struct {
+		wire.OrgPath
+		wire.DayRange
+	}
+	appHistoryInput struct {
+		wire.AppPath
+		wire.DayRange
+	}
+	historyOutput struct{ Body wire.History }
+)
+
+// aggregates are the routes of what was spent.
+type aggregates struct{ keeper *budget.Keeper }
+
+func (a aggregates) endpoints() []endpoint {
+	of := func(id, path, summary string) route {
+		return route{
+			id: id, method: http.MethodGet, path: path, tag: "aggregates", summary: summary, needs: bearer, response: exampleTotals,
+			description: "Cost, quota, tokens and requests, label by label, summed from the store.",
+		}
+	}
+	history := route{
+		method: http.MethodGet, tag: "aggregates", needs: bearer,
+		description: "Day by day, oldest first, both ends included; days after today are left out.",
+	}
+	org, app := history, history
+	org.id, org.path, org.summary = "orgHistory", orgRoute+"/history", "What an organisation spent, day by day"
+	app.id, app.path, app.summary = "appHistory", appRoute+"/history", "What an app spent, day by day"
+	return []endpoint{
+		handled(of("orgToday", orgRoute+"/aggregates/today", "What an organisation spent today"),
+			func(ctx context.Context, _ *exchange, in *wire.OrgPath) (*totalsOutput, error) {
+				return a.totals(ctx, in.Org, "", "")
+			}),
+		handled(of("orgDay", orgRoute+"/aggregates/{date}", "What an organisation spent on a day"),
+			func(ctx context.Context, _ *exchange, in *dayInput) (*totalsOutput, error) {
+				return a.totals(ctx, in.Org, "", in.Day)
+			}),
+		handled(of("appToday", appRoute+"/aggregates/today", "What an app spent today"),
+			func(ctx context.Context, _ *exchange, in *wire.AppPath) (*totalsOutput, error) {
+				return a.totals(ctx, in.Org, in.App, "")
+			}),
+		handled(of("appDay", appRoute+"/aggregates/{date}", "What an app spent on a day"),
+			func(ctx context.Context, _ *exchange, in *appDayInput) (*totalsOutput, error) {
+				return a.totals(ctx, in.Org, in.App, in.Day)
+			}),
+		handled(org, func(ctx context.Context, _ *exchange, in *historyInput) (*historyOutput, error) {
+			return a.history(ctx, in.Org, "", in.DayRange)
+		}),
+		handled(app, func(ctx context.Context, _ *exchange, in *appHistoryInput) (*historyOutput, error) {
+			return a.history(ctx, in.Org, in.App, in.DayRange)
+		}),
+	}
+}
+
+// totals sums a day; an empty one is today.
+func (a aggregates) totals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
+	sums, err := a.keeper.Totals(ctx, org, app, wire.Day(day))
+	if err != nil {
+		return nil, err
+	}
+	return &totalsOutput{wire.NewTotals(org, app, sums)}, nil
+}
+
+const maxDays = 366 // of one answer, after the first
+
+func (a aggregates) history(ctx context.Context, org, app string, days wire.DayRange) (*historyOutput, error) {
+	from, to := wire.Day(days.From), wire.Day(days.To)
+	if tooLong(from, to) {
+		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, "to: it is more than 366 days after from: ask for less at once").
+			Field("to", "expected at most 366 days after from")
+	}
+	out := wire.History{Org: org, App: app, Days: []wire.Totals{}}
+	for day, err := range a.keeper.History(ctx, org, app, from, to) {
+		if err != nil {
+			return nil, err
+		}
+		out.Days = append(out.Days, wire.NewTotals(org, app, day))
+	}
+	return &historyOutput{out}, nil
+}
+
+// tooLong leaves what is no day to the keeper.
+func tooLong(from, to string) bool {
+	first, err := time.Parse("20060102", from)
+	if err != nil {
+		return false
+	}
+	last, err := time.Parse("20060102", to)
+	return err == nil && last.Sub(first) > maxDays*24*time.Hour
+}

@@ -1,0 +1,214 @@
+package budgethttp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/login"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+	"github.com/dynalimit/dynalimit/prices"
+)
+
+// answers gives every error its one shape, and tells the log what no client is told.
+type answers struct {
+	now func() time.Time
+	log *slog.Logger
+}
+
+// write answers with an error, outside of huma.
+func (a *answers) write(w *answer, x *exchange, e *wire.Error) {
+	a.stamp(x, e)
+	for name, values := range e.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/json")
+	body, err := json.Marshal(e)
+	if err != nil {
+		a.tell(x, "unwritten", err)
+	}
+	w.WriteHeader(e.GetStatus())
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
+
+// stamp says of an error when it was, and of which request.
+func (a *answers) stamp(x *exchange, e *wire.Error) {
+	e.Timestamp, e.RequestID = a.now().UTC(), x.id
+}
+
+// tell tells the operator what no client is told.
+func (a *answers) tell(x *exchange, what string, err error) {
+	a.log.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
+}
+
+// failure is what an error of the keeper is answered with. A conflict is one of request
+// ids or of changes at the same time: the route knows.
+func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Error {
+	var (
+		shaped   *wire.Error
+		bad      *fault.ValidationError
+		exceeded *prices.QuotaExceededError
+	)
+	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
+		return e
+	}
+	switch {
+	case errors.As(err, &shaped):
+		return shaped
+	case errors.As(err, &bad):
+		return wire.NewError(http.StatusBadRequest, wire.Code(bad.Code.String()), bad.Field+": "+bad.Reason).Field(bad.Field, bad.Reason)
+	case errors.As(err, &exceeded):
+		return quotaExceeded(err, exceeded)
+	case errors.Is(err, budget.ErrNotFound):
+		return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such organisation or app")
+	case errors.Is(err, budget.ErrConflict) && errors.As(err, new(*problem.Fixable)):
+		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: complete that with DELETE, then put it again")
+	case errors.Is(err, budget.ErrConflict) && conflict == wire.ConcurrentModification:
+		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else at the same time: try again")
+	case errors.Is(err, budget.ErrConflict):
+		return wire.NewError(http.StatusConflict, conflict, "the id was used before, with other contents")
+	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		a.tell(x, "unavailable", err)
+		return wire.NewError(http.StatusServiceUnavailable, wire.ServiceUnavailable, "the store does not answer: send the same again").
+			With("Retry-After", problem.Seconds(retryAfter(err)))
+	}
+	return a.internal(err, x)
+}
+
+// internal is what nobody is told the reason of.
+func (a *answers) internal(err error, x *exchange) *wire.Error {
+	a.tell(x, "failed", err)
+	return wentWrong(http.StatusInternalServerError)
+}
+
+// wentWrong is all that a client is told of what went wrong inside.
+func wentWrong(status int) *wire.Error {
+	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
+}
+
+func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
+	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
+	out.Details.Labels = exceeded.Labels
+	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros
+	out.Details.RetryAfter = exceeded.RetryAt.UTC()
+	if wait, ok := dynalimit.RetryAfter(err); ok {
+		return out.With("Retry-After", problem.Seconds(wait))
+	}
+	return out
+}
+
+// retryAfter is when to ask again of a store that does not answer.
+func retryAfter(err error) time.Duration {
+	wait, _ := dynalimit.RetryAfter(err)
+	return max(wait, time.Second)
+}
+
+// ofLogin is what an error of a login is answered with; nil if it is none.
+func ofLogin(err error) *wire.Error {
+	var throttled *login.ThrottledError
+	switch {
+	case errors.Is(err, login.ErrUnauthorized):
+		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "the credentials, or the token, are not good").
+			With("WWW-Authenticate", `Bearer realm="keeper"`)
+	case errors.As(err, &throttled):
+		return wire.NewError(http.StatusTooManyRequests, wire.RateLimitExceeded, "too many logins failed: wait").
+			With("Retry-After", problem.Seconds(max(throttled.RetryAfter, time.Second)))
+	}
+	return nil
+}
+
+// ofCredentials is what an error of package credentials is answered with; nil if it is none.
+func ofCredentials(err error) *wire.Error {
+	switch {
+	case errors.Is(err, credentials.ErrTokenInvalid):
+		return wire.NewError(http.StatusUnauthorized, wire.Unauthorized, "the retrieval token is unknown, of somebody else or too old; nothing was consumed")
+	case errors.Is(err, credentials.ErrTokenUsed):
+		return wire.NewError(http.StatusNotFound, wire.NotFound, "the secret was fetched before: rotate for another")
+	case errors.Is(err, credentials.ErrNotFound):
+		return wire.NewError(http.StatusNotFound, wire.NotFound, "there are no such credentials")
+	case errors.Is(err, credentials.ErrConflict):
+		return wire.NewError(http.StatusConflict, wire.ConcurrentModification, "the credentials were changed by somebody else at the same time: nothing was written")
+	}
+	return nil
+}
+
+// shape gives every error its one shape, and stamps it.
+func (a *answers) shape(ctx huma.Context, _ string, v any) (any, error) {
+	x := exchangeOf(ctx.Context())
+	switch e := v.(type) {
+	case *wire.Error:
+		a.stamp(x, e)
+	case *huma.ErrorModel:
+		ctx.SetHeader("Content-Type", "application/json")
+		found := make([]error, len(e.Errors))
+		for i, d := range e.Errors {
+			found[i] = d
+		}
+		out := refused(e.Status, e.Detail, found)
+		if code, ok := ctx.Operation().Metadata[invalidKey].(wire.Code); ok && code != "" && e.Status == http.StatusUnprocessableEntity {
+			out.Code = code
+		}
+		a.stamp(x, out)
+		return out, nil
+	}
+	return v, nil
+}
+
+// invalidKey is where the metadata of an operation has the wire.Code of values out of bounds.
+const invalidKey = "invalid"
+
+const (
+	maxFields = 16  // fields at fault that are told
+	maxText   = 200 // bytes of a field's name, which the client may have chosen
+)
+
+// refused is what huma found wrong with a request. Values are not sent back.
+func refused(status int, message string, found []error) *wire.Error {
+	if status == http.StatusUnprocessableEntity {
+		status = http.StatusBadRequest
+	}
+	if status >= http.StatusInternalServerError {
+		return wentWrong(status)
+	}
+	var fields []wire.FieldError
+	for _, err := range found {
+		var field, reason string
+		if d, ok := err.(huma.ErrorDetailer); ok { // its text has the whole object, once for each of its names
+			detail := d.ErrorDetail()
+			field, reason = strings.TrimPrefix(detail.Location, "body."), detail.Message
+		} else {
+			reason = err.Error()
+		}
+		fields = append(fields, wire.FieldError{Field: short(field), Reason: short(reason)})
+	}
+	slices.SortStableFunc(fields, func(a, b wire.FieldError) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Reason, b.Reason))
+	})
+	if len(fields) > 0 {
+		message = strings.TrimPrefix(fields[0].Field+": "+fields[0].Reason, ": ")
+	}
+	out := wire.NewError(status, wire.InvalidRequest, message)
+	out.Details.Fields = fields[:min(len(fields), maxFields)]
+	return out
+}
+
+// short cuts a text that may be as long as a client wants.
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}

@@ -1,0 +1,90 @@
+package budgethttp
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/strict"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
+)
+
+// tags are what routes are about, in the order in which a client meets them.
+var tags = []*huma.Tag{
+	{Name: "authentication", Description: "Tokens for a client's id and secret."},
+	{Name: "selection", Description: "Before a call: which model to use, and what it would cost."},
+	{Name: "usage", Description: "After a call: what it cost."},
+	{Name: "aggregates", Description: "What was spent."},
+	{Name: "administration", Description: "What organisations and apps may spend, by whoever has a provisioning key."},
+	{Name: "credentials", Description: "What clients log in with."},
+	{Name: "service", Description: "Whether there is one."},
+}
+
+// newAPI makes the API without any route. Nothing of huma's is changed for the rest of the
+// process: its errors are turned into ours by a transformer.
+func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
+	return humago.New(mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Budget keeper", Version: "1",
+				Description: "Keeps what LLM calls cost within daily budgets: which model an app may use now, what a call cost, what was spent. Amounts are in millionths of a dollar.",
+			},
+			Servers: []*huma.Server{{URL: cmp.Or(prefix, "/")}},
+			Tags:    tags,
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "An access token"},
+					"key":   {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "A provisioning key, of all organisations or of one"},
+				},
+			},
+		},
+		Formats: map[string]huma.Format{
+			"application/json":         {Marshal: marshal, Unmarshal: unmarshal},
+			"application/problem+json": {Marshal: marshal, Unmarshal: unmarshal}, // huma's errors, until shape has seen them
+		},
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{a.shape},
+	})
+}
+
+// marshal writes an answer whole. A client that is gone is nobody's mistake.
+func marshal(w io.Writer, v any) error {
+	body, err := encode(v)
+	if err == nil {
+		_, _ = w.Write(body)
+	}
+	return err
+}
+
+// encode is an answer as JSON.
+func encode(v any) ([]byte, error) {
+	if kept, ok := v.(interface{ Encoded() []byte }); ok && kept.Encoded() != nil {
+		return kept.Encoded(), nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// unmarshal reads a body, first without a type, for its schema, then with one.
+func unmarshal(data []byte, v any) error {
+	switch v := v.(type) {
+	case *any:
+		if err := strict.Check(data); err != nil {
+			return err
+		}
+		return json.Unmarshal(data, v)
+	case *wire.Batch: // what is wrong with one of its records is no matter of the others
+		return strict.UnmarshalApart(data, v, "records")
+	}
+	return strict.Unmarshal(data, v)
+}

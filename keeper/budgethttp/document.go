@@ -1,0 +1,102 @@
+package budgethttp
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/page"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
+)
+
+// document is the OpenAPI document, which grows with the endpoints that it serves.
+type document struct {
+	api  huma.API
+	gate *gate
+}
+
+var errorType = reflect.TypeFor[wire.Error]()
+
+// add serves an endpoint on all its paths, and describes it on the first.
+func (d *document) add(e endpoint) {
+	for i, path := range e.paths() {
+		e.bind(d.api, d.operation(e.route, path, i > 0), d.gate.answers.failure)
+	}
+	d.examples(e.route)
+}
+
+// operation is a route at one of its paths.
+func (d *document) operation(r route, path string, hidden bool) huma.Operation {
+	op := huma.Operation{
+		OperationID: r.id, Method: r.method, Path: path, Hidden: hidden, Tags: []string{r.tag},
+		Summary: r.summary, Description: r.description, DefaultStatus: r.status,
+		SkipValidateBody: r.unread, RejectUnknownQueryParameters: r.needs != nobody,
+		Metadata:        map[string]any{invalidKey: r.invalid},
+		BodyReadTimeout: -1, // the body is read before huma does
+		MaxBodyBytes:    -1,
+		Middlewares:     huma.Middlewares{d.gate.guard(r)},
+		Responses:       map[string]*huma.Response{},
+	}
+	for _, status := range r.statuses() {
+		op.Responses[strconv.Itoa(status)] = d.errorResponse(http.StatusText(status))
+	}
+	op.Responses["default"] = d.errorResponse("Any other error")
+	switch r.needs {
+	case bearer:
+		op.Security = []map[string][]string{{"token": {}}}
+	case provider:
+		op.Security = []map[string][]string{{"key": {}}}
+	case retriever:
+		op.Security = []map[string][]string{{}, {"key": {}}}
+	}
+	return op
+}
+
+func (d *document) errorResponse(description string) *huma.Response {
+	return &huma.Response{
+		Description: description,
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: d.api.OpenAPI().Components.Schemas.Schema(errorType, true, "Error")}},
+	}
+}
+
+// examples puts a route's examples into the document.
+func (d *document) examples(r route) {
+	op := operationOf(d.api.OpenAPI().Paths[r.paths()[0]], r.method)
+	if r.request != nil {
+		op.RequestBody.Content["application/json"].Example = r.request
+	}
+	success := op.Responses[strconv.Itoa(cmp.Or(r.status, http.StatusOK))]
+	if r.response != nil {
+		success.Content["application/json"].Example = r.response
+	}
+	if r.also != 0 {
+		other := *success
+		other.Description = http.StatusText(r.also)
+		op.Responses[strconv.Itoa(r.also)] = &other
+	}
+}
+
+func operationOf(item *huma.PathItem, method string) *huma.Operation {
+	switch method {
+	case http.MethodPost:
+		return item.Post
+	case http.MethodPut:
+		return item.Put
+	case http.MethodDelete:
+		return item.Delete
+	}
+	return item.Get
+}
+
+// render is the document as JSON, and as a page for people.
+func (d *document) render() (document, readable []byte, err error) {
+	if document, err = json.MarshalIndent(d.api.OpenAPI(), "", "  "); err != nil {
+		return nil, nil, err
+	}
+	readable, err = page.Render(document)
+	return document, readable, err
+}

@@ -1,0 +1,190 @@
+package tokens
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+)
+
+// ErrInvalid says that a text is not a token that is genuine and in force. It does not say
+// why.
+var ErrInvalid = errors.New("tokens: invalid token")
+
+// clockSkew is how far ahead of this process's clock a token may have been issued, by a
+// process whose clock is ahead. The end of a token has no such tolerance.
+const clockSkew = 5 * time.Minute
+
+// maxText bounds a token's text, in bytes.
+const maxText = 4096
+
+// Options configure a Codec.
+type Options struct {
+	// Keys sign and verify. Required.
+	Keys credentials.KeySource
+	// Issuer is who issues tokens, iss. Required.
+	Issuer string
+	// Audience is whom they are for, aud. Required.
+	Audience string
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Remember is how many access tokens are remembered as genuine. Defaults to 10,000.
+	Remember int
+}
+
+// Codec signs and reads tokens: JWTs with the signature of the key that their kid names,
+// by that key's algorithm, EdDSA, and no other. It is safe for concurrent use.
+type Codec struct {
+	opts     Options
+	strict   *jwt.Parser // refuses what has expired
+	late     *jwt.Parser // reads that too
+	verified *verified
+}
+
+// New makes a codec. It fails if an option is missing.
+func New(o Options) (*Codec, error) {
+	if o.Keys == nil || o.Issuer == "" || o.Audience == "" || o.Now == nil {
+		return nil, errors.New("tokens: keys, issuer, audience and clock are all needed")
+	}
+	common := []jwt.ParserOption{jwt.WithValidMethods([]string{credentials.EdDSA}), jwt.WithStrictDecoding()}
+	return &Codec{
+		opts: o,
+		strict: jwt.NewParser(append(common, jwt.WithTimeFunc(o.Now), jwt.WithExpirationRequired(),
+			jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience))...),
+		late:     jwt.NewParser(append(common, jwt.WithoutClaimsValidation())...),
+		verified: newVerified(cmp.Or(max(0, o.Remember), remembered)),
+	}, nil
+}
+
+// body is a token's claims as they are written.
+type body struct {
+	jwt.RegisteredClaims
+	Type    Kind   `json:"type"`
+	Org     string `json:"org_id"`
+	App     string `json:"app_id,omitempty"`
+	Scope   string `json:"scope"`
+	Session string `json:"sid"`
+	Version int64  `json:"cv"`
+}
+
+// Scope is what a token reaches: "org", an organisation with all its apps, or "app", one
+// app.
+func (c Claims) Scope() string {
+	if c.App == "" {
+		return "org"
+	}
+	return "app"
+}
+
+// Sign makes the token of claims.
+func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
+	key := c.opts.Keys.Keys().Signer(c.opts.Now())
+	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, body{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: c.opts.Issuer, Audience: jwt.ClaimStrings{c.opts.Audience}, Subject: claims.ClientID, ID: claims.ID,
+			IssuedAt: jwt.NewNumericDate(claims.Issued), ExpiresAt: jwt.NewNumericDate(claims.Expires),
+		},
+		Type: claims.Kind, Org: claims.Org, App: claims.App, Scope: claims.Scope(), Session: claims.Session, Version: claims.Version,
+	})
+	token.Header["kid"] = key.ID
+	text, err := token.SignedString(key.Private())
+	if err != nil {
+		return credentials.Secret{}, fmt.Errorf("tokens: cannot sign: %w", err)
+	}
+	return credentials.NewSecret(text), nil
+}
+
+// Parse reads a token that is genuine and in force: every claim must be there, its end
+// must be ahead, and its kind is the caller's to check. Errors: ErrInvalid.
+func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
+	if len(text.Reveal()) > maxText {
+		return Claims{}, ErrInvalid
+	}
+	sum := sha256.Sum256([]byte(text.Reveal()))
+	if g, ok := c.verified.Get(sum); ok {
+		if g.inForce(c.opts.Keys.Keys(), c.opts.Now()) {
+			c.verified.hits.Add(1)
+			return g.claims, nil
+		}
+		c.verified.Remove(sum) // and judged anew
+	}
+	c.verified.misses.Add(1)
+	g, err := c.parse(c.strict, text)
+	if err == nil && g.claims.Kind == Access {
+		c.verified.Add(sum, g)
+	}
+	return g.claims, err
+}
+
+// ParseLate reads a token that is genuine, whether or not it has expired. Errors:
+// ErrInvalid.
+func (c *Codec) ParseLate(text credentials.Secret) (Claims, error) {
+	if len(text.Reveal()) > maxText {
+		return Claims{}, ErrInvalid
+	}
+	g, err := c.parse(c.late, text)
+	return g.claims, err
+}
+
+// Stats are how many tokens that Parse read were known to be genuine, and how many had to
+// be looked at.
+func (c *Codec) Stats() (hits, misses int64) {
+	return c.verified.hits.Load(), c.verified.misses.Load()
+}
+
+func (c *Codec) parse(parser *jwt.Parser, text credentials.Secret) (genuine, error) {
+	var b body
+	var g genuine
+	_, err := parser.ParseWithClaims(text.Reveal(), &b, func(token *jwt.Token) (any, error) {
+		key, err := c.key(token)
+		if err != nil {
+			return nil, err
+		}
+		g.kid, g.key = key.ID, key.Public()
+		return g.key, nil
+	})
+	if err != nil || !c.complete(b) {
+		return genuine{}, ErrInvalid
+	}
+	if b.NotBefore != nil {
+		g.notBefore = b.NotBefore.Time
+	}
+	g.claims = Claims{
+		ClientID: b.Subject, Org: b.Org, App: b.App, Kind: b.Type, ID: b.ID, Session: b.Session, Version: b.Version,
+		Issued: b.IssuedAt.UTC(), Expires: b.ExpiresAt.UTC(),
+	}
+	return g, nil
+}
+
+// key is the key that a token names, if the token is signed by the key's own algorithm and
+// asks for nothing that is not understood here.
+func (c *Codec) key(token *jwt.Token) (credentials.SigningKey, error) {
+	id, _ := token.Header["kid"].(string)
+	key, ok := c.opts.Keys.Keys().Verifier(id)
+	_, critical := token.Header["crit"]
+	if !ok || critical || token.Method.Alg() != key.Algorithm() {
+		return credentials.SigningKey{}, ErrInvalid
+	}
+	return key, nil
+}
+
+// complete reports whether every claim is there and fits the others.
+func (c *Codec) complete(b body) bool {
+	org, app, ok := credentials.ParseClientID(b.Subject)
+	switch {
+	case !ok, b.Org != org, b.App != app, b.Scope != (Claims{App: app}).Scope():
+		return false
+	case b.Issuer != c.opts.Issuer, len(b.Audience) != 1, b.Audience[0] != c.opts.Audience:
+		return false
+	case b.Type != Access && b.Type != Refresh, b.ID == "", b.Session == "", b.Version < 1:
+		return false
+	case b.IssuedAt == nil, b.ExpiresAt == nil:
+		return false
+	}
+	return !b.IssuedAt.After(c.opts.Now().Add(clockSkew)) && b.ExpiresAt.After(b.IssuedAt.Time)
+}

@@ -1,0 +1,135 @@
+package budgethttp
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/httpcopy"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
+)
+
+// router finds the handler of a request.
+type router struct {
+	mux      *http.ServeMux
+	prefix   string // the path that all is below
+	answers  *answers
+	names    map[string]string // ids of operations by pattern
+	headless map[string]bool   // patterns of routes that HEAD does not ask
+}
+
+func newRouter(prefix string, a *answers) *router {
+	return &router{mux: http.NewServeMux(), prefix: prefix, answers: a, names: map[string]string{}, headless: map[string]bool{}}
+}
+
+// note names the patterns of a route.
+func (t *router) note(r route) {
+	for _, path := range r.paths() {
+		pattern := r.method + " " + path
+		t.names[pattern], t.headless[pattern] = r.id, r.headless
+	}
+}
+
+// serve answers with the same always, at the root and below /api/v1.
+func (t *router) serve(id, path, contentType string, body []byte, policy string) {
+	for _, prefix := range []string{"", base} {
+		pattern := "GET " + prefix + path
+		t.names[pattern] = id
+		t.mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			h := w.Header()
+			h.Set("Content-Type", contentType)
+			h.Set("Cache-Control", "public, max-age=300")
+			if policy != "" {
+				h.Set("Content-Security-Policy", policy)
+			}
+			_, _ = w.Write(body) // the client may be gone
+		})
+	}
+}
+
+// home leads from the root to the page for people.
+func (t *router) home() {
+	const root = "GET /{$}"
+	t.names[root] = "root"
+	t.mux.HandleFunc(root, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "docs") // relative: the handler may be mounted anywhere
+		w.WriteHeader(http.StatusSeeOther)
+	})
+}
+
+// route finds the handler of a request. Paths are taken as they are: ServeMux would send a
+// client from a/../b to b.
+func (t *router) route(w *answer, r *http.Request, x *exchange) {
+	below, ok := strings.CutPrefix(r.URL.EscapedPath(), t.prefix)
+	if !ok || path.Clean(below) != below || !strings.HasPrefix(below, "/") {
+		t.answers.write(w, x, notThere())
+		return
+	}
+	original := r
+	r, err := t.unprefixed(original)
+	if err != nil {
+		t.answers.write(w, x, notThere())
+		return
+	}
+	defer httpcopy.GiveBack(original, r)
+	h, pattern := t.mux.Handler(r)
+	if pattern == "" {
+		t.unrouted(w, r, x, h)
+		return
+	}
+	x.route = t.names[pattern]
+	if r.Method == http.MethodHead && t.headless[pattern] {
+		t.answers.write(w, x, notAllowed("POST, GET"))
+		return
+	}
+	t.mux.ServeHTTP(w, r)
+}
+
+// unprefixed is the request as it would be with the handler at the root.
+func (t *router) unprefixed(r *http.Request) (*http.Request, error) {
+	if t.prefix == "" {
+		return r, nil
+	}
+	u := *r.URL
+	u.Path = strings.TrimPrefix(u.Path, t.prefix)
+	if u.RawPath != "" {
+		u.RawPath = strings.TrimPrefix(u.RawPath, t.prefix)
+	}
+	if !strings.HasPrefix(u.Path, "/") {
+		return nil, errors.New("not below the prefix")
+	}
+	out := r.WithContext(r.Context())
+	out.URL = &u
+	return out, nil
+}
+
+// unrouted answers what ServeMux has no route for: with the methods there are, if the path
+// has any.
+func (t *router) unrouted(w *answer, r *http.Request, x *exchange, h http.Handler) {
+	probe := &probe{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		t.answers.write(w, x, notAllowed(probe.header.Get("Allow")))
+		return
+	}
+	t.answers.write(w, x, notThere())
+}
+
+func notThere() *wire.Error {
+	return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such route: /docs lists them")
+}
+
+func notAllowed(allow string) *wire.Error {
+	return wire.NewError(http.StatusMethodNotAllowed, wire.InvalidRequest, "the route has other methods: "+allow).With("Allow", allow)
+}
+
+// probe takes what ServeMux would answer, and keeps the status.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header         { return p.header }
+func (p *probe) WriteHeader(status int)      { p.status = status }
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }

@@ -1,0 +1,67 @@
+package budgethttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
+)
+
+type (
+	selectionInput struct {
+		wire.AppPath
+		Fresh bool `query:"force_check" doc:"Ask the store, at most every 500 ms, even if everything is known"`
+	}
+	selectionOutput struct {
+		CacheControl string `header:"Cache-Control" doc:"How long the answer may be kept"`
+		Body         wire.Selection
+	}
+	estimateInput struct {
+		wire.AppPath
+		wire.EstimateQuery
+	}
+	estimateOutput struct{ Body wire.Estimate }
+)
+
+// selections are the routes that clients ask before a call.
+type selections struct {
+	keeper *budget.Keeper
+	known  *recommended
+}
+
+func (s selections) endpoints() []endpoint {
+	return []endpoint{
+		handled(route{
+			id: "selectModel", method: http.MethodGet, path: appRoute + "/model-selection",
+			tag: "selection", summary: "Say which model an app may use now", needs: bearer, errors: []int{http.StatusTooManyRequests},
+			description: "The first label of the app's ordering that has a price and room in its quota. The answer may be kept for cache_duration_secs. 429: no label has room until retry_after.",
+			response:    exampleSelection,
+		}, s.selectModel),
+		handled(route{
+			id: "estimate", method: http.MethodGet, path: appRoute + "/estimate", tag: "selection", needs: bearer,
+			summary: "Say what a call would cost", description: "At a label's price now, rounded up.",
+			response: exampleEstimate,
+		}, s.estimate),
+	}
+}
+
+func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionInput) (*selectionOutput, error) {
+	recommend := s.keeper.Recommend
+	if in.Fresh {
+		recommend = s.keeper.RecommendFresh
+	}
+	r, err := recommend(ctx, in.Org, in.App)
+	if err != nil {
+		return nil, err
+	}
+	return s.known.answer(in.Org, in.App, r), nil
+}
+
+func (s selections) estimate(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {
+	micros, err := s.keeper.Estimate(ctx, in.Org, in.App, in.Label, in.Input, in.Most)
+	if err != nil {
+		return nil, err
+	}
+	return &estimateOutput{wire.Estimate{Label: in.Label, Micros: micros}}, nil
+}

@@ -1,0 +1,185 @@
+package budgethttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/httpcopy"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/login"
+	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/page"
+	"github.com/dynalimit/dynalimit/keeper/credentials"
+)
+
+// Server serves a keeper. Make one with New. It is safe for concurrent use, starts no
+// goroutine and need not be closed; the keeper is its maker's to close.
+type Server struct {
+	keeper *budget.Keeper
+	store  *credentials.Store
+	login  *login.Service // nil with Options.Authenticate
+	opts   Options
+	router *router
+}
+
+// New makes a handler for a keeper, and a store of credentials on its control table. It
+// makes no request. Errors: a *fault.ValidationError for no keeper or store, and for
+// options that cannot be.
+func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
+	s := &Server{keeper: keeper, store: store, opts: options.withDefaults()}
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	if s.opts.Administrator == nil {
+		s.opts.Administrator = byKey(store)
+	}
+	if s.opts.Authenticate == nil {
+		if err := s.logIn(); err != nil {
+			return nil, err
+		}
+	}
+	a := &answers{now: s.opts.Now, log: s.opts.Logger}
+	s.router = newRouter(s.opts.Prefix, a)
+	g := &gate{
+		authenticate: s.opts.Authenticate, administrator: s.opts.Administrator, byToken: s.login != nil,
+		bodyTimeout: s.opts.BodyTimeout, answers: a,
+	}
+	if err := s.serve(&document{newAPI(s.router.mux, s.opts.Prefix, a), g}); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// serve serves every endpoint there is, and the document that describes them.
+func (s *Server) serve(d *document) error {
+	for _, endpoints := range [][]endpoint{
+		logins{s.login}.endpoints(),
+		newRecords(s.keeper, d).endpoints(),
+		selections{s.keeper, newRecommended()}.endpoints(),
+		aggregates{s.keeper}.endpoints(),
+		administration{s.keeper, s.store}.endpoints(),
+		secrets{s.store, s.login}.endpoints(),
+		service{s.keeper}.endpoints(),
+	} {
+		for _, e := range endpoints {
+			d.add(e)
+			s.router.note(e.route)
+		}
+	}
+	document, readable, err := d.render()
+	if err != nil {
+		return err
+	}
+	s.router.serve("openapi", "/openapi.json", "application/json", document, "")
+	s.router.serve("docs", "/docs", "text/html; charset=utf-8", readable, page.Policy)
+	s.router.home()
+	return nil
+}
+
+// logIn makes what logs clients in.
+func (s *Server) logIn() (err error) {
+	s.login, err = login.New(login.Options{
+		Store: s.store, Limiter: s.opts.Limiter, Issuer: s.opts.Issuer, Audience: s.opts.Audience,
+		AccessTTL: s.opts.AccessTTL, RefreshTTL: s.opts.RefreshTTL,
+		PerAddress: s.opts.FailuresPerAddress, PerClient: s.opts.FailuresPerClient,
+		Random: s.opts.Random, Logger: s.opts.Logger,
+	})
+	if err != nil {
+		return bad("options", err.Error())
+	}
+	s.opts.Authenticate = byToken(s.login)
+	return nil
+}
+
+func bad(field, reason string) error {
+	return &fault.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
+}
+
+func (s *Server) validate() error {
+	p := s.opts.Prefix
+	switch {
+	case s.keeper == nil:
+		return bad("keeper", "is nil: make one with budget.New")
+	case s.store.Keys() == nil:
+		return bad("store", "is nil or was not made: make one with credentials.New")
+	case s.opts.Authenticate == nil && s.opts.Limiter == nil:
+		return bad("Limiter", "is nil: failed logins could not be counted; give a limiter, or Authenticate")
+	case p != "" && (!strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/"):
+		return bad("Prefix", fmt.Sprintf("%q is no path like /budget", p))
+	}
+	return nil
+}
+
+// ServeHTTP answers a request, whatever becomes of it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{id: idOf(r, s.opts.Random), began: s.opts.Now(), from: s.opts.Address(r)}
+	out := &answer{ResponseWriter: w}
+	header := w.Header()
+	header.Set("X-Request-Id", x.id)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	original := r
+	r = original.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	defer httpcopy.GiveBack(original, r)
+	defer s.served(x, out, r)
+	defer s.recovered(x, out)
+	if r.ContentLength != 0 { // net/http waits for the body also before an answer that does not need it
+		boundBody(out, s.opts.BodyTimeout)
+	}
+	s.router.route(out, r, x)
+}
+
+// recovered answers a request whose handler panicked. One that was answered in part is cut
+// off, so that nobody takes the part for the whole.
+func (s *Server) recovered(x *exchange, out *answer) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		x.broken = true
+		panic(p)
+	}
+	s.opts.Logger.Error("budgethttp: panic", "request_id", x.id, "route", x.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	if out.status != 0 {
+		x.broken = true
+		panic(http.ErrAbortHandler)
+	}
+	s.router.answers.write(out, x, wentWrong(http.StatusInternalServerError))
+}
+
+// served tells of an answer, and sends it before the log is written.
+func (s *Server) served(x *exchange, out *answer, r *http.Request) {
+	status := cmp.Or(out.status, http.StatusOK)
+	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id, Client: cmp.Or(x.claims.ClientID, x.principal)}
+	if s.opts.OnServed != nil {
+		s.opts.OnServed(r.Context(), e)
+	}
+	if !x.broken {
+		out.end()
+	}
+	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.attributes()...)
+}
+
+// Stats count what a server did since it was made.
+type Stats struct {
+	// TokenHits is how many access tokens were known to be genuine, TokenChecks how many
+	// tokens' signatures had to be looked at. Whether a token has expired, was revoked, or
+	// lost its key is judged for each request.
+	TokenHits, TokenChecks int64
+}
+
+// Stats returns what the server did so far; nothing with Options.Authenticate.
+func (s *Server) Stats() Stats {
+	if s == nil || s.login == nil {
+		return Stats{}
+	}
+	hits, checks := s.login.Stats()
+	return Stats{TokenHits: hits, TokenChecks: checks}
+}

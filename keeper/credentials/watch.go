@@ -1,0 +1,189 @@
+package credentials
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/guard"
+)
+
+// KeyLoader reads a document of keys, as ParseKeySet reads it. It bounds its own time by
+// the context.
+type KeyLoader func(context.Context) ([]byte, error)
+
+// maxDocument bounds a document of keys, in bytes.
+const maxDocument = 64 << 10
+
+// KeysFile reads a document of keys from a file, by its path: where a file is replaced with
+// a link, as volumes of secrets are, it reads what the link leads to now. What is no file is
+// refused.
+func KeysFile(path string) KeyLoader {
+	return func(context.Context) ([]byte, error) {
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // to open a pipe waits for whoever writes
+			return nil, cmp.Or(err, fmt.Errorf("%s is no file", path))
+		}
+		f, err := os.Open(path) //nolint:gosec // the path is the operator's own
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		document, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+		if err == nil && len(document) > maxDocument {
+			err = fmt.Errorf("%s is larger than %d bytes", path, maxDocument)
+		}
+		return document, err
+	}
+}
+
+// WatchOptions configure WatchKeys.
+type WatchOptions struct {
+	// Interval is how often the document is read again, at most KeyDelay/2. Defaults to 10 s.
+	Interval time.Duration
+	// Timeout bounds one read. Defaults to 10 s.
+	Timeout time.Duration
+	// Logger hears of every document that differs from the last: its keys are in force, or why
+	// those before stay. Defaults to discarding.
+	Logger *slog.Logger
+}
+
+// WatchedKeys are keys that are read again and again. They are a KeySource. A document
+// that cannot be read, or is not one, leaves the keys as they were, is logged, and is told
+// by Err until a good one comes.
+type WatchedKeys struct {
+	load    KeyLoader
+	opts    WatchOptions
+	set     atomic.Pointer[KeySet]
+	problem atomic.Pointer[error]
+	seen    []byte // a copy of the last document that was judged; of the goroutine that reads
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+// WatchKeys reads a document of keys, and again every interval until Close, on one
+// goroutine. The first read must succeed: its context bounds it.
+//
+// Errors: *ValidationError for a document that is not one or bad options, and what the
+// loader says.
+func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*WatchedKeys, error) {
+	var opts WatchOptions
+	if options != nil {
+		opts = *options
+	}
+	opts.Interval, opts.Timeout = cmp.Or(opts.Interval, 10*time.Second), cmp.Or(opts.Timeout, 10*time.Second)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case load == nil:
+		return nil, invalid("load", "is nil; pass KeysFile(path)")
+	case ctx == nil:
+		return nil, invalid("ctx", "is nil; pass context.Background() or the context of the start")
+	case opts.Interval < 0 || opts.Interval > KeyDelay/2:
+		return nil, invalid("options.interval", "is %v; give up to %v, so that every process knows a key before one uses it", opts.Interval, KeyDelay/2)
+	case opts.Timeout < 0:
+		return nil, invalid("options.timeout", "is %v; give a positive duration, or 0 for the default", opts.Timeout)
+	}
+	w := &WatchedKeys{load: load, opts: opts, done: make(chan struct{})}
+	document, err := load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the keys cannot be read: %w", pkg, err)
+	}
+	set, err := ParseKeySet(document)
+	if err != nil {
+		return nil, err
+	}
+	w.set.Store(set)
+	w.seen = bytes.Clone(document)
+	var watching context.Context
+	watching, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go w.watch(watching)
+	return w, nil
+}
+
+// Keys implements KeySource. They are nil where WatchKeys did not make w.
+func (w *WatchedKeys) Keys() *KeySet {
+	if w == nil {
+		return nil
+	}
+	return w.set.Load()
+}
+
+// Err is why the last document was not taken; nil if it was.
+func (w *WatchedKeys) Err() error {
+	if w == nil {
+		return nil
+	}
+	if err := w.problem.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close ends the reading, and waits for a read in flight. The keys stay as they are.
+func (w *WatchedKeys) Close() {
+	if w == nil || w.stop == nil {
+		return
+	}
+	w.stop()
+	<-w.done
+}
+
+func (w *WatchedKeys) watch(ctx context.Context) {
+	defer close(w.done)
+	ticker := time.NewTicker(w.opts.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.reload(ctx)
+		}
+	}
+}
+
+// reload reads the document once more.
+func (w *WatchedKeys) reload(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, w.opts.Timeout)
+	defer cancel()
+	var document []byte
+	err := guard.Apart(func() (err error) {
+		document, err = w.load(bounded)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		w.refuse(fmt.Errorf("%s: the keys cannot be read: %w", pkg, err))
+		w.seen = nil // whatever comes back is judged
+		return
+	case w.seen != nil && bytes.Equal(document, w.seen):
+		return
+	}
+	w.seen = bytes.Clone(document)
+	set, err := ParseKeySet(document)
+	if err != nil {
+		w.refuse(err)
+		return
+	}
+	w.set.Store(set)
+	w.problem.Store(nil)
+	w.opts.Logger.Info("keeper/credentials: the keys were read anew", "signing", len(set.signing), "peppers", len(set.peppers))
+}
+
+// refuse keeps the keys, and says why: once for each reason.
+func (w *WatchedKeys) refuse(err error) {
+	last := w.problem.Swap(&err)
+	if last != nil && (*last).Error() == err.Error() {
+		return
+	}
+	w.opts.Logger.Error("keeper/credentials: the keys stay as they were", "error", err)
+}

@@ -1,0 +1,50 @@
+package ledger
+
+import (
+	"github.com/dynalimit/dynalimit/internal/money"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// TokenClasses are the classes of tokens, in the order of tokenCounts.
+var TokenClasses = [...]string{"input", "cache_read", "cache_write_5m", "cache_write_1h", "output"}
+
+// Tokens are tokens by class.
+type Tokens [len(TokenClasses)]int64
+
+func (t Tokens) add(o Tokens) Tokens {
+	for i := range t {
+		t[i] += o[i]
+	}
+	return t
+}
+
+// Counter is what one counter item contains. Every number only rises.
+type Counter struct {
+	Writes   int64       // writes so far
+	Cost     money.Picos // charges
+	credit   money.Picos // credits
+	Tokens   Tokens      // used by the calls
+	Requests int64       // calls
+}
+
+// Spend is the charges less the credits.
+func (r Counter) Spend() money.Picos { return r.Cost.Sub(r.credit) }
+
+// Add is the sum of two counters.
+func (r Counter) Add(o Counter) Counter {
+	return Counter{
+		Writes: r.Writes + o.Writes, Cost: r.Cost.Add(o.Cost), credit: r.credit.Add(o.credit),
+		Tokens: r.Tokens.add(o.Tokens), Requests: r.Requests + o.Requests,
+	}
+}
+
+// Debit is one counter that an operation changes, before its shard is drawn.
+type Debit struct {
+	PK     string // its partition
+	Prefix string // of its sort keys
+	Shards int    // it is spread over so many
+	Bare   bool   // cost alone: not the label's day, which also counts tokens
+}
+
+// ref is the key of the counter, without its shard.
+func (d Debit) ref() store.Key { return store.Key{PK: d.PK, SK: d.Prefix} }

@@ -1,0 +1,17 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// Recorded is what the dedup item of a record says; false if there is none.
+func (l *Ledger) Recorded(ctx context.Context, key store.Key) (Stored, bool, error) {
+	item, err := l.Store.Get(ctx, l.Store.Usage, key)
+	if err != nil || item == nil {
+		return Stored{}, false, err
+	}
+	stored, err := DecodeRecord(item)
+	return stored, true, err
+}

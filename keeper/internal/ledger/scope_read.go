@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// readScope reads the counters of a day consistently: one query per label, and one for each
+// further shard that a label was written to.
+func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store.Key]map[store.Key]Counter, error) {
+	rows := map[store.Key]map[store.Key]Counter{}
+	var mu sync.Mutex
+	err := store.Each(ctx, maps.Keys(n.Labels), func(ctx context.Context, label string) error {
+		pk := LabelPartition(scope, label)
+		return l.ReadShards(ctx, pk, "DAY#"+n.Day, "DAY#"+n.Day+"~", nil, func(key store.Key, row Counter) {
+			mu.Lock()
+			defer mu.Unlock()
+			addShard(rows, pk, key, row)
+		})
+	})
+	return rows, err
+}
+
+// Shards are those of a counter beside the first.
+type Shards map[int]bool
+
+func (s Shards) add(shards []int) {
+	for _, shard := range shards {
+		s[shard] = true
+	}
+}
+
+// ReadShards calls each for every counter of a partition between two sort keys, and of the
+// partitions of further shards: those that its own items tell of, and those of also. A shard is
+// told of before it is written, so nothing is missing that was written before the read.
+func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shards, each func(key store.Key, row Counter)) error {
+	told := Shards{}
+	maps.Copy(told, also)
+	var mu sync.Mutex // guards told, and calls of each
+	read := func(ctx context.Context, pk string) error {
+		return l.Store.Query(ctx, l.Store.Usage, pk, from, to, func(item store.Item) error {
+			row, err := DecodeCounter(item)
+			if err != nil {
+				return err
+			}
+			shards, err := shardsOf(item)
+			mu.Lock()
+			defer mu.Unlock()
+			told.add(shards)
+			each(store.KeyOf(item), row)
+			return err
+		})
+	}
+	if err := read(ctx, pk); err != nil {
+		return err
+	}
+	return store.Each(ctx, maps.Keys(maps.Clone(told)), func(ctx context.Context, shard int) error {
+		return read(ctx, shardPartition(pk, shard))
+	})
+}
+
+// ShardsOf are the shards that labels were written to on a day, beside the first.
+func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, day string) (Shards, error) {
+	keys := make([]store.Key, len(labels))
+	for i, label := range labels {
+		keys[i] = shardKey(LabelPartition(scope, label), dayPrefix(day), 0)
+	}
+	all := Shards{}
+	items, err := l.Store.BatchGet(ctx, l.Store.Usage, keys...)
+	for _, item := range items {
+		shards, malformed := shardsOf(item)
+		if err == nil {
+			err = malformed
+		}
+		all.add(shards)
+	}
+	return all, err
+}
+
+func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key, row Counter) {
+	end := strings.LastIndex(key.SK, "#SH#")
+	if end < 0 {
+		return
+	}
+	ref := store.Key{PK: pk, SK: key.SK[:end+len("#SH#")]}
+	if rows[ref] == nil {
+		rows[ref] = map[store.Key]Counter{}
+	}
+	rows[ref][key] = row
+}
+
+// Mark says that something was counted.
+type Mark struct{ Org, Scope, Label string }
+
+// Marks reads what was counted on a day.
+func (l *Ledger) Marks(ctx context.Context, day string, each func(Mark)) error {
+	return l.Store.Query(ctx, l.Store.Usage, markPartition(day), "0", "~", func(item store.Item) error {
+		var d store.Decoder
+		m := Mark{Org: d.String(item, "org_id"), Scope: d.String(item, store.AttrScope)}
+		m.Label = strings.TrimPrefix(store.KeyOf(item).SK, LabelPartition(m.Scope, ""))
+		each(m)
+		return d.Err
+	})
+}

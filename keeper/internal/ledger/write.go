@@ -1,0 +1,113 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/keeper/internal/store"
+)
+
+// send writes a transaction under its token. Sent again with the same token
+// within ten minutes, it is applied once.
+func (t *transaction) send(ctx context.Context, s *store.Store, token string, nowSec int64) error {
+	in := &dynamodb.TransactWriteItemsInput{
+		ClientRequestToken: &token,
+		TransactItems:      make([]types.TransactWriteItem, len(t.items)),
+	}
+	for i, it := range t.items {
+		if it.kind == putEvent { // of an id of its own
+			in.TransactItems[i].Put = &types.Put{TableName: &s.Control, Item: it.op.adjust.Event}
+			continue
+		}
+		in.TransactItems[i] = t.write(s.Usage, it, nowSec)
+	}
+	_, err := s.Client.TransactWriteItems(ctx, in, store.Once)
+	return err
+}
+
+func (t *transaction) write(table string, it write, nowSec int64) types.TransactWriteItem {
+	switch it.kind {
+	case putDedup:
+		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
+	case putAudit:
+		item := it.op.adjust.item(it.key)
+		item[store.AttrTTL] = store.Int(it.op.expires)
+		return putAbsent(table, item)
+	case putMark:
+		return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it.markItem()}}
+	case reopenDay:
+		return types.TransactWriteItem{Update: &types.Update{
+			TableName: &table, Key: it.key.Attributes(),
+			UpdateExpression:          aws.String("SET #2 = :2 ADD #0 :0 REMOVE #1"),
+			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": AttrSeq, "#2": store.AttrTTL},
+			ExpressionAttributeValues: store.Item{":0": store.Int(1), ":2": store.Int(t.ops[0].expires)},
+		}}
+	}
+	update := counterUpdate(it.sum, nowSec, t.ops[0].expires)
+	update.TableName, update.Key = &table, it.key.Attributes()
+	return types.TransactWriteItem{Update: update}
+}
+
+// markItem is a mark as it is stored.
+func (it write) markItem() store.Item {
+	item := it.key.Attributes()
+	item["org_id"], item[store.AttrScope] = store.String(it.op.Org), store.String(it.op.Scope)
+	item[store.AttrTTL] = store.Int(expires(it.op.day, marksKept))
+	return item
+}
+
+// counterUpdate adds to a counter and stamps it.
+func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
+	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}
+	values := store.Item{":t": store.Int(nowSec), ":ttl": store.Int(expires)}
+	var add strings.Builder
+	for i, v := range encodeCounter(sum) {
+		if i > 0 {
+			add.WriteString(", ")
+		}
+		k := strconv.Itoa(i)
+		add.WriteString("#" + k + " :" + k)
+		names["#"+k], values[":"+k] = v.name, v.value
+	}
+	return &types.Update{
+		UpdateExpression:         aws.String("SET #t = :t, #ttl = :ttl ADD " + add.String()),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}
+}
+
+// refusals reads which conditions of a cancelled transaction did not hold.
+func (t *transaction) refusals(err error) ([]refusal, error) {
+	d := ddb.Classify(err, context.Background())
+	if d.Items == nil {
+		return nil, err
+	}
+	var out []refusal
+	for _, i := range slices.Sorted(maps.Keys(d.Items)) {
+		if i >= len(t.items) {
+			continue
+		}
+		r := refusal{item: i}
+		var decodeErr error
+		switch t.items[i].kind {
+		case putDedup:
+			r.stored, decodeErr = DecodeRecord(d.Items[i])
+		case putAudit:
+			r.adjusted, decodeErr = DecodeAdjustment(d.Items[i])
+		default:
+			return nil, err // none of the others has a condition
+		}
+		if decodeErr != nil {
+			return nil, decodeErr
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

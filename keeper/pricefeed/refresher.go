@@ -1,0 +1,233 @@
+package pricefeed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/guard"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/prices"
+)
+
+// Options configures a Refresher. Every field is optional.
+type Options struct {
+	// Providers are those of LiteLLM's list whose models are taken, as it names them. Defaults
+	// to those of the catalog, see prices.Load.
+	Providers []string
+	// Import says how a list is taken, see budget.PriceImport. The zero value holds back doubtful prices.
+	Import budget.PriceImport
+	// Every is the time from the end of one refresh to the next, at least a minute.
+	// Defaults to a day.
+	Every time.Duration
+	// Jitter is the part of Every, 0 to 1, by which a wait is shorter at random, so that
+	// processes that start together do not ask together. Below zero: none. Defaults to 0.1.
+	Jitter float64
+	// RetryAfter is the wait after a refresh that failed; it doubles to Every at most.
+	// Defaults to a minute.
+	RetryAfter time.Duration
+	// Timeout bounds one refresh. Defaults to 5 min.
+	Timeout time.Duration
+	// OnReport is given what became of each refresh, on the goroutine of Run or Refresh:
+	// the report of what was done, also before it failed. Defaults to nothing.
+	OnReport func(ctx context.Context, report budget.PriceReport, err error)
+	// Random is a number from 0 up to 1. Defaults to math/rand's.
+	Random func() float64
+	// Logger gets what each refresh accepted, held back, and failed with. Defaults to
+	// discarding.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Every = cmp.Or(o.Every, 24*time.Hour)
+	o.Jitter = max(0, cmp.Or(o.Jitter, 0.1))
+	o.RetryAfter = cmp.Or(o.RetryAfter, time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Every < time.Minute:
+		return invalid("options.every", "is %v; give at least a minute, or 0 for a day", o.Every)
+	case o.Jitter > 1 || math.IsNaN(o.Jitter):
+		return invalid("options.jitter", "is %v; give a part from 0 to 1, below zero for none", o.Jitter)
+	case o.RetryAfter < 0:
+		return invalid("options.retry_after", "is below zero; give a positive duration, or 0 for a minute")
+	case o.Timeout < 0:
+		return invalid("options.timeout", "is below zero; give a positive duration, or 0 for 5 min")
+	}
+	return nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return &fault.ValidationError{Package: "pricefeed", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Refresher imports a source's price list again and again. Make one with New; it is safe for
+// concurrent use, and its refreshes come one after the other.
+type Refresher struct {
+	store  importer
+	source Source
+	opts   Options
+
+	turn chan struct{} // has room while nobody refreshes
+	tag  string        // of list
+	list prices.List
+}
+
+// importer is what a Refresher asks of budget.Prices.
+type importer = interface {
+	Import(ctx context.Context, list prices.List, how budget.PriceImport) (budget.PriceReport, error)
+}
+
+// New makes a refresher of keeper.Prices(), whose principal makes the changes. It makes no
+// request and starts no goroutine.
+func New(store interface {
+	Import(ctx context.Context, list prices.List, how budget.PriceImport) (budget.PriceReport, error)
+}, source Source, options *Options,
+) (*Refresher, error) {
+	var opts Options
+	if options != nil {
+		opts = *options
+	}
+	if problem.IsNil(store) {
+		return nil, invalid("store", "is nil; pass keeper.Prices()")
+	}
+	if problem.IsNil(source) {
+		return nil, invalid("source", "is nil; pass a URL, a File or a Source of your own")
+	}
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	opts.Providers = slices.Clone(opts.Providers)
+	return &Refresher{store: store, source: source, opts: opts, turn: make(chan struct{}, 1)}, nil
+}
+
+// Refresh loads the list if it is a new one and imports it, also if it is not: prices may
+// have been changed by hand since. A list that cannot be loaded changes nothing.
+//
+// Errors: those of the Source, of prices.Load and of budget.Prices.Import; the
+// report has what was done before.
+func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
+	if err := r.usable(ctx); err != nil {
+		return budget.PriceReport{}, err
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return budget.PriceReport{}, context.Cause(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	var report budget.PriceReport
+	err := r.load(bounded)
+	if err == nil {
+		report, err = r.store.Import(bounded, r.list, r.opts.Import)
+	}
+	r.told(ctx, report, err)
+	return report, err
+}
+
+// load reads the source's list unless it is the one in hand.
+func (r *Refresher) load(ctx context.Context) (err error) {
+	body, tag, err := r.source.Open(ctx, r.tag)
+	if errors.Is(err, ErrNotModified) && r.tag != "" {
+		return nil
+	}
+	if err != nil {
+		r.tag = "" // it may be what was refused
+		return err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	list, err := prices.Load(body, r.opts.Providers...)
+	if err != nil {
+		return err
+	}
+	r.list, r.tag = list, tag
+	return nil
+}
+
+func (r *Refresher) told(ctx context.Context, report budget.PriceReport, err error) {
+	log := r.opts.Logger
+	if err != nil {
+		log.WarnContext(ctx, "pricefeed: refresh failed", "error", err)
+	}
+	for _, c := range report.Accepted {
+		log.InfoContext(ctx, "pricefeed: accepted", "model", c.Model, "scope", c.Scope, "from", c.EffectiveFrom)
+	}
+	for _, c := range report.Held {
+		log.WarnContext(ctx, "pricefeed: held back", "model", c.Model, "scope", c.Scope, "reason", c.Reason, "class", c.Class)
+	}
+	if r.opts.OnReport != nil {
+		r.opts.OnReport(ctx, report, err)
+	}
+}
+
+// Run refreshes at once and then again and again, until ctx ends; it returns what ended
+// ctx. A refresh that fails is told of, and tried again.
+func (r *Refresher) Run(ctx context.Context) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	failed := 0
+	for {
+		err := guard.Apart(func() error {
+			_, err := r.Refresh(ctx)
+			return err
+		})
+		if ended, ok := errors.AsType[*guard.Ended](err); ok {
+			r.opts.Logger.ErrorContext(ctx, "pricefeed: a refresh did not return", "error", err, "stack", string(ended.Stack))
+		}
+		failed++
+		if err == nil {
+			failed = 0
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		timer := time.NewTimer(r.wait(failed))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// usable refuses calls of a refresher that New did not make, and without a context.
+func (r *Refresher) usable(ctx context.Context) error {
+	if r == nil || r.turn == nil {
+		return invalid("refresher", "was not made by New")
+	}
+	return problem.NoContext(ctx, "pricefeed")
+}
+
+// wait is the time to the next refresh, after so many that failed.
+func (r *Refresher) wait(failed int) time.Duration {
+	wait := r.opts.Every
+	if failed > 0 {
+		wait = min(wait, r.opts.RetryAfter)
+		for n := 1; n < failed && wait < r.opts.Every; n++ {
+			wait += min(wait, r.opts.Every-wait)
+		}
+	}
+	return wait - time.Duration(r.opts.Random()*r.opts.Jitter*float64(wait))
+}

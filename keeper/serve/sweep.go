@@ -1,0 +1,76 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/keeper/budget"
+	"github.com/dynalimit/dynalimit/keeper/pricefeed"
+)
+
+// SweepLease is the name of the lease of the one process that sweeps.
+const SweepLease = "keeper-sweep"
+
+// sweepAlone sweeps again and again until ctx ends, while no other process does.
+func (s *Service) sweepAlone(ctx context.Context) {
+	for {
+		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
+		s.metrics.setLeading(false)
+		if ctx.Err() == nil && err != nil && !errors.Is(err, fault.ErrHeld) {
+			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
+		}
+		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
+			return
+		}
+	}
+}
+
+// sweepOften sweeps until ctx ends: somebody else may then be the one that does.
+func (s *Service) sweepOften(ctx context.Context) error {
+	s.metrics.setLeading(true)
+	for {
+		report, err := s.keeper.Sweep(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.metrics.onSweep(err)
+		if err != nil {
+			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
+		}
+		if report.Events > 0 {
+			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "events", report.Events)
+		}
+		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// wait waits, and reports whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// refreshPrices imports prices until ctx ends.
+func (s *Service) refreshPrices(ctx context.Context) {
+	r, err := pricefeed.New(s.keeper.Prices(), s.parts.Prices, &pricefeed.Options{
+		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,
+		OnReport: func(_ context.Context, report budget.PriceReport, err error) { s.metrics.onRefresh(report, err) },
+	})
+	if err == nil {
+		err = r.Run(ctx)
+	}
+	if ctx.Err() == nil {
+		s.parts.Logger.ErrorContext(ctx, "keeper: prices are not refreshed", "error", err)
+	}
+}
