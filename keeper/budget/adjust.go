@@ -77,7 +77,7 @@ func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment)
 	if a.Day, err = t.dayOrToday(a.Day, now); err != nil {
 		return a, err
 	}
-	if first := t.firstDay(); a.Day < first {
+	if first := t.firstDay(now); a.Day < first {
 		return a, invalid("day", "%s is before the organisation was made; give %s or a later day", a.Day, first)
 	}
 	if !slices.Contains(t.labels, a.Label) {

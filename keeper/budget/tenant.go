@@ -38,9 +38,14 @@ func (t *tenant) kept(field, day string, now time.Time) error {
 // waited in a spool, and be of the day before it was sent.
 const lateDays = 4
 
-// firstDay is the first day for which something may be counted.
-func (t *tenant) firstDay() string {
-	return calendar.AddDays(t.calendar.Day(t.config.CreatedAt), -lateDays)
+// firstDay is the first day for which something may be counted. A clock may have been set back
+// since the organisation was made.
+func (t *tenant) firstDay(now time.Time) string {
+	made := t.config.CreatedAt
+	if now.Before(made) {
+		made = now
+	}
+	return calendar.AddDays(t.calendar.Day(made), -lateDays)
 }
 
 // policy is what is in effect.

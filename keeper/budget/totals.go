@@ -154,7 +154,7 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 	sums := map[string]map[string]ledger.Counter{}
 	var mu sync.Mutex // guards sums and c
 	err = store.Each(ctx, slices.Values(keys), func(ctx context.Context, key string) error {
-		days, err := s.sumDays(ctx, t, key, labels, max(from, t.firstDay()), to)
+		days, err := s.sumDays(ctx, t, key, labels, max(from, t.firstDay(s.now())), to)
 		mu.Lock()
 		defer mu.Unlock()
 		c.Add(days.Complete...)
