@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,6 +281,44 @@ func notWritten(t *testing.T, err error) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, "amounts[x]", refused.Field)
 	assert.ErrorContains(t, err, "into debt")
+}
+
+// The sums of many callers ride in as many writes as they need: what is
+// debited is what was not refused, to the token.
+func TestSumsOfManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		repo := e.repository(t, &dynalimit.RepositoryOptions{Now: time.Now})
+		l, err := newLimiter(repo, huge())
+		require.NoError(t, err)
+		const callers = 10_000 // 10^19 millitokens together
+		leases := make([]*dynalimit.Lease, callers)
+		for i := range leases {
+			leases[i], err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"x": 0})
+			require.NoError(t, err)
+		}
+		_, err = l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"x": 1})
+		require.NoError(t, err)
+		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 50 * time.Millisecond} })
+		var wg sync.WaitGroup
+		var charged atomic.Int64
+		for _, lease := range leases {
+			wg.Go(func() {
+				if err := lease.Adjust(t.Context(), dynalimit.Amounts{"x": maxTokens}); err == nil {
+					charged.Add(1)
+				} else {
+					notWritten(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		e.db.SetFaults(nil)
+		assert.Greater(t, charged.Load(), int64(2000))
+		report, err := l.Check(t.Context(), "u", model, nil)
+		require.NoError(t, err)
+		assert.InDelta(t, maxTokens-1-charged.Load()*maxTokens, report.Statuses[0].Remaining, 60*maxTokens/86_400, "but for the refill")
+		require.NoError(t, l.Close(t.Context()))
+	})
 }
 
 // A debt that a bucket cannot store is refused before it is written; the others
