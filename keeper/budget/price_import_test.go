@@ -426,7 +426,7 @@ const cheaperUntil2027 = "gemini-3.6-flash"
 // publicList is an extract of LiteLLM's list.
 func publicList(t testing.TB) prices.List {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "prices", "testdata", "litellm.json"))
+	f, err := os.Open(filepath.Join("..", "..", "prices", "testdata", "litellm.json"))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, f.Close()) }()
 	list, err := prices.Load(f)
