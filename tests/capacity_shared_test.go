@@ -1,0 +1,126 @@
+package tests
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+const (
+	// sharers are the processes on one bucket.
+	sharers = 8
+	// refillPerSecond is what the bucket regains, in tokens.
+	refillPerSecond = 100
+)
+
+// sharing is what several processes on one bucket did.
+type sharing struct {
+	acquired, denied int64
+	used             ddbmem.Meter
+}
+
+func (r sharing) perAcquire() float64 { return float64(r.used.Requests()) / float64(r.acquired) }
+
+// share runs processes on one bucket in virtual time: calls arrive at random
+// at load times the refill, spread evenly over the processes, and every request
+// takes 2 to 8 ms, so that requests of different processes overlap.
+func share(t *testing.T, processes int, limit dynalimit.Limit, load float64, drained int64, span time.Duration, seed uint64) (result sharing) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		e := memEngine(t)
+		limits := []dynalimit.Limit{limit}
+		var all []*process
+		first := liveProcess(t, e, &dynalimit.Options{Limits: limits})
+		first.clock = newHandClock()
+		for range processes {
+			repo := e.open(t, first.repo.table, &dynalimit.RepositoryOptions{Now: time.Now})
+			all = append(all, first.on(repo, &dynalimit.Options{Limits: limits}))
+		}
+		if drained > 0 {
+			first.acquire("shared", dynalimit.Amounts{"rpm": drained})
+		}
+		for _, p := range all { // warm
+			require.NoError(t, p.acquire("shared", dynalimit.Amounts{"rpm": 1}).Rollback(t.Context()))
+		}
+		var latencies sync.Mutex
+		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			latencies.Lock()
+			defer latencies.Unlock()
+			part := func() time.Duration { return time.Duration(1000+random.IntN(3000)) * time.Microsecond }
+			return ddbmem.Fault{Before: part(), After: part()}
+		})
+		before := e.db.Meter()
+		var acquired, denied atomic.Int64
+		var wg sync.WaitGroup
+		arrivals := rand.New(rand.NewPCG(seed, 2))
+		for end := time.Now().Add(span); time.Now().Before(end); {
+			elapse(time.Duration(arrivals.ExpFloat64() / (load * float64(limit.RefillAmount)) * float64(limit.RefillPeriod)))
+			p := all[arrivals.IntN(processes)]
+			wg.Go(func() {
+				if _, err := p.limiter.Acquire(t.Context(), "shared", model, dynalimit.Amounts{"rpm": 1}); err == nil {
+					acquired.Add(1)
+				} else {
+					assert.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+					denied.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		e.db.SetFaults(nil)
+		result.acquired, result.denied, result.used = acquired.Load(), denied.Load(), e.db.Meter().Sub(before)
+	})
+	return result
+}
+
+// Below full, takes commute: nobody has to win a race. Near full a stale image
+// cannot tell who took, and some takes are refused and decided again, until with
+// the slack that they learn from it takes commute again.
+func TestRequestsPerAcquireOfSharedBuckets(t *testing.T) {
+	minute, second := dynalimit.PerMinute("rpm", refillPerSecond*60), dynalimit.PerSecond("rpm", refillPerSecond)
+	t.Logf("%d processes, %d tokens/s", sharers, refillPerSecond)
+	t.Log("load  bucket                    acquires  requests  refused  per acquire")
+	for _, c := range []struct {
+		bucket  string
+		limit   dynalimit.Limit
+		drained int64
+		most    float64
+	}{
+		{"6000 tokens, below full", minute, minute.Burst - 500, 1.05},
+		{"6000 tokens, full", minute, 0, 1.4},
+		{"100 tokens, full", second, 0, 1.4},
+	} {
+		for _, load := range []float64{0.1, 0.5, 0.9} {
+			var acquired, requests, refused int64
+			for seed := range uint64(2) {
+				r := share(t, sharers, c.limit, load, c.drained, 20*time.Second, seed)
+				assert.Zero(t, r.denied)
+				assert.LessOrEqual(t, r.perAcquire(), c.most, "%.0f %% of the refill, %s, seed %d", load*100, c.bucket, seed)
+				acquired, requests, refused = acquired+r.acquired, requests+r.used.Requests(), refused+r.used.Refused()
+			}
+			t.Logf("%3.0f%%  %-24s  %8d  %8d  %7d  %11.2f", load*100, c.bucket, acquired, requests, refused, float64(requests)/float64(acquired))
+		}
+	}
+}
+
+// Many processes on a full bucket must not undo each other's writes: a grant costs
+// hardly more than a request, and none fails.
+func TestAFleetOnAFullBucketCommutes(t *testing.T) {
+	const processes, each = 60, 20
+	for _, times := range []float64{1.2, 4} {
+		limit := dynalimit.PerSecond("rpm", int64(times*processes*each))
+		r := share(t, processes, limit, 1/times, 0, 2*time.Second, 1)
+		t.Logf("%d processes × %d/s, limit %g ×: %d acquired, %.2f requests each", processes, each, times, r.acquired, r.perAcquire())
+		assert.Zero(t, r.denied)
+		assert.LessOrEqual(t, r.perAcquire(), 1.2, "limit %g ×", times)
+	}
+}
