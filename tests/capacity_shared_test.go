@@ -124,3 +124,61 @@ func TestAFleetOnAFullBucketCommutes(t *testing.T) {
 		assert.LessOrEqual(t, r.perAcquire(), 1.2, "limit %g ×", times)
 	}
 }
+
+// atFull are processes on one full bucket of 1,000 tokens, 1,000 a second, with 2 ms each way.
+func atFull(t *testing.T, processes int) []*process {
+	e := memEngine(t)
+	opts := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}}
+	first := liveProcess(t, e, opts)
+	all := []*process{first}
+	for range processes - 1 {
+		all = append(all, first.on(e.open(t, first.repo.table, &dynalimit.RepositoryOptions{Now: time.Now}), opts))
+	}
+	for _, s := range all {
+		s.acquire("shared", dynalimit.Amounts{"rpm": 1})
+	}
+	elapse(2 * time.Second)
+	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Before: 2 * time.Millisecond, After: 2 * time.Millisecond}
+	})
+	return all
+}
+
+// Transactions of many processes on full buckets commute too, and one that is left
+// alone needs one request a call again.
+func TestTransactionsAtFullCommute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := atFull(t, 20)
+		all[0].family("shared", "org")
+		one := func(s *process) {
+			s.acquire("shared", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(dynalimit.CascadeTransaction))
+		}
+		for _, s := range all {
+			s.repo.InvalidateConfig("shared", model)
+			one(s)
+		}
+		elapse(2 * time.Second)
+		const rounds = 20
+		used := all[0].used(func() {
+			for range rounds {
+				var group sync.WaitGroup
+				for _, s := range all {
+					group.Go(func() { one(s) })
+				}
+				group.Wait()
+				elapse(10 * time.Millisecond)
+			}
+		})
+		perGrant := float64(used.Requests()) / rounds / float64(len(all))
+		t.Logf("%.2f requests a grant, %.0f write units", perGrant, used.WriteUnits())
+		assert.Less(t, perGrant, 1.5)
+		elapse(2 * time.Second)
+		for i := range 10 {
+			used := all[0].used(func() { one(all[0]) })
+			if i > 0 {
+				require.EqualValues(t, 1, used.Requests())
+			}
+			elapse(20 * time.Millisecond)
+		}
+	})
+}

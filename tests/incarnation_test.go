@@ -301,3 +301,21 @@ func TestWaitOverAWindowsBeginByAClockThatIsAhead(t *testing.T) {
 		})
 	}
 }
+
+// A lease of a limit that changes its unit, and of a neighbour that does not: the neighbour gets
+// back what was taken.
+func TestAChangeOfALimitLeavesItsNeighboursLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		neighbour := dynalimit.Daily("requests", 100, "UTC")
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, "UTC"), neighbour)
+		lease := s.acquire("key", dynalimit.Amounts{"usd": 60, "requests": 60})
+		s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"}, neighbour)
+		elapse(2 * time.Minute)
+		s.peer(nil).acquire("key", dynalimit.Amounts{"usd": 1, "requests": 1})
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 99, s.level("key", "requests"))
+		assert.EqualValues(t, 39, s.level("key", "usd"), "60 of the day stay used")
+		assert.EqualValues(t, []int64{1000, 1000}, []int64{s.stored("key", "usd").Consumed, s.stored("key", "requests").Consumed})
+	})
+}

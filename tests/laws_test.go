@@ -315,6 +315,8 @@ func TestSevenLimitsBelowAParentStayWithinAKilobyte(t *testing.T) {
 // into shadow and out of it, windows end, answers are lost or late, and nobody answers for a while.
 // Then the counters are what the leases say they used, to the token, but for what is in doubt or
 // dropped; no quota was deeper in debt than it may be; and nothing was denied by a limit in shadow.
+// Observers hear of each call's and each write's begin and end once, and what they hear that leases
+// hold, and of what was dropped, adds up to the same.
 func TestHistoriesOfCounters(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -335,7 +337,8 @@ func TestHistoriesOfCounters(t *testing.T) {
 			}
 			set()
 			var used usage
-			used.add(s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1, "usd": 1}).Consumed())
+			first := s.acquire("key", dynalimit.Amounts{"rpm": 1, "tpm": 1, "usd": 1}).Consumed()
+			used.add(first)
 			s.db.OnWrite(func(w ddbmem.Write) {
 				if m, err := schema.NewLimitSets().DecodeBucket(w.New, nil, 0); err == nil && m != nil {
 					if i := m.Set.Index("usd"); i >= 0 && (m.Limits[i].Tokens < -50*milli || m.Limits[i].Tokens > m.Limits[i].Burst) {
@@ -346,11 +349,12 @@ func TestHistoriesOfCounters(t *testing.T) {
 			if seed%4 > 0 {
 				s.db.SetFaults((&luckyFaults{seed: seed}).fault)
 			}
+			heard := &tidings{open: map[any]bool{}, held: first, dropped: dynalimit.Amounts{}}
 			all := []*process{
-				s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow}),
-				s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Local, Prefetch: 250 * time.Millisecond}),
-				s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow, Cascade: dynalimit.CascadeTransaction}),
-				s.peer(nil),
+				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Allow}),
+				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Local, Prefetch: 250 * time.Millisecond}),
+				s.peer(&dynalimit.Options{Observer: heard.observer(), OnUnavailable: dynalimit.Allow, Cascade: dynalimit.CascadeTransaction}),
+				s.peer(&dynalimit.Options{Observer: heard.observer()}),
 			}
 			var calls sync.WaitGroup
 			for i := range 12 {
@@ -370,15 +374,17 @@ func TestHistoriesOfCounters(t *testing.T) {
 			calls.Wait()
 			s.db.SetFaults(nil)
 			elapse(40 * time.Second)
-			unknown := dynalimit.Amounts{}
+			unknown, dropped := dynalimit.Amounts{}, dynalimit.Amounts{}
 			for _, p := range all {
 				require.NoError(t, p.limiter.Close(t.Context()))
-				for _, list := range []dynalimit.Amounts{p.limiter.Health().Doubt, p.limiter.Health().Dropped} {
-					for limit, n := range list {
-						unknown[limit] += n
-					}
-				}
+				addTo(dropped, p.limiter.Health().Dropped)
+				addTo(unknown, p.limiter.Health().Doubt)
 			}
+			addTo(unknown, dropped)
+			assert.Empty(t, heard.open, "seed %d: a call or a write has no end", seed)
+			assert.Empty(t, heard.wrong, "seed %d", seed)
+			assert.Equal(t, dropped, heard.dropped, "seed %d", seed)
+			assert.Equal(t, used.of, heard.held, "seed %d", seed)
 			for _, at := range [][2]string{{model, "rpm"}, {model, "tpm"}, {model, "usd"}, {group, "usd"}} {
 				for _, id := range []string{"key", "team"} {
 					assert.InDelta(t, used.of[at[1]], s.storedOn(id, at[0], at[1]).Consumed/milli, float64(unknown[at[1]]), "seed %d: %s of %s", seed, at, id)
@@ -394,18 +400,16 @@ func TestHistoriesOfCounters(t *testing.T) {
 // usage is what leases say they used.
 type usage struct {
 	mu sync.Mutex
-	of map[string]int64
+	of dynalimit.Amounts
 }
 
 func (u *usage) add(amounts dynalimit.Amounts) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.of == nil {
-		u.of = map[string]int64{}
+		u.of = dynalimit.Amounts{}
 	}
-	for limit, n := range amounts {
-		u.of[limit] += n
-	}
+	addTo(u.of, amounts)
 }
 
 // usesAtRandom acquires, with little time now and then, consumes further, corrects up and down, and

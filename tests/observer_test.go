@@ -411,3 +411,58 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 		assert.Contains(t, log.String(), "oh, "+event)
 	}
 }
+
+// tidings add up what observers hear: what leases hold and what was dropped, by limit.
+type tidings struct {
+	mu            sync.Mutex
+	held, dropped dynalimit.Amounts
+	open          map[any]bool // what has begun and not ended
+	wrong         []string
+}
+
+// add adds amounts to one of the sums.
+func (n *tidings) add(sum, amounts dynalimit.Amounts) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	addTo(sum, amounts)
+}
+
+func addTo(sum, amounts dynalimit.Amounts) {
+	for limit, n := range amounts {
+		sum[limit] += n
+	}
+}
+
+// turns notes that something begins, or ends, which it does by turns.
+func (n *tidings) turns(what any, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open[what] == on {
+		n.wrong = append(n.wrong, fmt.Sprintf("%v: %t twice", what, on))
+	}
+	if n.open[what] = on; !on {
+		delete(n.open, what)
+	}
+}
+
+// observer is the observer of one process.
+func (n *tidings) observer() observe.Observer {
+	start := func(ctx context.Context) context.Context {
+		id := new(int)
+		n.turns(id, true)
+		return context.WithValue(ctx, spanKey{}, id)
+	}
+	end := func(ctx context.Context) { n.turns(ctx.Value(spanKey{}), false) }
+	return observe.Observer{
+		AcquireStart: func(ctx context.Context, _ observe.AcquireStart) context.Context { return start(ctx) },
+		AcquireEnd: func(ctx context.Context, e observe.AcquireEnd) {
+			if end(ctx); e.Err == nil {
+				n.add(n.held, e.Amounts)
+			}
+		},
+		Corrected:  func(_ context.Context, e observe.Correction) { n.add(n.held, e.Change) },
+		WriteStart: func(ctx context.Context, _ observe.WriteStart) context.Context { return start(ctx) },
+		WriteEnd:   func(ctx context.Context, _ observe.WriteEnd) { end(ctx) },
+		Dropped:    func(e observe.Drop) { n.add(n.dropped, e.Amounts) },
+	}
+}

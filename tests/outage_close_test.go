@@ -338,13 +338,14 @@ func TestShareOutlivesALimiterThatIsClosed(t *testing.T) {
 	})
 }
 
-// A small share has room for one call.
+// A small share has room for one call, up to the whole burst, and never for more.
 func TestLocalShareHasRoomForOneCall(t *testing.T) {
 	virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}, OnUnavailable: dynalimit.Local, LocalShare: .001}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
+		require.ErrorIs(t, s.deny(userOf(0), dynalimit.Amounts{"rpm": 101}), dynalimit.ErrExceedsBurst)
 		s.acquire(userOf(0), dynalimit.Amounts{"rpm": 5})
-		s.deny(userOf(0), dynalimit.Amounts{"rpm": 5})
+		assert.NotErrorIs(t, s.deny(userOf(0), dynalimit.Amounts{"rpm": 5}), dynalimit.ErrExceedsBurst)
 		s.recovers()
 	})
 }

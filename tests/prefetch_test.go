@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -99,22 +101,32 @@ func TestPrefetchExceedsTheBurstByRefillTimesHorizon(t *testing.T) {
 }
 
 // What is held lapses when calls stop, and is taken off the counter by a write of its
-// own if no other comes; a bucket is not given back what was debited.
+// own if no other comes; a bucket is not given back what was debited. So it is of a bucket without
+// an incarnation, as another implementation makes it.
 func TestUnusedTokensLapse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100_000)}, Prefetch: time.Second})
-		s, st := all[0], &stream{}
-		st.run(t, s, 10*time.Millisecond, 3*time.Second)
-		held := s.stored("shared", "rpm").Consumed/milli - int64(len(st.admitted))
-		require.Positive(t, held, "something is held")
-		level := s.level("shared", "rpm")
-		elapse(2500 * time.Millisecond)
-		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
-		assert.InDelta(t, level, s.level("shared", "rpm"), 5, "a day's refill of some seconds, no more")
-		before := s.db.Meter()
-		elapse(10 * time.Second)
-		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "and then nothing is written any more")
-	})
+	for _, foreign := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			all := prefetching(t, 1, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 100_000)}, Prefetch: time.Second})
+			s, st := all[0], &stream{}
+			if foreign {
+				require.NoError(t, s.acquire("shared", dynalimit.Amounts{"rpm": 1}).Rollback(t.Context()))
+				item := s.item("shared")
+				delete(item, "ci")
+				put(t, s.repo, item)
+			}
+			st.run(t, s, 10*time.Millisecond, 3*time.Second)
+			require.Equal(t, foreign, s.image("shared").Of() == nil)
+			held := s.stored("shared", "rpm").Consumed/milli - int64(len(st.admitted))
+			require.Positive(t, held, "something is held")
+			level := s.level("shared", "rpm")
+			elapse(2500 * time.Millisecond)
+			assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
+			assert.InDelta(t, level, s.level("shared", "rpm"), 5, "a day's refill of some seconds, no more")
+			before := s.db.Meter()
+			elapse(10 * time.Second)
+			assert.Zero(t, s.db.Meter().Sub(before).Requests(), "and then nothing is written any more")
+		})
+	}
 }
 
 // A changed limit is in force at once where a lane learns of it: what was debited
@@ -240,5 +252,39 @@ func TestLapsedWaitsForTheTable(t *testing.T) {
 		doubted, _ := s.limiter.lanes.Uncertain()
 		assert.EqualValues(t, len(st.admitted)+int(plan.Tokens(doubted)["rpm"]), s.stored("shared", "rpm").Consumed/milli)
 		stop(t, []*process{s})
+	})
+}
+
+// Close while a debit is under way lets lapse what it brings; twice is as once.
+func TestCloseWhileDebitingAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, st := prefetching(t, 1, perThousand())[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 2*time.Second)
+		debiting := func() bool {
+			return slices.ContainsFunc(s.limiter.lanes.Of("shared", model).Carried(), func(o *lane.Op) bool {
+				debits, _ := o.Ahead()
+				return len(debits) > 0
+			})
+		}
+		for range 100 {
+			if debiting() {
+				break
+			}
+			_, err := s.limiter.Acquire(t.Context(), "shared", model, dynalimit.Amounts{"rpm": 1})
+			require.NoError(t, err)
+			st.admitted = append(st.admitted, time.Now())
+			synctest.Wait()
+		}
+		require.True(t, debiting())
+		var closing sync.WaitGroup
+		for range 2 {
+			closing.Go(func() { assert.NoError(t, s.limiter.Close(t.Context())) })
+		}
+		closing.Wait()
+		st.counts(t, s, "shared")
+		require.NoError(t, s.limiter.Close(t.Context()))
+		before := s.db.Meter()
+		elapse(time.Minute)
+		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "nothing goes on")
 	})
 }

@@ -312,6 +312,34 @@ func TestMoneyFailsClosed(t *testing.T) {
 	})
 }
 
+// What is given back of the day before, beside what was admitted without the bucket since midnight,
+// takes nothing from the day in force, whoever opens it.
+func TestOutageOverMidnight(t *testing.T) {
+	for name, test := range map[string]struct {
+		opens           int64 // what another process takes of the day first
+		level, consumed int64
+	}{"opened by this process": {0, 70, 30}, "opened by another": {10, 60, 40}} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &dynalimit.Options{OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 100, pacific))
+				s.advanceTo("2099-01-24T07:50:00Z")
+				lease := s.acquire("key", usd(60))
+				s.isCutOff(t)
+				s.advanceTo("2099-01-24T08:05:00Z")
+				require.NoError(t, lease.Rollback(t.Context()))
+				s.acquire("key", usd(30))
+				other := s.peer(nil)
+				if s.db.SetFaults(nil); test.opens > 0 {
+					other.acquire("key", usd(test.opens))
+				}
+				s.recovers()
+				assert.Equal(t, test.level, s.level("key", "usd"))
+				assert.Equal(t, test.consumed, s.stored("key", "usd").Consumed/milli)
+			})
+		})
+	}
+}
+
 // losesFirst loses the answer to the first write of a bucket, after something else was done.
 type losesFirst struct {
 	*process
@@ -330,22 +358,36 @@ func (l *losesFirst) Do(r *http.Request) (*http.Response, error) {
 }
 
 // A take whose answer is lost, and that the bucket shows after another process has opened the
-// next window, was taken in the window in which it landed: given back, it fills nothing.
+// next window, was taken in the window in which it landed: given back, by its caller or for one who
+// has left, it fills nothing.
 func TestLostAnswerOfAQuotaIsOfItsOwnWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), nil)
-		s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
-		s.inSlot(0).acquire("key", dynalimit.Amounts{"usd": 1})
-		<-time.After(time.Hour - 50*time.Millisecond)
-		taker := s.wired(nil, &losesFirst{process: s, meanwhile: func() {
-			<-time.After(100 * time.Millisecond)
-			s.acquire("key", dynalimit.Amounts{"usd": 60})
-		}}).inSlot(1)
-		lease := taker.acquire("key", dynalimit.Amounts{"usd": 30})
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.EqualValues(t, 40, s.level("key", "usd"), "of 100 of this hour 60 are taken")
-		assert.EqualValues(t, 61_000, s.stored("key", "usd").Consumed)
-	})
+	for _, leaves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := liveProcess(t, memEngine(t), nil)
+			s.limits(admin.Scope{Everyone: true}, dynalimit.Limit{Name: "usd", Capacity: 100, Window: "hour"})
+			s.inSlot(0).acquire("key", dynalimit.Amounts{"usd": 1})
+			<-time.After(time.Hour - 50*time.Millisecond)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			taker := s.wired(nil, &losesFirst{process: s, meanwhile: func() {
+				if leaves {
+					leave()
+				}
+				<-time.After(100 * time.Millisecond)
+				s.acquire("key", dynalimit.Amounts{"usd": 60})
+			}}).inSlot(1)
+			lease, err := taker.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 30})
+			if leaves {
+				require.ErrorIs(t, err, context.Canceled)
+				elapse(10 * time.Second)
+			} else {
+				require.NoError(t, err)
+				require.NoError(t, lease.Rollback(t.Context()))
+			}
+			assert.EqualValues(t, 40, s.level("key", "usd"), "of 100 of this hour 60 are taken")
+			assert.EqualValues(t, 61_000, s.stored("key", "usd").Consumed)
+		})
+	}
 }
 
 // Of two leases that are given back at once, one of a window that ended with a change of the

@@ -16,6 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 func TestWaitSleepsExactly(t *testing.T) {
@@ -372,7 +373,7 @@ func TestLineOfARarelyUsedBucketStays(t *testing.T) {
 }
 
 // Who waits for a bucket that its calls do not charge any more is served within one TTL: the
-// resource left the group, or the entity its parent.
+// resource left the group, or the entity its parent, or nothing limits the entity any more.
 func TestWaitEndsWhereTheBucketIsNotChargedAnyMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		scarce admin.Scope
@@ -385,6 +386,7 @@ func TestWaitEndsWhereTheBucketIsNotChargedAnyMore(t *testing.T) {
 			_, err := s.repo.UpdateEntity(s.t.Context(), admin.Entity{ID: "key", ParentID: "org", Version: 1})
 			require.NoError(s.t, err)
 		}},
+		"unlimited": {admin.Scope{Entity: "key"}, func(s *process) { s.says(schema.ConfigOwner{Entity: "key"}, unlimited) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFamily(t, func(t *testing.T, operator *process) {
