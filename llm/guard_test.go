@@ -48,6 +48,18 @@ func TestRollbackGivesEverythingBack(t *testing.T) {
 	})
 }
 
+// TestResourceDefaultsToTheModel: limits per model need no mapping of labels.
+func TestResourceDefaultsToTheModel(t *testing.T) {
+	w := memWorld(t)
+	r := request()
+	r.Resource = ""
+	c := w.start(w.guard(both), r)
+	for _, s := range c.Lease().Statuses() {
+		assert.Equal(t, premiumModel, s.Resource)
+	}
+	w.settle(c)
+}
+
 // TestTheLabelStepsDown when its quota is spent.
 func TestTheLabelStepsDown(t *testing.T) {
 	w := memWorld(t)

@@ -361,3 +361,29 @@ func TestSettlementSurvivesTheCaller(t *testing.T) {
 		w.requireSettled("premium", callMicros)
 	})
 }
+
+// TestCloseEndsThoughCallsGoOn: what is settled while Close gives up is sent later, and does not
+// keep it.
+func TestCloseEndsThoughCallsGoOn(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		keeper := &stuck{fakeKeeper: w.keeper, open: make(chan struct{})}
+		var g *llm.Guard
+		g = w.guard(both, func(o *llm.Options) {
+			o.Keeper = keeper
+			o.OnRefused = func(r llm.Refused) {
+				w.refused = append(w.refused, r)
+				w.settle(w.start(g, request()))
+			}
+		})
+		w.settle(w.start(g, request()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.ErrorIs(t, g.Close(ctx), context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(began))
+		require.Len(t, w.refused, 1)
+		close(keeper.open)
+		require.NoError(t, g.Close(t.Context()))
+		assert.Equal(t, int64(1), w.spent("premium").Requests)
+	})
+}

@@ -262,3 +262,29 @@ func TestLiftedLimitsDenyNoConsume(t *testing.T) {
 		}
 	})
 }
+
+func TestBlockIsInForceWithinOneTTL(t *testing.T) {
+	for name, opts := range map[string]*dynalimit.Options{"plain": {}, "with Prefetch": {Prefetch: time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts.Limits = []dynalimit.Limit{dynalimit.PerSecond("rpm", 1000)}
+				s := liveProcess(t, memEngine(t), opts)
+				for range 300 { // with Prefetch, much is debited ahead
+					s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+					elapse(10 * time.Millisecond)
+				}
+				s.says(ofSystem, blocked)
+				for began := time.Now(); ; elapse(10 * time.Millisecond) {
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+					if err != nil {
+						isBlocked(t, err, "user-1", levels.System)
+						break
+					}
+					require.LessOrEqual(t, time.Since(began), time.Minute)
+				}
+				_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+				isBlocked(t, err, "user-1", levels.System)
+			})
+		})
+	}
+}

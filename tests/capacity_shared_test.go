@@ -1,7 +1,9 @@
 package tests
 
 import (
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -181,4 +184,93 @@ func TestTransactionsAtFullCommute(t *testing.T) {
 			elapse(20 * time.Millisecond)
 		}
 	})
+}
+
+// grouping is a load of many callers in several processes, and what it cost.
+type grouping struct {
+	used     ddbmem.Meter
+	admitted int
+	p99      time.Duration
+}
+
+// underLoad plays callers that come at random, each a call of one request, on a table whose
+// requests take 2 to 8 ms: on the model with its group, on both as two calls, or on the model
+// alone.
+func underLoad(t *testing.T, onModel, onGroup int64, call func(p *process, key string) error, joined bool) (result grouping) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		if joined {
+			s.ofGroup(model)
+		}
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerMinute("rpm", onModel))
+		s.limits(admin.Scope{Everyone: true, Resource: group}, dynalimit.PerMinute("rpm", onGroup))
+		luck := rand.New(rand.NewPCG(1, 1))
+		var mu sync.Mutex
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			return ddbmem.Fault{Before: time.Duration(1+luck.IntN(3)) * time.Millisecond, After: time.Duration(1+luck.IntN(5)) * time.Millisecond}
+		})
+		processes := []*process{s, s.peer(nil), s.peer(nil), s.peer(nil)}
+		for _, p := range processes { // all is warm
+			_ = call(p, "key-0")
+		}
+		before := s.db.Meter()
+		var took []time.Duration
+		var callers sync.WaitGroup
+		arrivals := rand.New(rand.NewPCG(2, 2))
+		for i := range 1000 {
+			elapse(time.Duration(arrivals.ExpFloat64() * float64(20*time.Millisecond)))
+			callers.Go(func() {
+				began := time.Now()
+				err := call(processes[i%4], "key-0")
+				mu.Lock()
+				defer mu.Unlock()
+				if took = append(took, time.Since(began)); err == nil {
+					result.admitted++
+				}
+			})
+		}
+		callers.Wait()
+		slices.Sort(took)
+		result.used, result.p99 = s.db.Meter().Sub(before), took[len(took)*99/100]
+	})
+	return result
+}
+
+// A call that charges a group costs no more writes than the same buckets asked for by two
+// calls, whichever of them is short, and waits no longer than a call of one bucket.
+func TestGroupCostsNoMoreThanTwoCalls(t *testing.T) {
+	one := func(p *process, key string) error {
+		_, err := p.limiter.Acquire(p.t.Context(), key, model, dynalimit.Amounts{"rpm": 1})
+		return err
+	}
+	two := func(p *process, key string) error {
+		lease, err := p.limiter.Acquire(p.t.Context(), key, model, dynalimit.Amounts{"rpm": 1})
+		if err != nil {
+			return err
+		}
+		if _, err = p.limiter.Acquire(p.t.Context(), key, group, dynalimit.Amounts{"rpm": 1}); err != nil {
+			return errors.Join(err, lease.Rollback(p.t.Context()))
+		}
+		return nil
+	}
+	for name, n := range map[string]struct{ onModel, onGroup int64 }{
+		"both have room": {100_000, 100_000}, "the group is short": {100_000, 300}, "the model is short": {300, 100_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone := underLoad(t, n.onModel, n.onGroup, one, false)
+			together := underLoad(t, n.onModel, n.onGroup, one, true)
+			apart := underLoad(t, n.onModel, n.onGroup, two, false)
+			for what, of := range map[string]grouping{"one bucket": alone, "with its group": together, "two calls": apart} {
+				t.Logf("%-14s %d admitted, p99 %v, %d requests, %v write units, %v read units", what, of.admitted, of.p99, of.used.Requests(), of.used.WriteUnits(), of.used.ReadUnits())
+			}
+			assert.InDelta(t, apart.admitted, together.admitted, 10)
+			assert.LessOrEqual(t, together.used.WriteUnits(), apart.used.WriteUnits()*1.02, "but for luck")
+			if name == "both have room" {
+				assert.LessOrEqual(t, together.p99, alone.p99*12/10)
+			}
+		})
+	}
 }

@@ -327,3 +327,22 @@ func TestTightBucketOfAGroupIsAskedFirst(t *testing.T) {
 		assert.Equal(t, 4.0, used.WriteUnits())
 	})
 }
+
+func TestColdAcquireReadsOnce(t *testing.T) {
+	s := memProcess(t, perMinute())
+	used := s.used(func() { s.acquire("user-1", dynalimit.Amounts{"rpm": 1}) })
+	assert.Equal(t, int64(1), used.Operations["BatchGetItem"].Requests)
+	assert.Equal(t, int64(1), used.Operations["UpdateItem"].Requests)
+	assert.Equal(t, int64(2), used.Requests())
+	peer := s.peer(perMinute())
+	used = s.used(func() { peer.acquire("user-1", dynalimit.Amounts{"rpm": 1}) })
+	assert.Equal(t, int64(1), used.Operations["BatchGetItem"].Requests)
+	assert.Equal(t, int64(1), used.Operations["UpdateItem"].Requests, "an existing bucket is spent from at once")
+	assert.Equal(t, int64(2), used.Requests())
+	used = s.used(func() { s.acquire("user-2", dynalimit.Amounts{"rpm": 1}) })
+	t.Logf("cold: %g read units, %g write units", used.ReadUnits(), used.WriteUnits())
+	s.enrols(schema.EntityRecord{ID: "user-3", Plan: "pro"})
+	used = s.used(func() { s.acquire("user-3", dynalimit.Amounts{"rpm": 1}) })
+	assert.Equal(t, int64(3), used.Requests(), "the plan is read once the record has named it")
+	assert.Equal(t, 8.0, used.ReadUnits())
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -384,5 +385,31 @@ func TestTransactionAfterAClaim(t *testing.T) {
 			s.acquire("key", dynalimit.Amounts{"rpm": 1})
 			assert.Equal(t, int64(2), s.db.Meter().Sub(before).Operations["TransactWriteItems"].Requests, "of %d", n)
 		}
+	})
+}
+
+// Throttled after an unanswered try, a transaction is not sent for ever.
+func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *process) {
+		s.family("key", "project")
+		var tries atomic.Int32
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation != "TransactWriteItems" {
+				return ddbmem.Fault{}
+			}
+			n := tries.Add(1)
+			if n == 1 {
+				return ddbmem.Fault{Drop: true}
+			}
+			if n > 1000 {
+				return ddbmem.Fault{} // so that the test ends
+			}
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		s.acquire("key", dynalimit.Amounts{"tpm": 500}) // its levels are asked one by one
+		elapse(time.Minute)
+		assert.LessOrEqual(t, tries.Load(), int32(lane.MaxTries+1))
+		s.db.SetFaults(nil)
+		assert.Equal(t, dynalimit.Amounts{"tpm": 1000}, s.limiter.Health().Doubt, "at two levels")
 	})
 }

@@ -378,3 +378,41 @@ func TestConsumeKeepsGroupsThatCannotBeRead(t *testing.T) {
 		assert.EqualValues(t, 60, s.storedOn("key", group, "rpm").Consumed/milli)
 	})
 }
+
+// Of each resource that a call charges, totals count its use once.
+func TestResourcesOfACallCountApart(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "team")
+		s.ofGroup(model)
+		s.limits(admin.Scope{Entity: "team", Resource: group}, dynalimit.PerDay("rpm", 100), dynalimit.PerDay("usd", 100))
+		s.limits(admin.Scope{Entity: "key", Resource: group}, dynalimit.PerDay("rpm", 100))
+		lease := s.acquire("key", dynalimit.Amounts{"rpm": 5})
+		require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"usd": 7}))
+		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 1, "usd": 1}))
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 4}))
+		for resource, passed := range map[string]int64{model: 4, group: 4} {
+			assert.Equal(t, passed, s.storedOn("key", resource, "rpm").Passed/milli, resource)
+			assert.Zero(t, s.storedOn("team", resource, "rpm").Passed, resource)
+			assert.EqualValues(t, 4, s.storedOn("team", resource, "rpm").Consumed/milli, resource)
+		}
+		assert.EqualValues(t, 8, s.storedOn("team", group, "usd").Consumed/milli)
+	})
+}
+
+// What a lease takes further is not denied by a group that nothing limits any more, and all of
+// it is given back.
+func TestLeaseOutlastsTheLimitsOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.ofGroup(model)
+		s.limits(admin.Scope{Everyone: true}, dynalimit.PerDay("rpm", 1000))
+		at := admin.Scope{Everyone: true, Resource: group}
+		s.limits(at, dynalimit.PerDay("rpm", 10))
+		lease := s.acquire("key", dynalimit.Amounts{"rpm": 8})
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), at))
+		require.NoError(t, lease.Consume(t.Context(), dynalimit.Amounts{"rpm": 100}))
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.EqualValues(t, 10, s.levelOn("key", group, "rpm"))
+		assert.EqualValues(t, 1000, s.level("key", "rpm"))
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/inside"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // waysOfGoing are the ways in which a bucket goes.
@@ -317,5 +318,21 @@ func TestAChangeOfALimitLeavesItsNeighboursLives(t *testing.T) {
 		assert.EqualValues(t, 99, s.level("key", "requests"))
 		assert.EqualValues(t, 39, s.level("key", "usd"), "60 of the day stay used")
 		assert.EqualValues(t, []int64{1000, 1000}, []int64{s.stored("key", "usd").Consumed, s.stored("key", "requests").Consumed})
+	})
+}
+
+// A half limit that is not configured goes, as any ghost.
+func TestHalfLimitThatIsNotConfiguredGoes(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, nil)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, []dynalimit.Limit{rpm}))
+		s.acquire("u", dynalimit.Amounts{"rpm": 1})
+		item := s.item("u")
+		item["b_tpm_bx"], item["b_usd_cp"] = schema.Number(5000), schema.Number(5000)
+		put(t, s.repo, item)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true, Resource: model}, []dynalimit.Limit{rpm, tpd}))
+		s.clock.advance(3 * time.Second)
+		s.peer(nil).acquire("u", dynalimit.Amounts{"rpm": 1})
+		assert.Equal(t, []string{"rpm", "tpd"}, s.image("u").Set.Names)
 	})
 }

@@ -231,35 +231,43 @@ func TestWaitOutlastsContention(t *testing.T) {
 	})
 }
 
-// A caller who leaves a cascade after its child was found silent is charged nothing there, when
-// the write that was under way turns out to have landed.
+// A caller who leaves a cascade while its parent is asked is charged nothing at the child, which had
+// granted its take, or was found silent and turns out to have landed the write that was under way.
 func TestLeavingACascadeGivesBackWhatWasUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := team(t, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)}, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)})
-		drain(t, l, dynalimit.Amounts{"tpm": 1})
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			switch {
-			case r.Operation != "UpdateItem":
-				return ddbmem.Fault{}
-			case bytes.Contains(r.Body, []byte(`"ENTITY#u"`)):
-				return ddbmem.Fault{After: 400 * time.Millisecond}
-			}
-			return ddbmem.Fault{Before: 400 * time.Millisecond}
+	for name, underWay := range map[string]bool{"granted": false, "under way": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := team(t, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)}, []dynalimit.Limit{dynalimit.PerDay("tpm", 60)})
+				drain(t, l, dynalimit.Amounts{"tpm": 1})
+				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					switch {
+					case r.Operation != "UpdateItem":
+						return ddbmem.Fault{}
+					case !bytes.Contains(r.Body, []byte(`"ENTITY#u"`)):
+						return ddbmem.Fault{Before: 400 * time.Millisecond}
+					case underWay:
+						return ddbmem.Fault{After: 400 * time.Millisecond}
+					}
+					return ddbmem.Fault{}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				if underWay {
+					time.AfterFunc(100*time.Millisecond, func() { l.lanes.Of("u", "m").Trip(lane.ErrTripped) })
+				}
+				_, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"tpm": 5})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				db.SetFaults(nil)
+				elapse(30 * time.Second)
+				report, err := l.Check(t.Context(), "u", "m", nil)
+				require.NoError(t, err)
+				for _, s := range report.Statuses {
+					assert.EqualValues(t, 59, s.Remaining, s.EntityID)
+				}
+				assert.Empty(t, l.Health().Doubt)
+			})
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		time.AfterFunc(100*time.Millisecond, func() { l.lanes.Of("u", "m").Trip(lane.ErrTripped) })
-		_, err := l.Acquire(ctx, "u", "m", dynalimit.Amounts{"tpm": 5})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		db.SetFaults(nil)
-		elapse(30 * time.Second)
-		report, err := l.Check(t.Context(), "u", "m", nil)
-		require.NoError(t, err)
-		for _, s := range report.Statuses {
-			assert.EqualValues(t, 59, s.Remaining, s.EntityID)
-		}
-		assert.Empty(t, l.Health().Doubt)
-	})
+	}
 }
 
 // A transaction does not outlive its caller's context for the caller; it goes on
@@ -406,4 +414,28 @@ func TestRaceForTheLastTokens(t *testing.T) {
 		assert.Equal(t, int64(50), denied.Load())
 		assert.Zero(t, first.level("shared", "tpm"))
 	})
+}
+
+// A bucket that others always change first was answered for each time: that is no outage,
+// and no policy admits.
+func TestContentionDoesNotFailOpen(t *testing.T) {
+	for _, policy := range []dynalimit.UnavailablePolicy{dynalimit.Block, dynalimit.Allow, dynalimit.Local} {
+		synctest.Test(t, func(t *testing.T) {
+			l, db := waitLimiter(t, dynalimit.PerMinute("rpm", 60))
+			drain(t, l, dynalimit.Amounts{"rpm": 1})
+			stop := contend(t, l, db)
+			lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"rpm": 1}, dynalimit.WithOnUnavailable(policy))
+			stop()
+			require.Nil(t, lease)
+			require.ErrorIs(t, err, dynalimit.ErrContended)
+			require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
+			require.NotErrorIs(t, err, dynalimit.ErrUnconfirmed)
+			require.ErrorContains(t, err, "the bucket of u on m changed each time")
+			wait, ok := dynalimit.RetryAfter(err)
+			require.True(t, ok)
+			require.GreaterOrEqual(t, wait, 50*time.Millisecond)
+			require.Less(t, wait, 250*time.Millisecond)
+			require.False(t, l.Health().Open)
+		})
+	}
 }

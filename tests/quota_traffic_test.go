@@ -21,7 +21,7 @@ import (
 )
 
 // Of 200 racing calls of four processes, exactly as many are admitted as the quota of the key, of
-// its team, or of all models allows.
+// its team, or of all models allows, whichever of two models they are for.
 func TestRacersOnAQuota(t *testing.T) {
 	for name, at := range map[string]admin.Scope{
 		"key": {Entity: "key", Resource: model}, "team": {Entity: "team", Resource: model}, "all models": {Entity: "team", Resource: group},
@@ -30,10 +30,22 @@ func TestRacersOnAQuota(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := liveProcess(t, memEngine(t), nil)
 				s.family("key", "team")
-				s.ofGroup(model)
+				s.ofGroup(model, otherModel)
 				s.limits(admin.Scope{Everyone: true}, dynalimit.Daily("usd", 1_000_000, pacific))
 				s.limits(at, dynalimit.Daily("usd", 100, pacific))
-				assert.EqualValues(t, 100, s.race("key", dynalimit.Amounts{"usd": 1}, model))
+				models := []string{model}
+				if at.Resource == group {
+					models = append(models, otherModel)
+				}
+				assert.EqualValues(t, 100, s.race("key", dynalimit.Amounts{"usd": 1}, models...))
+				s.db.SetFaults(nil)
+				used := int64(0)
+				for _, m := range models {
+					used += 1_000_000 - s.levelOn("key", m, "usd")
+				}
+				if at.Entity == "team" {
+					assert.EqualValues(t, 100, used, "the others were given back")
+				}
 			})
 		})
 	}

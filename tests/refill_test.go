@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -371,4 +372,32 @@ func TestCounterBeyond64Bits(t *testing.T) {
 		assert.Equal(t, &types.AttributeValueMemberN{Value: "9223372036854782807"}, s.item("u")["b_tpm_tc"])
 		assert.Equal(t, int64(9992), s.level("u", "tpm"))
 	})
+}
+
+// A wait fits into a deadline or does not by durations: the deadline is of the
+// local clock, the wait of DynamoDB's.
+func TestWaitComparesDurationsUnderSkew(t *testing.T) {
+	for _, skew := range []time.Duration{5 * time.Second, time.Hour, -20 * time.Second, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			db := ddbmem.New(ddbmem.WithClock(func() time.Time { return time.Now().Add(skew) }))
+			t.Cleanup(db.Close)
+			repo, err := openRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: tester})
+			require.NoError(t, err)
+			require.NoError(t, repo.CreateTable(t.Context()))
+			l, err := newLimiter(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 60)}})
+			require.NoError(t, err)
+			drain(t, l, dynalimit.Amounts{"rpm": 60})
+			<-time.After(3 * time.Second)
+			drain(t, l, dynalimit.Amounts{"rpm": 3})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			began := time.Now()
+			_, err = l.Wait(ctx, "u", "m", dynalimit.Amounts{"rpm": 25})
+			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded, "25 s do not fit into 10 s")
+			require.Zero(t, time.Since(began), "skew %v", skew)
+			_, err = l.Wait(ctx, "u", "m", dynalimit.Amounts{"rpm": 7})
+			require.NoError(t, err, "7 s fit into 10 s")
+			require.InDelta(t, 7, time.Since(began).Seconds(), 1)
+		})
+	}
 }

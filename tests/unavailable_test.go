@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
@@ -386,5 +389,43 @@ func TestRequestOnADeadConnectionIsSentAgain(t *testing.T) {
 				assert.Zero(t, s.limiter.Health().SilentBuckets)
 			})
 		})
+	}
+}
+
+// What is wrong at one level is told, and never fails open, also when another
+// level does not answer.
+func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
+	for name, wrong := range map[string]string{"the child's": `"ENTITY#u"`, "the parent's": `"ENTITY#project"`} {
+		for _, known := range []bool{false, true} { // that the other level is silent
+			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l, db := team(t, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)}, []dynalimit.Limit{dynalimit.PerMinute("tpm", 60)})
+					drain(t, l, dynalimit.Amounts{"tpm": 1})
+					db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if r.Operation != "UpdateItem" {
+							return ddbmem.Fault{}
+						}
+						if bytes.Contains(r.Body, []byte(wrong)) {
+							return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+						}
+						return ddbmem.Fault{Drop: true}
+					})
+					for _, id := range []string{"u", "project"} {
+						if known && !strings.Contains(wrong, id+`"`) {
+							l.lanes.Of(id, "m").Trip(lane.ErrTripped)
+						}
+					}
+					lease, err := l.Acquire(t.Context(), "u", "m", dynalimit.Amounts{"tpm": 1}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+					require.Nil(t, lease)
+					require.ErrorContains(t, err, "AccessDenied")
+					if known {
+						require.NotErrorIs(t, err, dynalimit.ErrUnavailable)
+					} else {
+						require.ErrorIs(t, err, dynalimit.ErrUnconfirmed, "the other write may have landed")
+					}
+					db.SetFaults(nil)
+				})
+			})
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/prefetch"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -269,4 +270,23 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is put back after the limits have changed lapses; after the bucket is gone,
+// nothing is left of it.
+func TestPutBackOfAnotherTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		r, sent, ok := l.Ahead.Serve(t.Context(), oneToken, cfg)
+		require.True(t, ok)
+		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
+		assert.EqualValues(t, token, held(l))
+		assert.Equal(t, oneToken, l.Ahead.stock.parcels.TakeLapsed())
+		other := *r.Image
+		other.Incarnation = []byte("another")
+		l.Ahead.PutBack(t.Context(), oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
+		assert.EqualValues(t, token, held(l))
+		assert.Empty(t, l.Ahead.stock.parcels.TakeLapsed())
+		l.Ahead.stock.parcels = prefetch.New(1)
+	})
 }

@@ -270,3 +270,20 @@ func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, []*Op{one, one}, b.takes)
 }
+
+// A refused write is decided again without what it debited ahead.
+func TestRefusedDebitAheadIsDropped(t *testing.T) {
+	take, ahead := NewTake(t.Context(), oneToken, rpmOf(100)), &Op{take: true, ahead: true}
+	for hidden := range 2 {
+		for _, ops := range [][]*Op{{take}, {take, ahead}, {ahead, take}} {
+			s := judge(&move{carried: ops}, Answer{Verdict: ddb.Refused, hidden: hidden}, nil, nobody)
+			assert.Equal(t, []*Op{take}, s.again)
+			require.Len(t, s.ends, len(ops)-1)
+			for _, e := range s.ends {
+				assert.Equal(t, []*Op{ahead}, e.ops)
+				assert.True(t, e.result.Denied)
+				assert.Equal(t, hidden > 0, e.result.Unconfirmed, "an earlier try may have landed")
+			}
+		}
+	}
+}

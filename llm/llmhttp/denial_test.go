@@ -156,7 +156,10 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 // TestOtherWaysToWriteAPath have no way around the limits.
 func TestOtherWaysToWriteAPath(t *testing.T) {
 	w := newWorld(t, llmhttp.Options{}, replies(jsonType, "{}"))
-	for i, path := range []string{chatPath + "/", "/v1/chat/completion%73", "//v1/chat//../chat/completions?x", "/v1/chat/./completions", "/v1beta/models/m%3AgenerateContent"} {
+	for i, path := range []string{
+		chatPath + "/", "/v1/chat/completion%73", "//v1/chat//../chat/completions?x", "/v1/chat/./completions", "/v1beta/models/m%3AgenerateContent",
+		"/OpenAI/Deployments/m/Chat/Completions", strings.Repeat("/%C8%BA", 17) + "/openai/deployments/m/chat/completions", // a letter that has more bytes in lower case
+	} {
 		status, _ := w.call(path, chatBody)
 		assert.Equal(t, 200, status)
 		assert.Len(t, w.ends(), i+1, path)
