@@ -307,7 +307,6 @@ locals {
   usage_attributes = [
     "PK", "SK", "entity_id", "resource", "window", "window_start", "total_events", "seq", "GSI3PK", "GSI3SK", "ttl", "u_*",
     "parent_id", "plan", "closed", "summed", "entities", "final", "made_at", "closed_to", "final_to", "closed_from",
-    "closing", "finishing", "counted",
   ]
 }
 
