@@ -206,9 +206,3 @@ func callsFrom(first int) []prices.Usage {
 	}
 	return usages
 }
-
-func inOneShard() Org {
-	o := fixtureOrg()
-	o.Shards = 1
-	return o
-}

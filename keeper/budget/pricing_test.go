@@ -10,13 +10,6 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-func catalogLayers(t testing.TB) priceLayers {
-	t.Helper()
-	book, err := prices.NewBook(prices.Catalog())
-	require.NoError(t, err)
-	return priceLayers{{"catalog", book}}
-}
-
 func TestPriceLayersAndEffectiveDates(t *testing.T) {
 	from := at(t, "2099-02-01T00:00:00Z")
 	table, err := prices.NewBook([]prices.Price{{Model: "us.m1", EffectiveFrom: from, Rates: prices.Rates{Input: 5}}})

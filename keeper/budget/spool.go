@@ -339,15 +339,11 @@ func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) 
 	var left []byte
 	finished, waiting := 0, 0
 	for text, more := bufio.NewReaderSize(file, 64<<10), true; more && !stop; {
-		var batch []spoolLine
-		for more && len(batch) < replayBatch {
-			line, readErr := text.ReadBytes('\n')
-			if more = readErr == nil; readErr != nil && !errors.Is(readErr, io.EOF) {
-				return true, fmt.Errorf("budget: spool: %w", readErr)
-			}
-			batch = append(batch, splitSpool(line)...)
+		batch, readErr := readBatch(text)
+		if readErr != nil && !errors.Is(readErr, io.EOF) {
+			return true, fmt.Errorf("budget: spool: %w", readErr)
 		}
-		if len(batch) == 0 {
+		if more = readErr == nil; len(batch) == 0 {
 			break
 		}
 		done, sendErr := send(batch)
@@ -355,13 +351,9 @@ func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) 
 			err = sendErr
 		}
 		stop = sendErr != nil && !misconfigured(sendErr) && !slices.Contains(done, true)
-		for i, line := range batch {
-			if i < len(done) && done[i] {
-				finished++
-				continue
-			}
-			left, waiting = append(append(left, line.text...), '\n'), waiting+1
-		}
+		before := waiting
+		left, waiting = appendUnfinished(left, waiting, batch, done)
+		finished += len(batch) - (waiting - before)
 		s.progress(c.path, c.lines-finished)
 		if stop && c.size < 4*segmentSize {
 			rest, readErr := io.ReadAll(text)
@@ -380,6 +372,26 @@ func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) 
 		return true, errors.Join(err, fmt.Errorf("budget: spool: %w", dropErr))
 	}
 	return stop, err
+}
+
+// readBatch reads up to replayBatch lines. At the end of the segment the error is io.EOF.
+func readBatch(text *bufio.Reader) (batch []spoolLine, err error) {
+	for err == nil && len(batch) < replayBatch {
+		var line []byte
+		line, err = text.ReadBytes('\n')
+		batch = append(batch, splitSpool(line)...)
+	}
+	return batch, err
+}
+
+// appendUnfinished appends the lines of a batch that are not finished, and counts them.
+func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([]byte, int) {
+	for i, line := range batch {
+		if i >= len(done) || !done[i] {
+			left, lines = append(append(left, line.text...), '\n'), lines+1
+		}
+	}
+	return left, lines
 }
 
 // progress notes how many lines of a segment are not finished.

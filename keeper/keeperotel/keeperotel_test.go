@@ -23,7 +23,7 @@ func countersOf(t *testing.T, reader *metric.ManualReader) map[string]int64 {
 			for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
 				key := m.Name
 				for _, a := range point.Attributes.ToSlice() {
-					key += " " + a.Value.Emit()
+					key += " " + a.Value.String()
 				}
 				counters[key] = point.Value
 			}
