@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,14 +149,14 @@ func TestObserverThatEndsItsGoroutine(t *testing.T) {
 type ending struct {
 	next      aws.HTTPClient
 	operation string
-	end       func()
+	end       atomic.Pointer[func()]
 }
 
 func (c *ending) Do(r *http.Request) (*http.Response, error) {
-	if _, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), "."); operation == c.operation && c.end != nil {
-		end := c.end
-		c.end = nil
-		end()
+	if _, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), "."); operation == c.operation {
+		if end := c.end.Swap(nil); end != nil {
+			(*end)()
+		}
 	}
 	return c.next.Do(r)
 }
@@ -204,9 +205,9 @@ func endOneCall(t *testing.T, operation string, end func(), policy dynalimit.Una
 	if operation != "BatchGetItem" {
 		require.True(t, acquire())
 	}
-	transport.end = end
+	transport.end.Store(&end)
 	acquire()
-	require.Nil(t, transport.end, "it did not return")
+	require.Nil(t, transport.end.Load(), "it did not return")
 	admitted := 0
 	for range 40 {
 		if acquire() {
