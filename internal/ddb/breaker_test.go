@@ -215,13 +215,14 @@ func TestFlappingTableIsAskedEverLessOften(t *testing.T) {
 		tb.opts.Chance = func() float64 { return 0.5 }
 		for range 6 {
 			tb.fail()
+			synctest.Wait() // a probe may begin before the answer
 			tb.Begin().End(Diagnosis{Answered: true})
 		}
 		tb.fail()
 		<-time.After(30 * time.Second)
 		probes := tb.probed()
 		tb.Stop()
-		assert.Less(t, len(probes), 10, "%v", probes)
+		assert.Len(t, probes, 8)
 	})
 }
 
