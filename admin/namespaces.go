@@ -60,7 +60,7 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 // fail with ErrNamespaceDeleted, and nothing is charged. Leases that are out can still be
 // corrected, settled and rolled back. No change lands in the namespace afterwards. Its items stay
 // until Purge. To stop a tenant for a while, block its system level with Limits.SetBlocked
-// instead. To delete a deleted one is no error. It fails with a *NamespaceError for one that was
+// instead. A second call does nothing. It fails with a *NamespaceError if the namespace was
 // never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {
 	return n.change(ctx, name, transition{

@@ -16,8 +16,8 @@ type PurgeProgress struct {
 	// Pass is the number of passes through the table that this call has begun. The last pass
 	// finds nothing.
 	Pass int
-	// Read is how many items this call has read, in all passes, whatever their namespace.
-	// Removed is how many of them it has removed.
+	// Read counts the items of all namespaces that this call has read, in all passes. Removed
+	// counts those that it has removed.
 	Read, Removed int64
 }
 
@@ -61,8 +61,8 @@ func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgr
 	})
 }
 
-// purgePass reads the table once, and removes what is in the namespace but its record, which
-// keeps limiters from it.
+// purgePass reads the table once, and removes the items of the namespace. Its record stays, to
+// keep limiters out.
 func (n Namespaces) purgePass(ctx context.Context, keys schema.Keys, at *PurgeProgress, tell func(PurgeProgress)) error {
 	record, _ := keys.Namespace()
 	for page, err := range n.d.Table.ScanKeys(ctx, table.Scan{Op: opPurge, Filter: keys.WithinPrefix()}) {

@@ -9,21 +9,21 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// DynamoDB is what a Processor writes snapshots with, and looks with whether a namespace is
-// purged. *dynamodb.Client implements it.
+// DynamoDB is the client of a Processor: it writes snapshots, and reads the records of namespaces.
+// *dynamodb.Client implements it.
 type DynamoDB interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// ReaderClient is what a Reader reads with: it never writes. *dynamodb.Client implements it.
+// ReaderClient is the client of a Reader, which never writes. *dynamodb.Client implements it.
 type ReaderClient interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 }
 
-// Storage is what a Closer reads and writes. *dynamodb.Client implements it.
+// Storage is the client of a Closer. *dynamodb.Client implements it.
 type Storage interface {
 	DynamoDB
 	ReaderClient
@@ -31,7 +31,7 @@ type Storage interface {
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and its lease.
+// TailDynamoDB is the client of a Tail: it finds the stream, and keeps the checkpoints and the lease.
 // *dynamodb.Client implements it.
 type TailDynamoDB interface {
 	DynamoDB
@@ -40,7 +40,7 @@ type TailDynamoDB interface {
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
+// StreamsAPI is the client with which a Tail reads a stream. *dynamodbstreams.Client implements it.
 type StreamsAPI interface {
 	// DescribeStream lists the stream's shards.
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)

@@ -7,11 +7,11 @@ import (
 
 // CloseStatus says how far the closing of an hour is. It is a plain value.
 type CloseStatus struct {
-	// Namespace is whose hour is closed; "" is what has none.
+	// Namespace is the namespace of the hour; empty for usage without one.
 	Namespace string
-	// Window is what is summed now: the hour, or the day or month that ends with it.
+	// Window is the window that is summed now: the hour, or the day or month that ends with it.
 	Window Window
-	// Start is when that window begins.
+	// Start is the begin of that window.
 	Start time.Time
 	// Final says that the window becomes final.
 	Final bool
@@ -32,8 +32,8 @@ func (s CloseStatus) String() string {
 	return fmt.Sprintf("closing the %s of %s%s, part %d of %d, %d of %d done", s.Window, s.Start.Format("2006-01-02T15:04Z"), of, s.Part, s.Parts, s.Done, s.Units)
 }
 
-// Status returns the progress of the current closing; false while there is none. Of several
-// calls at once it is that of the one that reported last.
+// Status returns the progress of the current closing; false if no call closes usage. If several do,
+// it returns the progress that was reported last.
 func (c *Closer) Status() (CloseStatus, bool) {
 	if c == nil {
 		return CloseStatus{}, false

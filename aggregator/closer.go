@@ -256,9 +256,9 @@ func (c *Closer) store(keys schema.Keys) *usageStore {
 	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
 }
 
-// closing begins to read an hour of a namespace; a zero hour for a window that is summed again.
+// newClosing begins to read an hour of a namespace; a zero hour for a window that is summed again.
 // first is the first hour that was ever closed.
-func (c *Closer) closing(keys schema.Keys, hour time.Time, final bool, first time.Time) *closing {
+func (c *Closer) newClosing(keys schema.Keys, hour time.Time, final bool, first time.Time) *closing {
 	store := c.store(keys)
 	k := &closing{
 		store: store, clock: c.clock, retention: c.options.Retention, first: first, made: c.clock.Now().UnixMilli(),
@@ -273,7 +273,7 @@ func (c *Closer) closing(keys schema.Keys, hour time.Time, final bool, first tim
 // it had to leave out. first is the first hour that was ever closed.
 func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, unread, err error) {
 	defer c.status.Store(nil)
-	k := c.closing(keys, hour, final, first)
+	k := c.newClosing(keys, hour, final, first)
 	err = k.sumWindows(ctx)
 	return k.done, errors.Join(k.skipped...), err
 }
@@ -281,7 +281,7 @@ func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time
 // sumAgain makes the sums of a day or a month anew.
 func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w Window, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
 	defer c.status.Store(nil)
-	k := c.closing(keys, time.Time{}, final, first)
+	k := c.newClosing(keys, time.Time{}, final, first)
 	err = k.sum(ctx, w, start)
 	return k.done.Sums, errors.Join(k.skipped...), err
 }
