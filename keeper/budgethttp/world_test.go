@@ -22,17 +22,18 @@ import (
 
 // world is two nodes, each a keeper and a server of its own, on the same tables.
 type world struct {
-	t      testing.TB
-	engine *fixture.Engine
-	db     *ddbmem.DB // nil on a third-party engine
-	client *dynamodb.Client
-	clock  *fixture.Clock
-	tables budget.Tables
-	limits string // the limiter's table
-	a, b   *node
-	log    *fixture.Log
-	keys   *credentials.KeySet // of every node
-	key    string              // a provisioning key
+	t       testing.TB
+	engine  *fixture.Engine
+	db      *ddbmem.DB // nil on a third-party engine
+	client  *dynamodb.Client
+	clock   *fixture.Clock
+	tables  budget.Tables
+	limits  string // the limiter's table
+	a, b    *node
+	log     *fixture.Log
+	servers []*httptest.Server
+	keys    *credentials.KeySet // of every node
+	key     string              // a provisioning key
 }
 
 // node is one process.
@@ -150,9 +151,18 @@ func (w *world) with(adapt func(*Options)) *node {
 func (w *world) serve(s *Server, h http.Handler) *node {
 	web := httptest.NewServer(h)
 	w.t.Cleanup(web.Close)
+	w.servers = append(w.servers, web)
 	client := web.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &node{t: w.t, keeper: s.keeper, store: s.store, server: s, url: web.URL, client: client, token: "org", world: w}
+}
+
+// finalLog is the log once every server has ended: a server answers before it writes its log.
+func (w *world) finalLog() string {
+	for _, web := range w.servers {
+		web.Close()
+	}
+	return w.log.String()
 }
 
 // org puts an organisation.
