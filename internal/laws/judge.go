@@ -183,12 +183,15 @@ func (j *judge) teller(entity string, before, after *schema.Image) *sentWrite {
 		return nil
 	}
 	for i, w := range j.oracle.told[entity] {
-		if !slices.ContainsFunc(after.Set.Names, func(name string) bool {
+		if !w.refused && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
 			k, n := after.Set.Index(name), w.sums.Of(name)
 			was, is := &before.Limits[k], &after.Limits[k]
 			moved := is.Tokens - was.Tokens
-			if is.IsQuota() && (was.Window < is.Window || moved >= -max(0, n.Late) && moved < n.Back) {
-				moved = n.Back // it is judged by its window: what is told may be charged, and open one
+			switch {
+			case n.Back > 0 && n.Window != was.WindowID():
+				return true // it requires the window
+			case n.Back == 0 && is.IsQuota() && (was.Window < is.Window || moved <= 0 && moved >= -max(0, n.Late)):
+				moved = 0 // it is judged by its window: what is told may be charged, and open one
 			}
 			return moved != n.Back || is.Consumed-was.Consumed != n.Consumed() || is.Passed-was.Passed != n.Passed()
 		}) {

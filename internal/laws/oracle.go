@@ -41,6 +41,8 @@ type sentWrite struct {
 	// granted says that the client learnt that it had landed, and left that it did when its
 	// call went by it no more: it is given back.
 	granted, left bool
+	// refused says that the client's last try of it was refused.
+	refused bool
 	landings      int
 	// landedIn are the incarnations of the bucket in which it landed.
 	landedIn []int
@@ -196,7 +198,7 @@ func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, f
 	return context.WithValue(ctx, delivered{}, d), func(a lane.Answer) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		d.write.granted = a.Verdict == ddb.Landed
+		d.write.granted, d.write.refused = a.Verdict == ddb.Landed, a.Verdict == ddb.Refused
 	}
 }
 
