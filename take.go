@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // taking is one try to take what a charge asks from its buckets. It belongs to its
@@ -19,6 +20,9 @@ type taking struct {
 	// patience is how long the caller waits for the store.
 	patience patience
 }
+
+// A transaction holds all buckets of the longest chain: each level has a resource and its groups.
+const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 
 // take charges the levels. The policy decides at those that do not answer, and the buckets
 // decide at the others: side by side, or in one transaction. A transaction that is not
@@ -41,7 +45,7 @@ func (t *taking) take(ctx context.Context) error {
 	var err error
 	switch spread := c.spread(); {
 	case spread == 0: // no bucket is asked
-	case spread > 1 && spread <= ddb.MaxTransact && c.desk.modeOf(&c.request) == CascadeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
+	case spread > 1 && c.desk.modeOf(&c.request) == CascadeTransaction && !slices.ContainsFunc(c.levels, mayBeSilent):
 		err = t.together(ctx)
 	default:
 		err = t.sideBySide(ctx)

@@ -2,10 +2,12 @@ package tests
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -288,11 +290,19 @@ func TestGroupsAreStored(t *testing.T) {
 // Groups that cannot be read refuse the calls of their resource: it is not known what limits
 // them. So does what is stored for one of them.
 func TestMalformedGroupsAreRefused(t *testing.T) {
-	for name, broken := range map[string]string{"the groups": model, "a group": group} {
+	for name, breakGroups := range map[string]func(*process){
+		"the groups": func(s *process) { s.gains(s.repo.keys.ResourceConfig(model), "k_groups") },
+		"a group":    func(s *process) { s.gains(s.repo.keys.ResourceConfig(group), "k_groups") },
+		"nine groups": func(s *process) {
+			item := s.repo.keys.ResourceConfig(model).Attributes()
+			item["k_groups"] = &types.AttributeValueMemberSS{Value: strings.Split("abcdefghi", "")}
+			put(t, s.repo, item)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := memProcess(t, perMinute())
 			s.ofGroup(model)
-			s.gains(s.repo.keys.ResourceConfig(broken), "k_groups")
+			breakGroups(s)
 			_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"rpm": 1})
 			requireInvalid(t, err, "stored limits of level resource")
 			_, err = s.repo.ResolveLimits(t.Context(), "key", model)

@@ -321,7 +321,10 @@ func TestDegradedLeaseIsCountedOnceTheStoreIsBack(t *testing.T) {
 				s.down(ddbmem.Fault{Drop: true})
 				_, err := s.limiter.Acquire(t.Context(), "other", model, dynalimit.Amounts{"rpm": 1})
 				require.ErrorIs(t, err, dynalimit.ErrUnavailable) // and now it is known
-				return s.acquire("user-1", dynalimit.Amounts{"rpm": 1, "tpm": 500}, dynalimit.WithOnUnavailable(dynalimit.Allow))
+				asked := dynalimit.Amounts{"rpm": 1, "tpm": 500}
+				lease := s.acquire("user-1", asked, dynalimit.WithOnUnavailable(dynalimit.Allow))
+				asked["tpm"], asked["other"] = 9_000, 1 // the lease keeps its own amounts
+				return lease
 			}
 			lease := degraded()
 			assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "on consumed")

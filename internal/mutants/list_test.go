@@ -1,26 +1,76 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// TestLists says at once that the source has not the text of a mutant, or has it twice:
-// `make mutants` would say so after an hour.
+// TestLists fails if a mutant quotes a text that its file does not have exactly once, or names a
+// test that its package does not have. `make mutants` would report it after an hour.
 func TestLists(t *testing.T) {
 	list, err := readLists("lists")
 	require.NoError(t, err)
 	assert.Greater(t, len(list), 60)
+	root := filepath.Join("..", "..")
+	tests := map[string][]string{}
 	for _, m := range list {
-		assert.NoError(t, m.fits(filepath.Join("..", "..")), m.name)
+		assert.NoError(t, m.fits(root), m.name)
+		for _, s := range m.tests {
+			if tests[s.pkg] == nil {
+				tests[s.pkg] = testsIn(t, filepath.Join(root, filepath.FromSlash(s.pkg)))
+			}
+			for _, pattern := range s.alternatives() {
+				assert.True(t, slices.ContainsFunc(tests[s.pkg], regexp.MustCompile(pattern).MatchString),
+					"%s: no test of %s matches %s", m.name, s.pkg, pattern)
+			}
+		}
 	}
 	explained, err := readEquivalents(filepath.Join("lists", "equivalent.md"))
 	require.NoError(t, err)
 	assert.NotEmpty(t, explained)
+}
+
+// testsIn returns the names of a package's tests and examples.
+func testsIn(t *testing.T, dir string) (names []string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !testName.MatchString(name) })
+}
+
+var testName = regexp.MustCompile(`^(Test|Fuzz|Example)`)
+
+// alternatives splits the first part of a pattern: "^(TestA|TestB)$/case" is "^TestA$" and "^TestB$".
+func (s selection) alternatives() []string {
+	top, _, _ := strings.Cut(s.run, "/")
+	before, rest, grouped := strings.Cut(top, "(")
+	middle, after, closed := strings.Cut(rest, ")")
+	if !grouped || !closed {
+		return []string{top}
+	}
+	patterns := strings.Split(middle, "|")
+	for i, p := range patterns {
+		patterns[i] = before + p + after
+	}
+	return patterns
 }
 
 func TestParse(t *testing.T) {
@@ -36,6 +86,8 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, "func\n\tb\nend", changed)
 	_, err = list[0].apply("nothing of it")
 	assert.ErrorContains(t, err, "0 times")
+	assert.Equal(t, []string{"^TestX$"}, list[0].tests[0].alternatives())
+	assert.Equal(t, []string{"^TestA$", "^TestB$"}, selection{".", "^Test(A|B)$/case"}.alternatives())
 	for name, text := range map[string]string{
 		"before":     "file: x.go",
 		"no file":    "[a]\nbreaks: all\ntest: . X\n- a\n+ b",

@@ -297,12 +297,16 @@ func DecodeMarks(item Item) (m Marks, err error) {
 	return m, nil
 }
 
-// groupsIn are the groups that an item names, sorted; none if it names none.
+// groupsIn returns the groups that an item names, sorted. It returns nil if the item names no groups,
+// and an error for more than MaxGroups.
 func groupsIn(item Item) ([]string, error) {
 	switch v := item[attrGroups].(type) {
 	case nil:
 		return nil, nil
 	case *types.AttributeValueMemberSS:
+		if n := len(v.Value); n > MaxGroups {
+			return nil, fmt.Errorf("attribute %s names %d groups; at most %d are allowed", attrGroups, n, MaxGroups)
+		}
 		for _, group := range v.Value {
 			if reason := CheckGroup(group); reason != "" {
 				return nil, fmt.Errorf("attribute %s names a group that %s", attrGroups, reason)
