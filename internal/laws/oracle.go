@@ -42,8 +42,8 @@ type sentWrite struct {
 	// call went by it no more: it is given back.
 	granted, left bool
 	// refused says that the client's last try of it was refused.
-	refused bool
-	landings      int
+	refused  bool
+	landings int
 	// landedIn are the incarnations of the bucket in which it landed.
 	landedIn []int
 	// debited is what it debits ahead of calls, lapsed what it takes off the counter of
