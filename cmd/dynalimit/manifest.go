@@ -105,7 +105,7 @@ func (o manifestOptions) plan(ctx context.Context, repo *dynalimit.Repository, m
 type manifestPlanCmd struct {
 	manifestFile
 	manifestOptions
-	ExitCode bool `help:"End with the exit code 3 if there is anything to change."`
+	ExitCode bool `help:"End with the exit code 3 if there is anything to change, or a level by hand."`
 }
 
 func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
@@ -122,7 +122,7 @@ func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if err := out.Show(p, func() { manifest.Show(out, p, c.short(), c.Full) }); err != nil {
 			return err
 		}
-		if c.ExitCode && len(p.Changes) > 0 {
+		if c.ExitCode && p.Drifts() {
 			return errNo
 		}
 		return nil

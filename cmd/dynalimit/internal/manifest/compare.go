@@ -20,6 +20,7 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.levels()
 	c.records()
 	c.leftOut()
+	c.p.ByHand = levelsByHand(m, live)
 	c.warnings()
 	c.stranded()
 	slices.Sort(c.noted)

@@ -314,3 +314,26 @@ func TestBlocksSetByHandStay(t *testing.T) {
 	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}}}}", Options{LiftBlocks: true})
 	assert.False(t, blocked())
 }
+
+// TestPlanShowsLevelsByHandOfTheFilesEntitiesAndPlans: also where the file has no such level.
+// Levels of other manifests, of other entities and of everybody are no drift.
+func TestPlanShowsLevelsByHandOfTheFilesEntitiesAndPlans(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, small, Options{})
+	m := parsed(t, small)
+	other := rpm(7)
+	other.ManagedBy = "other"
+	set(t, w.repo, admin.Scope{Entity: "team", Resource: "gpt-4"}, other)
+	set(t, w.repo, admin.Scope{Entity: "stranger"}, rpm(7))
+	set(t, w.repo, admin.Scope{Everyone: true, Resource: "gpt-4"}, rpm(7))
+	require.False(t, w.plan(t, m, Options{}).Drifts())
+
+	set(t, w.repo, admin.Scope{Plan: "pro", Resource: "gpt-4"}, rpm(7))
+	set(t, w.repo, admin.Scope{Entity: "team"}, admin.LimitConfig{Blocked: true})
+	p := w.apply(t, small, Options{Adopt: true})
+	require.True(t, p.Drifts())
+	assert.Equal(t, []ByHand{
+		{admin.Scope{Entity: "team"}, []Field{{Name: "blocked", To: "true"}}},
+		{admin.Scope{Plan: "pro", Resource: "gpt-4"}, []Field{{Name: "rpm", To: "7 a minute"}}},
+	}, p.ByHand)
+}

@@ -46,6 +46,23 @@ func (c *comparison) leftOut() {
 	}
 }
 
+// levelsByHand returns the levels that somebody set by hand at entities and plans of a manifest.
+func levelsByHand(m *Manifest, live *Live) (byHand []ByHand) {
+	plans := map[string]bool{}
+	for at := range m.Configs {
+		plans[at.Plan] = at.Plan != ""
+	}
+	for at, stored := range live.Configs {
+		_, entity := m.Entities[at.Entity]
+		_, wanted := m.Configs[at]
+		if fields := levelFields(admin.LimitConfig{}, stored); (entity || plans[at.Plan]) && !wanted && stored.ManagedBy == "" && len(fields) > 0 && !live.Entities[at.Entity].Deleting {
+			byHand = append(byHand, ByHand{at, fields})
+		}
+	}
+	slices.SortFunc(byHand, func(a, b ByHand) int { return cmp.Compare(a.Scope.String(), b.Scope.String()) })
+	return byHand
+}
+
 // levelsOf are the levels of entities, as they are live.
 func (c *comparison) levelsOf() map[string][]admin.ScopedConfig {
 	out := map[string][]admin.ScopedConfig{}

@@ -80,10 +80,24 @@ type Plan struct {
 	Unmanaged int `json:"unmanaged"`
 	// LeftOut counts the entities that the manifest manages and the file does not name.
 	LeftOut int `json:"left_out"`
+	// ByHand are levels of the file's entities and plans that are not in the file and that no
+	// manifest manages. They stay.
+	ByHand []ByHand `json:"by_hand,omitempty"`
 	// Warnings are what somebody should look at: names that stand neither in the file nor in
 	// the table, blocks that stay or go, plans that lose their limits.
 	Warnings []string `json:"warnings,omitempty"`
 }
+
+// ByHand is a level that stays, because the file does not have it and no manifest manages it.
+type ByHand struct {
+	// Scope is the level.
+	Scope admin.Scope `json:"scope"`
+	// Fields are what it says.
+	Fields []Field `json:"fields"`
+}
+
+// Drifts reports whether the table differs from the file.
+func (p Plan) Drifts() bool { return len(p.Changes) > 0 || len(p.ByHand) > 0 }
 
 // Count is how many changes are of an action.
 func (p Plan) Count(a Action) int {

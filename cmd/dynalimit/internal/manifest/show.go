@@ -20,6 +20,7 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 	for _, w := range p.Warnings {
 		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(w)))
 	}
+	showByHand(out, p.ByHand, full)
 	if p.LeftOut > 0 {
 		fmt.Fprintf(out, "%s %q manages and %s does not name stay as they are: --prune-entities deletes them, with their limits and buckets.\n",
 			plural(p.LeftOut, "entity that", "entities that"), p.Name, file)
@@ -28,6 +29,24 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 		fmt.Fprintf(out, "%s what the file says, and no manifest manages them: --adopt takes them over.\n", plural(p.Unmanaged, "item says", "items say"))
 	}
 	fmt.Fprintln(out, Summary(p, file))
+}
+
+// showByHand prints the levels that were set by hand, and what to do about them.
+func showByHand(out *term.Output, levels []ByHand, full bool) {
+	for i, l := range levels {
+		if !full && i == folded {
+			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  ... and %s by hand: --full shows them", plural(len(levels)-i, "more level", "more levels"))))
+			break
+		}
+		says := make([]string, len(l.Fields))
+		for i, f := range l.Fields {
+			says[i] = strings.TrimSuffix(f.Name+" "+f.To, " true")
+		}
+		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(fmt.Sprintf("%s has a level by hand: %s", l.Scope, strings.Join(says, ", ")))))
+	}
+	if len(levels) > 0 {
+		fmt.Fprintln(out, "Levels by hand stay: write them into the file and apply it with --adopt, or remove them with 'dynalimit limits delete' or 'dynalimit block lift'.")
+	}
 }
 
 // Summary is a plan in one line.
@@ -41,6 +60,9 @@ func Summary(p Plan, file string) string {
 			}
 			parts = append(parts, words)
 		}
+	}
+	if len(parts) == 0 && len(p.ByHand) > 0 {
+		return fmt.Sprintf("Nothing to change, but %s not in %s.", plural(len(p.ByHand), "level by hand is", "levels by hand are"), file)
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, plural(p.Unchanged, "item", "items"))
