@@ -147,7 +147,10 @@ func (c *configRead) items(ctx context.Context, withBucket bool) (*configItems, 
 		bucket        = r.keys.Bucket(key.entity, key.resource)
 	)
 	keys := []schema.Key{meta, entity, entityDefault, resource, system}
-	if key.group {
+	switch {
+	case schema.IsOwn(r.keys.Prefix()): // no level applies to this project's own counters
+		keys = nil
+	case key.group:
 		keys = []schema.Key{meta, entity, resource}
 	}
 	if withBucket {
@@ -216,6 +219,9 @@ func (c *configRead) batch(ctx context.Context, keys []schema.Key) (map[schema.K
 
 // owners are those whose levels a configuration is made of, but for the plan.
 func (c *configRead) owners() []schema.ConfigOwner {
+	if schema.IsOwn(c.repo.keys.Prefix()) {
+		return nil
+	}
 	owners := []schema.ConfigOwner{{Resource: c.key.resource}, {Entity: c.key.entity, Resource: c.key.resource}}
 	if c.key.group {
 		return owners

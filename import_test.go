@@ -45,7 +45,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"audit", "internal/trail", "internal/backlog", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
+			"audit", "internal/trail", "internal/backlog", "internal/bookkeeping", "internal/bucket", "internal/cache", "internal/calendar", "internal/config", "internal/ddb", "internal/guard", "internal/inside", "internal/lane", "internal/layout", "internal/legacy", "internal/lock", "internal/plan",
 			"fault", "internal/problem", "internal/schema", "internal/shared", "internal/table", "internal/usage", "levels", "observe",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -68,6 +68,11 @@ var importTable = []importRow{
 		std:     []string{"container/heap", "math", "sync"},
 		project: []string{"internal/bucket"},
 		reason:  "what is held, counted and in doubt is arithmetic, so that every order of events can be visited",
+	},
+	{
+		folder: "internal/bookkeeping",
+		std:    []string{},
+		reason: "a limiter of this project's own counters for its servers: the limiter sets it, so it cannot import the limiter",
 	},
 	{
 		folder: "internal/guard",
@@ -346,7 +351,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "keeper/budgethttp",
-		project: []string{".", "audit", "fault", "internal/cache", "internal/ddb", "internal/guard", "internal/httpcopy", "internal/money", "internal/origin", "internal/problem", "internal/trail", "keeper/budget", "keeper/credentials", "prices"},
+		project: []string{".", "audit", "fault", "internal/cache", "internal/ddb", "internal/guard", "internal/bookkeeping", "internal/httpcopy", "internal/money", "internal/origin", "internal/problem", "internal/trail", "keeper/budget", "keeper/credentials", "prices"},
 		others:  []string{sdk, "github.com/danielgtaylor/huma/v2", "github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "golang.org/x/crypto"},
 		reason:  "REST over a keeper; the limiter counts failed logins",
 	},

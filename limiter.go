@@ -60,6 +60,7 @@ type RateLimiter struct {
 	closing        chan struct{}
 	log            *slog.Logger
 	detachListener func() // from the repository's outages
+	own            ownCounters
 }
 
 // New returns a limiter over a repository. It does no I/O and starts no
@@ -154,6 +155,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	_, before := l.desk.lanes.Uncertain()
 	l.desk.lanes.End()
 	err := joined(l.desk.lanes.Drain(ctx), l.desk.settling.unsettled())
+	err = joined(err, l.own.close(ctx))
 	n, amounts := l.desk.lanes.Waiting()
 	if n > 0 && first { // a further one can but write some of it
 		l.desk.tellDropped(amounts)

@@ -108,9 +108,12 @@ type Repository struct {
 
 // connection is what the repositories share that come from one NewRepository.
 type connection struct {
-	client DynamoDB
-	table  string
-	store  *table.Table
+	// given and options made it. client sends what given sends, and measures it.
+	given   DynamoDB
+	options RepositoryOptions
+	client  DynamoDB
+	table   string
+	store   *table.Table
 	// guarded is store for what administrators change, and events is where they leave events.
 	guarded *table.Table
 	ids     trail.IDs
@@ -168,19 +171,21 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	}
 	o = o.withDefaults()
 	warnOfFewConnections(client, o.Logger)
-	return o.connect(client, table), nil
+	return o.connect(client, table, schema.NewKeys(o.Namespace)), nil
 }
 
 // connect makes the repository of checked options.
-func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
-	machine := o.Now == nil
+func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Keys) *Repository {
+	given, machine := o, o.Now == nil
 	if machine {
 		o.Now = time.Now
 	}
 	clock := ddb.NewClock(o.Now, *o.CorrectClock)
 	r := &Repository{author: o.Principal, connection: &connection{
+		given:     client,
+		options:   given,
 		table:     name,
-		keys:      schema.NewKeys(o.Namespace),
+		keys:      keys,
 		clock:     clock,
 		machine:   machine,
 		log:       o.Logger,

@@ -164,7 +164,7 @@ func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
 	for i := range pieces {
 		w.add(&pieces[i])
 	}
-	l.more = l.yield(w.usage(h.ask), nil)
+	l.more = w.yield(h.ask, l.yield)
 	return nil
 }
 

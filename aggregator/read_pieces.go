@@ -29,7 +29,7 @@ func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 		more := true
 		err := each(pieces, func(p piece) bool {
 			if sum != nil && !p.start.Before(sum.end) {
-				more, sum = yield(sum.usage(a), nil), nil
+				more, sum = sum.yield(a, yield), nil
 			}
 			if sum == nil {
 				sum = s.window(a.window, p.start)
@@ -42,7 +42,7 @@ func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 		case err != nil:
 			yield(Usage{}, err)
 		case sum != nil:
-			yield(sum.usage(a), nil)
+			sum.yield(a, yield)
 		}
 	}
 }
@@ -72,9 +72,16 @@ func (w *window) add(p *piece) {
 	}
 }
 
-// usage is the window as users see it.
-func (w *window) usage(a ask) Usage {
-	u := Usage{
+// yield yields the window, unless failed logins alone are in it: earlier versions counted those as
+// users' entities.
+func (w *window) yield(a ask, yield func(Usage, error) bool) bool {
+	u, former := w.usage(a)
+	return former && len(u.Limits) == 0 || yield(u, nil)
+}
+
+// usage is the window as users see it. former means that counters of failed logins were left out.
+func (w *window) usage(a ask) (u Usage, former bool) {
+	u = Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
 		Limits: []LimitUsage{}, Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(usage.FinalAfter)),
 	}
@@ -87,14 +94,16 @@ func (w *window) usage(a ask) Usage {
 		maps.Copy(names, counts)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if _, passed := schema.CounterOf(name); !passed {
+		_, passed := schema.CounterOf(name)
+		ours := schema.FormerlyOwnLimit(a.Resource, name) && (a.Kind != schema.UsageOfEntity || schema.FormerlyOwn(a.ID, a.Resource))
+		if former = former || ours; !passed && !ours {
 			u.Limits = append(u.Limits, LimitUsage{
 				Limit: name, Consumed: w.sum.Net[name], Passed: w.sum.Net[schema.PassedOn(name)], Pending: w.pending[name],
 				Unrecorded: w.sum.Unrecorded[name], Unseen: w.sum.Unseen[name],
 			})
 		}
 	}
-	return u
+	return u, former
 }
 
 // inOrder is what lists of pieces have, in the order of their times.

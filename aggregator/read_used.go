@@ -139,7 +139,7 @@ func (s *search) hour(ctx context.Context, hour time.Time, shard int) error {
 }
 
 func (s *search) add(u Used) {
-	if s.resource == "" || u.Resource == s.resource {
+	if (s.resource == "" || u.Resource == s.resource) && !schema.FormerlyOwn(u.Entity, u.Resource) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.found[u] = true

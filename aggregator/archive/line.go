@@ -123,7 +123,7 @@ func auditLine(key schema.Key, item schema.Item) (Line, bool) {
 
 func usageLine(key schema.Key, item schema.Item) (Line, bool) {
 	keys, s, start, ok := schema.UsageSeriesOf(key)
-	if !ok {
+	if !ok || s.Kind == schema.UsageOfEntity && schema.FormerlyOwn(s.ID, s.Resource) {
 		return Line{}, false
 	}
 	line := Line{Kind: Total, Namespace: keys.Name(), Of: string(s.Kind), ID: s.ID, Resource: s.Resource, Window: windows[s.Window], Time: start}

@@ -23,6 +23,8 @@ const (
 	skBucketPrefix              = "#BUCKET#"
 	skConfigPrefix              = "#CONFIG#"
 	childPrefix                 = "CHILD#"
+	// ownPrefix begins the keys of this project's own counters, behind the namespace.
+	ownPrefix = "OWN#"
 )
 
 // The global secondary indexes.
@@ -50,11 +52,18 @@ func NewKeys(namespace string) Keys {
 	return Keys{prefix: namespace + "/"}
 }
 
+// OwnKeys returns the keys of this project's own counters in a namespace. No key of a user begins
+// so: ids and names have no '#', and no kind of item is called so.
+func OwnKeys(namespace string) Keys { return Keys{prefix: NewKeys(namespace).prefix + ownPrefix} }
+
+// IsOwn reports whether a prefix is that of OwnKeys.
+func IsOwn(prefix string) bool { return strings.HasSuffix(prefix, ownPrefix) }
+
 // Prefix begins every partition key: the namespace's, "" without one.
 func (k Keys) Prefix() string { return k.prefix }
 
 // Name is the namespace's, "" without one.
-func (k Keys) Name() string { return strings.TrimSuffix(k.prefix, "/") }
+func (k Keys) Name() string { return strings.TrimSuffix(strings.TrimSuffix(k.prefix, ownPrefix), "/") }
 
 // Bucket is the key of an entity's bucket for a resource.
 func (k Keys) Bucket(entity, resource string) Key {

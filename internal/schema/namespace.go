@@ -38,7 +38,8 @@ type NamespaceRecord struct {
 
 // Namespace is the key of the namespace's own record; ok is false without a namespace.
 func (k Keys) Namespace() (key Key, ok bool) {
-	return Key{k.prefix + "SYSTEM#", skNamespace}, k.prefix != ""
+	space := strings.TrimSuffix(k.prefix, ownPrefix)
+	return Key{space + "SYSTEM#", skNamespace}, space != ""
 }
 
 // Namespaces is the partition of GSI3 that lists the namespaces of the table.

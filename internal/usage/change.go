@@ -26,7 +26,7 @@ type Change struct {
 // time. It returns false for a record that is not about a bucket, and fails for one that
 // is and cannot be read.
 func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item) (Change, bool, error) {
-	if _, _, _, ok := schema.BucketOf(key); !ok {
+	if _, entity, resource, ok := schema.BucketOf(key); !ok || schema.FormerlyOwn(entity, resource) {
 		return Change{}, false, nil
 	}
 	number, ok := schema.Sequence(seq)

@@ -31,8 +31,9 @@ const Access = string(tokens.Access)
 
 // Options configure a Server. All are optional but Limiter.
 type Options struct {
-	// Limiter counts failed logins, in its resource "login", for all servers that share
-	// its table. Defaults to nil, which New refuses unless Authenticate is set.
+	// Limiter is of the table and namespace in which all servers count failed logins, beside
+	// what users configure: no limit, block or policy of theirs applies, and no usage has
+	// them. Defaults to nil, which New refuses unless Authenticate is set.
 	Limiter *dynalimit.RateLimiter
 	// Issuer is what tokens say of who issued them, iss. Defaults to "dynalimit".
 	Issuer string

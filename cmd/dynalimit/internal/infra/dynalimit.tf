@@ -608,7 +608,7 @@ locals {
           Action   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
           Resource = [local.usage_arn]
         },
-        # Limits and buckets of failed logins.
+        # Buckets of failed logins, which are no user's, and the table's version.
         {
           Sid      = "ReadLimits"
           Effect   = "Allow"
@@ -617,7 +617,7 @@ locals {
           Condition = {
             "ForAllValues:StringLike" = {
               "dynamodb:LeadingKeys" = distinct([
-                "${var.namespace_prefix}ENTITY#*", "${var.namespace_prefix}RESOURCE#*", "${var.namespace_prefix}SYSTEM#", "SYSTEM#",
+                "${var.namespace_prefix}OWN#ENTITY#*", "${var.namespace_prefix}SYSTEM#", "SYSTEM#",
               ])
             }
             Null = { "dynamodb:LeadingKeys" = "false" }
@@ -631,7 +631,7 @@ locals {
           Resource = [local.limits_arn]
           Condition = {
             "ForAllValues:StringLike" = {
-              "dynamodb:LeadingKeys" = ["${var.namespace_prefix}ENTITY#*"]
+              "dynamodb:LeadingKeys" = ["${var.namespace_prefix}OWN#ENTITY#*"]
               "dynamodb:Attributes"  = local.bucket_attributes
             }
             Null = { "dynamodb:LeadingKeys" = "false", "dynamodb:Attributes" = "false" }

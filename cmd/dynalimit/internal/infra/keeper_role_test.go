@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/keeper/budgethttp"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
@@ -305,7 +306,7 @@ func TestKeeperRoleCanDoWhatItMust(t *testing.T) {
 		t.Run(namespace, func(t *testing.T) {
 			policy := keeperPolicy(t, namespace, here)
 			inServiceWorld(t, policy, namespace, func(s *service) {
-				world{s.T, s.db}.writesKinds(s.wire, namespace)
+				world{s.T, s.db}.writesKinds(s.wire, schema.OwnKeys(namespace))
 				calls := s.served()
 				for _, c := range calls {
 					require.True(s, s.wire.policy.allows(c), "%+v", c)
@@ -335,9 +336,10 @@ func hostileToKeepers() []iamCall {
 		call("UpdateItem", controlARN, "AUDIT#ORG#"+org, "details"), call("DeleteItem", controlARN, "AUDIT#ORG#"+org),
 		call("UpdateItem", controlARN, "PRICE#"+premiumID, "rows"), call("DeleteItem", controlARN, "PRICE#"+premiumID),
 		call("DeleteItem", controlARN, "REVOKED#TOKEN#1"), call("UpdateItem", controlARN, "REVOKED#TOKEN#1", "ttl_epoch"), call("DeleteItem", controlARN, "CLIENT#org-"+org),
-		call("PutItem", limits, "ENTITY#login:1", "l_rpm_cp"), call("UpdateItem", limits, "ENTITY#login:1", "l_rpm_cp"), call("DeleteItem", limits, "ENTITY#login:1"),
+		call("PutItem", limits, "OWN#ENTITY#login:1", "l_rpm_cp"), call("UpdateItem", limits, "OWN#ENTITY#login:1", "l_rpm_cp"), call("DeleteItem", limits, "OWN#ENTITY#login:1"),
+		call("UpdateItem", limits, "ENTITY#1", "b_rpm_tk"), call("UpdateItem", limits, "eu/ENTITY#1", "b_rpm_tk"), call("GetItem", limits, "ENTITY#1"), call("GetItem", limits, "RESOURCE#gpt-4"), // users' own
 		call("UpdateItem", limits, "SYSTEM#", "b_rpm_tk"), call("PutItem", limits, "SYSTEM#"), call("PutItem", limits, "TAIL#usage"), call("DeleteItem", limits, "KEEPER-SWEEP#"),
-		call("UpdateItem", limits, "us/ENTITY#login:1", "b_rpm_tk"), call("GetItem", limits, "us/ENTITY#1"), call("GetItem", limits, "AUDIT#ENTITY#1"),
+		call("UpdateItem", limits, "us/OWN#ENTITY#login:1", "b_rpm_tk"), call("GetItem", limits, "us/ENTITY#1"), call("GetItem", limits, "AUDIT#ENTITY#1"),
 		{"secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:123456789012:secret:other-AbCdEf", nil},
 		{"secretsmanager:PutSecretValue", keysetARN, nil},
 	}
@@ -348,7 +350,7 @@ func hostileToKeepers() []iamCall {
 	}
 	calls = append(calls, call("ConditionCheckItem", limits, "us/SYSTEM#", "state"), call("ConditionCheckItem", limits, "", "state"))
 	for _, prefix := range []string{"", "eu/"} {
-		calls = append(calls, call("UpdateItem", limits, prefix+"ENTITY#login:1"), call("UpdateItem", limits, prefix+"ENTITY#login:1", "l_rpm_cp"))
+		calls = append(calls, call("UpdateItem", limits, prefix+"OWN#ENTITY#login:1"), call("UpdateItem", limits, prefix+"OWN#ENTITY#login:1", "l_rpm_cp"))
 	}
 	calls = append(calls, call("UpdateItem", limits, "", "b_rpm_tk"))
 	for _, table := range []string{controlARN, usageOf, limits} {

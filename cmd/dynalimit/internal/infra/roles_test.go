@@ -91,14 +91,14 @@ func roleOf(t *testing.T, id, namespace string) string {
 
 // writesKinds writes to a bucket as a later version will, whose limits are of other kinds:
 // roles have to be deployed before it.
-func (w world) writesKinds(g *guarded, namespace string) {
+func (w world) writesKinds(g *guarded, keys schema.Keys) {
 	w.Helper()
 	var sets []string
 	for _, name := range schema.KindsState() {
 		sets = append(sets, name+" = :0")
 	}
 	_, err := w.db.Client(g.through).UpdateItem(w.Context(), &dynamodb.UpdateItemInput{
-		TableName: aws.String(tableName), Key: schema.NewKeys(namespace).Bucket("of-a-later-version", "r").Attributes(),
+		TableName: aws.String(tableName), Key: keys.Bucket("of-a-later-version", "r").Attributes(),
 		UpdateExpression:          aws.String("SET " + strings.Join(sets, ", ")),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":0": schema.Number(0)},
 	})
@@ -111,7 +111,7 @@ func (w world) serve(policy, namespace string) *guarded {
 	ctx := w.Context()
 	r, g := w.open(policy, namespace)
 	root, _ := w.open(everything, namespace)
-	w.writesKinds(g, namespace)
+	w.writesKinds(g, schema.NewKeys(namespace))
 	l := w.limiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow, PrefetchResources: map[string]time.Duration{other: time.Second}})
 	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
 		id := "new-" + string(mode)

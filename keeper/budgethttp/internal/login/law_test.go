@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 	"github.com/dynalimit/dynalimit/keeper/internal/fixture"
@@ -150,20 +149,6 @@ func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 		_, err := n.Token(t.Context(), home, other.ClientID, other.Secret)
 		require.NoError(t, err, "another client, from where it was refused")
 	}
-}
-
-// An address that an operator has blocked is refused as one that failed too often, and asked
-// about again in a minute.
-func TestBlockedAddressesAreRefused(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(orgO, appA)
-	require.NoError(t, admin.New(w.repository()).Limits.SetBlocked(t.Context(), admin.Scope{Entity: addressOf(home)}, true))
-	for range 2 {
-		var throttled *ThrottledError
-		require.ErrorAs(t, w.try(w.a, home, c.ClientID, c.Secret), &throttled)
-		assert.Equal(t, time.Minute, throttled.RetryAfter)
-	}
-	assert.Empty(t, w.a.throttle.gates.of)
 }
 
 // Strangers who make ids up have so many buckets written at an address, and no more; and

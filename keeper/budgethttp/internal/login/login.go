@@ -38,7 +38,8 @@ func (e *ThrottledError) Error() string {
 type Options struct {
 	// Store has the credentials. Required.
 	Store *credentials.Store
-	// Limiter counts failed logins, in the resource "login". Required.
+	// Limiter is of the table that failed logins are counted in, as this project's own
+	// counters. Required.
 	Limiter *dynalimit.RateLimiter
 	// Issuer and Audience are what tokens say of both. Required.
 	Issuer, Audience string

@@ -12,12 +12,13 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/bookkeeping"
 	"github.com/dynalimit/dynalimit/internal/origin"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
 
 const (
-	// resource is the limiter's resource.
+	// resource is the one of this project's own counters.
 	resource = "login"
 	// failures is the limit. A login takes one before its secret is looked at, and gives it
 	// back if it does not fail.
@@ -37,18 +38,15 @@ const (
 	rememberedRefusals = 10_000
 )
 
-// closed refuses a login while failures cannot be counted, whatever the limiter does for
-// others then.
-var closed = dynalimit.WithOnUnavailable(dynalimit.Block)
-
 var (
 	one      = dynalimit.Amounts{failures: 1}
 	oneEnded = dynalimit.Amounts{ended: 1}
 	both     = dynalimit.Amounts{failures: 1, ended: 1}
 )
 
-// throttle bounds failed logins, in buckets of the limiter that all processes share. A
-// login takes from its address and then from its client at that address before anything is
+// throttle bounds failed logins, in buckets that all processes share. They are this project's
+// own: no level or block of a user applies to them, and no usage has them. While they cannot be
+// counted a login is refused. A login takes from its address and then from its client at that address before anything is
 // looked at, and gives back if it does not fail: so the bounds hold for logins at the same
 // time. One that finds a bucket exhausted by others that are under way waits for them,
 // whatever process they are at; one that finds it exhausted by failures is refused.
@@ -69,7 +67,8 @@ type exhaustion struct{ seen, until time.Time }
 
 func newThrottle(o Options) *throttle {
 	exhausted, _ := lru.New[string, exhaustion](rememberedRefusals) // fails only for a size below 1
-	return &throttle{limiter: o.Limiter, opts: o, patience: patience, gates: newGates(), exhausted: exhausted}
+	limiter := bookkeeping.Limiter(o.Limiter).(*dynalimit.RateLimiter)
+	return &throttle{limiter: limiter, opts: o, patience: patience, gates: newGates(), exhausted: exhausted}
 }
 
 // addressOf is the entity of an address.
@@ -158,9 +157,9 @@ func (a *attempt) acquire(ctx context.Context, entity string, limits dynalimit.A
 		if err := t.refused(entity); err != nil {
 			return nil, err
 		}
-		lease, err := t.limiter.Acquire(ctx, entity, resource, one, limits, closed)
+		lease, err := t.limiter.Acquire(ctx, entity, resource, one, limits)
 		if !errors.Is(err, dynalimit.ErrLimitExceeded) {
-			return lease, refusal(err)
+			return lease, err
 		}
 		if err := a.await(ctx, entity, limits); err != nil {
 			return nil, err
@@ -183,15 +182,12 @@ func (t *throttle) refused(entity string) error {
 func (a *attempt) await(ctx context.Context, entity string, limits dynalimit.AcquireOption) error {
 	t := a.throttle
 	for wait := firstLook; ; wait = min(2*wait, lastLook) {
-		report, err := t.limiter.Check(ctx, entity, resource, both, limits, closed)
+		report, err := t.limiter.Check(ctx, entity, resource, both, limits)
 		if err != nil {
-			return refusal(err)
+			return err
 		}
 		if report.Allowed {
 			return nil
-		}
-		if report.Blocked != nil {
-			return refusal(report.Blocked)
 		}
 		for _, s := range report.Statuses {
 			if s.Exceeded && s.Limit.Name == ended {
@@ -241,17 +237,4 @@ func (a *attempt) undone(ctx context.Context) {
 		t.leave()
 	}
 	a.taken = nil
-}
-
-// refusal is a denial of the limiter as a login's; one without an end, such as a
-// configuration that admits nothing, is asked about again in a minute.
-func refusal(err error) error {
-	if !errors.Is(err, dynalimit.ErrLimitExceeded) && !errors.As(err, new(*dynalimit.BlockedError)) {
-		return err
-	}
-	wait, known := dynalimit.RetryAfter(err)
-	if !known {
-		wait = time.Minute
-	}
-	return &ThrottledError{RetryAfter: min(wait, time.Minute)}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/keeper/credentials"
 )
@@ -178,6 +179,8 @@ func TestAddressesOfIPv6AreTakenTogether(t *testing.T) {
 func TestNobodyLogsInWhileFailuresCannotBeCounted(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
+	_, err := admin.New(w.repository()).Limits.SetConfig(t.Context(), admin.Scope{Everyone: true}, admin.LimitConfig{OnUnavailable: dynalimit.Allow})
+	require.NoError(t, err)
 	limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{OnUnavailable: dynalimit.Allow, Timeout: 100 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, limiter.Close(t.Context())) }()
