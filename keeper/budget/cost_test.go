@@ -72,6 +72,7 @@ func TestCostOfOperations(t *testing.T) {
 				_, err := w.a.SubmitBatch(ctx, orgO, appA, usages)
 				require.NoError(t, err)
 			}
+			w.submit(w.a, call(999))                                            // marks the day, alone
 			w.engine.SetFaults(fixture.NewGate(2).Before("TransactWriteItems")) // so each tells of its shard
 			send(callsFrom(1000))
 			w.engine.SetFaults(nil)

@@ -132,9 +132,10 @@ func (l *lanes) wake(key string, q *lane) {
 }
 
 // most is how many transactions may be in flight: one for each shard. An adjustment, for which
-// nobody is in a hurry, has one.
+// nobody is in a hurry, has one. Before the day is marked there is one too: two that mark it would
+// conflict.
 func (q *lane) most() int {
-	if o := q.queue[0]; o.adjust == nil {
+	if o := q.queue[0]; o.adjust == nil && q.spread.marked {
 		return max(1, min(o.debits[0].Shards, maxSenders))
 	}
 	return 1
@@ -157,9 +158,6 @@ func (l *lanes) run(key string, q *lane) {
 			l.free(h)
 		}
 		l.mu.Lock()
-		if t != nil && t.marks && (len(again) > 0 || t.failed()) {
-			q.spread.marked = false
-		}
 		if q.queue = append(again, q.queue...); len(again) > 0 {
 			q.hurry = true
 		}
@@ -183,10 +181,7 @@ func (l *lanes) take(key string, q *lane) (t *transaction, h home) {
 	}
 	h = q.spread.take()
 	q.started = time.Now()
-	t, q.queue = compose(mergeRepeats(ops), h.draw())
-	if !q.spread.marked { // one alone: two would conflict
-		q.spread.marked = t.mark()
-	}
+	t, q.queue = compose(mergeRepeats(ops), h.draw(), !q.spread.marked)
 	for _, o := range t.ops {
 		o.taken = true
 	}
@@ -270,7 +265,10 @@ func (l *lanes) send(t *transaction, h home) (again []*Operation) {
 		err := guard.Apart(func() error { return t.send(ctx, l.Store, token, nowSec) })
 		switch store.Diagnose(err) {
 		case ddb.Landed:
-			l.free(h) // first: who hears of it may send the next
+			l.free(h) // first: a caller that hears of it may send the next
+			if t.marks {
+				l.setMarked(h.spread)
+			}
 			l.landed(t)
 			return nil
 		case ddb.Unconfirmed: // resent unchanged, with the same token

@@ -129,6 +129,7 @@ func TestTransactionsBesideEachOther(t *testing.T) {
 	for shards, want := range map[int]int{1: 1, 3: 3, 64: maxSenders} {
 		inTime(t, time.Nanosecond, func(t *testing.T, l *Ledger, db *ddbmem.DB) {
 			a := counting(shards)
+			require.NoError(t, l.Write(t.Context(), a.record(-1, nil)), "the day is marked")
 			for range 2 { // the second time readers know of the shards
 				w := watched(db)
 				var all sync.WaitGroup
@@ -151,7 +152,7 @@ func TestTransactionsBesideEachOther(t *testing.T) {
 				assert.Equal(t, 20, records)
 				assert.Len(t, partitions, 2*want, "of the label and of the tag")
 			}
-			assert.EqualValues(t, 40, total(t, l, a).Requests)
+			assert.EqualValues(t, 41, total(t, l, a).Requests)
 			told, err := l.ShardsOf(t.Context(), a.Scope, []string{a.Label, "another"}, aDay)
 			require.NoError(t, err)
 			assert.Len(t, told, want-1)
@@ -168,6 +169,7 @@ func TestTransactionsBesideEachOther(t *testing.T) {
 func TestLingerIsBetweenTheBegins(t *testing.T) {
 	inTime(t, 2*time.Millisecond, func(t *testing.T, l *Ledger, db *ddbmem.DB) {
 		a := counting(8)
+		require.NoError(t, l.Write(t.Context(), a.record(-1, nil)), "the day is marked")
 		for n := range maxSenders { // so that readers know of all
 			require.NoError(t, tellShard(t.Context(), l.Store, a.record(0, nil).debits[0], n, 2_000_000_000))
 			l.lanes.spreadOf(a.record(0, nil).debits[0].ref()).announced[n] = true
@@ -283,4 +285,54 @@ func TestFollowersOfOneThatLeaves(t *testing.T) {
 		all.Wait()
 		assert.EqualValues(t, 101, total(t, l, a).Requests)
 	})
+}
+
+// What is counted is marked for sweeps, whatever else fails: a full transaction has room for the
+// mark, and every transaction has it until one has landed.
+func TestWhatIsCountedIsMarked(t *testing.T) {
+	marked := func(t *testing.T, l *Ledger, a Account) (found bool) {
+		require.NoError(t, l.Marks(t.Context(), aDay, func(m Mark) {
+			assert.Equal(t, Mark{a.Org, a.Scope, a.Label}, m)
+			found = true
+		}))
+		return found
+	}
+	for _, n := range []int{1, maxTxnItems - 2, maxTxnItems - 1, maxTxnItems} {
+		inTime(t, time.Nanosecond, func(t *testing.T, l *Ledger, _ *ddbmem.DB) {
+			a, ops := counting(8), make([]*Operation, n)
+			for i := range ops {
+				ops[i] = a.record(i, nil)
+			}
+			for _, err := range l.WriteAll(t.Context(), ops) {
+				require.NoError(t, err)
+			}
+			assert.EqualValues(t, n, total(t, l, a).Requests)
+			assert.True(t, marked(t, l, a), n)
+		})
+	}
+	for name, first := range map[string]ddbmem.Fault{
+		"never arrives": {Drop: true}, "fails": {Error: &ddbmem.Error{Code: "ValidationException"}}, "is slow": {Before: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, time.Nanosecond, func(t *testing.T, l *Ledger, db *ddbmem.DB) {
+				a := counting(8)
+				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					if r.Operation == "TransactWriteItems" && strings.Contains(string(r.Body), `#app#0"`) {
+						return first
+					}
+					return ddbmem.Fault{}
+				})
+				var all sync.WaitGroup
+				for n := range 3 {
+					all.Go(func() { _ = l.Write(t.Context(), a.record(n, nil)) })
+					<-time.After(time.Millisecond)
+				}
+				for range 30 {
+					<-time.After(time.Second / 2)
+					assert.Equal(t, total(t, l, a).Requests > 0, marked(t, l, a), "at each moment")
+				}
+				all.Wait()
+			})
+		})
+	}
 }

@@ -28,7 +28,7 @@ type spread struct {
 	busy      [homes]int64 // which transaction is in flight there; 0: none
 	taken     int64        // homes so far
 	announced map[int]bool
-	marked    bool // a transaction with the day's mark has landed, or is in flight
+	marked    bool // a transaction with the day's mark has landed
 }
 
 func newSpread() *spread {
@@ -61,6 +61,13 @@ func (l *lanes) free(h home) {
 	if h.busy[h.index] == h.taken {
 		h.busy[h.index] = 0
 	}
+}
+
+// setMarked notes that the day of a counter is marked.
+func (l *lanes) setMarked(s *spread) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.marked = true
 }
 
 // draw is the shard of a home. The lanes' lock must be held.

@@ -33,16 +33,19 @@ type transaction struct {
 	draw   func(shards int) int
 	shards map[store.Key]int // drawn per counter: partition and prefix
 	at     map[store.Key]int // where the item of a key is
-	marks  bool              // it has a mark
+	marks  bool              // its first item is the mark of its day
 }
 
 const maxTxnItems = 100
 
 // compose packs operations, in order, into one transaction: their own items, and one
-// write for each counter that they share. It returns those that do not fit, or that need
-// an item which is already taken.
-func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left []*Operation) {
-	t = &transaction{draw: draw, shards: map[store.Key]int{}, at: map[store.Key]int{}}
+// write for each counter that they share. With marks it adds the mark of their day. It returns
+// those that do not fit, or that need an item which is already taken.
+func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
+	t = &transaction{draw: draw, marks: marks, shards: map[store.Key]int{}, at: map[store.Key]int{}}
+	if marks && len(ops) > 0 {
+		t.items = append(t.items, ops[0].markOf())
+	}
 	for i, o := range ops {
 		own := o.items()
 		switch {
@@ -64,19 +67,8 @@ func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left 
 
 // of is a transaction of some of the operations alone, on the same shards.
 func (t *transaction) of(ops []*Operation) *transaction {
-	part, _ := compose(ops, t.draw)
-	if t.marks {
-		part.mark()
-	}
+	part, _ := compose(ops, t.draw, t.marks)
 	return part
-}
-
-// mark adds the mark of the transaction's day, and reports whether there was room.
-func (t *transaction) mark() bool {
-	if len(t.ops) > 0 && len(t.items) < maxTxnItems {
-		t.items, t.marks = append(t.items, t.ops[0].markOf()), true
-	}
-	return t.marks
 }
 
 // further is the number of items that the operation needs beside its own, and that the
@@ -137,15 +129,10 @@ func (t *transaction) addCounters(o *Operation) {
 	}
 }
 
-// markOf is the item that marks what an operation counts. The first transaction of a process on a
-// label's day has it.
+// markOf is the item that marks what an operation counts. The transactions of a process on a
+// label's day have it until one has landed.
 func (o *Operation) markOf() write {
 	return write{kind: putMark, key: store.Key{PK: markPartition(o.day), SK: o.debits[0].PK}, op: o}
-}
-
-// failed reports whether an operation of a transaction that was sent failed.
-func (t *transaction) failed() bool {
-	return slices.ContainsFunc(t.ops, func(o *Operation) bool { return o.Verdict.err != nil })
 }
 
 // shardOf is the shard the operation's record went to.
