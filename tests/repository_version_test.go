@@ -40,7 +40,7 @@ func versioned(t *testing.T, r *repository, attributes map[string]string) {
 // 0.9 or later has its record elsewhere, and after an upgrade in place the older record is still
 // there: calls that only read refuse it too.
 func TestUnknownLayoutIsRefused(t *testing.T) {
-	const later = "zae-limiter 0.9 or later"
+	const later = "zae-limiter 0.10 or later"
 	for name, test := range map[string]struct {
 		record         map[string]string
 		schema, reason string

@@ -283,15 +283,15 @@ var ailments = []struct {
 	{"a layout of the future", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("9.0.0"), "client_min_version": text("0.0.0")})
 	}, "layout", tables.Wrong, "layout 9.0.0", "dynalimit --version"},
-	{"a table of zae-limiter 0.9 or later", func(x *ill) {
+	{"a table of zae-limiter 0.10 or later", func(x *ill) {
 		x.made("zae", func(*dynamodb.CreateTableInput) {})
 		x.put(map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.10.0"), "client_min_version": text("0.0.0")})
-	}, "layout", tables.Wrong, "0.10.0 of zae-limiter", "dynalimit table create --table zae-limits"},
-	{"a table that zae-limiter 0.9 or later upgraded in place", func(x *ill) {
+	}, "layout", tables.Wrong, "0.10.0 of zae-limiter", "dynalimit manifest export --from-zae zae"},
+	{"a table that zae-limiter 0.10 or later upgraded in place", func(x *ill) {
 		x.made("zae", func(*dynamodb.CreateTableInput) {})
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
 		x.put(map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.10.0"), "client_min_version": text("0.0.0")})
-	}, "layout", tables.Wrong, "0.10.0 of zae-limiter", "dynalimit table create --table zae-limits"},
+	}, "layout", tables.Wrong, "0.10.0 of zae-limiter", "dynalimit manifest export --from-zae zae"},
 	{"a table that was not migrated", func(x *ill) {
 		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
 	}, "older items", tables.Warning, "not migrated", "dynalimit migrate"},

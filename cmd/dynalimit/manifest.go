@@ -132,9 +132,13 @@ func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 type manifestExportCmd struct {
 	Name    string `help:"Name of the manifest, as its items tell in managed_by. Default: that of the only one that manages anything, or manifest." placeholder:"NAME"`
 	Managed bool   `help:"Only what the manifest of that name manages."`
+	zaeSource
 }
 
 func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	if c.FromZae != "" {
+		return c.exportZae(ctx, g, out)
+	}
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		live, err := manifest.Read(ctx, manifest.Of(admin.New(repo)), nil)
 		if err != nil {
@@ -157,7 +161,12 @@ func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output
 }
 
 func (c manifestExportCmd) Validate() error {
-	if c.Name == "" {
+	switch {
+	case c.FromZae == "" && c.FromNamespace != "":
+		return errors.New("--from-namespace is of a table of zae-limiter: name that with --from-zae, or leave it out")
+	case c.FromZae != "" && c.Managed:
+		return errors.New("--managed is of a table of dynalimit: leave it out, or --from-zae")
+	case c.Name == "":
 		return nil
 	}
 	if reason := manifest.CheckName(c.Name); reason != "" {

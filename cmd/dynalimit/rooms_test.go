@@ -61,7 +61,11 @@ var roomTable = map[string]struct {
 		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/table"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "makes and describes tables with a client that it is given",
 	},
-	"term":    {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
+	"term": {others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"}, reason: "talks to people about anything"},
+	"zae": {
+		ours: []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/layout", project + "/internal/schema", project + "/internal/table", rooms + "manifest", rooms + "notation"}, others: []string{sdk},
+		reason: "reads a table with a client that it is given, and writes nothing to it",
+	},
 	"version": {pure: true, reason: "reads what was stamped"},
 }
 

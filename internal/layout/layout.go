@@ -108,7 +108,7 @@ func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 	return nil
 }
 
-// foreign returns the error of a table with the version record of zae-limiter 0.9 or later,
+// foreign returns the error of a table with the version record of zae-limiter 0.10 or later,
 // nil for any other table. An upgrade in place leaves the older record beside it, so that
 // only this record tells. A role that may not read it cannot tell either.
 func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
@@ -120,10 +120,10 @@ func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
 	if !is {
 		return nil, nil
 	}
-	return l.refusal(record, "name another table: it is of zae-limiter 0.9 or later, whose buckets lie under other keys and cannot be taken over (docs/from-zae-limiter.md)"), nil
+	return l.refusal(record, "name another table: it is of zae-limiter 0.10 or later, whose buckets lie under other keys; 'dynalimit manifest export --from-zae "+l.Table.Name+"' writes its limits into a manifest (docs/from-zae-limiter.md)"), nil
 }
 
-// CheckForeign fails with a *VersionError for a table of zae-limiter 0.9 or later.
+// CheckForeign fails with a *VersionError for a table of zae-limiter 0.10 or later.
 func (l *Layout) CheckForeign(ctx context.Context) error {
 	foreign, err := l.foreign(ctx)
 	if foreign != nil {

@@ -49,7 +49,7 @@ type VersionRecord struct {
 // VersionKey is the key of the version record: one for the table, whatever the namespace.
 func VersionKey() Key { return Key{"SYSTEM#", skVersion} }
 
-// LaterVersionKey is where zae-limiter keeps its version record from 0.9 on, with its buckets
+// LaterVersionKey is where zae-limiter keeps its version record from 0.10 on, with its buckets
 // under keys that begin with a namespace.
 func LaterVersionKey() Key { return Key{"_/SYSTEM#", skVersion} }
 

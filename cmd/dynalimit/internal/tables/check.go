@@ -286,8 +286,8 @@ func (c *checking) layout(ctx context.Context) []Finding {
 	_, malformed := errors.AsType[*dynalimit.ValidationError](err) // a level that is: the layout was judged before
 	c.Refused = refused
 	switch {
-	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.9 stands elsewhere
-		return found(Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.OtherTable()})
+	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.10 stands elsewhere
+		return found(Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.exportZae()})
 	case refused:
 		return found(Finding{
 			Status: Wrong, Found: fmt.Sprintf("layout %s, and this program knows %s", version.Schema, version.KnownSchema),

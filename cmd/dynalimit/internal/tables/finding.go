@@ -61,6 +61,11 @@ func (f Flags) OfAWS(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + f.AWS
 }
 
+// exportZae writes what a table of zae-limiter says into a manifest.
+func (f Flags) exportZae() string {
+	return "dynalimit manifest export --from-zae " + f.Table + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
+}
+
 // OtherTable makes a table under another name.
 func (f Flags) OtherTable() string {
 	return "dynalimit table create --table " + f.Table + "-limits" + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")

@@ -1,0 +1,161 @@
+package zae
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// zae-limiter takes each of its flags from the most specific level that has it: an entity on a
+// resource, the entity, the resource. Here a block of any level holds, limits and 'unlimited'
+// stand at one level, and the record alone says whether a parent is charged.
+
+// compare names the pairs of an entity and a resource for which that makes a difference.
+func (t *translator) compare() {
+	flagged, entities := map[string]bool{}, map[string]map[string]bool{}
+	for at, f := range t.flags {
+		if (f.says() || f.cascade != nil) && at.Entity == "" {
+			flagged[at.Resource] = true
+		}
+		if at.Entity != "" {
+			if entities[at.Entity] == nil {
+				entities[at.Entity] = map[string]bool{}
+			}
+			entities[at.Entity][at.Resource] = true
+		}
+	}
+	for id, e := range t.out.Manifest.Entities {
+		if own := t.flags[admin.Scope{Entity: id}].cascade; own != nil && e.Record.ParentID != "" {
+			e.Record.Cascade = *own // the entity's default decides before its record
+			t.out.Manifest.Entities[id] = e
+		}
+		if entities[id] == nil {
+			entities[id] = map[string]bool{}
+		}
+	}
+	for id, own := range entities {
+		resources := maps.Clone(own)
+		maps.Copy(resources, flagged)
+		delete(resources, "")
+		for resource := range resources {
+			t.compareAccess(id, resource)
+			t.compareCascade(id, resource)
+		}
+	}
+}
+
+// levels are those of an entity on a resource, the most specific first.
+func levels(entity, resource string) [4]admin.Scope {
+	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
+}
+
+// compareAccess names an entity on a resource that is refused, limited or admitted without
+// limits there and not here.
+func (t *translator) compareAccess(entity, resource string) {
+	there, here := t.accessThere(entity, resource), t.accessHere(entity, resource)
+	if there != here {
+		t.lacks(admin.Scope{Entity: entity, Resource: resource}.String(),
+			"there %s, and by the manifest %s: a block here is lifted at its own level alone, and limits of a more specific level win; write the levels so that they say what you mean", there, here)
+	}
+}
+
+const (
+	refused = "every call is refused"
+	free    = "no call is limited"
+)
+
+// accessThere says what zae-limiter does with calls.
+func (t *translator) accessThere(entity, resource string) string {
+	all := levels(entity, resource)
+	for _, at := range all[:3] {
+		f := t.flags[at]
+		switch {
+		case f.bypass:
+			return free
+		case f.disabled != nil && *f.disabled:
+			return refused
+		case f.disabled != nil:
+			return t.limitsOf(all, false)
+		}
+	}
+	return t.limitsOf(all, false)
+}
+
+// accessHere says what the manifest does with calls.
+func (t *translator) accessHere(entity, resource string) string {
+	all := levels(entity, resource)
+	for _, at := range all {
+		if t.out.Manifest.Configs[at].Blocked {
+			return refused
+		}
+	}
+	return t.limitsOf(all, true)
+}
+
+// limitsOf names the level whose limits hold.
+func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
+	for _, at := range all {
+		if unlimited && t.out.Manifest.Configs[at].Unlimited {
+			return free
+		}
+		if _, limited := t.limited[at]; limited {
+			return "the limits of " + at.String() + " hold"
+		}
+	}
+	return "there are no limits"
+}
+
+// compareCascade names an entity on a resource that charges its parent there and not here, or
+// the other way round.
+func (t *translator) compareCascade(entity, resource string) {
+	record := t.out.Manifest.Entities[entity].Record
+	if record.ParentID == "" {
+		return
+	}
+	for _, at := range levels(entity, resource) {
+		if cascade := t.flags[at].cascade; cascade != nil {
+			if *cascade != record.Cascade {
+				t.lacks(admin.Scope{Entity: entity, Resource: resource}.String(), "'cascade: %t' is said by %s: here the record of the entity says it for all resources, and it says %t", *cascade, at, record.Cascade)
+			}
+			return
+		}
+	}
+}
+
+// chains cuts chains of parents that no manifest can have, and names the entities whose parent
+// charges a parent of its own: zae-limiter charges one parent and no more.
+func (t *translator) chains() {
+	entities := t.out.Manifest.Entities
+	for _, id := range slices.Sorted(maps.Keys(entities)) {
+		e := entities[id]
+		chain := []string{id}
+		for parent := e.Record.ParentID; parent != ""; parent = entities[parent].Record.ParentID {
+			if slices.Contains(chain, parent) || len(chain) == schema.MaxDepth {
+				t.lacks("entity "+id, "its parent %q makes a cycle, or a chain of more than %d entities: name another one", e.Record.ParentID, schema.MaxDepth)
+				e.Record.ParentID, e.Record.Cascade = "", false
+				entities[id] = e
+				break
+			}
+			chain = append(chain, parent)
+		}
+		if parent := entities[e.Record.ParentID]; e.Record.Cascade && parent.Record.Cascade {
+			t.lacks("entity "+id, "its calls charge %q, and here also its parent %q: write 'cascade: false' at %q if that is not meant", e.Record.ParentID, parent.Record.ParentID, e.Record.ParentID)
+		}
+	}
+}
+
+// cascadeOfCalls names the parents of records that do not say whether they are charged: until
+// 0.5 each call said it.
+func (t *translator) cascadeOfCalls() {
+	children := map[string]int{}
+	for id := range t.silent {
+		children[t.out.Manifest.Entities[id].Record.ParentID]++
+	}
+	delete(children, "")
+	for parent, n := range children {
+		t.lacks("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it where they did (%d %s)", n, notation.Words(n, "child", "children"))
+	}
+}

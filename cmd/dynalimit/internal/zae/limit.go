@@ -1,0 +1,160 @@
+package zae
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// stored is one limit of a configuration item: l_{name}_{field}, or w_{name}_{field} for a
+// quota of a session.
+type stored struct {
+	item   schema.Item
+	prefix string
+}
+
+// number returns a field; ok is false if it is missing. A number that is no integer of 64
+// bits reads as -1, which no limit accepts.
+func (s stored) number(field string) (n int64, ok bool) {
+	v, ok := s.item[s.prefix+field].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		n = -1
+	}
+	return n, true
+}
+
+func (s stored) text(field string) string { return schema.Text(s.item, s.prefix+field) }
+
+// storedLimits returns the limits of a configuration item by their names. It fails for a name
+// under both prefixes, as zae-limiter does.
+func storedLimits(item schema.Item) (map[string]stored, error) {
+	limits := map[string]stored{}
+	for attr := range item {
+		for _, prefix := range []string{"l_", "w_"} {
+			rest, is := strings.CutPrefix(attr, prefix)
+			name, isCapacity := strings.CutSuffix(rest, "_cp")
+			if !is || !isCapacity || name == "" {
+				continue
+			}
+			if _, twice := limits[name]; twice {
+				return nil, errTwice
+			}
+			limits[name] = stored{item, prefix + name + "_"}
+		}
+	}
+	return limits, nil
+}
+
+// limit returns a limit as a manifest says it. lacks is what the manifest cannot say of it;
+// then without is true if the manifest has nothing of it. differs is what it says in another
+// way.
+func (s stored) limit(name string) (l dynalimit.Limit, without bool, lacks, differs string) {
+	capacity, _ := s.number("cp")
+	refill, hasRefill := s.number("ra")
+	if !hasRefill {
+		refill = capacity
+	}
+	seconds, _ := s.number("rp")
+	l = dynalimit.Limit{Name: name, Capacity: capacity, RefillAmount: refill, RefillPeriod: time.Duration(seconds) * time.Second}
+	if burst, has := s.number("bx"); has { // until 0.9
+		l.Burst = burst
+	} else if capacity > refill { // from 0.10 on the capacity is the ceiling
+		l.Capacity, l.Burst = refill, capacity
+	}
+	if session, is := s.number("rsa"); is {
+		return l, true, fmt.Sprintf("%s of each %s from its first use: there are no such windows here; write a quota of the calendar, such as {capacity: %d, window: day}, or a bucket",
+			notation.Number(capacity), notation.PeriodText(time.Duration(session)*time.Second), capacity), ""
+	}
+	if compact := s.text("rsched"); compact != "" {
+		window, why := windowOf(compact, schema.Text(s.item, "sched_tz"))
+		if why != "" {
+			return l, true, why, ""
+		}
+		l = dynalimit.Limit{Name: name, Capacity: capacity, Window: window.Unit().String(), Zone: window.Zone()}
+	}
+	if _, err := dynalimit.CheckLimits("limits", []dynalimit.Limit{l}); err != nil {
+		return l, true, strings.TrimPrefix(err.Error(), "dynalimit: "), ""
+	}
+	if compact := s.text("sched"); compact != "" {
+		lacks = fmt.Sprintf("other amounts at the hours of %s: the manifest has those of all other hours; apply another manifest at these", crons(compact))
+	}
+	if soft, _ := s.item[s.prefix+"soft"].(*types.AttributeValueMemberBOOL); soft != nil && soft.Value {
+		l.Shadow = true
+		differs = "a soft limit becomes one in shadow, which makes no debt"
+	}
+	return l, false, lacks, differs
+}
+
+// windowOf returns the windows of a quota that is reset by a compact cron, such as 1m0h0 for
+// each midnight, or why there are no such windows here.
+func windowOf(compact, zone string) (w calendar.Windows, why string) {
+	unit := map[string]string{"1m0": "hour", "1m0h0": "day", "1m0h0w1": "week", "1m0h0D1": "month"}[compact]
+	if unit == "" {
+		return w, fmt.Sprintf("it is reset by the cron %s: windows here begin with the hour, the day, Monday or the month; write one of these", crons(compact))
+	}
+	if zone == "" {
+		zone = "UTC"
+	}
+	if unit == "hour" && !wholeHours(zone) {
+		return w, fmt.Sprintf("its hours are those of %s, which do not begin with the hours of UTC; windows here do: write {window: hour} if that is close enough", zone)
+	}
+	if unit == "hour" {
+		zone = "UTC"
+	}
+	w, err := calendar.WindowsOf(unit, zone)
+	if err != nil {
+		return w, fmt.Sprintf("its zone is %q: %v", zone, err)
+	}
+	return w, ""
+}
+
+// wholeHours reports whether the hours of a zone begin with those of UTC, in January and July.
+func wholeHours(zone string) bool {
+	location, err := calendar.LoadZone(zone)
+	if err != nil {
+		return true // the zone is refused by its name
+	}
+	for _, month := range []time.Month{time.January, time.July} {
+		if _, offset := time.Date(2026, month, 1, 0, 0, 0, 0, location).Zone(); offset%3600 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// crons writes the entries of a compact schedule as crons: 1m0h0-6c10 is "0 0-6 * * *".
+func crons(compact string) string {
+	var out []string
+	for _, entry := range strings.Split(strings.TrimPrefix(compact, "1"), ";") {
+		fields := map[byte]string{}
+		for i := 0; i < len(entry); {
+			end := i + 1
+			for end < len(entry) && strings.IndexByte("0123456789-,/*", entry[end]) >= 0 {
+				end++
+			}
+			fields[entry[i]] = entry[i+1 : end]
+			i = end
+		}
+		var cron []string
+		for _, tag := range []byte("mhDMw") {
+			if fields[tag] == "" {
+				fields[tag] = "*"
+			}
+			cron = append(cron, fields[tag])
+		}
+		out = append(out, strconv.Quote(strings.Join(cron, " ")))
+	}
+	return strings.Join(out, " and ")
+}

@@ -1,0 +1,176 @@
+// Package zae reads a table of zae-limiter, the Python library, and writes nothing to it. It
+// returns its limits and entities as a manifest, and names what a manifest cannot say.
+package zae
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/layout"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const (
+	// defaultNamespace is the namespace that zae-limiter uses if none is named.
+	defaultNamespace = "default"
+	// registry is the partition of namespaces, and of the version record of tables that have them.
+	registry = "_/SYSTEM#"
+	// namespaces begin the sort keys of registered namespaces.
+	namespaces = "#NAMESPACE#"
+	// newest is the newest layout that is known here, of zae-limiter 0.17.
+	newest = "0.10.0"
+)
+
+// Source is a table of zae-limiter as it was read.
+type Source struct {
+	// Table is its name.
+	Table string
+	// Layout is the version of its layout; "" for a table without a version record.
+	Layout string
+	// Namespace is the namespace that was read; "" for a layout without namespaces.
+	Namespace string
+	// Others are the other active namespaces, sorted.
+	Others []string
+
+	keys  schema.Keys
+	items []schema.Item
+	// nested has the items of 0.5 and before, which keep attributes in a map.
+	nested map[schema.Key]bool
+}
+
+// Read scans the table once, consistently. It keeps the items of limits and entities of one
+// namespace; an empty one is "default". told is called after each page with the number of
+// items read and kept so far. It fails if the table is not one of zae-limiter, has a layout
+// newer than 0.10.0, or has no such namespace.
+func Read(ctx context.Context, client table.Client, name, namespace string, told func(read, kept int64)) (*Source, error) {
+	in := &dynamodb.ScanInput{
+		TableName: &name, ConsistentRead: aws.Bool(true),
+		FilterExpression:         aws.String("#sk = :meta OR #sk = :version OR begins_with(#sk, :config) OR begins_with(#sk, :limit) OR begins_with(#sk, :namespace)"),
+		ExpressionAttributeNames: map[string]string{"#sk": schema.SK},
+		ExpressionAttributeValues: schema.Item{
+			":meta": schema.String("#META"), ":version": schema.String(schema.VersionKey().SK), ":config": schema.String("#CONFIG"),
+			":limit": schema.String(schema.LegacyLimits), ":namespace": schema.String(namespaces),
+		},
+	}
+	t := &table.Table{Client: client, Name: name}
+	nested := map[schema.Key]bool{}
+	var items []schema.Item
+	for read := int64(0); ; {
+		var page *dynamodb.ScanOutput
+		err := table.Patiently(ctx, func() (err error) {
+			page, err = client.Scan(ctx, in)
+			return t.Failure("read the table of zae-limiter", err)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page.Items {
+			flat, wasNested := flattened(item)
+			items, nested[schema.KeyOf(item)] = append(items, flat), wasNested
+		}
+		read += int64(page.ScannedCount)
+		told(read, int64(len(items)))
+		if in.ExclusiveStartKey = page.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+			s, err := sourceOf(name, namespace, items)
+			if err == nil {
+				s.nested = nested
+			}
+			return s, err
+		}
+	}
+}
+
+// flattened returns an item with the attributes that writers before 0.6 keep in a map.
+func flattened(item schema.Item) (flat schema.Item, wasNested bool) {
+	nested, ok := item["data"].(*types.AttributeValueMemberM)
+	if !ok {
+		return item, false
+	}
+	out := maps.Clone(nested.Value)
+	maps.Copy(out, item)
+	delete(out, "data")
+	return out, true
+}
+
+// sourceOf judges the version record and keeps the items of one namespace.
+func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
+	s := &Source{Table: name}
+	versions, ids := map[schema.Key]schema.Item{}, map[string]string{}
+	for _, item := range items {
+		key := schema.KeyOf(item)
+		registered, is := strings.CutPrefix(key.SK, namespaces)
+		switch {
+		case key.PK == registry && is && schema.Text(item, "status") == "active":
+			ids[registered] = schema.Text(item, "namespace_id")
+		case key.SK == schema.VersionKey().SK:
+			versions[key] = item
+		}
+	}
+	version, later := versions[schema.LaterVersionKey()]
+	if !later {
+		version = versions[schema.VersionKey()]
+	}
+	record, _ := schema.DecodeVersion(version)
+	s.Layout = record.Schema
+	switch {
+	case !later && (record.CompositeOnly || record.UpdatedBy == layout.Writer):
+		return nil, fmt.Errorf("table %q is one of dynalimit: read it with 'dynalimit manifest export --table %s'", name, name)
+	case later && !knownLayout(s.Layout):
+		return nil, fmt.Errorf("table %q has the layout %s of zae-limiter, and the newest one that is known here is %s: use a newer version of dynalimit", name, s.Layout, newest)
+	case !later && len(ids) == 0 && namespace != "":
+		return nil, fmt.Errorf("table %q has a layout without namespaces: leave --from-namespace out", name)
+	case later || len(ids) > 0:
+		s.Namespace = namespace
+		if namespace == "" {
+			s.Namespace = defaultNamespace
+		}
+		id, there := ids[s.Namespace]
+		if !there || id == "" {
+			return nil, fmt.Errorf("table %q has no namespace %q: name one with --from-namespace; it has %s", name, s.Namespace, list(ids))
+		}
+		s.keys = schema.NewKeys(id)
+		delete(ids, s.Namespace)
+		s.Others = slices.Sorted(maps.Keys(ids))
+	}
+	for _, item := range items {
+		if key := schema.KeyOf(item); key.SK != schema.VersionKey().SK && s.owns(key.PK) {
+			s.items = append(s.items, item)
+		}
+	}
+	if len(s.items) == 0 && version == nil {
+		return nil, fmt.Errorf("table %q is not one of zae-limiter: it has no version record, no limits and no entities", name)
+	}
+	return s, nil
+}
+
+// owns reports whether a partition is of the namespace.
+func (s *Source) owns(pk string) bool {
+	rest, inside := strings.CutPrefix(pk, s.keys.Prefix())
+	return inside && slices.ContainsFunc([]string{"ENTITY#", "RESOURCE#", "SYSTEM#"}, func(kind string) bool { return strings.HasPrefix(rest, kind) })
+}
+
+// knownLayout reports whether a layout with namespaces is known here.
+func knownLayout(version string) bool {
+	var major, minor, patch int
+	_, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	return err == nil && major == 0 && minor <= 10
+}
+
+// list names namespaces.
+func list(ids map[string]string) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(ids)), ", ")
+}
+
+var errTwice = errors.New("one limit is stored twice, as a bucket and as a quota of a session")

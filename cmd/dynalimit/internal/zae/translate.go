@@ -1,0 +1,263 @@
+package zae
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Translation is what a manifest says of a table, and what it does not.
+type Translation struct {
+	// Manifest has all limits and entities that a manifest can say.
+	Manifest *manifest.Manifest
+	// Lacks names, sorted, each thing that the manifest does not say, and what to do.
+	Lacks []string
+	// Differs names, sorted, each thing that the manifest says in another way.
+	Differs []string
+}
+
+// flags are what a configuration item of zae-limiter 0.12 or later says besides limits. Each
+// of them is nil if the item does not say it.
+type flags struct {
+	// disabled is true if calls are refused, false if they are limited; bypass means that they
+	// are admitted without limits.
+	disabled *bool
+	bypass   bool
+	cascade  *bool
+}
+
+// says reports whether the flags decide if calls are refused, limited or neither.
+func (f flags) says() bool { return f.disabled != nil || f.bypass }
+
+// translator builds the manifest of a Source.
+type translator struct {
+	out   Translation
+	flags map[admin.Scope]flags
+	// limited are the levels that have limits in the table, by their limits in short.
+	limited map[admin.Scope]string
+	// silent are the entities whose records do not say whether calls charge their parents.
+	silent map[string]bool
+}
+
+// Translate returns the manifest of what was read. Its name is manager; namespace is the one
+// of dynalimit that it is for, "" for none.
+func (s *Source) Translate(manager, namespace string) Translation {
+	t := &translator{flags: map[admin.Scope]flags{}, limited: map[admin.Scope]string{}, silent: map[string]bool{}}
+	t.out.Manifest = &manifest.Manifest{Name: manager, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]manifest.Entity{}}
+	unused := map[admin.Scope]bool{} // levels that no call of zae-limiter 0.6 and 0.7 reads
+	older, composite := map[admin.Scope][]schema.LegacyLimit{}, map[admin.Scope]schema.Item{}
+	for _, item := range s.items {
+		key := schema.KeyOf(item)
+		if of, ok := schema.LegacyOf(key); ok && !of.IsBucket {
+			limit, err := schema.DecodeLegacyLimit(item)
+			if err != nil {
+				t.lacks(scopeOf(of.Owner).String(), "%v", err)
+				continue
+			}
+			at := scopeOf(of.Owner)
+			if older[at] = append(older[at], limit); at.Entity != "" && at.Resource == "" && !s.nested[key] {
+				unused[at] = true
+			}
+			continue
+		}
+		if at, ok := s.levelAt(key); ok {
+			composite[at] = item
+			continue
+		}
+		if id, ok := strings.CutPrefix(key.PK, s.keys.Entity("")); ok && key.SK == s.keys.Meta(id).SK {
+			t.record(id, item)
+		}
+	}
+	for at, limits := range older {
+		if stored, _ := storedLimits(composite[at]); len(stored) > 0 {
+			continue // zae-limiter 0.8 reads the composite item alone
+		}
+		item := maps.Clone(composite[at])
+		if item == nil {
+			item = schema.Item{}
+		}
+		for _, l := range limits {
+			for field, n := range map[string]int64{"cp": l.Capacity, "bx": l.Burst, "ra": l.Amount, "rp": l.PeriodSeconds} {
+				item["l_"+l.Name+"_"+field] = schema.Number(n)
+			}
+		}
+		composite[at] = item
+	}
+	for at, item := range composite {
+		if unused[at] && schema.ConfigVersion(item) == 0 {
+			t.unused(at, item)
+			continue
+		}
+		t.level(at, item)
+	}
+	t.compare()
+	t.chains()
+	t.cascadeOfCalls()
+	slices.Sort(t.out.Lacks)
+	slices.Sort(t.out.Differs)
+	return t.out
+}
+
+func (t *translator) lacks(what, format string, args ...any) {
+	t.out.Lacks = append(t.out.Lacks, what+": "+fmt.Sprintf(format, args...))
+}
+
+func (t *translator) differs(what, text string) {
+	t.out.Differs = append(t.out.Differs, what+": "+text)
+}
+
+// scopeOf returns the level of an owner.
+func scopeOf(o schema.ConfigOwner) admin.Scope {
+	resource := o.Resource
+	if resource == schema.DefaultResource {
+		resource = ""
+	}
+	return admin.Scope{Everyone: o.Entity == "", Entity: o.Entity, Resource: resource}
+}
+
+// levelAt returns the level of a composite configuration item; ok is false for another item.
+func (s *Source) levelAt(key schema.Key) (at admin.Scope, ok bool) {
+	if key == s.keys.SystemConfig() {
+		return admin.Scope{Everyone: true}, true
+	}
+	if resource, is := strings.CutPrefix(key.PK, s.keys.Resource("")); is {
+		return admin.Scope{Everyone: true, Resource: resource}, key.SK == s.keys.SystemConfig().SK
+	}
+	entity, is := strings.CutPrefix(key.PK, s.keys.Entity(""))
+	resource, config := schema.ConfigResource(key.SK)
+	return scopeOf(schema.ConfigOwner{Entity: entity, Resource: resource}), is && config
+}
+
+// record adds the record of an entity.
+func (t *translator) record(id string, item schema.Item) {
+	what := "entity " + id
+	if why := schema.CheckEntity(id); why != "" {
+		t.lacks(what, "its id %s", why)
+		return
+	}
+	e := schema.DecodeEntity(item)
+	record := admin.Entity{ID: id, Name: e.Name, ParentID: e.ParentID, Metadata: e.Metadata}
+	if len(record.Name) > 1024 {
+		t.lacks(what, "its name has %d bytes: write one of at most 1024", len(record.Name))
+		record.Name = ""
+	}
+	if why := schema.CheckMetadata(record.Metadata); why != "" {
+		t.lacks(what, "its metadata %s", why)
+		record.Metadata = nil
+	}
+	if why := schema.CheckEntity(record.ParentID); record.ParentID != "" && why != "" {
+		t.lacks(what, "the id of its parent %q %s", record.ParentID, why)
+		record.ParentID = ""
+	}
+	if item["cascade"] == nil {
+		t.silent[id] = true
+	}
+	record.Cascade = e.Cascade && record.ParentID != ""
+	t.out.Manifest.Entities[id] = manifest.Entity{Record: record}
+}
+
+// level adds a level.
+func (t *translator) level(at admin.Scope, item schema.Item) {
+	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
+		if why != "" {
+			t.lacks(at.String(), "its name %s", why)
+			return
+		}
+	}
+	t.flags[at] = flagsOf(item)
+	c := admin.LimitConfig{OnUnavailable: dynalimit.UnavailablePolicy(schema.DecodePolicy(item))}
+	c.Blocked = t.flags[at].disabled != nil && *t.flags[at].disabled
+	c.Unlimited = t.flags[at].bypass
+	limits, err := storedLimits(item)
+	if err != nil {
+		t.lacks(at.String(), "%v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		t.limit(at, &c, name, limits[name])
+	}
+	if len(c.Limits) > schema.MaxLimits {
+		t.lacks(at.String(), "it has %d limits, and a level has at most %d: leave some out", len(c.Limits), schema.MaxLimits)
+		c.Limits = nil
+	}
+	if len(limits) > 0 {
+		t.limited[at] = describe(c.Limits)
+	}
+	if c.Unlimited && len(limits) > 0 {
+		t.differs(at.String(), "its bypass becomes 'unlimited: true', so its limits ("+describe(c.Limits)+") are not in the manifest, and what it uses is counted nowhere; limits with 'shadow: true' count")
+		c.Limits = nil
+	} else if c.Unlimited {
+		t.differs(at.String(), "its bypass becomes 'unlimited: true', and what it uses is counted nowhere; limits with 'shadow: true' count")
+	}
+	if len(c.Limits) == 0 && !c.Unlimited && !c.Blocked && c.OnUnavailable == "" {
+		if len(limits) > 0 {
+			t.lacks(at.String(), "none of its limits is in the manifest, so less specific ones hold")
+		}
+		return
+	}
+	t.out.Manifest.Configs[at] = c
+	if _, recorded := t.out.Manifest.Entities[at.Entity]; at.Entity != "" && !recorded {
+		t.out.Manifest.Entities[at.Entity] = manifest.Entity{Record: admin.Entity{ID: at.Entity}, LimitsOnly: true}
+	}
+}
+
+// unused names the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. They are
+// not in the manifest, because no call used them.
+func (t *translator) unused(at admin.Scope, item schema.Item) {
+	c := admin.LimitConfig{}
+	limits, _ := storedLimits(item) // these are of one prefix
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		t.limit(at, &c, name, limits[name])
+	}
+	t.lacks(at.String(), "its default limits (%s): no call of zae-limiter 0.6 or 0.7 uses them; write them under 'default' if they are to hold", describe(c.Limits))
+}
+
+// limit adds a limit to a level.
+func (t *translator) limit(at admin.Scope, c *admin.LimitConfig, name string, s stored) {
+	what := fmt.Sprintf("limit %s of %s", name, at)
+	l, without, lacks, differs := s.limit(name)
+	if lacks != "" {
+		t.lacks(what, "%s", lacks)
+	}
+	if differs != "" {
+		t.differs(what, differs)
+	}
+	if !without {
+		c.Limits = append(c.Limits, notation.WithDefaults([]dynalimit.Limit{l})...)
+	}
+}
+
+func checkName(name string, check func(string) string) string {
+	if name == "" {
+		return ""
+	}
+	return check(name)
+}
+
+func describe(limits []dynalimit.Limit) string {
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = l.Name + " " + notation.Describe(l)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// flagsOf returns the flags of a configuration item.
+func flagsOf(item schema.Item) (f flags) {
+	if v, ok := item["disabled"].(*types.AttributeValueMemberBOOL); ok {
+		f.disabled = &v.Value
+	}
+	f.bypass = schema.Text(item, "disabled") == "bypass"
+	if v, ok := item["cascade"].(*types.AttributeValueMemberBOOL); ok {
+		f.cascade = &v.Value
+	}
+	return f
+}
