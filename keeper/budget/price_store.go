@@ -46,8 +46,9 @@ func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 
 // Put replaces the stored prices of one model, at most 500, for all organisations; a
 // version of a model is a model of its own. They come before Options.Prices and the
-// catalog. No rows: back to those. It writes an audit.Event of audit.Price(model), unless
-// just those prices are stored already.
+// catalog. No rows: back to those. It replaces also a price that somebody else has stored since
+// the caller read them: to store one price use Add. It writes an audit.Event of
+// audit.Price(model), unless just those prices are stored already.
 func (p *Prices) Put(ctx context.Context, model string, rows ...prices.Price) error {
 	k := p.keeper()
 	by, err := k.author(ctx)

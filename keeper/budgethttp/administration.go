@@ -61,7 +61,7 @@ func (a administration) endpoints() []endpoint {
 	put := route{
 		method: http.MethodPut, tag: "administration", needs: provider, also: http.StatusCreated, invalid: wire.InvalidConfig,
 		conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
-		description: "Creates it, with credentials whose secret retrieval_token fetches once (201), or replaces its configuration and leaves its credentials alone (200). Of several that create it at once, one is told the token. With If-Match, or version in the body, only that version is replaced: else 409, and nothing was written.",
+		description: "Creates it, with credentials whose secret retrieval_token fetches once (201), or replaces its configuration and leaves its credentials alone (200). Of several that create it at once, one is told the token. With If-Match, or version in the body, only that version is replaced, and with If-None-Match: * none: else 409, and nothing was written.",
 	}
 	putOrg, putApp := put, put
 	putOrg.id, putOrg.path, putOrg.summary, putOrg.request = "putOrg", orgRoute, "Create or replace an organisation", exampleOrg

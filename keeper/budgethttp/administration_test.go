@@ -18,7 +18,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/fixture"
 )
 
-// A PUT with If-Match, or with a version in its body, replaces that version or nothing.
+// A PUT with If-Match, or with a version in its body, replaces that version or nothing. With
+// If-None-Match it replaces nothing.
 func TestAPutOfAVersion(t *testing.T) {
 	w := newWorld(t)
 	w.a.token = "key"
@@ -26,6 +27,7 @@ func TestAPutOfAVersion(t *testing.T) {
 		body := map[string]any{"timezone": "America/New_York", "model_ordering": []string{"premium"}, "quotas": map[string]int{"premium": 5}}
 		if strings.Contains(target, "/apps/") {
 			body = map[string]any{}
+			w.a.send(http.MethodPut, target, mustJSON(t, body), "If-None-Match", "*").is(http.StatusCreated)
 		}
 		first := w.a.do(http.MethodPut, target, body)
 		require.Less(t, first.status, 300, "%s", first.raw)
@@ -34,6 +36,11 @@ func TestAPutOfAVersion(t *testing.T) {
 		assert.Equal(t, etag, w.a.get(target).is(http.StatusOK).header.Get("ETag"))
 
 		raw := mustJSON(t, body)
+		w.a.send(http.MethodPut, target, raw, "If-None-Match", "*").fails(http.StatusConflict, wire.ConcurrentModification)
+		for _, other := range []string{etag, "**"} {
+			w.a.send(http.MethodPut, target, raw, "If-None-Match", other).fails(http.StatusBadRequest, wire.InvalidConfig)
+		}
+		w.a.send(http.MethodPut, target, raw, "If-None-Match", "*", "If-Match", etag).fails(http.StatusBadRequest, wire.InvalidRequest)
 		w.a.send(http.MethodPut, target, raw, "If-Match", etag).is(http.StatusOK)
 		w.a.send(http.MethodPut, target, raw, "If-Match", etag).fails(http.StatusConflict, wire.ConcurrentModification)
 		body["version"] = version

@@ -35,17 +35,24 @@ func (o Org) Budget(id string) budget.Org {
 	}
 }
 
-// IfMatch is the header of a PUT that replaces one version.
+// IfMatch is the headers of a PUT that replaces one version, or none.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" maxLength:"24" doc:"The version that it replaces, as ETag has it; left out: any" example:"\"3\""`
+	IfMatch     string `header:"If-Match" maxLength:"24" doc:"The version that it replaces, as ETag has it; left out: any" example:"\"3\""`
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"Only if there is none yet" example:"*"`
 }
 
 // ETag is a version as a header.
 func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
 
-// Version is the version that a PUT replaces, by its header and its body.
+// Version is the version that a PUT replaces, by its headers and its body.
 func (m IfMatch) Version(inBody int64) (int64, error) {
-	if m.IfMatch == "" {
+	switch {
+	case m.IfNoneMatch != "" && m.IfMatch == "" && inBody == 0:
+		return budget.NoVersion, nil
+	case m.IfNoneMatch != "":
+		const reason = "leave out If-Match and the version in the body: there is none yet"
+		return 0, NewError(http.StatusBadRequest, InvalidRequest, "header.If-None-Match: "+reason).Field("header.If-None-Match", reason)
+	case m.IfMatch == "":
 		return inBody, nil
 	}
 	version, err := strconv.ParseInt(strings.Trim(m.IfMatch, `"`), 10, 64)
