@@ -19,7 +19,7 @@ type topCmd struct {
 	Entity   []string   `help:"The buckets of this entity, and of its children. May be repeated." placeholder:"ID" sep:"none"`
 	Ask      []string   `help:"Show when this would fit, NAME=N, such as rpm=1. May be repeated." placeholder:"AMOUNT" sep:"none"`
 	Sort     live.Order `help:"Sort by: fullest, busiest or name." enum:"fullest,busiest,name" default:"fullest"`
-	Most     int        `help:"Read at most so many buckets each time: each costs a read unit or so." default:"1000"`
+	Most     int        `help:"Show at most so many buckets. Of --entity, and by name, no more are read." default:"1000"`
 	watch
 }
 
@@ -40,6 +40,7 @@ type seen struct {
 	Limits    []live.Row `json:"limits"`
 	Buckets   int        `json:"buckets"`
 	Cut       bool       `json:"cut"`
+	Read      int        `json:"buckets_read,omitempty"`
 	ReadUnits float64    `json:"read_units"`
 }
 
@@ -49,7 +50,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		return badInput("%w", err)
 	}
 	return g.viewing(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
-		reader := &live.Reader{Admin: admin.New(repo), Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
+		reader := &live.Reader{Admin: admin.New(repo), Meter: meter, Most: c.Most, Order: c.Sort, Told: c.tellFar(ctx, out), Now: func() time.Time { return now(ctx) }}
 		reader.Used = func(ctx context.Context) ([]string, error) { return g.resourcesOfBuckets(ctx, meter, c.Most) }
 		what, before := live.What{Resource: c.Resource, Entities: c.Entity}, live.Counts{}
 		return c.again(ctx, out, func(out *term.Output) error {
@@ -62,10 +63,24 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 			var rows []live.Row
 			rows, before = live.Rows(reading, before, asked)
 			live.Sort(rows, c.Sort)
-			return out.Show(seen{reading.At, reading.Resources, rows, len(reading.Buckets), reading.Cut, reading.Units}, func() {
-				s := live.Screen{Title: what.Title(), Note: what.Note(), Rows: rows, Choices: reading.Resources, Last: reading, Style: out}
+			if c.Sort == live.Busiest && reading.Cut {
+				rows = rows[:min(len(rows), c.Most)]
+			}
+			return out.Show(seen{reading.At, reading.Resources, rows, len(reading.Buckets), reading.Cut, reading.Read, reading.Units}, func() {
+				s := live.Screen{Title: what.Title(), Note: what.Note(), Rows: rows, Choices: reading.Resources, Last: reading, Order: c.Sort, Style: out}
 				fmt.Fprintln(out, strings.Join(s.Lines(), "\n"))
 			})
 		})
 	})
+}
+
+// tellFar returns what says, every two seconds, how many buckets were read.
+func (c topCmd) tellFar(ctx context.Context, out *term.Output) func(read int) {
+	told := now(ctx)
+	return func(read int) {
+		if at := now(ctx); at.Sub(told) >= tellEvery {
+			told = at
+			out.Notef("dynalimit: %s buckets read", notation.Number(int64(read)))
+		}
+	}
 }

@@ -36,27 +36,33 @@ func TestTopTranscript(t *testing.T) {
 	})
 }
 
-// TestTopReadsNoMore than the bound, and writes nothing.
-func TestTopReadsNoMore(t *testing.T) {
+// TestTopFindsTheFullestOfAll buckets of a resource, however many there are; by name it reads no
+// more than the bound. It writes nothing.
+func TestTopFindsTheFullestOfAll(t *testing.T) {
 	t.Parallel()
 	s := newTable(t)
 	repo := s.repository()
 	require.NoError(t, admin.New(repo).Limits.Set(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
-	for i := range 400 {
+	for i := range 399 {
 		_, err := limiter.Acquire(t.Context(), "key-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "gpt-4", dynalimit.Amounts{"rpm": 1})
 		require.NoError(t, err)
 	}
+	_, err = limiter.Acquire(t.Context(), "zzz", "gpt-4", dynalimit.Amounts{"rpm": 9})
+	require.NoError(t, err)
 	require.NoError(t, limiter.Close(t.Context()))
 	assert.Contains(t, s.must("top"), "\n  gpt-4\n", "a resource whose limits are the system's")
 	assert.Contains(t, s.must("top", "--json"), `"gpt-4"`)
 	began := s.db.Meter()
-	text := s.must("top", "--resource", "gpt-4", "--most", "100")
-	assert.Contains(t, text, "Not all: 100 buckets read")
+	text := s.must("top", "--resource", "gpt-4", "--most", "100", "--sort", "name")
+	assert.Contains(t, text, "Not all: 100 buckets read, and there are more: --most reads more.")
 	used := s.db.Meter().Sub(began)
 	assert.Zero(t, used.WriteUnits())
 	assert.LessOrEqual(t, used.Operations["Query"].Requests, int64(3), "pages of the index, of five: two, and a try that is repeated")
+	text = s.must("top", "--resource", "gpt-4", "--most", "30")
+	assert.Equal(t, 2, strings.Count(text, "The fullest of all 400 buckets: --most shows more."), "above the rows and below")
+	assert.Contains(t, text, "\nzzz ", "the last by name, and the fullest")
 }
 
 // TestTopKeepsCounting: what was taken a second is told from the second reading on.

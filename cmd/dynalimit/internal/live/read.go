@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -29,8 +30,13 @@ type Reader struct {
 	// Used are the resources of buckets, those that have no limits of their own too; nil if
 	// nobody knows them.
 	Used func(ctx context.Context) ([]string, error)
-	// Most bounds how many buckets are read each time.
+	// Most bounds how many buckets a reading has. Of a resource all are read, in the orders
+	// fullest and busiest; of entities, and by name, no more than Most.
 	Most int
+	// Order is the order in which the buckets of a resource are wanted.
+	Order Order
+	// Told is called with the number of buckets read so far; nil is not called.
+	Told func(read int)
 	// Now is the clock.
 	Now func() time.Time
 
@@ -80,7 +86,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 	case len(what.Entities) > 0:
 		reading.Buckets, reading.Cut, reading.Err = r.family(ctx, what)
 	case what.Resource != "":
-		reading.Buckets, reading.Cut, reading.Err = r.upTo(r.Admin.Buckets.OfResource(ctx, what.Resource), "", r.Most)
+		reading.Err = r.ofResource(ctx, what.Resource, &reading)
 	default:
 		reading.Resources, reading.Err = r.resources(ctx)
 	}
@@ -126,6 +132,53 @@ func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most 
 		buckets = append(buckets, b)
 	}
 	return buckets, false, nil
+}
+
+// ofResource reads the buckets of a resource. By fullness it keeps no more than twice Most of
+// them in memory, busy ones it keeps all: which are busy is known once all are read.
+func (r *Reader) ofResource(ctx context.Context, resource string, reading *Reading) error {
+	if r.Order == ByName {
+		var err error
+		reading.Buckets, reading.Cut, err = r.upTo(r.Admin.Buckets.OfResource(ctx, resource), "", r.Most)
+		return err
+	}
+	for b, err := range r.Admin.Buckets.OfResource(ctx, resource) {
+		if err != nil {
+			return err
+		}
+		reading.Buckets = append(reading.Buckets, b)
+		if reading.Read++; r.Told != nil {
+			r.Told(reading.Read)
+		}
+		if r.Order != Busiest && len(reading.Buckets) >= 2*r.Most {
+			reading.Buckets = fullestOf(reading.Buckets, r.Most)
+		}
+	}
+	if r.Order != Busiest {
+		reading.Buckets = fullestOf(reading.Buckets, r.Most)
+	}
+	reading.Cut = reading.Read > r.Most
+	return nil
+}
+
+// fullestOf returns the n buckets with the fullest limits, in the order of their names.
+func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
+	if len(buckets) <= n {
+		return buckets
+	}
+	slices.SortStableFunc(buckets, func(a, b admin.Bucket) int { return cmp.Compare(fullness(b), fullness(a)) })
+	clear(buckets[n:])
+	buckets = buckets[:n]
+	slices.SortFunc(buckets, func(a, b admin.Bucket) int { return cmp.Compare(a.EntityID, b.EntityID) })
+	return buckets
+}
+
+// fullness is the share used of a bucket's fullest limit.
+func fullness(b admin.Bucket) (most float64) {
+	for _, s := range b.Limits {
+		most = max(most, used(s))
+	}
+	return most
 }
 
 // atOnce is how many entities are read at once.

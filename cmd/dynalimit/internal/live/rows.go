@@ -21,9 +21,11 @@ type Key struct{ Entity, Resource string }
 type Reading struct {
 	// At is when it was begun.
 	At time.Time
-	// Buckets were found; Cut says that there are more, which were not read.
+	// Buckets were found. Cut says that there are more: Read of them were read and the others
+	// left out, or, if Read is 0, the others were not read.
 	Buckets []admin.Bucket
 	Cut     bool
+	Read    int
 	// Units are the read units that it cost; 0 where the engine does not say.
 	Units float64
 	// Blocked are the levels that block those buckets that were looked at for it.
@@ -82,7 +84,7 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 		for _, s := range b.Limits {
 			row := Row{
 				Entity: b.EntityID, Resource: b.Resource, Limit: s.Limit.Name, Remaining: s.Remaining, Burst: s.Limit.Burst,
-				Used: max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst))), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
+				Used: used(s), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
 				Blocked: r.Blocked[Key{b.EntityID, b.Resource}],
 			}
 			if r.Money[row.key()] {
@@ -96,6 +98,11 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 		}
 	}
 	return rows, now
+}
+
+// used is the share of a limit's burst that is not left: above 1 in debt.
+func used(s dynalimit.LimitStatus) float64 {
+	return max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst)))
 }
 
 func (r *Row) rate(before, now Counts) {

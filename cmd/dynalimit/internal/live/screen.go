@@ -19,8 +19,9 @@ type Screen struct {
 	Rows []Row
 	// Choices are shown instead of rows.
 	Choices []string
-	// Last is the last reading.
-	Last Reading
+	// Last is the last reading, and Order what its buckets were chosen by.
+	Last  Reading
+	Order Order
 	// Style is a terminal's, for its colours and its width in columns; 0 is as much as it takes.
 	Style *term.Output
 }
@@ -57,9 +58,17 @@ func (s Screen) head() []string {
 		lines = append(lines, s.Style.Dim(s.Note))
 	}
 	if s.Last.Cut {
-		lines = append(lines, s.Style.Yellow("Not all: "+notation.Many(len(s.Last.Buckets), "bucket")+" read, and there are more."))
+		lines = append(lines, s.Style.Yellow(s.leftOut()))
 	}
 	return append(lines, "")
+}
+
+// leftOut says which buckets are not shown.
+func (s Screen) leftOut() string {
+	if s.Last.Read > 0 {
+		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.Number(int64(s.Last.Read)))
+	}
+	return "Not all: " + notation.Many(len(s.Last.Buckets), "bucket") + " read, and there are more: --most reads more."
 }
 
 // body is what stands below the head.
@@ -81,8 +90,14 @@ func (s Screen) body() []string {
 	for _, r := range s.Rows {
 		lines = append(lines, s.line(columns, func(c column) string { return c.cell(s, r) }))
 	}
+	if s.Last.Cut && len(s.Rows) > farAbove { // the head has scrolled away
+		lines = append(lines, s.Style.Yellow(s.leftOut()))
+	}
 	return lines
 }
+
+// farAbove is how many rows move the head out of most terminals.
+const farAbove = 20
 
 // line joins the cells of columns.
 func (s Screen) line(columns []column, cell func(column) string) string {
