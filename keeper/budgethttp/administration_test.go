@@ -42,7 +42,8 @@ func TestAPutOfAVersion(t *testing.T) {
 		}
 		w.a.send(http.MethodPut, target, raw, "If-None-Match", "*", "If-Match", etag).fails(http.StatusBadRequest, wire.InvalidRequest)
 		w.a.send(http.MethodPut, target, raw, "If-Match", etag).is(http.StatusOK)
-		w.a.send(http.MethodPut, target, raw, "If-Match", etag).fails(http.StatusConflict, wire.ConcurrentModification)
+		refused := w.a.send(http.MethodPut, target, raw, "If-Match", etag).fails(http.StatusConflict, wire.ConcurrentModification)
+		assert.Contains(t, refused.text("message"), "get it again")
 		body["version"] = version
 		w.a.do(http.MethodPut, target, body).fails(http.StatusConflict, wire.ConcurrentModification)
 		body["version"] = version + 1

@@ -77,7 +77,7 @@ func (a *answers) failure(err error, x *exchange, conflict wire.Code) *wire.Erro
 	case errors.Is(err, budget.ErrConflict) && errors.As(err, new(*problem.Fixable)):
 		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: complete that with DELETE, then put it again")
 	case errors.Is(err, budget.ErrConflict) && conflict == wire.ConcurrentModification:
-		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else at the same time: try again")
+		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else: get it again, then send the change of that")
 	case errors.Is(err, budget.ErrConflict):
 		return wire.NewError(http.StatusConflict, conflict, "the id was used before, with other contents")
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
