@@ -312,6 +312,12 @@ var ailments = []struct {
 		})
 	}, "permission Query on GSI2", tables.Wrong, "not permitted", "dynalimit template --parts roles"},
 	{"a table that throttles", func(x *ill) { x.fail("ThrottlingException", "UpdateItem") }, "permission UpdateItem", tables.Unchecked, "throttles", ""},
+	{"a table that throttles everything", func(x *ill) { x.fail("ProvisionedThroughputExceededException", "") }, "requests", tables.Wrong, "throttles every request", "dynalimit table status"},
+	{"a table whose items nobody gets", func(x *ill) {
+		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Drop: !strings.HasPrefix(r.Operation, "Describe")}
+		})
+	}, "requests", tables.Wrong, "answers no request", "dynalimit doctor"},
 	{"a connection that breaks", func(x *ill) {
 		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
 	}, "permission UpdateItem", tables.Unchecked, "the network, not the permission", ""},

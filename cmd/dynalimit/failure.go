@@ -107,6 +107,8 @@ func (g *globals) next(err error) string {
 		return "start an engine there with 'dynalimit local', or correct --endpoint"
 	case connect.NoCredentials(err):
 		return "log in with 'aws sso login' or 'aws configure', name a profile with --profile, or ask an engine with --local or --endpoint; 'dynalimit doctor' tries them"
+	case connect.Throttled(err):
+		return "the table throttles: try again, or give it more throughput; 'dynalimit doctor' says what it refuses"
 	case errors.Is(err, dynalimit.ErrUnavailable), connect.Unanswered(err):
 		return "check --endpoint, --region and your credentials with 'dynalimit doctor', and try again"
 	case invalid != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // refusedByAWS runs a line of each command that asks AWS and checks how it ends
@@ -62,4 +63,18 @@ func TestNoCommandWithoutCredentials(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	refusedByAWS(t, time.Minute, "there are no credentials of AWS", "--region", "eu-west-1")
+}
+
+// TestThrottledCommandsSayWhatToDo: to look at the table, not at the credentials.
+func TestThrottledCommandsSayWhatToDo(t *testing.T) {
+	s := newTable(t)
+	s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException", Message: "exceeded"}}
+	})
+	for _, line := range [][]string{{"entity", "list"}, {"table", "status"}, {"limits", "resolve", "key-1", "gpt-4"}} {
+		code, _, stderr := s.run(line...)
+		assert.Equal(t, exitFailed, code, line)
+		assert.Contains(t, stderr, "the table throttles: try again, or give it more throughput", line)
+		assert.NotContains(t, stderr, "credentials", line)
+	}
 }

@@ -63,6 +63,12 @@ func Unanswered(err error) bool {
 	return cause != nil && (d.Silent || d.Setting)
 }
 
+// Throttled reports whether DynamoDB refused a request because it is too busy.
+func Throttled(err error) bool {
+	api, is := errors.AsType[smithy.APIError](err)
+	return is && ddb.Classify(api, context.Background()).Verdict == ddb.Throttled
+}
+
 // NoCredentials reports whether a request was not sent for lack of credentials.
 func NoCredentials(err error) bool {
 	cause := causeOf(err)

@@ -72,7 +72,28 @@ func (v *visit) permissions(ctx context.Context) []tables.Finding {
 		}
 		results = append(results, r)
 	}
+	if f, unserved := v.unserved(); unserved {
+		results = append(results, f)
+	}
 	return results
+}
+
+// unserved is the finding of a table that serves no request about its items, though its
+// credentials, its name and its layout may be right.
+func (v *visit) unserved() (tables.Finding, bool) {
+	f := tables.Finding{Check: "requests", Status: tables.Wrong, Means: "calls of services fail, or end as their policy for outages says", Fix: v.table.Flags.Command("table status")}
+	switch {
+	case v.served:
+		return f, false
+	case v.throttled:
+		f.Found = "DynamoDB throttles every request to " + v.table.Name()
+		f.Means += ": its throughput or its maximum is used up, or one partition takes it all"
+	case v.down == mute:
+		f.Found, f.Fix = v.table.Name()+" answers no request about its items", v.command("doctor")
+	default:
+		return f, false
+	}
+	return f, true
 }
 
 func (v *visit) permission(ctx context.Context, p probe, at place) tables.Finding {
@@ -80,7 +101,9 @@ func (v *visit) permission(ctx context.Context, p probe, at place) tables.Findin
 		return tables.Unseen("%s", v.down)
 	}
 	err := p.ask(ctx, p, v.Client, at)
-	switch c := causeOf(err); {
+	c := causeOf(err)
+	v.served, v.throttled = v.served || c != silent && c != throttled, v.throttled || c == throttled
+	switch {
 	case c == none || conditionFailed(err):
 		return tables.Fine("permitted")
 	case c == denied:
@@ -89,7 +112,7 @@ func (v *visit) permission(ctx context.Context, p probe, at place) tables.Findin
 			Fix: v.command(rolesCommand),
 		}
 	case c == silent:
-		v.down = "DynamoDB does not answer any more"
+		v.down = mute
 		return tables.Unseen("%s: the network, not the permission", v.why(err))
 	default:
 		return tables.Unseen("%s", v.why(err))

@@ -8,10 +8,11 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// Why the table of limits is not asked any more, though DynamoDB answers.
+// Why the table of limits is not asked any more, though DynamoDB answered.
 const (
 	noTable     = "there is no table"
 	notOurs     = "the table is not one of dynalimit"
+	mute        = "DynamoDB does not answer any more"
 	otherLayout = "the layout of the table is refused"
 )
 
@@ -47,7 +48,7 @@ func (v *visit) judge(ctx context.Context, p tables.Plan, facts *tableFacts) []t
 	}
 	state := tables.Check(ctx, v.Client, p, facts.TableDescription, func(err error) string {
 		if causeOf(err) == silent {
-			v.down = "DynamoDB does not answer any more"
+			v.down = mute
 		}
 		return v.why(err)
 	})

@@ -59,8 +59,11 @@ const (
 type visit struct {
 	Patient
 	// down says why DynamoDB is not asked any more, "" while it answers.
-	down  string
-	table tables.Plan // of limits
+	down string
+	// served means that a request about items was answered, throttled that one was refused
+	// because DynamoDB is too busy.
+	served, throttled bool
+	table             tables.Plan // of limits
 	// described is that table, nil if nothing was asked.
 	described *tableFacts
 	// plans are those that have limits; nil unless every level was read.
