@@ -25,30 +25,15 @@ func targetOf(o schema.ConfigOwner) string {
 	return audit.System
 }
 
-// limitFields is a limit as events show it, in the words of the source.
-type limitFields struct {
-	Name     string `json:"name"`
-	Capacity int64  `json:"capacity"`
-	Burst    int64  `json:"burst"`
-	Amount   int64  `json:"refill_amount"`
-	Period   int64  `json:"refill_period_seconds,omitempty"`
-	Window   string `json:"window,omitempty"`
-	Zone     string `json:"zone,omitempty"`
-	Unit     string `json:"unit,omitempty"`
-	PerModel bool   `json:"per_model,omitempty"`
-	MaxDebt  int64  `json:"max_debt,omitempty"`
-	Shadow   bool   `json:"shadow,omitempty"`
-}
-
 // configFields are the fields of a configuration; nil for none stored.
 func configFields(c *schema.ConfigItem) trail.Fields {
 	if c == nil {
 		return nil
 	}
 	fields := trail.Fields{}
-	limits := make([]limitFields, len(c.Limits))
+	limits := make([]trail.Limit, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
+		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

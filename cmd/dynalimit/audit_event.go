@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
 // auditEvents are events as they are found.
@@ -141,21 +142,6 @@ func printEvent(out *term.Output, e audit.Event) {
 	}
 }
 
-// storedLimit is a limit as events have it.
-type storedLimit struct {
-	Name     string `json:"name"`
-	Capacity int64  `json:"capacity"`
-	Burst    int64  `json:"burst"`
-	Amount   int64  `json:"refill_amount"`
-	Seconds  int64  `json:"refill_period_seconds"`
-	Window   string `json:"window"`
-	Zone     string `json:"zone"`
-	Unit     string `json:"unit"`
-	PerModel bool   `json:"per_model"`
-	MaxDebt  int64  `json:"max_debt"`
-	Shadow   bool   `json:"shadow"`
-}
-
 // limitFacts are the limits before and after a change of them, in words, by name; ok is
 // false for a change of something else.
 func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
@@ -163,14 +149,14 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 		return nil, nil, false
 	}
 	read := func(value json.RawMessage) map[string]string {
-		var limits []storedLimit
+		var limits []trail.Limit
 		if value != nil && json.Unmarshal(value, &limits) != nil {
 			return nil
 		}
 		facts := map[string]string{}
 		for _, l := range limits {
 			facts[l.Name] = notation.Describe(dynalimit.Limit{
-				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Seconds) * time.Second,
+				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Period) * time.Second,
 				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
 			})
 		}

@@ -1,0 +1,16 @@
+package trail
+
+// Limit is a limit as events show it, in the words of the source.
+type Limit struct {
+	Name     string `json:"name"`
+	Capacity int64  `json:"capacity"`
+	Burst    int64  `json:"burst"`
+	Amount   int64  `json:"refill_amount"`
+	Period   int64  `json:"refill_period_seconds,omitempty"`
+	Window   string `json:"window,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Unit     string `json:"unit,omitempty"`
+	PerModel bool   `json:"per_model,omitempty"`
+	MaxDebt  int64  `json:"max_debt,omitempty"`
+	Shadow   bool   `json:"shadow,omitempty"`
+}
