@@ -19,7 +19,7 @@ import (
 // not registered or deleted,
 // *UnavailableError if DynamoDB does not answer and the policy is Block,
 // *ContentionError if other clients change the bucket each time that it is to be
-// written, *TableError for a missing table, ErrClosed, and ctx's own. If a give-back
+// written, *fault.TableError for a missing table, ErrClosed, and ctx's own. If a give-back
 // cannot be confirmed, the error is joined with an *UnconfirmedError. If a take may have
 // landed although no answer came, the error is an *UnconfirmedError that wraps the
 // *UnavailableError.

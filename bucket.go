@@ -1,3 +1,6 @@
+// The lazy refill of buckets is in internal/bucket/bucket.go, which imports nothing. This file converts
+// configurations and images of buckets for users.
+
 package dynalimit
 
 import (

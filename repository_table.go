@@ -26,8 +26,8 @@ const (
 
 // CreateTable makes the table, waits until it and its indexes can be used, and
 // enables TTL. A table that is there already is checked and left as it is, so
-// every process may call it. It fails with a *TableError when the table is not
-// one of ours and when it is not ready within 10 minutes, and with a *VersionError when
+// every process may call it. It fails with a *fault.TableError when the table is not
+// one of ours and when it is not ready within 10 minutes, and with a *fault.VersionError when
 // its layout is a newer one.
 //
 // The SDK may retry each request: a second creation finds the table, a second

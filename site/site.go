@@ -29,7 +29,7 @@ const (
 var (
 	sections  = []string{"Guides", "Command line", "Budgets", "Design", "Project"}
 	documents = [][]string{
-		{"README.md", "docs/operations.md", "docs/administration.md", "docs/permissions.md", "docs/cost.md", "docs/performance.md", "docs/*.md"},
+		{"README.md", "docs/operations.md", "docs/deploy.md", "docs/administration.md", "docs/permissions.md", "docs/cost.md", "docs/performance.md", "docs/*.md"},
 		{},
 		{"keeper/README.md", "keeper/docs/*.md", "keeper/CHANGELOG.md"},
 		{"docs/design/README.md", "docs/design/*.md", "keeper/docs/design/*.md"},

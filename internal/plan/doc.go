@@ -3,6 +3,9 @@
 // nothing and reads no clock: time is an argument, so that every decision can be
 // tested at every moment. docs/design/protocol.md says why each bound is there.
 //
+// The design that this follows has four write paths: its Create is Create here, Normal is a
+// claim, Retry a spend, and Adjust a spend into debt or a give-back.
+//
 //	amounts.go   lists of amounts by limit
 //	sums.go      what one write takes, adjusts and gives back of each limit
 //	config.go    what the configuration wants a bucket to be

@@ -1,4 +1,4 @@
-// Package bucket is the arithmetic of one token-bucket limit: what a stored
+// Package bucket computes the lazy refill of one token-bucket limit in integers: what a stored
 // state is worth at an instant, how long until an amount fits, and which update
 // spends from it. It is pure: integers in, integers out, time is an argument.
 //
