@@ -15,6 +15,8 @@ type Admin struct {
 	Buckets Buckets
 	// Namespaces are the tenants of the table.
 	Namespaces Namespaces
+	// Usage is how long usage is kept.
+	Usage Usage
 
 	d *desk
 }
@@ -24,5 +26,5 @@ type Admin struct {
 // limiters of the same repository.
 func New(repo *dynalimit.Repository) *Admin {
 	d := &desk{repo.Shared()}
-	return &Admin{Limits: Limits{d}, Entities: Entities{d}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, d: d}
+	return &Admin{Limits: Limits{d}, Entities: Entities{d}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, Usage: Usage{d}, d: d}
 }

@@ -20,7 +20,7 @@ type closing struct {
 	store     *usageStore
 	clock     *ddb.Clock
 	settler   *settler
-	retention Retention
+	retention schema.UsageRetention
 	// first is the first hour that was ever closed: what began before it is never final. It is
 	// zero where that is not known.
 	first time.Time
@@ -145,7 +145,7 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group.SetLimit(k.store.atOnce)
 	for _, sum := range sums {
 		sum.Final, sum.Made = k.at.Final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.made
-		sum.Expires = k.retention.expires(sum.Window, sum.Start)
+		sum.Expires = expires(k.retention, sum.Window, sum.Start)
 		if err := usage.CheckSum(&sum); err != nil {
 			k.skipped.note(err)
 		}

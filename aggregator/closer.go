@@ -25,11 +25,12 @@ import (
 // Make one with NewCloser. It is safe for concurrent use, and several may do the same at
 // once, which only costs more.
 type Closer struct {
-	client  Storage
-	table   *table.Table
-	clock   *ddb.Clock
-	options CloserOptions
-	status  atomic.Pointer[CloseStatus]
+	client    Storage
+	table     *table.Table
+	clock     *ddb.Clock
+	options   CloserOptions
+	retention *tableRetention
+	status    atomic.Pointer[CloseStatus]
 }
 
 // NewCloser returns a Closer of a table's usage. It fails with a *ValidationError for bad
@@ -57,7 +58,8 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 	o.setDefaults()
 	clock := ddb.NewClock(o.Now, true)
 	store := ddb.Watch(closerClient{Storage: client}, nil, clock, requestTimeout)
-	return &Closer{client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o}, nil
+	kept := newTableRetention(store, tableName, o.Retention, o.RetentionDiffers)
+	return &Closer{client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o, retention: kept}, nil
 }
 
 // called refuses a call without a context, or of a Closer that NewCloser did not make.
@@ -258,22 +260,29 @@ func (c *Closer) store(keys schema.Keys) *usageStore {
 
 // newClosing begins to read an hour of a namespace; a zero hour for a window that is summed again.
 // first is the first hour that was ever closed.
-func (c *Closer) newClosing(keys schema.Keys, hour time.Time, final bool, first time.Time) *closing {
+func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (*closing, error) {
+	kept, err := c.retention.get(ctx)
+	if err != nil {
+		return nil, c.table.Failure(opClose, err)
+	}
 	store := c.store(keys)
 	k := &closing{
-		store: store, clock: c.clock, retention: c.options.Retention, first: first, made: c.clock.Now().UnixMilli(),
+		store: store, clock: c.clock, retention: kept, first: first, made: c.clock.Now().UnixMilli(),
 		at: CloseStatus{Namespace: keys.Name(), Final: final}, report: func(at CloseStatus) { c.status.Store(&at) },
 		done: ClosedHour{Namespace: keys.Name(), Hour: hour, Final: final},
 	}
 	k.settler = &settler{store: store, places: newPlaces(store), skipped: &k.skipped}
-	return k
+	return k, nil
 }
 
 // closeHour closes an hour, and the day and month that end with it. unread names the items that
 // it had to leave out. first is the first hour that was ever closed.
 func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (done ClosedHour, unread, err error) {
 	defer c.status.Store(nil)
-	k := c.newClosing(keys, hour, final, first)
+	k, err := c.newClosing(ctx, keys, hour, final, first)
+	if err != nil {
+		return ClosedHour{}, nil, err
+	}
 	err = k.sumWindows(ctx)
 	return k.done, errors.Join(k.skipped...), err
 }
@@ -281,7 +290,10 @@ func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time
 // sumAgain makes the sums of a day or a month anew.
 func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w Window, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
 	defer c.status.Store(nil)
-	k := c.newClosing(keys, time.Time{}, final, first)
+	k, err := c.newClosing(ctx, keys, time.Time{}, final, first)
+	if err != nil {
+		return 0, nil, err
+	}
 	err = k.sum(ctx, w, start)
 	return k.done.Sums, errors.Join(k.skipped...), err
 }

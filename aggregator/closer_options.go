@@ -25,7 +25,8 @@ const (
 )
 
 // Retention is how long sums are kept after their window, by the window: at most 100 years
-// each. A negative one is for ever.
+// each, in whole seconds. A negative one is for ever. The table stores it, and all processes obey
+// that: the first one that writes usage stores its own, and admin.Usage changes it.
 type Retention struct {
 	// Hours is for sums of an hour. Defaults to 90 days, as snapshots are kept.
 	Hours time.Duration
@@ -42,8 +43,12 @@ type CloserOptions struct {
 	// that lists snapshots may lag behind without a sum that is corrected only when the
 	// hour is final. Defaults to 15 minutes, at most 25 hours.
 	Grace time.Duration
-	// Retention is how long sums are kept. Defaults to what its fields say.
+	// Retention is how long sums are kept, where the table has nothing stored yet. Defaults to
+	// what is stored, and then to what its fields say.
 	Retention Retention
+	// RetentionDiffers hears, once, of the table's retention where that is not Retention.
+	// Defaults to nobody.
+	RetentionDiffers func(stored Retention)
 	// Namespaces are those whose hours are closed; "" is what has none. Defaults to all
 	// that are registered, and what has none.
 	Namespaces []string
@@ -88,12 +93,6 @@ func (o *CloserOptions) setDefaults() {
 	if o.Writers == 0 {
 		o.Writers = defaultWriters
 	}
-	if o.Retention.Hours == 0 {
-		o.Retention.Hours = defaultRetention
-	}
-	if o.Retention.Days == 0 {
-		o.Retention.Days = defaultRetentionDays
-	}
 	if o.Closed == nil {
 		o.Closed = func(ClosedHour) {}
 	}
@@ -106,7 +105,7 @@ func (o *CloserOptions) setDefaults() {
 }
 
 // expires is the time to live of a sum; 0 for none.
-func (r Retention) expires(w schema.UsageWindow, start time.Time) int64 {
+func expires(r schema.UsageRetention, w schema.UsageWindow, start time.Time) int64 {
 	kept := r.Months
 	switch w {
 	case schema.UsageHourly:
@@ -115,7 +114,7 @@ func (r Retention) expires(w schema.UsageWindow, start time.Time) int64 {
 		kept = r.Days
 	case schema.UsageMonthly:
 	}
-	if kept <= 0 {
+	if kept == 0 {
 		return 0
 	}
 	return w.Next(start).Add(kept).Unix()

@@ -112,6 +112,7 @@ func TestSnapshotsWhoseSequenceIsNone(t *testing.T) {
 		o.put(schema.Keys{}.Usage("key-1", "gpt-4", noon), schema.Item{
 			"window": schema.String("hourly"), "window_start": schema.String("2026-03-29T12:00:00Z"), "seq": seq, "total_events": schema.Number(1),
 		})
+		process(t, o.p, recordOfWhom(1, noon, "other", "gpt-4")) // it reads how long usage is kept
 		before := o.db.Meter()
 		r := process(t, o.p, record(2, noon, 1000, 2000))
 		require.Len(t, r.Failures, 1)

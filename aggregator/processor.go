@@ -17,8 +17,13 @@ import (
 // Options configures a Processor. The zero value gives the defaults that the fields name.
 type Options struct {
 	// Retention is how long snapshots are kept after their hour, at most 100 years; a
-	// negative one is for ever. Defaults to 90 days.
+	// negative one is for ever. The first process that writes usage stores it in the table, and
+	// every other one obeys what is stored: see RetentionDiffers. Defaults to what is stored,
+	// and to 90 days in a table that has nothing stored.
 	Retention time.Duration
+	// RetentionDiffers hears, once, of the table's retention where that is not Retention.
+	// Defaults to nobody.
+	RetentionDiffers func(stored Retention)
 	// Writers bounds how many snapshots are written at once. Defaults to 16.
 	Writers int
 }
@@ -29,7 +34,7 @@ type Options struct {
 type Processor struct {
 	client    DynamoDB
 	table     string
-	retention time.Duration
+	retention *tableRetention
 	writers   int
 }
 
@@ -53,10 +58,9 @@ func New(client DynamoDB, table string, opts *Options) (*Processor, error) {
 	if err := checkRetention("options.Retention", o.Retention); err != nil {
 		return nil, err
 	}
-	if o.Retention == 0 {
-		o.Retention = defaultRetention
-	}
-	return &Processor{client, table, max(0, o.Retention), o.Writers}, nil
+	kept := newTableRetention(client, table, Retention{Hours: o.Retention}, o.RetentionDiffers)
+	kept.hoursOnly = true
+	return &Processor{client, table, kept, o.Writers}, nil
 }
 
 // Failure is a record that was not counted.
@@ -101,7 +105,11 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	place := func(f usage.Fold) int { return sources[source{f.Changes[0].Key, f.Changes[0].Seq}].place }
 	var group guard.Group
 	group.SetLimit(p.writers)
-	all := usage.Folds(changes, p.retention)
+	kept, unknown := schema.UsageRetention{}, error(nil)
+	if len(changes) > 0 {
+		kept, unknown = p.retention.get(ctx)
+	}
+	all := usage.Folds(changes, kept.Hours)
 	purges := p.purges(ctx, all)
 	buckets := perBucket(all)
 	slices.SortStableFunc(buckets, func(a, b []usage.Fold) int { return cmp.Compare(place(a[0]), place(b[0])) })
@@ -111,9 +119,10 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 			continue
 		}
 		group.Go(func() error {
-			done := outcome{err: of.err}
+			failed := cmp.Or(of.err, unknown)
+			done := outcome{err: failed}
 			for i, f := range folds {
-				if of.err == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // nothing is written before what it follows
+				if failed == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // nothing is written before what it follows
 					done = p.write(ctx, f)
 				}
 				mu.Lock()

@@ -85,11 +85,14 @@ func TestGapsAreSeen(t *testing.T) {
 // however many records; where the snapshot is made, one more unit for its index.
 func TestOneWriteForManyRecords(t *testing.T) {
 	db, p := newTable(t, nil)
+	before := db.Meter()
+	process(t, p, recordOfWhom(1, noon, "other", "gpt-4"))
+	assert.EqualValues(t, 1+2, db.Meter().Sub(before).Requests(), "the first call of a table stores how long usage is kept")
 	var records []aggregator.Record
 	for i := range int64(1000) {
 		records = append(records, record(int(i)+1, noon.Add(time.Duration(i)*time.Second), i, i+1))
 	}
-	before := db.Meter()
+	before = db.Meter()
 	assert.Equal(t, aggregator.Result{Counted: 1000}, process(t, p, records...))
 	cost := db.Meter().Sub(before)
 	assert.EqualValues(t, 1, cost.Requests())

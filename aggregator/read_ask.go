@@ -16,6 +16,8 @@ type ask struct {
 	now      time.Time
 	// utc says that days and months are those of UTC, as the table has them.
 	utc bool
+	// unsure says that it is not known whether all hours are there that are summed.
+	unsure bool
 	// closed is the first hour that is not closed, and live are the hours from then on, by
 	// resource: they are summed now.
 	closed time.Time

@@ -19,7 +19,10 @@ type found struct {
 
 // readEntities yields what every entity used, window after window.
 func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
-	err := s.readClosed(ctx, &a)
+	err := s.checkKept(ctx, &a)
+	if err == nil {
+		err = s.readClosed(ctx, &a)
+	}
 	for start := a.from; err == nil && start.Before(a.to) && !start.After(a.now); {
 		end := s.calendar.Next(stored[a.window], start)
 		w := &listing{source: s, ask: a, start: start, more: true, yield: yield}

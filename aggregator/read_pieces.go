@@ -83,7 +83,7 @@ func (w *window) yield(a ask, yield func(Usage, error) bool) bool {
 func (w *window) usage(a ask) (u Usage, former bool) {
 	u = Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
-		Limits: []LimitUsage{}, Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(usage.FinalAfter)),
+		Limits: []LimitUsage{}, Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.unsure && !a.now.Before(w.end.Add(usage.FinalAfter)),
 	}
 	u.Open = u.Open && !u.Final
 	if a.Kind == schema.UsageOfEntity {

@@ -10,8 +10,9 @@ import (
 // read is the usage of a series, resource after resource. The ask is the series', checked.
 func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, error] {
 	return untilEnded(ctx, func(yield func(Usage, error) bool) {
-		a, err := checked, error(nil) // of this time that the list is read
-		if a.Kind != schema.UsageOfEntity {
+		a := checked // of this time that the list is read
+		err := s.checkKept(ctx, &a)
+		if err == nil && a.Kind != schema.UsageOfEntity {
 			err = s.sumLive(ctx, &a)
 		}
 		more := err == nil

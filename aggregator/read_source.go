@@ -21,12 +21,11 @@ var lengths = map[schema.UsageWindow]time.Duration{schema.UsageHourly: time.Hour
 
 // usageSource is the table that usage is read from, and how it is told.
 type usageSource struct {
-	table     *table.Table
-	keys      schema.Keys
-	calendar  usage.Calendar
-	retention time.Duration // 0 for ever
-	began     time.Time     // zero where that is not known
-	now       func() time.Time
+	table    *table.Table
+	keys     schema.Keys
+	calendar usage.Calendar
+	began    time.Time // zero where that is not known
+	now      func() time.Time
 }
 
 // check checks a query.
@@ -59,17 +58,27 @@ func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
 	if a.to.Before(to) {
 		a.to = s.calendar.Next(w, a.to)
 	}
-	return a, s.checkKept(&a)
+	return a, nil
 }
 
-// checkKept refuses days and months that can only be summed from hours that may be gone.
-func (s *usageSource) checkKept(a *ask) error {
-	if a.window == Hour || s.calendar.UTC() || s.retention == 0 {
+// checkKept refuses days and months that can only be summed from hours that may be gone. Where
+// the table does not say how long hours are kept, none of these is final.
+func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
+	if a.window == Hour || s.calendar.UTC() {
 		return nil
 	}
-	if oldest := a.now.Add(-s.retention); a.from.Before(oldest) {
-		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept for %d days; ask for later ones, or read in UTC, where days and months are kept",
-			a.window, a.from.Format(time.DateOnly), s.calendar.Zone, s.retention/(24*time.Hour))
+	item, err := s.table.Get(ctx, opUsage, schema.UsageKept())
+	if err != nil {
+		return err
+	}
+	kept, err := schema.DecodeUsageRetention(item)
+	if err != nil {
+		return err
+	}
+	a.unsure = kept.Version == 0
+	if oldest := kept.Oldest(a.now); a.from.Before(oldest) {
+		return invalid("query.From", "begins the %s of %s, but in the zone %s it is summed from hours, which are kept from %s on; ask for later ones, or read in UTC, where days and months are kept",
+			a.window, a.from.Format(time.DateOnly), s.calendar.Zone, oldest.UTC().Format(time.DateOnly))
 	}
 	return nil
 }

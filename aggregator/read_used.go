@@ -28,19 +28,23 @@ type Used struct {
 // the order of resources and then of entities. It reads an index: 16 requests for each day
 // of UTC that is final, and for each other hour, at least half a read unit each; none for
 // those before the table was made (ReaderOptions.Began). Days are
-// listed for as long as their sums are kept, hours for as long as they are
-// (ReaderOptions.Retention). It fails with a *ValidationError for a bad query.
+// listed for as long as their sums are kept, hours for as long as the table says. It fails with a
+// *ValidationError for a bad query, and as the other lists do for hours that are not kept.
 func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	a, err := r.check(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "any"}, q)
 	if err != nil {
 		return nil, err
 	}
-	item, err := r.source.table.Get(ctx, opUsage, r.source.keys.UsageClosed())
+	if err := r.source.checkKept(ctx, &a); err != nil {
+		return nil, endOf(ctx, err)
+	}
+	items, err := r.source.table.GetMany(ctx, opUsage, []schema.Key{r.source.keys.UsageClosed(), schema.UsageKept()})
 	if err != nil {
 		return nil, endOf(ctx, err)
 	}
-	cursor, err := schema.DecodeUsageCursor(item)
-	if err != nil {
+	cursor, err := schema.DecodeUsageCursor(items[0])
+	kept, unreadable := schema.DecodeUsageRetention(items[1])
+	if err := cmp.Or(err, unreadable); err != nil {
 		return nil, err
 	}
 	if first := schema.UsageDaily.Floor(r.source.first(cursor)); first.After(a.from) {
@@ -49,7 +53,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	s := &search{source: &r.source, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
 	group, going := guard.WithContext(ctx)
 	group.SetLimit(looking)
-	days, hours := r.source.listed(a, cursor.Final)
+	days, hours := r.source.listed(a, cursor.Final, kept.Oldest(a.now))
 	for _, day := range days {
 		group.Go(func() error { return s.day(going, day) })
 	}
@@ -68,15 +72,12 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 
 // listed are the days and the other hours of a query that an index may list: those that are
 // kept, up to now. Days are those that are over by final.
-func (s *usageSource) listed(a ask, final time.Time) (days, hours []time.Time) {
+func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
 		to = last
 	}
-	oldest := time.Time{}
-	if s.retention > 0 {
-		oldest = a.now.UTC().Add(-s.retention).Truncate(time.Hour)
-	}
+	oldest = oldest.UTC().Truncate(time.Hour)
 	for at.Before(to) {
 		next := schema.UsageDaily.Next(at)
 		if at.Equal(schema.UsageDaily.Floor(at)) && !next.After(to) && !next.After(final) {

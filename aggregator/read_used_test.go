@@ -43,7 +43,7 @@ func TestUsed(t *testing.T) {
 	assert.Equal(t, []aggregator.Used{c, a, b, d}, used(aggregator.Query{From: at(1), To: at(2), Window: aggregator.Month}))
 	assert.Empty(t, used(aggregator.Query{From: at(5), To: at(6)}))
 	began := db.Meter()
-	r = reading(t, db, at(30), aggregator.ReaderOptions{Retention: 48 * time.Hour})
+	keepHours(t, db, 48*time.Hour)
 	assert.Len(t, used(aggregator.Query{From: at(0).AddDate(-1, 0, 0), To: at(30)}), 4)
 	assert.LessOrEqual(t, db.Meter().Sub(began).Requests(), int64(16*(48+2)), "hours that are gone are not looked for")
 	_, err := r.Used(t.Context(), aggregator.Query{From: at(1), To: at(0)})
@@ -64,7 +64,8 @@ func TestUsedOfFinalDays(t *testing.T) {
 	for _, until := range []time.Time{at(4, 2), at(5, 2)} {
 		o.close(until)
 	}
-	r := reading(t, db, at(5, 2), aggregator.ReaderOptions{Retention: 6 * time.Hour})
+	keepHours(t, db, 6*time.Hour)
+	r := reading(t, db, at(5, 2), aggregator.ReaderOptions{})
 	read := func(from, to time.Time, q aggregator.Query) ([]aggregator.Used, int64) {
 		q.From, q.To = from, to
 		began := db.Meter()
@@ -84,6 +85,7 @@ func TestUsedOfFinalDays(t *testing.T) {
 	assert.EqualValues(t, 1+16+16*6, requests, "hours that are gone are not looked for")
 	used, _ = read(at(0, 0), at(1, 0), aggregator.Query{})
 	assert.Equal(t, []aggregator.Used{early}, used)
+	keepHours(t, db, 90*24*time.Hour)
 	r = reading(t, db, at(5, 2), aggregator.ReaderOptions{Began: at(4, 0)})
 	used, requests = read(at(-90, 0), at(5, 0), aggregator.Query{})
 	assert.Equal(t, []aggregator.Used{b, a}, used, "a copy has what was closed before it was made")

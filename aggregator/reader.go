@@ -20,12 +20,9 @@ type ReaderOptions struct {
 	// Location is the time zone in which days and months begin, and in which times are
 	// told. An hour is always one of UTC, and belongs to the day in which it begins, also
 	// where the zone is no whole hours off. Days and months of another zone than UTC are
-	// summed from hours, for as long as those are kept. Defaults to UTC.
+	// summed from hours, for as long as the table says that those are kept. Where it does not
+	// say so yet, none of them is final. Defaults to UTC.
 	Location *time.Location
-	// Retention is how long hours are kept: that of the Processor (Options.Retention);
-	// a negative one is for ever. It decides which days and months can be summed from them.
-	// Defaults to 90 days.
-	Retention time.Duration
 	// Began is when the table was made: lists of entities look for nothing before it, unless
 	// hours before it were closed, as they are in a copy of another table. Defaults to not
 	// known: then each hour of a query that no Closer closed is looked for.
@@ -61,9 +58,6 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	if o.Location == nil {
 		o.Location = time.UTC
 	}
-	if o.Retention == 0 {
-		o.Retention = defaultRetention
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -75,7 +69,7 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	return &Reader{usageSource{
 		&readable, schema.NewKeys(o.Namespace),
 		usage.Calendar{Zone: o.Location},
-		max(0, o.Retention), o.Began, o.Now,
+		o.Began, o.Now,
 	}}, nil
 }
 
@@ -85,8 +79,9 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 // brought yet: see LimitUsage.Pending.
 //
 // Like the other lists it reads page by page while it is ranged over, and consistently. It
-// fails with a *ValidationError for a bad id or query, before anything is read, and ends
-// with an error when ctx does.
+// fails with a *ValidationError for a bad id or query, before anything is read, and for days and
+// months of another zone than UTC whose hours are not kept any more. It ends with an error when
+// ctx does.
 func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage, error] {
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id}, q)
 }

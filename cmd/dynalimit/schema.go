@@ -68,7 +68,7 @@ var results = map[string]any{
 	"table create": []tables.Result{}, "table status": tablesStatus{}, "table delete": []tableLoss{},
 	"tail":         followed{}, // of each line
 	"top":          seen{},
-	"usage export": exported{}, "usage list": []aggregator.Usage{}, "usage report": report.Report{}, "usage top": topUsage{},
+	"usage export": exported{}, "usage keep": usageKept{}, "usage list": []aggregator.Usage{}, "usage report": report.Report{}, "usage top": topUsage{},
 	"version": versionJSON{},
 }
 

@@ -25,9 +25,9 @@ type tailCmd struct {
 	Grace      time.Duration `help:"How long after its end an hour is closed." default:"15m"`
 	FoldEvery  time.Duration `help:"For how long records are gathered that are counted together: the longer, the fewer writes. At most 5m." default:"1m"`
 	Every      time.Duration `help:"The time between two lines that say how it goes." default:"30s"`
-	KeepHours  string        `help:"How long hours are kept; 0 for ever." default:"90d"`
-	KeepDays   string        `help:"How long days are kept; 0 for ever." default:"400d"`
-	KeepMonths string        `help:"How long months are kept; 0 for ever." default:"0"`
+	KeepHours  string        `help:"How long hours are kept, where the table says nothing yet: see 'usage keep'; 0 for ever. Default: 90d." placeholder:"PERIOD"`
+	KeepDays   string        `help:"How long days are kept, as above; 0 for ever. Default: 400d." placeholder:"PERIOD"`
+	KeepMonths string        `help:"How long months are kept, as above; 0 for ever. Default: 0." placeholder:"PERIOD"`
 	Archive    string        `help:"Keep what expires in files of this folder. Default: it is not kept." placeholder:"DIR"`
 }
 
@@ -58,6 +58,8 @@ func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
 	}{{"--keep-hours", c.KeepHours, &r.Hours}, {"--keep-days", c.KeepDays, &r.Days}, {"--keep-months", c.KeepMonths, &r.Months}} {
 		period, err := notation.Period(keep.text)
 		switch {
+		case keep.text == "":
+			continue
 		case keep.text == "0":
 			period = -1
 		case err != nil:
@@ -93,7 +95,8 @@ type follower struct {
 	closer   *aggregator.Closer // nil for none
 	archive  *archiver          // nil for none
 
-	mu sync.Mutex // of what is printed
+	mu      sync.Mutex // of what is printed
+	differs sync.Once
 }
 
 // follower makes one, once the table was seen.
@@ -124,10 +127,10 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 			t.progress.Until(at)
 		}
 	}
-	if t.closer, err = c.closing(ctx, g, client, t.progress, sums); err != nil {
+	if t.closer, err = t.closing(ctx, g, client, sums); err != nil {
 		return nil, err
 	}
-	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours})
+	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours, RetentionDiffers: t.retentionDiffers})
 	if err != nil {
 		return nil, err
 	}
@@ -143,12 +146,19 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 }
 
 // closing is what closes hours; nil for nothing.
-func (c tailCmd) closing(ctx context.Context, g *globals, client *dynamodb.Client, p *follow.Progress, keep aggregator.Retention) (*aggregator.Closer, error) {
-	if !c.Close {
+func (t *follower) closing(ctx context.Context, g *globals, client *dynamodb.Client, keep aggregator.Retention) (*aggregator.Closer, error) {
+	if !t.Close {
 		return nil, nil //nolint:nilnil // it is not asked for
 	}
 	return aggregator.NewCloser(client, g.Table, &aggregator.CloserOptions{
-		Grace: c.Grace, Retention: keep, Closed: p.Closed, Failed: p.Failed, Now: clockOf(ctx),
+		Grace: t.Grace, Retention: keep, RetentionDiffers: t.retentionDiffers, Closed: t.progress.Closed, Failed: t.progress.Failed, Now: clockOf(ctx),
+	})
+}
+
+// retentionDiffers says once that the table keeps usage for another time than the flags say.
+func (t *follower) retentionDiffers(stored aggregator.Retention) {
+	t.differs.Do(func() {
+		t.out.Notef("dynalimit: the table keeps hours for %s, which this command obeys, and days and months as 'dynalimit usage keep' says; it changes that, too", keptText(stored.Hours))
 	})
 }
 

@@ -43,6 +43,30 @@ func TestTailTranscript(t *testing.T) {
 	})
 }
 
+// TestUsageKeepTranscript: the first tail stores how long usage is kept, the next one obeys that and
+// says so, and a command changes it.
+func TestUsageKeepTranscript(t *testing.T) {
+	m := metered(t)
+	t.Setenv("DYNALIMIT_PRINCIPAL", "ann@example.com")
+	m.at(21, 9, 10).use("key-1", "gpt-4", 1200)
+	m.at(21, 10, 16)
+	m.golden("usage_keep.txt", [][]string{
+		{"usage", "keep"},
+		{"tail", "--once", "--keep-hours", "30d"},
+		{"usage", "keep"},
+		{"usage", "keep", "--hours", "180d", "--dry-run"},
+	})
+	m.use("key-1", "gpt-4", 5)
+	m.golden("usage_keep_changed.txt", [][]string{
+		{"tail", "--once", "--keep-hours", "90d"},
+		{"usage", "keep", "--hours", "180d", "--months", "800d"},
+		{"usage", "keep", "--json"},
+		{"usage", "keep", "--days", "1d"},
+		{"usage", "keep", "--hours", "90"},
+		{"usage", "list", "--since", "60d", "--timezone", "Europe/Berlin"},
+	})
+}
+
 // outlived is a table whose first hours of usage have expired in its stream.
 func outlived(t *testing.T) *meteredTable {
 	t.Helper()

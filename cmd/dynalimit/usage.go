@@ -6,4 +6,5 @@ type usageCmd struct {
 	Top    usageTopCmd    `cmd:"" set:"usual=24h" help:"Show who used most of a resource."`
 	Export usageExportCmd `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Write usage as CSV, or as lines of JSON."`
 	Report usageReportCmd `cmd:"" set:"usual=7d" help:"Write a page of HTML with charts of what was used."`
+	Keep   usageKeepCmd   `cmd:"" help:"Show how long usage is kept, or change it."`
 }

@@ -11,7 +11,7 @@ import (
 // The variables of the environment.
 const (
 	envTable     = "DYNALIMIT_TABLE"          // the table's name; required
-	envRetention = "DYNALIMIT_RETENTION_DAYS" // how long snapshots are kept, 0 for ever; 90 by default
+	envRetention = "DYNALIMIT_RETENTION_DAYS" // how long snapshots are kept where the table says nothing, 0 for ever; 90 by default
 	envWriters   = "DYNALIMIT_WRITERS"        // how many snapshots are written at once; 16 by default
 	envTries     = "DYNALIMIT_TRIES"          // how often a record that cannot be read is tried; 3 by default
 	envLevel     = "DYNALIMIT_LOG_LEVEL"      // debug, info, warn or error; info by default

@@ -86,7 +86,11 @@ func orDefault(none bool, configured string) string {
 
 // newHandler is the function on a client.
 func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
-	processor, err := aggregator.New(client, c.table, &aggregator.Options{Retention: c.retention, Writers: c.writers})
+	logger := newLogger(c, w)
+	differs := func(stored aggregator.Retention) {
+		logger.Warn("the table keeps hours of usage for another time than "+envRetention+" says, and the function obeys it; change it with 'dynalimit usage keep --hours'", "stored", stored.Hours.String(), "asked", c.retention.String())
+	}
+	processor, err := aggregator.New(client, c.table, &aggregator.Options{Retention: c.retention, RetentionDiffers: differs, Writers: c.writers})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +98,6 @@ func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler
 	if err != nil {
 		return nil, err
 	}
-	logger := newLogger(c, w)
 	logger.Info("the function starts", "retention", orDefault(c.retention == 0, c.retention.String()), "tries", orDefault(c.tries == 0, strconv.Itoa(c.tries)))
 	return lambda.NewHandler(processor.Process, closer, &lambda.Options{
 		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),

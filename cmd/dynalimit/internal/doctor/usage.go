@@ -34,7 +34,7 @@ func (v *visit) usage(ctx context.Context) tables.Finding {
 	if cursor.Closed.IsZero() {
 		return tables.Finding{Status: tables.Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tail()}
 	}
-	closed := "hours are closed up to " + clock(cursor.Closed)
+	closed := "hours are closed up to " + clock(cursor.Closed) + v.usageKept(ctx)
 	late := v.Now().Sub(cursor.Closed)
 	if late <= closedLate {
 		return tables.Fine("%s", closed)
@@ -44,6 +44,22 @@ func (v *visit) usage(ctx context.Context) tables.Finding {
 		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show what was used meanwhile, in the hour of each one's next record", notation.Wait(late))
 	}
 	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tail()}
+}
+
+// usageKept tells how long hours of usage are kept; "" where that is not stored or known.
+func (v *visit) usageKept(ctx context.Context) string {
+	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return ""
+	}
+	switch kept, err := schema.DecodeUsageRetention(out.Item); {
+	case err != nil || kept.Version == 0:
+		return ""
+	case kept.Hours == 0:
+		return ", and kept for ever"
+	default:
+		return fmt.Sprintf(", and kept for %.4g days", kept.Hours.Hours()/24)
+	}
 }
 
 // tail follows the stream, of the whole table.

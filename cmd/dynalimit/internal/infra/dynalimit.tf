@@ -154,7 +154,7 @@ variable "aggregator_batching_window" {
 }
 
 variable "usage_retention_days" {
-  description = "Days that hourly usage is kept; 0 for ever"
+  description = "Days that hourly usage is kept, where the table says nothing yet; 0 for ever"
   type        = number
   default     = 90
 }
@@ -307,6 +307,7 @@ locals {
   usage_attributes = [
     "PK", "SK", "entity_id", "resource", "window", "window_start", "total_events", "seq", "GSI3PK", "GSI3SK", "ttl", "u_*",
     "parent_id", "plan", "closed", "summed", "entities", "final", "made_at", "closed_to", "final_to", "closed_from",
+    "keep_hours", "keep_days", "keep_months", "kept_version",
   ]
 }
 

@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/trail"
+)
+
+// Usage administers the usage of a table, which its namespaces share. It is called on a repository
+// without a namespace.
+type Usage struct{ d *desk }
+
+// UsageRetention says how long sums of usage are kept after their window, in whole seconds, at
+// most 100 years; below 0 for ever. A field is 0 while it is not stored.
+type UsageRetention struct {
+	// Hours is for sums of an hour, Days for those of a day (at least 40 days, because months are
+	// summed from days), Months for those of a month.
+	Hours, Days, Months time.Duration
+	// Version counts the changes; AnyVersion, in a change, stands for all of them.
+	Version int64
+}
+
+const (
+	opRetention        = "change the retention of usage"
+	longestRetention   = 100 * 365 * 24 * time.Hour
+	leastRetentionDays = 40 * 24 * time.Hour
+	// retentionNotice is how long processes may go by the retention of before.
+	retentionNotice = 15 * time.Minute
+)
+
+// Retention returns the retention that is stored; the zero one while no process has written usage.
+func (u Usage) Retention(ctx context.Context) (UsageRetention, error) {
+	if err := u.usable(ctx); err != nil {
+		return UsageRetention{}, err
+	}
+	_, stored, err := u.read(ctx)
+	return retentionOf(stored), err
+}
+
+// SetRetention stores a retention if the stored one has its Version. All processes that write
+// usage obey it, from the hour after next on at the latest; hours of before stay as long as was
+// said then. It returns r with its new Version; to store again what is stored writes nothing. It
+// fails with an error that matches ErrConflict if somebody changed it meanwhile, and with a
+// *ValidationError for bad input.
+func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetention, error) {
+	if err := r.check(); err != nil {
+		return UsageRetention{}, err
+	}
+	if err := u.usable(ctx); err != nil {
+		return UsageRetention{}, err
+	}
+	if err := u.d.mayChange(ctx); err != nil {
+		return UsageRetention{}, err
+	}
+	var next schema.UsageRetention
+	err := u.d.Table.Change(ctx, opRetention, func() (table.Proposal, error) {
+		item, stored, err := u.read(ctx)
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		if r.Version != AnyVersion && r.Version != stored.Version {
+			return table.Proposal{}, fmt.Errorf("dynalimit: the retention of usage is at version %d, not %d: somebody changed it; read it again and decide anew: %w", stored.Version, r.Version, ErrConflict)
+		}
+		since := schema.UsageHourly.Next(u.d.Clock.Now().Add(retentionNotice))
+		next = stored.Changed(max(0, r.Hours), max(0, r.Days), max(0, r.Months), since)
+		if next.Hours == stored.Hours && next.Days == stored.Days && next.Months == stored.Months && stored.Version > 0 && !stored.HoursOnly {
+			next = stored
+			return table.Proposal{}, nil
+		}
+		what := deed{action: "usage_retention_set", target: audit.System, after: fieldsOf(next), was: item, is: next.Item()}
+		if stored.Version > 0 {
+			what.before = fieldsOf(stored)
+		}
+		return u.d.propose(what, u.d.Table.Put(what.is, stored.Unchanged(item)))
+	})
+	if err != nil {
+		return UsageRetention{}, err
+	}
+	return retentionOf(next), nil
+}
+
+// usable refuses a repository that is bound to one namespace: usage is kept for all of them alike.
+func (u Usage) usable(ctx context.Context) error {
+	if err := u.d.Usable(ctx); err != nil {
+		return err
+	}
+	if name := u.d.Keys.Name(); name != "" {
+		return invalid("repository", "is bound to the namespace %q, and the retention of usage is the table's; use one without RepositoryOptions.Namespace", name)
+	}
+	return nil
+}
+
+// read reads what is stored.
+func (u Usage) read(ctx context.Context) (schema.Item, schema.UsageRetention, error) {
+	item, err := u.d.Table.Get(ctx, "read the retention of usage", schema.UsageKept())
+	if err != nil {
+		return nil, schema.UsageRetention{}, err
+	}
+	stored, err := schema.DecodeUsageRetention(item)
+	return item, stored, err
+}
+
+// check says what is wrong with a retention.
+func (r UsageRetention) check() error {
+	for _, f := range []struct {
+		field       string
+		kept, least time.Duration
+	}{{"Hours", r.Hours, time.Hour}, {"Days", r.Days, leastRetentionDays}, {"Months", r.Months, time.Hour}} {
+		if f.kept >= 0 && (f.kept < f.least || f.kept > longestRetention || f.kept%time.Second != 0) {
+			return invalid("retention."+f.field, "is %v; give whole seconds from %v to %v, or a negative one for ever", f.kept, f.least, longestRetention)
+		}
+	}
+	return nil
+}
+
+// retentionOf is a stored retention as users see it.
+func retentionOf(r schema.UsageRetention) UsageRetention {
+	if r.Version == 0 {
+		return UsageRetention{}
+	}
+	ever := func(kept time.Duration) time.Duration {
+		if kept == 0 {
+			return -1
+		}
+		return kept
+	}
+	if r.HoursOnly {
+		return UsageRetention{Hours: ever(r.Hours), Version: r.Version}
+	}
+	return UsageRetention{Hours: ever(r.Hours), Days: ever(r.Days), Months: ever(r.Months), Version: r.Version}
+}
+
+// fieldsOf are the fields of a retention in an event, in seconds; 0 for ever.
+func fieldsOf(r schema.UsageRetention) trail.Fields {
+	return trail.Fields{"hours_seconds": int64(r.Hours / time.Second), "days_seconds": int64(r.Days / time.Second), "months_seconds": int64(r.Months / time.Second)}
+}

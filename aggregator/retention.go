@@ -1,0 +1,123 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// retentionTTL is for how long a process goes by the retention that it has read. A change is in
+// force after it: see admin.Usage.SetRetention.
+const retentionTTL = 10 * time.Minute
+
+// tableRetention is how long a table's usage is kept. The table says so: the first process that
+// writes usage stores its own, and each later one obeys that.
+type tableRetention struct {
+	client DynamoDB
+	table  string
+	// hoursOnly means that only the retention of hours is known here, and stored.
+	hoursOnly bool
+	// own is what this process stores where the table has none. A field of asked that is not 0
+	// was asked for.
+	own, asked Retention
+	// differs hears once that another retention is stored than was asked for.
+	differs func(stored Retention)
+
+	mu     sync.Mutex
+	stored schema.UsageRetention
+	readAt time.Time
+	heard  bool
+}
+
+func newTableRetention(client DynamoDB, table string, asked Retention, differs func(Retention)) *tableRetention {
+	own := Retention{
+		Hours: cmp.Or(asked.Hours, defaultRetention), Days: cmp.Or(asked.Days, defaultRetentionDays), Months: cmp.Or(asked.Months, -1),
+	}
+	if differs == nil {
+		differs = func(Retention) {}
+	}
+	return &tableRetention{client: client, table: table, own: own, asked: asked, differs: differs}
+}
+
+// get returns the retention that the table has, and stores this process's own where it has none. It
+// asks the table once in a while. Where that fails it returns the last one.
+func (r *tableRetention) get(ctx context.Context) (schema.UsageRetention, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stored.Version > 0 && time.Since(r.readAt) < retentionTTL {
+		return r.stored, nil
+	}
+	stored, err := r.read(ctx)
+	if err == nil && (stored.Version == 0 || stored.HoursOnly && !r.hoursOnly) {
+		stored, err = r.establish(ctx)
+	}
+	switch {
+	case err != nil && r.stored.Version > 0:
+		return r.stored, nil
+	case err != nil:
+		return schema.UsageRetention{}, err
+	}
+	r.stored, r.readAt = stored, time.Now()
+	if !r.heard && r.other(stored) {
+		r.heard = true
+		r.differs(retentionOf(stored))
+	}
+	return stored, nil
+}
+
+// read reads what is stored; the zero retention for nothing.
+func (r *tableRetention) read(ctx context.Context) (schema.UsageRetention, error) {
+	out, err := bounded(ctx, r.client.GetItem, &dynamodb.GetItemInput{
+		TableName: &r.table, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true),
+	})
+	if err != nil {
+		return schema.UsageRetention{}, err
+	}
+	return schema.DecodeUsageRetention(out.Item)
+}
+
+// establish stores those fields of this process's own retention that the table does not have.
+func (r *tableRetention) establish(ctx context.Context) (schema.UsageRetention, error) {
+	own := schema.UsageRetention{Hours: inSeconds(r.own.Hours), Days: inSeconds(r.own.Days), Months: inSeconds(r.own.Months), Version: 1, HoursOnly: r.hoursOnly}
+	st := own.First()
+	out, err := bounded(ctx, r.client.UpdateItem, &dynamodb.UpdateItemInput{
+		TableName: &r.table, Key: schema.UsageKept().Attributes(), UpdateExpression: &st.Update,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValues: types.ReturnValueAllNew,
+	})
+	if err != nil {
+		return schema.UsageRetention{}, err
+	}
+	return schema.DecodeUsageRetention(out.Attributes)
+}
+
+// other reports whether something was asked for that is not stored.
+func (r *tableRetention) other(stored schema.UsageRetention) bool {
+	differ := func(asked, stored time.Duration) bool { return asked != 0 && inSeconds(asked) != stored }
+	return differ(r.asked.Hours, stored.Hours) || !stored.HoursOnly && differ(r.asked.Days, stored.Days) || !stored.HoursOnly && differ(r.asked.Months, stored.Months)
+}
+
+// inSeconds is a retention as the table has it: whole seconds, 0 for ever.
+func inSeconds(kept time.Duration) time.Duration {
+	return max(0, (kept + time.Second - 1).Truncate(time.Second))
+}
+
+// retentionOf is a stored retention as users see it; 0 for what is not stored yet.
+func retentionOf(r schema.UsageRetention) Retention {
+	ever := func(kept time.Duration) time.Duration {
+		if kept == 0 {
+			return -1
+		}
+		return kept
+	}
+	if r.HoursOnly {
+		return Retention{Hours: ever(r.Hours)}
+	}
+	return Retention{Hours: ever(r.Hours), Days: ever(r.Days), Months: ever(r.Months)}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// usageKeepCmd shows how long usage is kept, and changes it.
+type usageKeepCmd struct {
+	Hours  string `help:"How long hours are kept; 0 for ever." placeholder:"PERIOD"`
+	Days   string `help:"How long days are kept, at least 40d; 0 for ever." placeholder:"PERIOD"`
+	Months string `help:"How long months are kept; 0 for ever." placeholder:"PERIOD"`
+	changes
+}
+
+// usageKept is how long usage is kept, for programs.
+type usageKept struct {
+	Hours   int64 `json:"hours_seconds"`
+	Days    int64 `json:"days_seconds"`
+	Months  int64 `json:"months_seconds"`
+	Version int64 `json:"version"`
+	Changed bool  `json:"changed"`
+	DryRun  bool  `json:"dry_run"`
+}
+
+func (c usageKeepCmd) Validate() error {
+	_, err := c.over(admin.UsageRetention{})
+	return err
+}
+
+// over is a retention with what the flags say.
+func (c usageKeepCmd) over(r admin.UsageRetention) (admin.UsageRetention, error) {
+	for _, f := range []struct {
+		flag, text string
+		to         *time.Duration
+	}{{"--hours", c.Hours, &r.Hours}, {"--days", c.Days, &r.Days}, {"--months", c.Months, &r.Months}} {
+		switch period, err := notation.Period(f.text); {
+		case f.text == "":
+		case f.text == "0":
+			*f.to = -1
+		case err != nil:
+			return r, fmt.Errorf("%s %w", f.flag, err)
+		default:
+			*f.to = period
+		}
+	}
+	return r, nil
+}
+
+func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	if c.Hours+c.Days+c.Months == "" {
+		return g.whole().reading(ctx, out, func(repo *dynalimit.Repository) error {
+			stored, err := admin.New(repo).Usage.Retention(ctx)
+			if err != nil {
+				return err
+			}
+			return c.show(out, stored, stored)
+		})
+	}
+	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
+		usage := admin.New(repo).Usage
+		stored, err := usage.Retention(ctx)
+		if err != nil {
+			return err
+		}
+		base := admin.UsageRetention{
+			Hours: cmp.Or(stored.Hours, 90*24*time.Hour), Days: cmp.Or(stored.Days, 400*24*time.Hour), Months: cmp.Or(stored.Months, -1), Version: stored.Version,
+		}
+		next, err := c.over(base)
+		if err == nil && !c.DryRun {
+			next, err = usage.SetRetention(ctx, next)
+		}
+		if err != nil {
+			return err
+		}
+		return c.show(out, stored, next)
+	})
+}
+
+func (c usageKeepCmd) show(out *term.Output, was, is admin.UsageRetention) error {
+	seconds := func(kept time.Duration) int64 { return int64(max(0, kept) / time.Second) }
+	changed := was.Hours != is.Hours || was.Days != is.Days || was.Months != is.Months
+	j := usageKept{seconds(is.Hours), seconds(is.Days), seconds(is.Months), is.Version, changed, c.DryRun}
+	return out.Show(j, func() {
+		switch {
+		case changed:
+			printDone(out, "usage", diff(out, keptTexts(was), keptTexts(is)), c.DryRun, "What writes usage obeys it within a quarter of an hour. Hours of before stay as long as was said then.")
+		case is.Version == 0:
+			fmt.Fprintln(out, "Nothing is stored: the first process that writes usage stores how long it is kept.")
+		default:
+			printDone(out, "usage", diff(out, nil, keptTexts(is)), false, "Change it with --hours, --days and --months.")
+		}
+	})
+}
+
+func keptTexts(r admin.UsageRetention) map[string]string {
+	texts := map[string]string{}
+	for name, kept := range map[string]time.Duration{"hours": r.Hours, "days": r.Days, "months": r.Months} {
+		if kept != 0 {
+			texts[name] = keptText(kept)
+		}
+	}
+	return texts
+}
+
+// keptText is how long something is kept, in words.
+func keptText(kept time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case kept <= 0:
+		return "ever"
+	case kept%day == 0:
+		return fmt.Sprintf("%dd", kept/day)
+	default:
+		return kept.String()
+	}
+}

@@ -1,0 +1,139 @@
+package schema
+
+import "time"
+
+const (
+	skUsageKept    = "#USAGE_KEPT"
+	attrKeepHours  = "keep_hours"
+	attrKeepDays   = "keep_days"
+	attrKeepMonths = "keep_months"
+	attrKeptSince  = "kept_since"
+	attrKeptBefore = "kept_before"
+	// attrKeptCount counts the changes. It is not the attribute of limits and entities, which
+	// the role that writes usage may not write.
+	attrKeptCount = "kept_version"
+)
+
+// UsageRetention says how long sums of a table's usage are kept after their window. A process
+// that writes usage obeys it, whatever its options are.
+type UsageRetention struct {
+	// Hours, Days and Months are whole seconds, 0 for ever.
+	Hours, Days, Months time.Duration
+	// Since is when Hours came into force, zero for ever. Hours before it are kept for Before.
+	Since  time.Time
+	Before time.Duration
+	// Version counts the changes; 0 for none stored.
+	Version int64
+	// HoursOnly means that Days and Months are not stored yet: no Closer has run.
+	HoursOnly bool
+}
+
+// UsageKept is the key of the table's UsageRetention, which all its namespaces share.
+func UsageKept() Key { return Key{"SYSTEM#", skUsageKept} }
+
+// Oldest returns the first hour that is certain to be there at a moment; zero for ever.
+func (r UsageRetention) Oldest(now time.Time) time.Time {
+	oldest := lastedUntil(now, r.Hours)
+	before := lastedUntil(now, r.Before)
+	if r.Since.Before(before) {
+		before = r.Since
+	}
+	if before.After(oldest) {
+		return before
+	}
+	return oldest
+}
+
+// lastedUntil is a moment less a retention; zero for ever.
+func lastedUntil(now time.Time, kept time.Duration) time.Time {
+	if kept == 0 {
+		return time.Time{}
+	}
+	return now.Add(-kept)
+}
+
+// Changed returns the retention after it was changed at a moment. Processes obey it from since on.
+// Hours of before may have the shortest retention that is still in force for any of them.
+func (r UsageRetention) Changed(hours, days, months time.Duration, since time.Time) UsageRetention {
+	next := UsageRetention{Hours: hours, Days: days, Months: months, Since: r.Since, Before: r.Before, Version: r.Version + 1}
+	if r.Version == 0 || r.Hours == hours {
+		return next
+	}
+	next.Since, next.Before = since, r.Hours
+	if r.Oldest(since).After(lastedUntil(since, r.Hours)) { // hours of before r.Since are still there
+		next.Before = r.Before
+	}
+	return next
+}
+
+// Item is the item of the retention.
+func (r UsageRetention) Item() Item {
+	item := UsageKept().Attributes()
+	for _, k := range r.kept() {
+		item[k.attr] = Number(int64(*k.to / time.Second))
+	}
+	item[attrKeptCount] = Number(r.Version)
+	if r.HoursOnly {
+		delete(item, attrKeepDays)
+		delete(item, attrKeepMonths)
+	}
+	if r.Since.IsZero() {
+		delete(item, attrKeptBefore)
+		return item
+	}
+	item[attrKeptSince] = Number(r.Since.Unix())
+	return item
+}
+
+// keptAs is a duration with its attribute.
+type keptAs struct {
+	attr string
+	to   *time.Duration
+}
+
+func (r *UsageRetention) kept() []keptAs {
+	return []keptAs{{attrKeepHours, &r.Hours}, {attrKeepDays, &r.Days}, {attrKeepMonths, &r.Months}, {attrKeptBefore, &r.Before}}
+}
+
+// First is the statement that stores those fields of the retention that the table does not have.
+func (r UsageRetention) First() Statement {
+	b := newStatementBuilder()
+	item := r.Item()
+	for _, attr := range []string{attrKeepHours, attrKeepDays, attrKeepMonths, attrKeptCount} {
+		if value := item[attr]; value != nil {
+			name := b.name(attr)
+			b.set = append(b.set, name+" = if_not_exists("+name+", "+b.value(value)+")")
+		}
+	}
+	return b.build()
+}
+
+// Unchanged is the condition that the stored retention is as it was when old was read; nil for
+// none stored.
+func (UsageRetention) Unchanged(old Item) Statement {
+	b := newStatementBuilder()
+	if old == nil {
+		b.absent(PK)
+	} else {
+		b.compare(attrKeptCount, "=", old[attrKeptCount])
+	}
+	return b.build()
+}
+
+// DecodeUsageRetention reads a retention; the zero one from no item.
+func DecodeUsageRetention(item Item) (r UsageRetention, err error) {
+	if len(item) == 0 {
+		return r, nil
+	}
+	d := &decoder{item: item}
+	for _, k := range r.kept() {
+		seconds, _ := d.number(k.attr)
+		*k.to = time.Duration(seconds) * time.Second
+	}
+	if since, there := d.number(attrKeptSince); there {
+		r.Since = time.Unix(since, 0).UTC()
+	}
+	r.Version, _ = d.number(attrKeptCount)
+	r.HoursOnly = item[attrKeepMonths] == nil
+	return r, d.err
+}
