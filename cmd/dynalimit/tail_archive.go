@@ -140,7 +140,9 @@ func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	a.giveUp, a.tries = stop, how.tries
 	ended := make(chan error, 1)
 	go func() { ended <- a.tail.Run(following) }()
-	if err := caughtUp(following, ended, a.progress, how); err != nil {
+	how.tries = 0 // it gives up by itself
+	tailEnded, err := caughtUp(following, ended, a.progress, how)
+	if tailEnded {
 		return err
 	}
 	stop(nil)

@@ -20,8 +20,8 @@ type pace struct {
 	others time.Duration
 	// look is the time between two looks whether it was.
 	look time.Duration
-	// tries is how often in a row files may fail to be written before it is given up: a
-	// timer comes again.
+	// tries is how often in a row a step may fail, such as a checkpoint or a file that cannot be
+	// written, before it is given up: a timer comes again.
 	tries int
 	// drain is for how long what could not be processed is tried once more at the end.
 	drain time.Duration
@@ -97,10 +97,10 @@ func (t *follower) once(ctx context.Context) error {
 	ended := make(chan error, 1)
 	counting, counted := context.WithCancel(following)
 	go func() { ended <- t.tail.Run(counting) }()
-	err := caughtUp(ctx, ended, t.progress, t.pace)
+	tailEnded, err := caughtUp(ctx, ended, t.progress, t.pace)
 	counted()
-	if err == nil {
-		err = <-ended
+	if !tailEnded {
+		err = errors.Join(err, <-ended)
 	}
 	over()
 	if err == nil && t.closer != nil {
@@ -121,21 +121,24 @@ func (t *follower) once(ctx context.Context) error {
 	return err
 }
 
-// caughtUp waits until nothing waits, or the tail has ended.
-func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) error {
+// caughtUp waits until nothing waits, the tail has ended, or it cannot go on: then it fails.
+func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
 	looks := time.NewTicker(how.look)
 	defer looks.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), <-ended)
+			return true, errors.Join(context.Cause(ctx), <-ended)
 		case err := <-ended:
-			return err
+			return true, err
 		case <-looks.C:
+		}
+		if err := p.Stuck(how.tries); err != nil {
+			return false, err
 		}
 		quiet, reading := p.Quiet()
 		if reading && quiet >= how.settle || quiet >= how.others {
-			return nil
+			return false, nil
 		}
 	}
 }

@@ -16,7 +16,27 @@ import (
 
 	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
+
+// TestTailOnceEndsThoughNothingCanBeWritten: it says what failed, and the next run counts all.
+func TestTailOnceEndsThoughNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	m := metered(t)
+	m.at(21, 9, 10).use("key-1", "gpt-4", 1200)
+	m.at(21, 10, 16)
+	m.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation != "UpdateItem" && r.Operation != "TransactWriteItems" {
+			return ddbmem.Fault{}
+		}
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "ValidationException", Message: "no room"}}
+	})
+	code, _, stderr := m.run("tail", "--once")
+	assert.Equal(t, exitFailed, code)
+	assert.Regexp(t, `failed 3 times in a row: .*no room.*; the next run goes on from the last checkpoint`, stderr)
+	m.db.SetFaults(nil)
+	assert.Contains(t, m.must("tail", "--once"), "Up to date: 2 counted, ")
+}
 
 // TestTailTranscript plays a timer that catches up now and then.
 func TestTailTranscript(t *testing.T) {

@@ -54,6 +54,8 @@ type Progress struct {
 	quiet time.Time
 	// began is the instant up to which shards are to be read.
 	began time.Time
+	// failed is the last failure, nil once records were processed since.
+	failed *aggregator.TailRetry
 }
 
 // shard is one that is read.
@@ -119,6 +121,17 @@ func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	return since, p.taken
 }
 
+// Stuck returns the error of a step that failed so many times in a row, with nothing processed
+// meanwhile; nil while there is none, and for 0 tries.
+func (p *Progress) Stuck(tries int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil || tries == 0 || p.failed.Try < tries {
+		return nil
+	}
+	return fmt.Errorf("%s failed %d times in a row: %w; the next run goes on from the last checkpoint", p.failed.Op, p.failed.Try, p.failed.Err)
+}
+
 // waits reports whether something is known to wait in a shard.
 func (r *shard) waits() bool { return r.lag == nil || r.lag.Behind > 0 || r.lag.Gathered > 0 }
 
@@ -170,6 +183,7 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	p.hear(func(say func(string, ...any)) {
 		p.status.Folds++
+		p.failed = nil
 		p.status.Counted += int64(e.Result.Counted)
 		p.status.Repeated += int64(e.Result.Repeated)
 		p.status.Ignored += int64(e.Result.Ignored)
@@ -217,6 +231,7 @@ func (p *Progress) Retrying(e aggregator.TailRetry) {
 	p.hear(func(say func(string, ...any)) {
 		p.stir()
 		p.status.Retries++
+		p.failed = &e
 		if e.Try == 1 || e.Try%10 == 0 {
 			say("%s failed, try %d: %v", e.Op, e.Try, e.Err)
 		}

@@ -103,7 +103,7 @@ func TestStatus(t *testing.T) {
 		h.Retrying(aggregator.TailRetry{Op: "read the shard", Try: try + 1, Err: errors.New("throttled")})
 	}
 	s := h.Status()
-	assert.Equal(t, "2 shards, 1m30s behind, 1,500 waiting, 1,234 counted, 2 repeated, 2 hours closed, 1 hour final, 2 gaps, 1 skipped, 13 retries", s.Text())
+	assert.Equal(t, "2 shards, 1m30s behind, 1,500 waiting, 1,236 read, 1,234 counted, 2 repeated, 2 hours closed, 1 hour final, 2 gaps, 1 skipped, 13 retries", s.Text())
 	assert.EqualValues(t, 90_000, s.BehindMS)
 	assert.Equal(t, []string{
 		"gap: rpm of key-1, gpt-4 in the hour of 2026-01-23 12:00: 1.5 without a record",

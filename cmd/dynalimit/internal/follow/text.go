@@ -25,7 +25,13 @@ func gapText(g aggregator.Gap) string {
 }
 
 // Text is the status in one line.
-func (s Status) Text() string { return reading(s.Shards, s.Behind, s.Gathered) + ", " + s.Done() }
+func (s Status) Text() string {
+	text := reading(s.Shards, s.Behind, s.Gathered)
+	if read := s.Counted + s.Repeated + s.Ignored; read > s.Counted {
+		text += ", " + notation.Number(read) + " read" // most of an apply is nothing to count
+	}
+	return text + ", " + s.Done()
+}
 
 // reading says how far the stream was read.
 func reading(shards int, behind time.Duration, gathered int) string {
