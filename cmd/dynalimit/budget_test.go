@@ -192,3 +192,10 @@ func TestDollars(t *testing.T) {
 		assert.Equal(t, want, n.String())
 	}
 }
+
+// TestDollarsHaveTheirThousandsApart: as the counts beside them.
+func TestDollarsHaveTheirThousandsApart(t *testing.T) {
+	for micros, want := range map[dollars]string{0: "$0.00", 999_990_000: "$999.99", 8_252_508_000: "$8,252.508", -1_000_000_000_000: "-$1,000,000.00"} {
+		assert.Equal(t, want, micros.String())
+	}
+}

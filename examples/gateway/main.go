@@ -42,7 +42,12 @@ func main() {
 	}), must(url.Parse(*provider)), os.Getenv("PROVIDER_KEY"))
 	if *store == local {
 		must(0, g.repo.CreateTable(ctx))
-		fmt.Fprintln(os.Stderr, string(must(exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store).CombinedOutput())))
+		applied, err := exec.CommandContext(ctx, "go", "run", "./cmd/dynalimit", "manifest", "apply", "examples/gateway/limits.yaml", "--yes", "--endpoint", *store).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%s%w: the limits are in the clone of dynalimit: start it there, or with -endpoint", applied, err)
+		}
+		must(0, err)
+		fmt.Fprintln(os.Stderr, string(applied))
 	}
 	server := &http.Server{Addr: *listen, Handler: g, ReadHeaderTimeout: 10 * time.Second}
 	closed := make(chan error, 1)
