@@ -132,8 +132,9 @@ type Options struct {
 	AuditRetention time.Duration
 	// KeepDays is how many days what was counted is kept after its day: counters, totals and
 	// adjustments get a time to live, by which DynamoDB removes them. Older days are refused
-	// by Totals, TagTotals, History and Adjust. All keepers of a table need the same; a longer
-	// one holds for what is written from then on. From 30 to 36,500. Defaults to 400.
+	// by Totals, TagTotals, History and Adjust. All keepers of a table need the same. A counter
+	// or total keeps the time to live that its first writer gave it, so a keeper with fewer days
+	// shortens nothing that another wrote. From 30 to 36,500. Defaults to 400.
 	KeepDays int
 	// Logger gets what no caller is told. Defaults to discarding.
 	Logger *slog.Logger

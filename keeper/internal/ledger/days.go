@@ -141,7 +141,7 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 	err := store.Retry(ctx, func() error {
 		_, err := l.Store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &l.Store.Usage, Key: key.Attributes(),
-			UpdateExpression:    aws.String("SET #ttl = :ttl, " + strings.Join(set, ", ")),
+			UpdateExpression:    aws.String("SET #ttl = if_not_exists(#ttl, :ttl), " + strings.Join(set, ", ")),
 			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err

@@ -141,7 +141,7 @@ func tellShard(ctx context.Context, s *store.Store, d Debit, shard int, expires 
 	return store.Retry(ctx, func() error {
 		_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.Usage, Key: shardKey(d.PK, d.Prefix, 0).Attributes(),
-			UpdateExpression:         aws.String("SET #ttl = :ttl ADD #s :s"),
+			UpdateExpression:         aws.String("SET #ttl = if_not_exists(#ttl, :ttl) ADD #s :s"),
 			ExpressionAttributeNames: map[string]string{"#s": attrShards, "#ttl": store.AttrTTL},
 			ExpressionAttributeValues: store.Item{
 				":s": &types.AttributeValueMemberNS{Value: []string{strconv.Itoa(shard)}}, ":ttl": store.Int(expires),

@@ -64,7 +64,8 @@ func (it write) markItem() store.Item {
 	return item
 }
 
-// counterUpdate adds to a counter and stamps it.
+// counterUpdate adds to a counter and stamps it. The time to live stays as it is: another keeper may
+// keep days for longer.
 func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}
 	values := store.Item{":t": store.Int(nowSec), ":ttl": store.Int(expires)}
@@ -78,7 +79,7 @@ func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 		names["#"+k], values[":"+k] = v.name, v.value
 	}
 	return &types.Update{
-		UpdateExpression:         aws.String("SET #t = :t, #ttl = :ttl ADD " + add.String()),
+		UpdateExpression:         aws.String("SET #t = :t, #ttl = if_not_exists(#ttl, :ttl) ADD " + add.String()),
 		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}
 }
