@@ -42,7 +42,7 @@ func TestFailedLoginsOfBeforeAreNoUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o.now = noon.Add(time.Minute)
 			if i > 0 {
-				o.close(noon.Add([]time.Duration{0, 16, 60}[i] * time.Hour))
+				o.close(noon.Add([]time.Duration{0, 16 * time.Hour, 60 * time.Hour}[i]))
 			}
 			for _, window := range []aggregator.Window{aggregator.Hour, aggregator.Day} {
 				r := reading(t, o.db, o.now, aggregator.ReaderOptions{})

@@ -59,8 +59,8 @@ func testsIn(t *testing.T, dir string) (names []string) {
 var testName = regexp.MustCompile(`^(Test|Fuzz|Example)`)
 
 // alternatives splits the first part of a pattern: "^(TestA|TestB)$/case" is "^TestA$" and "^TestB$".
-func (s selection) alternatives() []string {
-	top, _, _ := strings.Cut(s.run, "/")
+func (t selection) alternatives() []string {
+	top, _, _ := strings.Cut(t.run, "/")
 	before, rest, grouped := strings.Cut(top, "(")
 	middle, after, closed := strings.Cut(rest, ")")
 	if !grouped || !closed {

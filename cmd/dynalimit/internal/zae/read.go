@@ -104,17 +104,7 @@ func flattened(item schema.Item) (flat schema.Item, wasNested bool) {
 // sourceOf judges the version record and keeps the items of one namespace.
 func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	s := &Source{Table: name}
-	versions, ids := map[schema.Key]schema.Item{}, map[string]string{}
-	for _, item := range items {
-		key := schema.KeyOf(item)
-		registered, is := strings.CutPrefix(key.SK, namespaces)
-		switch {
-		case key.PK == registry && is && schema.Text(item, "status") == "active":
-			ids[registered] = schema.Text(item, "namespace_id")
-		case key.SK == schema.VersionKey().SK:
-			versions[key] = item
-		}
-	}
+	versions, ids := recordsOf(items)
 	version, later := versions[schema.LaterVersionKey()]
 	if !later {
 		version = versions[schema.VersionKey()]
@@ -141,15 +131,36 @@ func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 		delete(ids, s.Namespace)
 		s.Others = slices.Sorted(maps.Keys(ids))
 	}
+	s.keep(items)
+	if len(s.items) == 0 && version == nil {
+		return nil, fmt.Errorf("table %q is not one of zae-limiter: it has no version record, no limits and no entities", name)
+	}
+	return s, nil
+}
+
+// recordsOf are the version records, and the ids of active namespaces by their names.
+func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids map[string]string) {
+	versions, ids = map[schema.Key]schema.Item{}, map[string]string{}
+	for _, item := range items {
+		key := schema.KeyOf(item)
+		registered, is := strings.CutPrefix(key.SK, namespaces)
+		switch {
+		case key.PK == registry && is && schema.Text(item, "status") == "active":
+			ids[registered] = schema.Text(item, "namespace_id")
+		case key.SK == schema.VersionKey().SK:
+			versions[key] = item
+		}
+	}
+	return versions, ids
+}
+
+// keep keeps the items of the namespace, but for the version record.
+func (s *Source) keep(items []schema.Item) {
 	for _, item := range items {
 		if key := schema.KeyOf(item); key.SK != schema.VersionKey().SK && s.owns(key.PK) {
 			s.items = append(s.items, item)
 		}
 	}
-	if len(s.items) == 0 && version == nil {
-		return nil, fmt.Errorf("table %q is not one of zae-limiter: it has no version record, no limits and no entities", name)
-	}
-	return s, nil
 }
 
 // owns reports whether a partition is of the namespace.

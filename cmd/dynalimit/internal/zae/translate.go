@@ -81,16 +81,7 @@ func (s *Source) Translate(manager, namespace string) Translation {
 		if stored, _ := storedLimits(composite[at]); len(stored) > 0 {
 			continue // zae-limiter 0.8 reads the composite item alone
 		}
-		item := maps.Clone(composite[at])
-		if item == nil {
-			item = schema.Item{}
-		}
-		for _, l := range limits {
-			for field, n := range map[string]int64{"cp": l.Capacity, "bx": l.Burst, "ra": l.Amount, "rp": l.PeriodSeconds} {
-				item["l_"+l.Name+"_"+field] = schema.Number(n)
-			}
-		}
-		composite[at] = item
+		composite[at] = withLimits(composite[at], limits)
 	}
 	for at, item := range composite {
 		if unused[at] && schema.ConfigVersion(item) == 0 {
@@ -105,6 +96,18 @@ func (s *Source) Translate(manager, namespace string) Translation {
 	slices.Sort(t.out.Lacks)
 	slices.Sort(t.out.Differs)
 	return t.out
+}
+
+// withLimits is a copy of a composite item with limits of the older layout.
+func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item {
+	item := schema.Item{}
+	maps.Copy(item, composite)
+	for _, l := range limits {
+		for field, n := range map[string]int64{"cp": l.Capacity, "bx": l.Burst, "ra": l.Amount, "rp": l.PeriodSeconds} {
+			item["l_"+l.Name+"_"+field] = schema.Number(n)
+		}
+	}
+	return item
 }
 
 func (t *translator) lacks(what, format string, args ...any) {
