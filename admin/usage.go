@@ -35,23 +35,23 @@ const (
 
 // Retention returns the retention that is stored; the zero one while no process has written usage.
 func (u Usage) Retention(ctx context.Context) (UsageRetention, error) {
-	if err := u.usable(ctx); err != nil {
+	if err := u.checkWholeTable(ctx); err != nil {
 		return UsageRetention{}, err
 	}
-	_, stored, err := u.read(ctx)
+	_, stored, err := u.readStored(ctx)
 	return retentionOf(stored), err
 }
 
 // SetRetention stores a retention if the stored one has its Version. All processes that write
-// usage obey it, from the hour after next on at the latest; hours of before stay as long as was
-// said then. It returns r with its new Version; to store again what is stored writes nothing. It
-// fails with an error that matches ErrConflict if somebody changed it meanwhile, and with a
+// usage obey it, from the hour after next on at the latest. Earlier hours stay as long as the
+// retention of their time said. It returns r with its new Version. It writes nothing if r is stored
+// already. It fails with an error that matches ErrConflict if somebody changed it meanwhile, and with a
 // *ValidationError for bad input.
 func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetention, error) {
-	if err := r.check(); err != nil {
+	if err := r.validate(); err != nil {
 		return UsageRetention{}, err
 	}
-	if err := u.usable(ctx); err != nil {
+	if err := u.checkWholeTable(ctx); err != nil {
 		return UsageRetention{}, err
 	}
 	if err := u.d.mayChange(ctx); err != nil {
@@ -59,7 +59,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 	}
 	var next schema.UsageRetention
 	err := u.d.Table.Change(ctx, opRetention, func() (table.Proposal, error) {
-		item, stored, err := u.read(ctx)
+		item, stored, err := u.readStored(ctx)
 		if err != nil {
 			return table.Proposal{}, err
 		}
@@ -84,8 +84,9 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 	return retentionOf(next), nil
 }
 
-// usable refuses a repository that is bound to one namespace: usage is kept for all of them alike.
-func (u Usage) usable(ctx context.Context) error {
+// checkWholeTable refuses a repository that is bound to one namespace: all namespaces share the
+// retention.
+func (u Usage) checkWholeTable(ctx context.Context) error {
 	if err := u.d.Usable(ctx); err != nil {
 		return err
 	}
@@ -95,8 +96,8 @@ func (u Usage) usable(ctx context.Context) error {
 	return nil
 }
 
-// read reads what is stored.
-func (u Usage) read(ctx context.Context) (schema.Item, schema.UsageRetention, error) {
+// readStored reads the item of the retention, and decodes it.
+func (u Usage) readStored(ctx context.Context) (schema.Item, schema.UsageRetention, error) {
 	item, err := u.d.Table.Get(ctx, "read the retention of usage", schema.UsageKept())
 	if err != nil {
 		return nil, schema.UsageRetention{}, err
@@ -105,8 +106,8 @@ func (u Usage) read(ctx context.Context) (schema.Item, schema.UsageRetention, er
 	return item, stored, err
 }
 
-// check says what is wrong with a retention.
-func (r UsageRetention) check() error {
+// validate refuses a retention that is out of bounds.
+func (r UsageRetention) validate() error {
 	for _, f := range []struct {
 		field       string
 		kept, least time.Duration
@@ -118,24 +119,14 @@ func (r UsageRetention) check() error {
 	return nil
 }
 
-// retentionOf is a stored retention as users see it.
-func retentionOf(r schema.UsageRetention) UsageRetention {
-	if r.Version == 0 {
-		return UsageRetention{}
-	}
-	ever := func(kept time.Duration) time.Duration {
-		if kept == 0 {
-			return -1
-		}
-		return kept
-	}
-	if r.HoursOnly {
-		return UsageRetention{Hours: ever(r.Hours), Version: r.Version}
-	}
-	return UsageRetention{Hours: ever(r.Hours), Days: ever(r.Days), Months: ever(r.Months), Version: r.Version}
+// retentionOf converts a stored retention for users.
+func retentionOf(r schema.UsageRetention) (to UsageRetention) {
+	to.Hours, to.Days, to.Months = r.Spans()
+	to.Version = r.Version
+	return to
 }
 
-// fieldsOf are the fields of a retention in an event, in seconds; 0 for ever.
+// fieldsOf returns the fields of a retention in an event, in seconds; 0 is for ever.
 func fieldsOf(r schema.UsageRetention) trail.Fields {
 	return trail.Fields{"hours_seconds": int64(r.Hours / time.Second), "days_seconds": int64(r.Days / time.Second), "months_seconds": int64(r.Months / time.Second)}
 }

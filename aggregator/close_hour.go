@@ -145,7 +145,7 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group.SetLimit(k.store.atOnce)
 	for _, sum := range sums {
 		sum.Final, sum.Made = k.at.Final && (sum.Window != schema.UsageMonthly || !sum.Start.Before(k.first)), k.made
-		sum.Expires = expires(k.retention, sum.Window, sum.Start)
+		sum.Expires = expiryOf(k.retention, sum.Window, sum.Start)
 		if err := usage.CheckSum(&sum); err != nil {
 			k.skipped.note(err)
 		}

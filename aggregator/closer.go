@@ -261,7 +261,7 @@ func (c *Closer) store(keys schema.Keys) *usageStore {
 // newClosing begins to read an hour of a namespace; a zero hour for a window that is summed again.
 // first is the first hour that was ever closed.
 func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (*closing, error) {
-	kept, err := c.retention.get(ctx)
+	kept, err := c.retention.current(ctx)
 	if err != nil {
 		return nil, c.table.Failure(opClose, err)
 	}

@@ -44,7 +44,7 @@ type CloserOptions struct {
 	// hour is final. Defaults to 15 minutes, at most 25 hours.
 	Grace time.Duration
 	// Retention is how long sums are kept, where the table has nothing stored yet. Defaults to
-	// what is stored, and then to what its fields say.
+	// the stored retention, and then to the defaults of its fields.
 	Retention Retention
 	// RetentionDiffers hears, once, of the table's retention where that is not Retention.
 	// Defaults to nobody.
@@ -104,8 +104,8 @@ func (o *CloserOptions) setDefaults() {
 	}
 }
 
-// expires is the time to live of a sum; 0 for none.
-func expires(r schema.UsageRetention, w schema.UsageWindow, start time.Time) int64 {
+// expiryOf returns the time to live of a sum; 0 if it is kept for ever.
+func expiryOf(r schema.UsageRetention, w schema.UsageWindow, start time.Time) int64 {
 	kept := r.Months
 	switch w {
 	case schema.UsageHourly:

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Retention is how long snapshots are kept after their hour, at most 100 years; a
 	// negative one is for ever. The first process that writes usage stores it in the table, and
-	// every other one obeys what is stored: see RetentionDiffers. Defaults to what is stored,
-	// and to 90 days in a table that has nothing stored.
+	// every other process obeys the stored one: see RetentionDiffers. Defaults to the stored one,
+	// and to 90 days in a table that has none.
 	Retention time.Duration
 	// RetentionDiffers hears, once, of the table's retention where that is not Retention.
 	// Defaults to nobody.
@@ -107,7 +107,7 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	group.SetLimit(p.writers)
 	kept, unknown := schema.UsageRetention{}, error(nil)
 	if len(changes) > 0 {
-		kept, unknown = p.retention.get(ctx)
+		kept, unknown = p.retention.current(ctx)
 	}
 	all := usage.Folds(changes, kept.Hours)
 	purges := p.purges(ctx, all)

@@ -167,7 +167,7 @@ func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
 	for i := range pieces {
 		w.add(&pieces[i])
 	}
-	l.more = w.yield(h.ask, l.yield)
+	l.more = w.yieldTo(h.ask, l.yield)
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 		more := true
 		err := each(pieces, func(p piece) bool {
 			if sum != nil && !p.start.Before(sum.end) {
-				more, sum = sum.yield(a, yield), nil
+				more, sum = sum.yieldTo(a, yield), nil
 			}
 			if sum == nil {
 				sum = s.window(a.window, p.start)
@@ -42,7 +42,7 @@ func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 		case err != nil:
 			yield(Usage{}, err)
 		case sum != nil:
-			sum.yield(a, yield)
+			sum.yieldTo(a, yield)
 		}
 	}
 }
@@ -72,9 +72,9 @@ func (w *window) add(p *piece) {
 	}
 }
 
-// yield yields the window, unless failed logins alone are in it: earlier versions counted those as
+// yieldTo yields the window, unless failed logins alone are in it: earlier versions counted those as
 // users' entities.
-func (w *window) yield(a ask, yield func(Usage, error) bool) bool {
+func (w *window) yieldTo(a ask, yield func(Usage, error) bool) bool {
 	u, former := w.usage(a)
 	return former && len(u.Limits) == 0 || yield(u, nil)
 }

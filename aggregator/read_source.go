@@ -64,7 +64,7 @@ func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
 // checkKept refuses days and months that can only be summed from hours that may be gone. Where
 // the table does not say how long hours are kept, none of these is final.
 func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
-	if a.window == Hour || s.calendar.UTC() {
+	if !s.sumsHours(a) {
 		return nil
 	}
 	item, err := s.table.Get(ctx, opUsage, schema.UsageKept())
@@ -74,6 +74,17 @@ func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
 	kept, err := schema.DecodeUsageRetention(item)
 	if err != nil {
 		return err
+	}
+	return s.refuseGone(a, kept)
+}
+
+// sumsHours reports whether the windows of a query can only be summed from hours.
+func (s *usageSource) sumsHours(a *ask) bool { return a.window != Hour && !s.calendar.UTC() }
+
+// refuseGone refuses days and months that are summed from hours which the retention has removed.
+func (s *usageSource) refuseGone(a *ask, kept schema.UsageRetention) error {
+	if !s.sumsHours(a) {
+		return nil
 	}
 	a.unsure = kept.Version == 0
 	if oldest := kept.Oldest(a.now); a.from.Before(oldest) {

@@ -35,9 +35,6 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.source.checkKept(ctx, &a); err != nil {
-		return nil, endOf(ctx, err)
-	}
 	items, err := r.source.table.GetMany(ctx, opUsage, []schema.Key{r.source.keys.UsageClosed(), schema.UsageKept()})
 	if err != nil {
 		return nil, endOf(ctx, err)
@@ -45,6 +42,9 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	cursor, err := schema.DecodeUsageCursor(items[0])
 	kept, unreadable := schema.DecodeUsageRetention(items[1])
 	if err := cmp.Or(err, unreadable); err != nil {
+		return nil, err
+	}
+	if err := r.source.refuseGone(&a, kept); err != nil {
 		return nil, err
 	}
 	if first := schema.UsageDaily.Floor(r.source.first(cursor)); first.After(a.from) {

@@ -24,8 +24,8 @@ type tableRetention struct {
 	table  string
 	// hoursOnly means that only the retention of hours is known here, and stored.
 	hoursOnly bool
-	// own is what this process stores where the table has none. A field of asked that is not 0
-	// was asked for.
+	// own is the retention that this process stores if the table has none. asked has the fields that
+	// its user set; the others are 0.
 	own, asked Retention
 	// differs hears once that another retention is stored than was asked for.
 	differs func(stored Retention)
@@ -46,17 +46,17 @@ func newTableRetention(client DynamoDB, table string, asked Retention, differs f
 	return &tableRetention{client: client, table: table, own: own, asked: asked, differs: differs}
 }
 
-// get returns the retention that the table has, and stores this process's own where it has none. It
-// asks the table once in a while. Where that fails it returns the last one.
-func (r *tableRetention) get(ctx context.Context) (schema.UsageRetention, error) {
+// current returns the table's retention. If the table has none it stores this process's own. It
+// asks the table once in retentionTTL, and returns the last answer if that fails.
+func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stored.Version > 0 && time.Since(r.readAt) < retentionTTL {
 		return r.stored, nil
 	}
-	stored, err := r.read(ctx)
+	stored, err := r.readStored(ctx)
 	if err == nil && (stored.Version == 0 || stored.HoursOnly && !r.hoursOnly) {
-		stored, err = r.establish(ctx)
+		stored, err = r.storeOwn(ctx)
 	}
 	switch {
 	case err != nil && r.stored.Version > 0:
@@ -65,15 +65,15 @@ func (r *tableRetention) get(ctx context.Context) (schema.UsageRetention, error)
 		return schema.UsageRetention{}, err
 	}
 	r.stored, r.readAt = stored, time.Now()
-	if !r.heard && r.other(stored) {
+	if !r.heard && r.differsFrom(stored) {
 		r.heard = true
 		r.differs(retentionOf(stored))
 	}
 	return stored, nil
 }
 
-// read reads what is stored; the zero retention for nothing.
-func (r *tableRetention) read(ctx context.Context) (schema.UsageRetention, error) {
+// readStored returns the stored retention; the zero one if none is stored.
+func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention, error) {
 	out, err := bounded(ctx, r.client.GetItem, &dynamodb.GetItemInput{
 		TableName: &r.table, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true),
 	})
@@ -83,8 +83,8 @@ func (r *tableRetention) read(ctx context.Context) (schema.UsageRetention, error
 	return schema.DecodeUsageRetention(out.Item)
 }
 
-// establish stores those fields of this process's own retention that the table does not have.
-func (r *tableRetention) establish(ctx context.Context) (schema.UsageRetention, error) {
+// storeOwn stores the fields of this process's own retention that the table does not have.
+func (r *tableRetention) storeOwn(ctx context.Context) (schema.UsageRetention, error) {
 	own := schema.UsageRetention{Hours: inSeconds(r.own.Hours), Days: inSeconds(r.own.Days), Months: inSeconds(r.own.Months), Version: 1, HoursOnly: r.hoursOnly}
 	st := own.First()
 	out, err := bounded(ctx, r.client.UpdateItem, &dynamodb.UpdateItemInput{
@@ -97,8 +97,8 @@ func (r *tableRetention) establish(ctx context.Context) (schema.UsageRetention, 
 	return schema.DecodeUsageRetention(out.Attributes)
 }
 
-// other reports whether something was asked for that is not stored.
-func (r *tableRetention) other(stored schema.UsageRetention) bool {
+// differsFrom reports whether this process asked for another retention than the stored one.
+func (r *tableRetention) differsFrom(stored schema.UsageRetention) bool {
 	differ := func(asked, stored time.Duration) bool { return asked != 0 && inSeconds(asked) != stored }
 	return differ(r.asked.Hours, stored.Hours) || !stored.HoursOnly && differ(r.asked.Days, stored.Days) || !stored.HoursOnly && differ(r.asked.Months, stored.Months)
 }
@@ -108,16 +108,8 @@ func inSeconds(kept time.Duration) time.Duration {
 	return max(0, (kept + time.Second - 1).Truncate(time.Second))
 }
 
-// retentionOf is a stored retention as users see it; 0 for what is not stored yet.
-func retentionOf(r schema.UsageRetention) Retention {
-	ever := func(kept time.Duration) time.Duration {
-		if kept == 0 {
-			return -1
-		}
-		return kept
-	}
-	if r.HoursOnly {
-		return Retention{Hours: ever(r.Hours)}
-	}
-	return Retention{Hours: ever(r.Hours), Days: ever(r.Days), Months: ever(r.Months)}
+// retentionOf converts a stored retention for users. A field is 0 if it is not stored yet.
+func retentionOf(r schema.UsageRetention) (to Retention) {
+	to.Hours, to.Days, to.Months = r.Spans()
+	return to
 }

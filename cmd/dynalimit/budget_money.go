@@ -1,11 +1,6 @@
 package main
 
-import (
-	"strconv"
-	"strings"
-
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
-)
+import "github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 
 // dollars is an amount on the command line and the screen, in micro-dollars.
 type dollars int64
@@ -19,12 +14,7 @@ func (d *dollars) UnmarshalText(text []byte) error {
 
 // String shows cents, and more where there is more, with the thousands of dollars apart as in
 // counts: $8,252.508.
-func (d dollars) String() string {
-	sign, amount, _ := strings.Cut(notation.Dollars(int64(d)), "$")
-	whole, cents, _ := strings.Cut(amount, ".")
-	n, _ := strconv.ParseInt(whole, 10, 64) // it was written from one
-	return sign + "$" + notation.Number(n) + "." + cents
-}
+func (d dollars) String() string { return notation.GroupedDollars(int64(d)) }
 
 // micros turns amounts of the command line into a keeper's.
 func micros(amounts map[string]dollars) map[string]int64 {

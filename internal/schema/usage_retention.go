@@ -28,6 +28,24 @@ type UsageRetention struct {
 	HoursOnly bool
 }
 
+// Spans returns the retention of sums of hours, days and months. One that is for ever is -1, and
+// one that is not stored is 0.
+func (r UsageRetention) Spans() (hours, days, months time.Duration) {
+	if r.Version == 0 {
+		return 0, 0, 0
+	}
+	span := func(kept time.Duration) time.Duration {
+		if kept == 0 {
+			return -1
+		}
+		return kept
+	}
+	if hours = span(r.Hours); r.HoursOnly {
+		return hours, 0, 0
+	}
+	return hours, span(r.Days), span(r.Months)
+}
+
 // UsageKept is the key of the table's UsageRetention, which all its namespaces share.
 func UsageKept() Key { return Key{"SYSTEM#", skUsageKept} }
 
@@ -44,7 +62,7 @@ func (r UsageRetention) Oldest(now time.Time) time.Time {
 	return oldest
 }
 
-// lastedUntil is a moment less a retention; zero for ever.
+// lastedUntil returns now less a retention. It returns the zero time for a retention for ever.
 func lastedUntil(now time.Time, kept time.Duration) time.Time {
 	if kept == 0 {
 		return time.Time{}
@@ -66,7 +84,7 @@ func (r UsageRetention) Changed(hours, days, months time.Duration, since time.Ti
 	return next
 }
 
-// Item is the item of the retention.
+// Item returns the item that stores the retention.
 func (r UsageRetention) Item() Item {
 	item := UsageKept().Attributes()
 	for _, k := range r.kept() {
@@ -95,7 +113,7 @@ func (r *UsageRetention) kept() []keptAs {
 	return []keptAs{{attrKeepHours, &r.Hours}, {attrKeepDays, &r.Days}, {attrKeepMonths, &r.Months}, {attrKeptBefore, &r.Before}}
 }
 
-// First is the statement that stores those fields of the retention that the table does not have.
+// First returns the update that stores the fields that the table does not have.
 func (r UsageRetention) First() Statement {
 	b := newStatementBuilder()
 	item := r.Item()
@@ -108,8 +126,8 @@ func (r UsageRetention) First() Statement {
 	return b.build()
 }
 
-// Unchanged is the condition that the stored retention is as it was when old was read; nil for
-// none stored.
+// Unchanged returns the condition that nobody changed the retention since old was read. old is nil
+// if nothing was stored.
 func (UsageRetention) Unchanged(old Item) Statement {
 	b := newStatementBuilder()
 	if old == nil {

@@ -121,8 +121,8 @@ func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	return since, p.taken
 }
 
-// Stuck returns the error of a step that failed so many times in a row, with nothing processed
-// meanwhile; nil while there is none, and for 0 tries.
+// Stuck returns the error of a step that failed at least tries times in a row while nothing was
+// processed. It returns nil if no step did, and always if tries is 0.
 func (p *Progress) Stuck(tries int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

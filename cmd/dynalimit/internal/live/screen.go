@@ -19,7 +19,7 @@ type Screen struct {
 	Rows []Row
 	// Choices are shown instead of rows.
 	Choices []string
-	// Last is the last reading, and Order what its buckets were chosen by.
+	// Last is the last reading, and Order the order by which its buckets were chosen.
 	Last  Reading
 	Order Order
 	// Style is a terminal's, for its colours and its width in columns; 0 is as much as it takes.

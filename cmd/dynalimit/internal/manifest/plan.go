@@ -92,7 +92,7 @@ type Plan struct {
 type ByHand struct {
 	// Scope is the level.
 	Scope admin.Scope `json:"scope"`
-	// Fields are what it says.
+	// Fields are its limits and marks.
 	Fields []Field `json:"fields"`
 }
 

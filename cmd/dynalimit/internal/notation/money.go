@@ -30,6 +30,14 @@ func Micros(text string) (int64, error) {
 
 // Dollars is an amount of micro-dollars: cents, and more where there is more.
 func Dollars(micros int64) string {
+	return dollarsWith(micros, func(whole int64) string { return strconv.FormatInt(whole, 10) })
+}
+
+// GroupedDollars is Dollars with the thousands apart, as Number writes counts: $8,252.508.
+func GroupedDollars(micros int64) string { return dollarsWith(micros, Number) }
+
+// dollarsWith writes micro-dollars, with whole dollars as the function writes them.
+func dollarsWith(micros int64, write func(whole int64) string) string {
 	sign, n := "", uint64(micros)
 	if micros < 0 {
 		sign, n = "-", -n
@@ -38,7 +46,7 @@ func Dollars(micros int64) string {
 	for len(decimals) > 2 && strings.HasSuffix(decimals, "0") {
 		decimals = decimals[:len(decimals)-1]
 	}
-	return fmt.Sprintf("%s$%d.%s", sign, n/perDollar, decimals)
+	return sign + "$" + write(int64(n/perDollar)) + "." + decimals //nolint:gosec // a millionth of an int64
 }
 
 // RoundDollars is Dollars without cents where there are none: $50.

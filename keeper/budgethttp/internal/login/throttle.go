@@ -45,9 +45,9 @@ var (
 )
 
 // throttle bounds failed logins, in buckets that all processes share. They are this project's
-// own: no level or block of a user applies to them, and no usage has them. While they cannot be
-// counted a login is refused. A login takes from its address and then from its client at that address before anything is
-// looked at, and gives back if it does not fail: so the bounds hold for logins at the same
+// own: no level or block of a user applies to them, and no usage has them. A login is refused
+// while they cannot be counted. A login takes from its address, and then from its client at that
+// address, before anything is looked at, and gives back if it does not fail: so the bounds hold for logins at the same
 // time. One that finds a bucket exhausted by others that are under way waits for them,
 // whatever process they are at; one that finds it exhausted by failures is refused.
 //
