@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -162,6 +164,20 @@ func TestTransactionsBesideEachOther(t *testing.T) {
 			assert.EqualValues(t, 40, user.Requests)
 		})
 	}
+}
+
+// TestToldShardsKeepTheirTimeToLive: a keeper that keeps days for less tells of a shard of its own,
+// and the list goes no earlier for that.
+func TestToldShardsKeepTheirTimeToLive(t *testing.T) {
+	inTime(t, 0, func(t *testing.T, l *Ledger, _ *ddbmem.DB) {
+		d := counting(8).record(0, nil).debits[0]
+		require.NoError(t, tellShard(t.Context(), l.Store, d, 3, 2_000_000_000))
+		require.NoError(t, tellShard(t.Context(), l.Store, d, 5, 1_900_000_000))
+		out, err := l.Store.Client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &l.Store.Usage, Key: shardKey(d.PK, d.Prefix, 0).Attributes()})
+		require.NoError(t, err)
+		assert.Equal(t, store.Int(2_000_000_000), out.Item[store.AttrTTL])
+		assert.ElementsMatch(t, []string{"3", "5"}, out.Item[attrShards].(*types.AttributeValueMemberNS).Value)
+	})
 }
 
 // A transaction begins so long after the last one as Linger says, whether that was answered or

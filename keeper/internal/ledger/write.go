@@ -46,7 +46,7 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
 			TableName: &table, Key: it.key.Attributes(),
-			UpdateExpression:          aws.String("SET #2 = :2 ADD #0 :0 REMOVE #1"),
+			UpdateExpression:          aws.String("SET #2 = if_not_exists(#2, :2) ADD #0 :0 REMOVE #1"),
 			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": AttrSeq, "#2": store.AttrTTL},
 			ExpressionAttributeValues: store.Item{":0": store.Int(1), ":2": store.Int(t.ops[0].expires)},
 		}}
