@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/audit"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // TestUsageRetentionIsSet: by its version, with an event, and for the table as a whole.
@@ -48,4 +49,28 @@ func TestUsageRetentionIsSet(t *testing.T) {
 		}
 		assert.Equal(t, []string{"usage_retention_set", "usage_retention_set"}, actions)
 	})
+}
+
+// TestUsageRetentionIsNotLost: a change between the read and the write of another one stays.
+func TestUsageRetentionIsNotLost(t *testing.T) {
+	e := memEngine(t)
+	usage := admin.New(e.repository(t, nil).As("ann")).Usage
+	const day = 24 * time.Hour
+	mine, err := usage.SetRetention(t.Context(), admin.UsageRetention{Hours: 30 * day, Days: 400 * day, Months: -1})
+	require.NoError(t, err)
+	theirs, raced := mine, false
+	theirs.Hours, mine.Hours = 60*day, 90*day
+	e.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "TransactWriteItems" && !raced {
+			raced = true
+			_, err := usage.SetRetention(t.Context(), theirs)
+			assert.NoError(t, err)
+		}
+		return ddbmem.Fault{}
+	})
+	_, err = usage.SetRetention(t.Context(), mine)
+	require.ErrorIs(t, err, admin.ErrConflict)
+	stored, err := usage.Retention(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 60*day, stored.Hours)
 }

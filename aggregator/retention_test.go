@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -151,4 +152,72 @@ func TestUnknownRetentionCountsNothing(t *testing.T) {
 	assert.False(t, done.Failures[0].Unreadable)
 	db.SetFaults(nil)
 	assert.Equal(t, 1, process(t, p, recordOfWhom(1, noon, "a", "gpt-4")).Counted)
+}
+
+// expiryIn is when the snapshot of an entity's hour goes.
+func expiryIn(t *testing.T, db *ddbmem.DB, entity string) any {
+	t.Helper()
+	out, err := db.Client().GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("limits"), Key: schema.Keys{}.Usage(entity, "gpt-4", noon).Attributes()})
+	require.NoError(t, err)
+	return out.Item[schema.TTL]
+}
+
+// TestRetentionIsReadOnceInAWhile: once in ten minutes, so that a change is obeyed. If that read
+// fails the last answer holds.
+func TestRetentionIsReadOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, p := newTable(t, nil)
+		defer db.Close()
+		after := func(kept time.Duration) any { return schema.Number(noon.Add(time.Hour + kept).Unix()) }
+		reads := func(entity string, seq int) int64 {
+			before := db.Meter()
+			require.Equal(t, 1, process(t, p, recordOfWhom(seq, noon, entity, "gpt-4")).Counted)
+			return db.Meter().Sub(before).Operations["GetItem"].Requests
+		}
+		assert.EqualValues(t, 1, reads("a", 1))
+		keepHours(t, db, 30*days)
+		assert.Zero(t, reads("b", 2))
+		assert.Equal(t, after(90*days), expiryIn(t, db, "b"))
+		<-time.After(11 * time.Minute)
+		assert.EqualValues(t, 1, reads("c", 3))
+		assert.Equal(t, after(30*days), expiryIn(t, db, "c"))
+		<-time.After(11 * time.Minute)
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "GetItem" {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+			}
+			return ddbmem.Fault{}
+		})
+		process(t, p, recordOfWhom(4, noon, "d", "gpt-4"))
+		db.SetFaults(nil)
+		assert.Equal(t, after(30*days), expiryIn(t, db, "d"))
+	})
+}
+
+// TestTwoProcessesStoreOneRetention: of two that find none stored the first one's holds, and a
+// Closer adds the days and months that a Processor does not know.
+func TestTwoProcessesStoreOneRetention(t *testing.T) {
+	o := newOffice(t, noon, &aggregator.CloserOptions{Retention: aggregator.Retention{Hours: 60 * days, Days: 50 * days}})
+	_, err := o.db.Client().DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String("limits"), Key: schema.UsageKept().Attributes()})
+	require.NoError(t, err)
+	first, raced := schema.UsageRetention{Hours: 30 * days, Version: 1, HoursOnly: true}, false
+	o.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "UpdateItem" && !raced {
+			raced = true
+			_, err := o.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: first.Item()})
+			assert.NoError(t, err)
+		}
+		return ddbmem.Fault{}
+	})
+	p, err := aggregator.New(o.db.Client(), "limits", nil)
+	require.NoError(t, err)
+	process(t, p, recordOfWhom(1, noon, "a", "gpt-4"))
+	require.True(t, raced)
+	assert.Equal(t, any(schema.Number(noon.Add(time.Hour+30*days).Unix())), expiryIn(t, o.db, "a"))
+	o.close(noon.Add(time.Hour))
+	out, err := o.db.Client().GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("limits"), Key: schema.UsageKept().Attributes()})
+	require.NoError(t, err)
+	stored, err := schema.DecodeUsageRetention(out.Item)
+	require.NoError(t, err)
+	assert.Equal(t, schema.UsageRetention{Hours: 30 * days, Days: 50 * days, Version: 1}, stored)
 }

@@ -33,3 +33,21 @@ func TestWriteOfWhatAnOutageCountedIsNoTransaction(t *testing.T) {
 	require.Same(t, told, j.sender(&ddbmem.Write{Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)))
 	require.Empty(t, j.oracle.told["key"])
 }
+
+// A write that was refused, and was to change as much as one that landed, is not taken for it.
+func TestRefusedWriteIsNotTakenForTheOneThatLanded(t *testing.T) {
+	set := schema.NewLimitSets().OfKinds([]string{"rpd"}, []string{"rpd"})
+	holding := func(tokens, consumed int64) *schema.Image {
+		l := schema.Stored{Rate: bucket.Rate{Burst: 5000, Amount: 5000, Period: -1}, Tokens: tokens, Consumed: consumed, Window: 3}
+		return &schema.Image{Set: set, Limits: []schema.Stored{l}}
+	}
+	of := func(window bucket.WindowID) *sentWrite {
+		return &sentWrite{tells: true, sums: plan.Sums{{Name: "rpd", Amounts: bucket.Amounts{Back: 1000}, Window: window}}}
+	}
+	refused, earlier, landed := of(3), of(2), of(3)
+	refused.refused = true
+	j := newJudge(newOracle(), bounds{})
+	j.oracle.told["key"] = []*sentWrite{refused, earlier, landed}
+	require.Same(t, landed, j.teller("key", holding(3000, 2000), holding(4000, 1000)))
+	require.Equal(t, []*sentWrite{refused, earlier}, j.oracle.told["key"])
+}

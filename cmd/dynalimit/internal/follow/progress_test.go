@@ -169,3 +169,16 @@ func TestQuietOfATableInUse(t *testing.T) {
 	lag(other, noon.Add(30*time.Minute), 1)
 	assert.Zero(t, h.quiet(), "written before, by DynamoDB's clock")
 }
+
+// TestStuck: a step that fails in a row is stuck, and not one that failed before records were
+// processed.
+func TestStuck(t *testing.T) {
+	p := hear()
+	full := errors.New("no room")
+	p.Retrying(aggregator.TailRetry{Op: "a checkpoint", Try: 3, Err: full})
+	assert.NoError(t, p.Stuck(4))
+	assert.ErrorIs(t, p.Stuck(3), full)
+	assert.NoError(t, p.Stuck(0), "it never gives up")
+	p.Processed(aggregator.RecordsProcessed{})
+	assert.NoError(t, p.Stuck(3))
+}
