@@ -66,8 +66,8 @@ type Group struct {
 	cancel context.CancelCauseFunc
 
 	mu sync.Mutex
-	// ended is the first call that ended its goroutine.
-	ended error
+	// failed is the first error.
+	failed error
 }
 
 // WithContext returns a group, and a context that ends when a call fails or Wait returns.
@@ -81,23 +81,25 @@ func (g *Group) SetLimit(n int) { g.calls.SetLimit(n) }
 
 // Go calls f on a goroutine, when the limit allows.
 func (g *Group) Go(f func() error) {
-	g.calls.Go(func() (err error) {
-		Call(func() { err = f() }, func(e *Ended) { err = e; g.note(e) })
+	g.calls.Go(func() error {
+		var err error
+		Call(func() { err = f() }, func(e *Ended) { g.fail(e) })
 		if err != nil {
-			g.end(err)
+			g.fail(err)
 		}
-		return err
+		return nil
 	})
 }
 
-// note keeps the error of a call whose goroutine may be about to end.
-func (g *Group) note(e *Ended) {
+// fail keeps the first error and ends the context of the group. It keeps the error before it ends the
+// context: the calls beside it fail then because the context ended, and that is not why the group fails.
+func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ended == nil {
-		g.ended = e
+	if g.failed == nil {
+		g.failed = err
 	}
-	g.end(e)
+	g.end(err)
 }
 
 // end ends the context of the group.
@@ -109,12 +111,9 @@ func (g *Group) end(cause error) {
 
 // Wait waits for all calls, and returns the first error.
 func (g *Group) Wait() error {
-	err := g.calls.Wait()
-	g.end(err)
+	_ = g.calls.Wait() // the calls return none
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err == nil {
-		err = g.ended
-	}
-	return err
+	g.end(g.failed)
+	return g.failed
 }

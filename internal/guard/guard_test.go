@@ -51,3 +51,15 @@ func TestCallThatReturnsIsItself(t *testing.T) {
 	assert.NoError(t, empty.Wait())
 	assert.ErrorIs(t, ctx.Err(), context.Canceled)
 }
+
+// TestGroupSaysWhyItFailed: a call that fails ends the others, and their errors come while it ends.
+func TestGroupSaysWhyItFailed(t *testing.T) {
+	for range 2000 {
+		group, ctx := WithContext(t.Context())
+		for range 4 {
+			group.Go(func() error { <-ctx.Done(); return ctx.Err() })
+		}
+		group.Go(func() error { return errOfUser })
+		require.Equal(t, errOfUser, group.Wait())
+	}
+}
