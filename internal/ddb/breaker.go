@@ -58,9 +58,10 @@ type Breaker struct {
 	heard atomic.Int64
 
 	// gate lets a few requests go first after an outage. checks ask for requests that wait
-	// on pooled connections.
-	gate   gate
-	checks checks
+	// on pooled connections, when the watchdog says so.
+	gate     gate
+	checks   checks
+	watchdog watchdog
 
 	mu     sync.Mutex
 	outage outage

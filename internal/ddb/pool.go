@@ -84,7 +84,8 @@ type waiting struct {
 	turn int
 	// idled means that the last connection came from the pool.
 	idled bool
-	timer *time.Timer
+	// watched is the wait on conn.
+	watched watch
 }
 
 // watch returns a context in which net/http shows the connections of HTTP requests, if the
@@ -93,7 +94,7 @@ func (w *waiting) watch(ctx context.Context, b *Breaker, timeout time.Duration) 
 	if b == nil || b.opts.Probe == nil {
 		return ctx
 	}
-	w.breaker, w.timeout = b, timeout
+	w.breaker, w.timeout, w.watched.of = b, timeout, w
 	w.trace.GotConn = w.gotConn
 	w.ctx = httptrace.WithClientTrace(ctx, &w.trace)
 	return w.ctx
@@ -104,7 +105,8 @@ func (w *waiting) start(began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turn++
-	w.began, w.idled, w.conn = began, false, nil
+	w.endWatch()
+	w.began, w.idled = began, false
 }
 
 // isPooled reports whether a connection waited in the pool before. It may have been made for
@@ -115,19 +117,12 @@ func isPooled(c httptrace.GotConnInfo) bool { return c.Reused || c.WasIdle }
 func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.turn++; w.timer != nil {
-		w.timer.Stop()
+	w.turn++
+	w.endWatch()
+	if w.idled = isPooled(c); w.idled {
+		w.conn = c.Conn
+		w.breaker.watchdog.add(&w.watched, w.turn, time.Now().Add(w.patience()))
 	}
-	if w.idled = isPooled(c); !w.idled {
-		w.conn = nil
-		return
-	}
-	w.conn = c.Conn
-	if w.timer == nil {
-		w.timer = time.AfterFunc(w.patience(), w.check)
-		return
-	}
-	w.timer.Reset(w.patience())
 }
 
 // patience is how long a pooled connection may answer nothing.
@@ -140,11 +135,11 @@ func (w *waiting) patience() time.Duration {
 }
 
 // check closes the connection that a request waits on if the table answers on a new one.
-func (w *waiting) check() {
+func (w *waiting) check(turn int) {
 	w.mu.Lock()
-	began, conn, turn := w.began, w.conn, w.turn
+	began, conn, over := w.began, w.conn, w.turn != turn
 	w.mu.Unlock()
-	if conn == nil || !w.breaker.outlives(w.ctx, began) {
+	if conn == nil || over || !w.breaker.outlives(w.ctx, began) {
 		return
 	}
 	w.mu.Lock()
@@ -167,10 +162,16 @@ func abort(conn net.Conn) {
 func (w *waiting) stop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.conn = nil; w.timer != nil {
-		w.timer.Stop()
-	}
+	w.endWatch()
 	return w.idled
+}
+
+// endWatch ends the wait on a connection. w.mu must be held.
+func (w *waiting) endWatch() {
+	if w.conn != nil {
+		w.conn = nil
+		w.breaker.watchdog.remove(&w.watched)
+	}
 }
 
 // probe is one question on a new connection, of one or several requests.

@@ -161,6 +161,24 @@ func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
 	})
 }
 
+// Requests that began one after another end so too, each after half of its own time.
+func TestEachRequestWaitsForHalfOfItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pool{idle: 3, dies: hangs, later: failed}
+		c := probed(t, closable{p})
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				began := time.Now()
+				assert.False(t, Classify(write(t.Context(), c), t.Context()).Silent)
+				assert.Equal(t, 500*time.Millisecond, time.Since(began))
+			})
+			<-time.After(100 * time.Millisecond)
+		}
+		all.Wait()
+	})
+}
+
 // A caller's own end says nothing, and closes no connection.
 func TestCallersEndLeavesThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,88 @@
+package ddb
+
+import (
+	"sync"
+	"time"
+)
+
+// watchdog checks what waits too long. All waits share one timer: one that ends in time, as
+// most do, does not touch it.
+type watchdog struct {
+	mu sync.Mutex
+	// waits are in no order.
+	waits []*watch
+	timer *time.Timer
+	// rings is when the timer rings; zero if it does not.
+	rings time.Time
+}
+
+// watch is one wait. The lock of its watchdog guards it.
+type watch struct {
+	of   interface{ check(turn int) }
+	turn int
+	due  time.Time
+	// place is 1 + the index in the watchdog's waits, 0 for none.
+	place int
+}
+
+// ringsApart bounds how often the timer rings while many wait too long.
+const ringsApart = 5 * time.Millisecond
+
+// add has a wait checked at an instant, in its turn.
+func (d *watchdog) add(w *watch, turn int, due time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits = append(d.waits, w)
+	w.place, w.due, w.turn = len(d.waits), due, turn
+	if d.rings.IsZero() || due.Before(d.rings) {
+		d.set(due)
+	}
+}
+
+// remove has a wait not checked any more.
+func (d *watchdog) remove(w *watch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(w)
+}
+
+// drop removes a wait, if it is there. d.mu must be held.
+func (d *watchdog) drop(w *watch) {
+	if w.place == 0 {
+		return
+	}
+	last := len(d.waits)
+	d.waits[w.place-1] = d.waits[last-1]
+	d.waits[w.place-1].place = w.place
+	d.waits[last-1] = nil
+	d.waits, w.place = d.waits[:last-1], 0
+}
+
+// set has the timer ring at an instant. d.mu must be held.
+func (d *watchdog) set(at time.Time) {
+	d.rings = at
+	if d.timer == nil {
+		d.timer = time.AfterFunc(time.Until(at), d.ring)
+		return
+	}
+	d.timer.Reset(time.Until(at))
+}
+
+// ring checks the waits that are due, and sets the timer for the others.
+func (d *watchdog) ring() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, next := time.Now(), time.Time{}
+	for i := len(d.waits) - 1; i >= 0; i-- {
+		switch w := d.waits[i]; {
+		case !w.due.After(now):
+			d.drop(w)
+			go w.of.check(w.turn)
+		case next.IsZero() || w.due.Before(next):
+			next = w.due
+		}
+	}
+	if d.rings = next; !next.IsZero() {
+		d.set(now.Add(max(next.Sub(now), ringsApart)))
+	}
+}
