@@ -166,7 +166,7 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
 		}
 		if err == nil {
-			err = k.Prices().Put(ctx, c.Model)
+			err = k.Prices().Replace(ctx, c.Model, rows)
 		}
 		return priceJSON{Price: prices.Price{Model: c.Model}}, err
 	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })

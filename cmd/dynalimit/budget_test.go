@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/keeper/budget"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -107,6 +109,24 @@ func TestOperatorsAtOnceLoseNoQuota(t *testing.T) {
 		return []string{"prices", "set", "some-model", "--input", "1", "--output", "2", "--from", fmt.Sprintf("2027-01-0%d", i+1)}
 	})
 	assert.Equal(t, 6, strings.Count(s.must("prices", "list", "some-model"), "stored"))
+}
+
+// TestResetSparesAPriceThatSomebodyStoresMeanwhile: it drops the prices that it read alone.
+func TestResetSparesAPriceThatSomebodyStoresMeanwhile(t *testing.T) {
+	s := newShell(t, "budget")
+	set := []string{"prices", "set", "some-model", "--create-tables", "--input", "1", "--output", "2"}
+	s.must(set...)
+	var reads atomic.Int32
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "GetItem" && bytes.Contains(r.Body, []byte("PRICE#some-model")) && reads.Add(1) == 2 {
+			s.must(append(set, "--from", "2027-01-01")...)
+		}
+		return ddbmem.Fault{}
+	})
+	code, _, stderr := s.run("prices", "reset", "some-model")
+	assert.NotEqual(t, exitOK, code)
+	assert.Contains(t, stderr, "somebody else changed it at the same time: try again")
+	assert.Equal(t, 2, strings.Count(s.must("prices", "list", "some-model"), "stored"))
 }
 
 // TestBarsOfBudgetsFitTheScreen: where there is no room for a bar there is none, and no line wraps.

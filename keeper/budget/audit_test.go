@@ -249,8 +249,11 @@ func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) er
 		"Override":      func(k *Keeper) error { return k.Setup().Override(ctx, orgO, appA, "economy", now.Add(time.Hour)) },
 		"ClearOverride": func(k *Keeper) error { return k.Setup().ClearOverride(ctx, orgO, appA) },
 		"PutPrices":     func(k *Keeper) error { return k.Prices().Put(ctx, microModel, prices.Price{Model: microModel}) },
-		"PutModelInfo":  func(k *Keeper) error { return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
-		"ImportPrices":  func(k *Keeper) error { _, err := k.Prices().Import(ctx, microList(), PriceImport{}); return err },
+		"ReplacePrices": func(k *Keeper) error {
+			return k.Prices().Replace(ctx, microModel, nil, prices.Price{Model: microModel})
+		},
+		"PutModelInfo": func(k *Keeper) error { return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
+		"ImportPrices": func(k *Keeper) error { _, err := k.Prices().Import(ctx, microList(), PriceImport{}); return err },
 		"Adjust": func(k *Keeper) error {
 			return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
 		},

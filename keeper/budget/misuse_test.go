@@ -53,6 +53,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			"Recommend":      func() error { _, err := k.Recommend(ctx, orgO, appA); return err },
 			"RecommendFresh": func() error { _, err := k.RecommendFresh(ctx, orgO, appA); return err },
 			"Replay":         func() error { return k.Replay(ctx) },
+			"ReplacePrices":  func() error { return k.Prices().Replace(ctx, premiumModel, nil) },
 			"ReviewPrices":   func() error { _, err := k.Prices().Review(ctx, prices.List{}, PriceImport{}); return err },
 			"Sticky":         func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
 			"StoredModels":   func() error { return first(k.Prices().Models(ctx)) },

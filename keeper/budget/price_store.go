@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -47,15 +48,34 @@ func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 // Put replaces the stored prices of one model, at most 500, for all organisations; a
 // version of a model is a model of its own. They come before Options.Prices and the
 // catalog. No rows: back to those. It replaces also a price that somebody else has stored since
-// the caller read them: to store one price use Add. It writes an audit.Event of
-// audit.Price(model), unless just those prices are stored already.
+// the caller read them: to change what was read use Replace, to store one price Add. It writes an
+// audit.Event of audit.Price(model), unless just those prices are stored already.
 func (p *Prices) Put(ctx context.Context, model string, rows ...prices.Price) error {
 	k := p.keeper()
 	by, err := k.author(ctx)
 	if err != nil {
 		return err
 	}
-	return k.admin.prices.put(ctx, by, model, rows...)
+	return k.admin.prices.put(ctx, "Prices.Put", by, model, nil, rows)
+}
+
+// Replace is Put if the stored prices of the model are still those that Get returned; empty if it
+// returned none.
+//
+// Errors: *fault.ValidationError, *fault.UnavailableError; ErrConflict if somebody else stored
+// others since, and then nothing was written: read them again.
+func (p *Prices) Replace(ctx context.Context, model string, read []prices.Price, rows ...prices.Price) error {
+	k := p.keeper()
+	by, err := k.author(ctx)
+	if err != nil {
+		return err
+	}
+	return k.admin.prices.put(ctx, "Prices.Replace", by, model, func(stored priceRows) error {
+		if !slices.Equal(stored.Rows, priceRows{}.with(read).Rows) {
+			return fmt.Errorf("%w: the stored prices of %s are no longer those that were read", ErrConflict, model)
+		}
+		return nil
+	}, rows)
 }
 
 // Add stores a price beside those that are stored of its model, in the place of the one of the
@@ -72,11 +92,12 @@ func (p *Prices) Add(ctx context.Context, price prices.Price) (prices.Price, err
 	if price, err = storable(price); err != nil {
 		return prices.Price{}, err
 	}
-	return price, k.admin.prices.replace(ctx, "Prices.Add", by, price.Model, func(stored priceRows) []prices.Price {
+	return price, k.admin.prices.replace(ctx, "Prices.Add", by, price.Model, func(stored priceRows) ([]prices.Price, error) {
 		kept := slices.DeleteFunc(stored.prices(), func(old prices.Price) bool {
 			return old.Scope == price.Scope && old.EffectiveFrom.Equal(price.EffectiveFrom)
 		})
-		return append(kept, price)
+		kept = append(kept, price)
+		return kept, checkCount(kept)
 	})
 }
 

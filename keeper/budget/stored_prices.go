@@ -163,7 +163,8 @@ func (pt *priceTable) stored(ctx context.Context, models []string) (prices.Book,
 // maxPrices bounds the stored prices of a model: their event has those before and after.
 const maxPrices = 500
 
-func (pt *priceTable) put(ctx context.Context, by, model string, rows ...prices.Price) error {
+// put replaces the prices of a model, if check accepts those that are stored; nil accepts any.
+func (pt *priceTable) put(ctx context.Context, operation, by, model string, check func(priceRows) error, rows []prices.Price) error {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
@@ -182,7 +183,12 @@ func (pt *priceTable) put(ctx context.Context, by, model string, rows ...prices.
 		}
 		next = append(next, p)
 	}
-	return pt.replace(ctx, "Prices.Put", by, name, func(priceRows) []prices.Price { return next })
+	return pt.replace(ctx, operation, by, name, func(stored priceRows) ([]prices.Price, error) {
+		if check == nil {
+			return next, nil
+		}
+		return next, check(stored)
+	})
 }
 
 func checkCount(rows []prices.Price) error {
@@ -204,16 +210,16 @@ func storable(p prices.Price) (prices.Price, error) {
 }
 
 // replace stores other prices of a model in the place of those that are stored.
-func (pt *priceTable) replace(ctx context.Context, operation, by, name string, next func(priceRows) []prices.Price) error {
+func (pt *priceTable) replace(ctx context.Context, operation, by, name string, next func(priceRows) ([]prices.Price, error)) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
-		var tooMany error
+		var refused error
 		c, err := pt.decide(ctx, by, name, func(r priceRows) priceRows {
-			becomes := next(r)
-			tooMany = checkCount(becomes)
+			var becomes []prices.Price
+			becomes, refused = next(r)
 			return r.with(becomes)
 		})
-		if tooMany != nil {
-			return nil, tooMany
+		if refused != nil {
+			return nil, refused
 		}
 		return c, err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,21 @@ import (
 
 	"github.com/dynalimit/dynalimit/prices"
 )
+
+// priceOf is a price that begins on the day of its label.
+func priceOf(label string) prices.Price {
+	return prices.Price{Model: "some-model", EffectiveFrom: time.Date(2027, 1, int(label[0]-'a')+1, 0, 0, 0, 0, time.UTC), Rates: prices.Rates{Input: 7, Output: 7}}
+}
+
+// pricesByLabel reads the prices of priceOf.
+func pricesByLabel(ctx context.Context, k *Keeper) (map[string]int64, error) {
+	stored, err := k.Prices().Get(ctx, "some-model")
+	found := map[string]int64{}
+	for _, p := range stored {
+		found[string(rune('a'+p.EffectiveFrom.Day()-1))] = p.Rates.Input
+	}
+	return found, err
+}
 
 // TestOperatorsWhoChangeOnePlaceLoseNothing: six at once read, change one label each and write.
 // Those that were overtaken are told so, and read again.
@@ -54,19 +70,20 @@ func TestOperatorsWhoChangeOnePlaceLoseNothing(t *testing.T) {
 		},
 		"prices": {
 			func(ctx context.Context, k *Keeper, label string) error {
-				_, err := k.Prices().Add(ctx, prices.Price{
-					Model: "some-model", EffectiveFrom: time.Date(2027, 1, int(label[0]-'a')+1, 0, 0, 0, 0, time.UTC), Rates: prices.Rates{Input: 7, Output: 7},
-				})
+				_, err := k.Prices().Add(ctx, priceOf(label))
 				return err
 			},
-			func(ctx context.Context, k *Keeper) (map[string]int64, error) {
-				prices, err := k.Prices().Get(ctx, "some-model")
-				found := map[string]int64{}
-				for _, p := range prices {
-					found[string(rune('a'+p.EffectiveFrom.Day()-1))] = p.Rates.Input
+			pricesByLabel,
+		},
+		"prices that were read": {
+			func(ctx context.Context, k *Keeper, label string) error {
+				read, err := k.Prices().Get(ctx, "some-model")
+				if err == nil {
+					err = k.Prices().Replace(ctx, "some-model", read, append(slices.Clone(read), priceOf(label))...)
 				}
-				return found, err
+				return err
 			},
+			pricesByLabel,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
