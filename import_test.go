@@ -281,7 +281,7 @@ var importTable = []importRow{
 		std: append([]string{
 			"bytes", "context", "encoding/json", "flag", "io", "net", "net/http", "net/http/httptrace", "os", "path/filepath", "regexp", "sync/atomic", "testing",
 		}, pureStd...),
-		project: []string{"ddbmem"},
+		project: []string{"ddbmem", "fault"},
 		others:  []string{sdk, testify},
 		reason:  "what tests of several packages have in common; nothing that ships imports it",
 		tests:   true,

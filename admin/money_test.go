@@ -9,7 +9,6 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -30,9 +29,7 @@ func TestMoneyBelongsToAGroup(t *testing.T) {
 	each.PerModel = true
 	for _, at := range []admin.Scope{{Everyone: true}, {Entity: "key"}, {Entity: "key", Resource: "_default_"}, {Plan: "pro"}, {Everyone: true, Resource: "claude"}, {Entity: "key", Resource: "claude"}} {
 		err := limits.Set(ctx, at, []dynalimit.Limit{money})
-		var wrong *fault.ValidationError
-		require.ErrorAs(t, err, &wrong, "%s", at)
-		assert.Equal(t, "limits[usd].PerModel", wrong.Field)
+		wrong := requireInvalid(t, err, "limits[usd].PerModel", "%s", at)
 		assert.ErrorContains(t, err, "set it on a group of models")
 		_, err = limits.SetConfig(ctx, at, admin.LimitConfig{Limits: []dynalimit.Limit{money}})
 		require.ErrorAs(t, err, &wrong, "%s", at)

@@ -311,9 +311,7 @@ func TestConfigsAreChecked(t *testing.T) {
 		"limits":                     admin.New(r).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, nil),
 		"config.limits.RefillPeriod": set(admin.Scope{Everyone: true}, admin.LimitConfig{Limits: []dynalimit.Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
 	} {
-		var v *dynalimit.ValidationError
-		require.ErrorAs(t, err, &v, field)
-		assert.Equal(t, field, v.Field)
+		requireInvalid(t, err, field)
 	}
 	assert.Zero(t, e.db.Meter().Sub(before).Requests())
 	_, err := admin.New(r.As("")).Limits.SetConfigs(t.Context(), []admin.ScopedConfig{{Scope: admin.Scope{Everyone: true}, Config: good}})

@@ -3,7 +3,6 @@ package aggregator_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,9 +17,10 @@ import (
 
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var update = testworld.Update
 
 // chance is what differs from one run to another, and what it is written as.
 var chance = []struct {

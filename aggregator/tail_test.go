@@ -23,6 +23,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // harbor is a limiter on a table whose stream is followed.
@@ -355,9 +356,7 @@ func TestTailBadInput(t *testing.T) {
 		"options.Drain":      make(aggregator.TailOptions{Drain: -1}),
 		"options.Now":        make(aggregator.TailOptions{Now: func() time.Time { return time.Time{} }}),
 	} {
-		var invalid *dynalimit.ValidationError
-		require.ErrorAs(t, err, &invalid, want)
-		assert.Equal(t, want, invalid.Field)
+		testworld.RequireInvalid(t, err, want)
 	}
 	assert.ErrorContains(t, make(aggregator.TailOptions{Poll: 9 * time.Millisecond}), "options.Poll")
 	assert.NoError(t, make(aggregator.TailOptions{Poll: 10 * time.Millisecond}))

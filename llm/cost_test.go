@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -94,9 +95,7 @@ func TestWhatMayCostAnythingIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := g.Start(t.Context(), callOf(tt.model, tt.estimate))
-			var bad *llm.ValidationError
-			require.ErrorAs(t, err, &bad)
-			assert.Equal(t, tt.field, bad.Field)
+			testworld.RequireInvalid(t, err, tt.field)
 			assert.Equal(t, tt.field == "model", errors.Is(err, llm.ErrNoPrice))
 		})
 	}
@@ -290,9 +289,7 @@ func TestAMoneyLimitIsNotSkipped(t *testing.T) {
 	})
 	r := callOf("gpt-4o", llm.Estimate{InputTokens: 1, MaxOutputTokens: 1})
 	_, err := g.Start(t.Context(), r)
-	var bad *llm.ValidationError
-	require.ErrorAs(t, err, &bad)
-	assert.Equal(t, "limits[usd]", bad.Field)
+	testworld.RequireInvalid(t, err, "limits[usd]")
 	report, err := w.limiter.Check(t.Context(), user, "all", nil)
 	require.NoError(t, err)
 	assert.Equal(t, int64(60), report.Statuses[0].Remaining, "what was taken is given back")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -307,9 +308,7 @@ func TestMisuseIsSaid(t *testing.T) {
 	} {
 		for i, call := range calls {
 			require.NotPanics(t, func() {
-				var v *llm.ValidationError
-				require.ErrorAs(t, call(), &v, "%s %d", field, i)
-				require.Equal(t, field, v.Field, i)
+				v := testworld.RequireInvalid(t, call(), field, "%s %d", field, i)
 				require.Equal(t, "llm", v.Package)
 			}, "%s %d", field, i)
 		}
@@ -336,9 +335,7 @@ func TestGuardIsRefusedWhatCannotWork(t *testing.T) {
 		"limit's name":      {"options.Limits", llm.Options{Limiter: w.limiter, Limits: measures("#")}},
 	} {
 		_, err := llm.New(&test.opts)
-		var v *llm.ValidationError
-		require.ErrorAs(t, err, &v, name)
-		assert.Equal(t, test.field, v.Field, name)
+		testworld.RequireInvalid(t, err, test.field, name)
 	}
 }
 
@@ -358,9 +355,7 @@ func TestNamesAreCheckedFirst(t *testing.T) {
 		change(&r)
 		before := w.db.Meter()
 		_, err := guard.Start(t.Context(), r)
-		var v *llm.ValidationError
-		require.ErrorAs(t, err, &v, field)
-		assert.Equal(t, field, v.Field)
+		testworld.RequireInvalid(t, err, field)
 		assert.Zero(t, w.db.Meter().Sub(before).Requests(), field)
 	}
 }

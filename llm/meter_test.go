@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/prices"
 )
@@ -234,9 +235,7 @@ func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
 				c.Meter().Add(test.meter)
 				return test.usage, nil
 			})
-			var bad *llm.ValidationError
-			require.ErrorAs(t, err, &bad)
-			assert.Equal(t, test.field, bad.Field)
+			testworld.RequireInvalid(t, err, test.field)
 			require.ErrorContains(t, err, "the call is counted")
 			l := w.spent("premium")
 			assert.Equal(t, []int64{test.micros, 1}, []int64{l.CostMicros, l.Requests})
@@ -258,9 +257,7 @@ func TestMeasureThatFails(t *testing.T) {
 			})
 			before := w.db.Meter()
 			_, err := g.Start(t.Context(), request())
-			var bad *llm.ValidationError
-			require.ErrorAs(t, err, &bad)
-			assert.Equal(t, "limits[tpm]", bad.Field)
+			testworld.RequireInvalid(t, err, "limits[tpm]")
 			assert.Zero(t, w.db.Meter().Sub(before).WriteUnits(), "it is found before any write")
 			w.requireNothing()
 		})

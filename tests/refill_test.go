@@ -278,9 +278,7 @@ func notWritten(t *testing.T, err error) {
 	var unconfirmed *dynalimit.UnconfirmedError
 	require.ErrorAs(t, err, &unconfirmed)
 	assert.True(t, unconfirmed.NotWritten)
-	var refused *dynalimit.ValidationError
-	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, "amounts[x]", refused.Field)
+	requireInvalid(t, err, "amounts[x]")
 	assert.ErrorContains(t, err, "into debt")
 }
 

@@ -3,7 +3,6 @@ package budgethttp
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,9 +14,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = testworld.Update
 
 // described is the document as a client reads it.
 type described struct {

@@ -3,7 +3,6 @@ package credentials
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,9 +11,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata/golden")
+var update = testworld.Update
 
 var (
 	// eventID finds the ids of events: 10 digits of time and 16 drawn at random.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/testworld"
 	"github.com/dynalimit/dynalimit/keeper/internal/fixture"
 )
 
@@ -108,9 +109,7 @@ func TestKeysRotateOnceASecond(t *testing.T) {
 	set, err := NewKeySet(chance(1), fixtureNow)
 	require.NoError(t, err)
 	_, err = set.Rotated(chance(2), fixtureNow.Add(100*time.Millisecond), time.Hour)
-	var v *ValidationError
-	require.ErrorAs(t, err, &v)
-	assert.Equal(t, "keys", v.Field)
+	v := testworld.RequireInvalid(t, err, "keys")
 	assert.Contains(t, v.Reason, "rotate again a second later")
 	next, err := set.Rotated(chance(2), fixtureNow.Add(time.Second), time.Hour)
 	require.NoError(t, err)
@@ -133,9 +132,7 @@ func TestFullKeySetsAreRefused(t *testing.T) {
 	for range MaxKeys - 1 {
 		require.NoError(t, rotate(time.Hour))
 	}
-	var v *ValidationError
-	require.ErrorAs(t, rotate(time.Hour), &v)
-	assert.Equal(t, "keys.peppers", v.Field)
+	v := testworld.RequireInvalid(t, rotate(time.Hour), "keys.peppers")
 	assert.Contains(t, v.Reason, "take the oldest out")
 	set.peppers = set.peppers[1:]
 	require.NoError(t, rotate(time.Hour))
