@@ -3,12 +3,10 @@
 package routers
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/dunglas/httpsfv"
 	"github.com/gin-gonic/gin"
@@ -19,31 +17,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/dynalimittest"
 	"github.com/dynalimit/dynalimit/httplimit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newLimiter allows two requests a minute, with a clock that stands still.
-func newLimiter(t *testing.T) *dynalimit.RateLimiter {
-	t.Helper()
-	db := ddbmem.New()
-	t.Cleanup(db.Close)
-	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
-	repo, err := dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Now: func() time.Time { return now }})
-	require.NoError(t, err)
-	require.NoError(t, repo.CreateTable(t.Context()))
-	limiter, err := dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 2)}})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, limiter.Close(context.WithoutCancel(t.Context()))) })
-	return limiter
-}
-
 // limit is a middleware that gives failures back, and shows the draft's fields.
 func limit(t *testing.T, resource func(*http.Request) string) func(http.Handler) http.Handler {
 	t.Helper()
-	m, err := httplimit.New(newLimiter(t), &httplimit.Options{
+	m, err := httplimit.New(dynalimittest.New(t, dynalimit.PerMinute("rpm", 2)).RateLimiter, &httplimit.Options{
 		Key:      func(r *http.Request) string { return r.Header.Get("User") },
 		Known:    func(string) bool { return true },
 		Resource: resource,
