@@ -250,7 +250,7 @@ func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) er
 		"ClearOverride": func(k *Keeper) error { return k.Setup().ClearOverride(ctx, orgO, appA) },
 		"PutPrices":     func(k *Keeper) error { return k.Prices().Put(ctx, microModel, prices.Price{Model: microModel}) },
 		"ReplacePrices": func(k *Keeper) error {
-			return k.Prices().Replace(ctx, microModel, nil, prices.Price{Model: microModel})
+			return k.Prices().Replace(ctx, "unpriced", nil, prices.Price{Model: "unpriced"})
 		},
 		"PutModelInfo": func(k *Keeper) error { return k.Prices().PutInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
 		"ImportPrices": func(k *Keeper) error { _, err := k.Prices().Import(ctx, microList(), PriceImport{}); return err },
